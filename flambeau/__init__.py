@@ -1,0 +1,111 @@
+"""flambeau: PyTorch's programming model in pure Python. ``import flambeau as torch`` and a PyTorch program runs.
+
+The namespace is filled from the registry of operations; functions are generated, and sub-packages imported, when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from . import ops
+from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
+from .autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
+from .autograd.grad_mode import is_grad_enabled, is_inference_mode_enabled
+from .core import dtype as _dtypes
+from .core import layout as _layouts
+from .core.device import device
+from .core.dtype import can_cast, dtype, get_default_dtype, promote_types, set_default_dtype
+from .core.layout import layout, memory_format
+from .core.legacy import CONSTRUCTORS as _CONSTRUCTORS
+from .core.legacy import STORAGES as _STORAGES
+from .core.legacy import set_default_tensor_type
+from .core.shape import Size
+from .core.storage import TypedStorage, UntypedStorage
+from .core.tensor import Tensor
+
+__version__ = "0.1.0"
+
+_SUBMODULES = frozenset(
+    ("autograd", "nn", "optim", "utils", "linalg", "special", "fft", "overrides", "return_types", "testing", "random", "serialization")
+    + ("version", "types", "storage", "cuda", "backends")
+)
+_SERIALIZATION = frozenset(("save", "load"))
+_PRINTING = frozenset(("set_printoptions",))
+Storage = TypedStorage
+
+_names = globals()
+_names.update(_dtypes.ALL)
+_names.update(_CONSTRUCTORS)
+_names.update(_STORAGES)
+_names.update({value.name: value for value in vars(_layouts).values() if isinstance(value, (layout, memory_format))})
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether ``obj`` is a tensor. Source: torch.is_tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether ``obj`` is a storage. Source: torch.is_storage."""
+    return isinstance(obj, (UntypedStorage, TypedStorage))
+
+
+def typename(obj: Any) -> str:
+    """Dotted name of an object's type; a tensor's legacy type name. Source: torch.typename."""
+    if isinstance(obj, Tensor):
+        return obj.type()
+    kind = obj if isinstance(obj, type) else type(obj)
+    module = getattr(obj, "__module__", None) or kind.__module__
+    name = getattr(obj, "__qualname__", None) or kind.__qualname__
+    return name if module in (None, "builtins") else f"{module}.{name}"
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        try:
+            return importlib.import_module(f".{name}", __name__)
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
+            raise AttributeError(f"module 'torch' has no attribute '{name}'") from None
+    if name in _SERIALIZATION:
+        from . import serialization
+
+        found = getattr(serialization, name)
+    elif name in _PRINTING:
+        from .core import printing
+
+        found = getattr(printing, name)
+    else:
+        found = ops.resolve("torch", name)
+    _names[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*_names, *ops.names("torch"), *_SUBMODULES, *_SERIALIZATION, *_PRINTING})
+
+
+__all__ = [
+    "Size",
+    "Tensor",
+    "can_cast",
+    "device",
+    "dtype",
+    "enable_grad",
+    "get_default_dtype",
+    "inference_mode",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "is_storage",
+    "is_tensor",
+    "no_grad",
+    "promote_types",
+    "set_default_dtype",
+    "set_default_tensor_type",
+    "set_grad_enabled",
+    "typename",
+]

@@ -1,0 +1,107 @@
+"""Anomaly detection: where a backward pass failed or made NaN, show the forward call that is to blame."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..core.node import Node
+from ..core.state import add_active, modes
+
+
+class _Anomaly:
+    """Whether detection is on, and whether gradients are searched for NaN."""
+
+    enabled = False
+    check_nan = True
+
+    def switch(self, enabled: bool, check_nan: bool) -> None:
+        if enabled != self.enabled:
+            add_active(1 if enabled else -1)
+            modes.on_record = self.note if enabled else None
+        self.enabled, self.check_nan = enabled, check_nan
+
+    def note(self, node: Node) -> None:
+        """Remember the stack of the forward call that made ``node``."""
+        node.metadata["traceback_"] = traceback.format_stack()[:-3]
+
+    def check(self, node: Node, grads: Any) -> None:
+        """Raise where a derivative made NaN.
+
+        Raises:
+            RuntimeError: naming the node and the index of the gradient.
+        """
+        if not self.check_nan:
+            return
+        for index, grad in enumerate(grads):
+            if grad is not None and grad._array.dtype.kind in "fc" and np.isnan(grad._array).any():
+                self.blame(node)
+                raise RuntimeError(f"Function '{node.name()}' returned nan values in its {index}th output.")
+
+    def blame(self, node: Node) -> None:
+        stack = node.metadata.get("traceback_")
+        if stack is None:
+            shown = "No forward pass information available. Enable detect anomaly during forward pass for more information."
+        else:
+            shown = "Traceback of forward call that caused the error:\n" + "".join(stack)
+        warnings.warn(f"Error detected in {node.name()}. {shown}", UserWarning, stacklevel=4)
+
+
+anomaly = _Anomaly()
+
+
+class detect_anomaly:
+    """Context in which backward passes are checked for NaN and errors are traced to the forward call.
+
+    Args:
+        check_nan: search every gradient for NaN.
+    Source: torch.autograd.detect_anomaly.
+    """
+
+    def __init__(self, check_nan: bool = True):
+        self._was = (anomaly.enabled, anomaly.check_nan)
+        self.check_nan = check_nan
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging.",
+            stacklevel=2,
+        )
+
+    def __enter__(self) -> None:
+        self._was = (anomaly.enabled, anomaly.check_nan)
+        anomaly.switch(True, self.check_nan)
+
+    def __exit__(self, *exc_info: Any) -> None:
+        anomaly.switch(*self._was)
+
+
+class set_detect_anomaly:
+    """Switch anomaly detection by a flag; as a function, or as a context that restores the earlier state.
+
+    Args:
+        mode: on or off.
+        check_nan: search every gradient for NaN.
+    Source: torch.autograd.set_detect_anomaly.
+    """
+
+    def __init__(self, mode: bool, check_nan: bool = True):
+        self._was = (anomaly.enabled, anomaly.check_nan)
+        anomaly.switch(mode, check_nan)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc_info: Any) -> None:
+        anomaly.switch(*self._was)
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether anomaly detection is on. Source: torch.is_anomaly_enabled."""
+    return anomaly.enabled
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly detection searches for NaN. Source: torch.is_anomaly_check_nan_enabled."""
+    return anomaly.check_nan

@@ -1,0 +1,161 @@
+"""``backward`` and ``grad``: the two ways to start a backward pass."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.state import thread
+from ..core.tensor import Tensor
+from .engine import run_backward
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, Tensor) else tuple(value)
+
+
+def _paired(tensors: tuple[Tensor, ...], grads: Any, name: str) -> tuple[Any, ...]:
+    """``grads`` as a tuple of the length of ``tensors``.
+
+    Raises:
+        RuntimeError: another number of gradients.
+        TypeError: something that is neither a tensor nor None.
+    """
+    if grads is None:
+        return (None,) * len(tensors)
+    found = _as_tuple(grads)
+    if len(found) != len(tensors):
+        raise RuntimeError(f"got {len(tensors)} tensors and {len(found)} gradients")
+    for each in found:
+        if each is not None and not isinstance(each, Tensor):
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(each).__name__}")
+    return found
+
+
+def _forbid_inference(where: str) -> None:
+    if thread.inference:
+        raise RuntimeError(f"{where} cannot be called inside inference mode")
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+    retain_variables: bool | None = None,
+) -> None:
+    """Add the gradients of ``tensors`` to ``grad`` of the leaves that they were computed from.
+
+    Args:
+        tensors: a tensor, or a sequence of tensors, of which to take the derivative.
+        grad_tensors: for each, the vector in the vector-Jacobian product; may be None for one-element tensors.
+        retain_graph: keep what the graph saved, so that it can be used again; ``create_graph``'s value when None.
+        create_graph: record the pass itself, for higher derivatives.
+        inputs: accumulate into these tensors only.
+        grad_variables, retain_variables: deprecated spellings of ``grad_tensors`` and ``retain_graph``.
+    Raises:
+        RuntimeError: a root of several elements without gradient, a root without history, or a graph that was freed.
+    Source: torch.autograd.backward.
+    """
+    _forbid_inference("backward()")
+    if grad_variables is not None:
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError("`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use `grad_tensors`.")
+        grad_tensors = grad_variables
+    if retain_variables is not None:
+        warnings.warn("`retain_variables` is deprecated. Use `retain_graph` instead.", FutureWarning, stacklevel=2)
+        retain_graph = retain_variables if retain_graph is None else retain_graph
+    roots = _as_tuple(tensors)
+    chosen = None
+    if inputs is not None:
+        chosen = _as_tuple(inputs)
+        if not chosen:
+            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+        for each in chosen:
+            if not each._requires_grad:
+                raise RuntimeError("One of the differentiated Tensors given as 'inputs' to backward does not require grad")
+    keep = create_graph if retain_graph is None else retain_graph
+    run_backward(roots, _paired(roots, grad_tensors, "backward"), keep, create_graph, chosen)
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of ``outputs`` with respect to ``inputs``, returned instead of accumulated.
+
+    Args:
+        outputs, inputs: a tensor or a sequence of tensors.
+        grad_outputs: for each output, the vector in the vector-Jacobian product.
+        retain_graph, create_graph: as in ``backward``.
+        only_inputs: deprecated, must be True.
+        allow_unused: return None for an input that did not take part, instead of raising; ``materialize_grads``'s value when None.
+        is_grads_batched: not supported yet.
+        materialize_grads: return zeros for an input that did not take part.
+    Raises:
+        RuntimeError: an unused input, and what ``backward`` raises.
+        ValueError: ``materialize_grads`` with ``allow_unused=False``.
+    Source: torch.autograd.grad.
+    """
+    _forbid_inference("grad()")
+    if is_grads_batched:
+        raise NotImplementedError("autograd.grad: is_grads_batched=True is not supported yet")
+    if not only_inputs:
+        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True).", FutureWarning, stacklevel=2)
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+    allow_unused = materialize_grads if allow_unused is None else allow_unused
+    roots, wanted = _as_tuple(outputs), _as_tuple(inputs)
+    if not wanted:
+        raise ValueError("grad requires non-empty inputs.")
+    for each in wanted:
+        if not each._requires_grad:
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
+    keep = create_graph if retain_graph is None else retain_graph
+    found = run_backward(roots, _paired(roots, grad_outputs, "grad"), keep, create_graph, wanted, accumulates=False)
+    if not allow_unused and any(each is None for each in found):
+        raise RuntimeError(
+            "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired "
+            "behavior."
+        )
+    if materialize_grads:
+        found = [source.new_zeros(source.shape) if each is None else each for each, source in zip(found, wanted, strict=True)]
+    return tuple(found)
+
+
+def tensor_backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Sequence[Tensor] | None = None,
+    retain_variables: bool | None = None,
+) -> None:
+    """Add the gradient of this tensor to ``grad`` of the leaves it was computed from; see ``autograd.backward``.
+
+    Args:
+        gradient: of this tensor's shape; may be missing for a tensor of one element.
+        retain_graph, create_graph, inputs: as in ``autograd.backward``.
+        retain_variables: deprecated spelling of ``retain_graph``.
+    Source: torch.Tensor.backward.
+    """
+    if inputs is None and not create_graph and retain_variables is None and not thread.inference and self.__class__ is Tensor:
+        run_backward((self,), (gradient,), bool(retain_graph), False)
+        return
+    backward(self, gradient, retain_graph, create_graph, inputs=inputs, retain_variables=retain_variables)
+
+
+Tensor.backward = tensor_backward  # type: ignore[attr-defined]

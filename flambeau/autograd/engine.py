@@ -1,0 +1,365 @@
+"""The backward pass.
+
+Nodes wait in a heap, newest first.  A node is newer than everything it was computed from, so when it is taken out every
+contribution to its output's gradient has arrived; no recursion, no counting of consumers.  Gradients of leaves are collected and
+added to ``.grad`` at the end, so a pass that fails changes nothing.
+
+A gradient arriving at an input is brought to that input's shape, dtype and realness here, in one place: derivative rules
+need not know about broadcasting, promotion or real inputs of complex functions.
+"""
+
+from __future__ import annotations
+
+import heapq
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.dispatch import cast_array
+from ..core.node import Node, Output, edge_of
+from ..core.shape import broadcast_shape
+from ..core.state import grad_enabled, quiet, set_grad, thread
+from ..core.tensor import Tensor, storage_of, wrap
+from .anomaly import anomaly
+
+_push, _pop = heapq.heappush, heapq.heappop
+
+
+def fit(grad: Tensor, shape: tuple[int, ...], dtype: np.dtype, node: Node) -> Tensor:
+    """``grad`` with the shape and dtype of the input it belongs to.
+
+    Raises:
+        RuntimeError: it is not broadcastable from that shape.
+    """
+    array = grad._array
+    if array.dtype is not dtype and array.dtype != dtype:
+        want = dtypes.BY_NUM[dtype.num]
+        if array.dtype.kind == "c" and not want.is_complex:
+            grad = grad.real
+        grad = grad.to(want)
+    have = grad._array.shape
+    if have == shape:
+        return grad
+    try:
+        fits = broadcast_shape(shape, have) == have
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise RuntimeError(
+            f"Function {node.name()} returned an invalid gradient - got {list(have)} but expected shape compatible with {list(shape)}"
+        )
+    return grad.sum_to_size(shape)
+
+
+def _add(have: Tensor, more: Tensor, record: bool) -> Tensor:
+    """Sum of two gradients; without recording, into the first where that is safe."""
+    if not record and have.__class__ is Tensor and more.__class__ is Tensor:
+        a, b = have._array, more._array
+        if a.dtype is b.dtype and a.shape == b.shape:
+            return wrap(np.asarray(quiet_add(a, b)))
+    return have + more
+
+
+def quiet_add(a: np.ndarray, b: np.ndarray) -> Any:
+    try:
+        return quiet(np.add, a, b)
+    except RuntimeError:
+        from ..core.state import run_quietly
+
+        return run_quietly(np.add, a, b)
+
+
+class _Pass:
+    """One backward pass: pending gradients per node, gradients collected for leaves and for requested inputs."""
+
+    def __init__(self, keep: bool, record: bool):
+        self.keep, self.record = keep, record
+        self.heap: list[tuple[int, Node]] = []
+        self.pending: dict[Node, Any] = {}
+        self.leaves: dict[int, list[Any]] = {}
+        self.captured: dict[Any, Any] = {}  # nodes whose output's gradient is asked for
+        self.needed: set[Any] | None = None  # nodes to run, where only some inputs are asked for
+        self.reached: set[Any] = set()  # these and the captured ones
+        self.borrowed: set[int] = set()  # ids of arrays that somebody else holds
+
+    def send(self, edge: Any, grad: Tensor) -> None:
+        """Add ``grad`` to what is pending for the producer that ``edge`` names."""
+        if isinstance(edge, Tensor):
+            entry = self.leaves.get(id(edge))
+            if entry is None:
+                self.leaves[id(edge)] = [edge, grad]
+            else:
+                entry[1] = _add(entry[1], grad, self.record)
+            return
+        pending = self.pending
+        if edge.__class__ is Output:
+            node, index = edge.node, edge.index
+            grads = pending.get(node)
+            if grads is None:
+                grads = pending[node] = [None] * len(node.shape)
+                _push(self.heap, (-node.seq, node))
+            grads[index] = grad if grads[index] is None else _add(grads[index], grad, self.record)
+            return
+        have = pending.get(edge)
+        if have is None:
+            pending[edge] = grad
+            _push(self.heap, (-edge.seq, edge))
+        else:
+            pending[edge] = _add(have, grad, self.record)
+
+    def run(self) -> None:
+        heap, pending, leaves, needed, reached, send = self.heap, self.pending, self.leaves, self.needed, self.reached, self.send
+        keep = self.keep
+        while heap:
+            node = _pop(heap)[1]
+            grad = pending.pop(node)
+            if node.hooks is not None:
+                grad = self._before(node, grad)
+            if needed is not None:
+                if node in self.captured:
+                    self.captured[node] = grad
+                if node not in needed:
+                    continue
+            if anomaly.enabled:
+                grads = _traced_apply(node, grad)
+            else:
+                grads = node.apply(grad)
+            if node.hooks is not None and node.hooks.post:
+                grads = _after(node, grads, grad)
+            if not keep and node.frees:
+                node.release()
+            for edge, each in zip(node.edges, grads, strict=True):
+                if edge is None or each is None:
+                    continue
+                if isinstance(edge, Tensor):
+                    array, target = each._array, edge._array
+                    if array.shape != target.shape or array.dtype is not target.dtype:
+                        each = fit(each, target.shape, target.dtype, node)
+                    entry = leaves.get(id(edge))
+                    if entry is None:
+                        leaves[id(edge)] = [edge, each]
+                    else:
+                        entry[1] = _add(entry[1], each, self.record)
+                    continue
+                if needed is not None and (edge.node if edge.__class__ is Output else edge) not in reached:
+                    continue
+                if edge.__class__ is Output:
+                    shape, dtype = edge.node.shape[edge.index], edge.node.dtype[edge.index]
+                else:
+                    shape, dtype = edge.shape, edge.dtype
+                array = each._array
+                if array.shape != shape or array.dtype is not dtype:
+                    each = fit(each, shape, dtype, node)
+                send(edge, each)
+
+    def _before(self, node: Node, grad: Any) -> Any:
+        """Tensor hooks of the outputs, retained gradients, then the node's own pre-hooks."""
+        hooks = node.hooks
+        grads = grad if node.is_several else [grad]
+        self.borrowed.update(id(each._array) for each in grads if each is not None)
+        for index, group in hooks.outputs.items():
+            for hook in list(group.values()):
+                if grads[index] is not None:
+                    grads[index] = _hooked(grads[index], hook)
+        for hook in list(hooks.pre.values()):
+            replaced = hook(tuple(grads))
+            if replaced is not None:
+                grads = list(replaced) if isinstance(replaced, (tuple, list)) else [replaced]
+        for index, reference in hooks.retain.items():
+            tensor = reference()
+            if tensor is not None and grads[index] is not None:
+                have = getattr(tensor, "_grad", None)
+                tensor._grad = grads[index] if have is None else have + grads[index]
+        return grads if node.is_several else grads[0]
+
+
+def _traced_apply(node: Node, grad: Any) -> Any:
+    """``apply`` under anomaly detection."""
+    try:
+        grads = node.apply(grad)
+    except Exception:
+        anomaly.blame(node)
+        raise
+    anomaly.check(node, grads)
+    return grads
+
+
+def _hooked(grad: Tensor, hook: Any) -> Tensor:
+    replaced = hook(grad)
+    if replaced is None:
+        return grad
+    if not isinstance(replaced, Tensor):
+        raise TypeError(f"hook returned {type(replaced).__name__}, expected a Tensor or None")
+    if replaced._array.shape != grad._array.shape:
+        raise RuntimeError(f"hook '{getattr(hook, '__name__', hook)}' has changed the size of value")
+    return replaced
+
+
+def _after(node: Node, grads: Any, grad: Any) -> Any:
+    outputs = tuple(grad) if node.is_several else (grad,)
+    for hook in list(node.hooks.post.values()):
+        replaced = hook(tuple(grads), outputs)
+        if replaced is not None:
+            grads = replaced if isinstance(replaced, (tuple, list)) else (replaced,)
+    return grads
+
+
+# References to a gradient that only the pass holds: its entry, a local variable, a parameter, getrefcount's own argument.
+_OURS = 4
+
+
+def accumulate(leaf: Tensor, grad: Tensor, record: bool) -> None:
+    """Add a gradient to ``leaf.grad``: a new tensor the first time, in place afterwards (unless recording)."""
+    have = getattr(leaf, "_grad", None)
+    if have is None:
+        if record:
+            leaf._grad = grad.clone() if grad._storage is not None or grad._array.base is not None else grad
+        elif grad._requires_grad or grad.__class__ is not Tensor:
+            leaf._grad = grad.detach().clone()
+        else:
+            leaf._grad = grad
+    elif record:
+        leaf._grad = have + grad
+    elif have.__class__ is Tensor and have._array.dtype is grad._array.dtype and not have._requires_grad:
+        np.add(have._array, grad._array, out=have._array)
+        storage_of(have)._bump()
+    else:
+        leaf._grad = (have.detach() if have._requires_grad else have) + grad
+
+
+def _own(grad: Tensor, borrowed: set[int]) -> Tensor:
+    """``grad`` as memory that may become a leaf's ``.grad``: copied if anything else shows the same memory."""
+    array = grad._array
+    if (
+        id(array) in borrowed
+        or array.base is not None
+        or grad._storage is not None
+        or not array.flags.c_contiguous
+        or sys.getrefcount(grad) > _OURS
+    ):
+        return wrap(array.copy(order="K" if array.flags.f_contiguous else "C"))
+    borrowed.add(id(array))
+    return grad
+
+
+def run_backward(
+    roots: Sequence[Tensor],
+    grads: Sequence[Tensor | None],
+    keep: bool,
+    record: bool,
+    inputs: Sequence[Tensor] | None = None,
+    *,
+    accumulates: bool = True,
+) -> list[Tensor | None]:
+    """Send ``grads`` back from ``roots``; add to leaves' ``.grad``, or return the gradients of ``inputs``."""
+    work = _Pass(keep, record)
+    targets = None if inputs is None else [edge_of(each) for each in inputs]
+    if targets is not None:
+        _find_needed(roots, targets, work)
+    was = thread.grad
+    set_grad(record)
+    borrowed = work.borrowed
+    try:
+        for root, grad in zip(roots, grads, strict=True):
+            if grad is not None:
+                borrowed.add(id(grad._array))
+            start = seed_gradient(root, grad)
+            edge = edge_of(root)
+            work.send(edge, start)
+        work.run()
+        results: list[Tensor | None] = []
+        chosen = None if targets is None else {id(each) for each in targets if isinstance(each, Tensor)}
+        for leaf, grad in list(work.leaves.values()):
+            if chosen is not None and id(leaf) not in chosen:
+                continue
+            hooks = leaf.__dict__.get("_backward_hooks")
+            if hooks:
+                for hook in list(hooks.values()):
+                    grad = _hooked(grad, hook)
+            work.leaves[id(leaf)][1] = grad
+            if accumulates:
+                accumulate(leaf, grad if record else _own(grad, borrowed), record)
+                after = leaf.__dict__.get("_post_accumulate_grad_hooks")
+                if after:
+                    for hook in list(after.values()):
+                        hook(leaf)
+        if targets is not None:
+            results = [_collected(work, edge) for edge in targets]
+            if accumulates:
+                for tensor, edge, grad in zip(inputs or (), targets, results, strict=True):
+                    if grad is not None and not isinstance(edge, Tensor):
+                        accumulate(tensor, grad if record else _own(grad, borrowed), record)
+        return results
+    finally:
+        set_grad(was)
+
+
+def _collected(work: _Pass, edge: Any) -> Tensor | None:
+    if isinstance(edge, Tensor):
+        entry = work.leaves.get(id(edge))
+        return None if entry is None else entry[1]
+    if edge.__class__ is Output:
+        grads = work.captured.get(edge.node)
+        return None if grads is None else grads[edge.index]
+    return work.captured.get(edge)
+
+
+def _find_needed(roots: Sequence[Tensor], targets: list[Any], work: _Pass) -> None:
+    """Note the nodes that lie on a way from a root to a target, and must run, and the targets that are nodes.
+
+    Nodes are newer than their inputs, so visiting them oldest first sees every input before its user.
+    """
+    wanted = {id(each.node if each.__class__ is Output else each) for each in targets if each is not None}
+    seen: dict[int, Any] = {}
+    stack = [edge_of(root) for root in roots]
+    while stack:
+        edge = stack.pop()
+        node = edge.node if edge.__class__ is Output else edge
+        if not isinstance(node, Node) or id(node) in seen:
+            continue
+        seen[id(node)] = node
+        stack.extend(node.edges)
+    for each in targets:
+        node = each.node if each.__class__ is Output else each
+        if isinstance(node, Node):
+            work.captured[node] = None
+    leading: set[Any] = set()
+    for node in sorted(seen.values(), key=lambda n: n.seq):
+        for edge in node.edges:
+            before = edge.node if edge.__class__ is Output else edge
+            if before is not None and (id(before) in wanted or (isinstance(before, Node) and before in leading)):
+                leading.add(node)
+                break
+    work.needed, work.reached = leading, leading | set(work.captured)
+
+
+def seed_gradient(root: Tensor, grad: Tensor | None) -> Tensor:
+    """The gradient that a pass starts with: ones for a one-element root.
+
+    Raises:
+        RuntimeError: no gradient given for a root of several elements, a wrong shape, or a root without history.
+    """
+    if not root._requires_grad:
+        raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
+    array = root._array
+    if grad is None:
+        if array.size != 1:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        if array.dtype.kind == "c":
+            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {root.dtype}")
+        return wrap(np.ones_like(array))
+    if grad._array.shape != array.shape:
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[0] has a shape of {grad.shape} and output[0] has a shape of {root.shape}."
+        )
+    if (grad._array.dtype.kind == "c") != (array.dtype.kind == "c") and array.dtype.kind != "c":
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+            f"grad_output[0] has a dtype of {grad.dtype} and output[0] has a dtype of {root.dtype}."
+        )
+    if grad._array.dtype is not array.dtype:
+        return wrap(cast_array(grad._array, root.dtype)) if not grad_enabled() else grad.to(root.dtype)
+    return grad

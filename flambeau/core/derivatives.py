@@ -1,0 +1,209 @@
+"""From an operation's derivative rules to the class of its tape nodes.
+
+A rule is a function of ``grad`` and of whatever it needs, and the names of its arguments say what is saved:
+
+    mul = op(..., grad={"input": lambda grad, other: grad * conj(other), "other": lambda grad, input: grad * conj(input)})
+
+    grad                the gradient of the result (of the first result where there are several; ``grads`` is the list of all)
+    input, other, ...   an operand or attribute of the call, by its name in the signature
+    result, result1     a result (the first, or the one with that index)
+    input_shape         an operand's shape; ``input_dtype`` its dtype (for a list of operands, one per operand)
+    needs               for a rule of several inputs ("input, weight"): which of them need a gradient
+
+Rules are Tensor code, so they can be recorded again.  They need not undo broadcasting, casts, or real inputs of complex results:
+the engine brings every gradient to the shape and dtype of the input it belongs to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .node import Node, Saved, complain_freed, unpack
+from .tensor import Tensor, storage_of
+
+if TYPE_CHECKING:
+    from .dispatch import Op
+
+
+class Item:
+    """One thing that a node keeps: where it comes from, and for which inputs' gradients it is needed."""
+
+    __slots__ = ("name", "needed_for", "position", "source")
+
+    def __init__(self, name: str, source: str, position: int | None, needed_for: set[str]):
+        self.name, self.source, self.position, self.needed_for = name, source, position, needed_for
+
+
+def rule_inputs(key: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in key.split(","))
+
+
+def argument_names(rule: Any) -> tuple[str, ...]:
+    code = rule.__code__
+    return code.co_varnames[: code.co_argcount]
+
+
+def plan_items(op: Op) -> list[Item]:
+    """What nodes of ``op`` keep, in order of first use."""
+    items: dict[str, Item] = {}
+    for key, rule in (op.rules or {}).items():
+        for name in argument_names(rule):
+            if name in ("grad", "grads", "needs", "node"):
+                continue
+            if name not in items:
+                source, position = _source_of(op, name)
+                items[name] = Item(name, source, position, set())
+            items[name].needed_for.update(rule_inputs(key))
+    return list(items.values())
+
+
+def _source_of(op: Op, name: str) -> tuple[str, int | None]:
+    if name in op.names:
+        position = op.names.index(name)
+        return ("attr" if op.params[position].kind == "attr" else "operand"), position
+    if name.startswith("result") and name[6:].isdigit() or name == "result":
+        return "result", int(name[6:] or 0)
+    for suffix in ("shape", "dtype", "strides"):
+        base = name.removesuffix("_" + suffix)
+        if base != name and base in op.names:
+            return suffix, op.names.index(base)
+    raise TypeError(f"{op.name}: a derivative asks for '{name}', which is neither an argument nor a result")
+
+
+def fact_of(value: Any, fact: str) -> Any:
+    """``shape``, ``dtype`` or ``strides`` of an operand; a tuple of them for a list of operands."""
+    if isinstance(value, (list, tuple)):
+        return tuple([fact_of(each, fact) for each in value])
+    if not isinstance(value, Tensor):
+        return () if fact == "shape" else None
+    if fact == "shape":
+        return value._array.shape
+    return value.dtype if fact == "dtype" else value.stride()
+
+
+def make_node_class(op: Op) -> type[Node]:
+    """The class ``AddBackward0`` for operation ``add``: what it keeps, and ``apply`` generated from the rules."""
+    items = plan_items(op)
+    tensors = [i for i in items if i.source in ("operand", "result")]
+    others = [i for i in items if i.source not in ("operand", "result")]
+    covered = [name for key in op.rules or {} for name in rule_inputs(key)]
+    for name in covered:
+        if name not in op.names or op.params[op.names.index(name)].kind == "attr":
+            raise TypeError(f"{op.name}: derivative given for '{name}', which is no operand")
+    inputs = tuple(name for name in op.names if name in covered)
+    name = op.node_name or "".join(part.title() for part in op.name.split("_")) + "Backward0"
+    body = {
+        "__slots__": (),
+        "__module__": "flambeau.autograd",
+        "op": op,
+        "inputs": inputs,
+        "tensors": tensors,
+        "others": others,
+        "saves_inputs": frozenset(i.name for i in tensors if i.source == "operand"),
+        "frees": bool(tensors),
+        "is_several": op.is_several,
+        "is_multi_view": op.is_multi_view,
+        "collect": classmethod(_collect),
+        "apply": _generate_apply(op, inputs, tensors, others),
+    }
+    kind = type(name, (Node,), body)
+    for item in items:
+        _add_saved_property(kind, item, tensors, others)
+    return kind
+
+
+def _collect(kind: Any, values: Any, required: dict[str, bool], made: list[Tensor]) -> tuple[Any, Any]:
+    """What a node for this call keeps: (tensors, other values)."""
+    saved = []
+    for item in kind.tensors:
+        if not any(required.get(name) for name in item.needed_for):
+            saved.append(None)
+        elif item.source == "result":
+            result = made[item.position]
+            saved.append(Saved(result._array, storage_of(result), item.position if kind.is_several else None))
+        else:
+            value = values[item.position]
+            saved.append(tuple(value) if isinstance(value, list) else value)
+    attrs = [
+        values[item.position] if item.source == "attr" else fact_of(values[item.position], item.source) for item in kind.others
+    ]
+    return tuple(saved), tuple(attrs)
+
+
+def _generate_apply(op: Op, inputs: tuple[str, ...], tensors: list[Item], others: list[Item]) -> Any:
+    """Source of ``apply``: unpack what was saved, with the check against later writes inline, and call the rules."""
+    lines = [f"def apply(self, {'grads' if op.is_several else 'grad'}):"]
+    uses_grad = any("grad" in argument_names(rule) for rule in (op.rules or {}).values())
+    if op.is_several and uses_grad:
+        lines += ["    grad = grads[0]", f"    if grad is None and {not _any_uses(op, 'grads')}:", f"        return (None,) * {len(inputs)}"]
+    if tensors:
+        lines += ["    saved = self.saved", "    if saved is None:", "        complain_freed(self)"]
+        lines.append(f"    {', '.join(i.name for i in tensors)}, = saved")
+        for item in tensors:
+            n = item.name
+            lines += [
+                f"    if {n}.__class__ is Tensor:",
+                f"        storage = {n}._storage",
+                "        if storage is not None and storage.changed > self.seq:",
+                f"            unpack(self, {n})",
+                f"    elif {n} is not None:",
+                f"        {n} = unpack(self, {n})",
+            ]
+    if others:
+        lines.append(f"    {', '.join(i.name for i in others)}, = self.attrs")
+    is_list = [p.kind == "list" for p in op.params if p.name in inputs]
+    if any(is_list):
+        if len(inputs) != 1:
+            raise TypeError(f"{op.name}: an operation that takes a list of tensors can have a derivative for that list only")
+        lines.append(f"    return {_rule_call(op, inputs[0], 0)}")
+    else:
+        lines.append("    edges = self.edges")
+        lines += _rule_lines(op, inputs)
+    env = {"complain_freed": complain_freed, "unpack": unpack, "Tensor": Tensor}
+    for k, rule in enumerate((op.rules or {}).values()):
+        env[f"rule{k}"] = rule
+    exec("\n".join(lines), env)
+    return env["apply"]
+
+
+def _any_uses(op: Op, name: str) -> bool:
+    return any(name in argument_names(rule) for rule in (op.rules or {}).values())
+
+
+def _rule_call(op: Op, key: str, k: int, needs: str = "()") -> str:
+    arguments = argument_names((op.rules or {})[key])
+    passed = [needs if name == "needs" else "self" if name == "node" else name for name in arguments]
+    return f"rule{k}({', '.join(passed)})"
+
+
+def _rule_lines(op: Op, inputs: tuple[str, ...]) -> list[str]:
+    lines, results = [], {}
+    for k, key in enumerate(op.rules or {}):
+        names = rule_inputs(key)
+        if len(names) == 1:
+            results[key] = f"({_rule_call(op, key, k)} if edges[{inputs.index(key)}] is not None else None)"
+            continue
+        needs = ", ".join(f"edges[{inputs.index(name)}] is not None" for name in names)
+        lines.append(f"    {', '.join(f'grad_of_{name}' for name in names)} = {_rule_call(op, key, k, f'({needs})')}")
+        results.update({name: f"grad_of_{name}" for name in names})
+    lines.append(f"    return ({', '.join(results[name] for name in inputs)},)")
+    return lines
+
+
+def _add_saved_property(kind: Any, item: Item, tensors: list[Item], others: list[Item]) -> None:
+    """``grad_fn._saved_<name>``, as PyTorch shows what a node keeps ('self' stands for the first operand)."""
+    shown = {"input": "self"}.get(item.name, item.name)
+    if item in tensors:
+        index = tensors.index(item)
+
+        def read(node: Any) -> Any:
+            if node.saved is None:
+                complain_freed(node)
+            return unpack(node, node.saved[index])
+    else:
+        index = others.index(item)
+
+        def read(node: Any) -> Any:
+            return node.attrs[index]
+
+    setattr(kind, f"_saved_{shown}", property(read))

@@ -1,0 +1,84 @@
+"""Devices: where a tensor's memory lies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_KINDS = ("cpu", "cuda", "meta", "mps", "xpu", "mtia", "hpu", "xla", "vulkan", "privateuseone", "ipu", "lazy", "ort", "fpga", "maia", "ve")
+
+
+class device:
+    """A device type with an optional index: ``device('cuda:0')``, ``device('cuda', 0)``, ``device('cpu')``.
+
+    Args:
+        type: ``'cpu'``, ``'cuda'``, ``'cuda:1'``, another device, or an int (a CUDA index).
+        index: the ordinal, where ``type`` does not give it.
+    Raises:
+        RuntimeError: an unknown type, or an index given twice.
+    Source: torch.device.
+    """
+
+    __slots__ = ("index", "type")
+    type: str
+    index: int | None
+
+    def __new__(cls, type: Any = None, index: int | None = None) -> device:
+        if isinstance(type, device):
+            return type
+        self = object.__new__(cls)
+        if isinstance(type, int) and not isinstance(type, bool):
+            object.__setattr__(self, "type", "cuda")
+            object.__setattr__(self, "index", type)
+            return self
+        if not isinstance(type, str):
+            raise TypeError(f"device(): argument 'type' must be str, int or device, not {type.__class__.__name__}")
+        kind, colon, ordinal = type.partition(":")
+        if colon:
+            if index is not None:
+                raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: {type}")
+            if not ordinal.isdigit():
+                raise RuntimeError(f"Invalid device string: '{type}'")
+            index = int(ordinal)
+        if kind not in _KINDS:
+            raise RuntimeError(f"Expected one of {', '.join(_KINDS)} device type at start of device string: {kind}")
+        object.__setattr__(self, "type", kind)
+        object.__setattr__(self, "index", index)
+        return self
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"attribute '{name}' of 'torch.device' objects is not writable")
+
+    def __repr__(self) -> str:
+        return f"device(type='{self.type}')" if self.index is None else f"device(type='{self.type}', index={self.index})"
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, device) and self.type == other.type and self.index == other.index
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (device, (str(self),))
+
+
+cpu = device("cpu")
+
+
+def require_cpu(where: Any, operation: str = "tensor") -> device:
+    """``where`` as a device that tensors can be made on; None means the CPU.
+
+    Raises:
+        AssertionError: a CUDA device, as PyTorch's CPU build raises.
+        NotImplementedError: any other device.
+    """
+    if where is None:
+        return cpu
+    found = device(where)
+    if found.type == "cpu":
+        return found
+    if found.type == "cuda":
+        raise AssertionError("Torch not compiled with CUDA enabled")
+    raise NotImplementedError(f"{operation}: tensors on device '{found}' are not supported yet; use device 'cpu'")

@@ -1,0 +1,156 @@
+"""Old constructors: ``torch.Tensor(...)``, ``torch.FloatTensor(...)``, ``torch.FloatStorage(...)`` and type names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import dtype as dtypes
+from .shape import Size, sizes_of
+from .storage import TypedStorage, UntypedStorage
+from .tensor import Tensor, share, wrap
+
+
+def construct(cls: type, dtype: dtypes.dtype, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """What ``torch.Tensor(...)`` makes: uninitialised for sizes, values for a sequence, an alias for a tensor or storage.
+
+    Raises:
+        TypeError: another kind of argument, or a tensor or storage of another dtype.
+    """
+    if "device" in kwargs:
+        from .device import require_cpu
+
+        require_cpu(kwargs.pop("device"), cls.__name__)
+    args = (*args, *(kwargs.pop(name) for name in ("size", "data") if name in kwargs))
+    if kwargs:
+        raise TypeError(f"new(): unexpected keyword arguments {sorted(kwargs)}")
+    made = _constructed(dtype, args)
+    return made if cls is Tensor or not issubclass(cls, Tensor) else made.as_subclass(cls)
+
+
+def _constructed(dtype: dtypes.dtype, args: tuple[Any, ...]) -> Tensor:
+    if not args:
+        return wrap(np.empty(0, dtype.numpy))
+    first = args[0]
+    if len(args) == 1:
+        if isinstance(first, Tensor):
+            if first.dtype is not dtype:
+                raise TypeError(f"expected torch.{dtype.legacy}Tensor (got torch.{first.dtype.legacy}Tensor)")
+            return first.detach()
+        if isinstance(first, (TypedStorage, UntypedStorage)):
+            untyped = first if isinstance(first, UntypedStorage) else first.untyped()
+            return share(untyped._flat.view(dtype.numpy), untyped)
+        if isinstance(first, Size):
+            return wrap(np.empty(tuple(first), dtype.numpy))
+        if isinstance(first, (list, tuple, range)):
+            return wrap(values_array(first, dtype))
+        if isinstance(first, np.ndarray):
+            return wrap(np.array(first, dtype.numpy))
+        if not hasattr(first, "__index__"):
+            raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
+    sizes = sizes_of(args, "new")
+    if min(sizes) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(sizes)}: {list(sizes)}")
+    return wrap(np.empty(sizes, dtype.numpy))
+
+
+def values_array(values: Any, dtype: dtypes.dtype) -> np.ndarray:
+    """A new array from nested sequences of numbers, arrays or tensors."""
+    try:
+        return np.array(values, dtype.numpy)
+    except (TypeError, ValueError, OverflowError):
+        from ..core.registry import resolve
+
+        return resolve("torch", "tensor")(values, dtype=dtype)._array
+
+
+class _TypedMeta(type):
+    """Makes ``isinstance(t, torch.FloatTensor)`` ask for the tensor's dtype."""
+
+    dtype: dtypes.dtype
+    is_cuda: bool
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor) and instance.dtype is cls.dtype and not cls.is_cuda
+
+    def __repr__(cls) -> str:
+        return f"<class '{cls.__module__}.{cls.__name__}'>"
+
+
+def typed_constructor(dtype: dtypes.dtype, is_cuda: bool = False) -> Any:
+    """The class ``torch.FloatTensor`` for a dtype; calling it makes a plain tensor."""
+
+    def make(cls: Any, *args: Any, **kwargs: Any) -> Tensor:
+        if is_cuda:
+            raise TypeError(f"type {cls.__module__}.{cls.__name__} not available. Torch not compiled with CUDA enabled.")
+        return construct(Tensor, dtype, args, kwargs)
+
+    body = {"__new__": make, "dtype": dtype, "is_cuda": is_cuda, "__module__": "torch.cuda" if is_cuda else "torch"}
+    body["__doc__"] = f"Old constructor of {dtype} tensors: sizes, or a sequence of values. Source: torch.{dtype.legacy}Tensor."
+    return _TypedMeta(f"{dtype.legacy}Tensor", (), body)
+
+
+CONSTRUCTORS = {
+    f"{d.legacy}Tensor": typed_constructor(d)
+    for d in dtypes.ALL.values()
+    if d.legacy in {"Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "BFloat16", "Float", "Double"}
+}
+
+
+def dtype_of_type(given: Any) -> dtypes.dtype:
+    """The dtype that ``'torch.DoubleTensor'``, ``torch.DoubleTensor`` or ``torch.Tensor`` stands for.
+
+    Raises:
+        ValueError: an unknown name.
+        TypeError: a CUDA type, or something else.
+    """
+    if given is Tensor:
+        return dtypes.get_default_dtype()
+    if isinstance(given, _TypedMeta):
+        if given.is_cuda:
+            raise TypeError(f"type torch.cuda.{given.__name__} not available. Torch not compiled with CUDA enabled.")
+        return given.dtype
+    if isinstance(given, str):
+        module, _, name = given.rpartition(".")
+        found = CONSTRUCTORS.get(name)
+        if given == "torch.Tensor":
+            return dtypes.get_default_dtype()
+        if found is None or module not in ("torch", "torch.cuda"):
+            raise ValueError(f"invalid type: '{given}'")
+        if module == "torch.cuda":
+            raise TypeError(f"type {given} not available. Torch not compiled with CUDA enabled.")
+        return found.dtype
+    if isinstance(given, dtypes.dtype):
+        return given
+    raise TypeError(f"dtype must be a type, str, or dtype object, got {type(given).__name__}")
+
+
+class _StorageMeta(type):
+    dtype: dtypes.dtype
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, TypedStorage) and instance.dtype is cls.dtype
+
+
+def _storage_class(dtype: dtypes.dtype) -> Any:
+    def make(cls: Any, *args: Any, **kwargs: Any) -> TypedStorage:
+        return TypedStorage(*args, dtype=dtype, **kwargs)
+
+    name = f"{dtype.legacy}Storage"
+    return _StorageMeta(name, (), {"__new__": make, "dtype": dtype, "__module__": "torch", "__doc__": f"Storage of {dtype} elements."})
+
+
+STORAGES = {f"{d.legacy}Storage": _storage_class(d) for d in dtypes.ALL.values() if d.numpy is not None}
+
+
+def storage_class(dtype: dtypes.dtype) -> Any:
+    return STORAGES[f"{dtype.legacy}Storage"]
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Set the default float dtype by a legacy type's name or constructor. Deprecated: use ``set_default_dtype``.
+
+    Source: torch.set_default_tensor_type.
+    """
+    dtypes.set_default_dtype(dtype_of_type(t))

@@ -1,0 +1,113 @@
+"""``__torch_function__``: how subclasses of Tensor, and modes, take over calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .state import add_active, thread
+from .tensor import Parameter, Tensor
+
+
+class DisableTorchFunctionSubclass:
+    """Context in which subclasses' ``__torch_function__`` is not called. Source: torch._C.DisableTorchFunctionSubclass."""
+
+    def __enter__(self) -> None:
+        self._was = thread.function_override
+        thread.function_override = False
+
+    def __exit__(self, *exc_info: Any) -> None:
+        thread.function_override = self._was
+
+
+class DisableTorchFunction(DisableTorchFunctionSubclass):
+    """Context in which neither subclasses nor modes are asked."""
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._modes = thread.function_modes
+        thread.function_modes = ()
+
+    def __exit__(self, *exc_info: Any) -> None:
+        thread.function_modes = self._modes
+        super().__exit__(*exc_info)
+
+
+class TorchFunctionMode:
+    """A context whose ``__torch_function__(func, types, args, kwargs)`` sees every operation called inside it.
+
+    Source: torch.overrides.TorchFunctionMode.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} must define __torch_function__")
+
+    def __enter__(self) -> Any:
+        thread.function_modes = (*thread.function_modes, self)
+        add_active(1)
+        return self
+
+    def __exit__(self, *exc_info: Any) -> None:
+        thread.function_modes = thread.function_modes[:-1]
+        add_active(-1)
+
+
+def overloaded_args(operands: Any) -> list[Any]:
+    """Arguments whose type overrides functions, one per type, subclasses before their bases."""
+    found: list[Any] = []
+    seen: set[type] = set()
+    for each in operands:
+        kind = type(each)
+        if kind is Tensor or kind is Parameter or kind in seen or not hasattr(kind, "__torch_function__"):
+            continue
+        seen.add(kind)
+        position = next((i for i, other in enumerate(found) if issubclass(kind, type(other))), len(found))
+        found.insert(position, each)
+    return found
+
+
+def call_override(func: Any, operands: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Ask the innermost mode, then the operands' types; NotImplemented when nobody takes the call."""
+    overloaded = overloaded_args(operands)
+    types = tuple(type(each) for each in overloaded)
+    if thread.function_modes:
+        was = thread.function_modes
+        mode, thread.function_modes = was[-1], was[:-1]
+        try:
+            result = mode.__torch_function__(func, types, args, kwargs)
+        finally:
+            thread.function_modes = was
+        if result is not NotImplemented:
+            return result
+    if not thread.function_override or not overloaded:
+        return NotImplemented
+    for each in overloaded:
+        result = type(each).__torch_function__(func, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    raise TypeError(
+        f"Multiple dispatch failed for 'torch.{getattr(func, '__name__', func)}'; all __torch_function__ handlers returned "
+        f"NotImplemented:\n\n" + "\n".join(f"  - tensor subclass {kind!r}" for kind in types)
+    )
+
+
+def default_torch_function(cls: type, func: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Run the function on the tensors as they are and give tensor results the subclass ``cls``."""
+    if not all(issubclass(cls, kind) for kind in types):
+        return NotImplemented
+    with DisableTorchFunctionSubclass():
+        result = func(*args, **kwargs)
+    return result if getattr(func, "__name__", "") in _PLAIN_RESULTS else converted(result, cls)
+
+
+_PLAIN_RESULTS = frozenset(("__get__", "numpy", "tolist"))
+
+
+def converted(result: Any, cls: type) -> Any:
+    """``result`` with its plain tensors as instances of ``cls``."""
+    if cls is Tensor:
+        return result
+    if isinstance(result, Tensor) and not isinstance(result, cls):
+        return result.as_subclass(cls)
+    if isinstance(result, (tuple, list)):
+        return type(result)([converted(each, cls) for each in result])
+    return result

@@ -1,0 +1,293 @@
+"""Tables of all operations by namespace, and the decorators that fill them.
+
+    @op(...)          a primitive: a kernel over arrays with its derivative
+    @composite(...)   a plain function over other operations, no derivative of its own
+    @method(...)      a function that exists as a Tensor method only
+
+``TABLES['torch']['add']`` is the entry behind ``flambeau.add``.  Doors are generated when a name is first used, so importing a
+family costs a table row per operation.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import doors
+from .dispatch import BOOL, REQUIRED, Op, Param, _override, into_out, operands_of
+from .state import modes
+from .tensor import Parameter, Tensor
+
+TABLES: dict[str, dict[str, Any]] = {"torch": {}, "nn.functional": {}, "Tensor": {}, "linalg": {}, "fft": {}, "special": {}}
+
+
+def declared_name(function: Callable[..., Any]) -> str:
+    """The operation's name: the function's, without the trailing underscore that keeps it apart from a builtin (``sum_``)."""
+    name = function.__name__
+    return name[:-1] if name.endswith("_") and hasattr(builtins, name[:-1]) else name
+
+
+class Entry(Op):
+    """A declared primitive and its doors."""
+
+    @property
+    def door(self) -> Any:
+        """The public function; replaces this entry in its family's module, whose functions then call it directly."""
+        if self.public is None:
+            self.public = doors.make_door(self)
+            scope = sys.modules[self.module].__dict__
+            for name, value in list(scope.items()):
+                if value is self:
+                    scope[name] = self.public
+        return self.public
+
+    @property
+    def inplace_door(self) -> Any:
+        if self.public_inplace is None:
+            self.public_inplace = doors.make_inplace(self, self.name + "_")
+        return self.public_inplace
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.door(*args, **kwargs)
+
+
+class Composite:
+    """A declared composite: its body is the function itself; the door adds overrides and ``out=``."""
+
+    def __init__(self, body: Callable[..., Any], options: dict[str, Any]):
+        self.body = self.kernel = body
+        self.name: str = options.pop("name", None) or declared_name(body)
+        self.namespace: str = options.pop("namespace", "torch")
+        self.method: bool = options.pop("method", True)
+        self.out: bool = options.pop("out", False)
+        self.inplace: bool = options.pop("inplace", False)
+        self.aliases: tuple[str, ...] = options.pop("aliases", ())
+        self.doc = body.__doc__
+        self.rules = None
+        self.public: Any = None
+        if options:
+            raise TypeError(f"{self.name}: unknown options {sorted(options)}")
+
+    @property
+    def params(self) -> tuple[Param, ...]:
+        return tuple(
+            Param(p.name, str(p.annotation), p.default, p.kind is p.KEYWORD_ONLY)
+            for p in inspect.signature(self.body).parameters.values()
+        )
+
+    @property
+    def door(self) -> Any:
+        if self.public is None:
+            self.public = _composite_door(self)
+        return self.public
+
+    @property
+    def inplace_door(self) -> Any:
+        body = self.door
+
+        def inplace(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+            return input.copy_(body(input, *args, **kwargs))
+
+        inplace.__name__ = inplace.__qualname__ = self.name + "_"
+        inplace.__doc__ = f"In-place version of :func:`torch.{self.name}`."
+        return inplace
+
+
+def _composite_door(entry: Composite) -> Any:
+    """The body itself where it has no tensor to look at; otherwise a function that looks for overrides first."""
+    body = entry.body
+    signature = list(inspect.signature(body).parameters.values())
+    variadic = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in signature)
+    params = entry.params
+    first = next((p.name for p in params if p.kind in ("tensor", "number", "optional")), None)
+    if variadic or first is None and not entry.out:
+        return body
+    env: dict[str, Any] = {"Tensor": Tensor, "Parameter": Parameter, "modes": modes, "body": body, "entry": entry, "long": _composite_long}
+    parts, passed, starred = [], [], False
+    for p in params:
+        if p.keyword_only and not starred:
+            parts.append("*")
+            starred = True
+        passed.append(f"{p.name}={p.name}" if p.keyword_only else p.name)
+        if p.default is REQUIRED:
+            parts.append(p.name)
+        else:
+            env[f"default_{p.name}"] = p.default
+            parts.append(f"{p.name}=default_{p.name}")
+    if entry.out:
+        parts += ([] if starred else ["*"]) + ["out=None"]
+    plain = f"({first}.__class__ is Tensor or {first}.__class__ is Parameter) and " if first else ""
+    out_test, out_value = (" and out is None", "out") if entry.out else ("", "None")
+    text = (
+        f"def {entry.name}({', '.join(parts)}):\n"
+        f"    if {plain}not modes.active{out_test}:\n"
+        f"        return body({', '.join(passed)})\n"
+        f"    return long(entry, ({''.join(p.name + ', ' for p in params)}), {out_value})"
+    )
+    exec(compile(text, f"<door of {entry.name}>", "exec"), env)
+    door = env[entry.name]
+    door.__doc__, door.__wrapped__, door.__module__ = body.__doc__, body, "torch"
+    return door
+
+
+class _Shown:
+    """What the override machinery needs to know of a composite."""
+
+    __slots__ = ("params",)
+
+    def __init__(self, params: tuple[Param, ...]):
+        self.params = params
+
+
+def _composite_long(entry: Composite, values: tuple[Any, ...], out: Any) -> Any:
+    params = entry.params
+    operands = []
+    for value in values:
+        operands += [e for e in value if isinstance(e, Tensor)] if isinstance(value, (list, tuple)) else [value]
+    tensors = [each for each in operands if isinstance(each, Tensor)]
+    overridden = _override(entry.door, _Shown(params), values, tensors, out)  # type: ignore[arg-type]
+    if overridden is not NotImplemented:
+        return overridden
+    split = sum(not p.keyword_only for p in params)
+    result = entry.body(*values[:split], **{p.name: v for p, v in zip(params[split:], values[split:], strict=True)})
+    if out is None:
+        return result
+    made = list(result) if isinstance(result, tuple) else [result]
+    return into_out(entry, made, out, tensors)  # type: ignore[arg-type]
+
+
+class LazyMethod:
+    """A Tensor method whose function is made when it is first looked up."""
+
+    def __init__(self, name: str, make: Callable[[], Any]):
+        self.name, self.make = name, make
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        function = self.make()
+        setattr(Tensor, self.name, function)
+        return function if instance is None else function.__get__(instance, owner)
+
+
+def add_method(name: str, make: Callable[[], Any]) -> None:
+    setattr(Tensor, name, LazyMethod(name, make))
+
+
+def _register(entry: Any) -> None:
+    table = TABLES[entry.namespace]
+    for name in (entry.name, *entry.aliases):
+        if name in table:
+            raise TypeError(f"operation {entry.namespace}.{name} is declared twice")
+        table[name] = entry
+        if entry.method and entry.namespace in ("torch", "Tensor"):
+            add_method(name, lambda: entry.door)
+        if entry.inplace:
+            add_method(name + "_", lambda: entry.inplace_door)
+            if entry.namespace == "torch":
+                table[name + "_"] = InplaceEntry(entry)
+
+
+class InplaceEntry:
+    """``torch.abs_`` and the like: the in-place form as a function."""
+
+    def __init__(self, entry: Any):
+        self.entry = entry
+        self.name, self.doc, self.namespace = entry.name + "_", None, entry.namespace
+
+    @property
+    def door(self) -> Any:
+        return self.entry.inplace_door
+
+
+def op(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Declare a primitive; see ``dispatch.Op`` for the options. ``grad`` must be given: rules, or None if not differentiable.
+
+    ``ufunc=np.f`` names the NumPy ufunc that is the kernel when every attribute has its default.  ``fast`` is a kernel for the short
+    way, True for the declared kernel itself; a ufunc is one by itself.
+    """
+
+    def declare(kernel: Callable[..., Any]) -> Any:
+        if "grad" not in options:
+            raise TypeError(f"{kernel.__name__}: state the derivative; grad=None says that there is none")
+        given = dict(options)
+        given.setdefault("name", declared_name(kernel))
+        if given.get("ufunc") is not None:
+            given.setdefault("fast", given["ufunc"])
+        if given.get("fast") is True:
+            given["fast"] = kernel
+        entry = Entry(kernel, **given)
+        _register(entry)
+        if entry.operator:
+            _register_operator(entry, entry.operator)
+        return entry
+
+    return declare
+
+
+def pointwise(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Declare an element-wise primitive: operands are promoted ('default' unless told) and broadcast; it has ``f_`` and ``out=``."""
+    options.setdefault("promotion", "default")
+    options.setdefault("broadcasts", True)
+    options.setdefault("inplace", True)
+    return op(**options)
+
+
+def _register_operator(entry: Entry, word: str) -> None:
+    """``__add__``, and for arithmetic ``__radd__`` and ``__iadd__`` too."""
+    add_method(f"__{word}__", lambda: doors.make_door(entry, f"__{word}__", operator=True))
+    if entry.promotion == BOOL or len([p for p in entry.params if p.kind != "attr"]) < 2:
+        return
+    add_method(f"__r{word}__", lambda: doors.make_reflected(entry, f"__r{word}__"))
+    if entry.inplace:
+        add_method(f"__i{word}__", lambda: doors.make_inplace(entry, f"__i{word}__", operator=True))
+
+
+def view(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Declare an operation whose kernel returns a view of its first operand's array."""
+    return op(view=True, **options)
+
+
+def composite(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Declare a function over other operations; returns the function unchanged."""
+
+    def declare(body: Callable[..., Any]) -> Any:
+        _register(Composite(body, dict(options)))
+        return body
+
+    return declare
+
+
+def method(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Declare a function that exists as a Tensor method only; its first parameter is the tensor."""
+    return composite(namespace="Tensor", **options)
+
+
+def resolve(namespace: str, name: str) -> Any:
+    """The public function of that name.
+
+    Raises:
+        AttributeError: there is none.
+    """
+    entry = TABLES[namespace].get(name)
+    if entry is None:
+        raise AttributeError(f"module 'torch{'' if namespace == 'torch' else '.' + namespace}' has no attribute '{name}'")
+    return entry.door
+
+
+def names(namespace: str) -> list[str]:
+    return sorted(TABLES[namespace])
+
+
+def entries() -> Iterator[Any]:
+    """Every primitive and composite once."""
+    seen = set()
+    for table in TABLES.values():
+        for entry in table.values():
+            if id(entry) not in seen and not isinstance(entry, InplaceEntry):
+                seen.add(id(entry))
+                yield entry
+
+
+__all__ = ["TABLES", "composite", "entries", "method", "names", "op", "operands_of", "pointwise", "resolve", "view"]

@@ -1,0 +1,36 @@
+"""Named tuples that operations with several results return: ``torch.return_types.max(values=..., indices=...)``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_made: dict[str, type] = {}
+
+
+class _NamedResult(tuple):
+    """A tuple whose fields have names.  ``torch.return_types`` classes take one sequence, as PyTorch's do."""
+
+    __slots__ = ()
+    _fields: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        shown = ",\n".join(f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True))
+        return f"torch.return_types.{type(self).__name__}(\n{shown})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (type(self).__name__, self._fields, tuple(self)))
+
+
+def _rebuild(name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return named_result(name, fields)(values)
+
+
+def named_result(name: str, fields: tuple[str, ...]) -> Any:
+    """The result class of operation ``name``."""
+    found = _made.get(name)
+    if found is None:
+        body: dict[str, Any] = {"__slots__": (), "_fields": fields, "__module__": "torch.return_types", "n_fields": len(fields)}
+        for index, field in enumerate(fields):
+            body[field] = property(lambda self, index=index: self[index])
+        found = _made[name] = type(name, (_NamedResult,), body)
+    return found

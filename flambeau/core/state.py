@@ -1,0 +1,96 @@
+"""Process-wide and per-thread state that the doors of operations look at.
+
+``modes.active`` is the one flag of the short path: it is true while any mode that must see operations is on in any thread
+(inference mode, function override, saved-tensor hooks, capture, ...), and then every call takes the long way, which looks
+at the thread's own state.  ``modes.all_grad`` is true while no thread has switched gradients off.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from contextvars import Context, copy_context
+from typing import Any
+
+
+class Modes:
+    __slots__ = ("active", "all_grad", "on_record")
+
+
+modes = Modes()
+modes.active = 0
+modes.all_grad = True
+modes.on_record = None  # called with every node made on the long way; anomaly detection sets it
+
+tick = itertools.count(1).__next__  # one clock orders nodes of the tape and writes to storages
+
+
+class ThreadState(threading.local):
+    """What is switched per thread; class attributes are the defaults of a new thread."""
+
+    grad = True
+    inference = False
+    function_override = True  # whether __torch_function__ of subclasses is honoured
+    function_modes: tuple[Any, ...] = ()
+    saved_hooks: tuple[Any, ...] = ()
+    creation_device: Any = None
+
+
+thread = ThreadState()
+_lock = threading.Lock()
+_without_grad = 0
+
+
+def grad_enabled() -> bool:
+    return modes.all_grad or thread.grad
+
+
+def set_grad(enabled: bool) -> None:
+    """Switch recording for this thread, and keep ``modes.all_grad`` true exactly while no thread has it off."""
+    global _without_grad
+    if thread.grad is enabled:
+        return
+    with _lock:
+        _without_grad += -1 if enabled else 1
+        modes.all_grad = _without_grad == 0
+    thread.grad = enabled
+
+
+def add_active(count: int) -> None:
+    """Note that ``count`` more (or, if negative, fewer) modes are on that operations must look at."""
+    with _lock:
+        modes.active += count
+
+
+def _quiet_context() -> Context:
+    import numpy as np
+
+    context = copy_context()
+    context.run(np.seterr, all="ignore")
+    return context
+
+
+# NumPy's error state is a context variable.  Kernels run in a context of their own in which it is 'ignore', so that an overflow
+# warns nobody and the host program's state is never touched; entering costs 25 ns where ``np.errstate`` costs a microsecond.
+# A context cannot be entered by two threads at once, nor twice: the doors catch that RuntimeError and take the long way.
+quiet = _quiet_context().run
+
+
+class _ThreadContext(threading.local):
+    def __init__(self) -> None:
+        self.run = _quiet_context().run
+        self.inside = False
+
+
+_own = _ThreadContext()
+
+
+def run_quietly(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """``function(*args)`` with NumPy's floating-point warnings off; may be nested and called from any thread."""
+    if _own.inside:
+        return function(*args, **kwargs)
+    _own.inside = True
+    try:
+        return _own.run(function, *args, **kwargs)
+    finally:
+        _own.inside = False

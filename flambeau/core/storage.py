@@ -1,0 +1,271 @@
+"""Storages: the buffers that tensors and their views share, each with one version counter."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import dtype as dtypes
+from .state import tick
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+
+def flat_bytes(array: np.ndarray) -> np.ndarray:
+    """The memory from an array's first to its last element as 1-D uint8, without a copy."""
+    if array.flags.c_contiguous:
+        return array.reshape(-1).view(np.uint8)
+    if array.size == 0:
+        return np.empty(0, np.uint8)
+    extent = sum((n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)) + array.itemsize
+    return np.lib.stride_tricks.as_strided(array, (extent // array.itemsize,), (array.itemsize,)).view(np.uint8)
+
+
+class UntypedStorage:
+    """A buffer of bytes, shared by a tensor and its views.
+
+    A tensor makes its storage late: on its first view, in-place write or save for backward.  ``version`` counts in-place
+    writes; ``changed`` is the clock reading of the last one, so that a tape node can tell with one comparison whether a tensor
+    it saved was written to after the node was made.
+
+    Args:
+        size: number of bytes, or a sequence of byte values, or nothing for an empty storage.
+    Source: torch.UntypedStorage.
+    """
+
+    __slots__ = ("__weakref__", "_aliases", "_array", "_bytes", "_prune_at", "changed", "is_inference", "version")
+
+    def __init__(self, size: Any = 0, *, device: Any = None):
+        data = np.zeros(size, np.uint8) if isinstance(size, int) else np.array(list(size), np.uint8)
+        self._adopt(data)
+
+    def _adopt(self, array: np.ndarray) -> None:
+        self._array, self._bytes = array, None
+        self.version = self.changed = 0
+        self._aliases: list[weakref.ref[Tensor]] = []
+        self._prune_at = 8
+        self.is_inference = False
+
+    @staticmethod
+    def _of_array(array: np.ndarray) -> UntypedStorage:
+        storage = UntypedStorage.__new__(UntypedStorage)
+        storage._adopt(array)
+        return storage
+
+    def _add_alias(self, tensor: Tensor) -> None:
+        """Remember a tensor that shares this storage, weakly; the list is pruned when it has doubled."""
+        aliases = self._aliases
+        aliases.append(weakref.ref(tensor))
+        if len(aliases) > self._prune_at:
+            self._aliases = [ref for ref in aliases if ref() is not None]
+            self._prune_at = 2 * len(self._aliases) + 8
+
+    def _live_aliases(self) -> Iterator[Tensor]:
+        for ref in self._aliases:
+            tensor = ref()
+            if tensor is not None:
+                yield tensor
+
+    def _bump(self) -> None:
+        self.version += 1
+        self.changed = tick()
+
+    @property
+    def _flat(self) -> np.ndarray:
+        if self._bytes is None:
+            self._bytes = flat_bytes(self._array)
+        return self._bytes
+
+    def _grow(self, nbytes: int) -> None:
+        """Replace the buffer by one of ``nbytes`` bytes, keep the common bytes, and move every live tensor over."""
+        old = self._flat
+        new = np.empty(nbytes, np.uint8)
+        common = min(old.nbytes, nbytes)
+        new[:common] = old[:common]
+        start = old.ctypes.data
+        for tensor in self._live_aliases():
+            array = tensor._array
+            address = array.ctypes.data - start
+            reach = address + sum((n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)) + array.itemsize
+            if array.size and reach <= nbytes:
+                tensor._array = np.ndarray(array.shape, array.dtype, new, address, array.strides)
+        self._array = self._bytes = new
+
+    def data_ptr(self) -> int:
+        """Address of the first byte."""
+        return self._array.__array_interface__["data"][0] if self._array.size else 0
+
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self._flat.nbytes
+
+    size = nbytes
+
+    def element_size(self) -> int:
+        return 1
+
+    def __len__(self) -> int:
+        return self._flat.nbytes
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self._flat[key]
+        return UntypedStorage._of_array(found) if isinstance(key, slice) else int(found)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._flat[key] = value
+        self._bump()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._flat.tolist())
+
+    def __repr__(self) -> str:
+        lines = "".join(f" {value}\n" for value in self._flat[:1000].tolist())
+        return f"{lines}[torch.storage.UntypedStorage(device=cpu) of size {self.nbytes()}]"
+
+    def tolist(self) -> list[int]:
+        return self._flat.tolist()
+
+    def fill_(self, value: int) -> UntypedStorage:
+        self._flat[...] = value
+        self._bump()
+        return self
+
+    def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
+        self._flat[...] = source._flat
+        self._bump()
+        return self
+
+    def clone(self) -> UntypedStorage:
+        return UntypedStorage._of_array(self._flat.copy())
+
+    def resize_(self, nbytes: int) -> UntypedStorage:
+        """Change the size in bytes, keeping the common part."""
+        if nbytes != self.nbytes():
+            self._grow(nbytes)
+        return self
+
+    def cpu(self) -> UntypedStorage:
+        return self
+
+    @property
+    def device(self) -> Any:
+        from .device import cpu
+
+        return cpu
+
+    @property
+    def is_cuda(self) -> bool:
+        return False
+
+    def is_shared(self) -> bool:
+        return False
+
+    def is_pinned(self, device: Any = None) -> bool:
+        return False
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UntypedStorage:
+        if id(self) not in memo:
+            memo[id(self)] = self.clone()
+        return memo[id(self)]
+
+    def __copy__(self) -> UntypedStorage:
+        return self.clone()
+
+
+class TypedStorage:
+    """A storage read as elements of one dtype: the form in which files and old programs see it.
+
+    Args:
+        wrap_storage: the bytes.
+        dtype: element type.
+    Source: torch.TypedStorage.
+    """
+
+    def __init__(self, *args: Any, wrap_storage: UntypedStorage | None = None, dtype: dtypes.dtype | None = None, device: Any = None):
+        self.dtype = dtype or dtypes.get_default_dtype()
+        if wrap_storage is not None:
+            self._untyped_storage = wrap_storage
+        elif args and not isinstance(args[0], int):
+            self._untyped_storage = UntypedStorage._of_array(np.array(args[0], self.dtype.numpy))
+        else:
+            self._untyped_storage = UntypedStorage((args[0] if args else 0) * self.dtype.itemsize)
+
+    @property
+    def _elements(self) -> np.ndarray:
+        return self._untyped_storage._flat.view(self.dtype.numpy)
+
+    @property
+    def device(self) -> Any:
+        return self._untyped_storage.device
+
+    is_cuda = False
+
+    def untyped(self) -> UntypedStorage:
+        return self._untyped_storage
+
+    def data_ptr(self) -> int:
+        return self._untyped_storage.data_ptr()
+
+    def nbytes(self) -> int:
+        return self._untyped_storage.nbytes()
+
+    def element_size(self) -> int:
+        return self.dtype.itemsize
+
+    def size(self) -> int:
+        return len(self)
+
+    def __len__(self) -> int:
+        return self._untyped_storage.nbytes() // self.dtype.itemsize
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self._elements[key]
+        if isinstance(key, slice):
+            return TypedStorage(wrap_storage=UntypedStorage._of_array(found), dtype=self.dtype)
+        return found.item()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._elements[key] = value
+        self._untyped_storage._bump()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._elements.tolist())
+
+    def __repr__(self) -> str:
+        lines = "".join(f" {value}\n" for value in self._elements[:1000].tolist())
+        return f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device=cpu) of size {len(self)}]"
+
+    def tolist(self) -> list[Any]:
+        return self._elements.tolist()
+
+    def fill_(self, value: Any) -> TypedStorage:
+        self[:] = value
+        return self
+
+    def copy_(self, source: TypedStorage, non_blocking: bool | None = None) -> TypedStorage:
+        self[:] = source._elements.astype(self.dtype.numpy)
+        return self
+
+    def clone(self) -> TypedStorage:
+        return TypedStorage(wrap_storage=self._untyped_storage.clone(), dtype=self.dtype)
+
+    def resize_(self, size: int) -> TypedStorage:
+        self._untyped_storage.resize_(size * self.dtype.itemsize)
+        return self
+
+    def cpu(self) -> TypedStorage:
+        return self
+
+    def is_shared(self) -> bool:
+        return self._untyped_storage.is_shared()
+
+    def pickle_storage_type(self) -> str:
+        """The word PyTorch's files use for this element type: ``FloatStorage``."""
+        return f"{self.dtype.legacy}Storage"
+
+    def type(self) -> str:
+        return f"torch.{self.pickle_storage_type()}"

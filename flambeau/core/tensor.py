@@ -1,0 +1,591 @@
+"""The Tensor: a strided array, the storage it shares with its views, and its place on the tape.  No mathematics.
+
+Operations are added to the class by the registry (``dispatch``), recording and ``backward`` by ``autograd``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from . import dtype as dtypes
+from .device import cpu, device
+from .hooks import RemovableHandle
+from .node import AccumulateGrad, Output, edge_of, graph_edge
+from .shape import Size, contiguous_strides, element_strides, wrap_dim
+from .state import grad_enabled, modes, thread
+from .storage import TypedStorage, UntypedStorage
+
+_new = object.__new__
+_size = tuple.__new__
+
+
+class Tensor:
+    """A multi-dimensional array of one element type.
+
+    Slots:
+        _array: strided array; strides are never negative. Views are views of the same memory.
+        _storage: what it shares with its views; None until somebody needs it.
+        _node: None for a leaf, the tape's node (or ``Output`` of one) otherwise.
+        _view_of: None, the root tensor of which this is a view, or a ``RestrictedView`` naming it.
+        _requires_grad, _grad: as the public attributes; ``_grad`` is unset until there is a gradient.
+
+    Args:
+        *args: sizes, a sequence of values, another tensor or an array; the default float type is used.
+    Source: torch.Tensor.
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "_array", "_grad", "_node", "_requires_grad", "_storage", "_view_of")
+    __array_priority__ = 1000
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        from .legacy import construct
+
+        return construct(cls, dtypes.get_default_dtype(), args, kwargs)
+
+    # -- what it is -------------------------------------------------------------------------------------------------------
+    @property
+    def dtype(self) -> dtypes.dtype:
+        return dtypes.BY_NUM[self._array.dtype.num]
+
+    @property
+    def shape(self) -> Size:
+        return _size(Size, self._array.shape)
+
+    @property
+    def device(self) -> device:
+        return cpu
+
+    @property
+    def layout(self) -> Any:
+        from .layout import strided
+
+        return strided
+
+    @property
+    def ndim(self) -> int:
+        return self._array.ndim
+
+    @property
+    def itemsize(self) -> int:
+        return self._array.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self._array.nbytes
+
+    @property
+    def names(self) -> tuple[None, ...]:
+        return (None,) * self._array.ndim
+
+    is_cuda = is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_meta = is_nested = is_mps = is_xpu = is_xla = is_vulkan = False
+    is_mtia = is_ipu = is_maia = False
+    is_cpu = True
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dimension.
+
+        Raises:
+            IndexError: ``dim`` out of range.
+        """
+        if dim is None:
+            return _size(Size, self._array.shape)
+        shape = self._array.shape
+        wrapped = wrap_dim(dim.__index__(), len(shape))
+        if not shape:
+            raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+        return shape[wrapped]
+
+    def dim(self) -> int:
+        """Number of dimensions."""
+        return self._array.ndim
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """Number of elements."""
+        return self._array.size
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self._array.itemsize
+
+    def get_device(self) -> int:
+        """The device's index; -1 on the CPU."""
+        return -1
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        return self._array.dtype.kind == "c"
+
+    def is_signed(self) -> bool:
+        return self.dtype.is_signed
+
+    def is_conj(self) -> bool:
+        """False: conjugation is never lazy here."""
+        return False
+
+    def is_neg(self) -> bool:
+        """False: negation is never lazy here."""
+        return False
+
+    def is_inference(self) -> bool:
+        """Whether the tensor was made in inference mode."""
+        return self._storage is not None and self._storage.is_inference
+
+    def is_pinned(self, device: Any = None) -> bool:
+        return False
+
+    def is_shared(self) -> bool:
+        return self._storage is not None and self._storage.is_shared()
+
+    def is_same_size(self, other: Tensor) -> bool:
+        return self._array.shape == other._array.shape
+
+    def __len__(self) -> int:
+        if not self._array.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return self._array.shape[0]
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __dir__(self) -> list[str]:
+        return sorted(set(object.__dir__(self)))
+
+    # -- memory -----------------------------------------------------------------------------------------------------------
+    def stride(self, dim: int | None = None) -> Any:
+        """Strides in elements: of every dimension as a tuple, or of one."""
+        strides = element_strides(self._array)
+        return strides if dim is None else strides[wrap_dim(dim, len(strides))]
+
+    def storage_offset(self) -> int:
+        """Elements between the storage's start and this tensor's first element."""
+        if self._storage is None or not self._array.size:
+            return 0
+        return (self.data_ptr() - self._storage.data_ptr()) // self._array.itemsize
+
+    def data_ptr(self) -> int:
+        """Address of the first element; 0 for an empty tensor."""
+        return self._array.__array_interface__["data"][0] if self._array.size else 0
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Whether the elements lie in memory in the order of the format (row-major by default).
+
+        Source: torch.Tensor.is_contiguous.
+        """
+        if memory_format is not None:
+            from .layout import is_contiguous_as
+
+            return is_contiguous_as(self._array, memory_format)
+        array = self._array
+        if array.flags.c_contiguous:
+            return True
+        return element_strides(array) == contiguous_strides(array.shape)
+
+    def untyped_storage(self) -> UntypedStorage:
+        """The bytes that this tensor shares with its views."""
+        return storage_of(self)
+
+    def storage(self) -> TypedStorage:
+        """The storage, read as elements of this dtype."""
+        return TypedStorage(wrap_storage=storage_of(self), dtype=self.dtype)
+
+    _typed_storage = storage
+
+    def storage_type(self) -> Any:
+        from .legacy import storage_class
+
+        return storage_class(self.dtype)
+
+    @property
+    def _version(self) -> int:
+        return 0 if self._storage is None else self._storage.version
+
+    # -- autograd's view of it --------------------------------------------------------------------------------------------
+    @property
+    def requires_grad(self) -> bool:
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Switch recording of operations on this leaf on or off, in place.
+
+        Raises:
+            RuntimeError: an integer or bool tensor, or a tensor that is not a leaf being switched off.
+        """
+        if requires_grad:
+            if not self._requires_grad:
+                if self.dtype.category < dtypes.FLOATING:
+                    raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+                if self.is_inference() and not thread.inference:
+                    raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+                self._requires_grad = True
+        elif self._node is not None:
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph that "
+                "doesn't require differentiation use var_no_grad = var.detach()."
+            )
+        else:
+            self._requires_grad = False
+        return self
+
+    @property
+    def grad(self) -> Tensor | None:
+        try:
+            return self._grad
+        except AttributeError:
+            if self._node is not None and not self.retains_grad:
+                _warn_non_leaf_grad()
+            return None
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is None:
+            if hasattr(self, "_grad"):
+                del self._grad
+            return
+        if not isinstance(value, Tensor):
+            raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+        if value is self:
+            raise RuntimeError("can't assign Variable as its own grad")
+        if value.dtype is not self.dtype:
+            raise RuntimeError(f"assigned grad has data of a different type: expected {self.dtype}, got {value.dtype}")
+        if value._array.shape != self._array.shape:
+            raise RuntimeError(
+                f"assigned grad has data of a different size: expected {list(self._array.shape)}, got {list(value._array.shape)}"
+            )
+        self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
+
+    @property
+    def grad_fn(self) -> Any:
+        return None if self._node is None else graph_edge(self._node)[0]
+
+    @property
+    def output_nr(self) -> int:
+        return self._node.index if self._node.__class__ is Output else 0
+
+    @property
+    def is_leaf(self) -> bool:
+        return self._node is None
+
+    @property
+    def retains_grad(self) -> bool:
+        if self._node is None:
+            return False
+        node, index = graph_edge(self._node)
+        return node.hooks is not None and index in node.hooks.retain
+
+    def _is_view(self) -> bool:
+        return self._view_of is not None
+
+    @property
+    def _base(self) -> Tensor | None:
+        return root_of(self) if self._view_of is not None else None
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory outside the graph; writes through it are not noticed by backward. Prefer ``detach``."""
+        storage = storage_of(self)
+        unchecked = UntypedStorage._of_array(storage._array)
+        storage._add_alias(alias := share(self._array, unchecked))
+        return alias if type(self) in (Tensor, Parameter) else alias.as_subclass(type(self))
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        storage = storage_of(value)
+        self._array, self._storage = value._array, storage
+        storage._add_alias(self)
+
+    # -- Python's protocols -----------------------------------------------------------------------------------------------
+    def item(self) -> Any:
+        """The value of a one-element tensor as a Python number.
+
+        Raises:
+            RuntimeError: the tensor has not exactly one element.
+        """
+        array = self._array
+        if array.size != 1:
+            raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
+        value = array.item()
+        return value if value.__class__ in _PYTHON_NUMBERS else float(value)
+
+    def tolist(self) -> Any:
+        """The values as nested lists of Python numbers; a number for a 0-d tensor."""
+        array = self._array
+        return (array if array.dtype.kind in "biufc" and array.dtype.isbuiltin == 1 else array.astype(np.float32)).tolist()
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The tensor as an array that shares its memory.
+
+        Args:
+            force: detach and copy where sharing is impossible.
+        Raises:
+            RuntimeError: the tensor requires grad.
+            TypeError: the dtype has no NumPy counterpart (bfloat16, float8).
+        """
+        if self._requires_grad and not force:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        if self._array.dtype.isbuiltin != 1:
+            raise TypeError(f"Got unsupported ScalarType {self.dtype.legacy}")
+        storage_of(self)  # the array escapes: from here on the memory is known to be shared
+        return self._array[...]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        if dtype is None:
+            return array.copy() if copy else array
+        return array.astype(dtype, copy=bool(copy) if copy is not None else False)
+
+    def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
+        return wrap(np.array(array, copy=True) if array.dtype.kind != "b" else array.astype(np.bool_))
+
+    def __bool__(self) -> bool:
+        array = self._array
+        if array.size != 1:
+            if array.size == 0:
+                raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
+            raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+        return bool(array.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self._array.size != 1 or self._array.dtype.kind not in "iub":
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self._array.item())
+
+    def __contains__(self, element: Any) -> bool:
+        if isinstance(element, (Tensor, int, float, complex)):
+            return bool((self == element).any().item())
+        raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+
+    def __iter__(self) -> Any:
+        if not self._array.ndim:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))
+
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+        from .printing import tensor_repr
+
+        return tensor_repr(self, tensor_contents=tensor_contents)
+
+    def __format__(self, spec: str) -> str:
+        from .printing import tensor_format
+
+        return tensor_format(self, spec)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        from .rebuild import reduce_tensor
+
+        return reduce_tensor(self, protocol)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        from .rebuild import deepcopy_tensor
+
+        return deepcopy_tensor(self, memo)
+
+    def as_subclass(self, cls: type) -> Any:
+        """The same tensor (memory and history) as an instance of a subclass.
+
+        Source: torch.Tensor.as_subclass.
+        """
+        if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+            raise TypeError(f"as_subclass: expected a subclass of Tensor, got {cls!r}")
+        made = _new(cls)
+        storage = storage_of(self)
+        made._array, made._storage, made._view_of = self._array, storage, self._view_of
+        made._node, made._requires_grad = self._node, self._requires_grad
+        if self._requires_grad and self._node is None:
+            made._node, made._requires_grad = None, False
+            if grad_enabled():
+                from .history import alias_leaf
+
+                alias_leaf(self, made)
+        storage._add_alias(made)
+        return made
+
+    @staticmethod
+    def _make_subclass(cls: type, data: Tensor, require_grad: bool = False, **unsupported: Any) -> Any:
+        if unsupported:
+            raise NotImplementedError(f"_make_subclass: arguments {sorted(unsupported)} are not supported yet")
+        made = data.detach().as_subclass(cls)
+        return made.requires_grad_() if require_grad else made
+
+    def register_hook(self, hook: Any) -> RemovableHandle:
+        """Call ``hook(grad)`` whenever this tensor's gradient was computed; a returned tensor replaces it.
+
+        Raises:
+            RuntimeError: the tensor does not require grad.
+        """
+        if not self._requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        return RemovableHandle.add(self._gradient_hooks(), hook)
+
+    def _gradient_hooks(self) -> dict[int, Any]:
+        if self._node is None:
+            return self.__dict__.setdefault("_backward_hooks", {})
+        node, index = graph_edge(self._node)
+        return node._hooks().outputs.setdefault(index, {})
+
+    def register_post_accumulate_grad_hook(self, hook: Any) -> RemovableHandle:
+        """Call ``hook(tensor)`` after this leaf's ``grad`` was added to.
+
+        Raises:
+            RuntimeError: the tensor does not require grad, or is not a leaf.
+        """
+        if not self._requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self._node is not None:
+            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        return RemovableHandle.add(self.__dict__.setdefault("_post_accumulate_grad_hooks", {}), hook)
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of this non-leaf tensor in ``grad`` during backward.
+
+        Raises:
+            RuntimeError: the tensor does not require grad.
+        """
+        if not self._requires_grad:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if self._node is not None:
+            import weakref
+
+            node, index = graph_edge(self._node)
+            node._hooks().retain[index] = weakref.ref(self)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        from .override import default_torch_function
+
+        return default_torch_function(cls, func, types, args, kwargs or {})
+
+
+class Parameter(Tensor):
+    """A tensor that registers itself when assigned to a Module's attribute.
+
+    Args:
+        data: values; shared, not copied. An empty tensor when None.
+        requires_grad: whether operations on it are recorded.
+    Source: torch.nn.Parameter.
+    """
+
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+        if data is None:
+            data = wrap(np.empty(0, dtypes.get_default_dtype().numpy))
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Parameter: expected a Tensor, got {type(data).__name__}")
+        if type(data) not in (Tensor, Parameter):
+            made = data.detach().requires_grad_(requires_grad)
+            made._is_param = True
+            return made
+        made = _new(cls)
+        storage = storage_of(data)
+        made._array, made._storage, made._node, made._view_of, made._requires_grad = data._array, storage, None, None, False
+        storage._add_alias(made)
+        return made.requires_grad_() if requires_grad else made
+
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+        return f"Parameter containing:\n{Tensor.__repr__(self)}"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            copied = self._array.copy(order="K")
+            memo[id(self)] = type(self)(wrap(copied), self._requires_grad)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        from .rebuild import reduce_parameter
+
+        return reduce_parameter(self, protocol)
+
+
+_PYTHON_NUMBERS = frozenset((float, int, bool, complex))
+
+
+class RestrictedView:
+    """Stands in ``_view_of`` for a view that must not be written in place while gradients are recorded."""
+
+    __slots__ = ("kind", "root")
+
+    def __init__(self, root: Tensor, kind: str):
+        self.root, self.kind = root, kind
+
+
+def root_of(tensor: Tensor) -> Tensor:
+    """The tensor whose memory a view ultimately shows; the tensor itself when it is no view."""
+    found = tensor._view_of
+    if found is None:
+        return tensor
+    return found.root if found.__class__ is RestrictedView else found
+
+
+def wrap(array: np.ndarray) -> Tensor:
+    """A new leaf around an array that nobody else uses."""
+    tensor = _new(Tensor)
+    tensor._array = array
+    tensor._storage = tensor._node = tensor._view_of = None
+    tensor._requires_grad = False
+    if modes.active and thread.inference:
+        storage_of(tensor).is_inference = True
+    return tensor
+
+
+def share(array: np.ndarray, storage: UntypedStorage) -> Tensor:
+    """A new leaf around an array that lies in a storage that others use."""
+    tensor = _new(Tensor)
+    tensor._array, tensor._storage = array, storage
+    tensor._node = tensor._view_of = None
+    tensor._requires_grad = False
+    storage._add_alias(tensor)
+    return tensor
+
+
+def storage_of(tensor: Tensor) -> UntypedStorage:
+    """The tensor's storage, made now if nobody needed it before."""
+    storage = tensor._storage
+    if storage is None:
+        storage = tensor._storage = UntypedStorage._of_array(tensor._array)
+        storage._add_alias(tensor)
+    return storage
+
+
+def numel_of(shape: tuple[int, ...]) -> int:
+    return math.prod(shape)
+
+
+def _warn_non_leaf_grad() -> None:
+    import warnings
+
+    warnings.warn(
+        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during "
+        "autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the "
+        "non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead.",
+        UserWarning,
+        stacklevel=3,
+    )
+
+
+__all__ = ["AccumulateGrad", "Parameter", "Tensor", "edge_of", "root_of", "share", "storage_of", "wrap"]

@@ -1,0 +1,36 @@
+"""Every operation exactly once, by family.  ``ops.add`` is the public function; see ``core.registry`` for the decorators."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from ..core.registry import TABLES, names, resolve
+
+FAMILIES = (
+    "arithmetic",
+    "views",
+    "conversion",
+    "inplace",
+    "indexing",
+    "scatter",
+    "reduction",
+    "creation",
+)
+
+for _family in FAMILIES:
+    importlib.import_module(f".{_family}", __name__)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in TABLES["torch"]:
+        raise AttributeError(f"module 'flambeau.ops' has no attribute '{name}'")
+    function = globals()[name] = resolve("torch", name)
+    return function
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *names("torch")})
+
+
+__all__ = ["names", "resolve"]

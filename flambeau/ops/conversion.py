@@ -1,0 +1,266 @@
+"""Copies and conversions: ``clone``, ``contiguous``, ``detach``, dtype and device changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Tensor
+from ..core.device import cpu, device, require_cpu
+from ..core.dispatch import cast_array
+from ..core.history import make_view
+from ..core.layout import contiguous_format, empty_as, is_contiguous_as, memory_format, preserve_format
+from ..core.registry import add_method, composite, method, op, view
+from ..core.state import modes
+from ..core.tensor import Parameter, share, storage_of
+from ..core.tensor import Tensor as TensorType
+
+
+def copied(array: np.ndarray, form: Any, dtype: np.dtype) -> np.ndarray:
+    """A copy in a memory format; strides are kept for ``preserve_format`` where the elements are dense."""
+    if array.flags.c_contiguous and (form is None or form is preserve_format) and array.dtype is dtype:
+        return array.copy()
+    made = empty_as(array, form, array.shape, dtype)
+    made[...] = array
+    return made
+
+
+@op(
+    fast=lambda a, memory_format: a.copy() if memory_format is None and a.flags.c_contiguous else None,
+    grad={"input": lambda grad: grad},
+    out=False,
+)
+def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+    """A copy that stays in the graph.
+
+    Args:
+        memory_format: ``torch.preserve_format`` (the default) keeps the strides of a dense tensor.
+    Gradient: ``grad``.
+    Source: torch.clone.
+    """
+    return copied(input, memory_format, input.dtype)
+
+
+@method()
+def contiguous(input: Tensor, memory_format: Any = contiguous_format) -> Tensor:
+    """The tensor itself if its memory has that format, a copy in that format otherwise.
+
+    Raises:
+        RuntimeError: ``preserve_format``.
+    Source: torch.Tensor.contiguous.
+    """
+    if memory_format is contiguous_format:
+        if input.is_contiguous():
+            return input
+    elif memory_format is preserve_format:
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    elif is_contiguous_as(input._array, memory_format):
+        return input
+    return input.clone(memory_format=memory_format)
+
+
+def detach(input: Any) -> Any:
+    """The same memory outside the graph: writes to either are seen by both, and noticed by backward.
+
+    Source: torch.Tensor.detach.
+    """
+    kind = input.__class__
+    if kind is TensorType or kind is Parameter:
+        storage = input._storage
+        return share(input._array, storage_of(input) if storage is None else storage)
+    if modes.active or isinstance(input, TensorType):
+        from ..core.override import call_override
+
+        result = call_override(detach, (input,), (input,), {})
+        if result is not NotImplemented:
+            return result
+    return share(input._array, storage_of(input))
+
+
+TensorType.detach = detach  # type: ignore[attr-defined]
+
+
+@composite()
+def detach_(input: Tensor) -> Tensor:
+    """Take this tensor out of the graph; it becomes a leaf that does not require grad.
+
+    Raises:
+        RuntimeError: a view, whose root would stay in the graph.
+    Source: torch.Tensor.detach_.
+    """
+    if input._view_of is not None and input._requires_grad:
+        raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+    input._node, input._requires_grad = None, False
+    return input
+
+
+@view(grad={"input": lambda grad: grad}, method=False)
+def alias(input: Tensor) -> Tensor:
+    """A view of the whole tensor."""
+    return input[...]
+
+
+view_of_all = alias
+
+
+@op(name="_to_copy", method=False, out=False, grad={"input": lambda grad: grad}, fast=True)
+def to_copy(input: Tensor, dtype: Any, memory_format: Any = None) -> Tensor:
+    """``input`` with another dtype, always a copy; see ``Tensor.to``."""
+    target = dtype.numpy
+    if input.flags.c_contiguous and memory_format is None and input.dtype is not target and input.dtype.kind != "c":
+        return cast_array(input, dtype)
+    return copied(cast_array(input, dtype), memory_format, target)
+
+
+def converted(input: Any, dtype: Any, copy: bool = False, form: Any = None) -> Any:
+    """``input`` with a dtype: itself if nothing changes and no copy is wanted."""
+    have = input.dtype
+    if dtype is None or dtype is have:
+        if form is not None and form is not preserve_format and not is_contiguous_as(input._array, form):
+            return input.clone(memory_format=form)
+        return input.clone(memory_format=form) if copy else input
+    if dtype.numpy is None:
+        raise NotImplementedError(f"to: dtype {dtype} is not supported yet")
+    if have.is_complex and not dtype.is_complex and dtype is not dtypes.bool_:
+        import warnings
+
+        warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3)
+    return to_copy(input, dtype, form)
+
+
+@method()
+def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """``input`` with another dtype or on another device.
+
+    Args:
+        *args, **kwargs: ``to(dtype)``, ``to(device, dtype)`` or ``to(other)``, each followed by ``non_blocking=False, copy=False`` and
+            with ``memory_format=``.
+    Returns:
+        The tensor itself when nothing changes and ``copy`` is False.
+    Source: torch.Tensor.to.
+    """
+    where, dtype, copy, form = parse_to(args, kwargs)
+    require_cpu(where, "to")
+    return converted(input, dtype, copy, form)
+
+
+def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool, Any]:
+    """Arguments of ``Tensor.to`` as (device, dtype, copy, memory format).
+
+    Raises:
+        TypeError: arguments that fit none of the forms.
+    """
+    given = dict(kwargs)
+    rest = list(args)
+    where = dtype = None
+    if rest:
+        first = rest.pop(0)
+        if isinstance(first, dtypes.dtype):
+            dtype = first
+        elif isinstance(first, TensorType):
+            where, dtype = first.device, first.dtype
+        elif first is None or isinstance(first, (str, device, int)):
+            where = first
+            if rest and (isinstance(rest[0], dtypes.dtype) or rest[0] is None):
+                dtype = rest.pop(0)
+        else:
+            raise TypeError(f"to() received an invalid combination of arguments - got ({type(first).__name__})")
+    elif "other" in given:
+        other = given.pop("other")
+        where, dtype = other.device, other.dtype
+    where = given.pop("device", where)
+    dtype = given.pop("dtype", dtype)
+    for name in ("non_blocking", "copy"):
+        if rest:
+            given[name] = rest.pop(0)
+    given.pop("non_blocking", None)
+    copy, form = given.pop("copy", False), given.pop("memory_format", None)
+    if rest or given:
+        raise TypeError(f"to() received an invalid combination of arguments - unexpected {sorted(given) or rest}")
+    if form is not None and not isinstance(form, memory_format):
+        raise TypeError(f"to(): argument 'memory_format' must be torch.memory_format, not {type(form).__name__}")
+    return where, dtype, bool(copy), form
+
+
+def _cast_method(name: str, dtype: Any) -> None:
+    def cast(self: Any, memory_format: Any = preserve_format) -> Any:
+        if self.dtype is dtype and memory_format is preserve_format:
+            return self
+        return converted(self, dtype, False, memory_format)
+
+    cast.__name__ = cast.__qualname__ = name
+    cast.__doc__ = f"``to({dtype})``. Source: torch.Tensor.{name}."
+    add_method(name, lambda: cast)
+
+
+for _name, _dtype in {
+    **{n: dtypes.ALL[n] for n in ("float", "double", "half", "bfloat16", "short", "int", "long", "bool", "cfloat", "cdouble", "chalf")},
+    "char": dtypes.int8,
+    "byte": dtypes.uint8,
+}.items():
+    _cast_method(_name, _dtype)
+
+
+@method(name="cpu")
+def to_cpu(input: Tensor, memory_format: Any = preserve_format) -> Tensor:
+    """The tensor on the CPU; itself when it is there. Source: torch.Tensor.cpu."""
+    return converted(input, None, False, memory_format)
+
+
+@method()
+def cuda(input: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = preserve_format) -> Tensor:
+    """The tensor on a CUDA device.
+
+    Raises:
+        AssertionError: this build has no CUDA.
+    Source: torch.Tensor.cuda.
+    """
+    require_cpu("cuda" if device is None else device, "cuda")
+    return input
+
+
+@method(name="type")
+def type_method(input: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+    """The legacy type's name, or the tensor converted to a dtype, a type name or a typed constructor.
+
+    Args:
+        dtype: ``torch.float64``, ``'torch.DoubleTensor'`` or ``torch.DoubleTensor``.
+    Source: torch.Tensor.type.
+    """
+    from ..core.legacy import dtype_of_type
+
+    if dtype is None:
+        return f"torch.{input.dtype.legacy}Tensor"
+    return converted(input, dtype if isinstance(dtype, dtypes.dtype) else dtype_of_type(dtype))
+
+
+@method()
+def type_as(input: Tensor, other: Tensor) -> Tensor:
+    """``input`` with the dtype and device of ``other``. Source: torch.Tensor.type_as."""
+    return converted(input, other.dtype)
+
+
+@method()
+def pin_memory(input: Tensor, device: Any = None) -> Tensor:
+    """A copy in page-locked memory.
+
+    Raises:
+        RuntimeError: there is no accelerator to pin it for.
+    """
+    raise RuntimeError("Cannot access accelerator device when none is available.")
+
+
+@method()
+def is_set_to(input: Tensor, tensor: Tensor) -> bool:
+    """Whether both show exactly the same memory with the same shape and strides. Source: torch.Tensor.is_set_to."""
+    a, b = input._array, tensor._array
+    return input.data_ptr() == tensor.data_ptr() and a.shape == b.shape and a.strides == b.strides
+
+
+def device_of(input: Any) -> device:
+    return cpu
+
+
+__all__ = ["clone", "converted", "detach", "make_view", "parse_to"]

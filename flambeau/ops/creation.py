@@ -1,0 +1,934 @@
+"""Tensors from sizes: constants, uninitialised memory, ranges.  ``from_data`` has those made from values.
+
+A factory's short way serves plain sizes, a dtype or none, and no mode; whatever else was asked for goes to ``finish``, which
+looks at devices, layouts, ``out`` and modes.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.device import require_cpu
+from ..core.dispatch import cast_array, number_array, write_result
+from ..core.override import call_override
+from ..core.registry import composite, method, resolve
+from ..core.shape import contiguous_strides, element_strides
+from ..core.state import modes, run_quietly, thread
+from ..core.tensor import Tensor, wrap
+
+_new = object.__new__
+_PYTHON_TYPES = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool_, complex: dtypes.complex128}
+
+
+# -- arguments that factories share -------------------------------------------------------------------------------------------
+def dtype_of(value: Any, operation: str) -> dtypes.dtype:
+    """``dtype`` argument as a dtype that arrays can have; Python's number types stand for their widest dtype.
+
+    Raises:
+        TypeError: no dtype. NotImplementedError: a dtype that NumPy has no element type for.
+    """
+    if not isinstance(value, dtypes.dtype):
+        found = _PYTHON_TYPES.get(value) if isinstance(value, type) else None
+        if found is None:
+            raise TypeError(f"{operation}(): argument 'dtype' must be torch.dtype, not {type(value).__name__}")
+        return found
+    if value.numpy is None:
+        raise NotImplementedError(f"{operation}: dtype {value} is not supported yet: NumPy has no such element type")
+    return value
+
+
+def sizes_from(size: tuple[Any, ...], operation: str) -> tuple[int, ...]:
+    """Sizes given one by one or as one sequence.
+
+    Raises:
+        TypeError: not integers. RuntimeError: negative.
+    """
+    if len(size) == 1 and isinstance(size[0], (tuple, list)):
+        size = tuple(size[0])
+    elif not size:
+        raise TypeError(f'{operation}() missing 1 required positional arguments: "size"')
+    found = []
+    for position, each in enumerate(size):
+        if isinstance(each, bool) or not hasattr(each, "__index__"):
+            where = "(position 1) must be tuple of ints, not" if position == 0 and len(size) == 1 else (
+                f'failed to unpack the object at pos {position + 1} with error "type must be tuple of ints,but got'
+            )
+            raise TypeError(f"{operation}(): argument 'size' {where} {type(each).__name__}" + ('"' if "unpack" in where else ""))
+        found.append(each.__index__())
+    if found and min(found) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(found)}: {found}")
+    return tuple(found)
+
+
+def checked_place(operation: str, device: Any = None, layout: Any = None, pin_memory: bool = False) -> None:
+    """Refuse what a tensor cannot be made as.
+
+    Raises:
+        NotImplementedError: another layout or device. RuntimeError: pinned memory, which needs an accelerator.
+    """
+    require_cpu(thread.creation_device if device is None else device, operation)
+    if layout is not None and repr(layout) != "torch.strided":
+        raise NotImplementedError(f"{operation}: layout {layout!r} is not supported yet; use torch.strided")
+    if pin_memory:
+        raise RuntimeError(
+            "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is available on this system."
+        )
+
+
+def override(operation: str, args: tuple[Any, ...], operands: tuple[Any, ...] = (), **kwargs: Any) -> Any:
+    """What an active function mode or a subclass returns for this call; NotImplemented if nobody takes it."""
+    if not thread.function_modes and not any(type(each) is not Tensor for each in operands):
+        return NotImplemented
+    given = {name: value for name, value in kwargs.items() if value is not None and value is not False}
+    return call_override(resolve("torch", operation), operands, args, given)
+
+
+def finish(array: np.ndarray, out: Any, requires_grad: bool, operation: str) -> Tensor:
+    """The factory's result: ``array`` as a tensor, or written into ``out``."""
+    if out is not None:
+        if not isinstance(out, Tensor):
+            raise TypeError(f"{operation}(): argument 'out' must be Tensor, not {type(out).__name__}")
+        write_result(out, array)
+        return out.requires_grad_() if requires_grad else out
+    made = wrap(array)
+    if requires_grad:
+        require_grad(made)
+    return made
+
+
+def require_grad(tensor: Tensor) -> Tensor:
+    """Mark a fresh leaf.
+
+    Raises:
+        RuntimeError: an integer or bool tensor.
+    """
+    if tensor._array.dtype.kind in "biu":
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    tensor._requires_grad = True
+    return tensor
+
+
+def _result_dtype(dtype: Any, out: Any, operation: str) -> dtypes.dtype:
+    if dtype is None:
+        return dtypes.get_default_dtype() if out is None else out.dtype
+    found = dtype_of(dtype, operation)
+    if out is not None and out.dtype is not found:
+        raise RuntimeError(f"dtype {found} does not match dtype of out parameter ({out.dtype})")
+    return found
+
+
+# -- sizes -> zeros, ones, empty --------------------------------------------------------------------------------------------
+def _sized(name: str, make: Callable[..., np.ndarray], value: int | None, first_line: str) -> Any:
+    """The factories that take sizes only differ in how the array is made and in what fills it."""
+    negative = f"{name}: Dimension size must be non-negative."
+
+    def factory(
+        *size: Any,
+        out: Tensor | None = None,
+        dtype: dtypes.dtype | None = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: bool = False,
+        requires_grad: bool = False,
+        **named: Any,
+    ) -> Tensor:
+        if out is None and device is None and layout is None and not modes.active and not pin_memory and not named:
+            try:
+                kind = (dtypes._default if dtype is None else dtype).numpy
+                sizes = size if size[0].__class__ is int else size[0]
+                if kind is not None and (sizes.__class__ is tuple or sizes.__class__ is list) and (sizes is size or len(size) == 1):
+                    array = make(sizes, kind)
+                    if value is not None:
+                        array.fill(value)
+                    tensor = _new(Tensor)
+                    tensor._array = array
+                    tensor._storage = tensor._node = tensor._view_of = None
+                    tensor._requires_grad = False
+                    return require_grad(tensor) if requires_grad else tensor
+            except (TypeError, ValueError, IndexError, AttributeError):
+                pass  # what is wrong with the arguments is said below
+        return _sized_slowly(name, make, value, negative, size, out, dtype, layout, device, pin_memory, requires_grad, named)
+
+    factory.__name__ = factory.__qualname__ = name
+    factory.__doc__ = f"""{first_line}
+
+    Args:
+        *size: sizes one by one, or as one sequence; also by the keyword ``size``.
+        out: tensor to write into, resized where needed.
+        dtype: element type; the default floating type when None.
+        layout: ``torch.strided``.
+        device: the CPU.
+        pin_memory: needs an accelerator.
+        requires_grad: whether operations on the result are recorded.
+    Raises:
+        TypeError: sizes that are no integers. RuntimeError: a negative size, or an integer tensor that shall require grad.
+    Source: torch.{name}.
+    """
+    return factory
+
+
+def _sized_slowly(
+    name: str, make: Any, value: Any, negative: str, size: Any, out: Any, dtype: Any, layout: Any, device: Any, pin_memory: bool,
+    requires_grad: bool, named: dict[str, Any],
+) -> Tensor:
+    if "size" in named and not size:
+        size = (tuple(named.pop("size")),)
+    memory_format = named.pop("memory_format", None) if name == "empty" else None
+    if named:
+        raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(named))}'")
+    taken = override(
+        name, size, out=out, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, requires_grad=requires_grad
+    )
+    if taken is not NotImplemented:
+        return taken
+    checked_place(name, device, layout, pin_memory)
+    kind = _result_dtype(dtype, out, name)
+    sizes = sizes_from(size, name) if not _has_negative(size) else None
+    if sizes is None:
+        shown = [int(each) for each in (size[0] if isinstance(size[0], (tuple, list)) else size)]
+        raise RuntimeError(negative if name != "empty" else f"Trying to create tensor with negative dimension {min(shown)}: {shown}")
+    if memory_format is not None:
+        if repr(memory_format) == "torch.preserve_format":
+            raise RuntimeError("unsupported memory format Preserve")
+        return finish(strided_array(sizes, memory_strides(sizes, memory_format), kind.numpy), out, requires_grad, name)
+    if name == "empty" and out is not None and out._array.shape == sizes:
+        return out
+    array = make(sizes, kind.numpy)
+    if value is not None:
+        array.fill(value)
+    return finish(array, out, requires_grad, name)
+
+
+def _has_negative(size: tuple[Any, ...]) -> bool:
+    found = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+    return any(isinstance(each, int) and each < 0 for each in found)
+
+
+zeros = composite(method=False)(_sized("zeros", np.zeros, None, "A tensor of the given sizes, filled with 0."))
+ones = composite(method=False)(_sized("ones", np.empty, 1, "A tensor of the given sizes, filled with 1."))
+empty = composite(method=False)(_sized("empty", np.empty, None, "A tensor of the given sizes whose values are whatever the memory held."))
+
+
+def fill_dtype(value: Any) -> dtypes.dtype:
+    """The dtype of ``full``'s result: that of the value."""
+    return value.dtype if isinstance(value, Tensor) else dtypes.of_number(value)
+
+
+def filled(shape: tuple[int, ...], value: Any, dtype: dtypes.dtype) -> np.ndarray:
+    """An array of ``shape`` full of ``value``.
+
+    Raises:
+        RuntimeError: a value that ``dtype`` cannot hold.
+    """
+    array = np.empty(shape, dtype.numpy)
+    array.fill(fitting(value, dtype))
+    return array
+
+
+def fitting(value: Any, dtype: dtypes.dtype) -> Any:
+    """``value`` as an array's element of ``dtype``.
+
+    Raises:
+        RuntimeError: an integer out of range, or a complex value for a real dtype.
+    """
+    if isinstance(value, Tensor):
+        value = value.item()
+    words = _C_NAMES.get(dtype.name, dtype.name)
+    if isinstance(value, (complex, np.complexfloating)) and not dtype.is_complex:
+        if value.imag:
+            raise RuntimeError(f"value cannot be converted to type {words} without overflow")
+        value = value.real
+    if dtype.category == dtypes.INTEGER and not isinstance(value, bool):
+        if isinstance(value, (float, np.floating)) and not math.isfinite(value):
+            raise RuntimeError(f"value cannot be converted to type {words} without overflow")
+        whole, limits = int(value), np.iinfo(dtype.numpy)
+        lowest = limits.min if dtype.is_signed else -limits.max  # a negative value wraps in an unsigned type
+        if not lowest <= whole <= limits.max:
+            raise RuntimeError(f"value cannot be converted to type {words} without overflow")
+        return number_array(whole, dtype)[()]
+    if dtype is dtypes.bool_:
+        return bool(value)
+    return run_quietly(number_array, value, dtype)[()]
+
+
+_C_NAMES = {"uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t", "float32": "float", "float64": "double"}
+
+
+@composite(method=False)
+def full(
+    size: Sequence[int],
+    fill_value: Any,
+    *,
+    out: Any = None,
+    dtype: dtypes.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Any:
+    """A tensor of the given sizes, filled with one value.
+
+    Args:
+        size: sequence of sizes.
+        fill_value: a number, or a tensor with one element.
+        dtype: element type; that of ``fill_value`` when None.
+        out, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+    Raises:
+        RuntimeError: a value that ``dtype`` cannot hold, or a negative size.
+    Source: torch.full.
+    """
+    if fill_value.__class__ is float and dtype is None and out is None and not modes.active and device is None and layout is None:
+        try:
+            array = np.empty(size, dtypes._default.numpy)
+            array.fill(fill_value)
+            if not requires_grad and not pin_memory and (size.__class__ is tuple or size.__class__ is list):
+                return wrap(array)
+        except (TypeError, ValueError):
+            pass
+    taken = override(
+        "full", (size, fill_value), out=out, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, requires_grad=requires_grad
+    )
+    if taken is not NotImplemented:
+        return taken
+    checked_place("full", device, layout, pin_memory)
+    if not isinstance(size, (tuple, list)):
+        raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
+    if not isinstance(fill_value, (bool, int, float, complex, np.number, np.bool_, Tensor)):
+        raise TypeError(f"full(): argument 'fill_value' (position 2) must be Number, not {type(fill_value).__name__}")
+    kind = fill_dtype(fill_value) if dtype is None and out is None else _result_dtype(dtype, out, "full")
+    return finish(filled(sizes_from((size,), "full"), fill_value, kind), out, requires_grad, "full")
+
+
+# -- like another tensor ------------------------------------------------------------------------------------------------------
+def memory_strides(shape: tuple[int, ...], memory_format: Any) -> tuple[int, ...]:
+    """Strides, in elements, of a dense tensor in a memory format.
+
+    Raises:
+        RuntimeError: a format for another number of dimensions.
+    """
+    word = repr(memory_format)
+    if word == "torch.contiguous_format":
+        return contiguous_strides(shape)
+    count = {"torch.channels_last": 4, "torch.channels_last_3d": 5}.get(word)
+    if count is None:
+        raise RuntimeError(f"unsupported memory format {memory_format!r}")
+    if len(shape) != count:
+        raise RuntimeError(f"required rank {count} tensor to use {word.removeprefix('torch.')} format")
+    channels_last = contiguous_strides((shape[0], *shape[2:], shape[1]))
+    return (channels_last[0], channels_last[-1], *channels_last[1:-1])
+
+
+def strided_array(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Uninitialised memory just large enough, seen with the given strides (in elements)."""
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    extent = 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+    return np.ndarray(shape, dtype, np.empty(extent, dtype), 0, tuple(step * dtype.itemsize for step in strides))
+
+
+def is_dense(array: np.ndarray) -> bool:
+    """Whether the elements fill their memory without gaps and without sharing."""
+    expected = array.itemsize
+    for step, n in sorted((step, n) for step, n in zip(array.strides, array.shape, strict=True) if n != 1):
+        if step != expected:
+            return False
+        expected *= n
+    return True
+
+
+def preserved_strides(array: np.ndarray) -> tuple[int, ...]:
+    """Strides of a result 'like' ``array``: its own where it is dense, else dense ones in the same order of dimensions."""
+    if array.flags.c_contiguous:
+        return contiguous_strides(array.shape)
+    if is_dense(array) and array.size:
+        return element_strides(array)
+    order = list(range(array.ndim))
+    for i in range(1, array.ndim):  # an insertion sort that leaves dimensions of size 1 or stride 0 where they are
+        back = i
+        for j in reversed(range(i)):
+            a, b = order[j], order[back]
+            if array.strides[a] == 0 or array.strides[b] == 0:
+                continue
+            swaps = array.strides[a] < array.strides[b] or (
+                array.strides[a] == array.strides[b] and array.shape[a] < array.shape[b]
+            )
+            if not swaps:
+                break
+            order[j], order[back] = b, a
+            back = j
+    strides, step = [0] * array.ndim, 1
+    for dim in reversed(order):
+        strides[dim] = step
+        step *= max(array.shape[dim], 1)
+    return tuple(strides)
+
+
+def array_like(array: np.ndarray, dtype: np.dtype, memory_format: Any = None) -> np.ndarray:
+    """Uninitialised array of ``array``'s shape, and its strides unless a memory format says otherwise."""
+    if array.flags.c_contiguous and memory_format is None:
+        return np.empty(array.shape, dtype)
+    if memory_format is None or repr(memory_format) == "torch.preserve_format":
+        return strided_array(array.shape, preserved_strides(array), dtype)
+    return strided_array(array.shape, memory_strides(array.shape, memory_format), dtype)
+
+
+def _like(name: str, value: int | None, first_line: str) -> Any:
+    def factory(
+        input: Tensor,
+        *,
+        dtype: dtypes.dtype | None = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: bool = False,
+        requires_grad: bool = False,
+        memory_format: Any = None,
+    ) -> Tensor:
+        if input.__class__ is Tensor and dtype is None and device is None and not modes.active and not pin_memory:
+            array = input._array
+            if array.flags.c_contiguous and memory_format is None and layout is None:
+                made = np.zeros(array.shape, array.dtype) if value == 0 else np.empty(array.shape, array.dtype)
+                if value:
+                    made.fill(value)
+                tensor = _new(Tensor)
+                tensor._array = made
+                tensor._storage = tensor._node = tensor._view_of = None
+                tensor._requires_grad = False
+                return require_grad(tensor) if requires_grad else tensor
+        array = _array_like(name, input, (), dtype, layout, device, pin_memory, requires_grad, memory_format)
+        if isinstance(array, np.ndarray):
+            if value is not None:
+                array.fill(value)
+            return finish(array, None, requires_grad, name)
+        return array
+
+    factory.__name__ = factory.__qualname__ = name
+    factory.__doc__ = f"""{first_line}
+
+    Args:
+        input: tensor whose shape, and dtype and strides unless told otherwise, are taken.
+        dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+        memory_format: ``torch.preserve_format`` (the default) keeps the strides of a dense input.
+    Raises:
+        TypeError: ``input`` is no tensor.
+    Source: torch.{name}.
+    """
+    return factory
+
+
+def _array_like(
+    name: str, input: Any, args: tuple[Any, ...], dtype: Any, layout: Any, device: Any, pin_memory: bool, requires_grad: bool, memory_format: Any
+) -> Any:
+    """Uninitialised array like ``input``, or the result of an override."""
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    if modes.active or type(input) is not Tensor:
+        taken = override(
+            name, (input, *args), (input,), dtype=dtype, layout=layout, device=device, pin_memory=pin_memory,
+            requires_grad=requires_grad, memory_format=memory_format,
+        )
+        if taken is not NotImplemented:
+            return taken
+    checked_place(name, device or "cpu", layout, pin_memory)
+    return array_like(input._array, input._array.dtype if dtype is None else dtype_of(dtype, name).numpy, memory_format)
+
+
+zeros_like = composite(method=False)(_like("zeros_like", 0, "A tensor filled with 0, of another tensor's shape and dtype."))
+ones_like = composite(method=False)(_like("ones_like", 1, "A tensor filled with 1, of another tensor's shape and dtype."))
+empty_like = composite(method=False)(_like("empty_like", None, "An uninitialised tensor of another tensor's shape and dtype."))
+
+
+@composite(method=False)
+def full_like(
+    input: Any,
+    fill_value: Any,
+    *,
+    dtype: dtypes.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Any:
+    """A tensor filled with one value, of another tensor's shape and dtype.
+
+    Args:
+        input: tensor whose shape, and dtype and strides unless told otherwise, are taken.
+        fill_value: a number, or a tensor with one element.
+        dtype, layout, device, pin_memory, requires_grad, memory_format: as for ``torch.zeros_like``.
+    Raises:
+        RuntimeError: a value that the dtype cannot hold.
+    Source: torch.full_like.
+    """
+    array = _array_like("full_like", input, (fill_value,), dtype, layout, device, pin_memory, requires_grad, memory_format)
+    if not isinstance(array, np.ndarray):
+        return array
+    array.fill(fitting(fill_value, dtypes.of_array(array)))
+    return finish(array, None, requires_grad, "full_like")
+
+
+@composite(method=False)
+def empty_strided(
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: dtypes.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Any:
+    """An uninitialised tensor of given sizes and strides.
+
+    Args:
+        size: sizes.
+        stride: elements between neighbours along each dimension, not negative.
+        dtype, layout, device, requires_grad, pin_memory: as for ``torch.zeros``.
+    Raises:
+        RuntimeError: another number of strides than of sizes, or a negative one.
+    Source: torch.empty_strided.
+    """
+    taken = override("empty_strided", (size, stride), dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+    if taken is not NotImplemented:
+        return taken
+    checked_place("empty_strided", device, layout, pin_memory)
+    kind = _result_dtype(dtype, None, "empty_strided")
+    return finish(checked_strided("empty_strided", size, stride, kind), None, requires_grad, "empty_strided")
+
+
+def checked_strided(operation: str, size: Any, stride: Any, dtype: dtypes.dtype) -> np.ndarray:
+    """An uninitialised array of sizes and strides that a user gave."""
+    sizes, strides = sizes_from((size,), operation), tuple(each.__index__() for each in stride)
+    if len(sizes) != len(strides):
+        raise RuntimeError(f"dimensionality of sizes ({len(sizes)}) must match dimensionality of strides ({len(strides)})")
+    if strides and min(strides) < 0:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(sizes)} and strides={list(strides)}")
+    return strided_array(sizes, strides, dtype.numpy)
+
+
+# -- methods that take dtype and device from a tensor --------------------------------------------------------------------------
+def _new_sized(name: str, value: int | None, first_line: str) -> Any:
+    def factory(
+        input: Any,
+        *size: Any,
+        dtype: dtypes.dtype | None = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: bool = False,
+        requires_grad: bool = False,
+        **named: Any,
+    ) -> Any:
+        if "size" in named and not size:
+            size = (tuple(named.pop("size")),)
+        if named:
+            raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(named))}'")
+        if device is not None or layout is not None or pin_memory:
+            checked_place(name, device, layout, pin_memory)
+        kind = input._array.dtype if dtype is None else dtype_of(dtype, name).numpy
+        sizes = sizes_from(size, name)
+        array = np.zeros(sizes, kind) if value == 0 else np.empty(sizes, kind)
+        if value:
+            array.fill(value)
+        return finish(array, None, requires_grad, name)
+
+    factory.__name__ = factory.__qualname__ = name
+    factory.__doc__ = f"""{first_line}
+
+    Args:
+        *size: sizes one by one, or as one sequence.
+        dtype: element type; this tensor's when None.
+        layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+    Source: torch.Tensor.{name}.
+    """
+    return factory
+
+
+new_zeros = method()(_new_sized("new_zeros", 0, "A tensor filled with 0, of this tensor's dtype."))
+new_ones = method()(_new_sized("new_ones", 1, "A tensor filled with 1, of this tensor's dtype."))
+new_empty = method()(_new_sized("new_empty", None, "An uninitialised tensor of this tensor's dtype."))
+
+
+@method()
+def new_full(
+    input: Any,
+    size: Sequence[int],
+    fill_value: Any,
+    *,
+    dtype: dtypes.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Any:
+    """A tensor filled with one value, of this tensor's dtype unless ``dtype`` is given.
+
+    Args:
+        size: sizes. fill_value: a number.
+        dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+    Source: torch.Tensor.new_full.
+    """
+    checked_place("new_full", device or "cpu", layout, pin_memory)
+    kind = input.dtype if dtype is None else dtype_of(dtype, "new_full")
+    return finish(filled(sizes_from((size,), "new_full"), fill_value, kind), None, requires_grad, "new_full")
+
+
+@method()
+def new_empty_strided(
+    input: Any,
+    size: Sequence[int],
+    stride: Sequence[int],
+    dtype: dtypes.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Any:
+    """An uninitialised tensor of given sizes and strides, of this tensor's dtype unless ``dtype`` is given.
+
+    Args:
+        size, stride: as for ``torch.empty_strided``.
+        dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+    Source: torch.Tensor.new_empty_strided.
+    """
+    checked_place("new_empty_strided", device or "cpu", layout, pin_memory)
+    kind = input.dtype if dtype is None else dtype_of(dtype, "new_empty_strided")
+    return finish(checked_strided("new_empty_strided", size, stride, kind), None, requires_grad, "new_empty_strided")
+
+
+# -- ranges -------------------------------------------------------------------------------------------------------------------
+_RANGE_FORMS = (
+    "arange() received an invalid combination of arguments - expected (end), (start, end) or (start, end, step), numbers, and the "
+    "keywords out, dtype, layout, device, pin_memory, requires_grad"
+)
+
+
+def _as_number(value: Any, operation: str, argument: str) -> Any:
+    """A Python number out of a number or a one-element tensor."""
+    if isinstance(value, (Tensor, np.number, np.bool_)):
+        value = value.item()
+    if isinstance(value, complex):
+        if value.imag:
+            raise RuntimeError("value cannot be converted to type double without overflow")
+        return value.real
+    if not isinstance(value, (int, float)):
+        raise TypeError(f"{operation}(): argument '{argument}' must be Number, not {type(value).__name__}")
+    return value
+
+
+@composite(method=False)
+def arange(
+    *args: Any,
+    out: Any = None,
+    dtype: dtypes.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    **named: Any,
+) -> Any:
+    """Numbers from ``start`` (inclusive) to ``end`` (exclusive), ``step`` apart: ``arange(end)``, ``arange(start, end, step=1)``.
+
+    Args:
+        start, end, step: numbers, by position or keyword.
+        dtype: element type; int64 when None and all three are integers, the default floating type otherwise.
+        out, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+    Returns:
+        ``ceil((end - start) / step)`` numbers, each computed as ``start + i * step``.
+    Raises:
+        RuntimeError: a step of 0 or of the wrong sign, or bounds that are not finite.
+    Source: torch.arange.
+    """
+    if len(args) == 1 and not named and dtype is None and out is None and device is None and layout is None and not requires_grad:
+        end = args[0]
+        if end.__class__ is int and end >= 0 and not modes.active and not pin_memory:
+            tensor = _new(Tensor)
+            tensor._array = np.arange(end)
+            tensor._storage = tensor._node = tensor._view_of = None
+            tensor._requires_grad = False
+            return tensor
+    taken = override(
+        "arange", args, out=out, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, requires_grad=requires_grad, **named
+    )
+    if taken is not NotImplemented:
+        return taken
+    checked_place("arange", device, layout, pin_memory)
+    start, end, step = _range_bounds(args, named)
+    if dtype is None and out is not None:
+        kind = out.dtype
+    elif dtype is None:
+        whole = all(not (isinstance(e, (float, complex)) or isinstance(e, Tensor) and e.dtype.category > 1) for e in (start, end, step))
+        kind = dtypes.int64 if whole else dtypes.get_default_dtype()
+    else:
+        kind = _result_dtype(dtype, out, "arange")
+    bounds = [_as_number(each, "arange", name) for each, name in ((start, "start"), (end, "end"), (step, "step"))]
+    return finish(range_array(*bounds, kind), out, requires_grad, "arange")
+
+
+def _range_bounds(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any]:
+    names = ("end",) if len(args) == 1 and "end" not in named else ("start", "end", "step")
+    if len(args) > 3 or set(names[: len(args)]) & named.keys() or named.keys() - {"start", "end", "step"}:
+        raise TypeError(_RANGE_FORMS)
+    given = {**dict(zip(names, args, strict=False)), **named}
+    if "end" not in given:
+        raise TypeError(_RANGE_FORMS)
+    return given.get("start", 0), given["end"], given.get("step", 1)
+
+
+def check_range(start: Any, end: Any, step: Any) -> None:
+    """Raises:
+    RuntimeError: no such range.
+    """
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
+    if not (step > 0 and end >= start or step < 0 and end <= start):
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+
+
+def range_array(start: Any, end: Any, step: Any, dtype: dtypes.dtype) -> np.ndarray:
+    """The values of ``arange``, computed in int64 or float64 and rounded once."""
+    if dtype is dtypes.bool_ or dtype.is_complex:
+        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{dtype.legacy}'")
+    if dtype.category == dtypes.INTEGER:
+        check_range(start, end, step)
+        first, by = int(start), int(step)
+        if dtype is dtypes.int64:  # int64 alone is counted after truncation
+            end, step, start = int(end), by, first
+            check_range(start, end, step)
+        return cast_array(np.arange(_steps(start, end, step), dtype=np.int64) * by + first, dtype)
+    check_range(start, end, step)
+    return cast_array(np.arange(_steps(start, end, step)) * float(step) + float(start), dtype)
+
+
+def _steps(start: Any, end: Any, step: Any) -> int:
+    if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
+        return -((start - end) // step)
+    return math.ceil((end - start) / step)
+
+
+@composite(name="range", method=False)
+def range_(
+    start: Any = 0,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    out: Any = None,
+    dtype: dtypes.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Any:
+    """Numbers from ``start`` to ``end``, both inclusive. Deprecated; use ``arange``, which leaves out the end.
+
+    Args:
+        start, end, step: numbers.
+        dtype: element type; the default floating type when None.
+        out, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+    Source: torch.range.
+    """
+    warnings.warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range "
+        "builtin. Instead, use torch.arange, which produces values in [start, end).",
+        UserWarning,
+        stacklevel=2,
+    )
+    if end is None:
+        raise TypeError("range() missing required argument: end")
+    checked_place("range", device, layout, pin_memory)
+    kind = _result_dtype(dtype, out, "range")
+    first, last, by = (_as_number(each, "range", name) for each, name in ((start, "start"), (end, "end"), (step, "step")))
+    check_range(first, last, by)
+    values = np.arange(math.floor((last - first) / by) + 1) * by + first
+    return finish(cast_array(values, kind), out, requires_grad, "range")
+
+
+def _spaced_dtype(dtype: Any, out: Any, ends: tuple[Any, Any], operation: str) -> dtypes.dtype:
+    """Result dtype of ``linspace`` and ``logspace``: complex where an end is."""
+    if dtype is not None or out is not None:
+        return _result_dtype(dtype, out, operation)
+    is_complex = any(isinstance(e, complex) or isinstance(e, Tensor) and e.dtype.is_complex for e in ends)
+    default = dtypes.get_default_dtype()
+    return default.to_complex() if is_complex else default
+
+
+def spaced_array(start: Any, end: Any, steps: int, dtype: dtypes.dtype) -> np.ndarray:
+    """``steps`` evenly spaced numbers, counted from both ends so that the result is symmetric."""
+    if dtype in dtypes.REDUCED:
+        compute = np.dtype(np.float32)
+    else:
+        compute = dtype.numpy if dtype.category >= dtypes.FLOATING else np.dtype(np.float32 if dtype.category < 0 else np.float64)
+    first, last = compute.type(start), compute.type(end)
+    if dtype.category < dtypes.FLOATING:
+        first, last = compute.type(int(start)), compute.type(int(end))
+    if steps == 1:
+        return cast_array(np.full(1, first), dtype)
+    step = (last - first) / compute.type(max(steps - 1, 1))
+    half, idx = steps // 2, np.arange(steps)
+    front, back = idx[:half].astype(compute), (steps - 1 - idx[half:]).astype(compute)
+    return cast_array(np.concatenate((first + step * front, last - step * back)), dtype)
+
+
+def _check_steps(steps: Any, operation: str) -> int:
+    if isinstance(steps, (bool, float)) or not hasattr(steps, "__index__"):
+        raise TypeError(f"{operation}(): argument 'steps' must be int, not {type(steps).__name__}")
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    return steps.__index__()
+
+
+def _end(value: Any, operation: str, argument: str) -> Any:
+    if isinstance(value, Tensor):
+        if value._array.ndim:
+            raise RuntimeError(
+                f"{operation} only supports 0-dimensional start and end tensors, but got {argument} with {value._array.ndim} dimension(s)."
+            )
+        return value.item()
+    if not isinstance(value, (bool, int, float, complex, np.number)):
+        raise TypeError(f"{operation}(): argument '{argument}' must be Number, not {type(value).__name__}")
+    return value
+
+
+@composite(method=False)
+def linspace(
+    start: Any,
+    end: Any,
+    steps: int = 100,
+    *,
+    out: Any = None,
+    dtype: dtypes.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Any:
+    """``steps`` evenly spaced numbers from ``start`` to ``end``, both inclusive.
+
+    Args:
+        start, end: numbers or 0-d tensors.
+        steps: how many; 100 where old programs leave it out.
+        dtype: element type; the default floating type (complex for complex ends) when None.
+        out, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+    Raises:
+        RuntimeError: a negative number of steps.
+    Source: torch.linspace.
+    """
+    taken = override(
+        "linspace", (start, end, steps), out=out, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory,
+        requires_grad=requires_grad,
+    )
+    if taken is not NotImplemented:
+        return taken
+    checked_place("linspace", device, layout, pin_memory)
+    kind, count = _spaced_dtype(dtype, out, (start, end), "linspace"), _check_steps(steps, "linspace")
+    first, last = _end(start, "linspace", "start"), _end(end, "linspace", "end")
+    if kind.category < dtypes.COMPLEX and (isinstance(first, complex) or isinstance(last, complex)):
+        raise RuntimeError(f"torch.linspace(): inferred dtype ComplexFloat can't be safely cast to passed dtype {kind}")
+    return finish(run_quietly(spaced_array, first, last, count, kind), out, requires_grad, "linspace")
+
+
+@composite(method=False)
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int = 100,
+    base: float = 10.0,
+    *,
+    out: Any = None,
+    dtype: dtypes.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Any:
+    """``steps`` numbers from ``base**start`` to ``base**end`` whose logarithms are evenly spaced.
+
+    Args:
+        start, end: exponents; numbers or 0-d tensors.
+        steps: how many; 100 where old programs leave it out.
+        base: base of the powers.
+        dtype, out, layout, device, pin_memory, requires_grad: as for ``torch.linspace``.
+    Raises:
+        RuntimeError: a negative number of steps.
+    Source: torch.logspace.
+    """
+    taken = override(
+        "logspace", (start, end, steps, base), out=out, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory,
+        requires_grad=requires_grad,
+    )
+    if taken is not NotImplemented:
+        return taken
+    checked_place("logspace", device, layout, pin_memory)
+    kind, count = _spaced_dtype(dtype, out, (start, end), "logspace"), _check_steps(steps, "logspace")
+    first, last = _end(start, "logspace", "start"), _end(end, "logspace", "end")
+    wide = dtypes.complex128 if kind.is_complex else dtypes.float64
+    powers = run_quietly(lambda: np.power(wide.numpy.type(base), spaced_array(first, last, count, wide)))
+    return finish(cast_array(powers, kind), out, requires_grad, "logspace")
+
+
+@composite(method=False)
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    out: Any = None,
+    dtype: dtypes.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Any:
+    """A matrix with 1 on its main diagonal and 0 elsewhere.
+
+    Args:
+        n: rows.
+        m: columns; ``n`` when None.
+        out, dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+    Raises:
+        RuntimeError: a negative size.
+    Source: torch.eye.
+    """
+    taken = override(
+        "eye", (n,) if m is None else (n, m), out=out, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory,
+        requires_grad=requires_grad,
+    )
+    if taken is not NotImplemented:
+        return taken
+    checked_place("eye", device, layout, pin_memory)
+    for name, each in (("n", n), ("m", m)):
+        if each is not None and not hasattr(each, "__index__"):
+            raise TypeError(f"eye(): argument '{name}' must be int, not {type(each).__name__}")
+        if each is not None and each < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {each}")
+    rows, kind = n.__index__(), _result_dtype(dtype, out, "eye")
+    columns = rows if m is None else m.__index__()
+    array = np.zeros((rows, columns), kind.numpy)
+    array.reshape(-1)[: min(rows, columns) * columns : columns + 1] = 1
+    return finish(array, out, requires_grad, "eye")
+
+
+@composite(method=False)
+def scalar_tensor(
+    s: Any,
+    *,
+    dtype: dtypes.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Any:
+    """A 0-d tensor holding a number, of the default floating type unless ``dtype`` is given.
+
+    Args:
+        s: a number.
+        dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+    Source: torch.scalar_tensor.
+    """
+    checked_place("scalar_tensor", device, layout, pin_memory)
+    return finish(filled((), s, _result_dtype(dtype, None, "scalar_tensor")), None, requires_grad, "scalar_tensor")

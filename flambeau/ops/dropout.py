@@ -1,0 +1,171 @@
+"""Dropout: functions that zero elements, or whole channels, at random in training."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core import streams
+from ..core.annotations import Tensor
+from ..core.generator import default_generator
+from ..core.registry import composite
+from ..core.state import run_quietly
+from ..core.tensor import wrap
+from .creation import array_like
+
+_SELU_SATURATION = 1.7580993408473766  # scale * alpha of SELU: minus the value that alpha dropout puts in
+
+
+def _check_p(p: Any) -> float:
+    p = float(p)
+    if not 0.0 <= p <= 1.0:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
+    return p
+
+
+def _mask(input: Any, p: float, feature: bool) -> np.ndarray:
+    """Which elements stay, in ``input``'s memory order; for feature dropout one bool a channel, broadcastable to ``input``."""
+    array = input._array
+    of = dtypes.of_array(array)
+    if of.is_complex:
+        raise NotImplementedError(f"\"bernoulli_scalar_cpu_\" not implemented for '{of.legacy}'")
+    if of.category < dtypes.FLOATING:
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {of.legacy}")
+    if feature:
+        if array.ndim < 2:
+            raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+        mask = np.empty(array.shape[:2] + (1,) * (array.ndim - 2), np.bool_)
+    else:
+        mask = array_like(array, np.dtype(np.bool_))
+    streams.fill_bernoulli(default_generator, mask, 1.0 - p)
+    return mask
+
+
+def _rounded(value: Any, of: np.dtype) -> Any:
+    """A number as PyTorch's kernels hold it: float32 for the reduced types."""
+    return np.float32(value) if of.itemsize == 2 else of.type(value)
+
+
+def _choose(mask: np.ndarray, kept: Any, dropped: Any, of: np.dtype) -> Any:
+    made = np.empty_like(mask, of)
+    made[...] = of.type(dropped)
+    np.copyto(made, of.type(kept), where=mask)
+    return wrap(made)
+
+
+def _dropped(input: Any, p: Any, train: bool, feature: bool, alpha: bool, inplace: bool) -> Any:
+    p = _check_p(p)
+    if p == 0 or not train or input._array.size == 0:
+        return input
+    multiply = type(input).mul_ if inplace else type(input).mul
+    of = input._array.dtype
+    if p == 1:
+        return multiply(input, wrap(np.zeros((), of)))
+    mask = _mask(input, p, feature)
+    if not alpha:
+        scale = run_quietly(np.divide, _rounded(1.0, of), _rounded(1.0 - p, of))
+        return multiply(input, _choose(mask, scale, 0.0, of))
+    a = 1.0 / math.sqrt((_SELU_SATURATION * _SELU_SATURATION * p + 1) * (1 - p))
+    slope, offset = _rounded(_SELU_SATURATION * a, of), _rounded(_SELU_SATURATION * a * p, of)
+    # dropped elements become -(saturation * a) + offset; both steps are rounded to the dtype
+    lowered = of.type(-slope)
+    noise, shift = _choose(mask, a, 0.0, of), _choose(mask, offset, _rounded(lowered, of) + offset, of)
+    kept = multiply(input, noise)
+    return kept.add_(shift) if inplace else kept.add(shift)
+
+
+@composite(method=False)
+def dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Zero each element with probability ``p`` and multiply the others by ``1 / (1 - p)``, in training.
+
+    Args:
+        input: any shape, floating point.
+        p: probability of an element to be zeroed.
+        train: whether to do anything.
+    Returns:
+        ``input`` itself where nothing is done.
+    Raises:
+        RuntimeError: ``p`` outside [0, 1].
+    Source: torch.dropout. Srivastava et al. 2014.
+    """
+    return _dropped(input, p, train, feature=False, alpha=False, inplace=False)
+
+
+@composite(method=False, name="dropout_")
+def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place version of :func:`torch.dropout`."""
+    return _dropped(input, p, train, feature=False, alpha=False, inplace=True)
+
+
+@composite(method=False)
+def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Zero whole channels of ``input``, ``(N, C, ...)``, with probability ``p``; multiply the others by ``1 / (1 - p)``.
+
+    Raises:
+        RuntimeError: ``p`` outside [0, 1], or fewer than 2 dimensions.
+    Source: torch.feature_dropout. Tompson et al. 2015.
+    """
+    return _dropped(input, p, train, feature=True, alpha=False, inplace=False)
+
+
+@composite(method=False, name="feature_dropout_")
+def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place version of :func:`torch.feature_dropout`."""
+    return _dropped(input, p, train, feature=True, alpha=False, inplace=True)
+
+
+@composite(method=False)
+def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Dropout that keeps mean and variance: dropped elements get SELU's negative saturation value, then all are scaled and moved.
+
+    Raises:
+        RuntimeError: ``p`` outside [0, 1].
+    Source: torch.alpha_dropout. Klambauer et al. 2017.
+    """
+    return _dropped(input, p, train, feature=False, alpha=True, inplace=False)
+
+
+@composite(method=False, name="alpha_dropout_")
+def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place version of :func:`torch.alpha_dropout`."""
+    return _dropped(input, p, train, feature=False, alpha=True, inplace=True)
+
+
+@composite(method=False)
+def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """:func:`torch.alpha_dropout` of whole channels of ``input``, ``(N, C, ...)``.
+
+    Raises:
+        RuntimeError: ``p`` outside [0, 1], or fewer than 2 dimensions.
+    Source: torch.feature_alpha_dropout.
+    """
+    return _dropped(input, p, train, feature=True, alpha=True, inplace=False)
+
+
+@composite(method=False, name="feature_alpha_dropout_")
+def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place version of :func:`torch.feature_alpha_dropout`."""
+    return _dropped(input, p, train, feature=True, alpha=True, inplace=True)
+
+
+@composite(method=False)
+def native_dropout(input: Tensor, p: float, train: bool | None) -> Any:
+    """Dropout that also returns which elements stayed.
+
+    Returns:
+        The result, and a bool tensor of ``input``'s shape.
+    Source: torch.native_dropout.
+    """
+    array = input._array
+    if array.size == 0:
+        return input, wrap(np.empty_like(array))
+    if train is False:
+        return input.clone(), wrap(np.ones_like(array, np.bool_))
+    keep = 1.0 - _check_p(p)
+    mask = array_like(array, np.dtype(np.bool_))
+    streams.fill_bernoulli(default_generator, mask, keep)
+    stays = wrap(mask)
+    return input.mul(stays).mul(0.0 if keep == 0 else 1.0 / keep), stays

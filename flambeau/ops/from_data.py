@@ -1,0 +1,511 @@
+"""Tensors from values: numbers, nested sequences, arrays, buffers, other libraries' tensors."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.dispatch import cast_array
+from ..core.registry import composite, method
+from ..core.state import modes, run_quietly
+from ..core.storage import UntypedStorage
+from ..core.tensor import Tensor, share, wrap
+from .creation import checked_place, dtype_of, finish, fitting, override, require_grad
+
+_new = object.__new__
+_NUMBERS = frozenset((float, int, bool, complex))
+_SCALARS = (float, int, bool, complex, np.number, np.bool_)
+_NESTED = frozenset((list, tuple))
+
+
+# -- nested sequences of numbers ----------------------------------------------------------------------------------------------
+def plain_array(data: Any) -> np.ndarray | None:
+    """Array of Python numbers, or of regularly nested lists of nothing but them; None where the slow way must look."""
+    kind = data.__class__
+    if kind not in _NUMBERS:
+        if kind not in _NESTED:
+            return None
+        level = data
+        while True:
+            kinds = set(map(type, level))
+            if kinds <= _NUMBERS:
+                break
+            if not kinds <= _NESTED:
+                return None
+            level = list(chain.from_iterable(level))
+    try:
+        array = np.array(data)
+    except (ValueError, OverflowError):
+        return None
+    return array if array.dtype.kind in "bifc" else None
+
+
+def _default_of(array: np.ndarray) -> np.dtype:
+    """The dtype that PyTorch infers for an array of Python numbers."""
+    kind = array.dtype.kind
+    if array.size == 0 or kind == "f":
+        return dtypes._default.numpy
+    if kind == "c":
+        return dtypes._default.to_complex().numpy
+    return array.dtype
+
+
+def _is_sequence(value: Any) -> bool:
+    if isinstance(value, (str, bytes, Tensor)):  # a tensor inside a list counts as one number
+        return False
+    if isinstance(value, np.ndarray):
+        return True
+    return isinstance(value, Sequence) or hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, dict)
+
+
+def _shape_of(data: Any) -> tuple[int, ...]:
+    """Sizes of a nested sequence, as its first elements have them."""
+    sizes: list[int] = []
+    while _is_sequence(data):
+        if getattr(data, "ndim", 1) == 0:
+            break
+        sizes.append(len(data))
+        if len(sizes) > 128:
+            raise ValueError(f"too many dimensions '{type(data).__name__}'")
+        if not len(data):
+            break
+        data = data[0]
+    if isinstance(data, (str, bytes)):
+        raise ValueError(f"too many dimensions '{type(data).__name__}'")
+    return tuple(sizes)
+
+
+def _infer(value: Any) -> dtypes.dtype:
+    """The dtype for one value or a nested sequence of them.
+
+    Raises:
+        RuntimeError: something that is no number. TypeError: a string.
+    """
+    if isinstance(value, Tensor):
+        return value.dtype
+    if isinstance(value, (np.ndarray, np.generic)):
+        return dtypes.of_array(value)
+    if isinstance(value, _SCALARS):
+        return dtypes.of_number(value)
+    if isinstance(value, str):
+        raise TypeError(f"new(): invalid data type '{type(value).__name__}'")
+    if not _is_sequence(value):
+        raise RuntimeError(f"Could not infer dtype of {type(value).__name__}")
+    found = None
+    for each in value:
+        kind = _infer(each)
+        found = kind if found is None else dtypes.promote(found, kind)
+    return found or dtypes.get_default_dtype()
+
+
+def _fill(array: np.ndarray, data: Any, dim: int, dtype: dtypes.dtype) -> None:
+    """Copy a nested sequence into ``array``, checking that it is regular."""
+    n = array.shape[0]
+    if not _is_sequence(data):
+        raise TypeError("not a sequence")
+    if len(data) != n:
+        raise ValueError(f"expected sequence of length {n} at dim {dim + 1 - 1} (got {len(data)})")
+    if array.ndim > 1:
+        for i in range(n):
+            _fill(array[i], data[i], dim + 1, dtype)
+        return
+    for i in range(n):
+        array[i] = _element(data[i], dtype)
+
+
+def _element(value: Any, dtype: dtypes.dtype) -> Any:
+    if isinstance(value, (Tensor, np.ndarray)):
+        if (value._array if isinstance(value, Tensor) else value).size != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        value = value.item()
+    if not isinstance(value, _SCALARS):
+        raise TypeError(f"'{type(value).__name__}' object cannot be interpreted as an integer")
+    return _checked(value, dtype)
+
+
+def _checked(value: Any, dtype: dtypes.dtype) -> Any:
+    if isinstance(value, (complex, np.complexfloating)) and not dtype.is_complex:
+        raise TypeError(f"must be real number, not {type(value).__name__}")
+    if isinstance(value, int) and dtype is not dtypes.uint64 and not -(1 << 63) <= value < 1 << 63 and dtype.category < dtypes.FLOATING:
+        raise ValueError("Overflow when unpacking long long")
+    return fitting(value, dtype)
+
+
+def nested_array(data: Any, dtype: dtypes.dtype | None) -> np.ndarray:
+    """An array from numbers, sequences, tensors and arrays, nested in any way.
+
+    Raises:
+        ValueError: irregular nesting. TypeError, RuntimeError: values that are no numbers.
+    """
+    if isinstance(data, str):
+        raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
+    shape = _shape_of(data)
+    if dtype is None:
+        dtype = _infer(data)
+    array = np.zeros(shape, dtype.numpy)
+    if not shape:
+        if not isinstance(data, _SCALARS):
+            raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
+        array[()] = _checked(data, dtype)
+    elif array.size:
+        run_quietly(_fill, array, data, 0, dtype)
+    return array
+
+
+def array_from(data: Any, dtype: dtypes.dtype | None, copy: bool) -> np.ndarray:
+    """``data`` as an array, sharing memory with arrays where ``copy`` is False and the dtype agrees."""
+    if isinstance(data, np.ndarray):
+        checked = _native(data)
+        if dtype is not None and dtype.numpy != checked.dtype:
+            return cast_array(checked, dtype)
+        return checked.copy(order="K") if copy else checked
+    array = plain_array(data)
+    if array is not None:
+        want = _default_of(array) if dtype is None else dtype.numpy
+        if array.dtype is want:
+            return array
+        if array.dtype.kind in "bf" or array.dtype.kind == "i" and want.kind in "fcb":
+            if array.dtype.kind == "f" and want.kind in "iu":
+                return nested_array(data, dtype)
+            return run_quietly(array.astype, want)
+        if array.dtype.kind == "c" and want.kind == "c":
+            return run_quietly(array.astype, want)
+        return nested_array(data, dtype)
+    if hasattr(data, "__array_interface__") and not isinstance(data, (np.generic, Tensor)):
+        return array_from(np.asarray(data), dtype, copy)
+    return nested_array(data, dtype)
+
+
+_COPY_WARNING = (
+    "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+    "sourceTensor.detach().clone().requires_grad_(True), rather than {}."
+)
+
+
+@composite(method=False)
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Any:
+    """A tensor with a copy of ``data``; never shares memory, never has a history.
+
+    Args:
+        data: a number, nested sequences of numbers, a NumPy array, or a tensor.
+        dtype: element type; inferred when None: bool, int64, the default floating type or its complex counterpart for Python
+            numbers, the array's own for arrays and NumPy scalars.
+        device, requires_grad, pin_memory: as for ``torch.zeros``.
+    Raises:
+        ValueError: irregular nesting. TypeError, RuntimeError: values that are no numbers or do not fit.
+    Source: torch.tensor.
+    """
+    if dtype is None and device is None and not modes.active and not pin_memory:
+        array = plain_array(data)
+        if array is not None:
+            want = _default_of(array)
+            if array.dtype is not want:
+                with_quiet = array.astype if array.dtype.kind != "f" or want.itemsize > 4 or array.size < 1 else None
+                array = with_quiet(want) if with_quiet is not None else run_quietly(array.astype, want)
+            made = _new(Tensor)
+            made._array = array
+            made._storage = made._node = made._view_of = None
+            made._requires_grad = False
+            return require_grad(made) if requires_grad else made
+    taken = override("tensor", (data,), dtype=dtype, device=device, requires_grad=requires_grad, pin_memory=pin_memory)
+    if taken is not NotImplemented:
+        return taken
+    checked_place("tensor", device, None, pin_memory)
+    kind = None if dtype is None else dtype_of(dtype, "tensor")
+    if isinstance(data, Tensor):
+        warnings.warn(_COPY_WARNING.format("torch.tensor(sourceTensor)"), UserWarning, stacklevel=2)
+        return finish(_copy_of(data, kind), None, requires_grad, "tensor")
+    return finish(array_from(data, kind, True), None, requires_grad, "tensor")
+
+
+def _copy_of(source: Tensor, dtype: dtypes.dtype | None) -> np.ndarray:
+    from .creation import array_like
+
+    made = array_like(source._array, source._array.dtype if dtype is None else dtype.numpy)
+    made[...] = source._array if dtype is None else cast_array(source._array, dtype)
+    return made
+
+
+@method()
+def new_tensor(
+    input: Any,
+    data: Any,
+    *,
+    dtype: dtypes.dtype | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Any:
+    """A tensor with a copy of ``data``, of this tensor's dtype unless ``dtype`` is given.
+
+    Args:
+        data: as for ``torch.tensor``.
+        dtype, device, requires_grad, layout, pin_memory: as for ``torch.zeros``.
+    Source: torch.Tensor.new_tensor.
+    """
+    checked_place("new_tensor", device or "cpu", layout, pin_memory)
+    kind = input.dtype if dtype is None else dtype_of(dtype, "new_tensor")
+    if isinstance(data, Tensor):
+        warnings.warn(_COPY_WARNING.format("tensor.new_tensor(sourceTensor)"), UserWarning, stacklevel=2)
+        return finish(_copy_of(data, kind), None, requires_grad, "new_tensor")
+    return finish(array_from(data, kind, True), None, requires_grad, "new_tensor")
+
+
+@composite(method=False)
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
+    """``data`` as a tensor, without a copy where it is a tensor or array of the wanted dtype.
+
+    Args:
+        data: as for ``torch.tensor``; a tensor keeps its history.
+        dtype: element type; inferred when None.
+        device: the CPU.
+    Source: torch.as_tensor.
+    """
+    if modes.active:
+        taken = override("as_tensor", (data,), dtype=dtype, device=device)
+        if taken is not NotImplemented:
+            return taken
+    if device is not None or modes.active:
+        checked_place("as_tensor", device)
+    kind = None if dtype is None else dtype_of(dtype, "as_tensor")
+    if isinstance(data, Tensor):
+        return data if kind is None or kind is data.dtype else data.to(kind)
+    if isinstance(data, np.ndarray):
+        return _sharing(data, kind)
+    return wrap(array_from(data, kind, False))
+
+
+def _sharing(array: np.ndarray, dtype: dtypes.dtype | None) -> Tensor:
+    """A tensor on an array's own memory; a converted copy where the dtype differs."""
+    checked = _native(array)
+    if dtype is not None and dtype.numpy != checked.dtype:
+        return wrap(cast_array(checked, dtype))
+    _warn_read_only(checked)
+    return share(checked[...], UntypedStorage._of_array(_owner(checked)))
+
+
+def _owner(array: np.ndarray) -> np.ndarray:
+    """The array whose memory a storage made for ``array`` covers: ``array`` itself, as PyTorch takes it."""
+    return array
+
+
+def _native(array: np.ndarray) -> np.ndarray:
+    """``array`` checked for what tensors can show.
+
+    Raises:
+        ValueError: negative strides, or strides that are no multiple of the element size, or foreign byte order.
+        TypeError: an element type without a dtype.
+    """
+    if array.dtype.kind in "biufcV" and not array.dtype.isnative:
+        raise ValueError("given numpy array has byte order different from the native byte order. Conversion between byte orders is currently not supported.")
+    dtypes.of_array(array)
+    for step, n in zip(array.strides, array.shape, strict=True):
+        if step < 0 and n > 1:
+            raise ValueError(
+                "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently "
+                "supported. (You can probably work around this by making a copy of your array  with array.copy().) "
+            )
+        if step % array.itemsize:
+            raise ValueError(
+                "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory."
+            )
+    if array.strides and min(array.strides) < 0:
+        array = np.ascontiguousarray(array).reshape(array.shape)
+    return np.asarray(array)
+
+
+def _warn_read_only(array: np.ndarray) -> None:
+    if not array.flags.writeable:
+        warnings.warn(
+            "The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means writing to this tensor "
+            "will result in undefined behavior. You may want to copy the array to protect its data or make it writable before converting "
+            "it to a tensor. This type of warning will be suppressed for the rest of this program.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+@composite(method=False)
+def from_numpy(ndarray: Any) -> Any:
+    """A tensor on the memory of a NumPy array: a write to either shows in both.
+
+    Args:
+        ndarray: an array of a numeric element type, native byte order and no negative stride.
+    Raises:
+        TypeError: no array, or an unsupported element type.
+        ValueError: a negative stride; copy the array first.
+    Source: torch.from_numpy.
+    """
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    return _sharing(ndarray, None)
+
+
+@composite(method=False)
+def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Any:
+    """``obj`` as a tensor, sharing memory where that is possible and ``copy`` allows it.
+
+    Args:
+        obj: a tensor, an array, an object with DLPack or the buffer protocol, a number or nested sequences.
+        dtype: element type; inferred when None.
+        device: the CPU.
+        copy: True forbids sharing, False demands it, None shares where possible.
+        requires_grad: whether operations on the result are recorded; False detaches.
+    Raises:
+        ValueError: ``copy=False`` where memory cannot be shared.
+    Source: torch.asarray.
+    """
+    checked_place("asarray", device)
+    kind = None if dtype is None else dtype_of(dtype, "asarray")
+    source = _shared_source(obj, kind)
+    if source is None:
+        if copy is False:
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
+        return finish(array_from(obj, kind, True), None, requires_grad, "asarray")
+    converts = kind is not None and kind is not source.dtype
+    if converts and copy is False:
+        raise ValueError(f"can't alias tensor with dtype '{source.dtype.legacy}' into dtype '{kind.legacy}'.")
+    made = source.to(kind) if converts else source.clone() if copy else source
+    if not requires_grad:
+        return made if not made._requires_grad or made is obj else made.detach()
+    if made is obj and made._requires_grad:
+        return made
+    return require_grad(made.detach() if made is not obj else made)
+
+
+def _shared_source(obj: Any, dtype: dtypes.dtype | None) -> Tensor | None:
+    """A tensor on ``obj``'s memory, None where it has none to share."""
+    if isinstance(obj, Tensor):
+        return obj
+    if isinstance(obj, np.ndarray):
+        return _sharing(obj, None)
+    if isinstance(obj, (np.generic, *_SCALARS)) or isinstance(obj, (list, tuple, range, str)):
+        return None
+    if hasattr(obj, "__dlpack__"):
+        return from_dlpack(obj)
+    try:
+        return frombuffer(obj, dtype=dtype or dtypes.get_default_dtype())
+    except (TypeError, BufferError):
+        return None
+
+
+@composite(method=False)
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Any:
+    """A 1-d tensor on the memory of an object with Python's buffer protocol.
+
+    Args:
+        buffer: bytes, bytearray, memoryview, array.array, ...
+        dtype: element type of the values.
+        count: how many; all when negative.
+        offset: bytes to skip.
+        requires_grad: whether operations on the result are recorded.
+    Raises:
+        ValueError: an empty buffer, or sizes that do not fit.
+    Source: torch.frombuffer.
+    """
+    kind = dtype_of(dtype, "frombuffer")
+    view = memoryview(buffer)
+    length, size = view.nbytes, kind.itemsize
+    if length == 0 or count == 0:
+        raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
+    if not 0 <= offset < length:
+        raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) minus 1")
+    if count < 0:
+        if (length - offset) % size:
+            raise ValueError(
+                f"buffer length ({length} bytes) after offset ({offset} bytes) must be a multiple of element size ({size})"
+            )
+        count = (length - offset) // size
+    elif count * size > length - offset:
+        raise ValueError(
+            f"requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must not be greater than actual buffer "
+            f"length ({length} bytes)"
+        )
+    if view.readonly:
+        warnings.warn(
+            "The given buffer is not writable, and PyTorch does not support non-writable tensors. This means you can write to the "
+            "underlying (supposedly non-writable) buffer using the tensor. You may want to copy the buffer to protect its data or make "
+            "it writable before converting it to a tensor.",
+            UserWarning,
+            stacklevel=2,
+        )
+    raw = np.frombuffer(view.cast("B") if view.contiguous and view.format != "B" else view, np.uint8)
+    array = np.ndarray((count,), kind.numpy, raw, offset)
+    made = share(array, UntypedStorage._of_array(array))
+    return require_grad(made) if requires_grad else made
+
+
+# -- DLPack -------------------------------------------------------------------------------------------------------------------
+@composite(method=False)
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
+    """A tensor on the memory of another library's tensor.
+
+    Args:
+        ext_tensor: an object with ``__dlpack__`` and ``__dlpack_device__``, or a capsule from ``to_dlpack``.
+        device: the CPU.
+        copy: True copies.
+    Source: torch.from_dlpack.
+    """
+    checked_place("from_dlpack", device)
+    source = ext_tensor if hasattr(ext_tensor, "__dlpack__") else _Capsule(ext_tensor)
+    array = np.from_dlpack(source)
+    return wrap(array.copy()) if copy else share(array, UntypedStorage._of_array(array))
+
+
+class _Capsule:
+    """A bare capsule as an object that NumPy reads."""
+
+    def __init__(self, capsule: Any):
+        self.capsule = capsule
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+@composite(method=False)
+def to_dlpack(tensor: Any) -> Any:
+    """A DLPack capsule on a tensor's memory, to be read once. Source: torch.utils.dlpack.to_dlpack."""
+    return tensor.__dlpack__()
+
+
+@method(name="__dlpack__")
+def dlpack(
+    input: Any, *, stream: Any = -1, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+) -> Any:
+    """A DLPack capsule on this tensor's memory.
+
+    Args:
+        stream: must not name a stream: there are none on the CPU.
+        max_version, dl_device, copy: as in the Python array API standard.
+    Raises:
+        BufferError: a tensor that requires grad, or whose element type NumPy cannot export.
+    Source: torch.Tensor.__dlpack__.
+    """
+    if input._requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if stream not in (None, -1):
+        raise RuntimeError("__dlpack__: stream must be None on the CPU")
+    if input._array.dtype.isbuiltin != 1:
+        raise BufferError(f"__dlpack__: dtype {input.dtype} cannot be exported")
+    from ..core.tensor import storage_of
+
+    storage_of(input)  # the memory escapes
+    array = input._array
+    if not array.flags.writeable:
+        array = np.ndarray(array.shape, array.dtype, array.copy())
+    return array.__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
+
+
+@method(name="__dlpack_device__")
+def dlpack_device(input: Any) -> tuple[int, int]:
+    """(1, 0): DLPack's word for the CPU. Source: torch.Tensor.__dlpack_device__."""
+    return (1, 0)

@@ -1,0 +1,641 @@
+"""Indexing: ``x[...]`` read and written, and the operations that take or put elements by index.
+
+``x[key]`` follows PyTorch's algorithm.  First every basic part of the key (ints, slices, None, Ellipsis) is applied and gives a
+view; where the key has index tensors or masks, that view keeps the whole dimension.  If there were none the view is the result;
+otherwise ``index`` takes the elements.  Writing uses the same split: into the view, or by ``index_put_``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Number, Tensor
+from ..core.dispatch import cast_array
+from ..core.registry import composite, method, op, pointwise
+from ..core.shape import broadcast_shape, wrap_dim
+from ..core.state import modes
+from ..core.tensor import Parameter, storage_of, wrap
+from ..core.tensor import Tensor as TensorType
+from .inplace import writable_now
+from .views import take_select, take_slice, take_unsqueezed
+
+_INTEGER_KINDS = "iu"
+_SLICE_ALL = slice(None)
+
+
+# -- reading --------------------------------------------------------------------------------------------------------------------
+def getitem(self: Any, key: Any) -> Any:
+    """``self[key]``: a view for basic keys, a copy where index tensors or masks take part.
+
+    Raises:
+        IndexError: an index out of range, too many indices, or a key of another type.
+    """
+    if key.__class__ is int:
+        if self._array.ndim:
+            return _take_at(self, key)
+    elif key.__class__ is slice:
+        if key.step is None and self._array.ndim and key.start.__class__ in _PLAIN_BOUND and key.stop.__class__ in _PLAIN_BOUND:
+            return take_slice(self, key)
+    if self.__class__ is not TensorType and self.__class__ is not Parameter or modes.active:
+        overridden = _overridden(getitem, (self, key), key)
+        if overridden is not NotImplemented:
+            return overridden
+    view, indices = split_key(self, key)
+    if indices is None:
+        return view
+    return index(view, indices)
+
+
+_PLAIN_BOUND = (int, type(None))
+
+
+def _take_at(tensor: Any, position: int) -> Any:
+    shape = tensor._array.shape
+    if -shape[0] <= position < shape[0]:
+        return take_select(tensor, (position, ...))
+    raise IndexError(f"index {position} is out of bounds for dimension 0 with size {shape[0]}")
+
+
+def _overridden(function: Any, args: tuple[Any, ...], key: Any) -> Any:
+    from ..core.override import call_override
+
+    parts = key if isinstance(key, tuple) else (key,)
+    return call_override(function, [args[0], *(p for p in parts if isinstance(p, TensorType))], args, {})
+
+
+def split_key(tensor: Any, key: Any) -> tuple[Any, list[Any] | None]:
+    """The view that the basic part of ``key`` gives, and the index tensors per dimension of it (None if there are none)."""
+    parts = as_parts(key)
+    ndim = tensor._array.ndim
+    used = sum(_consumed(part) for part in parts)
+    if used > ndim:
+        raise IndexError(f"too many indices for tensor of dimension {ndim}")
+    basic: list[Any] = []
+    indices: list[Any] = []
+    names = take_slice
+    dim = 0
+    for part in parts:
+        kind = part.__class__
+        if part is Ellipsis:
+            skipped = ndim - used
+            basic += [_SLICE_ALL] * skipped
+            indices += [None] * skipped
+            dim += skipped
+        elif part is None:
+            basic.append(None)
+            indices.append(None)
+            names = take_unsqueezed
+        elif kind is bool or kind is np.bool_:
+            basic.append(None)
+            indices.append(np.array([bool(part)]))
+        elif kind is slice:
+            basic.append(_checked_slice(part))
+            indices.append(None)
+            if part != _SLICE_ALL:
+                names = take_slice
+            dim += 1
+        elif isinstance(part, np.ndarray):
+            if part.dtype.kind == "b":
+                _check_mask(part, tensor._array.shape, dim)
+            basic += [_SLICE_ALL] * _consumed(part) if part.ndim or part.dtype.kind != "b" else [None]
+            indices.append(part)
+            if part.dtype.kind == "b":
+                indices += [None] * 0
+            dim += _consumed(part)
+        else:
+            position = part
+            size = tensor._array.shape[dim]
+            if not -size <= position < size:
+                raise IndexError(f"index {position} is out of bounds for dimension {dim} with size {size}")
+            basic.append(position)
+            names = take_select
+            dim += 1
+    advanced = any(each is not None for each in indices)
+    plain = tuple(basic) if Ellipsis in basic else (*basic, ...)
+    if all(each.__class__ is slice and each == _SLICE_ALL for each in basic):
+        view = tensor if advanced else _whole(tensor)
+    else:
+        view = names(tensor, plain)
+    return view, (indices if advanced else None)
+
+
+def _whole(tensor: Any) -> Any:
+    from .conversion import view_of_all
+
+    return view_of_all(tensor)
+
+
+def _consumed(part: Any) -> int:
+    """How many of the tensor's dimensions a part of a key uses up."""
+    if part is None or part is Ellipsis or part.__class__ is bool or part.__class__ is np.bool_:
+        return 0
+    if isinstance(part, np.ndarray) and part.dtype.kind == "b":
+        return part.ndim
+    return 1
+
+
+def _checked_slice(part: slice) -> slice:
+    bounds = [None if each is None else each.__index__() for each in (part.start, part.stop, part.step)]
+    if bounds[2] is not None and bounds[2] <= 0:
+        raise ValueError("step must be greater than zero")
+    return slice(*bounds)
+
+
+def _check_mask(mask: np.ndarray, shape: tuple[int, ...], dim: int) -> None:
+    for i, n in enumerate(mask.shape):
+        if dim + i < len(shape) and n != shape[dim + i]:
+            raise IndexError(
+                f"The shape of the mask {list(mask.shape)} at index {i} does not match the shape of the indexed tensor {list(shape)} at "
+                f"index {dim + i}"
+            )
+
+
+def as_parts(key: Any) -> list[Any]:
+    """A key as a list of None, Ellipsis, bools, ints, slices and arrays (of ints or bools).
+
+    Raises:
+        IndexError: a part of another type, or index tensors of floats.
+    """
+    if not isinstance(key, tuple):
+        key = tuple(key) if _is_tuple_like(key) else (key,)
+    parts = [_part(each) for each in key]
+    if sum(each is Ellipsis for each in parts) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    return parts
+
+
+def _is_tuple_like(key: Any) -> bool:
+    """PyTorch reads a short list that holds slices or tensors as a tuple."""
+    if not isinstance(key, list) or len(key) >= 32:
+        return False
+    return any(isinstance(each, (TensorType, slice, list, tuple)) or each is None or each is Ellipsis for each in key)
+
+
+def _part(part: Any) -> Any:
+    if part is None or part is Ellipsis or part.__class__ in (slice, bool, np.bool_):
+        return part
+    if isinstance(part, TensorType):
+        array = part._array
+        kind = array.dtype.kind
+        if kind == "b" or part.dtype is dtypes.uint8:
+            if part.dtype is dtypes.uint8:
+                _warn_byte_mask()
+                array = array.astype(np.bool_)
+            return array
+        if kind not in _INTEGER_KINDS:
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        return int(array) if not array.ndim else array
+    if isinstance(part, (list, tuple, range, np.ndarray)):
+        array = np.asarray(part) if not _holds_tensors(part) else np.array([each.tolist() if isinstance(each, TensorType) else each for each in part])
+        if not array.size and array.dtype.kind == "f":
+            array = array.astype(np.int64)
+        if array.dtype.kind not in "iub":
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        return array
+    try:
+        return part.__index__()
+    except (AttributeError, TypeError):
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got "
+            f"{type(part).__name__})"
+        ) from None
+
+
+def _holds_tensors(values: Any) -> bool:
+    return not isinstance(values, np.ndarray) and any(isinstance(each, TensorType) for each in values)
+
+
+def _warn_byte_mask() -> None:
+    import warnings
+
+    warnings.warn(
+        "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", UserWarning, stacklevel=5
+    )
+
+
+def plain_indices(indices: Sequence[Any], shape: tuple[int, ...], lengths: int) -> list[Any]:
+    """Index arrays per dimension: masks become their non-zero positions, and every index is checked.
+
+    Raises:
+        IndexError: a position out of range.
+    """
+    plain: list[Any] = []
+    for each in indices:
+        if each is not None and each.dtype.kind == "b":
+            plain += list(each.nonzero()) if each.ndim else [np.zeros(int(each), np.int64)]
+        else:
+            plain.append(each)
+    if len(plain) > len(shape):
+        raise IndexError(f"too many indices for tensor of dimension {len(shape)} (got {len(plain)})")
+    for dim, each in enumerate(plain):
+        if each is None or not each.size:
+            continue
+        size = shape[dim]
+        low, high = each.min(), each.max()
+        if low < -size or high >= size:
+            wrong = low if low < -size else high
+            raise IndexError(f"index {wrong} is out of bounds for dimension {dim} with size {size}")
+    try:
+        np.broadcast_shapes(*(each.shape for each in plain if each is not None))
+    except ValueError:
+        shown = ", ".join(str(list(each.shape)) for each in plain if each is not None)
+        raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shown}") from None
+    return plain
+
+
+def numpy_key(indices: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(_SLICE_ALL if each is None else each for each in indices)
+
+
+def _prepare_index(input: Any, indices: Any) -> tuple[Any, ...]:
+    return input, plain_indices(indices, input._array.shape, 0)
+
+
+@op(
+    name="_index",
+    method=False,
+    prepare=_prepare_index,
+    node_name="IndexBackward0",
+    grad={"input": lambda grad, input_shape, indices: index_gradient(grad, input_shape, _frozen(indices, input_shape))},
+)
+def index(input: Tensor, indices: Sequence[Any]) -> Tensor:
+    """The elements of ``input`` at index arrays (one per dimension, None for a whole dimension); a copy."""
+    found = input[numpy_key(indices)]
+    return np.ascontiguousarray(found) if found.ndim else np.array(found)
+
+
+def _frozen(indices: Any, shape: Any) -> list[Any]:
+    return plain_indices(indices, shape, 0)
+
+
+@op(
+    name="_index_backward",
+    method=False,
+    node_name="IndexPutBackward0",
+    grad={"input": lambda grad, indices: index(grad, indices)},
+)
+def index_gradient(input: Tensor, shape: Sequence[int], indices: Any) -> Tensor:
+    """Zeros of ``shape`` with ``input`` added at index arrays; repeated positions add up."""
+    whole = np.zeros(shape, input.dtype)
+    add_at(whole, numpy_key(indices), input)
+    return whole
+
+
+def add_at(whole: np.ndarray, key: Any, values: np.ndarray) -> None:
+    """``whole[key] += values`` where repeated positions add up."""
+    if isinstance(key, tuple) and len(key) == 1 and isinstance(key[0], np.ndarray) and whole.ndim >= 1:
+        rows = key[0].reshape(-1)
+        if rows.size <= 1 or np.bincount(rows % max(len(whole), 1), minlength=1).max(initial=0) <= 1:
+            whole[key] += values
+            return
+    np.add.at(whole, key, values)
+
+
+# -- writing --------------------------------------------------------------------------------------------------------------------
+def setitem(self: Any, key: Any, value: Any) -> None:
+    """``self[key] = value``: the value is broadcast and cast.
+
+    Raises:
+        IndexError: as for reading.
+        RuntimeError: a value whose shape does not fit, and what an in-place write may raise.
+    """
+    if self.__class__ is not TensorType and self.__class__ is not Parameter or modes.active:
+        overridden = _overridden(setitem, (self, key, value), (key, value))
+        if overridden is not NotImplemented:
+            return
+    kind = value.__class__
+    if (kind is float or kind is int) and writable_now(self) and self._array.dtype.kind == "f":
+        if key.__class__ is int or key.__class__ is slice and key.step is None:
+            array = self._array
+            if array.ndim and (key.__class__ is slice or -array.shape[0] <= key < array.shape[0]):
+                array[key] = value
+                storage_of(self)._bump()
+                return
+    view, indices = split_key(self, key)
+    if indices is None:
+        _assign(view, value)
+        return
+    if not isinstance(value, TensorType):
+        value = _as_value(value, self.dtype)
+    if len(indices) == 1 and indices[0].dtype.kind == "b" and not value._array.ndim and not value._requires_grad:
+        view.masked_fill_(wrap(indices[0]) if indices[0].ndim == view._array.ndim else _trailing(indices[0], view), value)
+        return
+    view._index_put_(indices, value, False)
+
+
+def _trailing(mask: np.ndarray, view: Any) -> Any:
+    """A mask over the first dimensions, shaped to broadcast over the remaining ones."""
+    return wrap(mask.reshape(mask.shape + (1,) * (view._array.ndim - mask.ndim)))
+
+
+def _as_value(value: Any, dtype: Any) -> Any:
+    if isinstance(value, (int, float, complex, np.number, np.bool_)):
+        return wrap(np.array(value).astype(dtype.numpy))
+    raise TypeError(f"can't assign a {type(value).__name__} to a torch.{dtype.legacy}Tensor")
+
+
+def _assign(view: Any, value: Any) -> None:
+    if isinstance(value, TensorType):
+        shape, have = view._array.shape, value._array.shape
+        extra = len(have) - len(shape)
+        if extra > 0 and all(n == 1 for n in have[:extra]):
+            value = value.reshape(have[extra:])
+        view.copy_(value)
+    elif isinstance(value, (int, float, complex, np.number, np.bool_)):
+        view.fill_(value)
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        view.copy_(wrap(np.array(value)))
+    else:
+        raise TypeError(f"can't assign a {type(value).__name__} to a torch.{view.dtype.legacy}Tensor")
+
+
+TensorType.__getitem__ = getitem  # type: ignore[attr-defined]
+TensorType.__setitem__ = setitem  # type: ignore[attr-defined]
+
+
+def _prepare_put(input: Any, indices: Any, values: Any, accumulate: bool) -> tuple[Any, ...]:
+    shape = input._array.shape
+    indices = plain_indices(indices, shape, 0)
+    arrays = [each for each in indices if each is not None]
+    if arrays:
+        target = np.empty(shape, np.bool_)[numpy_key(indices)].shape if 0 in shape else _indexed_shape(shape, indices)
+        have = values._array.shape
+        while len(have) > len(target) and have[0] == 1:
+            values = values.reshape(have[1:])
+            have = have[1:]
+        try:
+            fits = broadcast_shape(target, have) == target
+        except RuntimeError:
+            fits = False
+        if not fits:
+            raise RuntimeError(f"shape mismatch: value tensor of shape {list(have)} cannot be broadcast to indexing result of shape {list(target)}")
+    return input, indices, values, accumulate
+
+
+def _indexed_shape(shape: tuple[int, ...], indices: list[Any]) -> tuple[int, ...]:
+    """Shape of ``x[indices]``, by indexing a zero-stride array of that shape."""
+    return np.broadcast_to(np.bool_(False), shape)[numpy_key(indices)].shape
+
+
+def _put_value_gradient(grad: Any, indices: Any, values_shape: Any) -> Any:
+    found = index(grad, _frozen(indices, grad._array.shape))
+    lead = len(values_shape) - found._array.ndim
+    return found.reshape((1,) * lead + tuple(found._array.shape)) if lead > 0 else found
+
+
+@op(
+    name="_index_put",
+    inplace=True,
+    prepare=_prepare_put,
+    node_name="IndexPutBackward0",
+    grad={
+        "input": lambda grad, indices, accumulate: grad if accumulate else zero_at(grad, indices),
+        "values": lambda grad, indices, values_shape: _put_value_gradient(grad, indices, values_shape),
+    },
+)
+def put_at(input: Tensor, indices: Any, values: Tensor, accumulate: bool) -> Tensor:
+    """``input`` with ``values`` put, or added, at index arrays."""
+    made = input.copy()
+    values = cast_array(values, dtypes.of_array(input))
+    key = numpy_key(indices)
+    if accumulate:
+        np.add.at(made, key, values)
+    else:
+        made[key] = values
+    return made
+
+
+@op(name="_zero_at", method=False, grad={"input": lambda grad, indices: zero_at(grad, indices)})
+def zero_at(input: Tensor, indices: Any) -> Tensor:
+    """``input`` with zeros at index arrays."""
+    made = input.copy()
+    made[numpy_key(plain_indices(indices, input.shape, 0))] = 0
+    return made
+
+
+def _index_arrays(indices: Any) -> list[Any]:
+    return [None if each is None else _part(each) if isinstance(each, TensorType) and each._array.ndim else np.asarray(_part(each)) for each in indices]
+
+
+def _checked_values(input: Any, values: Any) -> Any:
+    if values.dtype is not input.dtype:
+        raise RuntimeError(
+            f"Index put requires the source and destination dtypes match, got {input.dtype.legacy} for the destination and "
+            f"{values.dtype.legacy} for the source."
+        )
+    return values
+
+
+@composite()
+def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    """``input`` with ``values`` at a tuple of index tensors.
+
+    Args:
+        indices: one index tensor (or mask, or None) per dimension.
+        accumulate: add, so that repeated positions add up, instead of overwrite.
+    Raises:
+        RuntimeError: another dtype, or values that do not broadcast.
+    Source: torch.index_put.
+    """
+    return put_at(input, _index_arrays(indices), _checked_values(input, values), accumulate)
+
+
+@composite()
+def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    """In-place ``index_put``. Source: torch.Tensor.index_put_."""
+    return input._index_put_(_index_arrays(indices), _checked_values(input, values), accumulate)
+
+
+# -- masks ------------------------------------------------------------------------------------------------------------------------
+def _require_bool(operation: str, mask: Any) -> None:
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError(f"{operation} only supports boolean masks, but got mask with dtype {mask.dtype}")
+
+
+def _prepare_mask_fill(input: Any, mask: Any, value: Any) -> tuple[Any, ...]:
+    _require_bool("masked_fill_", mask)
+    if isinstance(value, TensorType) and value._array.ndim:
+        raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value._array.ndim} dimension(s).")
+    return input, mask, value
+
+
+@op(
+    inplace=True,
+    broadcasts=True,
+    prepare=_prepare_mask_fill,
+    grad={
+        "input": lambda grad, mask: grad.masked_fill(mask, 0),
+        "value": lambda grad, mask: grad.masked_fill(mask.logical_not(), 0).sum(),
+    },
+)
+def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
+    """``input`` with ``value`` where ``mask`` holds.
+
+    Args:
+        mask: bool, broadcastable with ``input``.
+        value: a number or a 0-d tensor.
+    Source: torch.Tensor.masked_fill.
+    """
+    dtype = dtypes.of_array(input)
+    have = dtypes.of_number(value) if not isinstance(value, np.ndarray) else dtypes.of_array(value)
+    if not dtypes.can_cast(have, dtype):
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+    return np.where(mask, np.asarray(value).astype(input.dtype), input)
+
+
+def _prepare_select_mask(input: Any, mask: Any) -> tuple[Any, ...]:
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError(f"masked_select: expected BoolTensor for mask, got {mask.dtype}")
+    return input, mask
+
+
+@op(
+    broadcasts=True,
+    prepare=_prepare_select_mask,
+    grad={"input": lambda grad, input_shape, mask: masked_select_gradient(grad, input_shape, mask)},
+)
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements of ``input`` where ``mask`` holds, as a 1-d copy.
+
+    Args:
+        mask: bool, broadcastable with ``input``.
+    Source: torch.masked_select.
+    """
+    shape = np.broadcast_shapes(input.shape, mask.shape)
+    return np.broadcast_to(input, shape)[np.broadcast_to(mask, shape)]
+
+
+def masked_select_gradient(grad: Any, input_shape: Any, mask: Any) -> Any:
+    shape = broadcast_shape(input_shape, mask._array.shape)
+    return put_at(grad.new_zeros(shape), [np.broadcast_to(mask._array, shape)], grad, False)
+
+
+@op(
+    inplace=True,
+    broadcasts=False,
+    grad={
+        "input": lambda grad, mask: grad.masked_fill(mask, 0),
+        "source": lambda grad, mask, source_shape: _scatter_source_gradient(grad, mask, source_shape),
+    },
+)
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """``input`` with the elements of ``source``, in order, where ``mask`` holds.
+
+    Raises:
+        RuntimeError: fewer elements in ``source`` than places, another dtype, or a mask that is not bool.
+    Source: torch.Tensor.masked_scatter.
+    """
+    if mask.dtype.kind != "b":
+        raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {dtypes.of_array(mask)}")
+    if input.dtype != source.dtype:
+        raise RuntimeError(
+            f"masked_scatter: expected self and source to have same dtypes but got {dtypes.of_array(input).legacy} and {dtypes.of_array(source).legacy}"
+        )
+    shape = broadcast_shape(input.shape, mask.shape)
+    made = np.array(np.broadcast_to(input, shape))
+    where = np.broadcast_to(mask, shape)
+    count = int(where.sum())
+    if count > source.size:
+        raise RuntimeError("Number of elements of source < number of ones in mask")
+    made[where] = source.reshape(-1)[:count]
+    return made
+
+
+def _scatter_source_gradient(grad: Any, mask: Any, source_shape: Any) -> Any:
+    taken = grad.masked_select(mask.expand(grad.shape))
+    whole = taken.new_zeros(int(np.prod(source_shape)))
+    whole = put_at(whole, [np.arange(taken._array.size)], taken, False)
+    return whole.reshape(source_shape)
+
+
+# -- where, nonzero -----------------------------------------------------------------------------------------------------------------
+@pointwise(
+    name="_where",
+    method=False,
+    inplace=False,
+    node_name="WhereBackward0",
+    promotion="keep",
+    grad={
+        "input": lambda grad, condition: where_select(condition, grad, 0),
+        "other": lambda grad, condition: where_select(condition, 0, grad),
+    },
+)
+def where_select(condition: Tensor, input: Tensor | Number, other: Tensor | Number) -> Tensor:
+    """``input`` where ``condition`` holds, ``other`` elsewhere; promotion was done by ``where``."""
+    return np.where(condition, input, other).astype(_where_dtype(input, other), copy=False)
+
+
+def _where_dtype(a: Any, b: Any) -> Any:
+    """The array operand's dtype where the other one is a plain number."""
+    if isinstance(a, np.ndarray):
+        return a.dtype
+    return b.dtype
+
+
+@composite(method=False, out=True)
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+    """``input`` where ``condition`` holds, ``other`` elsewhere; the positions where it holds if called with a condition alone.
+
+    Args:
+        condition: bool (uint8 is deprecated).
+        input, other: tensors or numbers, promoted to a common dtype; all three are broadcast.
+    Raises:
+        RuntimeError: a condition of another dtype, or shapes that do not broadcast.
+    Source: torch.where.
+    """
+    if input is None and other is None:
+        return tuple(nonzero(condition, as_tuple=True))
+    if condition.dtype is dtypes.uint8:
+        import warnings
+
+        warnings.warn("where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version of PyTorch. Use a boolean condition instead.", UserWarning, stacklevel=3)
+        condition = condition.bool()
+    elif condition.dtype is not dtypes.bool_:
+        raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.legacy}")
+    from ..core.dispatch import common_dtype, number_array
+
+    dtype = common_dtype((input, other))
+    a, b = (
+        (each if each.dtype is dtype else each.to(dtype)) if isinstance(each, TensorType) else wrap(number_array(each, dtype))
+        for each in (input, other)
+    )
+    return where_select(condition, a, b)
+
+
+@method(name="where")
+def where_method(input: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """``torch.where(condition, input, other)``. Source: torch.Tensor.where."""
+    return where(condition, input, other)
+
+
+@op(name="_nonzero", method=False, grad=None)
+def nonzero_rows(input: Tensor) -> Tensor:
+    if not input.ndim:
+        return np.zeros((int(bool(input)), 0), np.int64)
+    return np.stack(input.nonzero(), axis=1).astype(np.int64)
+
+
+@composite(out=True)
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+    """Positions of the elements that are not zero.
+
+    Args:
+        as_tuple: one 1-d tensor per dimension instead of one row per element.
+    Returns:
+        int64, shape (count, ndim).
+    Source: torch.nonzero.
+    """
+    if not as_tuple:
+        return nonzero_rows(input)
+    array = input._array if input._array.ndim else input._array.reshape(1)
+    return tuple(wrap(each.astype(np.int64)) for each in array.nonzero())
+
+
+@composite()
+def argwhere(input: Tensor) -> Tensor:
+    """Positions of the elements that are not zero, one row each. Source: torch.argwhere."""
+    return nonzero_rows(input)

@@ -1,0 +1,264 @@
+"""Operations that write into a tensor or change what it shows: ``copy_``, ``fill_``, ``zero_``, ``set_``, ``resize_``.
+
+``copy``, ``fill`` and ``zero`` are declared as operations whose in-place forms users call; their derivative sends nothing back
+to what was overwritten.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core.annotations import Number, Tensor
+from ..core.dispatch import cast_array, number_array
+from ..core.dtype import of_array
+from ..core.history import check_writable
+from ..core.registry import composite, method, op
+from ..core.shape import broadcast_shape, contiguous_strides, sizes_of, strided
+from ..core.state import grad_enabled, modes
+from ..core.storage import TypedStorage, UntypedStorage
+from ..core.tensor import Parameter, storage_of
+from ..core.tensor import Tensor as TensorType
+
+
+def _prepare_copy(input: Any, src: Any, non_blocking: bool) -> tuple[Any, ...]:
+    shape = input._array.shape
+    try:
+        fits = not isinstance(src, TensorType) or broadcast_shape(shape, src._array.shape) == shape
+    except RuntimeError:
+        fits = False
+    if not fits:
+        have = list(src._array.shape)
+        if len(have) <= len(shape):
+            at = next(-i for i in range(1, len(have) + 1) if have[-i] not in (1, shape[-i]))
+            raise RuntimeError(
+                f"The size of tensor a ({shape[at]}) must match the size of tensor b ({have[at]}) at non-singleton dimension {at + len(shape)}"
+            )
+        raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(broadcast_shape(shape, tuple(have)))}")
+    return input, src, non_blocking
+
+
+@op(
+    name="copy",
+    method=False,
+    inplace=True,
+    prepare=_prepare_copy,
+    node_name="CopyBackwards",
+    grad={"input": lambda grad: None, "src": lambda grad: grad},
+)
+def copy(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+    """``src`` broadcast to ``input``'s shape and cast to its dtype; ``input.copy_(src)`` writes it there.
+
+    Raises:
+        RuntimeError: ``src`` does not broadcast to ``input``'s shape.
+    Gradient: ``grad`` to ``src``, nothing to what was overwritten.
+    Source: torch.Tensor.copy_.
+    """
+    made = np.empty(input.shape, input.dtype)
+    made[...] = cast_array(src, of_array(input))
+    return made
+
+
+def _scalar_value(value: Any) -> None:
+    if isinstance(value, TensorType) and value._array.ndim:
+        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value._array.ndim} dimensions.")
+
+
+def _prepare_fill(input: Any, value: Any) -> tuple[Any, ...]:
+    _scalar_value(value)
+    return input, value
+
+
+@op(
+    method=False,
+    inplace=True,
+    prepare=_prepare_fill,
+    grad={"input": lambda grad: None, "value": lambda grad: grad.sum()},
+)
+def fill(input: Tensor, value: Tensor | Number) -> Tensor:
+    """A tensor like ``input`` with every element ``value``; ``fill_`` writes it into ``input``.
+
+    Args:
+        value: a number or a 0-d tensor; cast to ``input``'s dtype.
+    Source: torch.fill.
+    """
+    dtype = of_array(input)
+    return np.full(input.shape, cast_array(value, dtype) if isinstance(value, np.ndarray) else number_array(value, dtype), input.dtype)
+
+
+@op(method=False, inplace=True, grad={"input": lambda grad: None})
+def zero(input: Tensor) -> Tensor:
+    """Zeros like ``input``; ``zero_`` writes them into ``input``. Source: torch.Tensor.zero_."""
+    return np.zeros(input.shape, input.dtype)
+
+
+def writable_now(tensor: Any) -> bool:
+    """Whether a write to ``tensor`` needs no check, no override and no record."""
+    kind = tensor.__class__
+    return (
+        (kind is TensorType or kind is Parameter)
+        and not modes.active
+        and (tensor._view_of is None or tensor._array.flags.c_contiguous)
+        and not (tensor._requires_grad and grad_enabled())
+        and (tensor._storage is None or not tensor._storage.is_inference)
+    )
+
+
+def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
+    """Write ``src``, broadcast and cast, into this tensor. Source: torch.Tensor.copy_."""
+    if (src.__class__ is TensorType or src.__class__ is Parameter) and not src._requires_grad and writable_now(self):
+        a, b = self._array, src._array
+        if a.shape == b.shape and a.dtype is b.dtype:
+            a[...] = b
+            storage_of(self)._bump()
+            return self
+    if not isinstance(src, TensorType):
+        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+    return _slow_copy(self, src, non_blocking)
+
+
+def fill_(self: Any, value: Any) -> Any:
+    """Write ``value`` into every element. Source: torch.Tensor.fill_."""
+    kind = value.__class__
+    if (kind is float or kind is int) and writable_now(self) and self._array.dtype.kind == "f":
+        self._array.fill(value)
+        storage_of(self)._bump()
+        return self
+    return _slow_fill(self, value)
+
+
+def zero_(self: Any) -> Any:
+    """Write zero into every element. Source: torch.Tensor.zero_."""
+    if writable_now(self):
+        self._array.fill(0)
+        storage_of(self)._bump()
+        return self
+    return _slow_zero(self)
+
+
+# The generated in-place doors serve whatever the short ways above do not.
+_slow_copy, _slow_fill, _slow_zero = copy.inplace_door, fill.inplace_door, zero.inplace_door
+for _entry, _function in ((copy, copy_), (fill, fill_), (zero, zero_)):
+    _entry.public_inplace = _function
+    setattr(TensorType, _function.__name__, _function)
+
+
+def resize(tensor: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> None:
+    """Give ``tensor`` another shape over its storage, which grows if it is too small."""
+    strides = contiguous_strides(shape) if strides is None else strides
+    storage = storage_of(tensor)
+    dtype = tensor._array.dtype
+    offset = tensor.storage_offset() * dtype.itemsize
+    reach = 0 if 0 in shape else 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+    needed = offset + reach * dtype.itemsize
+    if needed > storage.nbytes():
+        storage._grow(needed)
+    tensor._array = strided(storage._flat, shape, tuple(step * dtype.itemsize for step in strides), offset, dtype)
+
+
+@method()
+def resize_(input: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Change the shape in place; the storage grows if needed, and new elements are uninitialised.
+
+    Raises:
+        RuntimeError: a tensor that requires grad, or a negative size.
+    Source: torch.Tensor.resize_.
+    """
+    shape = sizes_of(sizes, "resize_")
+    if min(shape, default=0) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
+    if input._requires_grad and grad_enabled():
+        raise RuntimeError("cannot resize variables that require grad")
+    if memory_format is not None:
+        from ..core.layout import contiguous_format, format_strides
+
+        resize(input, shape, format_strides(shape, memory_format) if memory_format is not contiguous_format else None)
+    elif input._array.shape != shape:
+        resize(input, shape)
+    return input
+
+
+@method()
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """``resize_`` to another tensor's shape. Source: torch.Tensor.resize_as_."""
+    return input.resize_(the_template._array.shape, memory_format=memory_format)
+
+
+@method(name="resize")
+def resize_method(input: Tensor, *sizes: Any) -> Tensor:
+    """Old non-in-place resize: ``reshape``. Deprecated."""
+    import warnings
+
+    warnings.warn("non-inplace resize is deprecated", UserWarning, stacklevel=3)
+    return input.reshape(*sizes)
+
+
+@method()
+def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+    """Make this tensor show another tensor's or storage's memory.
+
+    Args:
+        source: a tensor, a storage, or None for an empty storage.
+        storage_offset, size, stride: the geometry over a storage, in elements.
+    Raises:
+        RuntimeError: a tensor of another dtype.
+    Source: torch.Tensor.set_.
+    """
+    if input._requires_grad and input._node is not None and grad_enabled():
+        raise NotImplementedError("set_ on a tensor with a history is not supported; detach it first")
+    if isinstance(source, TensorType) and size is None:
+        if source.dtype is not input.dtype:
+            raise RuntimeError(
+                f"Could not set tensor of type {source.dtype.legacy} to a tensor of type {input.dtype.legacy}"
+            )
+        storage = storage_of(source)
+        input._array, input._storage = source._array, storage
+    else:
+        if isinstance(source, TensorType):
+            storage = storage_of(source)
+        elif source is None:
+            storage = UntypedStorage(0)
+        else:
+            storage = source.untyped() if isinstance(source, TypedStorage) else source
+        dtype = input._array.dtype
+        count = storage.nbytes() // dtype.itemsize
+        shape = (count - storage_offset,) if size is None else tuple(size) if isinstance(size, (tuple, list)) else (size,)
+        strides = contiguous_strides(shape) if stride is None else tuple(stride) if isinstance(stride, (tuple, list)) else (stride,)
+        reach = 0 if 0 in shape else storage_offset + 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+        if reach > count:
+            storage._grow(reach * dtype.itemsize)
+        input._storage = storage
+        step_bytes = tuple(step * dtype.itemsize for step in strides)
+        input._array = strided(storage._flat, shape, step_bytes, storage_offset * dtype.itemsize, dtype)
+    storage._add_alias(input)
+    storage._bump()
+    return input
+
+
+@composite(method=False)
+def numel(input: Tensor) -> int:
+    """Number of elements of ``input``. Source: torch.numel."""
+    return math.prod(input._array.shape)
+
+
+@method()
+def apply_(input: Tensor, callable: Any) -> Tensor:
+    """Replace every element by what a Python function makes of it. Source: torch.Tensor.apply_."""
+    check_writable(input, False)
+    flat = [callable(value) for value in input.reshape(-1).tolist()]
+    input._array[...] = np.array(flat, input._array.dtype).reshape(input._array.shape)
+    storage_of(input)._bump()
+    return input
+
+
+@method()
+def map_(input: Tensor, tensor: Tensor, callable: Any) -> Tensor:
+    """Replace every element by a Python function of it and the matching element of ``tensor``. Source: torch.Tensor.map_."""
+    check_writable(input, False)
+    other = np.broadcast_to(tensor._array, input._array.shape)
+    values = [callable(a, b) for a, b in zip(input.reshape(-1).tolist(), other.reshape(-1).tolist(), strict=True)]
+    input._array[...] = np.array(values, input._array.dtype).reshape(input._array.shape)
+    storage_of(input)._bump()
+    return input

@@ -1,0 +1,887 @@
+"""Random numbers: tensors of them, in-place fills, and the state of the default generator.
+
+The numbers come from ``core.streams``: the same seed and the same calls give PyTorch's own numbers.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core import rejection, streams
+from ..core.annotations import DType, Tensor
+from ..core.dtype import dtype as dtype_class
+from ..core.generator import Generator, default_generator
+from ..core.generator import initial_seed as _initial_seed
+from ..core.generator import manual_seed as _manual_seed
+from ..core.generator import seed as _seed
+from ..core.history import check_writable, rebase
+from ..core.node import Node, edge_of, new_node
+from ..core.registry import composite, method
+from ..core.shape import broadcast_shape
+from ..core.state import grad_enabled, modes, run_quietly
+from ..core.tensor import Tensor as TensorClass
+from ..core.tensor import storage_of, wrap
+from .creation import array_like, checked_place, dtype_of, override, require_grad, sizes_from
+
+# ---- the default generator
+
+
+@composite(method=False)
+def manual_seed(seed: Any) -> Generator:
+    """Seed the default generator; the same seed gives the same numbers from here on.
+
+    Args:
+        seed: from -2**63 to 2**64 - 1, anything that ``int`` takes; negative seeds count down from 2**64.
+    Returns:
+        The default generator.
+    Raises:
+        ValueError: out of range.
+    Source: torch.manual_seed.
+    """
+    return _manual_seed(seed)
+
+
+@composite(method=False)
+def seed() -> int:
+    """Seed the default generator from the system's entropy, and return the seed.
+
+    Source: torch.seed.
+    """
+    return _seed()
+
+
+@composite(method=False)
+def initial_seed() -> int:
+    """The seed with which the default generator was seeded.
+
+    Source: torch.initial_seed.
+    """
+    return _initial_seed()
+
+
+@composite(method=False)
+def get_rng_state() -> Any:
+    """The default generator's state as a ``uint8`` tensor of 5056 elements.
+
+    Source: torch.get_rng_state.
+    """
+    return default_generator.get_state()
+
+
+@composite(method=False)
+def set_rng_state(new_state: Any) -> None:
+    """Let the default generator continue from a state that ``get_rng_state`` gave, here or in PyTorch.
+
+    Raises:
+        TypeError: not a ``uint8`` tensor.
+        RuntimeError: not a generator's state.
+    Source: torch.set_rng_state.
+    """
+    default_generator.set_state(new_state)
+
+
+@contextmanager
+def fork_rng(
+    devices: Sequence[Any] | None = None,
+    enabled: bool = True,
+    _caller: str = "fork_rng",
+    _devices_kw: str = "devices",
+    device_type: str = "cuda",
+) -> Iterator[None]:
+    """Context after which the default generator continues where it was before.
+
+    Args:
+        devices: other devices whose generators are kept too; there is none on the CPU.
+        enabled: whether to do anything.
+    Source: torch.random.fork_rng.
+    """
+    if not enabled:
+        yield
+        return
+    if devices:
+        raise NotImplementedError(f"{_caller}: only the CPU has a generator, got {_devices_kw}={list(devices)}")
+    state = default_generator.state_bytes()
+    try:
+        yield
+    finally:
+        default_generator.load_state_bytes(state)
+
+
+# ---- arguments
+
+
+def _generator(given: Any, operation: str) -> Generator:
+    if given is None:
+        return default_generator
+    if not isinstance(given, Generator):
+        raise TypeError(f"{operation}(): argument 'generator' must be torch.Generator, not {type(given).__name__}")
+    return given
+
+
+def _int(value: Any, name: str, operation: str, position: int = 1) -> int:
+    if isinstance(value, (bool, float, np.bool_)) or not hasattr(value, "__index__"):
+        raise TypeError(f"{operation}(): argument '{name}' (position {position}) must be int, not {type(value).__name__}")
+    found = value.__index__()
+    if not -(1 << 63) <= found < 1 << 63:
+        raise ValueError(f"Overflow when unpacking long long: {operation} expected '{name}' in [-2**63, 2**63), got {found}")
+    return found
+
+
+def _float(value: Any, name: str, operation: str, position: int = 1) -> float:
+    if isinstance(value, (numbers.Real, np.bool_)) or (isinstance(value, TensorClass) and value.numel() == 1 and not value.requires_grad):
+        return float(value)
+    raise TypeError(f"{operation}(): argument '{name}' (position {position}) must be float, not {type(value).__name__}")
+
+
+def _sizes(sizes: tuple[Any, ...], size: Any, operation: str) -> tuple[int, ...]:
+    """Sizes given one by one, as a sequence, or by the keyword ``size``."""
+    if size is None:
+        return sizes_from(sizes, operation)
+    if sizes:
+        raise TypeError(f"{operation}() got multiple values for argument 'size'")
+    return sizes_from((tuple(size),), operation)
+
+
+# ---- results
+
+
+def _check_out(out: Any, dtype: Any, operation: str) -> None:
+    if not isinstance(out, TensorClass):
+        raise TypeError(f"{operation}(): argument 'out' must be Tensor, not {type(out).__name__}")
+    if dtype is not None and (wanted := dtype_of(dtype, operation)) is not out.dtype:
+        raise RuntimeError(f"dtype {wanted.legacy} does not match dtype of out parameter ({out.dtype.legacy})")
+    if out._requires_grad and grad_enabled():
+        raise RuntimeError(
+            f"{operation}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires "
+            "grad."
+        )
+
+
+def _fill_out(out: Any, shape: tuple[int, ...], fill: Callable[[np.ndarray], Any]) -> Any:
+    """Fill ``out``, resized to ``shape``, in place."""
+    if out._array.shape != shape:
+        out.resize_(shape)
+    return _fill(out, fill, None)
+
+
+def _made(
+    fill: Callable[[np.ndarray], Any],
+    shape: tuple[int, ...],
+    default: dtype_class,
+    operation: str,
+    out: Any,
+    dtype: Any,
+    layout: Any,
+    device: Any,
+    requires_grad: bool,
+    pin_memory: bool = False,
+) -> Any:
+    """A new tensor filled by ``fill``, or ``out`` filled by it."""
+    checked_place(operation, device, layout, pin_memory)
+    if out is not None:
+        _check_out(out, dtype, operation)
+        result = _fill_out(out, shape, fill)
+    else:
+        array = np.empty(shape, (default if dtype is None else dtype_of(dtype, operation)).numpy)
+        run_quietly(fill, array)
+        result = wrap(array)
+    return require_grad(result) if requires_grad else result
+
+
+def _made_like(
+    fill: Callable[[np.ndarray], Any],
+    input: Any,
+    operation: str,
+    dtype: Any,
+    layout: Any,
+    device: Any,
+    requires_grad: bool,
+    pin_memory: bool,
+    memory_format: Any,
+) -> Any:
+    if not isinstance(input, TensorClass):
+        raise TypeError(f"{operation}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    checked_place(operation, device, layout, pin_memory)
+    array = array_like(input._array, (input.dtype if dtype is None else dtype_of(dtype, operation)).numpy, memory_format)
+    run_quietly(fill, array)
+    result = wrap(array)
+    return require_grad(result) if requires_grad else result
+
+
+# ---- the tape: random numbers do not depend on what was there before
+
+
+class ZeroBackward(Node):
+    """Gives every input a gradient of zeros."""
+
+    __slots__ = ()
+
+    def apply(self, grad: Any) -> Any:
+        return tuple([None if edge is None else wrap(np.zeros(*form)) for edge, form in zip(self.edges, self.attrs, strict=True)])
+
+
+class NotDifferentiable(Node):
+    """History of a result whose derivative does not exist."""
+
+    __slots__ = ()
+
+
+def _node_class(name: str, base: type[Node] = ZeroBackward) -> type[Node]:
+    return type(name, (base,), {"__slots__": (), "__module__": __name__})
+
+
+_NODES: dict[str, type[Node]] = {}
+
+
+def _history(name: str, *inputs: Any, base: type[Node] = ZeroBackward) -> Node:
+    kind = _NODES.get(name)
+    if kind is None:
+        kind = _NODES[name] = _node_class(name, base)
+    first = inputs[0]._array
+    node = new_node(kind, tuple(edge_of(each) for each in inputs), (), None, first.shape, first.dtype)
+    node.attrs = tuple((each._array.shape, each._array.dtype) for each in inputs)
+    return node
+
+
+def _recorded(result: Any, name: str, *inputs: Any, base: type[Node] = ZeroBackward) -> Any:
+    """``result`` with its place on the tape, if one of the inputs requires grad."""
+    inputs = tuple(each for each in inputs if isinstance(each, TensorClass))
+    if grad_enabled() and any(each._requires_grad for each in inputs) and dtypes.of_array(result._array).category >= dtypes.FLOATING:
+        node = _history(name, *inputs, base=base)
+        node.shape, node.dtype = result._array.shape, result._array.dtype
+        result._node, result._requires_grad = node, True
+    return result
+
+
+def _fill(input: Any, fill: Callable[[np.ndarray], Any], name: str | None) -> Any:
+    """Fill a tensor in place; ``name`` is its node's, where it gets one."""
+    recorded = grad_enabled() and input._requires_grad
+    check_writable(input, recorded)
+    node = _history(name, input) if recorded and name is not None else None
+    run_quietly(fill, input._array)
+    storage_of(input)._bump()
+    if node is not None:
+        rebase(input, node)
+    return input
+
+
+# ---- uniform and normal tensors
+
+
+@composite(method=False)
+def rand(
+    *sizes: Any,
+    size: Any = None,
+    generator: Generator | None = None,
+    out: Any = None,
+    dtype: DType = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Any:
+    """Uniform numbers in [0, 1).
+
+    Args:
+        *sizes: the shape, as numbers or as one sequence.
+        generator: where the numbers come from; the default generator when None.
+        out: tensor to fill instead of a new one.
+        dtype: floating point or complex; the default dtype when None.
+    Returns:
+        A tensor of that shape.
+    Raises:
+        NotImplementedError: another dtype.
+    Source: torch.rand. 24 random bits a number, 53 for float64.
+    """
+    if out is dtype is layout is device is size is None and not modes.active and not pin_memory:
+        # the usual call, kept short
+        shape = sizes_from(sizes, "rand")
+        result = wrap(streams.rand(_generator(generator, "rand"), shape, dtypes.get_default_dtype()))
+        return require_grad(result) if requires_grad else result
+    if modes.active:
+        given = {"dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad}
+        taken = override("rand", sizes, size=size, generator=generator, out=out, **given)
+        if taken is not NotImplemented:
+            return taken
+    stream = _generator(generator, "rand")
+    shape = _sizes(sizes, size, "rand")
+    default = dtypes.get_default_dtype()
+    return _made(lambda a: streams.fill_uniform(stream, a), shape, default, "rand", out, dtype, layout, device, requires_grad, pin_memory)
+
+
+@composite(method=False)
+def randn(
+    *sizes: Any,
+    size: Any = None,
+    generator: Generator | None = None,
+    out: Any = None,
+    dtype: DType = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Any:
+    """Normal numbers of mean 0 and variance 1; complex ones have variance 1/2 in each part.
+
+    Args:
+        *sizes: the shape, as numbers or as one sequence.
+        generator: where the numbers come from; the default generator when None.
+        out: tensor to fill instead of a new one.
+        dtype: floating point or complex; the default dtype when None.
+    Returns:
+        A tensor of that shape.
+    Raises:
+        NotImplementedError: another dtype.
+    Source: torch.randn. Box and Muller 1958.
+    """
+    if modes.active:
+        given = {"dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad}
+        taken = override("randn", sizes, size=size, generator=generator, out=out, **given)
+        if taken is not NotImplemented:
+            return taken
+    stream = _generator(generator, "randn")
+    shape = _sizes(sizes, size, "randn")
+    default = dtypes.get_default_dtype()
+    return _made(lambda a: streams.fill_normal(stream, a), shape, default, "randn", out, dtype, layout, device, requires_grad, pin_memory)
+
+
+@composite(method=False)
+def rand_like(
+    input: Tensor,
+    *,
+    generator: Generator | None = None,
+    dtype: DType = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Uniform numbers in [0, 1), in ``input``'s shape, and in its dtype and memory order unless told.
+
+    Source: torch.rand_like.
+    """
+    stream = _generator(generator, "rand_like")
+    return _made_like(
+        lambda a: streams.fill_uniform(stream, a), input, "rand_like", dtype, layout, device, requires_grad, pin_memory, memory_format
+    )
+
+
+@composite(method=False)
+def randn_like(
+    input: Tensor,
+    *,
+    generator: Generator | None = None,
+    dtype: DType = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Normal numbers of mean 0 and variance 1, in ``input``'s shape, and in its dtype and memory order unless told.
+
+    Source: torch.randn_like.
+    """
+    stream = _generator(generator, "randn_like")
+    return _made_like(
+        lambda a: streams.fill_normal(stream, a), input, "randn_like", dtype, layout, device, requires_grad, pin_memory, memory_format
+    )
+
+
+@composite(method=False)
+def normal(
+    mean: Any,
+    std: Any = None,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    out: Any = None,
+    dtype: DType = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Any:
+    """Normal numbers of given means and standard deviations.
+
+    Args:
+        mean, std: tensors that broadcast against each other, or numbers; ``std`` is 1 for a tensor ``mean`` when left out.
+        size: the shape, where both are numbers.
+        generator: where the numbers come from; the default generator when None.
+        out: tensor to fill instead of a new one.
+        dtype, layout, device, requires_grad, pin_memory: of the result, where both are numbers.
+    Returns:
+        A tensor of ``mean``'s dtype, of ``std``'s where only that is a tensor.
+    Raises:
+        RuntimeError: a negative or complex ``std``.
+    Gradient: zeros.
+    Source: torch.normal.
+    """
+    stream = _generator(generator, "normal")
+    if size is not None:
+        m, s = _float(mean, "mean", "normal"), _float(std, "std", "normal", 2)
+        shape = sizes_from((size,), "normal") if isinstance(size, (tuple, list)) else _bad_normal(mean, std, size)
+        default = dtypes.get_default_dtype()
+        fill = _normal_filler(stream, m, s)
+        return _made(fill, shape, default, "normal", out, dtype, layout, device, requires_grad, pin_memory)
+    if not isinstance(mean, TensorClass) and not isinstance(std, TensorClass):
+        _bad_normal(mean, std)
+    if not (dtype is layout is device is None) or requires_grad or pin_memory:
+        raise TypeError("normal(): dtype, layout, device, requires_grad and pin_memory need numbers for mean and std, and a size")
+    return _normal_of_tensors(stream, mean, 1.0 if std is None else std, out)
+
+
+def _bad_normal(*args: Any) -> Any:
+    got = ", ".join(type(each).__name__ for each in args if each is not None)
+    raise TypeError(
+        f"normal() received an invalid combination of arguments - got ({got}), but expected tensors for mean or std, or two numbers and a "
+        "tuple of ints size"
+    )
+
+
+def _normal_filler(stream: Generator, mean: float, std: float) -> Callable[[np.ndarray], None]:
+    return lambda array: streams.fill_normal(stream, array, mean, std)
+
+
+def _normal_of_tensors(stream: Generator, mean: Any, std: Any, out: Any) -> Any:
+    """Standard (for a number ``std``: scaled) normals first, then ``* std`` and ``+ mean`` with a rounding each."""
+    first = mean if isinstance(mean, TensorClass) else std
+    if isinstance(std, TensorClass):
+        if std._array.dtype.kind == "c":
+            raise RuntimeError("normal expects standard deviation to be non-complex")
+        if std._array.size and not (std._array >= 0).all():
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+        spread = 1.0
+    else:
+        spread = _float(std, "std", "normal", 2)
+        if not spread >= 0.0:
+            raise RuntimeError(f"normal expects std >= 0.0, but found std {spread:g}")
+    shape = broadcast_shape(*[each._array.shape for each in (mean, std) if isinstance(each, TensorClass)])
+    if out is None:
+        result = wrap(np.empty(shape, first._array.dtype))
+        run_quietly(streams.fill_normal, stream, result._array, 0.0, spread)
+    else:
+        _check_out(out, None, "normal")
+        result = _fill_out(out, shape, _normal_filler(stream, 0.0, spread))
+    if isinstance(std, TensorClass):
+        result.mul_(std.detach())
+    result.add_(mean.detach() if isinstance(mean, TensorClass) else _float(mean, "mean", "normal"))
+    name = "NormalBackward3" if isinstance(mean, TensorClass) and isinstance(std, TensorClass) else "NormalBackward1"
+    return result if out is not None else _recorded(result, name if isinstance(mean, TensorClass) else "NormalBackward2", mean, std)
+
+
+# ---- integers
+
+
+def _int_bounds(args: tuple[Any, ...], kwargs: dict[str, Any], operation: str) -> tuple[int, int]:
+    """``(high)`` or ``(low, high)``, by position or by name."""
+    values = list(args)
+    if "low" in kwargs:
+        values.insert(0, kwargs.pop("low"))
+    if "high" in kwargs:
+        values.append(kwargs.pop("high"))
+    if not 1 <= len(values) <= 2:
+        raise TypeError(f"{operation}() received an invalid combination of arguments: expected high, or low and high, got {len(values)}")
+    if len(values) == 1:
+        return 0, _int(values[0], "high", operation)
+    return _int(values[0], "low", operation), _int(values[1], "high", operation, 2)
+
+
+def _range_filler(stream: Generator, low: int, high: int | None) -> Callable[[np.ndarray], None]:
+    return lambda array: streams.fill_random_range(stream, array, low, high)
+
+
+@composite(method=False)
+def randint(
+    *args: Any,
+    generator: Generator | None = None,
+    out: Any = None,
+    dtype: DType = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    **named: Any,
+) -> Any:
+    """Integers from ``low`` to ``high - 1``, each as likely as the others: ``randint(low=0, high, size)``.
+
+    Args:
+        low: the least integer.
+        high: one more than the largest.
+        size: the shape, a sequence.
+        generator: where the numbers come from; the default generator when None.
+        out: tensor to fill instead of a new one.
+        dtype: of the result; int64 when None.
+    Returns:
+        A tensor of shape ``size``.
+    Raises:
+        RuntimeError: ``low >= high``, or bounds that the dtype cannot hold.
+    Source: torch.randint.
+    """
+    if modes.active:
+        given = {"dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad}
+        taken = override("randint", args, generator=generator, out=out, **given, **named)
+        if taken is not NotImplemented:
+            return taken
+    if "size" in named:
+        size = named.pop("size")
+    elif args and isinstance(args[-1], (tuple, list)):
+        args, size = args[:-1], args[-1]
+    else:
+        raise TypeError("randint() received an invalid combination of arguments: expected a tuple of ints as size")
+    if not isinstance(size, (tuple, list)):
+        raise TypeError(f"randint(): argument 'size' must be tuple of ints, not {type(size).__name__}")
+    low, high = _int_bounds(args, named, "randint")
+    if named:
+        raise TypeError(f"randint() got an unexpected keyword argument '{next(iter(named))}'")
+    fill = _range_filler(_generator(generator, "randint"), low, high)
+    shape = sizes_from((size,), "randint")
+    return _made(fill, shape, dtypes.int64, "randint", out, dtype, layout, device, requires_grad, pin_memory)
+
+
+@composite(method=False)
+def randint_like(
+    input: Tensor,
+    *args: Any,
+    generator: Generator | None = None,
+    dtype: DType = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: Any = None,
+    **named: Any,
+) -> Any:
+    """Integers from ``low`` to ``high - 1`` in ``input``'s shape and dtype: ``randint_like(input, low=0, high)``.
+
+    Raises:
+        RuntimeError: ``low >= high``, or bounds that the dtype cannot hold.
+    Source: torch.randint_like.
+    """
+    low, high = _int_bounds(args, named, "randint_like")
+    if named:
+        raise TypeError(f"randint_like() got an unexpected keyword argument '{next(iter(named))}'")
+    fill = _range_filler(_generator(generator, "randint_like"), low, high)
+    return _made_like(fill, input, "randint_like", dtype, layout, device, requires_grad, pin_memory, memory_format)
+
+
+@composite(method=False)
+def randperm(
+    n: int,
+    *,
+    generator: Generator | None = None,
+    out: Any = None,
+    dtype: DType = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Any:
+    """A random permutation of the integers from 0 to ``n - 1``.
+
+    Args:
+        n: how many.
+        generator: where the numbers come from; the default generator when None.
+        out: tensor to fill instead of a new one.
+        dtype: of the result; int64 when None.
+    Returns:
+        A tensor of shape ``(n,)``.
+    Raises:
+        RuntimeError: negative ``n``, or one that the dtype cannot count to.
+        NotImplementedError: bool, complex numbers and unsigned integers wider than 8 bits; ``n`` above 2 * 10**8.
+    Source: torch.randperm. Fisher and Yates' shuffle.
+    """
+    stream, count = _generator(generator, "randperm"), _int(n, "n", "randperm")
+    if count < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {count}: [{count}]")
+    if out is not None:
+        _check_out(out, dtype, "randperm")
+    _check_countable(count, out.dtype if out is not None else dtypes.int64 if dtype is None else dtype_of(dtype, "randperm"))
+
+    def fill(array: np.ndarray) -> None:
+        array[...] = streams.randperm(stream, count)
+
+    return _made(fill, (count,), dtypes.int64, "randperm", out, dtype, layout, device, requires_grad, pin_memory)
+
+
+_EXACT_COUNTS = {"float16": (1 << 11) + 1, "bfloat16": (1 << 8) + 1, "float32": (1 << 24) + 1, "float64": (1 << 53) + 1}
+
+
+def _check_countable(count: int, of: dtype_class) -> None:
+    if of.is_complex or of is dtypes.bool_ or of.name in ("uint16", "uint32", "uint64") or of.name.startswith("float8"):
+        raise NotImplementedError(f"\"randperm\" not implemented for '{of.legacy}'")
+    if of.is_floating_point:
+        if count > _EXACT_COUNTS[of.name]:
+            raise RuntimeError(f"n cannot be greater than {_EXACT_COUNTS[of.name]} for {of.legacy} type.")
+    elif count > np.iinfo(of.numpy).max:
+        raise RuntimeError(f"value cannot be converted to type {of.name}_t without overflow: randperm got n={count}")
+
+
+# ---- distributions with one number a parameter
+
+
+@composite()
+def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
+    """Ones with probability ``input``, else zeros.
+
+    Args:
+        input: probabilities; with ``p`` only shape and dtype count.
+        p: one probability for all elements.
+        generator: where the numbers come from; the default generator when None.
+        out: tensor to fill instead of a new one, of any dtype.
+    Returns:
+        ``input``'s shape and dtype.
+    Raises:
+        RuntimeError: a probability outside [0, 1].
+        NotImplementedError: probabilities that are not floating point.
+    Gradient: zeros.
+    Source: torch.bernoulli.
+    """
+    stream = _generator(generator, "bernoulli")
+    if isinstance(p, TensorClass) and p.numel() != 1:
+        raise TypeError("bernoulli() received an invalid combination of arguments - got (Tensor, Tensor), but expected a float p")
+    fill = _bernoulli_filler(stream, input if p is None else _float(p, "p", "bernoulli", 2))
+    if out is not None:
+        _check_out(out, None, "bernoulli")
+        return _fill_out(out, input._array.shape, fill)
+    result = wrap(np.empty(input._array.shape, input._array.dtype))
+    run_quietly(fill, result._array)
+    name = "BernoulliBackward0" if p is None else "NotImplemented"
+    return _recorded(result, name, input, base=ZeroBackward if p is None else NotDifferentiable)
+
+
+def _bernoulli_filler(stream: Generator, p: Any) -> Callable[[np.ndarray], None]:
+    if not isinstance(p, TensorClass):
+        return lambda array: streams.fill_bernoulli(stream, array, p)
+    return lambda array: streams.fill_bernoulli_each(stream, array, p._array)
+
+
+@composite()
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None, out: Tensor | None = None
+) -> Tensor:
+    """Indices drawn with the probabilities that a row of ``input`` gives.
+
+    Args:
+        input: ``(categories,)`` or ``(rows, categories)``, floating point; rows need not sum to 1.
+        num_samples: indices a row.
+        replacement: whether an index may come more than once.
+        generator: where the numbers come from; the default generator when None.
+        out: int64 tensor to fill instead of a new one.
+    Returns:
+        ``(num_samples,)`` or ``(rows, num_samples)``, int64.
+    Raises:
+        RuntimeError: wrong shape or dtype, a negative, infinite or NaN entry, a row of zeros, more samples than categories.
+    Source: torch.multinomial.
+    """
+    stream, count = _generator(generator, "multinomial"), _int(num_samples, "num_samples", "multinomial", 2)
+    if out is not None:
+        _check_out(out, None, "multinomial")
+        if out.dtype is not dtypes.int64:
+            raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype.legacy}")
+    drawn = run_quietly(streams.multinomial, stream, input._array, count, bool(replacement))
+    if out is None:
+        return wrap(drawn)
+
+    def fill(array: np.ndarray) -> None:
+        array[...] = drawn
+
+    return _fill_out(out, drawn.shape, fill)
+
+
+@composite(method=False)
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Poisson numbers of rates ``input``.
+
+    Args:
+        input: rates, floating point, not negative.
+        generator: where the numbers come from; the default generator when None.
+    Returns:
+        ``input``'s shape and dtype.
+    Raises:
+        RuntimeError: a negative rate.
+    Gradient: zeros.
+    Source: torch.poisson. Hoermann 1993.
+    """
+    result = wrap(rejection.poisson(_generator(generator, "poisson"), input._array))
+    return _recorded(result, "PoissonBackward0", input)
+
+
+@composite(method=False)
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """Numbers of successes among ``count`` trials of probability ``prob``.
+
+    Args:
+        count, prob: float32 or float64, both the same; broadcast against each other.
+        generator: where the numbers come from; the default generator when None.
+    Returns:
+        The broadcast shape and ``count``'s dtype.
+    Raises:
+        ValueError: integers.
+        RuntimeError: two different dtypes.
+    Source: torch.binomial. Hoermann 1993.
+    """
+    for name, each in (("count", count), ("prob", prob)):
+        if not each.is_floating_point():
+            raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {each.dtype.legacy}")
+    if count.dtype is not prob.dtype:
+        raise RuntimeError(f"Found dtype {prob.dtype.legacy} but expected {count.dtype.legacy}: binomial takes count and prob of one dtype")
+    n, p = np.broadcast_arrays(count._array, prob._array)
+    result = wrap(rejection.binomial(_generator(generator, "binomial"), n, p))
+    return _recorded(result, "NotImplemented", count, prob, base=NotDifferentiable)
+
+
+# ---- in-place fills
+
+
+@method(name="uniform_")
+def uniform_(input: Tensor, *bounds: Any, generator: Generator | None = None, **named: Any) -> Tensor:
+    """Fill with uniform numbers in [from, to): ``uniform_(from=0, to=1)``.
+
+    Args:
+        from, to: the bounds.
+        generator: where the numbers come from; the default generator when None.
+    Raises:
+        RuntimeError: ``from > to``, or bounds beyond the dtype's range.
+        NotImplementedError: a dtype that is not floating point or complex.
+    Gradient: zeros.
+    Source: torch.Tensor.uniform_.
+    """
+    low, high = _from_to(bounds, named, "uniform_", (0.0, 1.0))
+    low, high = _float(low, "from", "uniform_"), _float(high, "to", "uniform_", 2)
+    stream = _generator(generator, "uniform_")
+    return _fill(input, lambda array: streams.fill_uniform(stream, array, low, high), "UniformBackward0")
+
+
+def _from_to(bounds: tuple[Any, ...], named: dict[str, Any], operation: str, defaults: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Arguments called ``from`` and ``to``: the first is a word of Python's, so it can only come through ``**named``."""
+    values = dict(zip(("from", "to"), bounds, strict=False))
+    if len(bounds) > 2:
+        raise TypeError(f"{operation}() takes from 0 to 2 positional arguments but {len(bounds)} were given")
+    for name, value in named.items():
+        if name not in ("from", "to") or name in values:
+            raise TypeError(f"{operation}() got an unexpected keyword argument '{name}'")
+        values[name] = value
+    return values.get("from", defaults[0]), values.get("to", defaults[1])
+
+
+@method(name="normal_")
+def normal_(input: Tensor, mean: float = 0, std: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Fill with normal numbers.
+
+    Args:
+        mean, std: of the distribution; complex numbers get half of the variance in each part.
+        generator: where the numbers come from; the default generator when None.
+    Raises:
+        RuntimeError: a negative ``std``.
+        NotImplementedError: a dtype that is not floating point or complex.
+    Gradient: zeros.
+    Source: torch.Tensor.normal_.
+    """
+    stream = _generator(generator, "normal_")
+    return _fill(input, _normal_filler(stream, _float(mean, "mean", "normal_"), _float(std, "std", "normal_", 2)), "NormalBackward0")
+
+
+@method(name="random_")
+def random_(input: Tensor, *bounds: Any, generator: Generator | None = None, **named: Any) -> Tensor:
+    """Fill with integers: ``random_()``, ``random_(to)`` or ``random_(from, to)``, ``to`` itself excluded.
+
+    Without ``to`` up to the dtype's largest integer; for floating point up to 2**(bits of the significand).
+
+    Args:
+        from, to: the bounds.
+        generator: where the numbers come from; the default generator when None.
+    Raises:
+        RuntimeError: ``from >= to``, or bounds that the dtype cannot hold.
+    Gradient: zeros.
+    Source: torch.Tensor.random_.
+    """
+    stream = _generator(generator, "random_")
+    if len(bounds) == 1 and not named:
+        bounds, named = (), {"to": bounds[0]}
+    low, high = _from_to(bounds, named, "random_", (None, None))
+    if low is None and high is None:
+        return _fill(input, lambda array: streams.fill_random(stream, array), "RandomBackward2")
+    if low is None:
+        return _fill(input, _range_filler(stream, 0, _int(high, "to", "random_")), "RandomBackward1")
+    bound = None if high is None else _int(high, "to", "random_", 2)
+    return _fill(input, _range_filler(stream, _int(low, "from", "random_"), bound), "RandomBackward0")
+
+
+@method(name="bernoulli_")
+def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Fill with ones with probability ``p``, else zeros.
+
+    Args:
+        p: a number, or a floating-point tensor that broadcasts to ``input``.
+        generator: where the numbers come from; the default generator when None.
+    Raises:
+        RuntimeError: a probability outside [0, 1].
+    Gradient: zeros.
+    Source: torch.Tensor.bernoulli_.
+    """
+    stream = _generator(generator, "bernoulli_")
+    each = isinstance(p, TensorClass)
+    fill = _bernoulli_filler(stream, p if each else _float(p, "p", "bernoulli_"))
+    return _fill(input, fill, "BernoulliBackward1" if each else "BernoulliBackward2")
+
+
+@method(name="exponential_")
+def exponential_(input: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Fill with exponential numbers of rate ``lambd``.
+
+    Raises:
+        RuntimeError: ``lambd`` not positive, or a dtype that is not floating point.
+    Gradient: zeros.
+    Source: torch.Tensor.exponential_.
+    """
+    stream, rate = _generator(generator, "exponential_"), _float(lambd, "lambd", "exponential_")
+    return _fill(input, lambda array: streams.fill_exponential(stream, array, rate), "ExponentialBackward0")
+
+
+@method(name="geometric_")
+def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Fill with numbers of trials up to the first success, of probability ``p``: 1, 2, ...
+
+    Raises:
+        RuntimeError: ``p`` outside (0, 1).
+    Gradient: zeros.
+    Source: torch.Tensor.geometric_.
+    """
+    stream, chance = _generator(generator, "geometric_"), _float(p, "p", "geometric_")
+    return _fill(input, lambda array: streams.fill_geometric(stream, array, chance), "GeometricBackward0")
+
+
+@method(name="log_normal_")
+def log_normal_(input: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
+    """Fill with numbers whose logarithms are normal with the given mean and standard deviation.
+
+    Raises:
+        RuntimeError: ``std`` not positive.
+    Gradient: zeros.
+    Source: torch.Tensor.log_normal_.
+    """
+    stream = _generator(generator, "log_normal_")
+    m, s = _float(mean, "mean", "log_normal_"), _float(std, "std", "log_normal_", 2)
+    return _fill(input, lambda array: streams.fill_log_normal(stream, array, m, s), "LogNormalBackward0")
+
+
+@method(name="cauchy_")
+def cauchy_(input: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Fill with Cauchy numbers.
+
+    Raises:
+        RuntimeError: ``sigma`` not positive, or a dtype that is not floating point.
+    Gradient: zeros.
+    Source: torch.Tensor.cauchy_.
+    """
+    stream = _generator(generator, "cauchy_")
+    m, s = _float(median, "median", "cauchy_"), _float(sigma, "sigma", "cauchy_", 2)
+    return _fill(input, lambda array: streams.fill_cauchy(stream, array, m, s), "CauchyBackward0")

@@ -1,0 +1,616 @@
+"""Taking and putting elements along a dimension: ``gather``, ``scatter``, ``index_select``, ``index_add``, ``take`` and relatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Number, Tensor
+from ..core.dispatch import cast_array, is_number, number_array
+from ..core.registry import composite, op
+from ..core.shape import wrap_dim
+from ..core.tensor import Tensor as TensorType
+from ..core.tensor import wrap
+
+
+# -- checks -----------------------------------------------------------------------------------------------------------------------
+def _require_index(operation: str, index: Any, *, also_int32: bool = True) -> None:
+    allowed = (dtypes.int64, dtypes.int32) if also_int32 else (dtypes.int64,)
+    if index.dtype not in allowed:
+        raise RuntimeError(f"{operation}(): Expected dtype int32/int64 for index")
+
+
+def _require_range(operation: str, index: np.ndarray, size: int, dim: int, error: type[Exception] = RuntimeError) -> None:
+    if not index.size:
+        return
+    low, high = index.min(), index.max()
+    if low < 0 or high >= size:
+        wrong = low if low < 0 else high
+        raise error(f"index {wrong} is out of bounds for dimension {dim} with size {size}")
+
+
+def _require_same(operation: str, input: Any, source: Any) -> None:
+    if input.dtype is not source.dtype:
+        raise RuntimeError(f"{operation}(): Expected self.dtype to be equal to src.dtype, but got {input.dtype} and {source.dtype}")
+
+
+def _along(index: np.ndarray, dim: int) -> tuple[Any, ...]:
+    """Index arrays that address, for every element of ``index``, its own place with ``index`` as the coordinate of ``dim``."""
+    if not index.ndim:
+        return (index.reshape(1),)
+    grids = list(np.ogrid[tuple(slice(n) for n in index.shape)])
+    grids[dim] = index
+    return tuple(grids)
+
+
+def _check_gather(operation: str, input: Any, dim: int, index: Any, limit: Any, except_dim: bool) -> int:
+    """Raise unless ``index`` fits inside ``input`` (in all dimensions but ``dim``) and ``limit``; the wrapped dim."""
+    _require_index(operation, index)
+    a, i = input._array, index._array
+    dim = wrap_dim(dim, a.ndim)
+    if not i.size:
+        return dim
+    if max(i.ndim, 1) != max(a.ndim, 1):
+        raise RuntimeError(f"Index tensor must have the same number of dimensions as {'input' if operation == 'gather' else 'self'} tensor")
+    for d in range(i.ndim):
+        if d != dim and a.ndim and i.shape[d] > a.shape[d]:
+            raise RuntimeError(
+                f"Size does not match at dimension {d} expected index {list(i.shape)} to be no larger than self {list(a.shape)} apart from "
+                f"dimension {dim}"
+            )
+        if limit is not None and limit._array.ndim and i.shape[d] > limit._array.shape[d]:
+            raise RuntimeError(
+                f"Expected index {list(i.shape)} to be no larger than self {list(a.shape)} apart from dimension {dim} and to be no larger "
+                f"than src {list(limit._array.shape)}"
+            )
+    _require_range(operation, i, a.shape[dim] if a.ndim else 1, dim)
+    return dim
+
+
+# -- gather and scatter -------------------------------------------------------------------------------------------------------------
+def _prepare_gather(input: Any, dim: int, index: Any, sparse_grad: bool) -> tuple[Any, ...]:
+    if sparse_grad:
+        raise NotImplementedError("gather: sparse_grad=True is not supported yet")
+    return input, _check_gather("gather", input, dim, index, None, True), index, sparse_grad
+
+
+@op(
+    prepare=_prepare_gather,
+    grad={"input": lambda grad, input_shape, dim, index: grad.new_zeros(input_shape).scatter_add(dim, index, grad)},
+)
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+    """``out[i][j] = input[index[i][j]][j]`` for ``dim=0``, and so on for the other dimensions.
+
+    Args:
+        index: int64 or int32, as many dimensions as ``input``, nowhere larger except along ``dim``.
+    Returns:
+        ``index``'s shape, ``input``'s dtype.
+    Raises:
+        RuntimeError: an index out of range, or shapes that do not fit.
+    Source: torch.gather.
+    """
+    if not index.size:
+        return np.empty(index.shape, input.dtype)
+    if not input.ndim:
+        return np.full(index.shape, input)
+    return np.array(input[_along(index, dim)]).reshape(index.shape)
+
+
+@composite(out=True)
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """``gather`` with broadcasting; over the flattened tensor when ``dim`` is None. Source: torch.take_along_dim."""
+    if indices.dtype is not dtypes.int64:
+        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype.legacy}")
+    if dim is None:
+        return input.reshape(-1).gather(0, indices.reshape(-1))
+    if input._array.ndim != indices._array.ndim:
+        raise RuntimeError(
+            f"torch.take_along_dim(): input and indices should have the same number of dimensions, but got {input._array.ndim} dimensions "
+            f"for input, and {indices._array.ndim} dimensions for indices"
+        )
+    dim = wrap_dim(dim, input._array.ndim)
+    shape, other = list(input._array.shape), list(indices._array.shape)
+    common = [a if b == 1 else b for a, b in zip(shape, other, strict=True)]
+    input_shape, index_shape = list(common), list(common)
+    input_shape[dim], index_shape[dim] = shape[dim], other[dim]
+    return input.broadcast_to(input_shape).gather(dim, indices.broadcast_to(index_shape))
+
+
+def _prepare_scatter(name: str) -> Any:
+    def prepare(input: Any, dim: int, index: Any, src: Any, *rest: Any) -> tuple[Any, ...]:
+        tensor = isinstance(src, TensorType)
+        if tensor:
+            _require_same(name, input, src)
+        dim = _check_gather(name, input, dim, index, src if tensor else None, False)
+        return (input, dim, index, src, *rest)
+
+    return prepare
+
+
+def _source_part(src: np.ndarray, index: np.ndarray) -> np.ndarray:
+    return src[tuple(slice(n) for n in index.shape)] if src.ndim else src
+
+
+_SCATTER_RULES = {
+    "input": lambda grad, dim, index: grad.scatter(dim, index, 0),
+    "src": lambda grad, dim, index, src_shape: placed(grad.gather(dim, index), src_shape),
+}
+
+
+def placed(part: Any, shape: Any) -> Any:
+    """``part`` at the front corner of zeros of ``shape``; nothing for a source that was a number."""
+    if tuple(part._array.shape) == tuple(shape):
+        return part
+    from .views import scatter_part
+
+    return scatter_part(part, tuple(shape), (*(slice(n) for n in part._array.shape), ...))
+
+
+@op(name="_scatter", inplace=True, method=False, prepare=_prepare_scatter("scatter"), node_name="ScatterBackward0", grad=_SCATTER_RULES)
+def scatter_values(input: Tensor, dim: int, index: Tensor, src: Tensor | Number) -> Tensor:
+    """``input`` with ``src`` written at ``index`` along ``dim``."""
+    made = input.copy()
+    if index.size:
+        if not isinstance(src, np.ndarray):
+            src = number_array(src, dtypes.of_array(input))
+        target = made.reshape(1) if not made.ndim else made
+        values = _source_part(src, index)
+        target[_along(index, dim)] = values.reshape(index.shape or (1,)) if values.ndim or not index.ndim else values
+    return made
+
+
+@op(
+    prepare=_prepare_scatter("scatter_add"),
+    inplace=True,
+    grad={
+        "input": lambda grad: grad,
+        "src": lambda grad, dim, index, src_shape: placed(grad.gather(dim, index), src_shape),
+    },
+)
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """``input`` with ``src`` added at ``index`` along ``dim``; repeated positions add up.
+
+    Args:
+        index: int64, nowhere larger than ``src``, nor than ``input`` except along ``dim``.
+        src: of ``input``'s dtype.
+    Source: torch.scatter_add.
+    """
+    made = input.copy()
+    if index.size:
+        target = made.reshape(1) if not made.ndim else made
+        np.add.at(target, _along(index, dim), _source_part(src, index).reshape(index.shape or (1,)))
+    return made
+
+
+_REDUCE = {"add": "sum", "multiply": "prod"}
+
+
+def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None, inplace: bool = False) -> Any:
+    """``input`` with ``src`` written at ``index`` along ``dim``: ``out[index[i][j]][j] = src[i][j]`` for ``dim=0``.
+
+    Args:
+        index: int64 or int32, nowhere larger than ``src``, nor than ``input`` except along ``dim``.
+        src: a tensor of ``input``'s dtype, or a number.
+        value: another name for a number ``src``.
+        reduce: 'add' or 'multiply' combines instead of overwriting.
+    Raises:
+        RuntimeError: an index out of range, shapes that do not fit, another dtype.
+    Source: torch.scatter.
+    """
+    src = value if src is None else src
+    if src is None:
+        raise TypeError("scatter(): expected 'src' or 'value'")
+    if reduce is None:
+        return input._scatter_(dim, index, src) if inplace else scatter_values(input, dim, index, src)
+    if reduce not in _REDUCE:
+        raise RuntimeError("reduce argument must be either add or multiply.")
+    if is_number(src):
+        src = wrap(np.full(index._array.shape, number_array(src, input.dtype)))
+    if inplace:
+        return input._scatter_reduce_(dim, index, src, _REDUCE[reduce], True)
+    return scatter_reduce_values(input, dim, index, src, _REDUCE[reduce], True)
+
+
+composite()(scatter)
+
+@composite()
+def scatter_(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Tensor:
+    """In-place ``scatter``. Source: torch.Tensor.scatter_."""
+    return scatter(input, dim, index, src, value=value, reduce=reduce, inplace=True)
+
+
+_IDENTITY = {"sum": 0, "mean": 0, "prod": 1, "amax": "low", "amin": "high"}
+_COMBINE = {"sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+
+
+def _identity(reduce: str, dtype: np.dtype) -> Any:
+    value = _IDENTITY[reduce]
+    if value == "low":
+        return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+    if value == "high":
+        return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
+    return value
+
+
+def _prepare_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool) -> tuple[Any, ...]:
+    if reduce not in _COMBINE:
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    _require_same("scatter", input, src)
+    return input, _check_gather("scatter_reduce", input, dim, index, src, False), index, src, reduce, include_self
+
+
+def reduce_at(made: np.ndarray, places: Any, values: np.ndarray, reduce: str, include_self: bool) -> None:
+    """Combine ``values`` into ``made[places]``; repeated places combine with each other too."""
+    if not include_self:
+        made[places] = _identity(reduce, made.dtype)
+    _COMBINE[reduce].at(made, places, values)
+    if reduce == "mean":
+        counts = np.zeros(made.shape, np.int64) if not include_self else np.ones(made.shape, np.int64)
+        np.add.at(counts, places, 1)
+        counts = np.maximum(counts, 1)
+        made[...] = made / counts if made.dtype.kind in "fc" else made // counts
+
+
+def _reduce_gradients(grad: Any, input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool, result: Any) -> tuple[Any, Any]:
+    """Gradients of ``scatter_reduce``: the share that the old value and each source element have in the result."""
+    def back(x: Any) -> Any:
+        return placed(x.gather(dim, index), src.shape)
+
+    if reduce == "sum":
+        grad_input, grad_src = grad, back(grad)
+    elif reduce == "mean":
+        counts = grad.new_ones(grad.shape) if include_self else grad.new_zeros(grad.shape)
+        counts = counts.scatter_add(dim, index, grad.new_ones(src.shape)).clamp(min=1)
+        grad_input, grad_src = grad / counts, back(grad / counts)
+    elif reduce == "prod":
+        grad_input, grad_src = _product_gradients(grad, input, dim, index, src, include_self, result)
+    else:
+        held = (input == result).to(grad.dtype) if include_self else grad.new_zeros(grad.shape)
+        taken = placed((src_part(src, index) == result.gather(dim, index)).to(grad.dtype), src.shape)
+        count = held.scatter_add(dim, index, taken)
+        even = grad / count.clamp(min=1)
+        grad_input, grad_src = held * even, taken * back(even)
+    if not include_self:
+        grad_input = grad_input.scatter(dim, index, 0)
+    return grad_input, grad_src
+
+
+def src_part(src: Any, index: Any) -> Any:
+    return src[tuple(slice(n) for n in index._array.shape)] if src._array.shape != index._array.shape else src
+
+
+def _product_gradients(grad: Any, input: Any, dim: int, index: Any, src: Any, include_self: bool, result: Any) -> tuple[Any, Any]:
+    part = src_part(src, index)
+    masked = input.masked_fill(input == 0, 1)
+    others = masked.scatter_reduce(dim, index, src, "prod", include_self=include_self)
+    grad_input = grad * others / masked
+    zeros = (part == 0).to(grad.dtype)
+    count = grad.new_zeros(grad.shape).scatter_add(dim, index, placed(zeros, src.shape)).gather(dim, index)
+    filled = part.masked_fill(part == 0, 1)
+    without_zero = input.scatter_reduce(dim, index, placed(filled, src.shape), "prod", include_self=include_self)
+    single = (grad * without_zero).gather(dim, index)
+    plain = (grad * result).gather(dim, index) / filled
+    zero = grad.new_zeros(())
+    share = single.where((part == 0) & (count == 1), zero.where(part == 0, plain))
+    return grad_input, placed(share, src.shape)
+
+
+@op(
+    name="_scatter_reduce",
+    method=False,
+    inplace=True,
+    prepare=_prepare_reduce,
+    node_name="ScatterReduceBackward0",
+    grad={
+        "input, src": lambda grad, input, dim, index, src, reduce, include_self, result: _reduce_gradients(
+            grad, input, dim, index, src, reduce, include_self, result
+        )
+    },
+)
+def scatter_reduce_values(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:
+    made = input.copy()
+    if index.size:
+        target = made.reshape(1) if not made.ndim else made
+        reduce_at(target, _along(index, dim), _source_part(src, index).reshape(index.shape or (1,)), reduce, include_self)
+    return made
+
+
+@composite()
+def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+    """``input`` with ``src`` combined at ``index`` along ``dim``.
+
+    Args:
+        reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'.
+        include_self: whether the old values take part.
+    Source: torch.scatter_reduce.
+    """
+    return scatter_reduce_values(input, dim, index, src, reduce, include_self)
+
+
+@composite()
+def scatter_reduce_(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+    """In-place ``scatter_reduce``. Source: torch.Tensor.scatter_reduce_."""
+    return input._scatter_reduce_(dim, index, src, reduce, include_self)
+
+
+# -- rows ---------------------------------------------------------------------------------------------------------------------------
+def _row_key(dim: int, index: np.ndarray, ndim: int) -> Any:
+    return (slice(None),) * dim + (index.reshape(-1),) if ndim else ...
+
+
+def _prepare_rows(name: str) -> Any:
+    def prepare(input: Any, dim: int, index: Any, *rest: Any) -> tuple[Any, ...]:
+        _require_index(name, index)
+        array = input._array
+        dim = wrap_dim(dim, array.ndim)
+        if index._array.ndim > 1:
+            raise IndexError(f"{name}(): Index is supposed to be a vector")
+        _require_range(name, index._array, array.shape[dim] if array.ndim else 1, dim, IndexError)
+        if rest and isinstance(rest[0], TensorType):
+            source = rest[0]
+            if name in ("index_add", "index_reduce", "index_copy"):
+                if source.dtype is not input.dtype:
+                    raise RuntimeError(
+                        f"{name}(): self and source expected to have the same dtype, but got (self) {input.dtype.legacy} and (source) {source.dtype.legacy}"
+                    )
+                _check_source(name, array.shape, dim, index._array.size, source._array.shape)
+        return (input, dim, index, *rest)
+
+    return prepare
+
+
+def _check_source(name: str, shape: tuple[int, ...], dim: int, count: int, have: tuple[int, ...]) -> None:
+    if not have and count == 1 and len(shape) <= 1:
+        return
+    if name == "index_copy" and not have:
+        return
+    want = (*shape[:dim], count, *shape[dim + 1 :]) if shape else (count,)
+    if tuple(have) != want:
+        raise RuntimeError(
+            f"{name}(): Source/destination tensor must have same slice shapes except at dimension {dim}: expected source of shape "
+            f"{list(want)} for {count} indices into {list(shape)}, got {list(have)}"
+        )
+
+
+@op(
+    prepare=_prepare_rows("index_select"),
+    grad={"input": lambda grad, input_shape, dim, index: grad.new_zeros(input_shape).index_add(dim, index, grad)},
+)
+def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """The entries of dimension ``dim`` at the positions ``index``; a copy.
+
+    Args:
+        index: 1-d, int64 or int32.
+    Raises:
+        IndexError: a position out of range, or an index that is no vector.
+    Source: torch.index_select.
+    """
+    if not input.ndim:
+        return np.array(input)
+    return np.take(input, index.reshape(-1), axis=dim)
+
+
+@op(
+    name="_index_add",
+    inplace=True,
+    method=False,
+    prepare=_prepare_rows("index_add"),
+    node_name="IndexAddBackward0",
+    grad={
+        "input": lambda grad: grad,
+        "source": lambda grad, dim, index, alpha, source_shape: _row_gradient(grad, dim, index, source_shape, alpha),
+    },
+)
+def index_add_rows(input: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Number) -> Tensor:
+    made = input.copy()
+    if alpha != 1:
+        source = source * np.asarray(alpha).astype(source.dtype)
+    target, places = (made.reshape(1), index.reshape(-1)) if not made.ndim else (made, _row_key(dim, index, made.ndim))
+    rows = index.reshape(-1)
+    if rows.size and np.unique(rows).size == rows.size:
+        target[places] += source
+    else:
+        np.add.at(target, places, source)
+    return made
+
+
+def _row_gradient(grad: Any, dim: int, index: Any, source_shape: Any, alpha: Any = 1) -> Any:
+    found = grad.index_select(dim, index) if grad._array.ndim else grad.expand(source_shape)
+    found = found if tuple(found._array.shape) == tuple(source_shape) else found.reshape(source_shape)
+    return found if alpha == 1 else found * alpha
+
+
+@composite()
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
+    """``input`` with ``alpha`` times the entries of ``source`` added at the positions ``index`` of ``dim``; repeated ones add up.
+
+    Source: torch.index_add.
+    """
+    return index_add_rows(input, dim, index, source, alpha)
+
+
+@composite()
+def index_add_(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
+    """In-place ``index_add``. Source: torch.Tensor.index_add_."""
+    return input._index_add_(dim, index, source, alpha)
+
+
+@op(
+    inplace=True,
+    prepare=_prepare_rows("index_copy"),
+    grad={
+        "input": lambda grad, dim, index: grad.index_fill(dim, index, 0),
+        "source": lambda grad, dim, index, source_shape: _row_gradient(grad, dim, index, source_shape),
+    },
+)
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """``input`` with the entries of ``source`` at the positions ``index`` of ``dim``.
+
+    Source: torch.index_copy.
+    """
+    made = input.copy()
+    if not made.ndim:
+        made[...] = source.reshape(-1)[-1]
+    else:
+        made[_row_key(dim, index, made.ndim)] = source
+    return made
+
+
+def _prepare_index_fill(input: Any, dim: int, index: Any, value: Any) -> tuple[Any, ...]:
+    if isinstance(value, TensorType) and value._array.ndim:
+        raise RuntimeError(f"Only supports 0-dimension value tensor but got tensor with {value._array.ndim} dimensions.")
+    return _prepare_rows("index_fill")(input, dim, index, value)
+
+
+@op(
+    inplace=True,
+    prepare=_prepare_index_fill,
+    grad={
+        "input": lambda grad, dim, index: grad.index_fill(dim, index, 0),
+        "value": lambda grad, dim, index: grad.index_select(dim, index.unique()).sum() if grad._array.ndim else grad,
+    },
+)
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -> Tensor:
+    """``input`` with ``value`` at the positions ``index`` of ``dim``.
+
+    Args:
+        value: a number or a 0-d tensor.
+    Source: torch.Tensor.index_fill.
+    """
+    made = input.copy()
+    dtype = dtypes.of_array(input)
+    made[_row_key(dim, index, made.ndim)] = cast_array(value, dtype) if isinstance(value, np.ndarray) else number_array(value, dtype)
+    return made
+
+
+def _index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool) -> Any:
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"reduce argument must be either prod, mean, amax or amin, got {reduce}")
+    _prepare_rows("index_reduce")(input, dim, index, source)
+    if not input._array.ndim:
+        return scatter_reduce_values(input.reshape(1), 0, index.reshape(-1), source.reshape(-1), reduce, include_self).reshape(())
+    wrapped = wrap_dim(dim, input._array.ndim)
+    view = [1] * input._array.ndim
+    view[wrapped] = -1
+    return scatter_reduce_values(input, wrapped, index.view(view).expand(source.shape), source, reduce, include_self)
+
+
+@composite()
+def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+    """``input`` with the entries of ``source`` combined at the positions ``index`` of ``dim``.
+
+    Args:
+        reduce: 'prod', 'mean', 'amax' or 'amin'.
+    Source: torch.index_reduce.
+    """
+    return _index_reduce(input, dim, index, source, reduce, include_self)
+
+
+@composite()
+def index_reduce_(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+    """In-place ``index_reduce``. Source: torch.Tensor.index_reduce_."""
+    return input.copy_(_index_reduce(input, dim, index, source, reduce, include_self))
+
+
+# -- the tensor as one row ------------------------------------------------------------------------------------------------------------
+def _prepare_take(input: Any, index: Any, *rest: Any) -> tuple[Any, ...]:
+    if index.dtype is not dtypes.int64:
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype.legacy}")
+    count, i = input._array.size, index._array
+    if i.size and not count:
+        raise IndexError("take(): tried to take from an empty tensor")
+    if i.size and (i.min() < -count or i.max() >= count):
+        raise IndexError(f"out of range: tried to access index {i.max() if i.max() >= count else i.min()} on a tensor of {count} elements.")
+    return (input, index, *rest)
+
+
+@op(
+    prepare=_prepare_take,
+    grad={"input": lambda grad, input_shape, index: grad.new_zeros(input_shape).put(index, grad, accumulate=True)},
+)
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """The elements at positions ``index`` of the flattened tensor.
+
+    Args:
+        index: int64, negative values count from the end.
+    Returns:
+        ``index``'s shape.
+    Source: torch.take.
+    """
+    return np.take(input.reshape(-1), index)
+
+
+def _prepare_put_flat(input: Any, index: Any, source: Any, accumulate: bool) -> tuple[Any, ...]:
+    _prepare_take(input, index)
+    _require_same("put_", input, source)
+    if index._array.size != source._array.size:
+        raise RuntimeError(
+            f"put_(): Expected source and index to have the same number of elements, but got source.numel() = {source._array.size}, "
+            f"index.numel() = {index._array.size}"
+        )
+    return input, index, source, accumulate
+
+
+@op(
+    inplace=True,
+    prepare=_prepare_put_flat,
+    grad={
+        "input": lambda grad, index, accumulate: grad if accumulate else grad.put(index, grad.new_zeros(index.shape)),
+        "source": lambda grad, index, source_shape: grad.take(index).reshape(source_shape),
+    },
+)
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """``input`` with ``source`` at positions ``index`` of the flattened tensor.
+
+    Args:
+        accumulate: add, so that repeated positions add up, instead of overwrite.
+    Source: torch.put.
+    """
+    made = np.array(input, order="C")
+    flat = made.reshape(-1)
+    if accumulate:
+        np.add.at(flat, index.reshape(-1), source.reshape(-1))
+    else:
+        flat[index.reshape(-1)] = source.reshape(-1)
+    return made
+
+
+# -- parts written into copies ----------------------------------------------------------------------------------------------------------
+def _with_part(input: Any, src: Any, part: Any) -> Any:
+    """A copy of ``input`` with ``src`` written into the view ``part(copy)``."""
+    made = input.clone()
+    shown = part(made)
+    if tuple(shown._array.shape) != tuple(src._array.shape):
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {list(src._array.shape)}, slice size = {list(shown._array.shape)}"
+        )
+    shown.copy_(src)
+    return made
+
+
+@composite()
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """A copy of ``input`` with ``src`` at ``select(dim, index)``. Source: torch.select_scatter."""
+    return _with_part(input, src, lambda x: x.select(dim, index))
+
+
+@composite()
+def slice_scatter(input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+    """A copy of ``input`` with ``src`` at a slice of ``dim``. Source: torch.slice_scatter."""
+    wrapped = wrap_dim(dim, input._array.ndim)
+    return _with_part(input, src, lambda x: x[(slice(None),) * wrapped + (slice(start, end, step),)])
+
+
+@composite()
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A copy of ``input`` with ``src`` on a diagonal. Source: torch.diagonal_scatter."""
+    return _with_part(input, src, lambda x: x.diagonal(offset, dim1, dim2))
+
+
+@composite()
+def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+    """A copy of ``input`` with ``src`` at an ``as_strided`` view. Source: torch.as_strided_scatter."""
+    return _with_part(input, src, lambda x: x.as_strided(size, stride, storage_offset))
