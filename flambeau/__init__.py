@@ -15,6 +15,7 @@ from .autograd.grad_mode import is_grad_enabled, is_inference_mode_enabled
 from .core import dtype as _dtypes
 from .core import layout as _layouts
 from .core.device import device
+from .core.generator import Generator, default_generator
 from .core.dtype import can_cast, dtype, get_default_dtype, promote_types, set_default_dtype
 from .core.layout import layout, memory_format
 from .core.legacy import CONSTRUCTORS as _CONSTRUCTORS
@@ -23,8 +24,7 @@ from .core.legacy import set_default_tensor_type
 from .core.shape import Size
 from .core.storage import TypedStorage, UntypedStorage
 from .core.tensor import Tensor
-
-__version__ = "0.1.0"
+from .version import __version__
 
 _SUBMODULES = frozenset(
     ("autograd", "nn", "optim", "utils", "linalg", "special", "fft", "overrides", "return_types", "testing", "random", "serialization")
@@ -90,6 +90,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "Size",
     "Tensor",
+    "__version__",
     "can_cast",
     "device",
     "dtype",

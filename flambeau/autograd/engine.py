@@ -19,7 +19,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.dispatch import cast_array
-from ..core.node import Node, Output, edge_of
+from ..core.node import INHERITED, Node, Output, edge_of
 from ..core.shape import broadcast_shape
 from ..core.state import grad_enabled, quiet, set_grad, thread
 from ..core.tensor import Tensor, storage_of, wrap
@@ -86,32 +86,28 @@ class _Pass:
         self.borrowed: set[int] = set()  # ids of arrays that somebody else holds
 
     def send(self, edge: Any, grad: Tensor) -> None:
-        """Add ``grad`` to what is pending for the producer that ``edge`` names."""
+        """Add the gradient of a root to what is pending for its producer."""
         if isinstance(edge, Tensor):
-            entry = self.leaves.get(id(edge))
-            if entry is None:
-                self.leaves[id(edge)] = [edge, grad]
-            else:
-                entry[1] = _add(entry[1], grad, self.record)
-            return
-        pending = self.pending
-        if edge.__class__ is Output:
-            node, index = edge.node, edge.index
-            grads = pending.get(node)
-            if grads is None:
-                grads = pending[node] = [None] * len(node.shape)
-                _push(self.heap, (-node.seq, node))
-            grads[index] = grad if grads[index] is None else _add(grads[index], grad, self.record)
-            return
-        have = pending.get(edge)
-        if have is None:
-            pending[edge] = grad
-            _push(self.heap, (-edge.seq, edge))
+            entry = self.leaves.setdefault(id(edge), [edge, None])
+            entry[1] = grad if entry[1] is None else _add(entry[1], grad, self.record)
+        elif edge.__class__ is Output:
+            self.send_to_output(edge.node, edge.index, grad)
         else:
-            pending[edge] = _add(have, grad, self.record)
+            have = self.pending.get(edge)
+            self.pending[edge] = grad if have is None else _add(have, grad, self.record)
+            if have is None:
+                _push(self.heap, (-edge.seq, edge))
+
+    def send_to_output(self, node: Node, index: int, grad: Tensor) -> None:
+        """Add ``grad`` to what is pending for one output of a node with several."""
+        grads = self.pending.get(node)
+        if grads is None:
+            grads = self.pending[node] = [None] * len(node.shape)
+            _push(self.heap, (-node.seq, node))
+        grads[index] = grad if grads[index] is None else _add(grads[index], grad, self.record)
 
     def run(self) -> None:
-        heap, pending, leaves, needed, reached, send = self.heap, self.pending, self.leaves, self.needed, self.reached, self.send
+        heap, pending, leaves, needed, reached = self.heap, self.pending, self.leaves, self.needed, self.reached
         keep = self.keep
         while heap:
             node = _pop(heap)[1]
@@ -131,29 +127,37 @@ class _Pass:
                 grads = _after(node, grads, grad)
             if not keep and node.frees:
                 node.release()
-            for edge, each in zip(node.edges, grads, strict=True):
-                if edge is None or each is None:
+            for edge, each in zip(node.edges, grads):  # noqa: B905 - apply returns one gradient per edge
+                if each is None or edge is None:
                     continue
-                if isinstance(edge, Tensor):
-                    array, target = each._array, edge._array
-                    if array.shape != target.shape or array.dtype is not target.dtype:
+                array = each._array
+                if isinstance(edge, Node):
+                    if needed is not None and edge not in reached:
+                        continue
+                    if array.dtype is not edge.dtype or array.shape != edge.shape:
+                        each = fit(each, edge.shape, edge.dtype, node)
+                    have = pending.get(edge)
+                    if have is None:
+                        pending[edge] = each
+                        _push(heap, (-edge.seq, edge))
+                    else:
+                        pending[edge] = _add(have, each, self.record)
+                elif edge.__class__ is Output:
+                    source, index = edge.node, edge.index
+                    if needed is not None and source not in reached:
+                        continue
+                    if array.dtype is not source.dtype[index] or array.shape != source.shape[index]:
+                        each = fit(each, source.shape[index], source.dtype[index], node)
+                    self.send_to_output(source, index, each)
+                else:
+                    target = edge._array
+                    if array.dtype is not target.dtype or array.shape != target.shape:
                         each = fit(each, target.shape, target.dtype, node)
                     entry = leaves.get(id(edge))
                     if entry is None:
                         leaves[id(edge)] = [edge, each]
                     else:
                         entry[1] = _add(entry[1], each, self.record)
-                    continue
-                if needed is not None and (edge.node if edge.__class__ is Output else edge) not in reached:
-                    continue
-                if edge.__class__ is Output:
-                    shape, dtype = edge.node.shape[edge.index], edge.node.dtype[edge.index]
-                else:
-                    shape, dtype = edge.shape, edge.dtype
-                array = each._array
-                if array.shape != shape or array.dtype is not dtype:
-                    each = fit(each, shape, dtype, node)
-                send(edge, each)
 
     def _before(self, node: Node, grad: Any) -> Any:
         """Tensor hooks of the outputs, retained gradients, then the node's own pre-hooks."""
@@ -273,7 +277,7 @@ def run_backward(
         results: list[Tensor | None] = []
         chosen = None if targets is None else {id(each) for each in targets if isinstance(each, Tensor)}
         for leaf, grad in list(work.leaves.values()):
-            if chosen is not None and id(leaf) not in chosen:
+            if chosen is not None and id(leaf) not in chosen or leaf._requires_grad is not True:
                 continue
             hooks = leaf.__dict__.get("_backward_hooks")
             if hooks:
@@ -342,7 +346,7 @@ def seed_gradient(root: Tensor, grad: Tensor | None) -> Tensor:
     Raises:
         RuntimeError: no gradient given for a root of several elements, a wrong shape, or a root without history.
     """
-    if not root._requires_grad:
+    if not root._requires_grad or root._requires_grad is INHERITED:
         raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
     array = root._array
     if grad is None:

@@ -55,6 +55,12 @@ class Param:
             self.kind = "tensor"
 
 
+def other_keywords(params: Sequence[Param]) -> dict[str, str]:
+    """NumPy's spellings of parameters, which PyTorch understands too."""
+    names = {p.name for p in params}
+    return {other: name for other, name in (("axis", "dim"), ("keepdims", "keepdim")) if name in names and other not in names}
+
+
 class Op:
     """One declared operation.
 
@@ -63,11 +69,17 @@ class Op:
         promotion: one of the promotion words above.
         broadcasts: whether operands are broadcast against each other (checked before the kernel runs).
         rules: derivative per input name (or comma-separated names), None where it is not differentiable.
-        fast: kernel of the short way, or None where there is none; it may return None to take the long way.
+        fast: kernel of the short way, or None where there is none; it may return None to take the long way. A string is an
+            expression over ``a`` (the first operand's array) and the attributes, put into the door as it is.
         is_view: the kernel returns views of its first operand's array.
         halves: how float16 and bfloat16 are computed: 'float32' (cast around the kernel) or 'native'.
         prepare: function (arrays and attributes in signature order) -> the same, or an error; checks before any work.
         returns: names of the fields where the result is a named tuple.
+        renamed: old keywords and the parameters they stand for; ``axis`` and ``keepdims`` are understood everywhere.
+        reroute: function (op, values, out) -> the same three, called first on the long way: old argument orders (which arrive in a
+            parameter ``*old``) and calls that another operation answers.
+        fast_bool: whether the short way is right for bool operands too.
+        may_overlap: the in-place form may write to a tensor that overlaps itself.
         writes: the kernel accepts a last argument ``out`` (a ufunc), so that in-place forms need no temporary.
     """
 
@@ -88,9 +100,13 @@ class Op:
         self.method: bool = options.pop("method", True)
         self.operator: str | None = options.pop("operator", None)
         self.inplace: bool = options.pop("inplace", False)
+        self.may_overlap: bool = options.pop("may_overlap", False)
         self.out: bool = options.pop("out", True)
         self.aliases: tuple[str, ...] = options.pop("aliases", ())
+        self.renamed: dict[str, str] = options.pop("renamed", {})
         self.node_name: str | None = options.pop("node_name", None)
+        self.reroute: Callable[..., Any] | None = options.pop("reroute", None)
+        self.fast_bool: bool = options.pop("fast_bool", True)
         self.module: str = kernel.__module__
         self.doc: str | None = kernel.__doc__
         if self.is_view or self.is_multi_view:
@@ -108,7 +124,7 @@ class Op:
     def params(self) -> tuple[Param, ...]:
         if self._params is None:
             self._params = tuple(
-                Param(p.name, str(p.annotation), p.default, p.kind is p.KEYWORD_ONLY)
+                Param(p.name, str(p.annotation), () if p.kind is p.VAR_POSITIONAL else p.default, p.kind is p.KEYWORD_ONLY)
                 for p in inspect.signature(self.kernel).parameters.values()
             )
             self.positions = tuple(i for i, p in enumerate(self._params) if p.kind != "attr")
@@ -124,6 +140,11 @@ class Op:
 
             self._node = make_node_class(self)
         return self._node
+
+    @property
+    def other_keywords(self) -> dict[str, str]:
+        """Keywords that stand for a parameter: NumPy's spellings, and this operation's old ones."""
+        return {**other_keywords(self.params), **self.renamed}
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """Arguments in signature order.
@@ -286,6 +307,8 @@ def operand_shapes(op: Op, values: Sequence[Any]) -> list[tuple[int, ...]]:
 # -- the long way -----------------------------------------------------------------------------------------------------------
 def long(op: Op, values: tuple[Any, ...], out: Any = None) -> Any:
     """Call ``op`` with arguments in signature order, doing everything that a call may need."""
+    if op.reroute is not None:
+        op, values, out = op.reroute(op, values, out)
     operands = operands_of(op, values)
     overridden = _override(op.public, op, values, operands, out)
     if overridden is not NotImplemented:
@@ -463,13 +486,15 @@ def write_result(target: Tensor, array: np.ndarray) -> None:
 
 def long_inplace(op: Op, values: tuple[Any, ...]) -> Tensor:
     """``f_(input, ...)``: call ``op`` and write the result into its first operand."""
+    if op.reroute is not None:
+        op, values, _ = op.reroute(op, values, None)
     target = values[0]
     operands = operands_of(op, values)
     overridden = _override(op.public_inplace, op, values, operands, None)
     if overridden is not NotImplemented:
         return overridden
     recorded = grad_enabled() and op.rules is not None and any(isinstance(e, Tensor) and e._requires_grad for e in operands)
-    check_writable(target, recorded)
+    check_writable(target, recorded, may_overlap=op.may_overlap)
     if op.prepare is not None:
         values = op.prepare(*values)
     shape = target._array.shape

@@ -28,6 +28,7 @@ Set ``FLAMBEAU_SHOW_DOORS=1`` to print each door as it is made.
 from __future__ import annotations
 
 import os
+import weakref
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,8 @@ from . import dispatch
 from .derivatives import Item
 from .dispatch import BOOL, KEEP, REQUIRED, SAME, Op
 from .history import view_of
-from .node import Saved
+from .node import INHERITED, Saved
+from .return_types import named_result
 from .state import modes, quiet, run_quietly, thread, tick
 from .tensor import Parameter, Tensor, storage_of
 
@@ -56,8 +58,11 @@ _ENVIRONMENT = {
     "long_inplace": dispatch.long_inplace,
     "long_inplace_view": dispatch.long_inplace_view,
     "storage_of": storage_of,
+    "complain_missing": None,  # set below
     "view_of": view_of,
+    "ref": weakref.ref,
     "Saved": Saved,
+    "INHERITED": INHERITED,
     "F32": np.dtype(np.float32),
     "F64": np.dtype(np.float64),
     "I64": np.dtype(np.int64),
@@ -90,20 +95,48 @@ class _Source:
 
 
 def signature_of(op: Op, source: _Source, with_out: bool) -> str:
-    """The parameter list of a door, defaults passed through the environment."""
+    """The parameter list of a door, defaults passed through the environment; other spellings follow as keywords."""
     parts, starred = [], False
+    others = op.other_keywords
     for p in op.params:
+        if p.name == "old":
+            parts.append("*old")
+            source.env["default_old"] = ()
+            starred = True
+            continue
         if p.keyword_only and not starred:
             parts.append("*")
             starred = True
-        if p.default is REQUIRED:
+        if p.default is REQUIRED and p.name in others.values():
+            source.env["REQUIRED"] = REQUIRED
+            parts.append(f"{p.name}=REQUIRED")
+        elif p.default is REQUIRED and any("=" in part for part in parts) and not starred:
+            source.env["REQUIRED"] = REQUIRED
+            parts.append(f"{p.name}=REQUIRED")
+        elif p.default is REQUIRED:
             parts.append(p.name)
         else:
             source.env[f"default_{p.name}"] = p.default
             parts.append(f"{p.name}=default_{p.name}")
+    if (with_out or others) and not starred:
+        parts.append("*")
     if with_out:
-        parts += ([] if starred else ["*"]) + ["out=None"]
-    return ", ".join(parts)
+        parts.append("out=None")
+    return ", ".join([*parts, *[f"{name}=None" for name in others]])
+
+
+def add_other_keywords(op: Op, source: _Source) -> None:
+    """Lines that give a parameter the value passed under another spelling, and complain where there is none at all."""
+    for other, name in op.other_keywords.items():
+        source.add(1, f"if {other} is not None: {name} = {other}")
+    if "REQUIRED" in source.env:
+        for p in op.params:
+            if p.default is REQUIRED:
+                source.add(1, f"if {p.name} is REQUIRED: complain_missing(op, {p.name!r})")
+
+
+def complain_missing(op: Op, name: str) -> None:
+    raise TypeError(f"{op.name}() missing 1 required positional arguments: \"{name}\"")
 
 
 def _tuple(names: list[str]) -> str:
@@ -152,7 +185,9 @@ def _add_wrap(source: _Source, indent: int) -> None:
             "t._storage = storage",
             "if modes.all_grad or thread.grad: t._view_of = input if input._view_of is None else input._view_of",
             "else: t._view_of = view_of(input)",
-            "storage._add_alias(t)",
+            "aliases = storage._aliases",
+            "aliases.append(ref(t))",
+            "if len(aliases) > storage._prune_at: storage._prune()",
         )
     else:
         source.add(indent, "t._storage = t._view_of = None")
@@ -194,18 +229,57 @@ def _add_record(source: _Source, indent: int, numbers: frozenset[str] = frozense
         "t._node = n",
         "t._requires_grad = True",
     )
-    source.add(indent, "else:", "    t._node = None", "    t._requires_grad = False", "return t")
+    inherited = "INHERITED if input._requires_grad and r.dtype.kind in 'fcV' else False" if op.is_view else "False"
+    source.add(indent, "else:", "    t._node = None", f"    t._requires_grad = {inherited}", "return t")
+
+
+def _add_several(source: _Source, indent: int, numbers: frozenset[str]) -> None:
+    """Lines that wrap a tuple of results, record the call if needed, and return the tuple."""
+    op = source.op
+    source.env["package"] = named_result(op.name, op.returns) if op.returns is not None else tuple
+    source.add(
+        indent,
+        "made = []",
+        "for a in r:",
+        "    t = new(Tensor)",
+        "    t._array = a",
+        "    t._storage = t._view_of = t._node = None",
+        "    t._requires_grad = False",
+        "    made.append(t)",
+    )
+    inputs = [n for n in op.node.inputs if n not in numbers] if op.rules is not None else []
+    if inputs:
+        source.env["record"] = dispatch.record
+        source.add(
+            indent,
+            f"if ({' or '.join(_requires(op, n) for n in inputs)}) and (modes.all_grad or thread.grad):",
+            f"    record(op, {_tuple([p.name for p in op.params])}, {_tuple(inputs)}, made)",
+        )
+    source.add(indent, "return package(made)")
+
+
+def _add_finish(source: _Source, indent: int, numbers: frozenset[str] = frozenset()) -> None:
+    """Lines from the kernel's result to the caller's."""
+    if source.op.is_several and not source.op.is_multi_view:
+        _add_several(source, indent, numbers)
+    else:
+        _add_wrap(source, indent)
+        _add_record(source, indent, numbers)
 
 
 def _add_call(source: _Source, indent: int, arguments: str, fallback: str, check: bool) -> None:
     """Lines that run the kernel; whatever goes wrong is the long way's to explain."""
     op = source.op
-    source.add(indent, "try:", f"    r = quiet(kernel, {arguments})", "except Exception:", f"    return {fallback}")
-    if not getattr(op, "ufunc", None) or op.fast is not op.ufunc:
+    call = op.fast if isinstance(op.fast, str) else f"kernel({arguments})" if op.is_view else f"quiet(kernel, {arguments})"
+    source.add(indent, "try:", f"    r = {call}", "except Exception:", f"    return {fallback}")
+    if op.fast is not op.ufunc and (not isinstance(op.fast, str) or "None" in op.fast):
         source.add(indent, f"if r is None: return {fallback}")
+    if op.is_several:
+        return
     if check:
         source.add(indent, f"if r.dtype is not d: return {fallback}")
-    source.add(indent, "if r.__class__ is not ndarray: r = asarray(r)")
+    if not op.is_view:
+        source.add(indent, "if r.__class__ is not ndarray: r = asarray(r)")
 
 
 def make_door(op: Op, name: str | None = None, *, operator: bool = False) -> Any:
@@ -226,6 +300,10 @@ def make_door(op: Op, name: str | None = None, *, operator: bool = False) -> Any
         header = signature_of(op, source, with_out)
         fallback = f"long(op, {_tuple([p.name for p in params])}{', out' if with_out else ''})"
     source.add(0, f"def {name}({header}):")
+    if not operator:
+        add_other_keywords(op, source)
+    if op.inplace and any(p.name == "inplace" for p in params):
+        source.add(1, f"if inplace: return long_inplace(op, {_tuple([p.name for p in params])})")
     if op.fast is not None:
         _add_fast(source, fallback, with_out, operator)
     source.add(1, f"return {fallback}")
@@ -240,7 +318,10 @@ def _add_fast(source: _Source, fallback: str, with_out: bool, operator: bool) ->
     operands = [p for p in op.params if p.kind in ("tensor", "number", "optional")]
     lists = [p for p in op.params if p.kind == "list"]
     if lists:
-        raise TypeError(f"{op.name}: an operation that takes a list of tensors has no generated short way")
+        if len(lists) != 1 or operands or op.params[0] is not lists[0]:
+            raise TypeError(f"{op.name}: the short way for lists of tensors needs one list, first, and no further operand")
+        _add_fast_list(source, lists[0].name, fallback, with_out)
+        return
     first, rest = operands[0], operands[1:]
     conditions = [_plain(first.name), "not modes.active"]
     if with_out:
@@ -267,7 +348,7 @@ def _add_fast(source: _Source, fallback: str, with_out: bool, operator: bool) ->
             source.add(2, f"b{k} = {p.name}._array")
             same.append(f"b{k}.dtype is d")
     check = op.promotion in ("default", "int_to_float", "bool_to_long")
-    gate = [] if op.promotion == KEEP else [*same, "(d is F32 or d is F64 or d is I64 or d is B8)"]
+    gate = [] if op.promotion == KEEP else [*same, f"(d is F32 or d is F64 or d is I64{' or d is B8' if op.fast_bool else ''})"]
     def arguments(extra: dict[str, str]) -> str:
         names = {**arrays, **extra}
         order = []
@@ -283,19 +364,70 @@ def _add_fast(source: _Source, fallback: str, with_out: bool, operator: bool) ->
             source.add(2, f"if {' and '.join(gate)}:")
             indent = 3
         _add_call(source, indent, arguments({}), fallback, check)
-        _add_wrap(source, indent)
-        _add_record(source, indent)
+        _add_finish(source, indent)
         return
     n = number.name
     source.add(2, f"if {_plain(n)}:", f"    b = {n}._array")
     source.add(3, f"if {' and '.join(['b.dtype is d', *gate])}:" if gate else "if True:")
     _add_call(source, 4, arguments({n: "b"}), fallback, check)
-    _add_wrap(source, 4)
-    _add_record(source, 4)
+    _add_finish(source, 4)
     source.add(2, f"elif ({n}.__class__ is float or {n}.__class__ is int){' and (d is F32 or d is F64 or d is I64)' if gate else ''}:")
     _add_call(source, 3, arguments({n: n}), fallback, check)
+    _add_finish(source, 3, frozenset((n,)))
+
+
+def _add_fast_list(source: _Source, name: str, fallback: str, with_out: bool) -> None:
+    """The short way of an operation over one list of tensors, all of the same dtype."""
+    op = source.op
+    attrs = [p.name for p in op.params if p.kind == "attr"]
+    passed = ", ".join(["arrays", *[f"{p.name}={p.name}" if p.keyword_only else p.name for p in op.params if p.kind == "attr"]])
+    out_test = " and out is None" if with_out else ""
+    source.add(1, f"if ({name}.__class__ is list or {name}.__class__ is tuple) and {name} and not modes.active{out_test}:")
+    source.add(
+        2,
+        "arrays = []",
+        "needs = False",
+        "d = None",
+        f"for e in {name}:",
+        "    if e.__class__ is not Tensor and e.__class__ is not Parameter: break",
+        "    a = e._array",
+        "    if a.dtype is not d:",
+        "        if d is not None: break",
+        "        d = a.dtype",
+        "    arrays.append(a)",
+        "    if e._requires_grad: needs = True",
+        "else:",
+    )
+    _add_call(source, 3, passed, fallback, op.promotion in ("default", "int_to_float", "bool_to_long"))
+    source.add(3, f"if not r.flags.c_contiguous: return {fallback}")  # NumPy keeps the order of columns-first inputs
     _add_wrap(source, 3)
-    _add_record(source, 3, frozenset((n,)))
+    source.add(3, "t._node = None", "t._requires_grad = False")
+    if op.rules is not None:
+        source.env["Kind"] = op.node
+        values = _tuple([name, *attrs])
+        source.add(
+            3,
+            "if needs and (modes.all_grad or thread.grad) and r.dtype.kind in 'fcV':",
+            "    n = new(Kind)",
+            f"    n.edges = tuple([(e if e._node is None else e._node) if e._requires_grad else None for e in {name}])",
+            *_list_saved(op, name, values),
+            "    n.shape = r.shape",
+            "    n.dtype = r.dtype",
+            "    n.hooks = None",
+            "    n.seq = tick()",
+            "    t._node = n",
+            "    t._requires_grad = True",
+        )
+    source.add(3, "return t")
+
+
+def _list_saved(op: Op, name: str, values: str) -> list[str]:
+    """Lines that fill ``saved`` and ``attrs`` of a node over a list of tensors."""
+    if op.node.tensors:
+        return [f"    n.saved, n.attrs = Kind.collect({values}, {{{name!r}: True}}, (t,))"]
+    facts = {"shape": "tuple([a.shape for a in arrays])", "dtype": f"tuple([e.dtype for e in {name}])"}
+    attrs = [op.names[i.position or 0] if i.source == "attr" else facts[i.source] for i in op.node.others]
+    return ["    n.saved = ()", f"    n.attrs = {_tuple(attrs)}"]
 
 
 def operator_long(op: Op, values: tuple[Any, ...]) -> Any:
@@ -310,18 +442,28 @@ def operator_long(op: Op, values: tuple[Any, ...]) -> Any:
 
 
 def make_reflected(op: Op, name: str) -> Any:
-    """``__rsub__`` and the like: the operation with its operands exchanged."""
-    door = make_door(op, name, operator=True)
+    """``__rsub__`` and the like: the operation with its operands exchanged, for a number on the left."""
+    source = _Source(op)
+    first, second = (p.name for p in op.params if p.kind != "attr")
+    rest = [p for p in op.params if p.kind == "attr"]
+    source.env.update({p.name: p.default for p in rest}, kernel=op.ufunc, reflected_long=reflected_long)
+    fallback = f"reflected_long(op, {_tuple([p.name for p in op.params])})"
+    source.add(0, f"def {name}({second}, {first}):")
+    if op.ufunc is not None:
+        source.add(1, f"if ({first}.__class__ is float or {first}.__class__ is int) and {_plain(second)} and not modes.active:")
+        source.add(2, f"a = {second}._array", "d = a.dtype", "if d is F32 or d is F64 or d is I64:")
+        _add_call(source, 3, f"{first}, a", fallback, op.promotion in ("default", "int_to_float"))
+        _add_wrap(source, 3)
+        _add_record(source, 3, frozenset((first,)))
+    source.add(1, f"return {fallback}")
+    return source.compile(name)
 
-    def reflected(self: Tensor, other: Any) -> Any:
-        if isinstance(other, Tensor):
-            return door(other, self)
-        if not dispatch.is_number(other):
-            return NotImplemented
-        return dispatch.long(op, (other, self, *[p.default for p in op.params[2:]]))
 
-    reflected.__name__ = reflected.__qualname__ = name
-    return reflected
+def reflected_long(op: Op, values: tuple[Any, ...]) -> Any:
+    """The long way of a reflected operator; the left operand is a number, or something else's turn."""
+    if not isinstance(values[0], Tensor) and not dispatch.is_number(values[0]):
+        return NotImplemented
+    return dispatch.long(op, values)
 
 
 def make_inplace(op: Op, name: str, *, operator: bool = False) -> Any:
@@ -339,6 +481,8 @@ def make_inplace(op: Op, name: str, *, operator: bool = False) -> Any:
     values = _tuple([p.name for p in params])
     fallback = f"long_inplace_view(op, {values})" if op.is_view else f"long_inplace(op, {values})"
     source.add(0, f"def {name}({header}):")
+    if not operator:
+        add_other_keywords(op, source)
     if op.ufunc is not None and op.fast is op.ufunc:
         _add_fast_inplace(source, fallback, operator)
     source.add(1, f"return {fallback}")
@@ -393,5 +537,7 @@ def _add_inplace_call(source: _Source, indent: int, arguments: str, fallback: st
         "    return input",
     )
 
+
+_ENVIRONMENT["complain_missing"] = complain_missing
 
 __all__ = ["BOOL", "KEEP", "SAME", "make_door", "make_inplace", "make_reflected", "operator_long"]

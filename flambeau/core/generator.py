@@ -299,10 +299,9 @@ class Generator:
 
         if not isinstance(new_state, Tensor):
             raise TypeError(f"expected a torch.ByteTensor, but got {type(new_state).__name__}")
-        array = new_state.detach().numpy()
-        if array.dtype != np.uint8:
+        if new_state._array.dtype != np.uint8:
             raise TypeError("RNG state must be a torch.ByteTensor")
-        self.load_state_bytes(array)
+        self.load_state_bytes(new_state._array)
 
     def clone_state(self) -> Generator:
         """A new generator that continues from this one's state.

@@ -12,6 +12,10 @@ at it again:
 
 ``CopySlices`` sends to A the gradient of ``x`` with the part that ``v`` shows replaced by what N's derivative makes of it.
 Views know their root (``_view_of``), roots find their views through the storage's weak list of aliases.
+
+A view made without grad mode, or by an operation that returns several views, cannot be pointed at the new history (nobody knows
+whether the write was meant to be seen through it): using it afterwards is an error, which ``StaleHistory`` raises.  A view made without
+grad mode of a tensor that requires grad requires grad itself, and is a leaf.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from . import dtype as dtypes
-from .node import Node, Output, edge_of, graph_edge, new_node
+from .node import INHERITED, Node, Output, StaleHistory, edge_of, graph_edge, new_node
 from .shape import element_strides, overlaps_itself
 from .state import grad_enabled, thread
 from .tensor import RestrictedView, Tensor, root_of, storage_of, wrap
@@ -39,7 +43,9 @@ def make_view(array: np.ndarray, base: Tensor) -> Tensor:
     """A tensor around a view of ``base``'s memory; not recorded yet."""
     storage = storage_of(base)
     view = object.__new__(Tensor)
-    view._array, view._storage, view._node, view._requires_grad = array, storage, None, False
+    view._array, view._storage, view._node = array, storage, None
+    inherits = base._requires_grad is not False and not grad_enabled() and is_differentiable(array)
+    view._requires_grad = INHERITED if inherits else False
     view._view_of = view_of(base)
     storage._add_alias(view)
     return view
@@ -47,8 +53,10 @@ def make_view(array: np.ndarray, base: Tensor) -> Tensor:
 
 def view_of(base: Tensor) -> Any:
     """What goes into ``_view_of`` of a view of ``base``."""
-    if not grad_enabled() and not thread.inference:
-        return RestrictedView(root_of(base), "no_grad")
+    if not grad_enabled():
+        if thread.inference and (base._storage is None or base._storage.is_inference):
+            return root_of(base)
+        return RestrictedView(root_of(base), "inference" if thread.inference else "no_grad")
     return base if base._view_of is None else base._view_of
 
 
@@ -59,10 +67,10 @@ class CopySlices(Node):
     frees = True
 
     def apply(self, grad: Tensor) -> Any:
-        write, shape, strides, view = self.attrs
+        write, shape, strides, view, dtype = self.attrs
         kept = grad.new_empty_strided(shape, strides)
         kept.copy_(grad)
-        part = kept.as_strided(*view)
+        part = part_of(kept, view, dtype)
         inner = write.apply([part.clone()] if write.is_several else part.clone())
         if self.edges[0] is not None:
             if inner[0] is None:
@@ -83,18 +91,44 @@ class AsStridedBackward0(Node):
     __slots__ = ()
 
     def apply(self, grad: Tensor) -> Any:
-        shape, strides, view = self.attrs
-        return (scatter_view(grad.new_empty_strided(shape, strides).zero_(), view, grad),)
+        return (scattered(grad, *self.attrs),)
 
 
-def scatter_view(whole: Tensor, view: tuple[Any, ...], grad: Tensor) -> Tensor:
-    """``whole`` with ``grad`` added at the places that a view of it shows; places shown several times get the sum."""
-    part = whole.as_strided(*view)
-    if not overlaps_itself(part._array):
-        part.copy_(grad)
+def part_of(whole: Tensor, view: tuple[Any, ...], dtype: dtypes.dtype) -> Tensor:
+    """The view of ``whole`` with that shape, strides and offset, read as ``dtype`` (complex numbers as pairs of real ones)."""
+    if whole.dtype is dtype:
+        return whole.as_strided(*view)
+    return whole.as_strided((storage_extent(whole),), (1,), 0).view(dtype).as_strided(*view)
+
+
+def _repeats(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    return overlaps_itself(np.lib.stride_tricks.as_strided(np.empty(1, np.int8), shape, strides))
+
+
+def scattered(grad: Tensor, shape: Any, strides: Any, view: Any, dtype: dtypes.dtype, whole_dtype: dtypes.dtype) -> Tensor:
+    """Zeros of that shape and strides, with ``grad`` added at the places that a view shows.
+
+    The view may reach past the whole on both sides, as ``as_strided`` of a part can; what lies there is dropped.
+    """
+    view_shape, view_strides, offset = view
+    before = max(-offset, 0)
+    before += before % 2 if dtype is not whole_dtype else 0
+    extent = max(extent_of(shape, strides) * (2 if whole_dtype.is_complex and not dtype.is_complex else 1), offset + extent_of(view_shape, view_strides))
+    flat = grad.new_zeros(before + extent + (before + extent) % 2)
+    place = (view_shape, view_strides, before + offset)
+    if _repeats(view_shape, view_strides):
+        flat = flat.index_add(0, wrap(positions_of(*place)), grad.reshape(-1))
+    else:
+        flat.as_strided(*place).copy_(grad)
+    if dtype is not whole_dtype:
+        flat = flat.view(whole_dtype)
+        before = before * dtype.itemsize // whole_dtype.itemsize
+    whole = flat.as_strided(shape, strides, before)
+    if not _repeats(shape, strides):
         return whole
-    flat = whole.new_zeros(storage_extent(whole)).index_add(0, wrap(positions_of(*view)), grad.reshape(-1))
-    return flat.as_strided(whole.shape, whole.stride(), 0)
+    positions = positions_of(shape, strides, before)
+    shares = np.bincount(positions)[positions].reshape(shape)  # a place that the whole shows n times gives each a share of 1/n
+    return whole / wrap(shares.astype(whole_dtype.numpy))
 
 
 def positions_of(shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> np.ndarray:
@@ -105,29 +139,60 @@ def positions_of(shape: tuple[int, ...], strides: tuple[int, ...], offset: int) 
     return positions.reshape(-1)
 
 
+def extent_of(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """Elements between the first and the last element of a strided layout, both counted."""
+    return 0 if 0 in shape else 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+
+
 def storage_extent(tensor: Tensor) -> int:
     """Elements between a tensor's first and last element, both counted."""
-    return 1 + sum((n - 1) * step for n, step in zip(tensor._array.shape, element_strides(tensor._array), strict=True))
+    return extent_of(tensor._array.shape, element_strides(tensor._array))
 
 
 def regenerate(view: Tensor, root: Tensor) -> None:
     """Point a live view at its root's current history."""
+    if view._requires_grad.__class__ is StaleHistory or not is_differentiable(view._array):
+        return
+    if view._view_of.__class__ is RestrictedView:
+        view._requires_grad = StaleHistory(_restriction(view, "its base or another view of its base has been modified inplace"))
+        view._node = None
+        return
+    point_at(view, root)
+
+
+def point_at(view: Tensor, root: Tensor) -> None:
+    """Record ``view`` as what ``as_strided`` makes of ``root``."""
     array = root._array
     node = new_node(AsStridedBackward0, (edge_of(root),), (), None, view._array.shape, view._array.dtype)
-    node.attrs = (array.shape, element_strides(array), geometry_in(root, view._array))
+    node.attrs = (array.shape, element_strides(array), geometry_in(root, view._array), view.dtype, root.dtype)
+    _keep_retained(view, node)
     view._node, view._requires_grad = node, True
 
 
-def check_writable(target: Tensor, recorded: bool) -> None:
+def _keep_retained(tensor: Tensor, node: Any, index: int = 0) -> None:
+    """Let a tensor that retains its gradient do so at its new history."""
+    if tensor._node is None:
+        return
+    old, old_index = graph_edge(tensor._node)
+    reference = None if old.hooks is None else old.hooks.retain.get(old_index)
+    if reference is not None and reference() is tensor:
+        del old.hooks.retain[old_index]
+        node._hooks().retain[index] = reference
+
+
+def check_writable(target: Tensor, recorded: bool, *, may_overlap: bool = False) -> None:
     """Raise what PyTorch raises where ``target`` must not be written in place.
 
+    Args:
+        recorded: whether the write goes on the tape.
+        may_overlap: allow a target that overlaps itself; every place gets the same value.
     Raises:
         RuntimeError: a leaf that requires grad, a view of one, an output of a function with several views, a view made without
             grad mode, a tensor that overlaps itself, or an inference tensor outside inference mode.
     """
     storage = target._storage
     if storage is not None:
-        if overlaps_itself(target._array):
+        if not may_overlap and overlaps_itself(target._array):
             raise RuntimeError(
                 "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
                 "Please clone() the tensor before performing the operation."
@@ -150,28 +215,32 @@ def check_writable(target: Tensor, recorded: bool) -> None:
 
 
 def _check_view_kind(view: Tensor) -> None:
-    marker = view._view_of
-    if marker.__class__ is not RestrictedView:
-        return
-    if marker.kind == "no_grad":
-        raise RuntimeError(
-            "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case is "
-            "ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either "
-            "both inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to "
-            "be tracked)."
+    if view._view_of.__class__ is RestrictedView:
+        raise RuntimeError(_restriction(view, "is being modified inplace"))
+
+
+def _restriction(view: Tensor, event: str) -> str:
+    """Why a restricted view cannot take part after ``event``."""
+    kind = view._view_of.kind
+    if kind in ("no_grad", "inference"):
+        mode, now = ("no_grad", "with grad mode enabled") if kind == "no_grad" else ("inference", "in normal mode")
+        return (
+            f"A view was created in {mode} mode and {event} {now}. Given that this use case is ambiguous and error-prone, it is forbidden. "
+            f"You can clarify your code by moving both the view and the inplace either both inside the {mode} block (if you don't want the "
+            "inplace to be tracked) or both outside (if you want the inplace to be tracked)."
         )
     node, index = graph_edge(view._node) if view._node is not None else (None, 0)
-    made_by = node.name().removesuffix("Backward0") if node is not None else marker.kind
-    raise RuntimeError(
-        f"Output {index} of {made_by} is a view and is being modified inplace. This view is the output of a function that returns "
-        "multiple views. Such functions do not allow the output views to be modified inplace. You should replace the inplace operation "
-        "by an out-of-place one."
+    made_by = node.name().removesuffix("Backward0") if node is not None else kind.strip("_").title()
+    return (
+        f"Output {index} of {made_by} is a view and {event}. This view is the output of a function that returns multiple views. Such "
+        "functions do not allow the output views to be modified inplace. You should replace the inplace operation by an out-of-place one."
     )
 
 
 def rebase(target: Tensor, node: Node | Output) -> None:
     """Make ``node`` the history of ``target``, which was just written in place; ``node.edges[0]`` is its earlier history."""
     if target._view_of is None:
+        _keep_retained(target, *graph_edge(node))
         target._node, target._requires_grad = node, True
         root = target
     else:
@@ -179,7 +248,8 @@ def rebase(target: Tensor, node: Node | Output) -> None:
         array = root._array
         write = node if isinstance(node, Node) else node.node
         copied = new_node(CopySlices, (edge_of(root), *write.edges[1:]), (), None, array.shape, array.dtype)
-        copied.attrs = (write, array.shape, element_strides(array), geometry_in(root, target._array))
+        copied.attrs = (write, array.shape, element_strides(array), geometry_in(root, target._array), target.dtype)
+        _keep_retained(root, copied)
         root._node, root._requires_grad = copied, True
     storage = target._storage
     if storage is None:

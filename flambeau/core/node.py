@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .hooks import RemovableHandle
-from .state import tick
+from .state import grad_enabled, tick
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -35,6 +35,13 @@ class Node:
     """
 
     __slots__ = ("__dict__", "__weakref__", "attrs", "dtype", "edges", "hooks", "saved", "seq", "shape")
+    attrs: Any
+    dtype: Any
+    edges: tuple[Any, ...]
+    hooks: Any
+    saved: Any
+    seq: int
+    shape: Any
     is_several = False  # the call returned a tuple: ``apply`` takes a list of gradients, ``shape`` and ``dtype`` are tuples
     frees = False  # whether ``saved`` holds tensors, to be dropped after a backward pass without retain_graph
     is_multi_view = False  # whether the results are several views of one input, which must not be written in place
@@ -104,6 +111,29 @@ class Output:
         self.node, self.index = node, index
 
 
+class Inherited:
+    """Stands in ``_requires_grad`` of a view made without grad mode of a tensor that requires grad: a leaf without gradient of its own."""
+
+    __slots__ = ()
+
+
+INHERITED = Inherited()
+
+
+class StaleHistory:
+    """Stands in ``_requires_grad`` of a restricted view whose root was written to: recording a use of it is an error."""
+
+    __slots__ = ("message",)
+
+    def __init__(self, message: str):
+        self.message = message
+
+    def __bool__(self) -> bool:
+        if grad_enabled():
+            raise RuntimeError(self.message)
+        return True
+
+
 class AccumulateGrad:
     """What a leaf looks like in ``next_functions``: the place where its ``.grad`` is added to."""
 
@@ -154,6 +184,8 @@ def graph_edge(edge: Any) -> tuple[Any, int]:
         return (edge, 0)
     if edge.__class__ is Output:
         return (edge.node, edge.index)
+    if edge._requires_grad is INHERITED:
+        return (None, 0)
     return (AccumulateGrad(edge), 0)
 
 

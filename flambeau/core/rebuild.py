@@ -19,7 +19,7 @@ from .shape import contiguous_strides, element_strides
 from .storage import TypedStorage, UntypedStorage
 from .tensor import Parameter, Tensor, share, storage_of
 
-__all__ = ["deepcopy_tensor", "reduce_parameter", "reduce_tensor"]
+__all__ = ["deepcopy_tensor", "reduce_parameter", "reduce_storage", "reduce_tensor"]
 
 AnyTensor = TypeVar("AnyTensor", bound=Tensor)
 
@@ -249,12 +249,12 @@ def _rebuild_storage(data: bytes) -> UntypedStorage:
     return UntypedStorage._of_array(np.frombuffer(bytearray(data), np.uint8))
 
 
-def _rebuild_typed_storage(storage: UntypedStorage, dtype: dtypes.dtype) -> TypedStorage:
-    return TypedStorage(wrap_storage=storage, dtype=dtype)
+def reduce_storage(storage: UntypedStorage) -> tuple[Any, ...]:
+    """What pickle gets of a storage: its bytes. Pickled once, it is shared by all tensors in the same pickle."""
+    return _rebuild_storage, (storage._flat.tobytes(),)
 
 
-copyreg.pickle(UntypedStorage, lambda storage: (_rebuild_storage, (storage._flat.tobytes(),)))
-copyreg.pickle(TypedStorage, lambda storage: (_rebuild_typed_storage, (storage._untyped_storage, storage.dtype)))
+
 
 
 # -- deepcopy -------------------------------------------------------------------------------------------------------------

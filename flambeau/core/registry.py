@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import doors
-from .dispatch import BOOL, REQUIRED, Op, Param, _override, into_out, operands_of
+from .dispatch import BOOL, REQUIRED, Op, Param, _override, into_out, operands_of, other_keywords
 from .state import modes
 from .tensor import Parameter, Tensor
 
@@ -106,23 +106,33 @@ def _composite_door(entry: Composite) -> Any:
     if variadic or first is None and not entry.out:
         return body
     env: dict[str, Any] = {"Tensor": Tensor, "Parameter": Parameter, "modes": modes, "body": body, "entry": entry, "long": _composite_long}
-    parts, passed, starred = [], [], False
+    parts, passed, starred, lines = [], [], False, []
+    others = other_keywords(params)
     for p in params:
         if p.keyword_only and not starred:
             parts.append("*")
             starred = True
         passed.append(f"{p.name}={p.name}" if p.keyword_only else p.name)
-        if p.default is REQUIRED:
+        if p.default is REQUIRED and p.name in others.values():
+            env["REQUIRED"], env["complain"] = REQUIRED, doors.complain_missing
+            parts.append(f"{p.name}=REQUIRED")
+            lines.append(f"    if {p.name} is REQUIRED: complain(entry, {p.name!r})\n")
+        elif p.default is REQUIRED and "REQUIRED" in env and not starred:
+            parts.append(f"{p.name}=REQUIRED")
+            lines.append(f"    if {p.name} is REQUIRED: complain(entry, {p.name!r})\n")
+        elif p.default is REQUIRED:
             parts.append(p.name)
         else:
             env[f"default_{p.name}"] = p.default
             parts.append(f"{p.name}=default_{p.name}")
-    if entry.out:
-        parts += ([] if starred else ["*"]) + ["out=None"]
+    if (entry.out or others) and not starred:
+        parts.append("*")
+    parts += (["out=None"] if entry.out else []) + [f"{other}=None" for other in others]
+    lines = [f"    if {other} is not None: {name} = {other}\n" for other, name in others.items()] + lines
     plain = f"({first}.__class__ is Tensor or {first}.__class__ is Parameter) and " if first else ""
     out_test, out_value = (" and out is None", "out") if entry.out else ("", "None")
     text = (
-        f"def {entry.name}({', '.join(parts)}):\n"
+        f"def {entry.name}({', '.join(parts)}):\n{''.join(lines)}"
         f"    if {plain}not modes.active{out_test}:\n"
         f"        return body({', '.join(passed)})\n"
         f"    return long(entry, ({''.join(p.name + ', ' for p in params)}), {out_value})"
@@ -184,8 +194,9 @@ def _register(entry: Any) -> None:
         if entry.method and entry.namespace in ("torch", "Tensor"):
             add_method(name, lambda: entry.door)
         if entry.inplace:
-            add_method(name + "_", lambda: entry.inplace_door)
-            if entry.namespace == "torch":
+            if entry.namespace != "nn.functional":
+                add_method(name + "_", lambda: entry.inplace_door)
+            if entry.namespace in ("torch", "nn.functional"):
                 table[name + "_"] = InplaceEntry(entry)
 
 

@@ -14,7 +14,12 @@ from typing import Any
 
 
 class Modes:
+    """Flags of the process; see this module's docstring."""
+
     __slots__ = ("active", "all_grad", "on_record")
+    active: int
+    all_grad: bool
+    on_record: Any
 
 
 modes = Modes()

@@ -47,7 +47,7 @@ class UntypedStorage:
         self._array, self._bytes = array, None
         self.version = self.changed = 0
         self._aliases: list[weakref.ref[Tensor]] = []
-        self._prune_at = 8
+        self._prune_at = 32
         self.is_inference = False
 
     @staticmethod
@@ -61,8 +61,12 @@ class UntypedStorage:
         aliases = self._aliases
         aliases.append(weakref.ref(tensor))
         if len(aliases) > self._prune_at:
-            self._aliases = [ref for ref in aliases if ref() is not None]
-            self._prune_at = 2 * len(self._aliases) + 8
+            self._prune()
+
+    def _prune(self) -> None:
+        """Forget aliases that have died."""
+        self._aliases = [ref for ref in self._aliases if ref() is not None]
+        self._prune_at = 2 * len(self._aliases) + 32
 
     def _live_aliases(self) -> Iterator[Tensor]:
         for ref in self._aliases:
@@ -174,6 +178,11 @@ class UntypedStorage:
 
     def __copy__(self) -> UntypedStorage:
         return self.clone()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        from .rebuild import reduce_storage
+
+        return reduce_storage(self)
 
 
 class TypedStorage:

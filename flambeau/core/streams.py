@@ -163,7 +163,7 @@ def fill_uniform(generator: Generator, out: np.ndarray, low: float = 0.0, high: 
             _scale_float32(values, np.float32(high) - np.float32(low), np.float32(low))
     values = _cast(values, of)
     if of in REDUCED or low != 0.0 or high != 1.0:  # rounding may reach the bound that must stay out
-        values[values == of.numpy.type(high)] = of.numpy.type(low)
+        values[values == values.dtype.type(high)] = values.dtype.type(low)
     _put(out, values)
 
 
@@ -218,10 +218,9 @@ def scalar_normals(generator: Generator, count: int, mean: float = 0.0, std: flo
         uniforms = generator.doubles(2 * pairs)
         radius = np.sqrt(-2.0 * libm(math.log1p, -uniforms[1::2]))
         turned = np.exp(uniforms[::2] * (2.0 * math.pi) * 1j)  # exp(i t) takes its sine and cosine from the C library
-        made = np.empty((pairs, 2))
-        np.multiply(radius, turned.real, out=made[:, 0])
-        np.multiply(radius, turned.imag, out=made[:, 1])
-        made = made.reshape(-1)
+        made = np.empty(2 * pairs)
+        np.multiply(radius, turned.real, out=made[::2])
+        np.multiply(radius, turned.imag, out=made[1::2])
         values[at:] = made[: count - at]
         if made.size > count - at:
             generator.next_double_normal = float(made[-1])

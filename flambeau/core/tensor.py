@@ -6,14 +6,14 @@ Operations are added to the class by the registry (``dispatch``), recording and 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import dtype as dtypes
 from .device import cpu, device
 from .hooks import RemovableHandle
-from .node import AccumulateGrad, Output, edge_of, graph_edge
+from .node import INHERITED, AccumulateGrad, Output, StaleHistory, edge_of, graph_edge
 from .shape import Size, contiguous_strides, element_strides, wrap_dim
 from .state import grad_enabled, modes, thread
 from .storage import TypedStorage, UntypedStorage
@@ -39,6 +39,36 @@ class Tensor:
 
     __slots__ = ("__dict__", "__weakref__", "_array", "_grad", "_node", "_requires_grad", "_storage", "_view_of")
     __array_priority__ = 1000
+    _array: np.ndarray
+    _grad: Tensor
+    _node: Any
+    _requires_grad: bool
+    _storage: UntypedStorage | None
+    _view_of: Any
+
+    if TYPE_CHECKING:  # operations are bound by the registry, which a type checker cannot follow
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __add__(self, other: Any) -> Tensor: ...
+        def __radd__(self, other: Any) -> Tensor: ...
+        def __sub__(self, other: Any) -> Tensor: ...
+        def __rsub__(self, other: Any) -> Tensor: ...
+        def __mul__(self, other: Any) -> Tensor: ...
+        def __rmul__(self, other: Any) -> Tensor: ...
+        def __truediv__(self, other: Any) -> Tensor: ...
+        def __rtruediv__(self, other: Any) -> Tensor: ...
+        def __pow__(self, other: Any) -> Tensor: ...
+        def __matmul__(self, other: Any) -> Tensor: ...
+        def __neg__(self) -> Tensor: ...
+        def __invert__(self) -> Tensor: ...
+        def __and__(self, other: Any) -> Tensor: ...
+        def __or__(self, other: Any) -> Tensor: ...
+        def __lt__(self, other: Any) -> Tensor: ...
+        def __le__(self, other: Any) -> Tensor: ...
+        def __gt__(self, other: Any) -> Tensor: ...
+        def __ge__(self, other: Any) -> Tensor: ...
+        def __getitem__(self, key: Any) -> Tensor: ...
+        def __setitem__(self, key: Any, value: Any) -> None: ...
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         from .legacy import construct
@@ -211,7 +241,7 @@ class Tensor:
     # -- autograd's view of it --------------------------------------------------------------------------------------------
     @property
     def requires_grad(self) -> bool:
-        return self._requires_grad
+        return self._requires_grad is not False
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -224,20 +254,31 @@ class Tensor:
             RuntimeError: an integer or bool tensor, or a tensor that is not a leaf being switched off.
         """
         if requires_grad:
-            if not self._requires_grad:
+            if self._requires_grad is not True:
                 if self.dtype.category < dtypes.FLOATING:
                     raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
                 if self.is_inference() and not thread.inference:
                     raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
                 self._requires_grad = True
+                if self._storage is not None:
+                    self._pass_on(True)
         elif self._node is not None:
             raise RuntimeError(
                 "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph that "
                 "doesn't require differentiation use var_no_grad = var.detach()."
             )
         else:
-            self._requires_grad = False
+            root = root_of(self)
+            if self._storage is not None and self._requires_grad:
+                self._pass_on(False)
+            self._requires_grad = INHERITED if root is not self and root._requires_grad else False
         return self
+
+    def _pass_on(self, requires_grad: bool) -> None:
+        """Views of this leaf that are leaves themselves require grad when it does."""
+        for alias in self._storage._live_aliases():  # type: ignore[union-attr]
+            if alias is not self and alias._node is None and alias._view_of is not None and root_of(alias) is self:
+                alias._requires_grad = (alias._requires_grad or INHERITED) if requires_grad else alias._requires_grad is True
 
     @property
     def grad(self) -> Tensor | None:
@@ -272,6 +313,8 @@ class Tensor:
 
     @property
     def grad_fn(self) -> Any:
+        if self._requires_grad.__class__ is StaleHistory:
+            raise RuntimeError(self._requires_grad.message)
         return None if self._node is None else graph_edge(self._node)[0]
 
     @property
@@ -280,6 +323,8 @@ class Tensor:
 
     @property
     def is_leaf(self) -> bool:
+        if self._requires_grad.__class__ is StaleHistory:
+            raise RuntimeError(self._requires_grad.message)
         return self._node is None
 
     @property

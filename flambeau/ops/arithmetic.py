@@ -1,20 +1,27 @@
-"""Arithmetic, element by element: sums, products, quotients, powers, signs."""
+"""Arithmetic, element by element: sums, products, quotients and remainders."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
+from ..core import doors
+from ..core import dtype as dtypes
 from ..core.annotations import Number, Tensor
-from ..core.registry import pointwise
+from ..core.registry import TABLES, add_method, composite, pointwise
+from ..core.tensor import Tensor as TensorType
 
 
 def conj(value: Any) -> Any:
-    """The conjugate of a complex tensor; anything real unchanged."""
-    if getattr(value, "_array", None) is not None:
-        return value.conj() if value._array.dtype.kind == "c" else value
-    return value.conjugate()
+    """The conjugate of a complex tensor or number; anything real unchanged."""
+    kind = value.__class__
+    if kind is float or kind is int:
+        return value
+    if kind is complex:
+        return value.conjugate()
+    return value.conj() if value._array.dtype.kind == "c" else value
 
 
 def scaled(grad: Any, alpha: Any) -> Any:
@@ -22,34 +29,124 @@ def scaled(grad: Any, alpha: Any) -> Any:
     return grad if alpha == 1 else grad * conj(alpha)
 
 
+def zeros(grad: Any) -> Any:
+    """A gradient of nothing but zeros."""
+    return grad.new_zeros(grad.shape)
+
+
+def reject(operation: str, array: np.ndarray, kinds: str, message: str | None = None) -> None:
+    """Raise where ``array``'s dtype is of one of the NumPy ``kinds`` ('b' bool, 'iu' integer, 'f' float, 'c' complex).
+
+    Raises:
+        NotImplementedError: it is.
+    """
+    if array.dtype.kind in kinds:
+        raise NotImplementedError(message or f"\"{operation}\" not implemented for '{dtypes.of_array(array).legacy}'")
+
+
+def dtype_of(value: Any) -> dtypes.dtype:
+    """The dtype of a tensor, or the one that a number stands for."""
+    return value.dtype if isinstance(value, TensorType) else dtypes.of_number(value)
+
+
+def factor(operation: str, word: str, value: Any, array: np.ndarray) -> np.ndarray:
+    """A number such as ``alpha`` as a 0-d array of the operands' dtype.
+
+    Raises:
+        RuntimeError: a float for integer operands, a complex number for real ones.
+    """
+    if isinstance(value, TensorType):
+        value = value.item()
+    if isinstance(value, complex) and array.dtype.kind != "c":
+        raise RuntimeError(f"{operation}: For non-complex input tensors, argument {word} must not be a complex number.")
+    if isinstance(value, float) and array.dtype.kind in "biu":
+        raise RuntimeError(f"{operation}: For integral input tensors, argument {word} must not be a floating point number.")
+    return np.asarray(value).astype(array.dtype)
+
+
+_warned: set[str] = set()
+
+
+def warn_old_order(operation: str) -> None:
+    """Say once per operation that its arguments came in the order of PyTorch's first versions."""
+    if operation not in _warned:
+        _warned.add(operation)
+        warnings.warn(f"This overload of {operation} is deprecated: pass the factor as a keyword argument", UserWarning, stacklevel=5)
+
+
+def old_factor(op: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, Any, Any]:
+    """The ``reroute`` of ``add(a, 2, b)`` (the factor before the last operand) and of ``add(a, b, result)``."""
+    *operands, old, value = values
+    if not old:
+        return op, values, out
+    is_tensor = isinstance(operands[1], TensorType)
+    if len(old) > 1 or is_tensor and (len(operands) == 3 or out is not None):
+        raise TypeError(f"{op.name}() takes {len(operands)} positional arguments but {len(operands) + len(old)} were given")
+    if is_tensor:
+        return op, (*operands, (), value), old[0]
+    warn_old_order(op.name)
+    return op, (operands[0], *operands[2:], old[0], (), operands[1]), out
+
+
+def reflected(name: str, word: str) -> None:
+    """Register ``__rword__`` of a commutative operation: its operator with the operands as they come."""
+    entry = TABLES["torch"][name]
+    add_method(f"__r{word}__", lambda: doors.make_door(entry, f"__r{word}__", operator=True))
+
+
+# -- sums and products ------------------------------------------------------------------------------------------------------
 @pointwise(
     ufunc=np.add,
     operator="add",
+    reroute=old_factor,
     grad={"input": lambda grad: grad, "other": lambda grad, alpha: scaled(grad, alpha)},
 )
-def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+def add(input: Tensor | Number, other: Tensor | Number, *old: Any, alpha: Number = 1) -> Tensor:
     """``input + alpha * other``, element by element.
+
+    The orders ``add(input, alpha, other)`` and ``add(input, other, out)`` of PyTorch's first versions are understood.
 
     Args:
         input, other: broadcastable tensors, or one of them a number.
         alpha: factor of ``other``; an integer for integer operands.
     Returns:
         The common dtype and broadcast shape.
+    Raises:
+        RuntimeError: a float ``alpha`` for integers, a complex one for real operands.
     Gradient: ``grad`` to ``input``, ``grad * alpha`` to ``other``.
     Source: torch.add.
     """
-    if alpha == 1:
+    if alpha.__class__ is int and alpha == 1:
         return np.add(input, other)
-    return np.add(input, np.multiply(other, np.asarray(alpha).astype(other.dtype)))
+    return np.add(input, np.multiply(other, factor("add", "alpha", alpha, other)))
+
+
+reflected("add", "add")
+
+
+def _prepare_sub(input: Any, other: Any, *rest: Any) -> tuple[Any, ...]:
+    found = [dtype_of(each) is dtypes.bool_ for each in (input, other)]
+    if all(found):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead."
+        )
+    if any(found):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
+            "`logical_not()` operator instead."
+        )
+    return (input, other, *rest)
 
 
 @pointwise(
     ufunc=np.subtract,
     operator="sub",
     aliases=("subtract",),
+    prepare=_prepare_sub,
+    reroute=old_factor,
     grad={"input": lambda grad: grad, "other": lambda grad, alpha: scaled(-grad, alpha)},
 )
-def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+def sub(input: Tensor | Number, other: Tensor | Number, *old: Any, alpha: Number = 1) -> Tensor:
     """``input - alpha * other``, element by element.
 
     Args:
@@ -60,13 +157,33 @@ def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) ->
     Gradient: ``grad`` to ``input``, ``-grad * alpha`` to ``other``.
     Source: torch.sub.
     """
-    if input.dtype.kind == "b":
-        raise RuntimeError(
-            "Subtraction, the `-` operator, with two bool tensors is not supported, use the `^` or `logical_xor()` operator instead."
-        )
-    if alpha == 1:
+    if alpha.__class__ is int and alpha == 1:
         return np.subtract(input, other)
-    return np.subtract(input, np.multiply(other, np.asarray(alpha).astype(other.dtype)))
+    return np.subtract(input, np.multiply(other, factor("sub", "alpha", alpha, other)))
+
+
+@pointwise(
+    fast=lambda input, other, alpha: np.subtract(other, input) if alpha.__class__ is int and alpha == 1 else None,
+    inplace=False,
+    prepare=_prepare_sub,
+    grad={"input": lambda grad, alpha: scaled(-grad, alpha), "other": lambda grad: grad},
+)
+def rsub(input: Tensor, other: Tensor | Number, alpha: Number = 1) -> Tensor:
+    """``other - alpha * input``: subtraction with its operands exchanged.
+
+    Args:
+        input: tensor; ``other``: tensor or number; ``alpha``: factor of ``input``.
+    Raises:
+        RuntimeError: bool operands.
+    Gradient: ``-grad * alpha`` to ``input``, ``grad`` to ``other``.
+    Source: torch.rsub.
+    """
+    if alpha.__class__ is int and alpha == 1:
+        return np.subtract(other, input)
+    return np.subtract(other, np.multiply(input, factor("rsub", "alpha", alpha, input)))
+
+
+add_method("__rsub__", lambda entry=rsub: doors.make_door(entry, "__rsub__", operator=True))
 
 
 @pointwise(
@@ -86,7 +203,287 @@ def mul(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     return np.multiply(input, other)
 
 
-@pointwise(ufunc=np.negative, operator="neg", aliases=("negative",), grad={"input": lambda grad: -grad})
+reflected("mul", "mul")
+
+
+@pointwise(
+    reroute=old_factor,
+    grad={
+        "input": lambda grad: grad,
+        "tensor1": lambda grad, tensor2, value: scaled(grad * conj(tensor2), value),
+        "tensor2": lambda grad, tensor1, value: scaled(grad * conj(tensor1), value),
+    },
+)
+def addcmul(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor, *old: Any, value: Number = 1) -> Tensor:
+    """``input + value * tensor1 * tensor2``, element by element.
+
+    The order ``addcmul(input, value, tensor1, tensor2)`` of PyTorch's first versions is understood.
+
+    Args:
+        input, tensor1, tensor2: broadcastable tensors.
+        value: factor of the product.
+    Raises:
+        NotImplementedError: bool operands.
+    Gradient: ``grad``, ``grad * value * tensor2``, ``grad * value * tensor1``.
+    Source: torch.addcmul.
+    """
+    reject("addcmul_cpu_out", input, "b")
+    number = factor("addcmul", "value", value, input)
+    return np.add(input, np.multiply(np.multiply(number, tensor1), tensor2))
+
+
+def _prepare_addcdiv(input: Any, tensor1: Any, tensor2: Any, *rest: Any) -> tuple[Any, ...]:
+    if dtype_of(tensor1).category < dtypes.FLOATING and dtype_of(tensor2).category < dtypes.FLOATING:
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported: expected a floating-point tensor1 or tensor2; for the truncated "
+            "quotient write input + value * torch.div(tensor1, tensor2, rounding_mode='trunc')"
+        )
+    return (input, tensor1, tensor2, *rest)
+
+
+@pointwise(
+    prepare=_prepare_addcdiv,
+    reroute=old_factor,
+    grad={
+        "input": lambda grad: grad,
+        "tensor1": lambda grad, tensor2, value: grad * conj(value / tensor2),
+        "tensor2": lambda grad, tensor1, tensor2, value: -grad * conj((value * tensor1) / (tensor2 * tensor2)),
+    },
+)
+def addcdiv(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor, *old: Any, value: Number = 1) -> Tensor:
+    """``input + value * tensor1 / tensor2``, element by element.
+
+    The order ``addcdiv(input, value, tensor1, tensor2)`` of PyTorch's first versions is understood.
+
+    Args:
+        input, tensor1, tensor2: broadcastable tensors.
+        value: factor of the quotient.
+    Raises:
+        RuntimeError: integers divided by integers.
+    Gradient: ``grad``, ``grad * value / tensor2``, ``-grad * value * tensor1 / tensor2**2``.
+    Source: torch.addcdiv.
+    """
+    number = factor("addcdiv", "value", value, input)
+    return np.add(input, np.divide(np.multiply(number, tensor1), tensor2))
+
+
+@pointwise(
+    promotion="same",
+    grad={
+        "input": lambda grad, weight: grad * conj(1 - weight),
+        "end": lambda grad, weight: grad * conj(weight),
+        "weight": lambda grad, input, end: grad * conj(end - input),
+    },
+)
+def lerp(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
+    """``input + weight * (end - input)``: the way from ``input`` to ``end``, exact at both ends.
+
+    Args:
+        input, end: broadcastable floating-point or complex tensors of one dtype.
+        weight: number, or tensor of that dtype.
+    Raises:
+        RuntimeError: different dtypes.
+        NotImplementedError: integer operands.
+    Gradient: ``grad * (1 - weight)``, ``grad * weight``, ``grad * (end - input)``.
+    Source: torch.lerp.
+    """
+    reject("lerp_kernel_scalar", input, "biu")
+    weight = np.asarray(weight, input.dtype)
+    span = np.subtract(end, input)
+    near = np.add(input, np.multiply(weight, span))
+    far = np.subtract(end, np.multiply(span, np.subtract(input.dtype.type(1), weight)))
+    return np.where(np.abs(weight) < 0.5, near, far)  # from the nearer end, so that weight 1 gives end itself
+
+
+# -- quotients ----------------------------------------------------------------------------------------------------------------
+def _reroute_div(op: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, Any, Any]:
+    mode = values[2]
+    if mode is None:
+        return op, values, out
+    if mode not in ("trunc", "floor"):
+        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'")
+    return TABLES["torch"]["_divide_rounded"], values, out
+
+
+@pointwise(
+    ufunc=np.true_divide,
+    operator="truediv",
+    aliases=("divide",),
+    promotion="int_to_float",
+    reroute=_reroute_div,
+    grad={
+        "input": lambda grad, other: grad / conj(other),
+        "other": lambda grad, input, other: -grad * conj(input / other / other),
+    },
+)
+def div(input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
+    """``input / other``, element by element.
+
+    Args:
+        input, other: broadcastable tensors, or one of them a number.
+        rounding_mode: None for the true quotient (of integers: the default float type); 'trunc' rounds toward zero, 'floor' down.
+    Raises:
+        RuntimeError: an unknown ``rounding_mode``; an integer divided by zero and rounded.
+    Gradient: ``grad / other`` and ``-grad * input / other**2``; zero where the quotient is rounded.
+    Source: torch.div.
+    """
+    return np.true_divide(input, other)
+
+
+def _rdiv(self: Any, other: Any) -> Any:
+    """``other / self``, computed as PyTorch does: the reciprocal times ``other``."""
+    if not isinstance(other, (int, float, complex, np.number, TensorType)):
+        return NotImplemented
+    return self.reciprocal() * other
+
+
+add_method("__rtruediv__", lambda: _rdiv)
+add_method("__rdiv__", lambda: _rdiv)
+
+
+@composite(inplace=False, out=True)
+def true_divide(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+    """``input / other`` without rounding; see ``div``.
+
+    Source: torch.true_divide.
+    """
+    return div(input, other)
+
+
+def _check_divisor(operation: str, array: np.ndarray) -> None:
+    if array.dtype.kind in "iu" and not np.all(array):
+        raise RuntimeError("ZeroDivisionError")
+
+
+def _floor_quotient(input: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The largest whole number not above ``input / other``, from the exact remainder; infinite or NaN as ``input / other`` is."""
+    if input.dtype.kind in "iu":
+        return np.floor_divide(input, other)
+    remainder = np.fmod(input, other)
+    quotient = np.divide(np.subtract(input, remainder), other)
+    quotient = np.where((remainder != 0) & ((other < 0) != (remainder < 0)), quotient - 1, quotient)
+    floored = np.floor(quotient)
+    floored = np.where(quotient - floored > 0.5, floored + 1, floored)
+    true = np.divide(input, other)
+    floored = np.where(quotient == 0, np.copysign(np.zeros_like(true), true), floored)
+    return np.where(other == 0, true, floored)
+
+
+def _trunc_quotient(input: np.ndarray, other: np.ndarray) -> np.ndarray:
+    if input.dtype.kind in "iu":
+        quotient = np.floor_divide(input, other)
+        inexact = (np.multiply(quotient, other) != input) & ((input < 0) != (other < 0))
+        return np.add(quotient, inexact.astype(quotient.dtype))
+    return np.trunc(np.divide(input, other))
+
+
+@pointwise(name="_divide_rounded", method=False, node_name="DivBackward1", grad={"input": zeros, "other": zeros})
+def divide_rounded(input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
+    """``div`` with a rounding mode: promotes as other arithmetic does, so integers stay integers."""
+    reject(f"div_{rounding_mode}_cpu", input, "bc")
+    _check_divisor("div", other)
+    return _floor_quotient(input, other) if rounding_mode == "floor" else _trunc_quotient(input, other)
+
+
+@pointwise(operator="floordiv", grad=None)
+def floor_divide(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+    """``input / other`` rounded down, element by element.
+
+    Args:
+        input, other: broadcastable tensors, or one of them a number; not bool, not complex.
+    Raises:
+        RuntimeError: an integer divided by zero.
+    Source: torch.floor_divide.
+    """
+    reject("div_floor_cpu", input, "bc")
+    _check_divisor("floor_divide", other)
+    return _floor_quotient(input, other)
+
+
+def _of_floats(ufunc: Any) -> Any:
+    """A short way for floats only: integers have divisors to check."""
+    return lambda input, other: ufunc(input, other) if input.dtype.kind == "f" else None
+
+
+@pointwise(
+    fast=_of_floats(np.fmod),
+    grad={"input": lambda grad: grad, "other": lambda grad, input, other: -grad * divide_rounded(input, other, rounding_mode="trunc")},
+)
+def fmod(input: Tensor, other: Tensor | Number) -> Tensor:
+    """Remainder of ``input / other`` with the sign of ``input``.
+
+    Args:
+        input: tensor; ``other``: tensor or number.
+    Raises:
+        RuntimeError: an integer divided by zero.
+        NotImplementedError: bool or complex operands.
+    Gradient: ``grad``, and ``-grad * trunc(input / other)``.
+    Source: torch.fmod.
+    """
+    reject("fmod_cpu", input, "bc")
+    _check_divisor("fmod", other)
+    return np.fmod(input, other)
+
+
+def _remainder(input: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """C's fmod, moved to the divisor's sign: an infinite divisor leaves NumPy's and PyTorch's rules apart."""
+    if input.dtype.kind != "f":
+        return np.remainder(input, other)
+    found = np.fmod(input, other)
+    return np.where((found != 0) & ((other < 0) != (found < 0)), found + other, found)
+
+
+@pointwise(
+    operator="mod",
+    fast=_of_floats(_remainder),
+    grad={"input": lambda grad: grad, "other": lambda grad, input, other: -grad * divide_rounded(input, other, rounding_mode="floor")},
+)
+def remainder(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+    """Remainder of ``input / other`` with the sign of ``other``, as Python's ``%``.
+
+    Args:
+        input, other: broadcastable tensors, or one of them a number.
+    Raises:
+        RuntimeError: an integer divided by zero.
+        NotImplementedError: bool or complex operands.
+    Gradient: ``grad``, and ``-grad * floor(input / other)``.
+    Source: torch.remainder.
+    """
+    reject("remainder_cpu", input, "bc")
+    _check_divisor("remainder", other)
+    return _remainder(input, other)
+
+
+@pointwise(fast=None, grad=None)
+def gcd(input: Tensor, other: Tensor) -> Tensor:
+    """Greatest common divisor, never negative; ``gcd(0, 0)`` is 0.
+
+    Args:
+        input, other: integer tensors.
+    Raises:
+        NotImplementedError: other dtypes.
+    Source: torch.gcd.
+    """
+    reject("gcd_cpu", input, "bfc")
+    return np.gcd(input, other)
+
+
+@pointwise(grad=None)
+def lcm(input: Tensor, other: Tensor) -> Tensor:
+    """Least common multiple, never negative; 0 where an operand is 0.
+
+    Args:
+        input, other: integer tensors.
+    Raises:
+        NotImplementedError: other dtypes.
+    Source: torch.lcm.
+    """
+    reject("lcm_cpu", input, "bfc")
+    return np.lcm(input, other)
+
+
+# -- signs --------------------------------------------------------------------------------------------------------------------
+@pointwise(ufunc=np.negative, aliases=("negative",), grad={"input": lambda grad: -grad})
 def neg(input: Tensor) -> Tensor:
     """``-input``.
 
@@ -105,11 +502,20 @@ def neg(input: Tensor) -> Tensor:
     return np.negative(input)
 
 
-@pointwise(ufunc=np.tanh, promotion="int_to_float", grad={"input": lambda grad, result: grad * (1 - result * result)})
-def tanh(input: Tensor) -> Tensor:
-    """Hyperbolic tangent.
+add_method("__neg__", lambda entry=neg: doors.make_door(entry, "__neg__", operator=True))
 
-    Gradient: ``grad * (1 - tanh(input)**2)``.
-    Source: torch.tanh.
+
+@composite()
+def positive(input: Tensor) -> Tensor:
+    """``input`` itself, as ``+input``.
+
+    Raises:
+        RuntimeError: a bool tensor.
+    Source: torch.positive.
     """
-    return np.tanh(input)
+    if input.dtype is dtypes.bool_:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+add_method("__pos__", lambda: positive)

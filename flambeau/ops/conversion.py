@@ -90,7 +90,7 @@ def detach_(input: Tensor) -> Tensor:
         RuntimeError: a view, whose root would stay in the graph.
     Source: torch.Tensor.detach_.
     """
-    if input._view_of is not None and input._requires_grad:
+    if input._view_of is not None:
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
     input._node, input._requires_grad = None, False
     return input

@@ -69,10 +69,9 @@ def _dropped(input: Any, p: Any, train: bool, feature: bool, alpha: bool, inplac
         scale = run_quietly(np.divide, _rounded(1.0, of), _rounded(1.0 - p, of))
         return multiply(input, _choose(mask, scale, 0.0, of))
     a = 1.0 / math.sqrt((_SELU_SATURATION * _SELU_SATURATION * p + 1) * (1 - p))
-    slope, offset = _rounded(_SELU_SATURATION * a, of), _rounded(_SELU_SATURATION * a * p, of)
-    # dropped elements become -(saturation * a) + offset; both steps are rounded to the dtype
-    lowered = of.type(-slope)
-    noise, shift = _choose(mask, a, 0.0, of), _choose(mask, offset, _rounded(lowered, of) + offset, of)
+    # dropped elements become -(saturation * a) + offset; each step is rounded to the dtype, and a summand too
+    lowered, offset = of.type(-_rounded(_SELU_SATURATION * a, of)), of.type(_SELU_SATURATION * a * p)
+    noise, shift = _choose(mask, a, 0.0, of), _choose(mask, offset, _rounded(lowered, of) + _rounded(offset, of), of)
     kept = multiply(input, noise)
     return kept.add_(shift) if inplace else kept.add(shift)
 

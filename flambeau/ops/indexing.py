@@ -36,10 +36,30 @@ def getitem(self: Any, key: Any) -> Any:
     """
     if key.__class__ is int:
         if self._array.ndim:
-            return _take_at(self, key)
+            try:
+                return take_select(self, (key, ...))
+            except IndexError:
+                raise IndexError(f"index {key} is out of bounds for dimension 0 with size {self._array.shape[0]}") from None
     elif key.__class__ is slice:
-        if key.step is None and self._array.ndim and key.start.__class__ in _PLAIN_BOUND and key.stop.__class__ in _PLAIN_BOUND:
+        if key.step is None and self._array.ndim:
             return take_slice(self, key)
+    elif key.__class__ is tuple:
+        take = take_slice
+        for part in key:
+            kind = part.__class__
+            if kind is int:
+                take = take_select
+            elif kind is not slice or part.step is not None:
+                break
+            elif part != _SLICE_ALL:
+                take = take_slice
+        else:
+            array = self._array
+            if 0 < len(key) <= array.ndim:
+                try:
+                    return take(self, (*key, ...))
+                except IndexError:
+                    pass  # the general way below names the dimension
     if self.__class__ is not TensorType and self.__class__ is not Parameter or modes.active:
         overridden = _overridden(getitem, (self, key), key)
         if overridden is not NotImplemented:
@@ -48,16 +68,6 @@ def getitem(self: Any, key: Any) -> Any:
     if indices is None:
         return view
     return index(view, indices)
-
-
-_PLAIN_BOUND = (int, type(None))
-
-
-def _take_at(tensor: Any, position: int) -> Any:
-    shape = tensor._array.shape
-    if -shape[0] <= position < shape[0]:
-        return take_select(tensor, (position, ...))
-    raise IndexError(f"index {position} is out of bounds for dimension 0 with size {shape[0]}")
 
 
 def _overridden(function: Any, args: tuple[Any, ...], key: Any) -> Any:

@@ -74,6 +74,7 @@ def _prepare_fill(input: Any, value: Any) -> tuple[Any, ...]:
 @op(
     method=False,
     inplace=True,
+    may_overlap=True,
     prepare=_prepare_fill,
     grad={"input": lambda grad: None, "value": lambda grad: grad.sum()},
 )
@@ -88,7 +89,7 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
     return np.full(input.shape, cast_array(value, dtype) if isinstance(value, np.ndarray) else number_array(value, dtype), input.dtype)
 
 
-@op(method=False, inplace=True, grad={"input": lambda grad: None})
+@op(method=False, inplace=True, may_overlap=True, grad={"input": lambda grad: None})
 def zero(input: Tensor) -> Tensor:
     """Zeros like ``input``; ``zero_`` writes them into ``input``. Source: torch.Tensor.zero_."""
     return np.zeros(input.shape, input.dtype)

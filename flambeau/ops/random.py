@@ -464,6 +464,7 @@ def _normal_of_tensors(stream: Generator, mean: Any, std: Any, out: Any) -> Any:
         if not spread >= 0.0:
             raise RuntimeError(f"normal expects std >= 0.0, but found std {spread:g}")
     shape = broadcast_shape(*[each._array.shape for each in (mean, std) if isinstance(each, TensorClass)])
+    result: Any
     if out is None:
         result = wrap(np.empty(shape, first._array.dtype))
         run_quietly(streams.fill_normal, stream, result._array, 0.0, spread)
@@ -471,8 +472,8 @@ def _normal_of_tensors(stream: Generator, mean: Any, std: Any, out: Any) -> Any:
         _check_out(out, None, "normal")
         result = _fill_out(out, shape, _normal_filler(stream, 0.0, spread))
     if isinstance(std, TensorClass):
-        result.mul_(std.detach())
-    result.add_(mean.detach() if isinstance(mean, TensorClass) else _float(mean, "mean", "normal"))
+        result.mul_(wrap(std._array))
+    result.add_(wrap(mean._array) if isinstance(mean, TensorClass) else _float(mean, "mean", "normal"))
     name = "NormalBackward3" if isinstance(mean, TensorClass) and isinstance(std, TensorClass) else "NormalBackward1"
     return result if out is not None else _recorded(result, name if isinstance(mean, TensorClass) else "NormalBackward2", mean, std)
 

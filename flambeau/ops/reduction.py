@@ -1,12 +1,511 @@
+"""Sums, means, products, variances and truth over dimensions.  Extrema, norms and running totals have files of their own."""
+
 from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+
+from ..core import dtype as dtypes
 from ..core.annotations import Tensor
-from ..core.registry import view, op
+from ..core.dispatch import cast_array
+from ..core.registry import composite, op
+from ..core.shape import reduced_shape, wrap_dims
 
-@op(fast=lambda a, dim, keepdim, dtype: np.add.reduce(a, axis=None) if dim is None else None, promotion="bool_to_long", grad={"input": lambda grad, input_shape: grad.expand(input_shape)})
-def sum_(input: Tensor, dim=None, keepdim: bool=False, *, dtype=None) -> Tensor:
-    return np.sum(input)
+_F8, _F4, _I8 = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.int64)
 
-@op(grad=None, promotion='same', fast=True)
-def matmul(input: Tensor, other: Tensor):
-    return np.matmul(input, other)
+
+# -- what reductions share ----------------------------------------------------------------------------------------------------
+def array_dims(dim: Any, array: np.ndarray) -> tuple[int, ...]:
+    """The dimensions to reduce, wrapped; none for a 0-d array, whatever was asked for."""
+    dims = wrap_dims(dim, array.ndim)
+    return dims if array.ndim else ()
+
+
+def normal_dims(input: Any, dim: Any, *rest: Any) -> tuple[Any, ...]:
+    """``prepare`` of reductions: checks ``dim`` and makes it a tuple."""
+    return (input, array_dims(dim, input._array), *rest)
+
+
+def kept(grad: Any, dim: Any, keepdim: bool, ndim: int) -> Any:
+    """A reduced tensor with its reduced dimensions back, as size 1."""
+    if keepdim or ndim == 0:
+        return grad
+    for each in sorted(wrap_dims(dim, ndim)):
+        grad = grad.unsqueeze(each)
+    return grad
+
+
+def spread(grad: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
+    """The gradient of a sum: ``grad`` at every place that was summed."""
+    if grad._array.shape == shape:
+        return grad
+    if dim is None or dim == () or grad._array.ndim == 0 and not keepdim:
+        return grad.expand(shape)
+    return kept(grad, dim, keepdim, len(shape)).expand(shape)
+
+
+def count_of(shape: tuple[int, ...], dim: Any) -> int:
+    """How many elements one result of a reduction stands for."""
+    return math.prod(shape[d] for d in wrap_dims(dim, len(shape))) if shape else 1
+
+
+def accumulator(dtype: np.dtype) -> np.dtype:
+    """What to add numbers of ``dtype`` in."""
+    if dtype.kind in "fV":
+        return _F8 if dtype.itemsize > 4 else _F4
+    return _I8 if dtype.kind in "biu" else dtype
+
+
+_BLOCK = 128
+
+
+def add_reduce(array: np.ndarray, dims: tuple[int, ...], keepdim: bool, dtype: np.dtype) -> np.ndarray:
+    """Sum over ``dims`` in ``dtype``, row-major.
+
+    NumPy adds pairwise along the innermost dimension in memory and one by one along others, where the error grows with the number
+    of terms; long outer dimensions are therefore summed in blocks, and the blocks' sums again (Higham 2002, section 4.2).
+    """
+    shape = reduced_shape(array.shape, dims, keepdim)
+    if dims and array.size > 1 << 14 and dtype.kind in "fc":
+        inner = min(range(array.ndim), key=lambda d: (array.strides[d] if array.shape[d] > 1 else 1 << 62))
+        outer = [d for d in dims if d != inner and array.shape[d] >= 4 * _BLOCK]
+        if outer:
+            return _add_in_blocks(array, dims, outer[0], dtype).reshape(shape)
+    out = np.empty(shape, dtype)
+    np.add.reduce(array, axis=dims, dtype=dtype, keepdims=keepdim, out=out)
+    return out
+
+
+def _add_in_blocks(array: np.ndarray, dims: tuple[int, ...], dim: int, dtype: np.dtype) -> np.ndarray:
+    n = array.shape[dim]
+    whole = n // _BLOCK * _BLOCK
+    head, tail = np.split(array, [whole], dim)
+    blocked = head.reshape(*array.shape[:dim], whole // _BLOCK, _BLOCK, *array.shape[dim + 1 :])
+    partial = np.ascontiguousarray(np.add.reduce(blocked, axis=dim + 1, dtype=dtype))
+    if whole < n:
+        partial = np.concatenate((partial, np.add.reduce(tail, axis=dim, dtype=dtype, keepdims=True)), dim)
+    return add_reduce(partial, dims, True, dtype)
+
+
+def _cast_input(input: np.ndarray, dtype: Any) -> np.ndarray:
+    return input if dtype is None else cast_array(input, dtype)
+
+
+def _sum_dtype(array: np.ndarray) -> np.dtype:
+    return _I8 if array.dtype.kind in "biu" else array.dtype
+
+
+# -- sum, mean ------------------------------------------------------------------------------------------------------------------
+def _fast_sum(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    if dtype is not None or a.size > 16384 and dim is not None:
+        return None
+    if dim is None:
+        return None if keepdim else np.add.reduce(a, None)
+    if dim.__class__ is not int:
+        dim = tuple(dim)
+        if not dim:
+            return None
+    made = np.add.reduce(a, dim, None, None, keepdim)
+    return made if made.ndim < 2 or made.flags.c_contiguous else None
+
+
+@op(
+    promotion="same",
+    halves="native",
+    prepare=normal_dims,
+    fast=_fast_sum,
+    grad={"input": lambda grad, input_shape, dim, keepdim: spread(grad, input_shape, dim, keepdim)},
+)
+def sum_(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Sum of ``input``, over all of it or over ``dim``.
+
+    Args:
+        input: any dtype.
+        dim: dimension or dimensions to reduce; all when None or empty.
+        keepdim: keep each reduced dimension with size 1.
+        dtype: cast to it first; integers and bools become int64 when None.
+    Returns:
+        ``input``'s shape without ``dim``. 0 where nothing is summed.
+    Raises:
+        IndexError: ``dim`` out of range. RuntimeError: ``dim`` twice.
+    Gradient: ``grad`` at every place that was summed.
+    Source: torch.sum. Pairwise summation: Higham 2002, section 4.2.
+    """
+    return sum_array(input, dim, keepdim, dtype)
+
+
+def sum_array(array: np.ndarray, dims: tuple[int, ...], keepdim: bool, dtype: Any = None) -> np.ndarray:
+    """Kernel of ``sum``: halves are added in float32, integers in int64."""
+    array = _cast_input(array, dtype)
+    wanted = array.dtype if dtype is not None else _sum_dtype(array)
+    if wanted.kind == "b":
+        return np.logical_or.reduce(array, axis=dims, keepdims=keepdim)
+    total = add_reduce(array, dims, keepdim, _F4 if wanted.itemsize < 4 and wanted.kind in "fV" else wanted)
+    return total if total.dtype == wanted else total.astype(wanted)
+
+
+def _nansum_gradient(grad: Any, input: Any, dim: Any, keepdim: bool) -> Any:
+    return spread(grad, tuple(input.shape), dim, keepdim) * input.isnan().logical_not()
+
+
+@op(promotion="same", halves="native", prepare=normal_dims, grad={"input": _nansum_gradient})
+def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Sum that counts NaN as 0.
+
+    Args:
+        input, dim, keepdim, dtype: as for ``torch.sum``; not complex.
+    Raises:
+        RuntimeError: complex input.
+    Gradient: ``grad`` at every place that was summed and is no NaN.
+    Source: torch.nansum.
+    """
+    if input.dtype.kind == "c":
+        raise RuntimeError("nansum does not support complex inputs")
+    if input.dtype.kind in "fV":
+        input = np.where(np.isnan(input), np.zeros((), input.dtype), input)
+    return sum_array(input, dim, keepdim, dtype)
+
+
+def _require_floating(operation: str, array: np.ndarray, dtype: Any) -> None:
+    kind = dtypes.of_array(array) if dtype is None else dtype
+    if kind.category < dtypes.FLOATING:
+        reason = f"Input dtype must be either a floating point or complex dtype. Got: {kind.legacy}"
+        if dtype is None:
+            raise RuntimeError(f"{operation}(): could not infer output dtype. {reason}")
+        raise RuntimeError(
+            f"{operation}(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype. Got: {kind.legacy}"
+        )
+
+
+def _fast_mean(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    if dtype is not None or a.dtype.kind != "f" or a.size > 16384 and dim is not None:
+        return None
+    if dim is None:
+        return None if keepdim else np.add.reduce(a, None) / a.size
+    if dim.__class__ is not int:
+        return None
+    made = np.add.reduce(a, dim, None, None, keepdim)
+    made /= a.shape[dim]
+    return made if made.ndim < 2 or made.flags.c_contiguous else None
+
+
+def _mean_gradient(grad: Any, input_shape: Any, dim: Any, keepdim: bool) -> Any:
+    count = count_of(input_shape, dim)
+    return spread(grad / count, input_shape, dim, keepdim) if count else spread(grad, input_shape, dim, keepdim)
+
+
+@op(promotion="same", halves="native", prepare=normal_dims, fast=_fast_mean, grad={"input": _mean_gradient})
+def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Mean of ``input``, over all of it or over ``dim``: the sum divided by the number of elements.
+
+    Args:
+        input: floating point or complex.
+        dim: dimension or dimensions to reduce; all when None or empty.
+        keepdim: keep each reduced dimension with size 1.
+        dtype: cast to it first.
+    Returns:
+        ``input``'s shape without ``dim``. NaN where there is nothing.
+    Raises:
+        RuntimeError: integer input without ``dtype``. IndexError: ``dim`` out of range.
+    Gradient: ``grad / n`` spread over ``dim``.
+    Source: torch.mean. Pairwise summation: Higham 2002, section 4.2.
+    """
+    _require_floating("mean", input, dtype)
+    input = _cast_input(input, dtype)
+    wide = _F4 if input.dtype.kind in "fV" and input.dtype.itemsize < 4 else input.dtype
+    total = add_reduce(input, dim, keepdim, wide)
+    total /= total.dtype.type(count_of(input.shape, dim))
+    return total if wide == input.dtype else total.astype(input.dtype)
+
+
+@composite(out=True)
+def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Mean of the elements that are no NaN.
+
+    Args:
+        input, dim, keepdim, dtype: as for ``torch.mean``; not an integer type.
+    Raises:
+        RuntimeError: integer input.
+    Source: torch.nanmean.
+    """
+    if input.dtype.category < dtypes.FLOATING:
+        raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype.legacy}")
+    counted = sum_(input.isnan().logical_not(), dim, keepdim)
+    return nansum(input, dim, keepdim, dtype=dtype) / counted
+
+
+# -- prod -----------------------------------------------------------------------------------------------------------------------
+def _products_of_others(values: Any, dim: int) -> Any:
+    """For every element along ``dim``, the product of all others: products from the left times products from the right."""
+    from .joining import cat
+
+    n = values.shape[dim]
+    one = values.new_ones([1 if d == dim else size for d, size in enumerate(values.shape)])
+    left = cat([one, values.narrow(dim, 0, n - 1)], dim).cumprod(dim)
+    right = cat([one, values.narrow(dim, 1, n - 1).flip(dim)], dim).cumprod(dim).flip(dim)
+    return left * right
+
+
+def _prod_gradient(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool) -> Any:
+    if not input.ndim:
+        return grad
+    if not input.numel():
+        return input.new_zeros(input.shape)
+    if dim is None:
+        if bool((input == 0).any()):
+            flat = input.reshape(-1)
+            return (grad * _products_of_others(flat, 0).conj()).reshape(input.shape)
+        return grad * (result / input).conj()
+    grad, result = kept(grad, dim, keepdim, input.ndim), kept(result, dim, keepdim, input.ndim)
+    if bool((input == 0).any()):
+        return grad * _products_of_others(input, wrap_dims(dim, input.ndim)[0]).conj()
+    return grad * (result / input).conj()
+
+
+def _prepare_prod(input: Any, dim: Any, keepdim: bool, dtype: Any) -> tuple[Any, ...]:
+    return (input, None if dim is None else array_dims(dim, input._array), keepdim, dtype)
+
+
+def _fast_prod(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    if dtype is not None or dim.__class__ is not int and (dim is not None or keepdim):
+        return None
+    made = np.multiply.reduce(a, dim, None, None, keepdim)
+    return made if made.ndim < 2 or made.flags.c_contiguous else None
+
+
+@op(promotion="same", halves="native", prepare=_prepare_prod, fast=_fast_prod, grad={"input": _prod_gradient})
+def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Product of ``input``, over all of it or over one dimension.
+
+    Args:
+        input: any dtype.
+        dim: dimension to reduce; all when None.
+        keepdim: keep the reduced dimension with size 1.
+        dtype: cast to it first; integers and bools become int64 when None.
+    Returns:
+        1 where nothing is multiplied.
+    Gradient: the product of all other elements, correct where some are 0.
+    Source: torch.prod.
+    """
+    input = _cast_input(input, dtype)
+    wanted = input.dtype if dtype is not None else _sum_dtype(input)
+    wide = _F4 if wanted.itemsize < 4 and wanted.kind in "fV" else wanted
+    dims = tuple(range(input.ndim)) if dim is None else dim
+    out = np.empty(reduced_shape(input.shape, dims, keepdim and dim is not None), wide)
+    np.multiply.reduce(input, axis=dims, dtype=wide, keepdims=keepdim and dim is not None, out=out)
+    return out if wide == wanted else out.astype(wanted)
+
+
+# -- variance -------------------------------------------------------------------------------------------------------------------
+def _warn_freedom(shape: Any, dim: Any, correction: float, name: str) -> None:
+    if count_of(tuple(shape), dim) - correction <= 0:
+        warnings.warn(
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel divided by "
+            "output numel).",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def _deviation_scale(shape: Any, dim: Any, correction: float) -> float:
+    freedom = count_of(tuple(shape), dim) - correction
+    return 2 / freedom if freedom else math.inf
+
+
+def _var_gradient(grad: Any, input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    shape = tuple(input.shape)
+    dims = wrap_dims(dim, len(shape)) if shape else ()
+    scale = _deviation_scale(shape, dim, correction)
+    return (kept(grad, dims, keepdim, len(shape)) * scale) * (input - input.mean(dims, True))
+
+
+def _std_gradient(grad: Any, input: Any, result: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    half = (grad / (result * 2)).masked_fill(result == 0, 0)
+    return _var_gradient(half, input, dim, correction, keepdim)
+
+
+def variance_of(array: np.ndarray, dims: tuple[int, ...], correction: float, keepdim: bool) -> np.ndarray:
+    """Variance in float64, by two passes: the mean first, then the squares of what is left."""
+    if array.dtype.kind == "c":
+        return variance_of(array.real, dims, correction, keepdim) + variance_of(array.imag, dims, correction, keepdim)
+    count = count_of(array.shape, dims)
+    centre = np.add.reduce(array, axis=dims, dtype=_F8, keepdims=True) / count
+    rest = np.subtract(array, centre, dtype=_F8)
+    squares = add_reduce(np.multiply(rest, rest, out=rest), dims, keepdim, _F8)
+    return squares / np.float64(max(count - correction, 0))
+
+
+def _require_var_dtype(array: np.ndarray, name: str) -> None:
+    if array.dtype.kind in "biu":
+        raise RuntimeError(f"{name} only support floating point and complex dtypes")
+
+
+@op(name="_var", method=False, promotion="same", halves="native", prepare=normal_dims, node_name="VarBackward0", grad={"input": _var_gradient})
+def variance(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
+    """Kernel of ``var``."""
+    _require_var_dtype(input, "std and var")
+    return np.asarray(variance_of(input, dim, correction, keepdim)).astype(_real(input.dtype))
+
+
+@op(name="_std", method=False, promotion="same", halves="native", prepare=normal_dims, node_name="StdBackward0", grad={"input": _std_gradient})
+def deviation(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
+    """Kernel of ``std``."""
+    _require_var_dtype(input, "std and var")
+    return np.sqrt(variance_of(input, dim, correction, keepdim)).astype(_real(input.dtype))
+
+
+def _real(dtype: np.dtype) -> np.dtype:
+    return {"F": _F4, "D": _F8}.get(dtype.char, dtype)
+
+
+def _spread_arguments(
+    name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any
+) -> tuple[Any, float, bool]:
+    """(dim, correction, keepdim) from the overloads ``f(unbiased)``, ``f(dim, unbiased, keepdim)``, ``f(dim, correction=, keepdim=)``."""
+    if isinstance(dim, bool):
+        if unbiased is not None and correction is None:
+            raise TypeError(f"{name}() received an invalid combination of arguments - got (bool, bool)")
+        dim, unbiased = None, dim
+    if correction is None:
+        correction = 1 if unbiased is None or unbiased else 0
+    elif unbiased is not None:
+        raise TypeError(f"{name}() received an invalid combination of arguments - got both unbiased and correction")
+    _warn_freedom(input._array.shape, dim, correction, name)
+    return dim, correction, keepdim
+
+
+_SPREAD_ARGS = """
+    Args:
+        input: floating point or complex.
+        dim: dimension or dimensions to reduce; all when None.
+        unbiased: divide by n - 1 (the default) instead of n.
+        keepdim: keep each reduced dimension with size 1.
+        correction: divide by ``n - correction`` instead; 1 is Bessel's correction.
+    Returns:
+        {result}
+    Raises:
+        RuntimeError: integer input.
+    Source: torch.{name}. Two-pass algorithm: Chan, Golub, LeVeque 1983.
+    """
+
+
+def _spread_measure(name: str, first_line: str, result: str, measure: Any) -> Any:
+    def body(
+        input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
+    ) -> Any:
+        return measure(input, *_spread_arguments(name, input, dim, unbiased, keepdim, correction))
+
+    body.__name__ = body.__qualname__ = name
+    body.__doc__ = first_line + "\n" + _SPREAD_ARGS.format(name=name, result=result)
+    return composite(out=True)(body)
+
+
+var = _spread_measure(
+    "var", "Variance over all elements or over ``dim``.", "A real tensor of ``input``'s shape without ``dim``.",
+    lambda input, dim, correction, keepdim: variance(input, dim, correction, keepdim),
+)
+std = _spread_measure(
+    "std", "Standard deviation over all elements or over ``dim``.", "A real tensor of ``input``'s shape without ``dim``.",
+    lambda input, dim, correction, keepdim: deviation(input, dim, correction, keepdim),
+)
+var_mean = _spread_measure(
+    "var_mean", "Variance and mean over all elements or over ``dim``.", "A tuple (variance, mean).",
+    lambda input, dim, correction, keepdim: (variance(input, dim, correction, keepdim), mean(input, dim, keepdim)),
+)
+std_mean = _spread_measure(
+    "std_mean", "Standard deviation and mean over all elements or over ``dim``.", "A tuple (standard deviation, mean).",
+    lambda input, dim, correction, keepdim: (deviation(input, dim, correction, keepdim), mean(input, dim, keepdim)),
+)
+
+
+# -- truth ----------------------------------------------------------------------------------------------------------------------
+def _truth(ufunc: Any, input: np.ndarray, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
+    found = np.asarray(ufunc.reduce(input, axis=dim, keepdims=keepdim, dtype=np.bool_), order="C")
+    return found.astype(np.uint8) if input.dtype == np.uint8 else found
+
+
+def _fast_truth(ufunc: Any) -> Any:
+    def fast(a: np.ndarray, dim: Any, keepdim: bool) -> Any:
+        if dim is None:
+            return None if keepdim else ufunc.reduce(a, None)
+        if dim.__class__ is not int:
+            return None
+        made = ufunc.reduce(a, dim, None, None, keepdim)
+        return made if made.ndim < 2 or made.flags.c_contiguous else None
+
+    return fast
+
+
+@op(name="all", prepare=normal_dims, promotion="same", halves="native", fast=_fast_truth(np.logical_and), grad=None)
+def all_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Whether every element is true (not 0), over all of it or over ``dim``; NaN is true, nothing is true.
+
+    Args:
+        input: any dtype. dim: dimension or dimensions. keepdim: keep each reduced dimension with size 1.
+    Returns:
+        bool; uint8 for uint8.
+    Source: torch.all.
+    """
+    return _truth(np.logical_and, input, dim, keepdim)
+
+
+@op(name="any", prepare=normal_dims, promotion="same", halves="native", fast=_fast_truth(np.logical_or), grad=None)
+def any_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Whether some element is true (not 0), over all of it or over ``dim``; NaN is true, nothing is false.
+
+    Args:
+        input: any dtype. dim: dimension or dimensions. keepdim: keep each reduced dimension with size 1.
+    Returns:
+        bool; uint8 for uint8.
+    Source: torch.any.
+    """
+    return _truth(np.logical_or, input, dim, keepdim)
+
+
+@op(prepare=normal_dims, promotion="same", halves="native", out=False, grad=None)
+def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
+    """How many elements are not 0, in all or over ``dim``.
+
+    Args:
+        input: any dtype. dim: dimension or dimensions.
+    Returns:
+        int64.
+    Source: torch.count_nonzero.
+    """
+    return np.add.reduce(input != 0, axis=dim, dtype=_I8, out=np.empty(reduced_shape(input.shape, dim, False), _I8))
+
+
+# -- logsumexp --------------------------------------------------------------------------------------------------------------------
+def _logsumexp_gradient(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool) -> Any:
+    ndim = input.ndim
+    result = kept(result, dim, keepdim, ndim)
+    # where the result is infinite, input - result would be NaN
+    return kept(grad, dim, keepdim, ndim) * (input - result.masked_fill(result == -math.inf, 0)).exp().conj()
+
+
+def _prepare_logsumexp(input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:
+    return (input, array_dims(dim, input._array), keepdim)
+
+
+@op(promotion="int_to_float", prepare=_prepare_logsumexp, grad={"input": _logsumexp_gradient})
+def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
+    """``log(sum(exp(input)))`` over ``dim``, without overflow.
+
+    Args:
+        input: any dtype; integers become floating point.
+        dim: dimension or dimensions to reduce; all when empty.
+        keepdim: keep each reduced dimension with size 1.
+    Gradient: ``grad * exp(input - result)``, the softmax.
+    Source: torch.logsumexp.
+    """
+    if not input.size:
+        return np.log(add_reduce(input, dim, keepdim, input.dtype))
+    real = input.real
+    top = np.maximum.reduce(real, axis=dim, keepdims=True)
+    top = np.where(np.isinf(top), np.zeros((), top.dtype), top)  # inf - inf would be NaN
+    total = np.log(add_reduce(np.exp(input - top), dim, True, input.dtype)) + top
+    return np.ascontiguousarray(total).reshape(reduced_shape(input.shape, dim, keepdim))

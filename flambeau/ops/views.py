@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
-from ..core.history import make_view, regenerate
+from ..core.history import make_view, point_at
 from ..core.registry import composite, method, op, view
 from ..core.shape import (
     inferred_shape,
@@ -37,7 +37,7 @@ def _prepare_view(input: Any, shape: Any) -> tuple[Any, ...]:
 @view(
     name="_view",
     method=False,
-    fast=lambda a, shape: a.reshape(shape, copy=False) if a.size else None,
+    fast="a.reshape(shape) if a.flags.c_contiguous else None",
     prepare=_prepare_view,
     node_name="ViewBackward0",
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
@@ -194,7 +194,7 @@ def _prepare_dims(input: Any, dim0: int, dim1: int) -> tuple[Any, ...]:
 
 
 @view(
-    fast=lambda a, dim0, dim1: a.swapaxes(dim0, dim1),
+    fast="a.swapaxes(dim0, dim1)",
     prepare=_prepare_dims,
     inplace=True,
     aliases=("swapaxes", "swapdims"),
@@ -213,7 +213,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return input.swapaxes(dim0, dim1) if input.ndim else input[...]
 
 
-@view(fast=lambda a: a.T if a.ndim <= 2 else None, inplace=True, node_name="TBackward0", grad={"input": lambda grad: grad.t()})
+@view(fast="a.T if a.ndim <= 2 else None", inplace=True, node_name="TBackward0", grad={"input": lambda grad: grad.t()})
 def t(input: Tensor) -> Tensor:
     """Transpose of a matrix; vectors and 0-d tensors unchanged.
 
@@ -250,7 +250,7 @@ def _inverse(dims: Sequence[int]) -> tuple[int, ...]:
 
 @view(
     method=False,
-    fast=lambda a, dims: a.transpose(dims) if a.ndim == len(dims) and a.ndim else None,
+    fast="a.transpose(dims) if a.ndim == len(dims) and dims else None",
     prepare=_prepare_permute,
     grad={"input": lambda grad, dims: grad.permute(_inverse(dims))},
 )
@@ -322,7 +322,7 @@ def _squeezed(array: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
 
 @view(
     name="squeeze",
-    fast=lambda a, dim: a.squeeze() if dim is None else None,
+    fast="a.squeeze() if dim is None else None",
     inplace=True,
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
 )
@@ -343,7 +343,7 @@ def _prepare_unsqueeze(input: Any, dim: int) -> tuple[Any, ...]:
 
 
 @view(
-    fast=lambda a, dim: a[:, None] if dim == 1 and a.ndim == 1 else a[None] if dim == 0 else None,
+    fast="a[None] if dim == 0 and a.flags.c_contiguous else None",
     prepare=_prepare_unsqueeze,
     inplace=True,
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
@@ -389,7 +389,31 @@ def _prepare_expand(input: Any, size: Any, implicit: bool) -> tuple[Any, ...]:
     return input, tuple(full), implicit
 
 
-@view(name="_expand", method=False, prepare=_prepare_expand, node_name="ExpandBackward0", grad={"input": lambda grad: grad})
+def _quick_expand(array: np.ndarray, size: Sequence[int], implicit: bool) -> np.ndarray | None:
+    """The usual case: a contiguous array, no -1, sizes that are given as ints."""
+    have = array.shape
+    lead = len(size) - len(have)
+    if lead < 0 or not array.flags.c_contiguous or not array.size:
+        return None
+    strides = [0] * lead
+    for n, old, step in zip(size[lead:] if lead else size, have, array.strides, strict=True):
+        if n == old:
+            strides.append(step)
+        elif old == 1 and n > 0:
+            strides.append(0)
+        else:
+            return None
+    return np.ndarray(size, array.dtype, array, 0, strides)
+
+
+@view(
+    name="_expand",
+    method=False,
+    fast=_quick_expand,
+    prepare=_prepare_expand,
+    node_name="ExpandBackward0",
+    grad={"input": lambda grad: grad},
+)
 def expand_to(input: Tensor, size: Sequence[int], implicit: bool = False) -> Tensor:
     """``input`` with its size-1 dimensions repeated, without a copy; see ``Tensor.expand``."""
     lead = len(size) - input.ndim
@@ -474,7 +498,7 @@ def _part(name: str, node_name: str) -> Any:
     return view(
         name=name,
         method=False,
-        fast=lambda a, key: a[key],
+        fast="a[key]",
         node_name=node_name,
         grad={"input": lambda grad, input_shape, key: scatter_part(grad, input_shape, key)},
     )(take)
@@ -744,7 +768,7 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
     array = _strided_array(input, size, stride, storage_offset)
     made = make_view(array, input)
     if input._requires_grad and grad_enabled():
-        regenerate(made, input)
+        point_at(made, input)
     return made
 
 

@@ -1,0 +1,65 @@
+# On a fresh machine with nothing but Python >= 3.11: `make demo`, `make test`.
+#
+# Each environment is made once. A stamp file records what was installed; as long as it is newer than pyproject.toml, pip is
+# not called, so that the second run needs no network.
+PYTHON ?= python3
+VENV   ?= .venv
+JOBS   ?= 2
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PYTEST := $(BIN)/python -m pytest
+
+# The oracle is real PyTorch, the build that this machine's pip finds. CI and ORACLE=1 install it and insist on it.
+ifneq ($(filter true 1,$(CI) $(ORACLE)),)
+ORACLE_STAMP := $(VENV)/oracle.stamp
+export FLAMBEAU_REQUIRE_ORACLE := 1
+endif
+
+.PHONY: help demo test quick lint types bench clean
+help:
+	@echo "make demo    train on handwritten digits; a checkpoint and pictures go to out/digits"
+	@echo "make test    style, types, all tests (ORACLE=1: with real PyTorch beside)"
+	@echo "make quick   the fast subset"
+	@echo "make lint | types | bench | clean"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "flambeau needs Python 3.11 or newer: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
+	$(PIP) install -e '.[examples]'
+	@touch $@
+
+$(VENV)/test.stamp: pyproject.toml | $(BIN)/python
+	$(PIP) install -e '.[test]'
+	@touch $@ $(VENV)/demo.stamp
+
+$(VENV)/oracle.stamp: pyproject.toml $(VENV)/test.stamp
+	$(PIP) install -e '.[oracle]'
+	@touch $@
+
+demo: $(VENV)/demo.stamp
+	$(BIN)/python examples/digits.py
+
+lint: $(VENV)/test.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/test.stamp
+	$(BIN)/mypy
+
+# All tests run on NumPy alone, doctests and import rules among them.
+test: lint types $(VENV)/test.stamp $(ORACLE_STAMP)
+	FLAMBEAU_KERNELS=numpy $(PYTEST) -n $(JOBS)
+
+quick: $(VENV)/test.stamp
+	$(BIN)/ruff check .
+	FLAMBEAU_KERNELS=numpy $(PYTEST) -q -x -m 'not slow' -n $(JOBS)
+
+bench: $(VENV)/test.stamp $(VENV)/oracle.stamp
+	$(BIN)/python -m benchmarks overhead
+	$(BIN)/python -m benchmarks startup
+	$(BIN)/python -m benchmarks leak
+
+clean:
+	rm -rf $(VENV) build dist out *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,113 @@
+"""What one small operation costs, beside PyTorch in the same process.
+
+The two are measured in turn, round by round, so that a change of the processor's clock meets both; the best round counts.
+Every figure contains the call of one Python function, about 0.03 us.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import itertools
+import math
+import time
+from types import ModuleType
+
+from .cases import CASES, Case, Timed
+from .report import machine, table, write_section
+
+GROUPS = {"plain": "without gradients", "recorded": "recorded for backward", "whole": "passes and steps"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rounds", type=int, default=15, help="how often each case is measured")
+    parser.add_argument("--milliseconds", type=float, default=2.0, help="length of one measurement")
+    parser.add_argument("--only", default="", help="only cases whose group or name contains this")
+    parser.add_argument("--package", default="flambeau", help="the module to hold against torch")
+    parser.add_argument("--alone", action="store_true", help="measure the package without PyTorch")
+    parser.add_argument("--write", action="store_true", help="write the section of docs/benchmarks.md")
+
+
+def measure(function: Timed, count: int) -> float:
+    """Seconds that one of ``count`` calls takes."""
+    repeat = itertools.repeat(None, count)
+    begin = time.perf_counter()
+    for _ in repeat:
+        function()
+    return (time.perf_counter() - begin) / count
+
+
+def calls_in(function: Timed, seconds: float) -> int:
+    """How many calls take about ``seconds``; warms the function up on the way."""
+    count = 1
+    while True:
+        taken = measure(function, count) * count
+        if taken > seconds / 4:
+            return max(1, round(count * seconds / taken))
+        count *= 2
+
+
+def best(functions: list[Timed], rounds: int, seconds: float) -> list[float]:
+    """The fewest seconds a call of each function took, over rounds in which all take their turn."""
+    counts = [calls_in(function, seconds) for function in functions]
+    order = list(range(len(functions)))
+    fewest = [math.inf] * len(functions)
+    for _ in range(rounds):
+        for i in order:
+            fewest[i] = min(fewest[i], measure(functions[i], counts[i]))
+        order.reverse()
+    return fewest
+
+
+def geometric_mean(values: list[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def run(cases: list[Case], modules: list[ModuleType], rounds: int, seconds: float) -> list[list[float]]:
+    """Seconds of every case on every module."""
+    results = []
+    for case in cases:
+        functions = [case.build(module) for module in modules]
+        results.append(best(functions, rounds, seconds))
+    return results
+
+
+def main(options: argparse.Namespace) -> int:
+    modules = [importlib.import_module(name) for name in ([options.package] if options.alone else [options.package, "torch"])]
+    for module in modules:
+        module.set_num_threads(1)
+    cases = [case for case in CASES if options.only in case.group or options.only in case.name]
+    if not cases:
+        raise SystemExit(f"no case contains {options.only!r}")
+    gc.collect()
+    gc.freeze()  # what the imports left behind is not scanned again during a measurement
+    results = run(cases, modules, options.rounds, options.milliseconds / 1e3)
+
+    parts = []
+    for group, title in GROUPS.items():
+        chosen = [(case, seconds) for case, seconds in zip(cases, results) if case.group == group]
+        if not chosen:
+            continue
+        header = [title, "flambeau, us", *([] if options.alone else ["PyTorch, us", "ratio"])]
+        rows = []
+        for case, seconds in chosen:
+            ratio = [] if options.alone else [f"{seconds[0] / seconds[1]:.2f}"]
+            rows.append([case.name, *(f"{value * 1e6:.2f}" for value in seconds), *ratio])
+        if not options.alone:
+            rows.append(["geometric mean", "", "", f"{geometric_mean([s[0] / s[1] for _, s in chosen]):.2f}"])
+        parts.append(table(header, rows))
+    if not options.alone:
+        ratios = [seconds[0] / seconds[1] for seconds in results]
+        worst = cases[ratios.index(max(ratios))]
+        parts.append(
+            f"All {len(cases)} cases: geometric mean {geometric_mean(ratios):.2f}, largest {max(ratios):.2f} ({worst.name}, {worst.group})."
+        )
+    text = "\n\n".join(parts)
+    print(text)
+    if options.write:
+        settings = f"one thread, best of {options.rounds} rounds in turn"
+        write_section(
+            "overhead", f"`python -m benchmarks overhead`; {machine()}; {settings}. Ratios below 1: flambeau is faster.\n\n{text}"
+        )
+    return 0

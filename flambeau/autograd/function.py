@@ -1,0 +1,348 @@
+"""``autograd.Function``: operations whose forward and backward the user writes.
+
+``apply`` runs ``forward`` without recording and puts one ``FunctionNode`` on the tape.  The context object ``ctx`` is kept apart from
+the node, so that users may set any attribute on it; the node shows the context's attributes as its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import Any
+
+import numpy as np
+
+from ..core.dispatch import pack_saved
+from ..core.history import check_writable, is_differentiable, make_view, rebase
+from ..core.node import Node, Output, Saved, complain_freed, edge_of, unpack
+from ..core.override import call_override
+from ..core.state import grad_enabled, modes, thread, tick
+from ..core.tensor import Parameter, Tensor, storage_of, wrap
+from .grad_mode import no_grad
+
+
+class FunctionCtx:
+    """What ``forward`` leaves for ``backward``.
+
+    Attributes:
+        saved_tensors: what ``save_for_backward`` stored, checked against in-place writes since.
+        needs_input_grad: one bool per input of ``forward``.
+    Source: torch.autograd.function.FunctionCtx.
+    """
+
+    needs_input_grad: tuple[bool, ...] = ()
+    materialize_grads = True
+    _to_save: tuple[Any, ...] = ()
+    _dirty: tuple[Any, ...] = ()
+    _non_differentiable: tuple[Any, ...] = ()
+    _node: Any = None
+    _saved: Any = ()
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Store inputs, outputs or intermediate tensors (or None) for ``backward``; to be called once, in ``forward``."""
+        for each in tensors:
+            if each is not None and not isinstance(each, Tensor):
+                raise TypeError(f"save_for_backward can only save variables, but argument has type {type(each).__name__}")
+        self._to_save = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Not supported: there is no forward-mode differentiation yet."""
+        raise NotImplementedError("save_for_forward: forward-mode differentiation is not supported yet")
+
+    def mark_dirty(self, *args: Any) -> None:
+        """Declare inputs that ``forward`` wrote in place; they must be among its outputs."""
+        self._dirty = args
+
+    def mark_non_differentiable(self, *args: Any) -> None:
+        """Declare outputs that never require grad."""
+        self._non_differentiable = args
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether ``backward`` gets zeros (True, the default) or None for outputs without a gradient."""
+        self.materialize_grads = value
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        node = None if self._node is None else self._node()
+        if node is None:
+            return self._to_save
+        if node.saved is None:
+            complain_freed(node)
+        return tuple([None if each is None else unpack(node, each) for each in node.saved])
+
+    saved_variables = saved_tensors
+
+
+BackwardCFunction = FunctionCtx
+
+
+class FunctionNode(Node):
+    """The tape's node of one call of a user's Function."""
+
+    __slots__ = ("backward", "ctx", "tensor_slots")
+    is_several = True
+    frees = True
+
+    def apply(self, grads: Any) -> Any:
+        ctx = self.ctx
+        if ctx.materialize_grads:
+            grads = [self._zeros(i) if each is None else each for i, each in enumerate(grads)]
+        found = self.backward(ctx, *grads)
+        if not isinstance(found, tuple):
+            found = (found,)
+        count = len(ctx.needs_input_grad)
+        if len(found) != count:
+            if len(found) < count or any(each is not None for each in found[count:]):
+                raise RuntimeError(
+                    f"function {self.name()} returned an incorrect number of gradients (expected {count}, got {len(found)})"
+                )
+        results = []
+        for slot, (given, edge) in enumerate(zip(found, self._edge_per_input(), strict=False)):
+            if slot not in self.tensor_slots:
+                if given is not None:
+                    raise RuntimeError(
+                        f"function {self.name()} returned a gradient different from None at position {slot + 1}, but the corresponding "
+                        "forward input was not a Variable"
+                    )
+                continue
+            if given is not None and not isinstance(given, Tensor):
+                raise RuntimeError(f"function {self.name()}: expected Variable or None (got {type(given).__name__})")
+            results.append(given if edge is not None else None)
+        return tuple(results)
+
+    def _edge_per_input(self) -> list[Any]:
+        edges = iter(self.edges)
+        return [next(edges) if slot in self.tensor_slots else None for slot in range(len(self.ctx.needs_input_grad))]
+
+    def _zeros(self, index: int) -> Tensor:
+        return wrap(np.zeros(self.shape[index], self.dtype[index]))
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("ctx", "backward", "tensor_slots"):
+            raise AttributeError(name)
+        return getattr(self.ctx, name)
+
+
+class _FunctionMeta(type):
+    """Gives every Function its node class ``<Name>Backward`` when first needed."""
+
+    @property
+    def _backward_cls(cls) -> type[FunctionNode]:
+        made = cls.__dict__.get("_node_class")
+        if made is None:
+            made = type(f"{cls.__name__}Backward", (FunctionNode,), {"__slots__": (), "__module__": "torch.autograd.function"})
+            cls._node_class = made
+        return made
+
+
+class Function(metaclass=_FunctionMeta):
+    """Base of user-defined operations: static ``forward(ctx, ...)`` and ``backward(ctx, *grads)``, called by ``apply``.
+
+    ``forward`` may leave out ``ctx`` if the class also defines static ``setup_context(ctx, inputs, output)``.
+
+    Example:
+        >>> import flambeau as torch
+        >>> class Double(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         return x * 2
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         return grad * 2
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> Double.apply(x).sum().backward()
+        >>> x.grad
+        tensor([2., 2.])
+    Source: torch.autograd.Function.
+    """
+
+    generate_vmap_rule = False
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        raise NotImplementedError("autograd.Function.jvp: forward-mode differentiation is not supported yet")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function with static "
+            "forward method. (Example: https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
+        )
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Call ``forward`` on the arguments and record the call.
+
+        Returns:
+            What ``forward`` returned; its tensors require grad if an input does.
+        """
+        tensors = [each for each in args if isinstance(each, Tensor)]
+        if thread.function_modes or any(each.__class__ not in (Tensor, Parameter) for each in tensors):
+            overridden = call_override(cls.apply, tensors, args, kwargs)
+            if overridden is not NotImplemented:
+                return overridden
+        ctx = FunctionCtx()
+        recorded = grad_enabled() and any(each._requires_grad for each in tensors)
+        ctx.needs_input_grad = tuple([isinstance(each, Tensor) and each._requires_grad for each in args])
+        two_parts = cls.setup_context is not Function.setup_context
+        with no_grad():
+            output = cls.forward(*args, **kwargs) if two_parts else cls.forward(ctx, *args, **kwargs)
+            if two_parts:
+                cls.setup_context(ctx, args, output)
+        return _recorded_output(cls, ctx, args, output, recorded)
+
+
+def _recorded_output(cls: Any, ctx: FunctionCtx, args: tuple[Any, ...], output: Any, recorded: bool) -> Any:
+    """``forward``'s result, put on the tape."""
+    single = not isinstance(output, tuple)
+    outputs = (output,) if single else output
+    made: list[Any] = []
+    node = _new_node(cls, ctx, args) if recorded else None
+    index = 0
+    shapes, dtypes = [], []
+    replaced: dict[int, Any] = {}
+    for each in outputs:
+        if not isinstance(each, Tensor):
+            if single:
+                raise TypeError(f"{cls.__name__}.forward: expected to get Variable as output, got {type(each).__name__}")
+            made.append(each)
+            shapes.append(())
+            dtypes.append(None)
+            index += 1
+            continue
+        result = _output_tensor(ctx, args, each, node, index)
+        replaced[id(each)] = (result, index)
+        made.append(result)
+        shapes.append(each._array.shape)
+        dtypes.append(each._array.dtype)
+        index += 1
+    if node is not None:
+        node.shape, node.dtype = tuple(shapes), tuple(dtypes)
+        _save(ctx, node, replaced)
+    return made[0] if single else tuple(made)
+
+
+def _new_node(cls: Any, ctx: FunctionCtx, args: tuple[Any, ...]) -> FunctionNode:
+    node = object.__new__(cls._backward_cls)
+    node.edges = tuple(edge_of(each) for each in args if isinstance(each, Tensor))
+    node.tensor_slots = frozenset(i for i, each in enumerate(args) if isinstance(each, Tensor))
+    node.saved, node.attrs, node.hooks, node.ctx, node.backward = (), (), None, ctx, cls.backward
+    node.seq = 0
+    ctx._node = weakref.ref(node)
+    if modes.on_record is not None:
+        modes.on_record(node)
+    return node
+
+
+def _contains(items: Any, wanted: Any) -> bool:
+    return any(each is wanted for each in items)
+
+
+def _output_tensor(ctx: FunctionCtx, args: tuple[Any, ...], each: Tensor, node: Any, index: int) -> Tensor:
+    """One output on the tape: itself, the rebased input if it was written in place, a view if it is an untouched input."""
+    fixed = _contains(ctx._non_differentiable, each) or not is_differentiable(each._array)
+    if _contains(ctx._dirty, each):
+        if node is not None and not fixed:
+            with_grad = thread.grad
+            if with_grad:
+                check_writable(each, True)
+            storage_of(each)._bump()
+            node.seq = tick()
+            rebase(each, Output(node, index))
+        return each
+    if _contains(args, each):
+        shown = make_view(each._array, each)
+        if node is not None and not fixed:
+            shown._node, shown._requires_grad = Output(node, index), True
+        return shown
+    if node is not None and not fixed:
+        if each._node is not None or each._requires_grad:
+            each = make_view(each._array, each)
+        each._node, each._requires_grad = Output(node, index), True
+    return each
+
+
+def _save(ctx: FunctionCtx, node: FunctionNode, outputs: dict[int, Any]) -> None:
+    """Move what ``save_for_backward`` was given to the node; outputs without their tensor, to make no cycle."""
+    saved = []
+    for each in ctx._to_save:
+        entry = outputs.get(id(each)) if each is not None else None
+        if entry is not None and entry[0]._node is not None:
+            result, index = entry
+            saved.append(Saved(result._array, storage_of(result), index))
+        else:
+            saved.append(each)
+    node.seq = tick()
+    ctx._to_save = ()
+    ctx._dirty = ctx._non_differentiable = ()
+    node.saved = tuple(saved)
+    if thread.saved_hooks and saved:
+        pack, unpack_hook = thread.saved_hooks[-1]
+        node.saved = tuple([None if each is None else pack_saved(node, each, pack, unpack_hook) for each in saved])
+
+
+def once_differentiable(backward: Any) -> Any:
+    """Decorator for ``backward`` methods whose own computation must not be differentiated.
+
+    Source: torch.autograd.function.once_differentiable.
+    """
+
+    @functools.wraps(backward)
+    def wrapped(ctx: Any, *grads: Any) -> Any:
+        with no_grad():
+            found = backward(ctx, *grads)
+        if not grad_enabled():
+            return found
+        if not any(isinstance(each, Tensor) and each._requires_grad for each in grads) and not any(
+            isinstance(each, Tensor) and each._requires_grad for each in ctx.saved_tensors
+        ):
+            return found
+        results = found if isinstance(found, tuple) else (found,)
+        blocked = tuple(_Blocked.apply(each.detach().requires_grad_()) if isinstance(each, Tensor) else each for each in results)
+        return blocked if isinstance(found, tuple) else blocked[0]
+
+    return wrapped
+
+
+class _Blocked(Function):
+    """Stands behind results of a ``once_differentiable`` backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+class InplaceFunction(Function):
+    """Base of Functions with an ``inplace`` flag; kept for old programs. Source: torch.autograd.function.InplaceFunction."""
+
+    def __init__(self, inplace: bool = False):
+        self.inplace = inplace
+
+
+class NestedIOFunction(Function):
+    """Functions over nested structures of tensors.
+
+    Raises:
+        NotImplementedError: on use; flatten the structure and use ``Function``.
+    """
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError("NestedIOFunction is not supported yet; flatten the structure and use Function")

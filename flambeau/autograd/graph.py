@@ -1,0 +1,162 @@
+"""Looking at and acting on the tape: nodes, saved-tensor hooks, gradient edges, hooks over several tensors."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from ..core.hooks import RemovableHandle
+from ..core.node import Node, edge_of, graph_edge
+from ..core.state import add_active, thread
+from ..core.tensor import Tensor, storage_of
+
+_disabled = threading.local()
+
+
+class saved_tensors_hooks:
+    """Context in which every tensor saved for backward goes through ``pack``, and through ``unpack`` when it is needed.
+
+    Args:
+        pack_hook: function of the tensor; what it returns is kept instead.
+        unpack_hook: function of that; must return a tensor with the same content.
+    Source: torch.autograd.graph.saved_tensors_hooks.
+    """
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]):
+        self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
+
+    def __enter__(self) -> None:
+        message = getattr(_disabled, "message", None)
+        if message is not None:
+            raise RuntimeError(message)
+        thread.saved_hooks = (*thread.saved_hooks, (self.pack_hook, self.unpack_hook))
+        add_active(1)
+
+    def __exit__(self, *exc_info: Any) -> None:
+        thread.saved_hooks = thread.saved_hooks[:-1]
+        add_active(-1)
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Context in which saved tensors are kept on the CPU; on CPU tensors it only copies.
+
+    Args:
+        pin_memory: not supported without an accelerator.
+        device_type: the device they come from.
+    Source: torch.autograd.graph.save_on_cpu.
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda"):
+        if pin_memory:
+            raise NotImplementedError("save_on_cpu: pin_memory=True needs an accelerator")
+        super().__init__(lambda tensor: (tensor.device, tensor.cpu()), lambda packed: packed[1].to(packed[0]))
+
+
+@contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Any:
+    """Context in which entering ``saved_tensors_hooks`` raises ``error_message``.
+
+    Source: torch.autograd.graph.disable_saved_tensors_hooks.
+    """
+    was = getattr(_disabled, "message", None)
+    _disabled.message = error_message
+    try:
+        yield
+    finally:
+        _disabled.message = was
+
+
+class GradientEdge(NamedTuple):
+    """Where a gradient flows: a node and the index of its output. Source: torch.autograd.graph.GradientEdge."""
+
+    node: Any
+    output_nr: int
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """The edge through which ``tensor``'s gradient flows.
+
+    Raises:
+        RuntimeError: the tensor does not require grad.
+    Source: torch.autograd.graph.get_gradient_edge.
+    """
+    if not tensor._requires_grad:
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    return GradientEdge(*graph_edge(edge_of(tensor)))
+
+
+def increment_version(tensor: Any) -> None:
+    """Note that ``tensor`` (or each of several) was written to by means that autograd does not see.
+
+    Source: torch.autograd.graph.increment_version.
+    """
+    for each in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        storage_of(each)._bump()
+
+
+class _MultiHandle(RemovableHandle):
+    """Handle of a hook over several tensors."""
+
+    def __init__(self, handles: Sequence[RemovableHandle]):
+        self.handles = tuple(handles)
+
+    def remove(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+    def __getstate__(self) -> Any:
+        return self.handles
+
+    def __setstate__(self, state: Any) -> None:
+        self.handles = state
+
+
+def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all") -> RemovableHandle:
+    """Call ``fn`` once per backward pass for several tensors.
+
+    Args:
+        fn: with mode 'all' it gets the list of gradients when the last one is there; with 'any' the first gradient.
+        mode: 'all' or 'any'.
+    Raises:
+        ValueError: another mode.
+    Source: torch.autograd.graph.register_multi_grad_hook.
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    seen: dict[int, Any] = {}
+    fired = False
+
+    def hook_for(index: int) -> Callable[[Tensor], None]:
+        def hook(grad: Tensor) -> None:
+            nonlocal fired
+            if mode == "any":
+                if not fired:
+                    fired = True
+                    fn(grad)
+                return
+            seen[index] = grad
+            if len(seen) == len(tensors):
+                found = [seen.get(i) for i in range(len(tensors))]
+                seen.clear()
+                fn(found)
+
+        return hook
+
+    if not any(each._requires_grad for each in tensors):
+        warnings.warn("register_multi_grad_hook: no tensor requires grad, so the hook will never run", stacklevel=2)
+    return _MultiHandle([each.register_hook(hook_for(i)) for i, each in enumerate(tensors) if each._requires_grad])
+
+
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]

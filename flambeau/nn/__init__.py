@@ -1,0 +1,19 @@
+"""``torch.nn``: modules, layers, losses, and what belongs to them."""
+
+# ruff: noqa: F401, F403 - every file lists its public names itself
+
+from . import functional, init, modules, utils
+from .activation import *
+from .containers import *
+from .conv import *
+from .distance import *
+from .dropout import *
+from .embedding import *
+from .flatten import *
+from .linear import *
+from .loss import *
+from .module import Module
+from .normalization import *
+from .padding import *
+from .parameter import Buffer, Parameter
+from .pooling import *

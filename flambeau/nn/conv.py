@@ -1,0 +1,232 @@
+"""Convolution layers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import ops
+from ..core.tensor import Parameter, Tensor
+from . import functional as F
+from . import init
+from ._tuples import repeated
+from .module import Module
+
+__all__ = ["Conv1d", "Conv2d", "Conv3d"]
+
+_PADDINGS = {"same", "valid"}
+_PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+
+_DOC = """Cross-correlation with ``out_channels`` kernels over {dims} dimension{s}.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output.
+        kernel_size: of the kernel.
+        stride: step of the kernel.
+        padding: elements added on each side of the input; ``"valid"`` for none, ``"same"`` to keep the size (stride 1).
+        dilation: distance of neighbouring kernel elements in the input.
+        groups: blocks of channels that do not see each other; divides both channel numbers.
+        bias: whether there is a bias.
+        padding_mode: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+    Shape:
+        ``(N, in_channels, {axes})`` to ``(N, out_channels, {outputs})``, both with or without ``N``, where each
+        output size is ``(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``.
+    Attributes:
+        weight: ``(out_channels, in_channels / groups, *kernel_size)``, uniform in ``±1 / sqrt(fan_in)``.
+        bias: ``(out_channels,)``, the same; None without bias.
+    Raises:
+        ValueError: ``groups`` does not fit the channels; an unknown padding; ``"same"`` with a stride.
+    Source: torch.nn.Conv{dims}d.
+    """
+
+
+class _ConvNd(Module):
+    """What all convolution layers share. ``transposed`` layers hold their weight as ``(in, out / groups, *kernel)``."""
+
+    __constants__ = [
+        "stride",
+        "padding",
+        "dilation",
+        "groups",
+        "padding_mode",
+        "output_padding",
+        "in_channels",
+        "out_channels",
+        "kernel_size",
+    ]
+    in_channels: int
+    out_channels: int
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: str | tuple[int, ...]
+    dilation: tuple[int, ...]
+    transposed: bool
+    output_padding: tuple[int, ...]
+    groups: int
+    padding_mode: str
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: tuple[int, ...],
+        stride: tuple[int, ...],
+        padding: str | tuple[int, ...],
+        dilation: tuple[int, ...],
+        transposed: bool,
+        output_padding: tuple[int, ...],
+        groups: int,
+        bias: bool,
+        padding_mode: str,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if groups <= 0:
+            raise ValueError("groups must be a positive integer")
+        if in_channels % groups != 0:
+            raise ValueError("in_channels must be divisible by groups")
+        if out_channels % groups != 0:
+            raise ValueError("out_channels must be divisible by groups")
+        if isinstance(padding, str):
+            if padding not in _PADDINGS:
+                raise ValueError(f"Invalid padding string {padding!r}, should be one of {_PADDINGS}")
+            if padding == "same" and any(step != 1 for step in stride):
+                raise ValueError("padding='same' is not supported for strided convolutions")
+        if padding_mode not in _PADDING_MODES:
+            raise ValueError(f"padding_mode must be one of {_PADDING_MODES}, but got padding_mode='{padding_mode}'")
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.padding = padding
+        self.dilation = dilation
+        self.transposed = transposed
+        self.output_padding = output_padding
+        self.groups = groups
+        self.padding_mode = padding_mode
+        self._reversed_padding_repeated_twice = _pad_argument(padding, kernel_size, dilation)
+        channels = (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
+        self.weight = Parameter(ops.empty((*channels, *kernel_size), device=device, dtype=dtype))
+        if bias:
+            self.bias = Parameter(ops.empty(out_channels, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new weights."""
+        # a = sqrt(5) gives the bound 1 / sqrt(fan_in)
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
+            if fan_in != 0:
+                bound = 1 / math.sqrt(fan_in)
+                init.uniform_(self.bias, -bound, bound)
+
+    def extra_repr(self) -> str:
+        ones, zeros = (1,) * len(self.kernel_size), (0,) * len(self.kernel_size)
+        shown = [str(self.in_channels), str(self.out_channels), f"kernel_size={self.kernel_size}", f"stride={self.stride}"]
+        if self.padding != zeros:
+            shown.append(f"padding={self.padding}")
+        if self.dilation != ones:
+            shown.append(f"dilation={self.dilation}")
+        if self.output_padding != zeros:
+            shown.append(f"output_padding={self.output_padding}")
+        if self.groups != 1:
+            shown.append(f"groups={self.groups}")
+        if self.bias is None:
+            shown.append("bias=False")
+        if self.padding_mode != "zeros":
+            shown.append(f"padding_mode={self.padding_mode}")
+        return ", ".join(shown)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.__dict__.setdefault("padding_mode", "zeros")  # older files do not know padding modes
+
+
+def _pad_argument(padding: str | tuple[int, ...], kernel_size: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[int, ...]:
+    """The padding as ``F.pad`` takes it: before and after, last dimension first."""
+    sides: list[int] = []
+    for dim in reversed(range(len(kernel_size))):
+        if padding == "same":
+            total = dilation[dim] * (kernel_size[dim] - 1)
+            sides += [total // 2, total - total // 2]
+        elif isinstance(padding, str):
+            sides += [0, 0]
+        else:
+            sides += [padding[dim], padding[dim]]
+    return tuple(sides)
+
+
+class _Conv(_ConvNd):
+    """A convolution that is not transposed."""
+
+    _dims = 0
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | tuple[int, ...],
+        stride: int | tuple[int, ...] = 1,
+        padding: str | int | tuple[int, ...] = 0,
+        dilation: int | tuple[int, ...] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        dims = self._dims
+        super().__init__(
+            in_channels,
+            out_channels,
+            repeated(kernel_size, dims),
+            repeated(stride, dims),
+            padding if isinstance(padding, str) else repeated(padding, dims),
+            repeated(dilation, dims),
+            False,
+            (0,) * dims,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def _padded(self, input: Tensor) -> Tensor:
+        """The input with a border that is not zeros."""
+        return F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+
+
+class Conv1d(_Conv):
+    __doc__ = _DOC.format(dims=1, s="", axes="L", outputs="L_out")
+    _dims = 1
+
+    def forward(self, input: Tensor) -> Tensor:
+        if self.padding_mode != "zeros":
+            return F.conv1d(self._padded(input), self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
+        return F.conv1d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class Conv2d(_Conv):
+    __doc__ = _DOC.format(dims=2, s="s", axes="H, W", outputs="H_out, W_out")
+    _dims = 2
+
+    def forward(self, input: Tensor) -> Tensor:
+        if self.padding_mode != "zeros":
+            return F.conv2d(self._padded(input), self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
+        return F.conv2d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class Conv3d(_Conv):
+    __doc__ = _DOC.format(dims=3, s="s", axes="D, H, W", outputs="D_out, H_out, W_out")
+    _dims = 3
+
+    def forward(self, input: Tensor) -> Tensor:
+        if self.padding_mode != "zeros":
+            return F.conv3d(self._padded(input), self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
+        return F.conv3d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)

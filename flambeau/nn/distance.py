@@ -1,0 +1,55 @@
+"""Distances between rows."""
+
+from __future__ import annotations
+
+from ..core.tensor import Tensor
+from . import functional as F
+from .module import Module
+
+__all__ = ["CosineSimilarity", "PairwiseDistance"]
+
+
+class PairwiseDistance(Module):
+    """The p-norm of ``x1 - x2 + eps`` over the last dimension.
+
+    Args:
+        p: of the norm.
+        eps: keeps the derivative finite at zero.
+        keepdim: keep the last dimension with size 1.
+    Shape:
+        ``(N, D)`` or ``(D,)``, twice, to ``(N,)`` or ``()``.
+    Source: torch.nn.PairwiseDistance.
+    """
+
+    __constants__ = ["norm", "eps", "keepdim"]
+
+    def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
+        super().__init__()
+        self.norm = p
+        self.eps = eps
+        self.keepdim = keepdim
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
+
+
+class CosineSimilarity(Module):
+    """The cosine of the angle between ``x1`` and ``x2`` along a dimension.
+
+    Args:
+        dim: the dimension.
+        eps: least product of the norms by which is divided.
+    Shape:
+        ``(*, D, *)``, twice, to ``(*, *)``.
+    Source: torch.nn.CosineSimilarity.
+    """
+
+    __constants__ = ["dim", "eps"]
+
+    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
+        super().__init__()
+        self.dim = dim
+        self.eps = eps
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        return F.cosine_similarity(x1, x2, self.dim, self.eps)

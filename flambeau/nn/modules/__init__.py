@@ -1,0 +1,35 @@
+"""PyTorch's names for the files of ``nn``: ``torch.nn.modules.batchnorm`` is ``nn.normalization``, and so on.
+
+The names stand in programs (``isinstance(module, nn.modules.batchnorm._BatchNorm)``) and in files of whole modules.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+from . import utils as utils
+
+FILES = {
+    "activation": "activation",
+    "batchnorm": "normalization",
+    "container": "containers",
+    "conv": "conv",
+    "distance": "distance",
+    "dropout": "dropout",
+    "flatten": "flatten",
+    "instancenorm": "normalization",
+    "linear": "linear",
+    "loss": "loss",
+    "module": "module",
+    "normalization": "normalization",
+    "padding": "padding",
+    "pooling": "pooling",
+    "sparse": "embedding",
+}
+
+for _name, _file in FILES.items():
+    _module = import_module(f"..{_file}", __name__)
+    sys.modules[f"{__name__}.{_name}"] = globals()[_name] = _module
+    globals().update((_public, getattr(_module, _public)) for _public in _module.__all__)
+del _name, _file, _module

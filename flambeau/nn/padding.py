@@ -1,0 +1,135 @@
+"""Padding layers: a border of constants, mirror images, copies of the edge, or the other side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.tensor import Tensor
+from . import functional as F
+from ._tuples import repeated
+from .module import Module
+
+__all__ = [
+    "CircularPad1d",
+    "CircularPad2d",
+    "CircularPad3d",
+    "ConstantPad1d",
+    "ConstantPad2d",
+    "ConstantPad3d",
+    "ReflectionPad1d",
+    "ReflectionPad2d",
+    "ReflectionPad3d",
+    "ReplicationPad1d",
+    "ReplicationPad2d",
+    "ReplicationPad3d",
+    "ZeroPad1d",
+    "ZeroPad2d",
+    "ZeroPad3d",
+]
+
+_DOC = """{what}
+
+    Args:
+        padding: elements before and after, last dimension first: ``(left, right{more})``; one number for all sides.{value}
+    Shape:
+        ``(N, C, {axes})`` or ``(C, {axes})``; each padded dimension grows by its two sides.
+    Source: torch.nn.{name}.
+    """
+_AXES = {1: "L", 2: "H, W", 3: "D, H, W"}
+_MORE = {1: "", 2: ", top, bottom", 3: ", top, bottom, front, back"}
+
+
+def _doc(what: str, name: str, dims: int, value: str = "") -> str:
+    return _DOC.format(what=what, name=name, more=_MORE[dims], axes=_AXES[dims], value=value)
+
+
+class _Pad(Module):
+    """A border of ``_mode`` around the last ``_dims`` dimensions."""
+
+    __constants__ = ["padding"]
+    _dims = 0
+    _mode = ""
+    padding: tuple[int, ...]
+
+    def __init__(self, padding: int | tuple[int, ...]) -> None:
+        super().__init__()
+        self.padding = repeated(padding, 2 * self._dims)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pad(input, self.padding, self._mode)
+
+
+class _ConstantPad(_Pad):
+    __constants__ = ["padding", "value"]
+
+    def __init__(self, padding: int | tuple[int, ...], value: float) -> None:
+        super().__init__(padding)
+        self.value = value
+
+    def extra_repr(self) -> str:
+        return f"padding={self.padding}, value={self.value}"
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pad(input, self.padding, "constant", self.value)
+
+
+_VALUE = "\n        value: of the border."
+
+
+class ConstantPad1d(_ConstantPad):
+    __doc__ = _doc("Puts a border of ``value`` around the last dimension.", "ConstantPad1d", 1, _VALUE)
+    _dims = 1
+
+
+class ConstantPad2d(_ConstantPad):
+    __doc__ = _doc("Puts a border of ``value`` around the last two dimensions.", "ConstantPad2d", 2, _VALUE)
+    _dims = 2
+
+
+class ConstantPad3d(_ConstantPad):
+    __doc__ = _doc("Puts a border of ``value`` around the last three dimensions.", "ConstantPad3d", 3, _VALUE)
+    _dims = 3
+
+
+class _ZeroPad(_ConstantPad):
+    def __init__(self, padding: int | tuple[int, ...]) -> None:
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
+class ZeroPad1d(_ZeroPad, ConstantPad1d):
+    __doc__ = _doc("Puts a border of zeros around the last dimension.", "ZeroPad1d", 1)
+
+
+class ZeroPad2d(_ZeroPad, ConstantPad2d):
+    __doc__ = _doc("Puts a border of zeros around the last two dimensions.", "ZeroPad2d", 2)
+
+
+class ZeroPad3d(_ZeroPad, ConstantPad3d):
+    __doc__ = _doc("Puts a border of zeros around the last three dimensions.", "ZeroPad3d", 3)
+
+
+def _family(name: str, mode: str, what: str) -> tuple[Any, Any, Any]:
+    """The classes ``<name>1d``, ``<name>2d`` and ``<name>3d``."""
+    made = []
+    for dims in (1, 2, 3):
+        namespace = {
+            "__doc__": _doc(what, f"{name}{dims}d", dims),
+            "__module__": __name__,
+            "_dims": dims,
+            "_mode": mode,
+        }
+        made.append(type(f"{name}{dims}d", (_Pad,), namespace))
+    return made[0], made[1], made[2]
+
+
+ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = _family(
+    "ReflectionPad", "reflect", "Continues the input by its mirror image, without repeating the edge."
+)
+ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = _family("ReplicationPad", "replicate", "Continues the input by copies of its edge.")
+CircularPad1d, CircularPad2d, CircularPad3d = _family("CircularPad", "circular", "Continues the input by its other side.")

@@ -1,0 +1,422 @@
+"""Pooling layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.tensor import Tensor
+from . import functional as F
+from ._layer import layer
+from ._tuples import repeated
+from .module import Module
+
+__all__ = [
+    "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
+    "AvgPool1d",
+    "AvgPool2d",
+    "AvgPool3d",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
+    "LPPool1d",
+    "LPPool2d",
+    "LPPool3d",
+    "MaxPool1d",
+    "MaxPool2d",
+    "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
+]
+
+Sizes = int | tuple[int, ...]
+
+_SHAPE = {1: "``(N, C, L)`` or ``(C, L)``", 2: "``(N, C, H, W)`` or ``(C, H, W)``", 3: "``(N, C, D, H, W)`` or ``(C, D, H, W)``"}
+_SIZE = "``(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``"
+
+
+# -- maximum ------------------------------------------------------------------------------------------------------------------
+class _MaxPoolNd(Module):
+    __constants__ = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
+
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = stride if stride is not None else kernel_size
+        self.padding = padding
+        self.dilation = dilation
+        self.return_indices = return_indices
+        self.ceil_mode = ceil_mode
+
+    def extra_repr(self) -> str:
+        return (
+            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}, "
+            f"ceil_mode={self.ceil_mode}"
+        )
+
+
+def _max_doc(dims: int) -> str:
+    return f"""The largest element under each place of the kernel.
+
+    Args:
+        kernel_size: of the kernel.
+        stride: step of the kernel; ``kernel_size`` when None.
+        padding: elements of minus infinity on each side, at most half the kernel.
+        dilation: distance of neighbouring kernel elements in the input.
+        return_indices: return the positions of the maxima too, for MaxUnpool{dims}d.
+        ceil_mode: round the output size up.
+    Shape:
+        {_SHAPE[dims]}, to the same with sizes
+        {_SIZE}.
+    Source: torch.nn.MaxPool{dims}d.
+    """
+
+
+class MaxPool1d(_MaxPoolNd):
+    __doc__ = _max_doc(1)
+
+    def forward(self, input: Tensor) -> Any:
+        return F.max_pool1d(
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.dilation,
+            ceil_mode=self.ceil_mode,
+            return_indices=self.return_indices,
+        )
+
+
+class MaxPool2d(_MaxPoolNd):
+    __doc__ = _max_doc(2)
+
+    def forward(self, input: Tensor) -> Any:
+        return F.max_pool2d(
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.dilation,
+            ceil_mode=self.ceil_mode,
+            return_indices=self.return_indices,
+        )
+
+
+class MaxPool3d(_MaxPoolNd):
+    __doc__ = _max_doc(3)
+
+    def forward(self, input: Tensor) -> Any:
+        return F.max_pool3d(
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.dilation,
+            ceil_mode=self.ceil_mode,
+            return_indices=self.return_indices,
+        )
+
+
+class _MaxUnpoolNd(Module):
+    _dims = 0
+
+    def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
+        super().__init__()
+        self.kernel_size = repeated(kernel_size, self._dims)
+        self.stride = repeated(stride if stride is not None else kernel_size, self._dims)
+        self.padding = repeated(padding, self._dims)
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+def _unpool_doc(dims: int) -> str:
+    return f"""Puts the values that MaxPool{dims}d gave back where they were, zeros elsewhere.
+
+    Args:
+        kernel_size, stride, padding: those of the pooling.
+    Shape:
+        What MaxPool{dims}d gives, twice (values and indices), to what it takes; ``output_size`` tells sizes apart that pool alike.
+    Source: torch.nn.MaxUnpool{dims}d.
+    """
+
+
+class MaxUnpool1d(_MaxUnpoolNd):
+    __doc__ = _unpool_doc(1)
+    _dims = 1
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+
+class MaxUnpool2d(_MaxUnpoolNd):
+    __doc__ = _unpool_doc(2)
+    _dims = 2
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+
+class MaxUnpool3d(_MaxUnpoolNd):
+    __doc__ = _unpool_doc(3)
+    _dims = 3
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+
+# -- mean ---------------------------------------------------------------------------------------------------------------------
+class _AvgPoolNd(Module):
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+def _avg_doc(dims: int) -> str:
+    divisor = "\n        divisor_override: divide the sums by this instead of the number of elements." if dims > 1 else ""
+    return f"""The mean of the elements under each place of the kernel.
+
+    Args:
+        kernel_size: of the kernel.
+        stride: step of the kernel; ``kernel_size`` when None.
+        padding: zeros on each side, at most half the kernel.
+        ceil_mode: round the output size up.
+        count_include_pad: count the zeros of the padding as elements.{divisor}
+    Shape:
+        {_SHAPE[dims]}, to the same with sizes ``(size + 2 * padding - kernel_size) // stride + 1``.
+    Source: torch.nn.AvgPool{dims}d.
+    """
+
+
+class AvgPool1d(_AvgPoolNd):
+    __doc__ = _avg_doc(1)
+    __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
+
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = repeated(kernel_size, 1)
+        self.stride = repeated(stride if stride is not None else kernel_size, 1)
+        self.padding = repeated(padding, 1)
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
+
+
+class _AvgPoolWithDivisor(_AvgPoolNd):
+    __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"]
+
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = stride if stride is not None else kernel_size
+        self.padding = padding
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+        self.divisor_override = divisor_override
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for name, default in (("padding", 0), ("ceil_mode", False), ("count_include_pad", True), ("divisor_override", None)):
+            self.__dict__.setdefault(name, default)  # older files lack some of them
+
+
+class AvgPool2d(_AvgPoolWithDivisor):
+    __doc__ = _avg_doc(2)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.avg_pool2d(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override
+        )
+
+
+class AvgPool3d(_AvgPoolWithDivisor):
+    __doc__ = _avg_doc(3)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.avg_pool3d(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override
+        )
+
+
+# -- a given output size ------------------------------------------------------------------------------------------------------
+class _Adaptive(Module):
+    output_size: Any
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}"
+
+
+def _adaptive_doc(what: str, name: str, dims: int, indices: str = "") -> str:
+    none = "; None keeps the input's" if dims > 1 else ""
+    return f"""{what} over windows that give an output of the wanted size.
+
+    Args:
+        output_size: a size, or one for each dimension{none}.{indices}
+    Shape:
+        {_SHAPE[dims]}, to the same with the wanted sizes. Window ``i`` of ``n`` reaches from ``floor(i * size / n)`` to
+        ``ceil((i + 1) * size / n)``.
+    Source: torch.nn.{name}{dims}d.
+    """
+
+
+_INDICES = "\n        return_indices: return the positions of the maxima too."
+AdaptiveAvgPool1d = layer(
+    "AdaptiveAvgPool1d",
+    "output_size: Any",
+    "F.adaptive_avg_pool1d(input, self.output_size)",
+    _adaptive_doc("Means", "AdaptiveAvgPool", 1),
+    base=_Adaptive,
+)
+AdaptiveAvgPool2d = layer(
+    "AdaptiveAvgPool2d",
+    "output_size: Any",
+    "F.adaptive_avg_pool2d(input, self.output_size)",
+    _adaptive_doc("Means", "AdaptiveAvgPool", 2),
+    base=_Adaptive,
+)
+AdaptiveAvgPool3d = layer(
+    "AdaptiveAvgPool3d",
+    "output_size: Any",
+    "F.adaptive_avg_pool3d(input, self.output_size)",
+    _adaptive_doc("Means", "AdaptiveAvgPool", 3),
+    base=_Adaptive,
+)
+AdaptiveMaxPool1d = layer(
+    "AdaptiveMaxPool1d",
+    "output_size: Any, return_indices: bool = False",
+    "F.adaptive_max_pool1d(input, self.output_size, self.return_indices)",
+    _adaptive_doc("Maxima", "AdaptiveMaxPool", 1, _INDICES),
+    base=_Adaptive,
+)
+AdaptiveMaxPool2d = layer(
+    "AdaptiveMaxPool2d",
+    "output_size: Any, return_indices: bool = False",
+    "F.adaptive_max_pool2d(input, self.output_size, self.return_indices)",
+    _adaptive_doc("Maxima", "AdaptiveMaxPool", 2, _INDICES),
+    base=_Adaptive,
+)
+AdaptiveMaxPool3d = layer(
+    "AdaptiveMaxPool3d",
+    "output_size: Any, return_indices: bool = False",
+    "F.adaptive_max_pool3d(input, self.output_size, self.return_indices)",
+    _adaptive_doc("Maxima", "AdaptiveMaxPool", 3, _INDICES),
+    base=_Adaptive,
+)
+
+
+# -- p-norm and random windows ------------------------------------------------------------------------------------------------
+class _LPPoolNd(Module):
+    def extra_repr(self) -> str:
+        return f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, ceil_mode={self.ceil_mode}"
+
+
+def _lp_doc(dims: int) -> str:
+    return f"""The p-norm of the elements under each place of the kernel: ``sum(input ** norm_type) ** (1 / norm_type)``.
+
+    Args:
+        norm_type: p.
+        kernel_size: of the kernel.
+        stride: step of the kernel; ``kernel_size`` when None.
+        ceil_mode: round the output size up.
+    Shape:
+        {_SHAPE[dims]}, to the same with sizes ``(size - kernel_size) // stride + 1``.
+    Source: torch.nn.LPPool{dims}d.
+    """
+
+
+_LP_INIT = "norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False"
+_LP_ARGUMENTS = "input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode"
+LPPool1d = layer("LPPool1d", _LP_INIT, f"F.lp_pool1d({_LP_ARGUMENTS})", _lp_doc(1), base=_LPPoolNd)
+LPPool2d = layer("LPPool2d", _LP_INIT, f"F.lp_pool2d({_LP_ARGUMENTS})", _lp_doc(2), base=_LPPoolNd)
+LPPool3d = layer("LPPool3d", _LP_INIT, f"F.lp_pool3d({_LP_ARGUMENTS})", _lp_doc(3), base=_LPPoolNd)
+
+
+class _FractionalMaxPoolNd(Module):
+    __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
+    _dims = 0
+
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        output_size: Sizes | None = None,
+        output_ratio: float | tuple[float, ...] | None = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        name, dims = self._get_name(), self._dims
+        self.kernel_size = repeated(kernel_size, dims)
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+        self.output_size = None if output_size is None else repeated(output_size, dims)
+        self.output_ratio = None if output_ratio is None else repeated(output_ratio, dims)
+        if output_size is None and output_ratio is None:
+            raise ValueError(f"{name} requires specifying either an output size, or a pooling ratio")
+        if output_size is not None and output_ratio is not None:
+            raise ValueError("only one of output_size and output_ratio may be specified")
+        if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
+            raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+
+
+def _fractional_doc(dims: int) -> str:
+    return f"""Maxima over windows of nearly equal, randomly drawn steps.
+
+    Args:
+        kernel_size: of the windows.
+        output_size: the wanted size, or
+        output_ratio: the wanted size as a part of the input's, between 0 and 1.
+        return_indices: return the positions of the maxima too.
+    Shape:
+        {_SHAPE[dims]}, to the same with the wanted sizes.
+    Raises:
+        ValueError: not exactly one of ``output_size`` and ``output_ratio``; a ratio outside ``(0, 1)``.
+    Source: torch.nn.FractionalMaxPool{dims}d; Graham 2014.
+    """
+
+
+class FractionalMaxPool2d(_FractionalMaxPoolNd):
+    __doc__ = _fractional_doc(2)
+    _dims = 2
+
+    def forward(self, input: Tensor) -> Any:
+        return F.fractional_max_pool2d(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, _random_samples=self._random_samples
+        )
+
+
+class FractionalMaxPool3d(_FractionalMaxPoolNd):
+    __doc__ = _fractional_doc(3)
+    _dims = 3
+
+    def forward(self, input: Tensor) -> Any:
+        return F.fractional_max_pool3d(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, _random_samples=self._random_samples
+        )

@@ -1,0 +1,134 @@
+"""Clipping of gradients between ``backward`` and ``step``.
+
+The argument ``foreach`` of PyTorch chooses between two implementations with the same result; here there is one.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from ... import ops
+from ...autograd.grad_mode import no_grad
+from ...core.tensor import Tensor
+
+__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+
+Tensors = Tensor | Iterable[Tensor]
+
+
+def get_total_norm(tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
+    """The norm of all tensors' elements as one vector: the norm of the tensors' norms.
+
+    Args:
+        tensors: one tensor or several, gradients as a rule.
+        norm_type: p; ``inf`` for the largest absolute value.
+        error_if_nonfinite: whether an infinite or undefined norm is an error.
+        foreach: without effect on the result.
+    Returns:
+        A 0-d tensor; 0 for no tensors.
+    Raises:
+        RuntimeError: the norm is not finite and ``error_if_nonfinite``.
+    Source: torch.nn.utils.get_total_norm.
+    """
+    norm_type = float(norm_type)
+    vector_norm = ops.resolve("linalg", "vector_norm")
+    norms = [vector_norm(tensor, norm_type) for tensor in _as_list(tensors)]
+    if not norms:
+        return ops.tensor(0.0)
+    device = norms[0].device
+    total = vector_norm(ops.stack([norm.to(device=device) for norm in norms]), norm_type)
+    if error_if_nonfinite and not bool(ops.isfinite(total)):
+        raise RuntimeError(
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. To disable "
+            "this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
+        )
+    return total
+
+
+def clip_grads_with_norm_(parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
+    """Scale gradients in place by ``max_norm / total_norm``, unless that is above 1.
+
+    Args:
+        parameters: one tensor or several; those without gradient are left alone.
+        max_norm: norm that the gradients have at most afterwards.
+        total_norm: what ``get_total_norm`` gave.
+        foreach: without effect on the result.
+    Source: torch.nn.utils.clip_grads_with_norm_.
+    """
+    grads = _gradients(parameters)
+    if not grads:
+        return
+    with no_grad():
+        # 1e-6 keeps the factor finite at norm 0. Multiplying by 1 costs less than asking first whether there is anything to do.
+        factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+        for grad in grads:
+            grad.mul_(factor.to(device=grad.device))
+
+
+def clip_grad_norm_(
+    parameters: Tensors,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale gradients in place so that the norm of all of them together is at most ``max_norm``.
+
+    Args:
+        parameters: one tensor or several; those without gradient are left alone.
+        max_norm: norm that the gradients have at most afterwards.
+        norm_type: p; ``inf`` for the largest absolute value.
+        error_if_nonfinite: whether an infinite or undefined norm is an error.
+        foreach: without effect on the result.
+    Returns:
+        The norm before.
+    Raises:
+        RuntimeError: the norm is not finite and ``error_if_nonfinite``.
+    Source: torch.nn.utils.clip_grad_norm_; Pascanu et al. 2013.
+    """
+    parameters = _as_list(parameters)
+    with no_grad():
+        total_norm = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite, foreach)
+    clip_grads_with_norm_(parameters, max_norm, total_norm, foreach)
+    return total_norm
+
+
+def clip_grad_norm(
+    parameters: Tensors,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Deprecated name of ``clip_grad_norm_``. Source: torch.nn.utils.clip_grad_norm."""
+    warnings.warn(
+        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+
+
+def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
+    """Cut every element of the gradients to ``[-clip_value, clip_value]``, in place.
+
+    Args:
+        parameters: one tensor or several; those without gradient are left alone.
+        clip_value: the largest absolute value that stays.
+        foreach: without effect on the result.
+    Source: torch.nn.utils.clip_grad_value_.
+    """
+    clip_value = float(clip_value)
+    with no_grad():
+        for grad in _gradients(parameters):
+            grad.clamp_(min=-clip_value, max=clip_value)
+
+
+def _as_list(tensors: Tensors) -> list[Tensor]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _gradients(parameters: Tensors) -> list[Any]:
+    return [parameter.grad for parameter in _as_list(parameters) if parameter.grad is not None]

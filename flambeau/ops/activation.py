@@ -1,0 +1,611 @@
+"""Activations: the nonlinear functions between layers. Softmax and its kin are in ``softmax``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core.annotations import Tensor
+from ..core.registry import TABLES, composite, op, pointwise
+from .arithmetic import reject
+from .exponential import logistic
+from .limits import keep_where
+
+_functional = {"namespace": "nn.functional", "method": False}
+_ROOT_HALF = math.sqrt(0.5)
+
+
+def _floats(name: str, input: np.ndarray) -> None:
+    reject(name, input, "biuc")
+
+
+def in_place(name: str) -> Any:
+    """The function ``name`` of the torch namespace in its in-place form."""
+    return TABLES["torch"][name].inplace_door
+
+
+# -- the ReLU family --------------------------------------------------------------------------------------------------------------
+@op(
+    name="_threshold_backward",
+    method=False,
+    out=False,
+    promotion="same",
+    fast=lambda g, x, threshold: np.where(x <= threshold, g.dtype.type(0), g),
+    grad={"grad_output": lambda grad, input, threshold: threshold_backward(grad, input, threshold)},
+)
+def threshold_backward(grad_output: Tensor, input: Tensor, threshold: float) -> Tensor:
+    """``grad_output`` where ``input`` exceeds ``threshold`` (or is NaN), zero elsewhere."""
+    return np.where(input <= threshold, grad_output.dtype.type(0), grad_output)
+
+
+@pointwise(
+    fast_bool=False,
+    fast=lambda a: np.maximum(a, 0),
+    grad={"input": lambda grad, result: threshold_backward(grad, result, 0)},
+)
+def relu(input: Tensor) -> Tensor:
+    """``max(input, 0)``; NaN stays.
+
+    Raises:
+        RuntimeError: bool input.
+        NotImplementedError: complex input.
+    Gradient: ``grad`` where ``input`` is above zero.
+    Source: torch.relu. Glorot, Bordes, Bengio 2011.
+    """
+    if input.dtype.kind == "b":
+        raise RuntimeError("Boolean inputs not supported for relu")
+    reject("relu", input, "c", "clamp is not supported for complex types")
+    return np.maximum(input, input.dtype.type(0))
+
+
+@composite(name="relu", **_functional)
+def functional_relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``max(input, 0)``, element by element.
+
+    Args:
+        inplace: write the result into ``input``.
+    Source: torch.nn.functional.relu.
+    """
+    return in_place("relu")(input) if inplace else relu(input)
+
+
+def _reject_unsigned(name: str, input: np.ndarray, low: float) -> None:
+    if input.dtype.kind == "b":
+        raise RuntimeError(f"Bool inputs not supported for {name}")
+    reject(name, input, "c")
+    if input.dtype.kind == "u" and low < 0:
+        raise RuntimeError(f"cannot do {name} on an unsigned type with negative limits")
+
+
+def _strictly_inside(grad: Any, input: Any, low: float, high: float) -> Any:
+    return keep_where(grad, (input <= low).logical_or(input >= high).logical_not())
+
+
+@pointwise(**_functional, grad={"input": lambda grad, input, min_val, max_val: _strictly_inside(grad, input, min_val, max_val)})
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """``input`` moved into [``min_val``, ``max_val``].
+
+    Args:
+        inplace: write the result into ``input``.
+    Raises:
+        ValueError: ``min_val`` above ``max_val``.
+        RuntimeError: bool input, or negative limits for unsigned input.
+    Gradient: ``grad`` strictly between the limits.
+    Source: torch.nn.functional.hardtanh.
+    """
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    _reject_unsigned("hardtanh", input, min_val)
+    return np.minimum(np.maximum(input, input.dtype.type(min_val)), input.dtype.type(max_val))
+
+
+@pointwise(**_functional, node_name="HardtanhBackward0", grad={"input": lambda grad, input: _strictly_inside(grad, input, 0, 6)})
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """``min(max(input, 0), 6)``.
+
+    Args:
+        inplace: write the result into ``input``.
+    Gradient: ``grad`` strictly between 0 and 6.
+    Source: torch.nn.functional.relu6.
+    """
+    _reject_unsigned("relu6", input, 0)
+    return np.minimum(np.maximum(input, input.dtype.type(0)), input.dtype.type(6))
+
+
+def _leaky_gradient(grad: Any, input: Any, negative_slope: float) -> Any:
+    return keep_where(grad, input > 0) + keep_where(grad * negative_slope, (input > 0).logical_not())
+
+
+@pointwise(**_functional, grad={"input": _leaky_gradient})
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """``input`` above zero, ``negative_slope * input`` below.
+
+    Args:
+        inplace: write the result into ``input``.
+    Raises:
+        NotImplementedError: input that is not floating point.
+    Gradient: ``grad``, times ``negative_slope`` where ``input`` is not above zero.
+    Source: torch.nn.functional.leaky_relu. Maas, Hannun, Ng 2013.
+    """
+    _floats("leaky_relu_cpu", input)
+    return np.where(input > 0, input, input * input.dtype.type(negative_slope))
+
+
+@op(
+    name="_prelu_kernel",
+    method=False,
+    out=False,
+    broadcasts=True,
+    promotion="same",
+    grad={
+        "input": lambda grad, input, weight: keep_where(grad, input > 0) + keep_where(grad * weight, (input > 0).logical_not()),
+        "weight": lambda grad, input: keep_where(grad * input, (input > 0).logical_not()),
+    },
+)
+def prelu_kernel(input: Tensor, weight: Tensor) -> Tensor:
+    """``prelu`` for a weight that broadcasts to ``input``."""
+    _floats("prelu_cpu", input)
+    return np.where(input > 0, input, weight * input)
+
+
+@composite()
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """``input`` above zero, ``weight * input`` below, with a learnable slope per channel or one for all.
+
+    Args:
+        input: ``(N, C, *)``; ``weight``: one element, or C of them.
+    Raises:
+        RuntimeError: a weight that fits neither, or of another dtype.
+    Gradient: ``grad``, times ``weight`` where ``input`` is not above zero; ``grad * input`` there to ``weight``.
+    Source: torch.nn.functional.prelu. He et al. 2015.
+    """
+    if weight.ndim > 1:
+        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
+    if weight.numel() == 1:
+        return prelu_kernel(input, weight.reshape(()) if input.ndim == 0 else weight.reshape((1,) * input.ndim))
+    if input.ndim == 0:
+        raise RuntimeError("Not allow zero-dim input tensor.")
+    channels = input.shape[1] if input.ndim > 1 else 1
+    if weight.numel() != channels:
+        raise RuntimeError(
+            f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} and channel size = {channels}."
+        )
+    return prelu_kernel(input, weight.reshape((1, channels, *(1,) * (input.ndim - 2))))
+
+
+@composite()
+def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
+    """``leaky_relu`` whose slope is drawn per element from [``lower``, ``upper``) in training, their mean otherwise.
+
+    Source: torch.rrelu. Xu et al. 2015.
+    """
+    if lower > upper:
+        raise RuntimeError(f"rrelu: Lower bound should be less than or equal to the upper bound, but found lower: {lower} and upper: {upper}")
+    if not training:
+        return TABLES["nn.functional"]["leaky_relu"].door(input, (lower + upper) / 2)
+    _floats("rrelu_with_noise_out_cpu", input._array)
+    below = input.detach() <= 0
+    slopes = input.new_ones(input.shape)
+    drawn = input.new_empty(int(below.sum().item()), dtype=_float64()).uniform_(lower, upper)
+    slopes[below] = drawn.to(input.dtype)
+    return input * slopes
+
+
+def _float64() -> Any:
+    from ..core.dtype import float64
+
+    return float64
+
+
+@composite(name="rrelu", **_functional)
+def functional_rrelu(
+    input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """``leaky_relu`` with a random slope per element in training.
+
+    Args:
+        lower, upper: bounds of the slope.
+        training: draw; the mean of the bounds is the slope otherwise.
+        inplace: write the result into ``input``.
+    Source: torch.nn.functional.rrelu.
+    """
+    result = rrelu(input, lower, upper, training)
+    return input.copy_(result) if inplace else result
+
+
+@pointwise(method=False, grad={"input": lambda grad, input, threshold: threshold_backward(grad, input, threshold)})
+def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
+    """``input`` above ``threshold``, ``value`` elsewhere.
+
+    Raises:
+        NotImplementedError: bool or complex input.
+    Gradient: ``grad`` above the threshold.
+    Source: torch.threshold.
+    """
+    reject("threshold_cpu", input, "bc")
+    return np.where(input <= threshold, np.asarray(value).astype(input.dtype), input)
+
+
+@composite(name="threshold", **_functional)
+def functional_threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """``input`` above ``threshold``, ``value`` elsewhere.
+
+    Args:
+        inplace: write the result into ``input``.
+    Source: torch.nn.functional.threshold.
+    """
+    door = in_place("threshold") if inplace else TABLES["torch"]["threshold"].door
+    return door(input, threshold, value)
+
+
+# -- exponential units --------------------------------------------------------------------------------------------------------
+def _exponential_gradient(grad: Any, input: Any, alpha: float, scale: float, rate: float) -> Any:
+    below = (input <= 0).logical_or(input.isnan())
+    slope = grad * (scale * alpha * rate) * keep_where(input * rate, below).exp()
+    return keep_where(slope, below) + keep_where(grad * scale if scale != 1 else grad, below.logical_not())
+
+
+def _exponential_unit(input: np.ndarray, alpha: float, scale: float = 1.0, rate: float = 1.0) -> np.ndarray:
+    kind = input.dtype.type
+    below = np.expm1(input * kind(rate) if rate != 1 else input) * kind(alpha * scale)
+    return np.where(input > 0, input * kind(scale) if scale != 1 else input, below)
+
+
+@pointwise(**_functional, grad={"input": lambda grad, input, alpha: _exponential_gradient(grad, input, alpha, 1.0, 1.0)})
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``input`` above zero, ``alpha * (exp(input) - 1)`` below.
+
+    Args:
+        inplace: write the result into ``input``.
+    Raises:
+        NotImplementedError: input that is not floating point.
+    Gradient: ``grad``, times ``alpha * exp(input)`` where ``input`` is not above zero.
+    Source: torch.nn.functional.elu. Clevert, Unterthiner, Hochreiter 2016.
+    """
+    _floats("elu_cpu", input)
+    return _exponential_unit(input, alpha)
+
+
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+
+
+@pointwise(
+    method=False,
+    node_name="EluBackward0",
+    grad={"input": lambda grad, input: _exponential_gradient(grad, input, SELU_ALPHA, SELU_SCALE, 1.0)},
+)
+def selu(input: Tensor) -> Tensor:
+    """``scale * elu(input, alpha)`` with the constants that keep mean 0 and variance 1.
+
+    Gradient: that of ``elu`` times the scale.
+    Source: torch.selu. Klambauer et al. 2017.
+    """
+    _floats("elu_cpu", input)
+    return _exponential_unit(input, SELU_ALPHA, SELU_SCALE)
+
+
+@composite(name="selu", **_functional)
+def functional_selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Scaled exponential linear unit.
+
+    Args:
+        inplace: write the result into ``input``.
+    Source: torch.nn.functional.selu.
+    """
+    return in_place("selu")(input) if inplace else selu(input)
+
+
+@pointwise(
+    method=False,
+    grad={"input": lambda grad, input, alpha: _exponential_gradient(grad, input, alpha, 1.0, 1.0 / alpha)},
+)
+def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """``max(0, input) + min(0, alpha * (exp(input / alpha) - 1))``.
+
+    Raises:
+        RuntimeError: ``alpha`` is zero.
+    Gradient: ``grad``, times ``exp(input / alpha)`` where ``input`` is not above zero.
+    Source: torch.celu. Barron 2017.
+    """
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    _floats("elu_cpu", input)
+    return _exponential_unit(input, alpha, 1.0, 1.0 / alpha)
+
+
+@composite(name="celu", **_functional)
+def functional_celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """Continuously differentiable exponential linear unit.
+
+    Args:
+        inplace: write the result into ``input``.
+    Source: torch.nn.functional.celu.
+    """
+    return in_place("celu")(input, alpha) if inplace else celu(input, alpha)
+
+
+# -- smooth units -------------------------------------------------------------------------------------------------------------
+def _gelu(input: np.ndarray, approximate: str) -> np.ndarray:
+    kind = input.dtype.type
+    if approximate == "tanh":
+        inner = kind(math.sqrt(2 / math.pi)) * (input + kind(0.044715) * input * input * input)
+        return kind(0.5) * input * (1 + np.tanh(inner))
+    from scipy import special
+
+    return input * kind(0.5) * (1 + special.erf(input * kind(_ROOT_HALF)))
+
+
+def _gelu_gradient(grad: Any, input: Any, approximate: str) -> Any:
+    if approximate == "tanh":
+        root = math.sqrt(2 / math.pi)
+        squared = input * input
+        found = (root * (input + 0.044715 * squared * input)).tanh()
+        return grad * (0.5 * (1 + found) + 0.5 * input * (1 - found * found) * (root * (1 + 3 * 0.044715 * squared)))
+    area = 0.5 * (1 + (input * _ROOT_HALF).erf())
+    return grad * (area + input * ((input * input * -0.5).exp() * (1 / math.sqrt(2 * math.pi))))
+
+
+def _prepare_gelu(input: Any, approximate: str) -> tuple[Any, ...]:
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    return input, approximate
+
+
+@pointwise(
+    **_functional,
+    prepare=_prepare_gelu,
+    inplace=False,
+    fast=lambda a, approximate: _gelu(a, approximate) if a.dtype.kind == "f" and approximate in ("none", "tanh") else None,
+    grad={"input": _gelu_gradient},
+)
+def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
+    """``input`` times the area under the normal density up to ``input``.
+
+    Args:
+        approximate: 'none' for the error function, 'tanh' for the estimate by tanh.
+    Raises:
+        RuntimeError: another ``approximate``.
+        NotImplementedError: input that is not floating point.
+    Gradient: ``grad * (area + input * density)``.
+    Source: torch.nn.functional.gelu. Hendrycks, Gimpel 2016.
+    """
+    _floats("GeluKernelImpl", input)
+    return _gelu(input, approximate)
+
+
+def _silu_gradient(grad: Any, input: Any) -> Any:
+    found = input.sigmoid()
+    return grad * (found * (1 + input * (1 - found)))
+
+
+@pointwise(
+    **_functional,
+    fast=lambda a, inplace: np.multiply(a, logistic(a)) if a.dtype.kind == "f" else None,
+    grad={"input": _silu_gradient},
+)
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * sigmoid(input)``.
+
+    Args:
+        inplace: write the result into ``input``.
+    Raises:
+        NotImplementedError: integer or bool input.
+    Gradient: ``grad * s * (1 + input * (1 - s))`` with s the sigmoid.
+    Source: torch.nn.functional.silu. Elfwing, Uchibe, Doya 2017.
+    """
+    reject("silu_cpu", input, "biu")
+    return np.divide(input, 1 + np.exp(-input))
+
+
+def _mish_gradient(grad: Any, input: Any) -> Any:
+    found = TABLES["nn.functional"]["softplus"].door(input).tanh()
+    return grad * (found + input * input.sigmoid() * (1 - found * found))
+
+
+@pointwise(**_functional, grad={"input": _mish_gradient})
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * tanh(softplus(input))``.
+
+    Args:
+        inplace: write the result into ``input``.
+    Raises:
+        NotImplementedError: input that is not floating point.
+    Gradient: by the product rule.
+    Source: torch.nn.functional.mish. Misra 2019.
+    """
+    _floats("mish_cpu", input)
+    return input * np.tanh(np.log1p(np.exp(input)) if input.dtype.itemsize < 4 else np.logaddexp(input.dtype.type(0), input))
+
+
+def _softplus_gradient(grad: Any, input: Any, beta: float, threshold: float) -> Any:
+    linear = input * beta > threshold
+    slope = grad * (input * beta if beta != 1 else input).sigmoid()
+    return keep_where(grad, linear) + keep_where(slope, linear.logical_not())
+
+
+@pointwise(**_functional, inplace=False, grad={"input": _softplus_gradient})
+def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    """``log(1 + exp(beta * input)) / beta``; ``input`` itself where ``beta * input`` exceeds ``threshold``.
+
+    Raises:
+        NotImplementedError: input that is not floating point.
+    Gradient: ``grad * sigmoid(beta * input)``, ``grad`` above the threshold.
+    Source: torch.nn.functional.softplus.
+    """
+    _floats("softplus_cpu", input)
+    scaled = input * input.dtype.type(beta)
+    return np.where(scaled > threshold, input, np.log1p(np.exp(scaled)) / input.dtype.type(beta))
+
+
+@pointwise(
+    **_functional,
+    inplace=False,
+    node_name="LogSigmoidBackward0",
+    grad={"input": lambda grad, input: grad * (-input).sigmoid()},
+)
+def logsigmoid(input: Tensor) -> Tensor:
+    """``log(sigmoid(input))`` without overflow.
+
+    Raises:
+        NotImplementedError: input that is not floating point.
+    Gradient: ``grad * sigmoid(-input)``.
+    Source: torch.nn.functional.logsigmoid.
+    """
+    _floats("log_sigmoid_cpu", input)
+    return np.minimum(input, input.dtype.type(0)) - np.log1p(np.exp(-np.abs(input)))
+
+
+@composite(**_functional)
+def softsign(input: Tensor) -> Tensor:
+    """``input / (1 + abs(input))``.
+
+    Source: torch.nn.functional.softsign.
+    """
+    return input / (input.abs() + 1)
+
+
+@composite(**_functional)
+def tanhshrink(input: Tensor) -> Tensor:
+    """``input - tanh(input)``.
+
+    Source: torch.nn.functional.tanhshrink.
+    """
+    return input - input.tanh()
+
+
+@composite(name="tanh", **_functional)
+def functional_tanh(input: Tensor) -> Tensor:
+    """Hyperbolic tangent; see :func:`torch.tanh`.
+
+    Source: torch.nn.functional.tanh.
+    """
+    return input.tanh()
+
+
+@composite(name="sigmoid", **_functional)
+def functional_sigmoid(input: Tensor) -> Tensor:
+    """Logistic function; see :func:`torch.sigmoid`.
+
+    Source: torch.nn.functional.sigmoid.
+    """
+    return input.sigmoid()
+
+
+@composite(**_functional, out=True)
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half of ``input`` along ``dim`` times the sigmoid of the second.
+
+    Raises:
+        RuntimeError: a 0-d tensor, or an odd size.
+        IndexError: ``dim`` out of range.
+    Source: torch.nn.functional.glu. Dauphin et al. 2017.
+    """
+    if input.ndim == 0:
+        raise RuntimeError("glu does not support 0-dimensional tensors because halving size must be even")
+    size = input.size(dim)
+    if size % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim % input.ndim} is size {size}")
+    _floats("glu_cpu", input._array)
+    return input.narrow(dim, 0, size // 2) * input.narrow(dim, size // 2, size // 2).sigmoid()
+
+
+# -- piecewise linear and quadratic units -----------------------------------------------------------------------------------------
+@pointwise(**_functional, grad={"input": lambda grad, input: _strictly_inside(grad / 6, input, -3, 3)})
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """``min(max(input + 3, 0), 6) / 6``.
+
+    Args:
+        inplace: write the result into ``input``.
+    Raises:
+        NotImplementedError: input that is not floating point.
+    Gradient: ``grad / 6`` strictly between -3 and 3.
+    Source: torch.nn.functional.hardsigmoid.
+    """
+    _floats("hardsigmoid", input)
+    kind = input.dtype.type
+    return np.minimum(np.maximum(input + kind(3), kind(0)), kind(6)) / kind(6)
+
+
+def _hardswish_gradient(grad: Any, input: Any) -> Any:
+    above = input >= 3
+    return keep_where(grad, above) + keep_where(grad * (input / 3 + 0.5), (input <= -3).logical_or(above).logical_not())
+
+
+@pointwise(**_functional, grad={"input": _hardswish_gradient})
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * hardsigmoid(input)``.
+
+    Args:
+        inplace: write the result into ``input``.
+    Raises:
+        NotImplementedError: input that is not floating point.
+    Gradient: 0 up to -3, ``grad * (input / 3 + 1/2)`` up to 3, ``grad`` above.
+    Source: torch.nn.functional.hardswish. Howard et al. 2019.
+    """
+    _floats("hardswish_cpu", input)
+    kind = input.dtype.type
+    return input * np.minimum(np.maximum(input + kind(3), kind(0)), kind(6)) / kind(6)
+
+
+def _outside(input: Any, lambd: float) -> Any:
+    return (input >= -lambd).logical_and(input <= lambd).logical_not()
+
+
+@pointwise(inplace=False, grad={"input": lambda grad, input, lambd: keep_where(grad, _outside(input, lambd))})
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``input``, but 0 in [-``lambd``, ``lambd``].
+
+    Raises:
+        NotImplementedError: input that is not floating point.
+    Gradient: ``grad`` outside the interval.
+    Source: torch.hardshrink.
+    """
+    _floats("hardshrink_cpu", input)
+    return np.where((input >= -lambd) & (input <= lambd), input.dtype.type(0), input)
+
+
+TABLES["nn.functional"]["hardshrink"] = TABLES["torch"]["hardshrink"]
+
+
+def _prepare_softshrink(input: Any, lambd: float) -> tuple[Any, ...]:
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+    return input, lambd
+
+
+@pointwise(
+    **_functional,
+    inplace=False,
+    prepare=_prepare_softshrink,
+    grad={"input": lambda grad, input, lambd: keep_where(grad, _outside(input, lambd))},
+)
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``input`` moved by ``lambd`` toward zero, 0 in [-``lambd``, ``lambd``].
+
+    Raises:
+        RuntimeError: a negative ``lambd``.
+        NotImplementedError: input that is not floating point.
+    Gradient: ``grad`` outside the interval.
+    Source: torch.nn.functional.softshrink.
+    """
+    _floats("softshrink_cpu", input)
+    step = input.dtype.type(lambd)
+    return np.where(input > step, input - step, np.where(input < -step, input + step, input * input.dtype.type(0)))
+
+
+for _name in ("relu_", "selu_", "celu_", "threshold_"):
+    TABLES["nn.functional"][_name] = TABLES["torch"][_name]
+TABLES["nn.functional"]["prelu"] = TABLES["torch"]["prelu"]
+
+
+@composite(name="rrelu_", method=False)
+def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
+    """In-place version of :func:`torch.rrelu`."""
+    return input.copy_(rrelu(input, lower, upper, training))
+
+
+TABLES["nn.functional"]["rrelu_"] = TABLES["torch"]["rrelu_"]
+
+__all__ = ["functional_relu", "relu"]

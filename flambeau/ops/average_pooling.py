@@ -1,0 +1,345 @@
+"""Average pooling: windows, adaptive bins, and power averages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Tensor
+from ..core.registry import composite, op
+from .patches import Ints, in_layout, ints, is_channels_last, padded, product
+from .pooling import adaptive_size, bins, pool_geometry
+
+
+def _divisors(
+    spatial: Ints, kernel: Ints, stride: Ints, padding: Ints, size: Ints, count_include_pad: bool, divisor_override: int | None
+) -> Any:
+    """By how many elements each window's sum is divided: a number, or an array ``size``."""
+    if divisor_override is not None:
+        return divisor_override
+    made: Any = np.ones((), np.int64)
+    same = True
+    for length, k, s, p, n in zip(spatial, kernel, stride, padding, size, strict=True):
+        start = np.arange(n) * s - p
+        stop = np.minimum(start + k, length + p)
+        if not count_include_pad:
+            start, stop = start.clip(0), stop.clip(None, length)
+        counts = stop - start
+        same = same and bool((counts == k).all())
+        made = made[..., None] * counts
+    return product(kernel) if same else made
+
+
+def _divided(total: np.ndarray, divisors: Any) -> np.ndarray:
+    if total.dtype.kind in "iu":  # towards zero, as C divides
+        return (np.abs(total) // np.abs(divisors) * np.sign(total) * np.sign(divisors)).astype(total.dtype)
+    if divisors.__class__ is np.ndarray:
+        divisors = divisors.astype(total.dtype)
+    return np.divide(total, divisors, out=total)
+
+
+def _sums(array: np.ndarray, kernel: Ints, stride: Ints, size: Ints) -> np.ndarray:
+    """Sum of each window, one dimension after the other."""
+    rank = len(kernel)
+    for dim, (k, s, n) in enumerate(zip(kernel, stride, size, strict=True)):
+        rest = (slice(None),) * (rank - 1 - dim)
+        total: Any = None
+        for at in range(k):
+            part = array[(..., slice(at, at + (n - 1) * s + 1, s), *rest)]
+            total = np.array(part, order="C") if total is None else np.add(total, part, out=total)
+        array = total
+    return array
+
+
+def _average(
+    input: np.ndarray, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None
+) -> np.ndarray:
+    rank = len(kernel)
+    if input.dtype.kind in "cb":
+        raise NotImplementedError(f"\"avg_pool{rank}d\" not implemented for '{dtypes.of_array(input).legacy}'")
+    if divisor_override == 0:
+        raise RuntimeError("divisor must be not zero")
+    kernel, stride, padding, _, size = pool_geometry(f"avg_pool{rank}d", rank, input.shape, kernel, stride, padding, 1, ceil_mode)
+    spatial = input.shape[-rank:]
+    after = [max(0, (n - 1) * s + k - length - p) for n, s, k, length, p in zip(size, stride, kernel, spatial, padding, strict=True)]
+    total = _sums(padded(input, padding, after), kernel, stride, size)
+    made = _divided(total, _divisors(spatial, kernel, stride, padding, size, count_include_pad, divisor_override))
+    return in_layout(made, is_channels_last(input))
+
+
+def _average_backward(
+    grad_output: np.ndarray, shape: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
+    divisor_override: int | None,
+) -> np.ndarray:
+    rank = len(kernel)
+    kernel, stride, padding, _, size = pool_geometry(f"avg_pool{rank}d", rank, shape, kernel, stride, padding, 1, ceil_mode)
+    spatial = tuple(shape[-rank:])
+    divisors = _divisors(spatial, kernel, stride, padding, size, count_include_pad, divisor_override)
+    if divisors.__class__ is np.ndarray:
+        divisors = divisors.astype(grad_output.dtype)
+    part = np.divide(grad_output, divisors)
+    for dim in range(rank - 1, -1, -1):
+        k, s, p, n, length = kernel[dim], stride[dim], padding[dim], size[dim], spatial[dim]
+        axis = part.ndim - rank + dim
+        rest = (slice(None),) * (rank - 1 - dim)
+        reach = max(length + 2 * p, (n - 1) * s + k)
+        whole = np.zeros((*part.shape[:axis], reach, *part.shape[axis + 1 :]), part.dtype)
+        for at in range(k):
+            place = whole[(..., slice(at, at + (n - 1) * s + 1, s), *rest)]
+            if s >= k:
+                place[...] = part
+            else:
+                place += part
+        part = whole[(..., slice(p, p + length), *rest)] if reach != length else whole
+    return np.ascontiguousarray(part)
+
+
+def _average_of_grad(
+    grad: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None
+) -> Any:
+    return _AVERAGES[len(kernel)].door(grad, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+@op(
+    name="_avg_pool_backward",
+    namespace="nn.functional",
+    out=False,
+    promotion="same",
+    fast=_average_backward,
+    grad={"grad_output": _average_of_grad},
+)
+def average_backward(
+    grad_output: Tensor, shape: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: Any
+) -> Tensor:
+    """``grad_output`` spread evenly over each window of an input of shape ``shape``."""
+    return _average_backward(grad_output, shape, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def average_pool(
+    input: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: Any
+) -> Tensor:
+    """Mean of each window; ``kernel`` is a tuple."""
+    return _average(input, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+_AVERAGES = {
+    rank: op(
+        name=f"_avg_pool{rank}d",
+        namespace="nn.functional",
+        node_name=f"AvgPool{max(rank, 2)}DBackward0",
+        out=False,
+        promotion="same",
+        fast=_average,
+        grad={
+            "input": lambda grad, input_shape, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override: average_backward(
+                grad, input_shape, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override
+            )
+        },
+    )(average_pool)
+    for rank in (1, 2, 3)
+}
+
+
+def _pool(
+    rank: int, input: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None
+) -> Any:
+    kernel = ints(kernel, rank, f"avg_pool{rank}d", "kernel_size", what="pooling")
+    return _AVERAGES[rank].door(input, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+@composite(namespace="nn.functional")
+@composite(method=False)
+def avg_pool1d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True
+) -> Tensor:
+    """Mean of each window of 1 dimension; see :func:`torch.nn.functional.avg_pool2d`.
+
+    Args:
+        input: ``(N, C, L)`` or ``(C, L)``.
+    Source: torch.nn.functional.avg_pool1d.
+    """
+    return _pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+
+
+@composite(namespace="nn.functional")
+def avg_pool2d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """Mean of each window of an image.
+
+    Args:
+        input: ``(N, C, H, W)`` or ``(C, H, W)``.
+        kernel_size: size of the windows.
+        stride: step between windows; ``kernel_size`` when None.
+        padding: zeros on each side, at most half of the kernel.
+        ceil_mode: round the number of windows up, so that the last one may end outside.
+        count_include_pad: whether the zeros count as elements of the mean.
+        divisor_override: divide each sum by this instead.
+    Returns:
+        ``(N, C, H', W')``.
+    Raises:
+        RuntimeError: geometry that does not fit.
+    Gradient: ``grad`` spread evenly over each window.
+    Source: torch.nn.functional.avg_pool2d.
+    """
+    return _pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+@composite(namespace="nn.functional")
+def avg_pool3d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """Mean of each window of 3 dimensions; see :func:`torch.nn.functional.avg_pool2d`.
+
+    Args:
+        input: ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+    Source: torch.nn.functional.avg_pool3d.
+    """
+    return _pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+# -- adaptive ------------------------------------------------------------------------------------------------------------------
+def _adaptive_average(input: np.ndarray, size: Ints) -> np.ndarray:
+    if input.dtype.kind in "cb":
+        raise NotImplementedError(f"\"adaptive_avg_pool2d\" not implemented for '{dtypes.of_array(input).legacy}'")
+    rank = len(size)
+    made = input
+    for dim, count in enumerate(size):
+        axis = input.ndim - rank + dim
+        length = made.shape[axis]
+        if length == count:
+            continue
+        if count and length % count == 0:
+            made = made.reshape(*made.shape[:axis], count, length // count, *made.shape[axis + 1 :]).sum(axis + 1, dtype=made.dtype)
+            made = np.divide(made, length // count, dtype=made.dtype) if made.dtype.kind == "f" else made // (length // count)
+            continue
+        rest = (slice(None),) * (rank - 1 - dim)
+        pieces = np.empty((*made.shape[:axis], count, *made.shape[axis + 1 :]), made.dtype)
+        for k, (start, stop) in enumerate(bins(length, count)):
+            pieces[(..., k, *rest)] = made[(..., slice(start, stop), *rest)].sum(axis, dtype=made.dtype) / (stop - start)
+        made = pieces
+    return in_layout(made.copy() if made is input else np.ascontiguousarray(made), is_channels_last(input))
+
+
+def _adaptive_average_backward(grad_output: np.ndarray, spatial: Ints) -> np.ndarray:
+    rank = len(spatial)
+    made = grad_output
+    for dim, length in enumerate(spatial):
+        axis = made.ndim - rank + dim
+        count = made.shape[axis]
+        if length == count:
+            continue
+        rest = (slice(None),) * (rank - 1 - dim)
+        whole = np.zeros((*made.shape[:axis], length, *made.shape[axis + 1 :]), made.dtype)
+        for k, (start, stop) in enumerate(bins(length, count)):
+            whole[(..., slice(start, stop), *rest)] += made[(..., slice(k, k + 1), *rest)] / (stop - start)
+        made = whole
+    return made.copy() if made is grad_output else made
+
+
+def adaptive_average(input: Tensor, size: Any) -> Tensor:
+    """Mean of each bin."""
+    return _adaptive_average(input, tuple(size))
+
+
+@op(
+    name="_adaptive_avg_pool_backward",
+    namespace="nn.functional",
+    out=False,
+    promotion="same",
+    grad={"grad_output": lambda grad, grad_output_shape, spatial: _ADAPTIVE[len(spatial)].door(grad, grad_output_shape[-len(spatial) :])},
+)
+def adaptive_average_backward(grad_output: Tensor, spatial: Any) -> Tensor:
+    """``grad_output`` spread evenly over each bin of a plane of size ``spatial``."""
+    return _adaptive_average_backward(grad_output, tuple(spatial))
+
+
+_ADAPTIVE = {
+    rank: op(
+        name=f"_adaptive_avg_pool{rank}d",
+        namespace="nn.functional",
+        node_name=f"AdaptiveAvgPool{max(rank, 2)}DBackward0",
+        out=False,
+        promotion="same",
+        grad={"input": lambda grad, size, input_shape: adaptive_average_backward(grad, input_shape[-len(size) :])},
+    )(adaptive_average)
+    for rank in (1, 2, 3)
+}
+
+
+def _adaptive(rank: int, input: Any, output_size: Any) -> Any:
+    size = adaptive_size(f"adaptive_avg_pool{rank}d", rank, output_size, tuple(input.shape))
+    if size == (1,) * rank and rank > 1 and (input.is_floating_point() or input.is_complex()):
+        return input.mean(tuple(range(-rank, 0)), keepdim=True)
+    return _ADAPTIVE[rank].door(input, size)
+
+
+@composite(namespace="nn.functional")
+@composite(method=False)
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """Mean of each of ``output_size`` bins; see :func:`torch.nn.functional.adaptive_avg_pool2d`.
+
+    Args:
+        input: ``(N, C, L)`` or ``(C, L)``.
+    Source: torch.nn.functional.adaptive_avg_pool1d.
+    """
+    return _adaptive(1, input, output_size)
+
+
+@composite(namespace="nn.functional")
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+    """Mean of each of a given number of bins along height and width.
+
+    Args:
+        input: ``(N, C, H, W)`` or ``(C, H, W)``.
+        output_size: number of bins, an int or one per dimension; None keeps a dimension's size.
+    Returns:
+        ``(N, C, *output_size)``.
+    Raises:
+        RuntimeError: an empty or misshapen input, or a wrong number of sizes.
+    Gradient: ``grad`` spread evenly over each bin.
+    Source: torch.nn.functional.adaptive_avg_pool2d. Bin k of n over s elements is ``[k s // n, ceil((k + 1) s / n))``.
+    """
+    return _adaptive(2, input, output_size)
+
+
+@composite(namespace="nn.functional")
+def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
+    """Mean of each of a given number of bins along 3 dimensions; see :func:`torch.nn.functional.adaptive_avg_pool2d`.
+
+    Args:
+        input: ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+    Source: torch.nn.functional.adaptive_avg_pool3d.
+    """
+    return _adaptive(3, input, output_size)
+
+
+# -- power averages ------------------------------------------------------------------------------------------------------------
+def _power_pool(rank: int, input: Any, norm_type: Any, kernel_size: Any, stride: Any, ceil_mode: bool) -> Any:
+    kernel = ints(kernel_size, rank, f"lp_pool{rank}d", "kernel_size", what="pooling")
+    pool = (avg_pool1d, avg_pool2d, avg_pool3d)[rank - 1]
+    means = pool(input.pow(norm_type), kernel, stride, 0, ceil_mode)
+    return (means.sign() * means.abs().relu()).mul(product(kernel)).pow(1.0 / norm_type)
+
+
+def _declare_power_pool(rank: int) -> None:
+    def lp_pool(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+        return _power_pool(rank, input, norm_type, kernel_size, stride, ceil_mode)
+
+    lp_pool.__doc__ = f"""Power average of each window: the ``norm_type``-th root of the sum of powers.
+
+    Args:
+        input: ``(N, C, *)`` or ``(C, *)`` with {rank} pooled dimensions.
+        norm_type: the power.
+        kernel_size, stride, ceil_mode: as for ``avg_pool{rank}d``.
+    Source: torch.nn.functional.lp_pool{rank}d.
+    """
+    composite(name=f"lp_pool{rank}d", namespace="nn.functional")(lp_pool)
+
+
+for _rank in (1, 2, 3):
+    _declare_power_pool(_rank)

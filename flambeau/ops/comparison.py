@@ -1,0 +1,378 @@
+"""Comparisons and logic: results are bool, or the bits of integers; none of them has a derivative."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import doors
+from ..core import dtype as dtypes
+from ..core.annotations import Number, Tensor
+from ..core.registry import add_method, composite, op, pointwise
+from .arithmetic import reject
+
+
+# -- order --------------------------------------------------------------------------------------------------------------------
+@pointwise(ufunc=np.equal, promotion="bool", operator="eq", grad=None)
+def eq(input: Tensor, other: Tensor | Number) -> Tensor:
+    """``input == other``, element by element.
+
+    Args:
+        input: tensor; ``other``: tensor or number.
+    Returns:
+        bool of the broadcast shape.
+    Source: torch.eq.
+    """
+    return np.equal(input, other)
+
+
+@pointwise(ufunc=np.not_equal, promotion="bool", operator="ne", aliases=("not_equal",), grad=None)
+def ne(input: Tensor, other: Tensor | Number) -> Tensor:
+    """``input != other``, element by element. NaN differs from everything.
+
+    Source: torch.ne.
+    """
+    return np.not_equal(input, other)
+
+
+@pointwise(ufunc=np.less, promotion="bool", operator="lt", aliases=("less",), grad=None)
+def lt(input: Tensor, other: Tensor | Number) -> Tensor:
+    """``input < other``, element by element.
+
+    Raises:
+        NotImplementedError: complex operands.
+    Source: torch.lt.
+    """
+    reject("lt_cpu", input, "c")
+    return np.less(input, other)
+
+
+@pointwise(ufunc=np.less_equal, promotion="bool", operator="le", aliases=("less_equal",), grad=None)
+def le(input: Tensor, other: Tensor | Number) -> Tensor:
+    """``input <= other``, element by element.
+
+    Raises:
+        NotImplementedError: complex operands.
+    Source: torch.le.
+    """
+    reject("le_cpu", input, "c")
+    return np.less_equal(input, other)
+
+
+@pointwise(ufunc=np.greater, promotion="bool", operator="gt", aliases=("greater",), grad=None)
+def gt(input: Tensor, other: Tensor | Number) -> Tensor:
+    """``input > other``, element by element.
+
+    Raises:
+        NotImplementedError: complex operands.
+    Source: torch.gt.
+    """
+    reject("gt_cpu", input, "c")
+    return np.greater(input, other)
+
+
+@pointwise(ufunc=np.greater_equal, promotion="bool", operator="ge", aliases=("greater_equal",), grad=None)
+def ge(input: Tensor, other: Tensor | Number) -> Tensor:
+    """``input >= other``, element by element.
+
+    Raises:
+        NotImplementedError: complex operands.
+    Source: torch.ge.
+    """
+    reject("ge_cpu", input, "c")
+    return np.greater_equal(input, other)
+
+
+@composite()
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape and the same elements.
+
+    Raises:
+        RuntimeError: different dtypes.
+    Source: torch.equal.
+    """
+    if input.dtype is not other.dtype:
+        raise RuntimeError(f"Expected object of data type {input.dtype} but got data type {other.dtype} for argument 'other'")
+    return bool(np.array_equal(input._array, other._array))
+
+
+# -- closeness ----------------------------------------------------------------------------------------------------------------
+def _prepare_close(input: Any, other: Any, rtol: float, atol: float, equal_nan: bool) -> tuple[Any, ...]:
+    if input.dtype is not other.dtype:
+        raise RuntimeError(f"{input.dtype.legacy} did not match {other.dtype.legacy}")
+    if rtol < 0 or atol < 0:
+        raise RuntimeError(f"isclose: expected rtol and atol of at least zero, got {rtol} and {atol}")
+    if equal_nan and input.dtype.is_complex:
+        raise NotImplementedError("isclose: equal_nan=True is not implemented for complex dtypes")
+    return input, other, rtol, atol, equal_nan
+
+
+@op(promotion="keep", broadcasts=True, out=False, prepare=_prepare_close, grad=None)
+def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+    """``abs(input - other) <= atol + rtol * abs(other)``, element by element; equal infinities are close.
+
+    Args:
+        rtol, atol: relative and absolute tolerance.
+        equal_nan: whether two NaN are close.
+    Raises:
+        RuntimeError: different dtypes, a negative tolerance.
+    Source: torch.isclose.
+    """
+    close = np.equal(input, other)
+    if input.dtype.kind not in "fcV":
+        if rtol == 0 and atol == 0:
+            return close
+        input, other = input.astype(np.float64), other.astype(np.float64)
+    elif equal_nan:
+        close = close | (np.isnan(input) & np.isnan(other))
+    allowed = atol + np.abs(rtol * other)
+    error = np.abs(input - other)
+    return close | (np.isfinite(error) & (error <= allowed))
+
+
+@composite()
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Whether ``isclose`` holds for every element.
+
+    Source: torch.allclose.
+    """
+    return bool(isclose(input, other, rtol, atol, equal_nan)._array.all())
+
+
+# -- kinds of numbers -----------------------------------------------------------------------------------------------------------
+@op(fast=lambda a: np.isnan(a) if a.dtype.kind == "f" else None, out=False, grad=None)
+def isnan(input: Tensor) -> Tensor:
+    """Whether each element is NaN; of a complex number, whether a part is.
+
+    Source: torch.isnan.
+    """
+    return np.isnan(input) if input.dtype.kind not in "biu" else np.zeros_like(input, bool)
+
+
+@op(fast=lambda a: np.isinf(a) if a.dtype.kind == "f" else None, out=False, grad=None)
+def isinf(input: Tensor) -> Tensor:
+    """Whether each element is infinite; of a complex number, whether a part is.
+
+    Source: torch.isinf.
+    """
+    return np.isinf(input) if input.dtype.kind not in "biu" else np.zeros_like(input, bool)
+
+
+@op(fast=lambda a: np.isfinite(a) if a.dtype.kind == "f" else None, out=False, grad=None)
+def isfinite(input: Tensor) -> Tensor:
+    """Whether each element is neither infinite nor NaN.
+
+    Source: torch.isfinite.
+    """
+    return np.isfinite(input) if input.dtype.kind not in "biu" else np.ones_like(input, bool)
+
+
+def _signed_infinity(name: str, input: np.ndarray, sign: int) -> np.ndarray:
+    if input.dtype.kind == "c":
+        raise RuntimeError(f"{name} does not support complex inputs.")
+    if input.dtype.kind in "biu":
+        return np.zeros_like(input, bool)
+    return np.equal(input, np.array(sign * np.inf, input.dtype))
+
+
+@op(grad=None)
+def isposinf(input: Tensor) -> Tensor:
+    """Whether each element is positive infinity.
+
+    Raises:
+        RuntimeError: complex input.
+    Source: torch.isposinf.
+    """
+    return _signed_infinity("isposinf", input, 1)
+
+
+@op(grad=None)
+def isneginf(input: Tensor) -> Tensor:
+    """Whether each element is negative infinity.
+
+    Raises:
+        RuntimeError: complex input.
+    Source: torch.isneginf.
+    """
+    return _signed_infinity("isneginf", input, -1)
+
+
+@op(out=False, grad=None)
+def isreal(input: Tensor) -> Tensor:
+    """Whether each element is real; of a complex number, whether the imaginary part is zero.
+
+    Source: torch.isreal.
+    """
+    return np.equal(input.imag, 0) if input.dtype.kind == "c" else np.ones_like(input, bool)
+
+
+# -- logic ----------------------------------------------------------------------------------------------------------------------
+_logical = {"promotion": "keep", "grad": None}
+
+
+@pointwise(ufunc=np.logical_and, **_logical)
+def logical_and(input: Tensor, other: Tensor) -> Tensor:
+    """Whether both are nonzero; operands of any dtypes.
+
+    Source: torch.logical_and.
+    """
+    return np.logical_and(input, other)
+
+
+@pointwise(ufunc=np.logical_or, **_logical)
+def logical_or(input: Tensor, other: Tensor) -> Tensor:
+    """Whether at least one is nonzero; operands of any dtypes.
+
+    Source: torch.logical_or.
+    """
+    return np.logical_or(input, other)
+
+
+@pointwise(ufunc=np.logical_xor, **_logical)
+def logical_xor(input: Tensor, other: Tensor) -> Tensor:
+    """Whether exactly one is nonzero; operands of any dtypes.
+
+    Source: torch.logical_xor.
+    """
+    return np.logical_xor(input, other)
+
+
+@pointwise(ufunc=np.logical_not, **_logical)
+def logical_not(input: Tensor) -> Tensor:
+    """Whether each element is zero.
+
+    Source: torch.logical_not.
+    """
+    return np.logical_not(input)
+
+
+# -- bits ---------------------------------------------------------------------------------------------------------------------
+@pointwise(ufunc=np.bitwise_and, operator="and", grad=None)
+def bitwise_and(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+    """``input & other``: bit by bit for integers, the logical and for bools.
+
+    Raises:
+        NotImplementedError: operands that are not integers or bools.
+    Source: torch.bitwise_and.
+    """
+    reject("bitwise_and_cpu", input, "fc")
+    return np.bitwise_and(input, other)
+
+
+@pointwise(ufunc=np.bitwise_or, operator="or", grad=None)
+def bitwise_or(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+    """``input | other``: bit by bit for integers, the logical or for bools.
+
+    Raises:
+        NotImplementedError: operands that are not integers or bools.
+    Source: torch.bitwise_or.
+    """
+    reject("bitwise_or_cpu", input, "fc")
+    return np.bitwise_or(input, other)
+
+
+@pointwise(ufunc=np.bitwise_xor, operator="xor", grad=None)
+def bitwise_xor(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+    """``input ^ other``: bit by bit for integers, the exclusive or for bools.
+
+    Raises:
+        NotImplementedError: operands that are not integers or bools.
+    Source: torch.bitwise_xor.
+    """
+    reject("bitwise_xor_cpu", input, "fc")
+    return np.bitwise_xor(input, other)
+
+
+@pointwise(ufunc=np.invert, grad=None)
+def bitwise_not(input: Tensor) -> Tensor:
+    """``~input``: every bit of an integer inverted, the logical not of a bool.
+
+    Raises:
+        NotImplementedError: input that is neither integer nor bool.
+    Source: torch.bitwise_not.
+    """
+    reject("bitwise_not_cpu", input, "fc")
+    return np.invert(input)
+
+
+def _invert(self: Any) -> Any:
+    if self.dtype.category > dtypes.INTEGER:
+        raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+    return bitwise_not(self)
+
+
+add_method("__invert__", lambda: _invert)
+
+
+def _shift_bits(array: np.ndarray) -> int:
+    return 8 * array.dtype.itemsize
+
+
+@pointwise(operator="lshift", grad=None)
+def bitwise_left_shift(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+    """``input << other``; 0 where ``other`` is negative or not below the number of bits.
+
+    Raises:
+        NotImplementedError: operands that are not integers.
+    Source: torch.bitwise_left_shift.
+    """
+    reject("lshift_cpu", input, "bfc")
+    outside = (other < 0) | (other >= _shift_bits(input))
+    return np.where(outside, 0, np.left_shift(input, np.where(outside, 0, other).astype(other.dtype))).astype(input.dtype)
+
+
+@pointwise(operator="rshift", grad=None)
+def bitwise_right_shift(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+    """``input >> other``, keeping the sign; a shift outside the number of bits leaves 0 or -1.
+
+    Raises:
+        NotImplementedError: operands that are not integers.
+    Source: torch.bitwise_right_shift.
+    """
+    reject("rshift_cpu", input, "bfc")
+    most = _shift_bits(input) - 1
+    outside = (other < 0) | (other > most)
+    return np.right_shift(input, np.where(outside, most, other).astype(other.dtype))
+
+
+# -- membership -----------------------------------------------------------------------------------------------------------------
+@composite(method=False, out=True)
+def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Whether each of ``elements`` is among ``test_elements``.
+
+    Args:
+        elements, test_elements: tensors, or one of them a number.
+        assume_unique: both hold no element twice; only a hint.
+        invert: say whether each is missing instead.
+    Returns:
+        bool of ``elements``' shape.
+    Source: torch.isin.
+    """
+    from ..core.dispatch import common_dtype
+    from ..core.tensor import Tensor as TensorType
+    from ..core.tensor import wrap
+
+    operands = (elements, test_elements)
+    if not any(isinstance(each, TensorType) for each in operands):
+        raise TypeError("isin(): expected a tensor among elements and test_elements, got two numbers")
+    common = common_dtype(operands)
+    if common.is_complex or common is dtypes.bool_:
+        raise RuntimeError(f"Unsupported input type encountered for isin(): {common.legacy}")
+    found = np.isin(*[each._array if isinstance(each, TensorType) else np.asarray(each, common.numpy) for each in operands], invert=invert)
+    return wrap(np.asarray(found))
+
+
+def _install() -> None:
+    names = (("__and__", "bitwise_and"), ("__or__", "bitwise_or"), ("__xor__", "bitwise_xor"))
+    from ..core.registry import TABLES
+
+    for word, name in names:
+        entry = TABLES["torch"][name]
+        reflected = word.replace("__", "__r", 1)
+        add_method(reflected, lambda entry=entry, reflected=reflected: doors.make_door(entry, reflected, operator=True))
+
+
+_install()
+
+__all__ = ["allclose", "eq", "equal", "ge", "gt", "isclose", "isfinite", "isin", "isinf", "isnan", "le", "lt", "ne"]

@@ -1,0 +1,393 @@
+"""Convolutions over 1 to 3 dimensions, and transposed ones; see ``convolution_kernels`` for how they are computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Tensor
+from ..core.registry import composite, op
+from .arithmetic import conj
+from .convolution_kernels import correlate, correlate_pair, spread
+from .patches import Ints, in_layout, ints, is_channels_last
+
+_NAMES = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise RuntimeError(message)
+
+
+def _check(
+    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, stride: Ints, padding: Ints, dilation: Ints, transposed: bool,
+    output_padding: Ints, groups: int,
+) -> None:
+    """Raise what is wrong with the operands of ``convolution``."""
+    _require(min(padding, default=0) >= 0, "negative padding is not supported")
+    _require(min(stride, default=1) > 0, "non-positive stride is not supported")
+    _require(min(dilation, default=1) > 0, "dilation should be greater than zero")
+    _require(min(output_padding, default=0) >= 0, "negative output_padding is not supported")
+    _require(groups > 0, "non-positive groups is not supported")
+    if x.dtype != w.dtype or bias is not None and bias.dtype != x.dtype:
+        other, name = (w, "weight") if x.dtype != w.dtype else (bias, "bias")
+        raise RuntimeError(f"Input type ({_type_name(x)}) and {name} type ({_type_name(other)}) should be the same")
+    size = list(w.shape)
+    _require(x.ndim == w.ndim, f"Expected {w.ndim}-dimensional input for {w.ndim}-dimensional weight {size}, but got "
+             f"{x.ndim}-dimensional input of size {list(x.shape)} instead")
+    _require(w.shape[0] >= groups, f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of "
+             f"size {size} instead")
+    _require(w.shape[0] % groups == 0, f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got "
+             f"weight of size {size} instead")
+    expected = w.shape[0] if transposed else w.shape[1] * groups
+    _require(x.shape[1] == expected, f"Given {f'transposed={int(transposed)}' if transposed else f'groups={groups}'}, weight of size "
+             f"{size}, expected input{list(x.shape)} to have {expected} channels, but got {x.shape[1]} channels instead")
+    outputs = w.shape[1] * groups if transposed else w.shape[0]
+    _require(bias is None or bias.shape == (outputs,), f"Given {'transposed=1, ' if transposed else ''}weight of size {size}, expected "
+             f"bias to be 1-dimensional with {outputs} elements, but got bias of size {[] if bias is None else list(bias.shape)} instead")
+    if transposed:
+        _require(all([o < s or o < d for o, s, d in zip(output_padding, stride, dilation, strict=True)]),
+                 f"output padding must be smaller than either stride or dilation, but got output_padding: {output_padding} stride: "
+                 f"{stride} dilation: {dilation}")
+        return
+    have = [n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True)]
+    need = [d * (k - 1) + 1 for d, k in zip(dilation, w.shape[2:], strict=True)]
+    _require(all([h >= n for h, n in zip(have, need, strict=True)]), f"Calculated padded input size per channel: "
+             f"({' x '.join(map(str, have))}). Kernel size: ({' x '.join(map(str, need))}). Kernel size can't be greater than actual "
+             "input size")
+
+
+def _type_name(array: Any) -> str:
+    return "torch." + dtypes.of_array(array).legacy + "Tensor"
+
+
+def _derivatives(
+    grad: Any, input: Any, weight: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any,
+    groups: int, needs: tuple[bool, ...],
+) -> tuple[Any, Any, Any]:
+    """Gradients of ``convolution``: the other kind of convolution, the correlation with the input, and a sum."""
+    rank = weight.ndim - 2
+    stride, padding, dilation = ints(stride, rank, "", ""), ints(padding, rank, "", ""), ints(dilation, rank, "", "")
+    to_input = to_weight = to_bias = None
+    if needs[0]:
+        spatial = input.shape[2:]
+        if transposed:
+            to_input = convolution(grad, conj(weight), None, stride, padding, dilation, False, (0,) * rank, groups)
+            if to_input.shape[2:] != spatial:  # an output padding beyond the stride makes further windows fit
+                for dim, size in enumerate(spatial):
+                    to_input = to_input.narrow(dim + 2, 0, size)
+        else:
+            geometry = zip(spatial, grad.shape[2:], stride, padding, dilation, weight.shape[2:], strict=True)
+            rest = tuple([size + 2 * p - (n - 1) * s - d * (k - 1) - 1 for size, n, s, p, d, k in geometry])
+            to_input = convolution(grad, conj(weight), None, stride, padding, dilation, True, rest, groups)
+    if needs[1]:
+        x, y = (grad, conj(input)) if transposed else (conj(input), grad)
+        to_weight = convolution_weight(x, y, weight.shape[2:], stride, padding, dilation, groups)
+    if needs[2]:
+        to_bias = grad.sum((0, *range(2, rank + 2)))
+    return to_input, to_weight, to_bias
+
+
+def _convolution(
+    input: np.ndarray, weight: np.ndarray, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any, groups: int
+) -> np.ndarray:
+    rank = weight.ndim - 2
+    stride, padding, dilation = (
+        ints(stride, rank, "convolution", "stride"), ints(padding, rank, "convolution", "padding"),
+        ints(dilation, rank, "convolution", "dilation"),
+    )
+    output_padding = ints(output_padding, rank, "convolution", "output_padding")
+    _check(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+    if transposed:
+        geometry = zip(input.shape[2:], weight.shape[2:], stride, padding, dilation, output_padding, strict=True)
+        spatial = tuple([(n - 1) * s - 2 * p + d * (k - 1) + 1 + o for n, k, s, p, d, o in geometry])
+        _require(min(spatial, default=1) > 0 or input.size == 0, f"conv_transpose: calculated output size {spatial} is too small for input size "
+                 f"{tuple(input.shape[2:])} and padding {padding}")
+        made = spread(input, weight, spatial, stride, padding, dilation, groups)
+    else:
+        made = correlate(input, weight, stride, padding, padding, dilation, groups)
+    if bias is not None:
+        made += bias.reshape(-1, *(1,) * rank)
+    return in_layout(made, is_channels_last(input) or is_channels_last(weight))
+
+
+@op(
+    promotion="keep",
+    method=False,
+    out=False,
+    fast=lambda input, weight, bias, stride, padding, dilation, transposed, output_padding, groups: (
+        _convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups) if input.dtype.kind != "V" else None
+    ),
+    grad={"input, weight, bias": _derivatives},
+)
+def convolution(
+    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any,
+    groups: int,
+) -> Tensor:
+    """Convolution or transposed convolution over any number of dimensions; what :func:`torch.conv2d` and its kin call.
+
+    Args:
+        input: ``(N, C, *)``.
+        weight: ``(O, C / groups, *kernel)``, or where transposed ``(C, O / groups, *kernel)``.
+        bias: ``(O,)`` or None.
+        stride, padding, dilation, output_padding: one int a dimension.
+        transposed: whether to compute the transposed convolution.
+        groups: number of groups of channels that do not see each other.
+    Returns:
+        ``(N, O, *positions)``; channels-last in memory if ``input`` or ``weight`` is.
+    Raises:
+        RuntimeError: shapes, dtypes or geometry that do not fit.
+    Gradient: to ``input`` the convolution of the other kind, to ``weight`` the correlation of ``input`` with ``grad``.
+    Source: torch.convolution. Chellapilla et al. 2006 for columns and matrix product.
+    """
+    return _with_halves(_convolution, (input, weight, bias), stride, padding, dilation, transposed, output_padding, groups)
+
+
+def _with_halves(function: Any, arrays: tuple[Any, ...], *geometry: Any) -> np.ndarray:
+    """``function`` with float16 and bfloat16 computed in float32."""
+    first = arrays[0].dtype
+    if dtypes.of_array(arrays[0]) not in dtypes.REDUCED or any([a is not None and a.dtype != first for a in arrays]):
+        return function(*arrays, *geometry)
+    return function(*[None if a is None else a.astype(np.float32) for a in arrays], *geometry).astype(first)
+
+
+def _weight_input(grad: Any, other: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int, input_shape: Any) -> Any:
+    geometry = zip(input_shape[2:], other.shape[2:], stride, padding, dilation, grad.shape[2:], strict=True)
+    rest = tuple([size + 2 * p - (n - 1) * s - d * (k - 1) - 1 for size, n, s, p, d, k in geometry])
+    return convolution(conj(other), grad, None, stride, padding, dilation, True, rest, groups)
+
+
+def _weight_other(grad: Any, input: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int, other_shape: Any) -> Any:
+    made = convolution(conj(input), grad, None, stride, padding, dilation, False, (0,) * len(stride), groups)
+    for dim in range(2, len(other_shape)):
+        if made.shape[dim] != other_shape[dim]:
+            made = made.narrow(dim, 0, other_shape[dim])
+    return made
+
+
+@op(
+    name="_convolution_weight",
+    node_name="ConvolutionBackward0",
+    method=False,
+    out=False,
+    promotion="same",
+    fast=lambda input, other, kernel, stride, padding, dilation, groups: correlate_pair(
+        input, other, tuple(kernel), stride, padding, dilation, groups
+    ),
+    grad={
+        "input": lambda grad, other, stride, padding, dilation, groups, input_shape: _weight_input(
+            grad, other, stride, padding, dilation, groups, input_shape
+        ),
+        "other": lambda grad, input, stride, padding, dilation, groups, other_shape: _weight_other(
+            grad, input, stride, padding, dilation, groups, other_shape
+        ),
+    },
+)
+def convolution_weight(
+    input: Tensor, other: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Tensor:
+    """Correlation of a convolution's input with something of its output's shape: the gradient of the weight."""
+    return correlate_pair(input, other, tuple(kernel), stride, padding, dilation, groups)
+
+
+# -- public forms -------------------------------------------------------------------------------------------------------------
+def _batched(name: str, rank: int, input: Any) -> tuple[Any, bool]:
+    """``input`` with a batch dimension, and whether it had one."""
+    ndim = input.ndim
+    if ndim == rank + 2:
+        return input, True
+    if ndim == rank + 1:
+        return input.unsqueeze(0), False
+    raise RuntimeError(
+        f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {name}, but got input of size: {list(input.shape)}"
+    )
+
+
+def _check_rank(rank: int, input: Any, weight: Any) -> None:
+    ndim = getattr(weight, "ndim", rank + 2)
+    if ndim == rank + 2:
+        return
+    if ndim < 3:
+        raise RuntimeError("weight should have at least three dimensions")
+    raise RuntimeError(
+        f"Expected {ndim}-dimensional input for {ndim}-dimensional weight {list(weight.shape)}, but got {input.ndim}-dimensional input of "
+        f"size {list(input.shape)} instead"
+    )
+
+
+def _same_padding(input: Any, weight: Any, stride: Ints, dilation: Ints) -> tuple[Any, Ints]:
+    """``input`` padded where the two sides differ, and the padding that both sides have."""
+    if max(stride) != 1:
+        raise RuntimeError("padding='same' is not supported for strided convolutions")
+    totals = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
+    if any([each % 2 for each in totals]):
+        from .padding import constant_pad_nd
+
+        amounts: list[int] = []
+        for each in reversed(totals):
+            amounts += [0, each % 2]
+        input = constant_pad_nd(input, amounts, 0)
+    return input, tuple([each // 2 for each in totals])
+
+
+def _convolve(rank: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    name = _NAMES[rank]
+    x, batched = _batched(name, rank, input)
+    _check_rank(rank, x, weight)
+    stride, dilation = ints(stride, rank, name, "stride"), ints(dilation, rank, name, "dilation")
+    if padding.__class__ is str:
+        if padding == "same":
+            x, padding = _same_padding(x, weight, stride, dilation)
+        elif padding == "valid":
+            padding = (0,) * rank
+        else:
+            raise RuntimeError(f"Invalid padding string: '{padding}'")
+    else:
+        padding = ints(padding, rank, name, "padding")
+    made = convolution(x, weight, bias, stride, padding, dilation, False, (0,) * rank, groups)
+    return made if batched else made.squeeze(0)
+
+
+def _transpose(
+    rank: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int, dilation: Any
+) -> Any:
+    name = f"conv_transpose{rank}d"
+    x, batched = _batched(name, rank, input)
+    _check_rank(rank, x, weight)
+    stride, padding, dilation = ints(stride, rank, name, "stride"), ints(padding, rank, name, "padding"), ints(dilation, rank, name, "dilation")
+    made = convolution(x, weight, bias, stride, padding, dilation, True, ints(output_padding, rank, name, "output_padding"), groups)
+    return made if batched else made.squeeze(0)
+
+
+@composite(namespace="nn.functional")
+@composite(method=False)
+def conv1d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+) -> Tensor:
+    """Cross-correlation over 1 dimension; see :func:`torch.conv2d`.
+
+    Args:
+        input: ``(N, C, L)`` or ``(C, L)``.
+        weight: ``(O, C / groups, k)``.
+    Returns:
+        ``(N, O, (L + 2 padding - dilation (k - 1) - 1) // stride + 1)``.
+    Source: torch.nn.functional.conv1d.
+    """
+    return _convolve(1, input, weight, bias, stride, padding, dilation, groups)
+
+
+@composite(namespace="nn.functional")
+@composite(method=False)
+def conv2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+) -> Tensor:
+    """Cross-correlation of images with filters.
+
+    Args:
+        input: ``(N, C, H, W)`` or ``(C, H, W)``.
+        weight: ``(O, C / groups, kh, kw)``.
+        bias: ``(O,)``.
+        stride: step between windows.
+        padding: zeros on each side, or ``'valid'`` (none), or ``'same'`` (as many as keep the size; stride 1 only).
+        dilation: step between the elements of a window.
+        groups: number of groups that ``C`` and ``O`` are split into; each output group sees its input group only.
+    Returns:
+        ``(N, O, (H + 2 padding - dilation (kh - 1) - 1) // stride + 1, ...)``, without ``N`` if ``input`` has none.
+    Raises:
+        RuntimeError: shapes, dtypes or geometry that do not fit.
+        TypeError: arguments of a wrong type.
+    Gradient: the transposed convolution of ``grad`` to ``input``, the correlation of ``input`` with ``grad`` to ``weight``.
+    Source: torch.nn.functional.conv2d.
+    """
+    return _convolve(2, input, weight, bias, stride, padding, dilation, groups)
+
+
+@composite(namespace="nn.functional")
+@composite(method=False)
+def conv3d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+) -> Tensor:
+    """Cross-correlation over 3 dimensions; see :func:`torch.conv2d`.
+
+    Args:
+        input: ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+        weight: ``(O, C / groups, kd, kh, kw)``.
+    Source: torch.nn.functional.conv3d.
+    """
+    return _convolve(3, input, weight, bias, stride, padding, dilation, groups)
+
+
+@composite(namespace="nn.functional")
+@composite(method=False)
+def conv_transpose1d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1,
+    dilation: Any = 1,
+) -> Tensor:
+    """Transposed convolution over 1 dimension; see :func:`torch.conv_transpose2d`.
+
+    Args:
+        input: ``(N, C, L)`` or ``(C, L)``.
+        weight: ``(C, O / groups, k)``.
+    Source: torch.nn.functional.conv_transpose1d.
+    """
+    return _transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@composite(namespace="nn.functional")
+@composite(method=False)
+def conv_transpose2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1,
+    dilation: Any = 1,
+) -> Tensor:
+    """Transposed convolution: what :func:`torch.conv2d`'s derivative does to a gradient; enlarges images by ``stride``.
+
+    Args:
+        input: ``(N, C, H, W)`` or ``(C, H, W)``.
+        weight: ``(C, O / groups, kh, kw)``.
+        bias: ``(O,)``.
+        stride, padding, dilation: of the convolution that is transposed.
+        output_padding: elements added on one side, less than the stride or the dilation.
+        groups: number of groups of channels.
+    Returns:
+        ``(N, O, (H - 1) stride - 2 padding + dilation (kh - 1) + output_padding + 1, ...)``.
+    Raises:
+        RuntimeError: shapes, dtypes or geometry that do not fit.
+    Source: torch.nn.functional.conv_transpose2d.
+    """
+    return _transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@composite(namespace="nn.functional")
+@composite(method=False)
+def conv_transpose3d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1,
+    dilation: Any = 1,
+) -> Tensor:
+    """Transposed convolution over 3 dimensions; see :func:`torch.conv_transpose2d`.
+
+    Args:
+        input: ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+        weight: ``(C, O / groups, kd, kh, kw)``.
+    Source: torch.nn.functional.conv_transpose3d.
+    """
+    return _transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@composite(namespace="nn.functional")
+@composite(method=False)
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """1-dimensional convolution of ``(T, N, C)`` input with a ``(k, C, O)`` weight.
+
+    Args:
+        input: time first, channels last.
+        bias: ``(O,)``.
+        pad: zeros on each side of time.
+    Returns:
+        ``(T + 2 pad - k + 1, N, O)``.
+    Source: torch.nn.functional.conv_tbc.
+    """
+    return conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
+
+

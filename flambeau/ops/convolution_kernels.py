@@ -1,0 +1,179 @@
+"""Convolution over arrays: patches copied to columns, then matrix products.
+
+Three functions, each other's adjoints, for input ``x`` ``(N, C, *S)``, weight ``w`` ``(O, C/groups, *K)``, output ``y`` ``(N, O, *P)``:
+
+    correlate       x, w -> y
+    spread          y, w -> x     the gradient with respect to x; also the transposed convolution
+    correlate_pair  x, y -> w     the gradient with respect to w
+
+Columns are made for a few samples at a time, so that they stay in the second-level cache.  Where rows are short (small images),
+copying them is slow, and the columns are made from channels-last images instead, whose runs are ``kernel width * channels`` long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from .patches import Ints, add_windows, padded, taps, window_count, windows
+
+_COLUMN_BYTES = 1 << 19
+_SHORT_ROW = 8  # elements; below it a channels-last copy is faster from 16 elements a run on
+_LONG_RUN = 16
+
+
+def _positions(spatial: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
+    return tuple([window_count(*each) for each in zip(spatial, kernel, stride, dilation, strict=True)])
+
+
+def _count(values: Ints) -> int:
+    count = 1
+    for each in values:
+        count *= each
+    return count
+
+
+def _prefers_channels_last(channels: int, kernel: Ints, positions: Ints) -> bool:
+    return positions[-1] < _SHORT_ROW and channels * kernel[-1] >= _LONG_RUN
+
+
+def _samples(total: int, bytes_each: int) -> Iterator[slice]:
+    """Slices of the batch whose columns fit the cache together."""
+    step = max(1, min(total, _COLUMN_BYTES // max(1, bytes_each)))
+    for start in range(0, total, step):
+        yield slice(start, min(total, start + step))
+
+
+def _last_columns(x: np.ndarray, before: Ints, after: Ints, kernel: Ints, stride: Ints, dilation: Ints, positions: Ints) -> np.ndarray:
+    """Columns from channels-last images: ``(N, *positions, *kernel, C)`` flattened to ``(N, P, K * C)``."""
+    spatial = tuple([size + low + high for size, low, high in zip(x.shape[2:], before, after, strict=True)])
+    whole = (np.zeros if any(before) or any(after) else np.empty)((x.shape[0], *spatial, x.shape[1]), x.dtype)
+    inside = tuple([slice(low, low + size) for low, size in zip(before, x.shape[2:], strict=True)])
+    whole[(slice(None), *inside)] = x.transpose(0, *range(2, x.ndim), 1)
+    steps = whole.strides
+    outer = tuple([step * each for step, each in zip(steps[1:-1], stride, strict=True)])
+    inner = tuple([step * each for step, each in zip(steps[1:-1], dilation, strict=True)])
+    shape = (x.shape[0], *positions, *kernel, x.shape[1])
+    seen = np.ndarray(shape, x.dtype, whole, 0, (steps[0], *outer, *inner, steps[-1]))
+    return seen.reshape(x.shape[0], _count(positions), -1)
+
+
+def correlate(x: np.ndarray, w: np.ndarray, stride: Ints, before: Ints, after: Ints, dilation: Ints, groups: int) -> np.ndarray:
+    """The convolution without bias; ``before`` and ``after`` are the zeros put around ``x``."""
+    n, channels = x.shape[:2]
+    outputs, kernel = w.shape[0], w.shape[2:]
+    spatial = tuple([size + low + high for size, low, high in zip(x.shape[2:], before, after, strict=True)])
+    positions = _positions(spatial, kernel, stride, dilation)
+    if x.size == 0 or w.size == 0:
+        return np.zeros((n, outputs, *positions), x.dtype)
+    area = _count(positions)
+    if groups == 1 and _prefers_channels_last(channels, kernel, positions) and min(before) >= 0 and min(after) >= 0:
+        columns = _last_columns(x, before, after, kernel, stride, dilation, positions)
+        weights = w.transpose(0, *range(2, w.ndim), 1).reshape(outputs, -1)
+        return np.matmul(weights, columns.transpose(0, 2, 1)).reshape(n, outputs, *positions)
+    x = padded(x, before, after)
+    if groups > 1 and groups == channels:
+        return _correlate_each(x, w, stride, dilation, positions)
+    weights = w.reshape(groups, outputs // groups, -1)
+    if _count(kernel) == 1 and max(stride) == 1:
+        columns = x.reshape(n, groups, channels // groups, area)
+        if groups == 1:
+            return np.matmul(weights[0], columns[:, 0]).reshape(n, outputs, *positions)
+        return np.matmul(weights, columns).reshape(n, outputs, *positions)
+    made = np.empty((n, groups, outputs // groups, area), x.dtype)
+    seen = windows(x, kernel, stride, dilation, positions)
+    for part in _samples(n, weights.shape[2] * groups * area * x.itemsize):
+        columns = seen[part].reshape(part.stop - part.start, groups, weights.shape[2], area)
+        if groups == 1:
+            np.matmul(weights[0], columns[:, 0], out=made[part, 0])
+        else:
+            np.matmul(weights, columns, out=made[part])
+    return made.reshape(n, outputs, *positions)
+
+
+def _correlate_each(x: np.ndarray, w: np.ndarray, stride: Ints, dilation: Ints, positions: Ints) -> np.ndarray:
+    """Depthwise: each channel with its own filters, summed over the places of the kernel."""
+    n, channels, kernel = x.shape[0], x.shape[1], w.shape[2:]
+    times = w.shape[0] // channels
+    made = np.empty((n, channels, times, *positions), x.dtype)
+    ones = (1,) * len(positions)
+    for part in _samples(n, 3 * channels * times * _count(positions) * x.itemsize):
+        total, first = made[part], True
+        room = np.empty(total.shape, x.dtype)
+        for at, where in taps(kernel, stride, dilation, positions):
+            seen = x[(part, slice(None), None, *where)]
+            factor = w[(slice(None), 0, *at)].reshape(channels, times, *ones)
+            np.multiply(seen, factor, out=total if first else room)
+            if not first:
+                total += room
+            first = False
+    return made.reshape(n, channels * times, *positions)
+
+
+def spread(
+    y: np.ndarray, w: np.ndarray, spatial: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int
+) -> np.ndarray:
+    """The adjoint of ``correlate`` in its first argument, for an input of spatial size ``spatial``."""
+    n, kernel = y.shape[0], w.shape[2:]
+    per_group = w.shape[1]
+    if y.size == 0 or w.size == 0:
+        return np.zeros((n, per_group * groups, *spatial), y.dtype)
+    reach = tuple([d * (k - 1) for d, k in zip(dilation, kernel, strict=True)])
+    if max(stride) == 1 and all([r >= p for r, p in zip(reach, padding, strict=True)]):
+        # with stride 1 it is the correlation with the turned kernel, inputs and outputs exchanged
+        turned = w[(slice(None), slice(None), *[slice(None, None, -1)] * len(kernel))]
+        turned = turned.reshape(groups, -1, *w.shape[1:]).swapaxes(1, 2).reshape(groups * per_group, -1, *kernel)
+        before = tuple([r - p for r, p in zip(reach, padding, strict=True)])
+        after = tuple([size + r - got - low for size, r, got, low in zip(spatial, reach, y.shape[2:], before, strict=True)])
+        return correlate(y, turned, stride, before, after, dilation, groups)
+    positions, area = y.shape[2:], _count(y.shape[2:])
+    weights = w.reshape(groups, w.shape[0] // groups, -1).swapaxes(1, 2)
+    values = y.reshape(n, groups, -1, area)
+    whole = tuple([max(s + 2 * p, (n_ - 1) * st + r + 1) for s, p, n_, st, r in zip(spatial, padding, positions, stride, reach, strict=True)])
+    made = np.zeros((n, groups * per_group, *whole), y.dtype)
+    for part in _samples(n, weights.shape[1] * groups * area * y.itemsize):
+        columns = np.matmul(weights, values[part]).reshape(-1, groups * per_group, *kernel, *positions)
+        add_windows(made[part], columns, kernel, stride, dilation, positions)
+    inside = tuple([slice(p, p + s) for p, s in zip(padding, spatial, strict=True)])
+    return np.ascontiguousarray(made[(..., *inside)])
+
+
+def correlate_pair(
+    x: np.ndarray, y: np.ndarray, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int
+) -> np.ndarray:
+    """The adjoint of ``correlate`` in its second argument: the weight ``(O, C/groups, *kernel)``."""
+    n, channels, outputs, positions = x.shape[0], x.shape[1], y.shape[1], y.shape[2:]
+    area, per_group = _count(positions), channels // groups
+    if x.size == 0 or y.size == 0:
+        return np.zeros((outputs, per_group, *kernel), x.dtype)
+    if groups == 1 and _prefers_channels_last(channels, kernel, positions):
+        columns = _last_columns(x, padding, padding, kernel, stride, dilation, positions).reshape(n * area, -1)
+        made = np.matmul(y.reshape(n, outputs, area).swapaxes(0, 1).reshape(outputs, -1), columns)
+        return np.ascontiguousarray(np.moveaxis(made.reshape(outputs, *kernel, channels), -1, 1))
+    x = padded(x, padding, padding)
+    if groups > 1 and groups == channels:
+        return _correlate_pair_each(x, y, kernel, stride, dilation)
+    made = np.zeros((groups, outputs // groups, per_group * _count(kernel)), x.dtype)
+    for group in range(groups):
+        each = x[:, group * per_group : (group + 1) * per_group]
+        view = windows(each, kernel, stride, dilation, positions)
+        view = view.transpose(*range(1, 2 + len(kernel)), 0, *range(2 + len(kernel), view.ndim))  # (C, *K, N, *P)
+        values = y[:, group * made.shape[1] : (group + 1) * made.shape[1]].swapaxes(0, 1)
+        for part in _samples(n, made.shape[2] * area * x.itemsize):
+            columns = view[(*[slice(None)] * (1 + len(kernel)), part)].reshape(made.shape[2], -1)
+            made[group] += np.matmul(values[:, part].reshape(made.shape[1], -1), columns.T)
+    return made.reshape(outputs, per_group, *kernel)
+
+
+def _correlate_pair_each(x: np.ndarray, y: np.ndarray, kernel: Ints, stride: Ints, dilation: Ints) -> np.ndarray:
+    """``correlate_pair`` of a depthwise convolution."""
+    n, channels, positions = x.shape[0], x.shape[1], y.shape[2:]
+    times = y.shape[1] // channels
+    values = y.reshape(n, channels, times, *positions)
+    made = np.empty((channels, times, *kernel), x.dtype)
+    for at, where in taps(kernel, stride, dilation, positions):
+        seen = x[(slice(None), slice(None), *where)]
+        for k in range(times):
+            made[(slice(None), k, *at)] = np.multiply(seen, values[:, :, k]).reshape(n, channels, -1).sum(-1).sum(0)
+    return made.reshape(channels * times, 1, *kernel)

@@ -1,0 +1,263 @@
+"""Exponentials and logarithms, the logistic function and its inverse."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core.annotations import Number, Tensor
+from ..core.registry import pointwise
+from ..core.tensor import Tensor as TensorType
+from .arithmetic import conj, reject
+
+LN2, LN10 = math.log(2), math.log(10)
+
+
+@pointwise(ufunc=np.exp, promotion="int_to_float", grad={"input": lambda grad, result: grad * conj(result)})
+def exp(input: Tensor) -> Tensor:
+    """e to the power ``input``.
+
+    Gradient: ``grad * exp(input)``.
+    Source: torch.exp.
+    """
+    return np.exp(input)
+
+
+@pointwise(ufunc=np.exp2, promotion="int_to_float", grad={"input": lambda grad, result: grad * conj(result * LN2)})
+def exp2(input: Tensor) -> Tensor:
+    """2 to the power ``input``.
+
+    Gradient: ``grad * exp2(input) * log(2)``.
+    Source: torch.exp2.
+    """
+    return np.exp2(input)
+
+
+@pointwise(ufunc=np.expm1, promotion="int_to_float", grad={"input": lambda grad, result: grad * conj(result + 1)})
+def expm1(input: Tensor) -> Tensor:
+    """``exp(input) - 1``, exact near zero.
+
+    Gradient: ``grad * (result + 1)``.
+    Source: torch.expm1.
+    """
+    return np.expm1(input)
+
+
+@pointwise(ufunc=np.log, promotion="int_to_float", grad={"input": lambda grad, input: grad / conj(input)})
+def log(input: Tensor) -> Tensor:
+    """Natural logarithm; -inf at 0, NaN below.
+
+    Gradient: ``grad / input``.
+    Source: torch.log.
+    """
+    return np.log(input)
+
+
+@pointwise(ufunc=np.log2, promotion="int_to_float", grad={"input": lambda grad, input: grad / conj(input * LN2)})
+def log2(input: Tensor) -> Tensor:
+    """Logarithm to base 2.
+
+    Gradient: ``grad / (input * log(2))``.
+    Source: torch.log2.
+    """
+    return np.log2(input)
+
+
+@pointwise(ufunc=np.log10, promotion="int_to_float", grad={"input": lambda grad, input: grad / conj(input * LN10)})
+def log10(input: Tensor) -> Tensor:
+    """Logarithm to base 10.
+
+    Gradient: ``grad / (input * log(10))``.
+    Source: torch.log10.
+    """
+    return np.log10(input)
+
+
+@pointwise(ufunc=np.log1p, promotion="int_to_float", grad={"input": lambda grad, input: grad / conj(input + 1)})
+def log1p(input: Tensor) -> Tensor:
+    """``log(1 + input)``, exact near zero.
+
+    Gradient: ``grad / (input + 1)``.
+    Source: torch.log1p.
+    """
+    return np.log1p(input)
+
+
+# -- sums in the logarithm --------------------------------------------------------------------------------------------------------
+def _complex_logaddexp(input: np.ndarray, other: np.ndarray) -> np.ndarray:
+    larger = np.where(input.real >= other.real, input, other)
+    smaller = np.where(input.real >= other.real, other, input)
+    return larger + np.log1p(np.exp(smaller - larger))
+
+
+@pointwise(
+    ufunc=np.logaddexp,
+    grad={
+        "input": lambda grad, input, other: grad / conj(1 + (other - input).exp()),
+        "other": lambda grad, input, other: grad / conj(1 + (input - other).exp()),
+    },
+    inplace=False,
+)
+def logaddexp(input: Tensor, other: Tensor) -> Tensor:
+    """``log(exp(input) + exp(other))`` without overflow.
+
+    Raises:
+        NotImplementedError: integer operands.
+    Gradient: ``grad`` shared in proportion to the exponentials.
+    Source: torch.logaddexp.
+    """
+    reject("logaddexp_cpu", input, "biu")
+    if input.dtype.kind == "c":
+        return _complex_logaddexp(input, other)
+    return np.logaddexp(input, other)
+
+
+@pointwise(
+    ufunc=np.logaddexp2,
+    grad={
+        "input": lambda grad, input, other: grad / conj(1 + (other - input).exp2()),
+        "other": lambda grad, input, other: grad / conj(1 + (input - other).exp2()),
+    },
+    inplace=False,
+)
+def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
+    """``log2(2**input + 2**other)`` without overflow.
+
+    Raises:
+        NotImplementedError: integer operands.
+    Gradient: ``grad`` shared in proportion to the powers.
+    Source: torch.logaddexp2.
+    """
+    reject("logaddexp2_cpu", input, "biu")
+    if input.dtype.kind == "c":
+        return _complex_logaddexp(input * LN2, other * LN2) / LN2
+    return np.logaddexp2(input, other)
+
+
+def _log_of(value: Any) -> Any:
+    if isinstance(value, TensorType):
+        return value.log()
+    return math.log(value) if value > 0 else (-math.inf if value == 0 else math.nan)
+
+
+def _log1p_of(value: Any) -> Any:
+    return value.log1p() if isinstance(value, TensorType) else _log_of(1 + value)
+
+
+def _times_log(input: np.ndarray, log: np.ndarray, other: np.ndarray) -> np.ndarray:
+    return np.where((input == 0) & ~np.isnan(other), input.dtype.type(0), np.multiply(input, log))
+
+
+def _xlogy_input_gradient(grad: Any, input: Any, other: Any) -> Any:
+    both = (input == 0).logical_and(other <= 0) if isinstance(other, TensorType) else (input == 0 if other <= 0 else None)
+    found = grad * _log_of(other)
+    return found if both is None else found.masked_fill(both, 0)
+
+
+@pointwise(
+    promotion="int_to_float",
+    grad={"input": _xlogy_input_gradient, "other": lambda grad, input, other: grad * input / other},
+)
+def xlogy(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+    """``input * log(other)``, 0 where ``input`` is 0 and ``other`` is not NaN.
+
+    Raises:
+        NotImplementedError: complex operands.
+    Gradient: ``grad * log(other)``, and ``grad * input / other``.
+    Source: torch.xlogy.
+    """
+    reject("xlogy_cpu", input, "c")
+    return _times_log(input, np.log(other), other)
+
+
+def _xlog1py_input_gradient(grad: Any, input: Any, other: Any) -> Any:
+    both = (input == 0).logical_and(other <= -1) if isinstance(other, TensorType) else (input == 0 if other <= -1 else None)
+    found = grad * _log1p_of(other)
+    return found if both is None else found.masked_fill(both, 0)
+
+
+@pointwise(
+    promotion="int_to_float",
+    namespace="special",
+    inplace=False,
+    grad={"input": _xlog1py_input_gradient, "other": lambda grad, input, other: grad * input / (other + 1)},
+)
+def xlog1py(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+    """``input * log1p(other)``, 0 where ``input`` is 0 and ``other`` is not NaN.
+
+    Raises:
+        NotImplementedError: complex operands.
+    Gradient: ``grad * log1p(other)``, and ``grad * input / (1 + other)``.
+    Source: torch.special.xlog1py.
+    """
+    reject("xlog1py_cpu", input, "c")
+    return _times_log(input, np.log1p(other), other)
+
+
+# -- the logistic function ----------------------------------------------------------------------------------------------------
+def logistic(input: np.ndarray) -> np.ndarray:
+    """``1 / (1 + exp(-input))`` with one buffer."""
+    made = np.negative(input, out=np.empty_like(input))
+    np.exp(made, out=made)
+    np.add(made, 1, out=made)
+    return np.divide(1, made, out=made)
+
+
+def _logistic_slope(grad: np.ndarray, result: np.ndarray) -> np.ndarray:
+    return np.multiply(np.multiply(grad, np.subtract(result.dtype.type(1), result)), result)
+
+
+@pointwise(
+    name="_sigmoid_backward",
+    method=False,
+    inplace=False,
+    out=False,
+    fast=_logistic_slope,
+    grad={
+        "grad_output": lambda grad, output: grad * (1 - output) * output,
+        "output": lambda grad, grad_output, output: grad * grad_output * (1 - 2 * output),
+    },
+)
+def sigmoid_backward(grad_output: Tensor, output: Tensor) -> Tensor:
+    """``grad_output * (1 - output) * output`` of real tensors in one step."""
+    return _logistic_slope(grad_output, output)
+
+
+@pointwise(
+    fast=lambda a: logistic(a) if a.dtype.kind == "f" else None,
+    promotion="int_to_float",
+    grad={"input": lambda grad, result: grad * conj((1 - result) * result) if result.is_complex() else sigmoid_backward(grad, result)},
+)
+def sigmoid(input: Tensor) -> Tensor:
+    """The logistic function ``1 / (1 + exp(-input))``.
+
+    Gradient: ``grad * result * (1 - result)``.
+    Source: torch.sigmoid.
+    """
+    return logistic(input)
+
+
+def _logit_gradient(grad: Any, input: Any, eps: float | None) -> Any:
+    found = grad / (input * (1 - input))
+    low, high = (0.0, 1.0) if eps is None else (eps, 1 - eps)
+    outside = (input < low).logical_or(input > high)
+    return found.masked_fill(outside, math.nan if eps is None else 0.0)
+
+
+@pointwise(promotion="int_to_float", grad={"input": _logit_gradient})
+def logit(input: Tensor, eps: float | None = None) -> Tensor:
+    """``log(input / (1 - input))``, the inverse of ``sigmoid``.
+
+    Args:
+        eps: ``input`` is first moved into [eps, 1 - eps]; NaN outside [0, 1] when None.
+    Gradient: ``grad / (input * (1 - input))`` inside the limits.
+    Source: torch.logit.
+    """
+    reject("logit_cpu", input, "c")
+    one = input.dtype.type(1)
+    if eps is not None:
+        low, high = input.dtype.type(eps), one - input.dtype.type(eps)
+        input = np.where(input < low, low, np.where(input > high, high, input))
+    return np.log(input / (one - input))

@@ -1,0 +1,367 @@
+"""Largest and smallest elements, and where they are.  NaN counts as larger and as smaller than anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Tensor
+from ..core.registry import composite, op, resolve
+from ..core.shape import reduced_shape, wrap_dim, wrap_dims
+from ..core.tensor import Tensor as TensorType
+from .reduction import array_dims, kept
+
+_LARGEST, _SMALLEST = (np.maximum, "argmax"), (np.minimum, "argmin")
+
+
+# -- what they share ------------------------------------------------------------------------------------------------------------
+def require_elements(operation: str, array: np.ndarray, dims: Any) -> None:
+    """Raises:
+    IndexError: a reduced dimension of size 0, or nothing at all to reduce.
+    """
+    if dims is None or dims == ():
+        if not array.size:
+            raise IndexError(
+                f"{operation}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' "
+                "argument."
+            )
+        return
+    for dim in (dims,) if isinstance(dims, int) else dims:
+        if array.ndim and array.shape[dim] == 0:
+            raise IndexError(f"{operation}(): Expected reduction dim {dim} to have non-zero size.")
+
+
+def require_real(operation: str, array: np.ndarray) -> None:
+    if array.dtype.kind == "c":
+        raise NotImplementedError(f"\"{operation}\" not implemented for '{dtypes.of_array(array).legacy}'")
+
+
+def _shared_evenly(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool) -> Any:
+    """The gradient of an extremum, in equal parts to all elements that have its value."""
+    ndim = input.ndim
+    if dim is not None:
+        grad, result = kept(grad, dim, keepdim, ndim), kept(result, dim, keepdim, ndim)
+    chosen = input.isnan() | (input == result) if bool(result.isnan().any()) else input == result
+    if dim is None or ndim == 0:
+        return chosen * (grad / chosen.sum())
+    return chosen * grad / chosen.sum(wrap_dims(dim, ndim), True)
+
+
+def to_place(grad: Any, indices: Any, dim: int, keepdim: bool, shape: tuple[int, ...]) -> Any:
+    """The gradient of a selection along ``dim``: ``grad`` at the place that was selected, 0 elsewhere."""
+    if not shape:
+        return grad
+    if not keepdim:
+        grad, indices = grad.unsqueeze(dim), indices.unsqueeze(dim)
+    return grad.new_zeros(shape).scatter(dim, indices, grad)
+
+
+def index_along(finder: str, array: np.ndarray, dim: int, keepdim: bool) -> np.ndarray:
+    """``argmax`` or ``argmin`` along ``dim`` as int64: the first of equals, or the first NaN."""
+    if array.dtype.kind == "V":
+        array = array.astype(np.float32)
+    if not array.ndim:
+        return np.zeros((), np.int64)
+    shape = reduced_shape(array.shape, (dim,), keepdim)
+    if 0 in shape:
+        return np.empty(shape, np.int64)
+    return np.ascontiguousarray(getattr(array, finder)(dim)).reshape(shape)
+
+
+def taken_along(array: np.ndarray, indices: np.ndarray, dim: int, keepdim: bool) -> np.ndarray:
+    """The elements that ``indices`` (one along ``dim``) name."""
+    if not array.ndim:
+        return array.copy()
+    wide = indices if keepdim else np.expand_dims(indices, dim)
+    return np.ascontiguousarray(np.take_along_axis(array, wide, dim)).reshape(indices.shape)
+
+
+# -- amax, amin -----------------------------------------------------------------------------------------------------------------
+def _prepare_extremum(operation: str) -> Any:
+    def prepare(input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:
+        array = input._array
+        require_real(operation, array)
+        if dim is None or dim == () or dim == []:
+            require_elements(operation, array, None)
+        dims = array_dims(dim, array)
+        require_elements(operation, array, dims or None)
+        return (input, dims, keepdim)
+
+    return prepare
+
+
+def _reduced(ufunc: Any) -> Any:
+    def fast(a: np.ndarray, dim: Any, keepdim: bool) -> Any:
+        if dim.__class__ is not int:
+            if dim != ():
+                dim = tuple(dim)
+            elif keepdim:
+                return None
+            else:
+                dim = None
+        made = ufunc.reduce(a, dim, None, None, keepdim)
+        return made if made.ndim < 2 or made.flags.c_contiguous else None
+
+    return fast
+
+
+def _extremum(ufunc: Any, input: np.ndarray, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
+    out = np.empty(reduced_shape(input.shape, dim, keepdim), input.dtype)
+    return ufunc.reduce(input, axis=dim, keepdims=keepdim, out=out)
+
+
+@op(promotion="same", halves="native", prepare=_prepare_extremum("amax"), fast=_reduced(np.maximum), grad={"input": _shared_evenly})
+def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+    """Largest element, of all or over ``dim``.
+
+    Args:
+        input: real.
+        dim: dimension or dimensions to reduce; all when empty.
+        keepdim: keep each reduced dimension with size 1.
+    Returns:
+        NaN where there is one.
+    Raises:
+        IndexError: a reduced dimension of size 0.
+    Gradient: in equal parts to all elements that have the largest value.
+    Source: torch.amax.
+    """
+    return _extremum(np.maximum, input, dim, keepdim)
+
+
+@op(promotion="same", halves="native", prepare=_prepare_extremum("amin"), fast=_reduced(np.minimum), grad={"input": _shared_evenly})
+def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+    """Smallest element, of all or over ``dim``.
+
+    Args:
+        input: real.
+        dim: dimension or dimensions to reduce; all when empty.
+        keepdim: keep each reduced dimension with size 1.
+    Returns:
+        NaN where there is one.
+    Raises:
+        IndexError: a reduced dimension of size 0.
+    Gradient: in equal parts to all elements that have the smallest value.
+    Source: torch.amin.
+    """
+    return _extremum(np.minimum, input, dim, keepdim)
+
+
+# -- max, min -------------------------------------------------------------------------------------------------------------------
+def _prepare_all(operation: str) -> Any:
+    def prepare(input: Any) -> tuple[Any, ...]:
+        require_real(operation, input._array)
+        if not input._array.size:
+            raise RuntimeError(
+                f"{operation}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' "
+                "argument."
+            )
+        return (input,)
+
+    return prepare
+
+
+def _evenly_over_all(grad: Any, input: Any, result: Any) -> Any:
+    return _shared_evenly(grad, input, result, None, False)
+
+
+def _all_extremum(name: str, ufunc: Any) -> Any:
+    def kernel(input: Tensor) -> Tensor:
+        return ufunc.reduce(input, None)
+
+    kernel.__doc__ = f"Kernel of ``{name}`` over all elements."
+    node_name = f"{name.title()}Backward1"
+    return op(
+        name=f"_{name}_of_all", method=False, promotion="same", halves="native", prepare=_prepare_all(name), fast=True,
+        node_name=node_name, grad={"input": _evenly_over_all},
+    )(kernel)
+
+
+max_of_all, min_of_all = _all_extremum("max", np.maximum), _all_extremum("min", np.minimum)
+
+
+def _prepare_along(operation: str) -> Any:
+    def prepare(input: Any, dim: int, keepdim: bool) -> tuple[Any, ...]:
+        require_real(operation, input._array)
+        dim = wrap_dim(dim.__index__(), input._array.ndim)
+        require_elements(operation, input._array, dim)
+        return (input, dim, keepdim)
+
+    return prepare
+
+
+def _to_result_place(grad: Any, result1: Any, dim: int, keepdim: bool, input_shape: Any) -> Any:
+    return to_place(grad, result1, dim, keepdim, input_shape)
+
+
+def _extremum_along(name: str, ufunc: Any, finder: str) -> Any:
+    def kernel(input: Tensor, dim: int, keepdim: bool) -> Any:
+        indices = index_along(finder, input, dim, keepdim)
+        return taken_along(input, indices, dim, keepdim), indices
+
+    def fast(a: np.ndarray, dim: int, keepdim: bool) -> Any:
+        if keepdim or a.ndim != 2 or a.size == 0:
+            return None
+        return np.ascontiguousarray(ufunc.reduce(a, dim)), np.ascontiguousarray(a.argmax(dim) if finder == "argmax" else a.argmin(dim))
+
+    kernel.__doc__ = f"Kernel of ``{name}`` along a dimension."
+    kernel.__name__ = name
+    return op(
+        name=f"_{name}_along", method=False, promotion="same", halves="native", prepare=_prepare_along(name), fast=fast,
+        returns=("values", "indices"), node_name=f"{name.title()}Backward0", grad={"input": _to_result_place},
+    )(kernel)
+
+
+max_along, min_along = _extremum_along("max", *_LARGEST), _extremum_along("min", *_SMALLEST)
+
+
+def _named(name: str, values: Any) -> Any:
+    """The result of an ``_along`` operation under the public name."""
+    from ..core.return_types import named_result
+
+    return named_result(name, ("values", "indices"))(values)
+
+
+_FORMS_DOC = """{title} element: of all, along one dimension, or of two tensors element by element.
+
+    Three forms: ``{name}(input)``, ``{name}(input, dim, keepdim=False)``, ``{name}(input, other)``.
+
+    Args:
+        input: real.
+        dim: dimension to reduce, or the other tensor.
+        keepdim: keep the reduced dimension with size 1.
+        other: a broadcastable tensor, for the form of two tensors.
+    Returns:
+        A tensor; with ``dim`` a named tuple (values, indices), the index being that of the first of equal elements.
+    Raises:
+        RuntimeError: an empty ``input`` without ``dim``. IndexError: ``dim`` out of range or of size 0.
+    Gradient: of all: in equal parts to the elements that have the value; along ``dim``: to the one at the index.
+    Source: torch.{name}.
+    """
+
+
+@composite(name="max", out=True)
+def max_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+    if dim is None and other is None:
+        return max_of_all(input)
+    if dim.__class__ is int:
+        return _named("max", max_along(input, dim, keepdim))
+    if other is None and isinstance(dim, TensorType):
+        other = dim
+    if other is not None:
+        return resolve("torch", "maximum")(input, other)
+    return _named("max", max_along(input, dim, keepdim))
+
+
+@composite(name="min", out=True)
+def min_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+    if dim is None and other is None:
+        return min_of_all(input)
+    if dim.__class__ is int:
+        return _named("min", min_along(input, dim, keepdim))
+    if other is None and isinstance(dim, TensorType):
+        other = dim
+    if other is not None:
+        return resolve("torch", "minimum")(input, other)
+    return _named("min", min_along(input, dim, keepdim))
+
+
+max_.__doc__ = _FORMS_DOC.format(title="Largest", name="max")
+min_.__doc__ = _FORMS_DOC.format(title="Smallest", name="min")
+
+
+def _prepare_aminmax(input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:
+    require_real("aminmax", input._array)
+    if dim is None:
+        if not input._array.size:
+            raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
+        return (input, None, keepdim)
+    dim = wrap_dim(dim, input._array.ndim)
+    require_elements("aminmax", input._array, dim)
+    return (input, dim, keepdim)
+
+
+def _aminmax_gradient(grads: Any, input: Any, result: Any, result1: Any, dim: Any, keepdim: bool) -> Any:
+    total = None
+    for grad, value in ((grads[0], result), (grads[1], result1)):
+        if grad is not None:
+            part = _shared_evenly(grad, input, value, dim, keepdim)
+            total = part if total is None else total + part
+    return total
+
+
+@op(promotion="same", halves="native", prepare=_prepare_aminmax, returns=("min", "max"), grad={"input": _aminmax_gradient})
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Smallest and largest element, of all or along one dimension.
+
+    Args:
+        input: real. dim: dimension; all when None. keepdim: keep the reduced dimension with size 1.
+    Returns:
+        A named tuple (min, max).
+    Gradient: in equal parts to all elements that have the value.
+    Source: torch.aminmax.
+    """
+    dims = tuple(range(input.ndim)) if dim is None else (dim,) if input.ndim else ()
+    return _extremum(np.minimum, input, dims, keepdim), _extremum(np.maximum, input, dims, keepdim)
+
+
+# -- argmax, argmin -------------------------------------------------------------------------------------------------------------
+def _prepare_position(operation: str) -> Any:
+    def prepare(input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:
+        array = input._array
+        if array.dtype.kind in "bc":
+            raise NotImplementedError(f"\"{operation}_cpu\" not implemented for '{input.dtype.legacy}'")
+        if dim is None:
+            require_elements(operation, array, None)
+            return (input, None, keepdim)
+        dim = wrap_dim(dim.__index__(), array.ndim)
+        require_elements(operation, array, dim)
+        return (input, dim, keepdim)
+
+    return prepare
+
+
+def _position(finder: str, input: np.ndarray, dim: int | None, keepdim: bool) -> np.ndarray:
+    if dim is not None:
+        return index_along(finder, input, dim, keepdim)
+    found = index_along(finder, input.reshape(-1), 0, False)
+    return found.reshape((1,) * input.ndim) if keepdim else found
+
+
+def _fast_position(finder: str) -> Any:
+    largest = finder == "argmax"
+
+    def fast(a: np.ndarray, dim: Any, keepdim: bool) -> Any:
+        if keepdim or a.dtype.kind == "b":
+            return None
+        made = a.argmax(dim) if largest else a.argmin(dim)
+        return made if dim is None or made.ndim < 2 or made.flags.c_contiguous else None
+
+    return fast
+
+
+_POSITION_DOC = """Position of the {which} element, in the flattened tensor or along ``dim``; the first of equal ones.
+
+    Args:
+        input: real, not bool.
+        dim: dimension to reduce; the flattened tensor when None.
+        keepdim: keep the reduced dimension with size 1.
+    Returns:
+        int64. A NaN counts as the {which}.
+    Raises:
+        IndexError: nothing to reduce.
+    Source: torch.{name}.
+    """
+
+
+def _position_op(name: str, which: str) -> Any:
+    def kernel(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        return _position(name, input, dim, keepdim)
+
+    kernel.__name__ = kernel.__qualname__ = name
+    kernel.__doc__ = _POSITION_DOC.format(which=which, name=name)
+    return op(promotion="same", halves="native", prepare=_prepare_position(name), fast=_fast_position(name), grad=None)(kernel)
+
+
+argmax, argmin = _position_op("argmax", "largest"), _position_op("argmin", "smallest")

@@ -1,0 +1,179 @@
+"""Questions about tensors and settings of the process: dtypes, result types, thread counts, finfo and iinfo."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Tensor
+from ..core.dispatch import common_dtype
+from ..core.registry import composite
+
+
+@composite(method=False)
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the dtype is a floating-point one. Source: torch.is_floating_point."""
+    return input.is_floating_point()
+
+
+@composite(method=False)
+def is_complex(input: Tensor) -> bool:
+    """Whether the dtype is complex. Source: torch.is_complex."""
+    return input.is_complex()
+
+
+@composite(method=False)
+def is_conj(input: Tensor) -> bool:
+    """Whether conjugation is pending: never here. Source: torch.is_conj."""
+    return input.is_conj()
+
+
+@composite(method=False)
+def is_neg(input: Tensor) -> bool:
+    """Whether negation is pending: never here. Source: torch.is_neg."""
+    return input.is_neg()
+
+
+@composite(method=False)
+def is_signed(input: Tensor) -> bool:
+    """Whether the dtype has negative values. Source: torch.is_signed."""
+    return input.is_signed()
+
+
+@composite(method=False)
+def is_inference(input: Tensor) -> bool:
+    """Whether the tensor was made in inference mode. Source: torch.is_inference."""
+    return input.is_inference()
+
+
+@composite()
+def is_nonzero(input: Tensor) -> bool:
+    """Whether a one-element tensor is not zero.
+
+    Raises:
+        RuntimeError: not exactly one element.
+    Source: torch.is_nonzero.
+    """
+    if input._array.size != 1:
+        kind = "no values" if not input._array.size else "more than one value"
+        raise RuntimeError(f"Boolean value of Tensor with {kind} is ambiguous")
+    return bool(input._array.item())
+
+
+@composite(method=False)
+def result_type(tensor1: Any, tensor2: Any) -> dtypes.dtype:
+    """The dtype that an operation on both (tensors or numbers) computes in. Source: torch.result_type."""
+    return common_dtype((tensor1, tensor2))
+
+
+_threads = os.cpu_count() or 1
+_interop_threads = _threads
+
+
+@composite(method=False)
+def get_num_threads() -> int:
+    """Number of threads used inside operations. Source: torch.get_num_threads."""
+    return _threads
+
+
+@composite(method=False)
+def set_num_threads(int: int) -> None:
+    """Set the number of threads used inside operations.
+
+    Raises:
+        RuntimeError: a number below 1.
+    Source: torch.set_num_threads.
+    """
+    global _threads
+    if int < 1:
+        raise RuntimeError("set_num_threads expects a positive integer")
+    _threads = int
+
+
+@composite(method=False)
+def get_num_interop_threads() -> int:
+    """Number of threads used between operations. Source: torch.get_num_interop_threads."""
+    return _interop_threads
+
+
+@composite(method=False)
+def set_num_interop_threads(int: int) -> None:
+    """Set the number of threads used between operations.
+
+    Raises:
+        RuntimeError: a number below 1.
+    Source: torch.set_num_interop_threads.
+    """
+    global _interop_threads
+    if int < 1:
+        raise RuntimeError("set_num_interop_threads expects a positive integer")
+    _interop_threads = int
+
+
+class finfo:
+    """Limits of a floating-point dtype.
+
+    Args:
+        type: a floating-point or complex dtype; the default dtype when missing.
+    Attributes:
+        bits, eps, max, min, tiny, smallest_normal, resolution, dtype.
+    Raises:
+        TypeError: a dtype of integers.
+    Source: torch.finfo.
+    """
+
+    def __init__(self, type: dtypes.dtype | None = None):
+        given = dtypes.get_default_dtype() if type is None else type
+        if not isinstance(given, dtypes.dtype) or given.category < dtypes.FLOATING:
+            raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{given}'")
+        real = given.to_real()
+        facts = ml_dtypes.finfo(real.numpy)
+        self.dtype = real.name
+        self.bits = real.itemsize * 8
+        self.eps, self.max, self.min = float(facts.eps), float(facts.max), float(facts.min)
+        self.tiny = self.smallest_normal = float(facts.smallest_normal)
+        self.resolution = float(facts.resolution)
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, finfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+
+class iinfo:
+    """Limits of an integer dtype.
+
+    Args:
+        type: an integer dtype.
+    Attributes:
+        bits, max, min, dtype.
+    Raises:
+        TypeError: another dtype.
+    Source: torch.iinfo.
+    """
+
+    def __init__(self, type: dtypes.dtype):
+        if not isinstance(type, dtypes.dtype) or type.category != dtypes.INTEGER:
+            raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type}'")
+        facts = np.iinfo(type.numpy)
+        self.dtype, self.bits, self.max, self.min = type.name, type.itemsize * 8, int(facts.max), int(facts.min)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, iinfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)

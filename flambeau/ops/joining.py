@@ -1,0 +1,387 @@
+"""Joining tensors: along a dimension, along a further one, in blocks, and in all combinations."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.annotations import Tensor
+from ..core.layout import channels_last, channels_last_3d, format_strides, is_contiguous_as
+from ..core.registry import composite, op
+from ..core.shape import Size, broadcast_shape, sizes_of, wrap_dim
+from ..core.tensor import Tensor as TensorType
+from .creation import strided_array
+
+
+# -- cat ------------------------------------------------------------------------------------------------------------------------
+def _is_skipped(shape: tuple[int, ...]) -> bool:
+    return shape == (0,)  # an empty 1-d tensor fits anything: programs start lists with torch.tensor([])
+
+
+def _joined_dim(tensors: Sequence[Any], dim: int) -> int:
+    """``dim`` counted from the front of the first tensor that counts."""
+    ndim = next((len(s) for s in (t._array.shape for t in tensors) if not _is_skipped(s)), 1)
+    return wrap_dim(dim, ndim)
+
+
+def _prepare_cat(tensors: Any, dim: int) -> tuple[Any, ...]:
+    if not len(tensors):
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    for position, each in enumerate(tensors):
+        if not each._array.ndim:
+            raise RuntimeError(f"zero-dimensional tensor (at position {position}) cannot be concatenated")
+    if all(_is_skipped(each._array.shape) for each in tensors):
+        return (tensors, 0)
+    dim = _joined_dim(tensors, dim.__index__())
+    first = None
+    for position, each in enumerate(tensors):
+        shape = each._array.shape
+        if _is_skipped(shape):
+            continue
+        if first is None:
+            first = shape
+        elif len(shape) != len(first):
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}")
+        for d, (a, b) in enumerate(zip(first, shape, strict=True)):
+            if a != b and d != dim:
+                raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {dim}. Expected size {a} but got size {b} for tensor number "
+                    f"{position} in the list."
+                )
+    return (tensors, dim)
+
+
+def _cat_gradients(grad: Any, dim: int, tensors_shape: Any) -> list[Any]:
+    ndim = grad._array.ndim
+    dim = dim + ndim if dim < 0 else dim
+    parts, start = [], 0
+    for shape in tensors_shape:
+        if _is_skipped(shape) and ndim != 1:
+            parts.append(grad.new_zeros((0,)))
+            continue
+        parts.append(grad.narrow(dim, start, shape[dim]))
+        start += shape[dim]
+    return parts
+
+
+# NumPy's C function without the dispatcher for ``__array_function__`` around it, which costs a third of a small call.
+_concatenate = getattr(np.concatenate, "_implementation", np.concatenate)
+
+
+@op(
+    promotion="default",
+    halves="native",
+    method=False,
+    aliases=("concat", "concatenate"),
+    renamed={"inputs": "tensors", "dimension": "dim"},
+    prepare=_prepare_cat,
+    fast=_concatenate,
+    grad={"tensors": _cat_gradients},
+)
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """The tensors one after another along ``dim``.
+
+    Args:
+        tensors: equal sizes except along ``dim``; empty 1-d tensors are left out.
+        dim: dimension along which the sizes add up.
+    Returns:
+        The tensors' common dtype.
+    Raises:
+        ValueError: no tensors. RuntimeError: 0-d tensors, or sizes that do not match. IndexError: ``dim`` out of range.
+    Gradient: the part of ``grad`` that each tensor became.
+    Source: torch.cat.
+    """
+    used = [each for each in tensors if not _is_skipped(each.shape)]
+    if not used:
+        return np.empty(0, tensors[0].dtype)
+    shape = list(used[0].shape)
+    shape[dim] = sum(each.shape[dim] for each in used)
+    return np.concatenate(used, dim, out=_empty_in_common_format(tensors, tuple(shape), used[0].dtype))
+
+
+def _empty_in_common_format(arrays: Sequence[np.ndarray], shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Memory for the result: channels last where all inputs are, row-major otherwise."""
+    form = {4: channels_last, 5: channels_last_3d}.get(len(shape))
+    if form is not None and all(
+        each.ndim == len(shape) and not each.flags.c_contiguous and is_contiguous_as(each, form) for each in arrays
+    ):
+        return strided_array(shape, format_strides(shape, form), dtype)
+    return np.empty(shape, dtype)
+
+
+# -- stack ----------------------------------------------------------------------------------------------------------------------
+def _prepare_stack(tensors: Any, dim: int) -> tuple[Any, ...]:
+    if not len(tensors):
+        raise RuntimeError("stack expects a non-empty TensorList")
+    shape = tensors[0]._array.shape
+    dim = wrap_dim(dim.__index__(), len(shape) + 1)
+    for position, each in enumerate(tensors):
+        if each._array.shape != shape:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and {list(each._array.shape)} at entry "
+                f"{position}"
+            )
+    return (tensors, dim)
+
+
+def _fast_stack(arrays: list[np.ndarray], dim: int) -> np.ndarray | None:
+    shape = arrays[0].shape
+    for each in arrays:
+        if each.shape != shape:
+            return None
+    if dim == 0:
+        return np.array(arrays)
+    ndim = len(shape)
+    if not 0 < dim < ndim:
+        if dim != ndim and dim != -1:
+            return None
+        return _concatenate([each[..., None] for each in arrays], ndim)
+    # joined along the dimension that follows, which is then split: no array needs a further dimension first
+    made = _concatenate(arrays, dim)
+    return made.reshape((*shape[:dim], len(arrays), *shape[dim:])) if made.flags.c_contiguous else None
+
+
+@op(
+    promotion="default",
+    halves="native",
+    method=False,
+    renamed={"inputs": "tensors"},
+    prepare=_prepare_stack,
+    fast=_fast_stack,
+    grad={"tensors": lambda grad, dim: list(grad.unbind(dim))},
+)
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """The tensors one after another along a further dimension.
+
+    Args:
+        tensors: equal sizes.
+        dim: where the further dimension goes in the result.
+    Returns:
+        The tensors' common dtype; ``len(tensors)`` is the size along ``dim``.
+    Raises:
+        RuntimeError: no tensors, or different sizes. IndexError: ``dim`` out of range.
+    Gradient: the slices of ``grad``.
+    Source: torch.stack.
+    """
+    shape = tensors[0].shape
+    return np.stack(tensors, dim, out=np.empty((*shape[:dim], len(tensors), *shape[dim:]), tensors[0].dtype))
+
+
+# -- by rows, columns, depth ---------------------------------------------------------------------------------------------------
+def _require_tensors(tensors: Any, operation: str) -> Sequence[Any]:
+    if not isinstance(tensors, (tuple, list)):
+        raise TypeError(f"{operation}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}")
+    if not tensors:
+        raise RuntimeError(f"{operation} expects a non-empty TensorList")
+    return tensors
+
+
+@composite(method=False, out=True)
+def hstack(tensors: Sequence[Tensor]) -> Any:
+    """The tensors side by side: along dimension 1, or 0 for 1-d tensors; 0-d tensors count as 1-d. Source: torch.hstack."""
+    raised = [each.reshape(1) if not each.ndim else each for each in _require_tensors(tensors, "hstack")]
+    return cat(raised, 0 if raised[0].ndim == 1 else 1)
+
+
+@composite(method=False, out=True, aliases=("row_stack",))
+def vstack(tensors: Sequence[Tensor]) -> Any:
+    """The tensors below each other, 1-d tensors as rows. Source: torch.vstack."""
+    return cat([each.reshape(1, -1) if each.ndim < 2 else each for each in _require_tensors(tensors, "vstack")], 0)
+
+
+@composite(method=False, out=True)
+def dstack(tensors: Sequence[Tensor]) -> Any:
+    """The tensors behind each other: along dimension 2, after raising each to three. Source: torch.dstack."""
+    raised = []
+    for each in _require_tensors(tensors, "dstack"):
+        if each.ndim < 2:
+            each = each.reshape(1, -1)
+        raised.append(each.unsqueeze(-1) if each.ndim == 2 else each)
+    return cat(raised, 2)
+
+
+@composite(method=False, out=True)
+def column_stack(tensors: Sequence[Tensor]) -> Any:
+    """The tensors side by side, 0-d and 1-d tensors as columns. Source: torch.column_stack."""
+    raised = [each.reshape(-1, 1) if each.ndim < 2 else each for each in _require_tensors(tensors, "column_stack")]
+    return cat(raised, 1)
+
+
+def _block_gradients(grad: Any, tensors_shape: Any) -> list[Any]:
+    parts, row, column = [], 0, 0
+    for shape in tensors_shape:
+        rows, columns = (1, 1, *shape)[-2:]
+        parts.append(grad.narrow(0, row, rows).narrow(1, column, columns).reshape(shape))
+        row, column = row + rows, column + columns
+    return parts
+
+
+@op(name="_block_diag", promotion="default", halves="native", method=False, node_name="BlockDiagBackward0", grad={"tensors": _block_gradients})
+def block_matrix(tensors: Sequence[Tensor]) -> Tensor:
+    """The block diagonal matrix of the tensors; kernel of ``block_diag``."""
+    sizes = [(1, 1, *each.shape)[-2:] for each in tensors]
+    whole = np.zeros((sum(r for r, _ in sizes), sum(c for _, c in sizes)), tensors[0].dtype)
+    row = column = 0
+    for each, (rows, columns) in zip(tensors, sizes, strict=True):
+        whole[row : row + rows, column : column + columns] = each
+        row, column = row + rows, column + columns
+    return whole
+
+
+@composite(method=False)
+def block_diag(*tensors: Any) -> Any:
+    """A matrix with the given matrices along its diagonal, and 0 elsewhere.
+
+    Args:
+        *tensors: of at most two dimensions; 0-d and 1-d tensors count as one row.
+    Raises:
+        RuntimeError: a tensor of more dimensions.
+    Source: torch.block_diag.
+    """
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        tensors = tuple(tensors[0])
+    if not tensors:
+        from .creation import empty
+
+        return empty(1, 0)
+    for position, each in enumerate(tensors):
+        if each.ndim > 2:
+            raise RuntimeError(
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {position} has {each.ndim} dimensions"
+            )
+    return block_matrix(list(tensors))
+
+
+# -- all combinations ----------------------------------------------------------------------------------------------------------
+def _listed(tensors: tuple[Any, ...]) -> list[Any]:
+    """Tensors given one by one or as one sequence."""
+    return list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors)
+
+
+@composite(method=False)
+def broadcast_tensors(*tensors: Any) -> Any:
+    """The tensors expanded to their common shape.
+
+    Returns:
+        A tuple of views.
+    Raises:
+        RuntimeError: sizes that do not broadcast.
+    Source: torch.broadcast_tensors.
+    """
+    listed = _listed(tensors)
+    shape = broadcast_shape(*[tuple(each.shape) for each in listed]) if listed else ()
+    return tuple([each.expand(shape) for each in listed])
+
+
+@composite(method=False)
+def broadcast_shapes(*shapes: Any) -> Any:
+    """The common shape of tensors of the given shapes.
+
+    Args:
+        *shapes: sequences of ints, or ints, which stand for one dimension.
+    Raises:
+        RuntimeError: sizes that do not broadcast.
+    Source: torch.broadcast_shapes.
+    """
+    plain = [sizes_of(tuple(each) if isinstance(each, (tuple, list)) else (each,), "broadcast_shapes") for each in shapes]
+    for shape in plain:
+        if shape and min(shape) < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension ({min(shape)}): ({list(shape)})")
+    if not plain:
+        return Size()
+    try:
+        return Size(broadcast_shape(*plain))
+    except RuntimeError:
+        raise RuntimeError("Shape mismatch: objects cannot be broadcast to a single shape") from None
+
+
+@composite(method=False)
+def meshgrid(*tensors: Any, indexing: str | None = None) -> Any:
+    """Coordinate grids: grid i varies along one dimension as tensor i does, and is constant along the others.
+
+    Args:
+        *tensors: 0-d or 1-d, also as one sequence.
+        indexing: 'ij' for matrix indexing; 'xy' exchanges the first two dimensions, as for plots.
+    Returns:
+        A tuple of views, one for each tensor, all of the same shape.
+    Raises:
+        RuntimeError: tensors of more dimensions, of different dtypes, or an unknown ``indexing``.
+    Source: torch.meshgrid.
+    """
+    listed = _listed(tensors)
+    if indexing is None:
+        warnings.warn(
+            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", UserWarning, stacklevel=2
+        )
+        indexing = "ij"
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    if not listed:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    for each in listed:
+        if not isinstance(each, TensorType):
+            raise TypeError(f"meshgrid(): argument 'tensors' must be tuple of Tensors, but found element of type {type(each).__name__}")
+        if each.ndim > 1:
+            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {each}")
+        if each.dtype is not listed[0].dtype:
+            raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
+    swaps = indexing == "xy" and len(listed) >= 2
+    if swaps:
+        listed[:2] = listed[1::-1]
+    shape = tuple(each.numel() for each in listed)
+    grids = []
+    for dim, each in enumerate(listed):
+        grids.append(each.reshape(*[-1 if d == dim else 1 for d in range(len(shape))]).expand(shape))
+    if swaps:
+        grids[:2] = grids[1::-1]
+    return tuple(grids)
+
+
+@composite(method=False)
+def cartesian_prod(*tensors: Any) -> Any:
+    """All tuples with one element of each tensor, as rows; the last element varies fastest.
+
+    Args:
+        *tensors: 1-d.
+    Returns:
+        ``(product of sizes, number of tensors)``; a single tensor is returned as it is.
+    Source: torch.cartesian_prod.
+    """
+    listed = _listed(tensors)
+    for each in listed:
+        if each.ndim != 1:
+            raise RuntimeError(f"Expect a 1D vector, but got shape {list(each.shape)}")
+    if len(listed) == 1:
+        return listed[0]
+    return stack([each.flatten() for each in meshgrid(*listed, indexing="ij")], 1)
+
+
+@composite()
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Any:
+    """All combinations of ``r`` elements of a 1-d tensor, in the order of ``itertools.combinations``.
+
+    Args:
+        input: 1-d.
+        r: elements of each, not negative.
+        with_replacement: an element may be taken several times.
+    Returns:
+        ``(number of combinations, r)``.
+    Raises:
+        RuntimeError: another number of dimensions, or a negative ``r``.
+    Source: torch.combinations.
+    """
+    if input.ndim != 1:
+        raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.shape)}")
+    if r < 0:
+        raise RuntimeError(f"Expect a non-negative number, but got {r}")
+    if r == 0:
+        return input.new_empty((0,))
+    from .from_data import from_numpy
+
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    rows = np.array(list(choose(range(input.numel()), r)), np.int64).reshape(-1, r)
+    return input.index_select(0, from_numpy(rows.reshape(-1))).reshape(-1, r)

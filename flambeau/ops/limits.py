@@ -1,0 +1,226 @@
+"""Limits and choices: clamp, and the larger or smaller of two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Number, Tensor
+from ..core.registry import TABLES, composite, op, pointwise
+from ..core.tensor import Tensor as TensorType
+from .arithmetic import dtype_of
+
+
+@op(name="_keep_where", method=False, out=False, fast=True, node_name="WhereBackward0", grad={"input": lambda grad, mask: keep_where(grad, mask)})
+def keep_where(input: Tensor, mask: Tensor) -> Tensor:
+    """``input`` where ``mask`` is true, zero elsewhere, whatever ``input`` is there; what many derivatives need."""
+    return np.where(mask, input, input.dtype.type(0))
+
+
+# -- clamp --------------------------------------------------------------------------------------------------------------------
+def _reroute_clamp(op: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, Any, Any]:
+    """Tensors as limits, and numbers that raise the dtype, go to the general form."""
+    input, low, high = values
+    if low is None and high is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if isinstance(input, TensorType):
+        if input.dtype.is_complex:
+            raise NotImplementedError("clamp is not supported for complex types")
+        for limit in (low, high):
+            if limit is not None and (isinstance(limit, TensorType) or dtype_of(limit).category > input.dtype.category):
+                return TABLES["torch"]["_clamp_tensors"], values, out
+    return op, values, out
+
+
+def _limited(input: np.ndarray, low: Any, high: Any) -> np.ndarray:
+    if low is not None:
+        input = np.maximum(input, low)
+    return input if high is None else np.minimum(input, high)
+
+
+def _fast_clamp(input: np.ndarray, low: Any, high: Any) -> np.ndarray | None:
+    if low is None and high is None or input.dtype.kind != "f":
+        return None
+    for limit in (low, high):
+        if limit is not None and limit.__class__ is not float and limit.__class__ is not int:
+            return None
+    return _limited(input, low, high)
+
+
+def _within(input: Any, low: Any, high: Any) -> Any:
+    if low is None:
+        return input <= high
+    return input >= low if high is None else (input >= low).logical_and(input <= high)
+
+
+@pointwise(
+    aliases=("clip",),
+    fast=_fast_clamp,
+    node_name="ClampBackward1",
+    reroute=_reroute_clamp,
+    grad={"input": lambda grad, input, min, max: keep_where(grad, _within(input, min, max))},
+)
+def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """``input`` moved into [``min``, ``max``]; where ``min`` exceeds ``max``, the result is ``max``.
+
+    Args:
+        min, max: numbers or broadcastable tensors; None for no limit on that side.
+    Raises:
+        RuntimeError: both limits are None.
+        NotImplementedError: complex operands.
+    Gradient: ``grad`` where the limits left ``input`` as it was.
+    Source: torch.clamp.
+    """
+    limits = [None if each is None else np.asarray(each).astype(input.dtype) for each in (min, max)]
+    return _limited(input, *limits)
+
+
+def _limit_gradients(which: str) -> Any:
+    def of_min(grad: Any, input: Any, min: Any, max: Any) -> Any:
+        mask = input < min
+        return keep_where(grad, mask if max is None else mask.logical_and(max > min))
+
+    def of_max(grad: Any, input: Any, min: Any, max: Any) -> Any:
+        mask = input > max
+        return keep_where(grad, mask if min is None else mask.logical_or(max < min))
+
+    return of_min if which == "min" else of_max
+
+
+@pointwise(
+    name="_clamp_tensors",
+    method=False,
+    node_name="ClampBackward0",
+    grad={
+        "input": lambda grad, input, min, max: keep_where(grad, _within(input, min, max)),
+        "min": _limit_gradients("min"),
+        "max": _limit_gradients("max"),
+    },
+)
+def clamp_tensors(input: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None) -> Tensor:
+    """``clamp`` with all operands promoted and broadcast."""
+    return _limited(input, min, max)
+
+
+@composite(out=True)
+def clamp_min(input: Tensor, min: Tensor | Number) -> Tensor:
+    """``input``, but nowhere below ``min``.
+
+    Source: torch.clamp_min.
+    """
+    return clamp(input, min=min)
+
+
+@composite(out=True)
+def clamp_max(input: Tensor, max: Tensor | Number) -> Tensor:
+    """``input``, but nowhere above ``max``.
+
+    Source: torch.clamp_max.
+    """
+    return clamp(input, max=max)
+
+
+def _install_in_place() -> None:
+    from ..core.registry import InplaceEntry, add_method
+
+    def clamp_min_(self: Any, min: Any) -> Any:
+        """In-place version of :func:`torch.clamp_min`."""
+        return self.clamp_(min=min)
+
+    def clamp_max_(self: Any, max: Any) -> Any:
+        """In-place version of :func:`torch.clamp_max`."""
+        return self.clamp_(max=max)
+
+    for name, function in (("clamp_min", clamp_min_), ("clamp_max", clamp_max_)):
+        add_method(name + "_", lambda function=function: function)
+        entry = InplaceEntry(TABLES["torch"][name])
+        TABLES["torch"][name + "_"] = entry
+
+
+_install_in_place()
+
+
+# -- the larger and the smaller ---------------------------------------------------------------------------------------------------
+def _prepare_order(name: str) -> Any:
+    def prepare(input: Any, other: Any) -> tuple[Any, ...]:
+        if dtypes.COMPLEX in (input.dtype.category, other.dtype.category):
+            raise RuntimeError(f"{name} not implemented for complex tensors.")
+        return input, other
+
+    return prepare
+
+
+def _shared(chosen: str) -> dict[str, Any]:
+    """Derivatives of maximum and minimum: to the chosen operand, half to each where they are equal."""
+
+    def to(grad: Any, mine: Any, theirs: Any) -> Any:
+        beaten = mine < theirs if chosen == "max" else mine > theirs
+        half = keep_where(grad, mine != theirs) + keep_where(grad / 2, mine == theirs)
+        return half.masked_fill(beaten, 0)
+
+    return {
+        "input": lambda grad, input, other: to(grad, input, other),
+        "other": lambda grad, input, other: to(grad, other, input),
+    }
+
+
+@pointwise(ufunc=np.maximum, inplace=False, prepare=_prepare_order("maximum"), grad=_shared("max"))
+def maximum(input: Tensor, other: Tensor) -> Tensor:
+    """The larger of two, element by element; NaN where an operand is NaN.
+
+    Raises:
+        RuntimeError: complex operands.
+    Gradient: ``grad`` to the larger operand, half to each where they are equal.
+    Source: torch.maximum.
+    """
+    return np.maximum(input, other)
+
+
+@pointwise(ufunc=np.minimum, inplace=False, prepare=_prepare_order("minimum"), grad=_shared("min"))
+def minimum(input: Tensor, other: Tensor) -> Tensor:
+    """The smaller of two, element by element; NaN where an operand is NaN.
+
+    Raises:
+        RuntimeError: complex operands.
+    Gradient: ``grad`` to the smaller operand, half to each where they are equal.
+    Source: torch.minimum.
+    """
+    return np.minimum(input, other)
+
+
+def _numbers_first(chosen: str) -> dict[str, Any]:
+    """Derivatives of fmax and fmin: all to the first operand where they are equal or the second is NaN."""
+
+    def first_wins(input: Any, other: Any) -> Any:
+        return (input >= other if chosen == "max" else input <= other).logical_or(other.isnan())
+
+    return {
+        "input": lambda grad, input, other: keep_where(grad, first_wins(input, other)),
+        "other": lambda grad, input, other: keep_where(grad, first_wins(input, other).logical_not()),
+    }
+
+
+@pointwise(ufunc=np.fmax, inplace=False, prepare=_prepare_order("fmax"), grad=_numbers_first("max"))
+def fmax(input: Tensor, other: Tensor) -> Tensor:
+    """The larger of two, element by element; a number wins against NaN.
+
+    Raises:
+        RuntimeError: complex operands.
+    Gradient: ``grad`` to the larger operand, to ``input`` where they are equal.
+    Source: torch.fmax.
+    """
+    return np.fmax(input, other)
+
+
+@pointwise(ufunc=np.fmin, inplace=False, prepare=_prepare_order("fmin"), grad=_numbers_first("min"))
+def fmin(input: Tensor, other: Tensor) -> Tensor:
+    """The smaller of two, element by element; a number wins against NaN.
+
+    Raises:
+        RuntimeError: complex operands.
+    Gradient: ``grad`` to the smaller operand, to ``input`` where they are equal.
+    Source: torch.fmin.
+    """
+    return np.fmin(input, other)

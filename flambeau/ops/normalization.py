@@ -1,0 +1,565 @@
+"""Normalization over batches, layers, groups, instances and neighbouring channels.
+
+Batch, layer, group and instance norm are one primitive: the input is seen in a shape of few dimensions (``view``), mean and variance
+are taken over ``axes`` of it, and weight and bias are seen in shape ``affine``.
+
+                view               axes     affine
+    batch       (N, C, P)          0, 2     (1, C, 1)
+    layer       (rows, D)          1        (1, D)
+    group       (N, G, C/G, P)     2, 3     (1, G, C/G, 1)
+    instance    (N, C, P)          2        (1, C, 1)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Tensor
+from ..core.registry import composite, op
+from ..core.state import grad_enabled
+from ..core.tensor import storage_of
+from .average_pooling import avg_pool2d, avg_pool3d
+from .padding import constant_pad_nd
+from .patches import Ints, in_layout, is_channels_last, product
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    """float16 and bfloat16 as float32."""
+    return array.astype(np.float32) if dtypes.of_array(array) in dtypes.REDUCED else array
+
+
+def _total(x: np.ndarray, axes: Ints) -> np.ndarray:
+    """Sum over ``axes``, which are kept with size 1: pairwise along the last, float64 across the others."""
+    last = x.ndim - 1
+    made = x
+    if last in axes and x.shape[last] > 1:
+        made = np.add.reduce(x, axis=last, keepdims=True)
+    rest = tuple([axis for axis in axes if x.shape[axis] > 1 and axis != last])
+    if not rest:
+        return x.copy() if made is x else made
+    return np.add.reduce(made, axis=rest, dtype=np.float64 if x.dtype == np.float32 else x.dtype, keepdims=True)
+
+
+def _moments(x: np.ndarray, axes: Ints) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, variance (divided by the number of elements) and ``x - mean``: two passes, as the difference of squares loses digits."""
+    count = product([x.shape[axis] for axis in axes])
+    mean = np.divide(_total(x, axes), count).astype(x.dtype, copy=False)
+    centred = np.subtract(x, mean)
+    variance = np.divide(_total(np.multiply(centred, centred), axes), count).astype(x.dtype, copy=False)
+    return mean, variance, centred
+
+
+def _scaled(centred: np.ndarray, variance: np.ndarray, weight: Any, bias: Any, affine: Ints, eps: float) -> np.ndarray:
+    """``centred / sqrt(variance + eps) * weight + bias``, into ``centred``."""
+    scale = 1 / np.sqrt(variance + variance.dtype.type(eps))
+    if weight is not None:
+        scale_shape = np.broadcast_shapes(scale.shape, affine)
+        if product(scale_shape) <= max(scale.size, weight.size):  # one factor per element of the larger one
+            scale = scale * weight.reshape(affine)
+        else:
+            np.multiply(centred, scale, out=centred)
+            scale = weight.reshape(affine)
+    np.multiply(centred, scale, out=centred)
+    if bias is not None:
+        np.add(centred, bias.reshape(affine), out=centred)
+    return centred
+
+
+def _same_types(input: np.ndarray, others: Any, message: str) -> None:
+    """Parameters have the input's dtype, or float32 beside a reduced one.
+
+    Raises:
+        RuntimeError: neither.
+    """
+    for each in others:
+        if each is not None and each.dtype != input.dtype and not (dtypes.of_array(input) in dtypes.REDUCED and each.dtype == np.float32):
+            raise RuntimeError(message)
+
+
+def normalized(input: Tensor, weight: Tensor | None, bias: Tensor | None, view: Any, axes: Any, affine: Any, eps: float) -> Tensor:
+    """``input`` with mean 0 and variance 1 over ``axes`` of its ``view``, times ``weight`` plus ``bias``; with mean and variance."""
+    if input.dtype.kind not in "fV" and dtypes.of_array(input) not in dtypes.REDUCED:
+        raise NotImplementedError(f"\"normalization\" not implemented for '{dtypes.of_array(input).legacy}'")
+    _same_types(input, (weight, bias), "mixed dtype (CPU): expect parameter to have scalar type of Float")
+    mean, variance, centred = _moments(_wide(input).reshape(view), axes)
+    weight, bias = (None if each is None else _wide(each) for each in (weight, bias))
+    made = _scaled(centred, variance, weight, bias, affine, eps)
+    made = made.reshape(input.shape).astype(input.dtype, copy=False)
+    return in_layout(made, is_channels_last(input)), mean, variance
+
+
+def _derivatives_again(grad: Any, input: Any, weight: Any, view: Ints, axes: Ints, affine: Ints, eps: float, needs: Any) -> Any:
+    """The gradients as Tensor code over ``input`` itself, so that they can be differentiated."""
+    x, g = input.reshape(view), grad.reshape(view)
+    centred = x - x.mean(axes, keepdim=True)
+    scale = (centred * centred).mean(axes, keepdim=True).add(eps).rsqrt()
+    unit = centred * scale
+    to_input = to_weight = to_bias = None
+    if needs[0]:
+        inner = g if weight is None else g * weight.reshape(affine)
+        to_input = scale * (inner - inner.mean(axes, keepdim=True) - unit * (inner * unit).mean(axes, keepdim=True))
+        to_input = to_input.reshape(input.shape)
+    summed = tuple([axis for axis, size in enumerate(affine) if size == 1])
+    if needs[1]:
+        to_weight = (g * unit).sum(summed).reshape(weight.shape)
+    if needs[2]:
+        to_bias = g.sum(summed).reshape(-1) if weight is None else g.sum(summed).reshape(weight.shape)
+    return to_input, to_weight, to_bias
+
+
+@op(name="_normalized_backward", namespace="nn.functional", out=False, several=True, grad=None)
+def normalized_backward(
+    grad_output: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, variance: Tensor, view: Any, axes: Any, affine: Any, eps: float
+) -> Tensor:
+    """Gradients of ``_normalized`` for input, weight and bias, from the saved moments."""
+    g, x = _wide(grad_output).reshape(view), _wide(input).reshape(view)
+    scale = 1 / np.sqrt(variance + variance.dtype.type(eps))
+    unit = np.subtract(x, mean)
+    np.multiply(unit, scale, out=unit)
+    count = product([view[axis] for axis in axes])
+    summed = tuple([axis for axis, size in enumerate(affine) if size == 1])
+    products = np.multiply(g, unit)
+    to_weight, to_bias = _total(products, summed), _total(g, summed)
+    if summed == axes:  # the means over the axes are the sums for weight and bias
+        factor = scale if weight is None else scale * _wide(weight).reshape(affine)
+        of_unit, of_ones = to_weight, to_bias
+    else:
+        factor = scale
+        if weight is not None:
+            weights = _wide(weight).reshape(affine)
+            g = np.multiply(g, weights)
+            np.multiply(products, weights, out=products)
+        of_unit, of_ones = _total(products, axes), _total(g, axes)
+    np.multiply(unit, (of_unit / -count).astype(x.dtype, copy=False), out=unit)
+    unit += g
+    unit -= (of_ones / count).astype(x.dtype, copy=False)
+    np.multiply(unit, factor, out=unit)
+    kind = input.dtype if weight is None else weight.dtype
+    made = in_layout(unit.reshape(input.shape).astype(input.dtype, copy=False), is_channels_last(input))
+    return made, to_weight.astype(kind, copy=False), to_bias.astype(kind, copy=False)
+
+
+def _normalized_rule(
+    grad: Any, input: Any, weight: Any, result1: Any, result2: Any, bias_shape: Any, view: Ints, axes: Ints, affine: Ints, eps: float, needs: Any
+) -> Any:
+    if grad_enabled():
+        to_input, to_weight, to_bias = _derivatives_again(grad, input, weight, view, axes, affine, eps, needs)
+    else:
+        to_input, to_weight, to_bias = normalized_backward(grad, input, weight, result1, result2, view, axes, affine, eps)
+    shape = bias_shape if weight is None else weight.shape
+    return (
+        to_input if needs[0] else None,
+        to_weight.reshape(shape) if needs[1] else None,
+        to_bias.reshape(shape) if needs[2] else None,
+    )
+
+
+_NORMS = {
+    kind: op(
+        name=f"_{kind.lower()}_norm",
+        namespace="nn.functional",
+        node_name=f"Native{kind}NormBackward0",
+        out=False,
+        several=True,
+        grad={"input, weight, bias": _normalized_rule},
+    )(normalized)
+    for kind in ("Batch", "Layer", "Group")
+}
+
+
+# -- batch norm ----------------------------------------------------------------------------------------------------------------
+def _fixed_rule(
+    grad: Any, input: Any, mean: Any, variance: Any, weight: Any, bias_shape: Any, eps: float, needs: Any
+) -> Any:
+    ones = (1, -1, *(1,) * (input.ndim - 2))
+    scale = variance.add(eps).rsqrt().to(input.dtype)
+    summed = (0, *range(2, input.ndim))
+    to_input = to_weight = to_bias = None
+    if needs[0]:
+        factor = scale if weight is None else scale * weight
+        to_input = grad * factor.reshape(ones)
+    if needs[1]:
+        to_weight = (grad * (input - mean.reshape(ones))).sum(summed) * scale
+    if needs[2]:
+        to_bias = grad.sum(summed)
+    return to_input, None, None, to_weight, to_bias
+
+
+@op(
+    name="_batch_norm_fixed",
+    namespace="nn.functional",
+    node_name="NativeBatchNormBackward0",
+    out=False,
+    grad={"input, mean, variance, weight, bias": _fixed_rule},
+)
+def batch_norm_fixed(
+    input: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Tensor:
+    """``(input - mean) / sqrt(variance + eps) * weight + bias`` with given moments per channel."""
+    _same_types(input, (mean, variance, weight, bias), "mixed dtype (CPU): all inputs must share same datatype.")
+    x = _wide(input)
+    ones = (1, -1, *(1,) * (x.ndim - 2))
+    mean, variance, weight, bias = (None if each is None else _wide(each) for each in (mean, variance, weight, bias))
+    scale = 1 / np.sqrt(variance + variance.dtype.type(eps))
+    if weight is not None:
+        scale = scale * weight
+    made = np.subtract(x, mean.reshape(ones))
+    np.multiply(made, scale.reshape(ones), out=made)
+    if bias is not None:
+        np.add(made, bias.reshape(ones), out=made)
+    return made.reshape(input.shape).astype(input.dtype, copy=False)
+
+
+def _check_channels(input: Any, channels: int, **parameters: Any) -> None:
+    for name, each in parameters.items():
+        if each is not None and each.numel() != channels:
+            raise RuntimeError(f"{name} should contain {channels} elements not {each.numel()}")
+
+
+def _check_float(input: Any, word: str) -> None:
+    if not input.is_floating_point():
+        raise NotImplementedError(f"\"{word}\" not implemented for '{input.dtype.legacy}'")
+
+
+def _move(running: Any, value: np.ndarray, momentum: float) -> None:
+    """``running = (1 - momentum) * running + momentum * value``, in place and unrecorded."""
+    array = running._array
+    mixed = (1 - momentum) * _wide(array) + momentum * value.reshape(array.shape)
+    array[...] = mixed.astype(array.dtype, copy=False)
+    storage_of(running)._bump()
+
+
+def _update_running(running_mean: Any, running_var: Any, mean: np.ndarray, variance: np.ndarray, count: int, momentum: float) -> None:
+    """Move the running moments towards a batch's; the variance is divided by ``count - 1`` for it."""
+    if running_mean is not None:
+        _move(running_mean, mean, momentum)
+    if running_var is not None:
+        _move(running_var, variance * (count / max(count - 1, 1)), momentum)
+
+
+def _batch_norm(
+    input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
+) -> Any:
+    shape = input._array.shape
+    channels = shape[1] if len(shape) > 1 else 0
+    _check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    _check_float(input, "batch_norm")
+    if not training:
+        if running_mean is None or running_var is None:
+            raise RuntimeError(f"{'running_mean' if running_mean is None else 'running_var'} must be defined in evaluation mode")
+        return batch_norm_fixed(input, running_mean, running_var, weight, bias, eps)
+    count = product(shape) // max(channels, 1)
+    view = (shape[0], channels, product(shape[2:]))
+    if count == 0:
+        return input * 1
+    _same_types(input._array, [None if e is None else e._array for e in (running_mean, running_var)],
+                "mixed dtype (CPU): all inputs must share same datatype.")
+    result, mean, variance = _NORMS["Batch"].door(input, weight, bias, view, (0, 2), (1, channels, 1), eps)
+    _update_running(running_mean, running_var, mean._array, variance._array, count, momentum)
+    return result
+
+
+@composite(namespace="nn.functional")
+def batch_norm(
+    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None, bias: Tensor | None = None,
+    training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
+) -> Tensor:
+    """Each channel with mean 0 and variance 1 over batch and space, then times ``weight`` plus ``bias``.
+
+    Args:
+        input: ``(N, C, *)``, floating point.
+        running_mean, running_var: ``(C,)``; used in evaluation, and in training moved in place towards the batch's moments.
+        weight, bias: ``(C,)`` or None.
+        training: use the batch's own moments.
+        momentum: how far the running moments move; the running variance takes the batch's divided by n - 1.
+        eps: added to the variance.
+    Returns:
+        ``input``'s shape.
+    Raises:
+        ValueError: one value a channel in training.
+        RuntimeError: parameters that do not have ``C`` elements, or evaluation without running moments.
+    Gradient: through the batch's moments in training.
+    Source: torch.nn.functional.batch_norm. Ioffe and Szegedy 2015.
+    """
+    if training:
+        shape = input.shape
+        if product(shape) == (shape[1] if len(shape) > 1 else 1) and len(shape) > 1:
+            raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape}")
+        if (running_mean is None) != (running_var is None):
+            raise ValueError("running_mean and running_var must either both be None or neither be None")
+    return _batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+@composite(name="batch_norm", method=False)
+def torch_batch_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: bool,
+    momentum: float, eps: float, cudnn_enabled: bool,
+) -> Tensor:
+    """See :func:`torch.nn.functional.batch_norm`, which has another order of arguments.
+
+    Args:
+        cudnn_enabled: which of PyTorch's GPU libraries may be used; no meaning here.
+    Source: torch.batch_norm.
+    """
+    return _batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+@composite(namespace="nn.functional")
+def instance_norm(
+    input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
+    bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
+) -> Tensor:
+    """Each channel of each sample with mean 0 and variance 1, then times ``weight`` plus ``bias``.
+
+    Args:
+        input: ``(N, C, *)``, floating point.
+        running_mean, running_var: ``(C,)``; moved towards the moments' mean over the batch, or used where not ``use_input_stats``.
+        weight, bias: ``(C,)`` or None.
+        use_input_stats: whether to normalize with the input's moments.
+        momentum, eps: as for ``batch_norm``.
+    Raises:
+        ValueError: one element a channel.
+        RuntimeError: parameters that do not fit, or no running moments where they are used.
+    Source: torch.nn.functional.instance_norm. Ulyanov et al. 2016.
+    """
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+        return _batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    shape = tuple(input.shape)
+    area = product(shape[2:])
+    if area == 1 and len(shape) > 1:
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
+    _check_float(input, "batch_norm")
+    channels = shape[1] if len(shape) > 1 else 0
+    _check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    if input.numel() == 0:
+        return input * 1
+    result, mean, variance = _NORMS["Batch"].door(input, weight, bias, (shape[0], channels, area), (2,), (1, channels, 1), eps)
+    _update_running(running_mean, running_var, mean._array.mean(0), variance._array.mean(0), area, momentum)
+    return result
+
+
+@composite(name="instance_norm", method=False)
+def torch_instance_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
+    use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool,
+) -> Tensor:
+    """See :func:`torch.nn.functional.instance_norm`, which has another order of arguments.
+
+    Args:
+        cudnn_enabled: which of PyTorch's GPU libraries may be used; no meaning here.
+    Source: torch.instance_norm.
+    """
+    return instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
+# -- layer and group norm --------------------------------------------------------------------------------------------------------
+def _normalized_shape(name: str, input: Any, normalized_shape: Any) -> Ints:
+    """``normalized_shape`` as a tuple that ends ``input``'s shape.
+
+    Raises:
+        TypeError: no sequence of ints.
+        RuntimeError: an empty one, or one that is not the end of ``input``'s shape.
+    """
+    if not isinstance(normalized_shape, (tuple, list)):
+        raise TypeError(
+            f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not {type(normalized_shape).__name__}"
+        )
+    sizes = tuple([each.__index__() for each in normalized_shape])
+    if not sizes:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []"
+        )
+    shape = tuple(input.shape)
+    if shape[-len(sizes) :] != sizes:
+        raise RuntimeError(
+            f"Given normalized_shape={list(sizes)}, expected input with shape [*, {', '.join(map(str, sizes))}], but got input of "
+            f"size{list(shape)}"
+        )
+    return sizes
+
+
+def _check_parameters(sizes: Ints, **parameters: Any) -> None:
+    for name, each in parameters.items():
+        if each is not None and tuple(each.shape) != sizes:
+            raise RuntimeError(
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(each.shape)} and "
+                f"normalized_shape = {list(sizes)}"
+            )
+
+
+@composite(namespace="nn.functional")
+def layer_norm(
+    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """The last dimensions of ``input`` with mean 0 and variance 1, then times ``weight`` plus ``bias``.
+
+    Args:
+        input: ``(*, *normalized_shape)``, floating point.
+        normalized_shape: sizes of the dimensions that mean and variance are taken over.
+        weight, bias: ``normalized_shape`` or None.
+        eps: added to the variance.
+    Returns:
+        ``input``'s shape.
+    Raises:
+        RuntimeError: shapes that do not fit.
+    Gradient: through mean and variance.
+    Source: torch.nn.functional.layer_norm. Ba et al. 2016.
+    """
+    sizes = _normalized_shape("layer_norm", input, normalized_shape)
+    _check_parameters(sizes, weight=weight, bias=bias)
+    _check_float(input, "LayerNormKernelImpl")
+    width = product(sizes)
+    if input.numel() == 0:
+        return input * 1
+    return _NORMS["Layer"].door(input, weight, bias, (input.numel() // width, width), (1,), (1, width), eps)[0]
+
+
+@composite(name="layer_norm", method=False)
+def torch_layer_norm(
+    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5,
+    cudnn_enable: bool = True,
+) -> Tensor:
+    """See :func:`torch.nn.functional.layer_norm`.
+
+    Args:
+        cudnn_enable: which of PyTorch's GPU libraries may be used; no meaning here.
+    Source: torch.layer_norm.
+    """
+    return layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+@composite(namespace="nn.functional")
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """Groups of channels of each sample with mean 0 and variance 1, then times ``weight`` plus ``bias``.
+
+    Args:
+        input: ``(N, C, *)``, floating point.
+        num_groups: number of groups that ``C`` is split into.
+        weight, bias: ``(C,)`` or None.
+        eps: added to the variance.
+    Raises:
+        ValueError: one value a group.
+        RuntimeError: ``C`` not divisible by ``num_groups``, or parameters that do not have ``C`` elements.
+    Source: torch.nn.functional.group_norm. Wu and He 2018.
+    """
+    shape = tuple(input.shape)
+    if len(shape) < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(shape)}")
+    if num_groups <= 0:
+        raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
+    n, channels, area = shape[0], shape[1], product(shape[2:])
+    if n and n * channels * area // num_groups == n and channels == num_groups and area == 1 and n == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(shape)}")
+    if channels % num_groups:
+        raise RuntimeError(
+            f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(shape)} and "
+            f"num_groups={num_groups}"
+        )
+    for name, each in (("weight", weight), ("bias", bias)):
+        if each is not None and tuple(each.shape) != (channels,):
+            raise RuntimeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of shape "
+                f"{list(each.shape)} and input of shape {list(shape)}"
+            )
+    _check_float(input, "GroupNormKernelImpl")
+    if input.numel() == 0:
+        return input * 1
+    each = channels // num_groups
+    return _NORMS["Group"].door(input, weight, bias, (n, num_groups, each, area), (2, 3), (1, num_groups, each, 1), eps)[0]
+
+
+@composite(name="group_norm", method=False)
+def torch_group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, cudnn_enabled: bool = True
+) -> Tensor:
+    """See :func:`torch.nn.functional.group_norm`.
+
+    Args:
+        cudnn_enabled: which of PyTorch's GPU libraries may be used; no meaning here.
+    Source: torch.group_norm.
+    """
+    return group_norm(input, num_groups, weight, bias, eps)
+
+
+@composite(namespace="nn.functional")
+@composite(method=False)
+def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    """The last dimensions of ``input`` divided by their root mean square, then times ``weight``.
+
+    Args:
+        input: ``(*, *normalized_shape)``.
+        normalized_shape: sizes of the dimensions that the mean is taken over.
+        weight: ``normalized_shape`` or None.
+        eps: added to the mean square; the dtype's epsilon when None.
+    Raises:
+        RuntimeError: shapes that do not fit.
+    Source: torch.nn.functional.rms_norm. Zhang and Sennrich 2019.
+    """
+    sizes = _normalized_shape("rms_norm", input, normalized_shape)
+    _check_parameters(sizes, weight=weight)
+    kind = input.dtype
+    x = input.float() if kind in dtypes.REDUCED else input
+    if eps is None:
+        eps = float(np.finfo(x._array.dtype).eps)
+    dims = tuple(range(-len(sizes), 0))
+    made = x * (x * x).mean(dims, keepdim=True).add(eps).rsqrt()
+    if weight is not None:
+        made = made * weight
+    return made if made.dtype is kind else made.to(kind)
+
+
+# -- across channels, and by length ------------------------------------------------------------------------------------------------
+@composite(namespace="nn.functional")
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """``input / (k + alpha * m) ** beta``, m being the mean square over ``size`` neighbouring channels.
+
+    Args:
+        input: ``(N, C, *)`` of at least 3 dimensions.
+        size: number of channels of a neighbourhood; zeros beyond the first and last count.
+    Raises:
+        ValueError: fewer than 3 dimensions.
+    Source: torch.nn.functional.local_response_norm. Krizhevsky et al. 2012, section 3.3.
+    """
+    ndim = input.dim()
+    if ndim < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality                          input (got {ndim} dimensions)")
+    if input.numel() == 0:
+        return input
+    squares = (input * input).unsqueeze(1)
+    low, high = size // 2, (size - 1) // 2
+    if ndim == 3:
+        means = avg_pool2d(constant_pad_nd(squares, (0, 0, low, high), 0), (size, 1), 1).squeeze(1)
+    else:
+        shape = tuple(input.shape)
+        squares = squares.reshape(shape[0], 1, shape[1], shape[2], -1)
+        means = avg_pool3d(constant_pad_nd(squares, (0, 0, 0, 0, low, high), 0), (size, 1, 1), 1).squeeze(1).reshape(shape)
+    return input / means.mul(alpha).add(k).pow(beta)
+
+
+@composite(namespace="nn.functional")
+def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
+    """``input`` divided by its ``p``-norm over ``dim``, or by ``eps`` where that is larger.
+
+    Args:
+        input: any shape, floating point or complex.
+        p: exponent of the norm.
+        dim: dimension or dimensions of the norm.
+        eps: least divisor.
+        out: where to write the result; it cannot be differentiated then.
+    Source: torch.nn.functional.normalize.
+    """
+    lengths = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
+    if out is None:
+        return input / lengths
+    from .. import ops
+
+    return ops.div(input, lengths, out=out)
+
+

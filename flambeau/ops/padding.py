@@ -1,0 +1,203 @@
+"""Padding: constants, reflections, repeated edges and wrap-around around the last dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.annotations import Tensor
+from ..core.registry import composite, op
+from .patches import in_layout, is_channels_last, padded
+
+_MODES = ("reflect", "replicate", "circular")
+
+
+def _amounts(pad: Any, operation: str) -> list[int]:
+    """``pad`` as ints.
+
+    Raises:
+        TypeError: anything but integers.
+    """
+    try:
+        if isinstance(pad, (int, str)):
+            raise TypeError
+        return [each.__index__() for each in pad]
+    except (AttributeError, TypeError):
+        raise TypeError(f"{operation}(): argument 'pad' (position 2) must be tuple of ints, not {type(pad).__name__}") from None
+
+
+def _sides(pad: Sequence[int], ndim: int) -> tuple[list[int], list[int]]:
+    """Amounts before and after each of the last ``len(pad) / 2`` dimensions, in dimension order (``pad`` starts with the last one)."""
+    return list(pad[::2])[::-1], list(pad[1::2])[::-1]
+
+
+def _grad_constant(grad: Any, pad: Any) -> Any:
+    return constant_pad_nd(grad, [-each for each in pad], 0)
+
+
+@op(method=False, out=False, halves="native", grad={"input": _grad_constant})
+def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
+    """``input`` with ``value`` before and after its last dimensions.
+
+    Args:
+        pad: amounts before and after the last dimension, then the last but one, and so on; negative amounts cut.
+        value: a number.
+    Raises:
+        RuntimeError: an odd number of amounts, more than ``input`` has sides, or a size that would be negative.
+    Gradient: ``grad`` without the padding.
+    Source: torch.constant_pad_nd.
+    """
+    amounts = _amounts(pad, "constant_pad_nd")
+    if len(amounts) % 2:
+        raise RuntimeError(f"Length of pad must be even but instead it equals {len(amounts)}")
+    if len(amounts) > 2 * input.ndim:
+        raise RuntimeError(
+            f"Length of pad should be no more than twice the number of dimensions of the input. Pad length is {len(amounts)} while the "
+            f"input has {input.ndim} dimensions."
+        )
+    before, after = _sides(amounts, input.ndim)
+    lead = input.ndim - len(before)
+    for k, (low, high) in enumerate(zip(before, after, strict=True)):
+        size = input.shape[lead + k]
+        if size + low + high < 0:
+            raise RuntimeError(
+                f"The input size {size}, plus negative padding {low} and {high} resulted in a negative output size, which is invalid. "
+                f"Check dimension {lead + k} of your input."
+            )
+    if not any(amounts):
+        return input.copy()
+    made = padded(input, before, after, value) if lead else padded(input[None], before, after, value)[0]
+    return in_layout(made, is_channels_last(input))
+
+
+def _places(size: int, low: int, high: int, mode: str) -> np.ndarray:
+    """Which of ``size`` elements stands at each place of the padded dimension."""
+    at = np.arange(-low, size + high)
+    if mode == "replicate":
+        return at.clip(0, size - 1)
+    if mode == "circular":  # what is cut off on one side does not come back on the other
+        kept = np.arange(max(-low, 0), size - max(-high, 0))
+        return kept[np.arange(-max(low, 0), kept.size + max(high, 0)) % max(kept.size, 1)]
+    at = np.abs(at)
+    return np.where(at >= size, 2 * (size - 1) - at, at)
+
+
+def _extend(input: np.ndarray, pad: Any, mode: str) -> np.ndarray:
+    before, after = _sides(pad, input.ndim)
+    made, lead = input, input.ndim - len(before)
+    for k, (low, high) in enumerate(zip(before, after, strict=True)):
+        if low or high:
+            made = made.take(_places(input.shape[lead + k], low, high, mode), axis=lead + k)
+    return made.copy() if made is input else in_layout(np.ascontiguousarray(made), is_channels_last(input))
+
+
+def _fold_back(grad: np.ndarray, pad: Any, mode: str) -> np.ndarray:
+    """The adjoint of ``_extend``: what was copied into the padding is added where it came from."""
+    before, after = _sides(pad, grad.ndim)
+    made, lead = grad, grad.ndim - len(before)
+    for k, (low, high) in enumerate(zip(before, after, strict=True)):
+        if not low and not high:
+            continue
+        source = np.moveaxis(made, lead + k, 0)
+        size = source.shape[0] - low - high
+        places = _places(size, low, high, mode)
+        start = max(low, 0)
+        stop = start + size - max(-low, 0) - max(-high, 0)
+        total = np.zeros((size, *source.shape[1:]), source.dtype)
+        if stop > start:
+            total[places[start:stop]] = source[start:stop]
+        for at in (*range(start), *range(max(stop, start), source.shape[0])):
+            total[places[at]] += source[at]
+        made = np.moveaxis(total, 0, lead + k)
+    return made.copy() if made is grad else np.ascontiguousarray(made)
+
+
+@op(
+    name="_pad_by_copy",
+    namespace="nn.functional",
+    out=False,
+    halves="native",
+    grad={"input": lambda grad, pad, mode: pad_by_copy_backward(grad, pad, mode)},
+)
+def pad_by_copy(input: Tensor, pad: Any, mode: str) -> Tensor:
+    """``input`` extended by copies of its own elements."""
+    return _extend(input, pad, mode)
+
+
+@op(
+    name="_pad_by_copy_backward",
+    namespace="nn.functional",
+    out=False,
+    promotion="same",
+    grad={"grad_output": lambda grad, pad, mode: pad_by_copy(grad, pad, mode)},
+)
+def pad_by_copy_backward(grad_output: Tensor, pad: Any, mode: str) -> Tensor:
+    """The adjoint of ``_pad_by_copy``."""
+    return _fold_back(grad_output, pad, mode)
+
+
+def _check_extension(input: Any, pad: list[int], mode: str) -> None:
+    """Raise where ``input`` has not enough elements to copy.
+
+    Raises:
+        NotImplementedError: a number of dimensions that is not supported.
+        RuntimeError: an empty dimension, or more padding than there are elements.
+    """
+    count, ndim = len(pad) // 2, input.ndim
+    if not (len(pad) in (2, 4, 6) and ndim in (count + 1, count + 2)):
+        raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
+    shape = tuple(input.shape)
+    for k in range(count):
+        dim = ndim - 1 - k
+        low, high, size = pad[2 * k], pad[2 * k + 1], shape[dim]
+        if mode == "circular":
+            if low > size or high > size:
+                raise RuntimeError("Padding value causes wrapping around more than once.")
+            if low + high + size < 0:
+                raise RuntimeError("Negative padding value is resulting in an empty dimension")
+        elif mode == "reflect" and (low >= size or high >= size):
+            raise RuntimeError(
+                f"Argument #{4 + 2 * k}: Padding size should be less than the corresponding input dimension, but got: padding "
+                f"({low}, {high}) at dimension {dim} of input {list(shape)}"
+            )
+        if size + low + high < 1 and mode != "circular":
+            raise RuntimeError(f"input (size {size}) with padding ({low}, {high}) at dimension {dim} is too small")
+    if any(size == 0 for size in shape[ndim - count - (1 if ndim == count + 2 else 0) :]):
+        raise RuntimeError(f"Expected {count + 1}D or {count + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
+                           f"dimensions for input, but got: {list(shape)}")
+
+
+@composite(namespace="nn.functional")
+def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
+    """Put something around the last dimensions of ``input``.
+
+    Args:
+        input: any shape; for modes other than ``'constant'`` one or two dimensions more than are padded, of which there are 1 to 3.
+        pad: amounts before and after the last dimension, then the last but one, and so on; negative amounts cut.
+        mode: ``'constant'``, ``'reflect'`` (mirror without the edge), ``'replicate'`` (the edge again) or ``'circular'`` (the other end).
+        value: what ``'constant'`` puts in; 0 when None.
+    Returns:
+        A new tensor.
+    Raises:
+        RuntimeError: amounts that do not fit.
+        NotImplementedError: an unknown mode, or a number of dimensions that the mode does not support.
+    Source: torch.nn.functional.pad.
+    """
+    amounts = _amounts(pad, "pad")
+    if len(amounts) % 2:
+        raise RuntimeError(f"Padding length must be divisible by 2, but got {len(amounts)}")
+    if len(amounts) > 2 * input.ndim:
+        raise RuntimeError(
+            f"Padding length should be less than or equal to two times the input dimension but got padding length {len(amounts)} and "
+            f"input of dimension {input.ndim}"
+        )
+    if mode == "constant":
+        return constant_pad_nd(input, amounts, 0 if value is None else value)
+    if value is not None and value != 0:
+        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if mode not in _MODES:
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    _check_extension(input, amounts, mode)
+    return pad_by_copy(input, amounts, mode)

@@ -1,0 +1,123 @@
+"""Sliding windows over the last dimensions of arrays: what convolution, pooling and unfolding share.
+
+Arrays are ``(N, C, *spatial)``.  ``windows`` shows them as ``(N, C, *kernel, *positions)`` without a copy; ``add_windows`` is its
+adjoint.  Geometry arguments are tuples with one entry per spatial dimension.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.shape import element_strides
+
+Ints = tuple[int, ...]
+
+
+def ints(value: Any, count: int, operation: str, name: str, *, what: str = "convolution") -> Ints:
+    """``value``, an int or a sequence of 1 or ``count`` of them, as a tuple of ``count``.
+
+    Raises:
+        TypeError: anything but integers.
+        RuntimeError: another length.
+    """
+    if value.__class__ is int:
+        return (value,) * count
+    if value.__class__ is tuple and len(value) == count and all([each.__class__ is int for each in value]):
+        return value
+    if hasattr(value, "__index__") and not hasattr(value, "__len__"):
+        return (value.__index__(),) * count
+    try:
+        if isinstance(value, (str, bytes)):
+            raise TypeError
+        found = tuple([each.__index__() for each in value])
+    except (TypeError, AttributeError):
+        raise TypeError(f"{operation}(): argument '{name}' must be tuple of ints, not {type(value).__name__}") from None
+    if len(found) == 1:
+        return found * count
+    if len(found) != count:
+        raise RuntimeError(
+            f"expected {name} to be a single integer value or a list of {count} values to match the {what} dimensions, "
+            f"but got {name}={list(found)}"
+        )
+    return found
+
+
+def padded(array: np.ndarray, before: Sequence[int], after: Sequence[int], value: Any = 0) -> np.ndarray:
+    """``array`` with ``value`` around its spatial dimensions; negative amounts cut.  The array itself where nothing changes."""
+    if not any(before) and not any(after):
+        return array
+    lead = array.ndim - len(before)
+    shape = list(array.shape)
+    source, target = [slice(None)] * lead, [slice(None)] * lead
+    for k, (low, high) in enumerate(zip(before, after, strict=True)):
+        size = shape[lead + k]
+        shape[lead + k] = size + low + high
+        source.append(slice(max(-low, 0), size - max(-high, 0)))
+        target.append(slice(max(low, 0), max(low, 0) + size - max(-low, 0) - max(-high, 0)))
+    made = np.zeros(shape, array.dtype) if value == 0 else np.full(shape, value, array.dtype)
+    made[tuple(target)] = array[tuple(source)]
+    return made
+
+
+def window_count(size: int, kernel: int, stride: int, dilation: int) -> int:
+    """How many windows fit into ``size`` elements; 0 or less where none does."""
+    return (size - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def windows(array: np.ndarray, kernel: Ints, stride: Ints, dilation: Ints, positions: Ints) -> np.ndarray:
+    """A view ``(N, C, *kernel, *positions)``: element ``[n, c, k, p]`` is ``array[n, c, p * stride + k * dilation]``."""
+    if not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array)
+    lead = array.ndim - len(kernel)
+    steps = array.strides
+    inner = tuple([step * each for step, each in zip(steps[lead:], dilation, strict=True)])
+    outer = tuple([step * each for step, each in zip(steps[lead:], stride, strict=True)])
+    return np.ndarray(array.shape[:lead] + kernel + positions, array.dtype, array, 0, steps[:lead] + inner + outer)
+
+
+def taps(kernel: Ints, stride: Ints, dilation: Ints, positions: Ints) -> Iterator[tuple[Ints, tuple[slice, ...]]]:
+    """For each place in the kernel, the slices of the padded array that it sees over all positions."""
+    for at in np.ndindex(*kernel):
+        yield at, tuple(
+            [slice(k * d, k * d + (n - 1) * s + 1, s) for k, d, n, s in zip(at, dilation, positions, stride, strict=True)]
+        )
+
+
+def add_windows(total: np.ndarray, columns: np.ndarray, kernel: Ints, stride: Ints, dilation: Ints, positions: Ints) -> None:
+    """Add ``columns``, ``(N, C, *kernel, *positions)``, to the places of ``total`` that ``windows`` would show."""
+    for at, where in taps(kernel, stride, dilation, positions):
+        total[(..., *where)] += columns[(slice(None), slice(None), *at)]
+
+
+def is_channels_last(array: np.ndarray) -> bool:
+    """Whether an array of 4 or 5 dimensions lies in memory with its channels innermost, as PyTorch decides it."""
+    if array.ndim not in (4, 5) or array.flags.c_contiguous and array.shape[1] != 1:
+        return False
+    strides, shape = element_strides(array), array.shape
+    least = 0
+    if strides[1] == 0:
+        return False
+    for dim in (1, *range(array.ndim - 1, 1, -1), 0):
+        if shape[dim] == 0 or strides[dim] < least:
+            return False
+        if dim == 0 and least == strides[1]:
+            return False
+        least = strides[dim]
+        if shape[dim] > 1:
+            least *= shape[dim]
+    return True
+
+
+def in_layout(array: np.ndarray, channels_last: bool) -> np.ndarray:
+    """``array`` with its channels innermost in memory if asked for."""
+    if not channels_last:
+        return array
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 1, -1)), -1, 1)
+
+
+def product(values: Sequence[int]) -> int:
+    return math.prod(values)

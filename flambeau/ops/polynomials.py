@@ -1,0 +1,112 @@
+"""Orthogonal polynomials of ``torch.special``, by their three-term recurrences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.annotations import Number, Tensor
+from ..core.registry import pointwise
+from .arithmetic import reject
+
+_options = {"namespace": "special", "promotion": "int_to_float", "inplace": False, "grad": None}
+Step = Callable[[int, Any, Any, Any], Any]
+
+
+def _by_recurrence(name: str, x: np.ndarray, n: np.ndarray, first: Any, step: Step) -> np.ndarray:
+    """Polynomials of degree ``n`` (0 where negative): p0 = 1, p1 = ``first``, then ``step(k, x, p_k, p_{k-1})``."""
+    reject(f"{name}_cpu", x, "c")
+    wide = x.astype(np.float64)
+    degree = np.trunc(n).astype(np.int64)
+    before, now = np.ones_like(wide), first(wide)
+    found = np.where(degree == 0, before, np.where(degree == 1, now, 0.0))
+    for k in range(1, int(degree.max(initial=0))):
+        before, now = now, step(k, wide, now, before)
+        found = np.where(degree == k + 1, now, found)
+    return np.where(np.isnan(wide) & (degree >= 1), np.nan, found).astype(x.dtype)
+
+
+def _chebyshev(k: int, x: Any, now: Any, before: Any) -> Any:
+    return 2 * x * now - before
+
+
+@pointwise(**_options)
+def chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number) -> Tensor:
+    """Chebyshev polynomial of the first kind, degree ``n``, at ``input``. Source: torch.special.chebyshev_polynomial_t."""
+    return _by_recurrence("chebyshev_polynomial_t", input, n, lambda x: x, _chebyshev)
+
+
+@pointwise(**_options)
+def chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number) -> Tensor:
+    """Chebyshev polynomial of the second kind, degree ``n``, at ``input``. Source: torch.special.chebyshev_polynomial_u."""
+    return _by_recurrence("chebyshev_polynomial_u", input, n, lambda x: 2 * x, _chebyshev)
+
+
+@pointwise(**_options)
+def chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number) -> Tensor:
+    """Chebyshev polynomial of the third kind, degree ``n``, at ``input``. Source: torch.special.chebyshev_polynomial_v."""
+    return _by_recurrence("chebyshev_polynomial_v", input, n, lambda x: 2 * x - 1, _chebyshev)
+
+
+@pointwise(**_options)
+def chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number) -> Tensor:
+    """Chebyshev polynomial of the fourth kind, degree ``n``, at ``input``. Source: torch.special.chebyshev_polynomial_w."""
+    return _by_recurrence("chebyshev_polynomial_w", input, n, lambda x: 2 * x + 1, _chebyshev)
+
+
+def _shifted(k: int, x: Any, now: Any, before: Any) -> Any:
+    return 2 * (2 * x - 1) * now - before
+
+
+@pointwise(**_options)
+def shifted_chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number) -> Tensor:
+    """``chebyshev_polynomial_t`` at ``2 * input - 1``. Source: torch.special.shifted_chebyshev_polynomial_t."""
+    return _by_recurrence("shifted_chebyshev_polynomial_t", input, n, lambda x: 2 * x - 1, _shifted)
+
+
+@pointwise(**_options)
+def shifted_chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number) -> Tensor:
+    """``chebyshev_polynomial_u`` at ``2 * input - 1``. Source: torch.special.shifted_chebyshev_polynomial_u."""
+    return _by_recurrence("shifted_chebyshev_polynomial_u", input, n, lambda x: 4 * x - 2, _shifted)
+
+
+@pointwise(**_options)
+def shifted_chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number) -> Tensor:
+    """``chebyshev_polynomial_v`` at ``2 * input - 1``. Source: torch.special.shifted_chebyshev_polynomial_v."""
+    return _by_recurrence("shifted_chebyshev_polynomial_v", input, n, lambda x: 4 * x - 3, _shifted)
+
+
+@pointwise(**_options)
+def shifted_chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number) -> Tensor:
+    """``chebyshev_polynomial_w`` at ``2 * input - 1``. Source: torch.special.shifted_chebyshev_polynomial_w."""
+    return _by_recurrence("shifted_chebyshev_polynomial_w", input, n, lambda x: 4 * x - 1, _shifted)
+
+
+@pointwise(**_options)
+def hermite_polynomial_h(input: Tensor | Number, n: Tensor | Number) -> Tensor:
+    """Hermite polynomial of the physicists, degree ``n``, at ``input``. Source: torch.special.hermite_polynomial_h."""
+    return _by_recurrence("hermite_polynomial_h", input, n, lambda x: 2 * x, lambda k, x, now, before: 2 * x * now - 2 * k * before)
+
+
+@pointwise(**_options)
+def hermite_polynomial_he(input: Tensor | Number, n: Tensor | Number) -> Tensor:
+    """Hermite polynomial of the probabilists, degree ``n``, at ``input``. Source: torch.special.hermite_polynomial_he."""
+    return _by_recurrence("hermite_polynomial_he", input, n, lambda x: x, lambda k, x, now, before: x * now - k * before)
+
+
+@pointwise(**_options)
+def laguerre_polynomial_l(input: Tensor | Number, n: Tensor | Number) -> Tensor:
+    """Laguerre polynomial of degree ``n`` at ``input``. Source: torch.special.laguerre_polynomial_l."""
+    return _by_recurrence(
+        "laguerre_polynomial_l", input, n, lambda x: 1 - x, lambda k, x, now, before: ((2 * k + 1 - x) * now - k * before) / (k + 1)
+    )
+
+
+@pointwise(**_options)
+def legendre_polynomial_p(input: Tensor | Number, n: Tensor | Number) -> Tensor:
+    """Legendre polynomial of degree ``n`` at ``input``. Source: torch.special.legendre_polynomial_p."""
+    return _by_recurrence(
+        "legendre_polynomial_p", input, n, lambda x: x, lambda k, x, now, before: ((2 * k + 1) * x * now - k * before) / (k + 1)
+    )

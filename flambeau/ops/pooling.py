@@ -1,0 +1,509 @@
+"""Max pooling: windows, adaptive bins, and with the places of the maxima.
+
+Pooling without indices keeps no indices: its derivative compares the windows with the maxima again, which costs less than noting
+the places in the forward pass.  With indices, the derivative scatters to them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Tensor
+from ..core.registry import composite, op
+from .patches import Ints, in_layout, ints, is_channels_last, padded, product, taps
+
+
+def pooled_size(size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
+    """Number of windows along a dimension; with ``ceil_mode`` the last one may begin inside and end outside."""
+    span = size + 2 * padding - dilation * (kernel - 1) - 1
+    if not ceil_mode:
+        return span // stride + 1
+    count = -(-span // stride) + 1
+    return count - 1 if (count - 1) * stride >= size + padding else count
+
+
+def pool_geometry(
+    name: str, rank: int, shape: Ints, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    """Kernel, stride, padding, dilation and output size per dimension, checked.
+
+    Raises:
+        RuntimeError: geometry that does not fit ``shape``.
+    """
+    kernel = ints(kernel, rank, name, "kernel_size", what="pooling")
+    stride = kernel if stride is None or stride == () or stride == [] else ints(stride, rank, name, "stride", what="pooling")
+    padding, dilation = ints(padding, rank, name, "padding", what="pooling"), ints(dilation, rank, name, "dilation", what="pooling")
+    if min(kernel) <= 0:
+        raise RuntimeError(f"kernel size should be greater than zero, but got {name} kernel_size={kernel}")
+    if min(stride) <= 0:
+        raise RuntimeError(f"stride should not be zero, but got {name} stride={stride}")
+    if min(dilation) <= 0:
+        raise RuntimeError(f"dilation should be greater than zero, but got {name} dilation={dilation}")
+    if min(padding) < 0:
+        raise RuntimeError(f"{name}: pad must be non-negative, but got pad: {min(padding)}")
+    for p, k, d in zip(padding, kernel, dilation, strict=True):
+        if p > ((k - 1) * d + 1) // 2:
+            raise RuntimeError(f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={d}")
+    if len(shape) not in (rank + 1, rank + 2) or 0 in shape[-rank - 1 :]:
+        raise RuntimeError(
+            f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for input, but got:{list(shape)}"
+        )
+    spatial = shape[-rank:]
+    size = tuple([pooled_size(*each, ceil_mode) for each in zip(spatial, kernel, stride, padding, dilation, strict=True)])
+    if min(size) < 1:
+        channels = shape[-rank - 1]
+        raise RuntimeError(
+            f"Given input size: ({'x'.join(map(str, (channels, *spatial)))}). Calculated output size: "
+            f"({'x'.join(map(str, (channels, *size)))}). Output size is too small"
+        )
+    return kernel, stride, padding, dilation, size
+
+
+def lowest(dtype: np.dtype) -> Any:
+    """A value that no element is below."""
+    return -math.inf if dtypes.BY_NUM[dtype.num].is_floating_point else np.iinfo(dtype).min
+
+
+def _framed(array: np.ndarray, geometry: tuple[Ints, ...], value: Any) -> np.ndarray:
+    """``array`` with ``value`` around it, as far as the windows reach."""
+    kernel, stride, padding, dilation, size = geometry
+    spatial = array.shape[-len(kernel) :]
+    after = [
+        max(0, (n - 1) * s + d * (k - 1) + 1 - length - p)
+        for n, s, d, k, length, p in zip(size, stride, dilation, kernel, spatial, padding, strict=True)
+    ]
+    return padded(array, padding, after, value)
+
+
+def _check_max(array: np.ndarray) -> None:
+    if array.dtype.kind in "cb":
+        raise NotImplementedError(f"\"max_pool2d\" not implemented for '{dtypes.of_array(array).legacy}'")
+
+
+def _max(input: np.ndarray, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> np.ndarray:
+    _check_max(input)
+    geometry = pool_geometry(f"max_pool{len(kernel)}d", len(kernel), input.shape, kernel, stride, padding, dilation, ceil_mode)
+    framed = _framed(input, geometry, lowest(input.dtype))
+    kernel, stride, _, dilation, size = geometry
+    made: Any = None
+    for _, where in taps(kernel, stride, dilation, size):
+        part = framed[(..., *where)]
+        made = np.array(part, order="C") if made is None else np.maximum(made, part, out=made)
+    return in_layout(made, is_channels_last(input))
+
+
+def _shares(input: np.ndarray, values: np.ndarray, geometry: tuple[Ints, ...]) -> Any:
+    """For each place in the window, where it is, and which windows have their first maximum there."""
+    kernel, stride, _, dilation, size = geometry
+    framed = _framed(input, geometry, math.nan)  # equal to no maximum
+    count, left = product(kernel), None
+    has_nan = bool(np.isnan(values).any())
+    for k, (_, where) in enumerate(taps(kernel, stride, dilation, size)):
+        part = framed[(..., *where)]
+        chosen = np.equal(part, values)
+        if has_nan:
+            chosen |= np.isnan(part) & np.isnan(values)
+        if left is None:
+            left = ~chosen
+        else:
+            chosen &= left
+            if k < count - 1:
+                left &= ~chosen
+        yield where, chosen
+
+
+def _max_backward(
+    grad_output: np.ndarray, input: np.ndarray, values: np.ndarray, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> np.ndarray:
+    rank = len(kernel)
+    geometry = pool_geometry("max_pool", rank, input.shape, kernel, stride, padding, dilation, ceil_mode)
+    kernel, stride, padding, dilation, size = geometry
+    spatial = input.shape[-rank:]
+    reach = [max(length + p, (n - 1) * s + d * (k - 1) + 1) for length, p, n, s, d, k in
+             zip([p + length for p, length in zip(padding, spatial, strict=True)], padding, size, stride, dilation, kernel, strict=True)]
+    apart = all([s >= d * (k - 1) + 1 for s, d, k in zip(stride, dilation, kernel, strict=True)])
+    made = np.zeros((*input.shape[:-rank], *reach), grad_output.dtype)
+    for where, chosen in _shares(input, values, geometry):
+        if apart:  # windows do not overlap: each element is written once
+            np.multiply(grad_output, chosen, out=made[(..., *where)])
+        else:
+            made[(..., *where)] += grad_output * chosen
+    if made.shape != input.shape:
+        made = np.ascontiguousarray(made[(..., *[slice(p, p + length) for p, length in zip(padding, spatial, strict=True)])])
+    return in_layout(made, is_channels_last(input))
+
+
+def _max_pick(
+    source: np.ndarray, input: np.ndarray, values: np.ndarray, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> np.ndarray:
+    geometry = pool_geometry("max_pool", len(kernel), input.shape, kernel, stride, padding, dilation, ceil_mode)
+    framed = _framed(source, geometry, 0)
+    made = np.zeros(values.shape, source.dtype)
+    for where, chosen in _shares(input, values, geometry):
+        np.copyto(made, framed[(..., *where)], where=chosen)
+    return made
+
+
+@op(
+    name="_max_pool_backward",
+    namespace="nn.functional",
+    out=False,
+    promotion="same",
+    fast=_max_backward,
+    grad={
+        "grad_output": lambda grad, input, values, kernel, stride, padding, dilation, ceil_mode: max_pool_pick(
+            grad, input, values, kernel, stride, padding, dilation, ceil_mode
+        )
+    },
+)
+def max_pool_backward(
+    grad_output: Tensor, input: Tensor, values: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> Tensor:
+    """``grad_output`` at the first place of each window's maximum."""
+    return _max_backward(grad_output, input, values, kernel, stride, padding, dilation, ceil_mode)
+
+
+@op(
+    name="_max_pool_pick",
+    namespace="nn.functional",
+    out=False,
+    promotion="same",
+    grad={
+        "source": lambda grad, input, values, kernel, stride, padding, dilation, ceil_mode: max_pool_backward(
+            grad, input, values, kernel, stride, padding, dilation, ceil_mode
+        )
+    },
+)
+def max_pool_pick(
+    source: Tensor, input: Tensor, values: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> Tensor:
+    """What ``source`` has at the first place of each window's maximum of ``input``."""
+    return _max_pick(source, input, values, kernel, stride, padding, dilation, ceil_mode)
+
+
+def max_pool(input: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Tensor:
+    """The largest element of each window; ``kernel`` is a tuple."""
+    return _max(input, kernel, stride, padding, dilation, ceil_mode)
+
+
+_MAX_POOLS = {
+    rank: op(
+        name=f"_max_pool{rank}d",
+        namespace="nn.functional",
+        node_name=f"MaxPool{max(rank, 2)}DWithIndicesBackward0",
+        out=False,
+        promotion="same",
+        fast=_max,
+        grad={
+            "input": lambda grad, input, result, kernel, stride, padding, dilation, ceil_mode: max_pool_backward(
+                grad, input, result, kernel, stride, padding, dilation, ceil_mode
+            )
+        },
+    )(max_pool)
+    for rank in (1, 2, 3)
+}
+
+
+# -- with indices --------------------------------------------------------------------------------------------------------------
+@op(
+    name="_scatter_planes",
+    namespace="nn.functional",
+    out=False,
+    grad={"source": lambda grad, indices, spatial: gather_planes(grad, indices, len(spatial))},
+)
+def scatter_planes(source: Tensor, indices: Tensor, spatial: Any) -> Tensor:
+    """``(*, *spatial)`` zeros with ``source`` added at ``indices``, which count through the last dimensions of one plane."""
+    lead = source.shape[: source.ndim - len(spatial)]
+    planes, area = product(lead), product(spatial)
+    made = np.zeros(planes * area, source.dtype)
+    np.add.at(made, _flat(indices, planes, area), source.reshape(-1))
+    return made.reshape(*lead, *spatial)
+
+
+@op(
+    name="_gather_planes",
+    namespace="nn.functional",
+    out=False,
+    grad={"source": lambda grad, indices, rank, source_shape: scatter_planes(grad, indices, source_shape[-rank:])},
+)
+def gather_planes(source: Tensor, indices: Tensor, rank: int) -> Tensor:
+    """What ``source`` has at ``indices``, which count through the last ``rank`` dimensions: one plane."""
+    planes, area = product(source.shape[:-rank]), product(source.shape[-rank:])
+    return source.reshape(-1).take(_flat(indices, planes, area)).reshape(indices.shape)
+
+
+def _flat(indices: np.ndarray, planes: int, area: int) -> np.ndarray:
+    return (indices.reshape(planes, -1) + np.arange(planes)[:, None] * area).reshape(-1)
+
+
+def _max_places(framed: np.ndarray, source_at: tuple[np.ndarray, ...], spatial: Ints, geometry: tuple[Ints, ...]) -> Any:
+    """Maxima and their places; an element counts if it is larger than all before it, or NaN, as in PyTorch's loop."""
+    kernel, stride, _, dilation, size = geometry
+    best: Any = None
+    for at, where in taps(kernel, stride, dilation, size):
+        part = framed[(..., *where)]
+        place: Any = 0
+        inside: Any = True
+        for dim, (starts, k, d, length) in enumerate(zip(source_at, at, dilation, spatial, strict=True)):
+            along = (starts + k * d).reshape(-1, *(1,) * (len(spatial) - 1 - dim))
+            inside = inside & (along >= 0) & (along < length)
+            place = place * length + along
+        inside, place = np.broadcast_to(inside, size), np.broadcast_to(place, size)
+        if best is None:
+            best, found = np.full(part.shape, lowest(part.dtype), part.dtype), np.full(part.shape, -1, np.int64)
+        better = (part > best) | (found < 0)
+        if part.dtype.kind == "f":
+            better |= np.isnan(part)
+        better &= inside
+        np.copyto(best, part, where=better)
+        np.copyto(found, place, where=better)
+    return best, found
+
+
+def _with_indices(input: np.ndarray, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> tuple[np.ndarray, np.ndarray]:
+    _check_max(input)
+    rank = len(kernel)
+    geometry = pool_geometry(f"max_pool{rank}d", rank, input.shape, kernel, stride, padding, dilation, ceil_mode)
+    framed = _framed(input, geometry, lowest(input.dtype))
+    starts = tuple([np.arange(n) * s - p for n, s, p in zip(geometry[4], geometry[1], geometry[2], strict=True)])
+    values, indices = _max_places(framed, starts, input.shape[-rank:], geometry)
+    last = is_channels_last(input)
+    return in_layout(values, last), in_layout(indices, last)
+
+
+def max_pool_with_places(input: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Tensor:
+    """The largest element of each window, and its place in the plane."""
+    of = dtypes.of_array(input)
+    if of in dtypes.REDUCED:
+        values, indices = _with_indices(input.astype(np.float32), kernel, stride, padding, dilation, ceil_mode)
+        return values.astype(input.dtype), indices
+    return _with_indices(input, kernel, stride, padding, dilation, ceil_mode)
+
+
+_MAX_POOLS_WITH_INDICES = {
+    rank: op(
+        name=f"_max_pool{rank}d_with_places",
+        namespace="nn.functional",
+        node_name=f"MaxPool{max(rank, 2)}DWithIndicesBackward0",
+        out=False,
+        several=True,
+        grad={"input": lambda grad, result1, kernel, input_shape: scatter_planes(grad, result1, input_shape[-len(kernel) :])},
+    )(max_pool_with_places)
+    for rank in (1, 2, 3)
+}
+
+
+def _pool(
+    rank: int, input: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, return_indices: bool
+) -> Any:
+    name = f"max_pool{rank}d"
+    kernel = ints(kernel, rank, name, "kernel_size", what="pooling")
+    door = (_MAX_POOLS_WITH_INDICES if return_indices else _MAX_POOLS)[rank].door
+    return door(input, kernel, stride, padding, dilation, ceil_mode)
+
+
+@composite(namespace="nn.functional")
+def max_pool1d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """Largest element of each window of 1 dimension; see :func:`torch.nn.functional.max_pool2d`.
+
+    Args:
+        input: ``(N, C, L)`` or ``(C, L)``.
+    Source: torch.nn.functional.max_pool1d.
+    """
+    return _pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+@composite(namespace="nn.functional")
+def max_pool2d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """Largest element of each window of an image.
+
+    Args:
+        input: ``(N, C, H, W)`` or ``(C, H, W)``.
+        kernel_size: size of the windows.
+        stride: step between windows; ``kernel_size`` when None.
+        padding: elements of minus infinity on each side, at most half of the kernel.
+        dilation: step between the elements of a window.
+        ceil_mode: round the number of windows up, so that the last one may end outside.
+        return_indices: also return the maxima's places, counted through the plane.
+    Returns:
+        ``(N, C, H', W')``, or a tuple of it and int64 indices of that shape.
+    Raises:
+        RuntimeError: geometry that does not fit.
+    Gradient: ``grad`` to the first maximum of each window.
+    Source: torch.nn.functional.max_pool2d.
+    """
+    return _pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+@composite(namespace="nn.functional")
+def max_pool3d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """Largest element of each window of 3 dimensions; see :func:`torch.nn.functional.max_pool2d`.
+
+    Args:
+        input: ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+    Source: torch.nn.functional.max_pool3d.
+    """
+    return _pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def _declare_forms(rank: int) -> None:
+    """``torch.max_pool2d`` (no indices) and ``max_pool2d_with_indices`` (always)."""
+
+    def plain(input: Tensor, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+        return _pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode, False)
+
+    def indexed(
+        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
+        return _pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+    plain.__doc__ = f"See :func:`torch.nn.functional.max_pool{rank}d`.\n\n    Source: torch.max_pool{rank}d.\n    "
+    indexed.__doc__ = f"``max_pool{rank}d`` with ``return_indices=True``.\n\n    Source: torch.nn.functional.max_pool{rank}d_with_indices.\n    "
+    composite(name=f"max_pool{rank}d", method=False)(plain)
+    composite(name=f"max_pool{rank}d_with_indices", namespace="nn.functional")(indexed)
+
+
+for _rank in (1, 2, 3):
+    _declare_forms(_rank)
+
+
+# -- adaptive ------------------------------------------------------------------------------------------------------------------
+def bins(size: int, count: int) -> list[tuple[int, int]]:
+    """Start and stop of each of ``count`` bins that cover ``size`` elements; neighbours may share an element."""
+    return [(k * size // count, -(-(k + 1) * size // count)) for k in range(count)]
+
+
+def adaptive_size(name: str, rank: int, output_size: Any, shape: Ints) -> Ints:
+    """Output size per dimension; None keeps the input's.
+
+    Raises:
+        RuntimeError: a wrong number of sizes, negative ones, or an input that has no elements to pool.
+    """
+    if isinstance(output_size, (tuple, list)):
+        if rank > 1 and len(shape) <= len(output_size):
+            raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
+        sizes = [s if s is None else s.__index__() for s in output_size]
+        if len(sizes) == 1 and rank == 1:
+            pass
+        elif len(sizes) != rank:
+            raise RuntimeError(f"{name}: output_size must be {rank}, got {len(sizes)} sizes")
+    else:
+        sizes = [output_size if output_size is None else output_size.__index__()] * rank
+    if len(shape) not in (rank + 1, rank + 2):
+        raise RuntimeError(f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got {list(shape)}")
+    for dim in range(len(shape) - rank, len(shape)):
+        if shape[dim] == 0:
+            raise RuntimeError(
+                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {list(shape)} with dimension "
+                f"{dim} being empty"
+            )
+    found = tuple([length if s is None else s for s, length in zip(sizes, shape[-rank:], strict=True)])
+    if min(found) < 0:
+        raise RuntimeError(f"{name}: elements of output_size must be greater than or equal to 0 but received {list(found)}; "
+                           f"Trying to create tensor with negative dimension {min(found)}")
+    return found
+
+
+def _adaptive_max(input: np.ndarray, size: Ints) -> tuple[np.ndarray, np.ndarray]:
+    """Maxima of the bins and their places."""
+    if input.dtype.kind in "cb":
+        raise NotImplementedError(f"\"adaptive_max_pool2d_cpu\" not implemented for '{dtypes.of_array(input).legacy}'")
+    rank = len(size)
+    spatial = input.shape[-rank:]
+    lead = input.shape[:-rank]
+    values, indices = np.empty((*lead, *size), input.dtype), np.empty((*lead, *size), np.int64)
+    limits = [bins(length, count) for length, count in zip(spatial, size, strict=True)]
+    for at in np.ndindex(*size):
+        box = [limit[k] for limit, k in zip(limits, at, strict=True)]
+        part = input[(..., *[slice(*each) for each in box])]
+        flat = part.reshape(*lead, -1)
+        place = flat.argmax(-1) if input.dtype.kind != "f" else _argmax_last_nan(flat)
+        values[(..., *at)] = np.take_along_axis(flat, place[..., None], -1)[..., 0]
+        inner = np.unravel_index(place, part.shape[-rank:])
+        flat_place: Any = 0
+        for each, (start, _), length in zip(inner, box, spatial, strict=True):
+            flat_place = flat_place * length + each + start
+        indices[(..., *at)] = flat_place
+    return values, indices
+
+
+def _argmax_last_nan(flat: np.ndarray) -> np.ndarray:
+    """Place of the first maximum, or of the last NaN where there is one."""
+    place = flat.argmax(-1)
+    nan = np.isnan(flat)
+    if nan.any():
+        last = flat.shape[-1] - 1 - nan[..., ::-1].argmax(-1)
+        place = np.where(nan.any(-1), last, place)
+    return place
+
+
+def adaptive_max_pool(input: Tensor, size: Any) -> Tensor:
+    """Maxima over bins, and their places."""
+    size = tuple(size)
+    last = is_channels_last(input)
+    wide = input.astype(np.float32) if dtypes.of_array(input) in dtypes.REDUCED else input
+    values, indices = _adaptive_max(wide, size)
+    return in_layout(values.astype(input.dtype, copy=False), last), in_layout(indices, last)
+
+
+_ADAPTIVE_MAX = {
+    rank: op(
+        name=f"_adaptive_max_pool{rank}d",
+        namespace="nn.functional",
+        node_name=f"AdaptiveMaxPool{max(rank, 2)}DBackward0",
+        out=False,
+        several=True,
+        grad={"input": lambda grad, result1, size, input_shape: scatter_planes(grad, result1, input_shape[-len(size) :])},
+    )(adaptive_max_pool)
+    for rank in (1, 2, 3)
+}
+
+
+def _adaptive(rank: int, input: Any, output_size: Any, return_indices: bool) -> Any:
+    size = adaptive_size(f"adaptive_max_pool{rank}d", rank, output_size, tuple(input.shape))
+    values, indices = _ADAPTIVE_MAX[rank].door(input, size)
+    return (values, indices) if return_indices else values
+
+
+def _declare_adaptive(rank: int, shape: str) -> None:
+    def adaptive(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+        return _adaptive(rank, input, output_size, return_indices)
+
+    def indexed(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+        return _adaptive(rank, input, output_size, True)
+
+    adaptive.__doc__ = f"""Largest element of each of a given number of bins along each dimension.
+
+    Args:
+        input: ``(N, C, {shape})`` or ``(C, {shape})``.
+        output_size: number of bins, an int or one per dimension; None keeps a dimension's size.
+        return_indices: also return the maxima's places, counted through the plane.
+    Returns:
+        ``(N, C, *output_size)``, or a tuple of it and int64 indices of that shape.
+    Raises:
+        RuntimeError: an empty or misshapen input, or a wrong number of sizes.
+    Source: torch.nn.functional.adaptive_max_pool{rank}d.
+    """
+    indexed.__doc__ = f"``adaptive_max_pool{rank}d`` with indices.\n\n    Source: torch.nn.functional.adaptive_max_pool{rank}d_with_indices.\n    "
+    composite(name=f"adaptive_max_pool{rank}d", namespace="nn.functional")(adaptive)
+    composite(name=f"adaptive_max_pool{rank}d_with_indices", namespace="nn.functional")(indexed)
+    if rank == 1:
+        composite(name="adaptive_max_pool1d", method=False)(lambda input, output_size: _adaptive(1, input, output_size, True))
+
+
+for _rank, _shape in ((1, "L"), (2, "H, W"), (3, "D, H, W")):
+    _declare_adaptive(_rank, _shape)

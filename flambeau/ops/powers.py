@@ -1,0 +1,239 @@
+"""Powers and roots, element by element, and the binary exponent of a number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Number, Tensor
+from ..core.dispatch import common_dtype
+from ..core.registry import add_method, composite, pointwise
+from ..core.tensor import Tensor as TensorType
+from .arithmetic import conj, reject, zeros
+
+# x ** n as PyTorch computes it for these n, with the accuracy of the plain operations
+_BY_EXPONENT = {
+    0.5: np.sqrt,
+    2.0: np.square,
+    3.0: lambda x: np.multiply(np.multiply(x, x), x),
+    -0.5: lambda x: np.divide(x.dtype.type(1), np.sqrt(x)),
+    -1.0: lambda x: np.divide(x.dtype.type(1), x),
+    -2.0: lambda x: np.divide(x.dtype.type(1), np.multiply(x, x)),
+}
+
+
+def _fast_pow(input: np.ndarray, exponent: Any) -> np.ndarray | None:
+    if exponent.__class__ is float or exponent.__class__ is int:
+        kernel = _BY_EXPONENT.get(exponent)
+        if kernel is not None and (input.dtype.kind == "f" or exponent in (2, 3)):
+            return kernel(input)
+        return None if input.dtype.kind != "f" else np.power(input, exponent)
+    return np.power(input, exponent) if input.dtype.kind == "f" else None
+
+
+def _pow_input_gradient(grad: Any, input: Any, exponent: Any) -> Any:
+    if not isinstance(exponent, TensorType):
+        if exponent == 2:
+            return grad * (conj(input) * 2)
+        if exponent == 0:
+            return zeros(grad)
+        return grad * conj(exponent * input ** (exponent - 1))
+    found = grad * conj(exponent * input ** (exponent - 1))
+    return found.masked_fill(exponent == 0, 0)
+
+
+def _pow_exponent_gradient(grad: Any, input: Any, exponent: Any, result: Any) -> Any:
+    if not isinstance(input, TensorType):
+        if input == 0:
+            return (grad * conj(result * -np.inf)).masked_fill(_not_negative(exponent), 0)
+        import cmath
+
+        log = cmath.log(input) if isinstance(input, complex) or input < 0 and exponent.is_complex() else _real_log(input)
+        return grad * conj(result * log)
+    found = grad * conj(result * input.log())
+    return found.masked_fill((input == 0).logical_and(_not_negative(exponent)), 0)
+
+
+def _not_negative(exponent: Any) -> Any:
+    return exponent.real >= 0 if exponent.is_complex() else exponent >= 0
+
+
+def _real_log(value: float) -> float:
+    import math
+
+    return math.log(value) if value > 0 else math.nan
+
+
+def _prepare_pow(input: Any, exponent: Any) -> tuple[Any, ...]:
+    if not isinstance(input, TensorType) and not isinstance(exponent, TensorType):
+        raise TypeError(f"pow() received an invalid combination of arguments - got ({type(input).__name__}, {type(exponent).__name__})")
+    if isinstance(exponent, int) and exponent < 0 and isinstance(input, TensorType) and input.dtype.category <= dtypes.INTEGER:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    return input, exponent
+
+
+@pointwise(
+    operator="pow",
+    fast=_fast_pow,
+    prepare=_prepare_pow,
+    grad={"input": _pow_input_gradient, "exponent": _pow_exponent_gradient},
+)
+def pow_(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
+    """``input ** exponent``, element by element.
+
+    Args:
+        input, exponent: broadcastable tensors, or one of them a number.
+    Raises:
+        RuntimeError: integers to a negative integer number.
+        NotImplementedError: bool tensors.
+    Gradient: ``grad * exponent * input**(exponent - 1)``, and ``grad * result * log(input)``.
+    Source: torch.pow. Exponents 0.5, 2, 3, -0.5, -1 and -2 are computed by roots, products and quotients.
+    """
+    reject("pow", input, "b")
+    if input.dtype.kind in "iu":
+        return _integer_power(input, exponent)
+    if exponent.ndim == 0 and exponent.dtype.kind == "f":
+        kernel = _BY_EXPONENT.get(float(exponent))
+        if kernel is not None:
+            return kernel(input)
+    return np.power(input, exponent)
+
+
+def _integer_power(input: np.ndarray, exponent: np.ndarray) -> np.ndarray:
+    negative = exponent < 0
+    if not negative.any():
+        return np.power(input, exponent)
+    found = np.power(input, np.where(negative, 0, exponent).astype(exponent.dtype))
+    odd = (exponent & 1) == 1
+    inverse = np.where(input == 1, 1, np.where(input == -1, np.where(odd, -1, 1), 0)).astype(input.dtype)
+    return np.where(negative, inverse, found)
+
+
+@composite(out=True, inplace=False)
+def float_power(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
+    """``input ** exponent`` computed in float64, or complex128 where an operand is complex.
+
+    Source: torch.float_power.
+    """
+    operands = [each for each in (input, exponent)]
+    wide = dtypes.complex128 if common_dtype(operands).is_complex else dtypes.float64
+    base, power = (each.to(wide) if isinstance(each, TensorType) else each for each in operands)
+    return pow_(base, power)
+
+
+def _float_power_in_place(self: Any, exponent: Any) -> Any:
+    """In-place version of :func:`torch.float_power`; only for float64 and complex128 tensors."""
+    result = float_power(self, exponent)
+    if result.dtype is not self.dtype:
+        raise RuntimeError(f"the base given to float_power_ has dtype {self.dtype.legacy} but the operation's result requires dtype {result.dtype.legacy}")
+    return self.copy_(result)
+
+
+@pointwise(ufunc=np.square, promotion="bool_to_long", grad={"input": lambda grad, input: grad * (conj(input) * 2)})
+def square(input: Tensor) -> Tensor:
+    """``input * input``.
+
+    Gradient: ``2 * grad * input``.
+    Source: torch.square.
+    """
+    return np.square(input)
+
+
+@pointwise(
+    ufunc=np.sqrt,
+    promotion="int_to_float",
+    grad={"input": lambda grad, result: grad / (2 * conj(result))},
+)
+def sqrt(input: Tensor) -> Tensor:
+    """Square root; NaN for negative real input.
+
+    Gradient: ``grad / (2 * sqrt(input))``.
+    Source: torch.sqrt.
+    """
+    return np.sqrt(input)
+
+
+def _reciprocal_root(input: np.ndarray) -> np.ndarray:
+    return np.divide(input.dtype.type(1), np.sqrt(input))
+
+
+@pointwise(
+    fast=lambda a: _reciprocal_root(a) if a.dtype.kind == "f" else None,
+    promotion="int_to_float",
+    grad={"input": lambda grad, result: grad * (-0.5 * conj(result) ** 3)},
+)
+def rsqrt(input: Tensor) -> Tensor:
+    """``1 / sqrt(input)``.
+
+    Gradient: ``-grad * result**3 / 2``.
+    Source: torch.rsqrt.
+    """
+    return _reciprocal_root(input)
+
+
+@pointwise(
+    fast=lambda a: np.divide(a.dtype.type(1), a) if a.dtype.kind == "f" else None,
+    promotion="int_to_float",
+    grad={"input": lambda grad, result: -grad * conj(result * result)},
+)
+def reciprocal(input: Tensor) -> Tensor:
+    """``1 / input``; of integers in the default float type.
+
+    Gradient: ``-grad * result**2``.
+    Source: torch.reciprocal.
+    """
+    return np.divide(input.dtype.type(1), input)
+
+
+@pointwise(
+    ufunc=np.hypot,
+    grad={"input": lambda grad, input, result: grad * (input / result), "other": lambda grad, other, result: grad * (other / result)},
+)
+def hypot(input: Tensor, other: Tensor) -> Tensor:
+    """``sqrt(input**2 + other**2)`` without overflow in between.
+
+    Raises:
+        NotImplementedError: integer or complex operands.
+    Gradient: ``grad * input / result`` and ``grad * other / result``.
+    Source: torch.hypot.
+    """
+    reject("hypot_cpu", input, "biuc")
+    return np.hypot(input, other)
+
+
+@composite(inplace=True, out=True)
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """``input * 2**other``.
+
+    Gradient: that of the product and the power.
+    Source: torch.ldexp.
+    """
+    return input * pow_(2.0, other)
+
+
+@pointwise(
+    promotion="keep",
+    inplace=False,
+    returns=("mantissa", "exponent"),
+    grad={"input": lambda grad, result1: grad / pow_(2.0, result1)},
+)
+def frexp(input: Tensor) -> Any:
+    """Mantissa in [0.5, 1) and binary exponent of every element: ``input == mantissa * 2**exponent``.
+
+    Returns:
+        Named tuple (mantissa, exponent); the exponent is int32.
+    Raises:
+        RuntimeError: an integer or complex tensor.
+    Gradient: ``grad / 2**exponent`` from the mantissa.
+    Source: torch.frexp.
+    """
+    if input.dtype.kind in "biuc":
+        raise RuntimeError("torch.frexp() only supports floating-point dtypes")
+    wide = input if input.dtype.isbuiltin == 1 else input.astype(np.float32)
+    mantissa, exponent = np.frexp(wide)
+    return np.asarray(mantissa).astype(input.dtype), np.asarray(exponent).astype(np.int32)
+
+
+add_method("float_power_", lambda: _float_power_in_place)

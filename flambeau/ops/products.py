@@ -1,0 +1,713 @@
+"""Products of matrices and vectors. ``matrices`` has what makes and rearranges matrices, ``contraction`` the general products."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Number, Tensor
+from ..core.registry import composite, op
+from ..core.shape import broadcast_shape
+from ..core.tensor import Tensor as TensorType
+from .arithmetic import conj
+
+_C_WORDS = {"float32": "float", "float64": "double", "int64": "long", "int32": "int", "float16": "c10::Half", "bfloat16": "c10::BFloat16"}
+
+
+# -- checks ---------------------------------------------------------------------------------------------------------------------
+def require_same_dtype(*operands: Any) -> None:
+    """Raises:
+    RuntimeError: operands of different dtypes.
+    """
+    first = operands[0].dtype
+    for each in operands[1:]:
+        if each.dtype is not first:
+            names = [_C_WORDS.get(d.name, d.name) for d in (first, each.dtype)]
+            raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {names[0]} != {names[1]}")
+
+
+def require_numbers(operand: Any) -> None:
+    """Raises:
+    NotImplementedError: bool operands, which have no product.
+    """
+    if operand._array.dtype.kind == "b":
+        raise NotImplementedError("\"addmm_impl_cpu_\" not implemented for 'Bool'")
+
+
+def _mismatch(a: Any, b: Any) -> RuntimeError:
+    rows, inner = (1, a.shape[0]) if a.ndim == 1 else (int(np.prod(a.shape[:-1])), a.shape[-1])
+    return RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{inner} and {b.shape[-2]}x{b.shape[-1]})")
+
+
+def _check_product(a: Any, b: Any) -> None:
+    """The checks of ``matmul`` on shapes."""
+    m, n = a._array.ndim, b._array.ndim
+    if not m or not n:
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {m}D and {n}D")
+    inner = a._array.shape[-1]
+    other = b._array.shape[-2 if n > 1 else 0]
+    if inner == other:
+        if m > 2 or n > 2:
+            broadcast_shape(a._array.shape[:-2], b._array.shape[:-2])
+        return
+    if m == n == 1:
+        raise RuntimeError(
+            f"inconsistent tensor size, expected tensor [{inner}] and src [{other}] to have the same number of elements, but got {inner} "
+            f"and {other} elements respectively"
+        )
+    if n == 1 and m == 2:
+        raise RuntimeError(f"size mismatch, got input ({a.shape[0]}), mat ({a.shape[0]}x{inner}), vec ({other})")
+    if n > 2 and m > 2:
+        batch = broadcast_shape(a._array.shape[:-2], b._array.shape[:-2])
+        count = int(np.prod(batch))
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{count}, {inner}] but got: [{count}, {other}]."
+        )
+    raise _mismatch(a, b if n > 1 else b.reshape(-1, 1))
+
+
+# -- matmul ---------------------------------------------------------------------------------------------------------------------
+def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """``a @ b``; many matrices times one matrix are one product, not many."""
+    if a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous:
+        return a.reshape(-1, a.shape[-1]).dot(b).reshape((*a.shape[:-1], b.shape[1])) if a.size else np.matmul(a, b)
+    if a.ndim <= 2 and b.ndim <= 2:
+        return a.dot(b)
+    return np.matmul(a, b)
+
+
+def row_major(array: Any) -> np.ndarray:
+    return np.asarray(array, order="C")
+
+
+def _left_gradient(grad: Any, other: Any, input_shape: Any) -> Any:
+    rows, columns = len(input_shape), other.ndim
+    other = conj(other)
+    if columns == 1:
+        return grad * other if rows == 1 else grad.unsqueeze(-1) * other
+    if rows == 1:
+        return matmul(other, grad.unsqueeze(-1)).squeeze(-1)
+    return matmul(grad, other.transpose(-1, -2))
+
+
+def _right_gradient(grad: Any, input: Any, other_shape: Any) -> Any:
+    rows, columns = input.ndim, len(other_shape)
+    input = conj(input)
+    if rows == 1:
+        return grad * input if columns == 1 else input.unsqueeze(-1) * grad.unsqueeze(-2)
+    if columns == 1:
+        return mv(input.reshape(-1, input.shape[-1]).t(), grad.reshape(-1))
+    if rows > 2 and columns == 2:  # one product with the batch as part of the inner dimension
+        return mm(input.reshape(-1, input.shape[-1]).t(), grad.reshape(-1, grad.shape[-1]))
+    return matmul(input.transpose(-1, -2), grad)
+
+
+def _prepare_matmul(input: Any, other: Any) -> tuple[Any, ...]:
+    _check_product(input, other)
+    require_same_dtype(input, other)
+    require_numbers(input)
+    return (input, other)
+
+
+def _fast_matmul(a: np.ndarray, b: np.ndarray) -> Any:
+    if b.ndim == 2 and 0 < a.ndim < 3:
+        return a.dot(b)
+    return multiply(a, b) if a.ndim and b.ndim else None
+
+
+@op(
+    promotion="same",
+    operator="matmul",
+    fast_bool=False,
+    prepare=_prepare_matmul,
+    fast=_fast_matmul,
+    grad={"input": _left_gradient, "other": _right_gradient},
+)
+def matmul(input: Tensor, other: Tensor) -> Tensor:
+    """Product of matrices and vectors, in batches where there are more than two dimensions.
+
+    Args:
+        input, other: ``(n)`` or ``(*, n, m)``; a 1-d ``input`` is a row, a 1-d ``other`` a column, whose dimension of size 1 is taken
+            out of the result again; batch dimensions are broadcast.
+    Returns:
+        ``(*, n, p)``; a 0-d tensor for two vectors.
+    Raises:
+        RuntimeError: sizes that do not fit, 0-d operands, or different dtypes. NotImplementedError: bool operands.
+    Gradient: ``grad @ other^H`` and ``input^H @ grad``.
+    Source: torch.matmul.
+    """
+    return row_major(multiply(input, other))
+
+
+def _require_dims(operand: Any, ndim: int, message: str) -> None:
+    if operand._array.ndim != ndim:
+        raise RuntimeError(message)
+
+
+def _prepare_mm(input: Any, mat2: Any) -> tuple[Any, ...]:
+    _require_dims(input, 2, "self must be a matrix")
+    _require_dims(mat2, 2, "mat2 must be a matrix")
+    return _prepare_matmul(input, mat2)
+
+
+@op(
+    promotion="same",
+    fast_bool=False,
+    prepare=_prepare_mm,
+    fast=lambda a, b: a.dot(b) if a.ndim == 2 and b.ndim == 2 else None,
+    grad={"input": lambda grad, mat2: mm(grad, conj(mat2).t()), "mat2": lambda grad, input: mm(conj(input).t(), grad)},
+)
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Product of two matrices, ``(n, m) @ (m, p)``.
+
+    Raises:
+        RuntimeError: operands that are no matrices, do not fit, or have different dtypes.
+    Gradient: ``grad @ mat2^H`` and ``input^H @ grad``.
+    Source: torch.mm.
+    """
+    return row_major(input.dot(mat2))
+
+
+def _prepare_bmm(input: Any, mat2: Any) -> tuple[Any, ...]:
+    _require_dims(input, 3, "batch1 must be a 3D tensor")
+    _require_dims(mat2, 3, "batch2 must be a 3D tensor")
+    expected, got = [input.shape[0], input.shape[2]], list(mat2.shape[:2])
+    if expected != got:
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: {expected} but got: {got}.")
+    require_same_dtype(input, mat2)
+    require_numbers(input)
+    return (input, mat2)
+
+
+@op(
+    promotion="same",
+    fast_bool=False,
+    prepare=_prepare_bmm,
+    fast=lambda a, b: np.matmul(a, b) if a.ndim == 3 and b.ndim == 3 and len(a) == len(b) else None,
+    grad={
+        "input": lambda grad, mat2: bmm(grad, conj(mat2).transpose(1, 2)),
+        "mat2": lambda grad, input: bmm(conj(input).transpose(1, 2), grad),
+    },
+)
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Products of matrices pairwise, ``(b, n, m) @ (b, m, p)``.
+
+    Raises:
+        RuntimeError: operands that are not three-dimensional, do not fit, or have different dtypes.
+    Gradient: as of ``mm``.
+    Source: torch.bmm.
+    """
+    return row_major(np.matmul(input, mat2))
+
+
+def _prepare_mv(input: Any, vec: Any) -> tuple[Any, ...]:
+    if input._array.ndim != 2 or vec._array.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input._array.ndim}, {vec._array.ndim}")
+    return _prepare_matmul(input, vec)
+
+
+@op(
+    promotion="same",
+    fast_bool=False,
+    prepare=_prepare_mv,
+    fast=lambda a, b: a.dot(b) if a.ndim == 2 and b.ndim == 1 else None,
+    grad={"input": lambda grad, vec: outer(grad, conj(vec)), "vec": lambda grad, input: mv(conj(input).t(), grad)},
+)
+def mv(input: Tensor, vec: Tensor) -> Tensor:
+    """Product of a matrix and a vector, ``(n, m) @ (m)``.
+
+    Raises:
+        RuntimeError: other numbers of dimensions, sizes that do not fit, or different dtypes.
+    Gradient: ``outer(grad, conj(vec))`` and ``input^H @ grad``.
+    Source: torch.mv.
+    """
+    return row_major(input.dot(vec))
+
+
+def _prepare_dot(name: str) -> Any:
+    def prepare(input: Any, other: Any) -> tuple[Any, ...]:
+        a, b = input._array, other._array
+        if a.ndim != 1 or b.ndim != 1:
+            raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
+        if input.dtype is not other.dtype:
+            raise RuntimeError(
+                f"{name} : expected both vectors to have same dtype, but found {input.dtype.legacy} and {other.dtype.legacy}"
+            )
+        if a.size != b.size:
+            raise RuntimeError(
+                f"inconsistent tensor size, expected tensor [{a.size}] and src [{b.size}] to have the same number of elements, but got "
+                f"{a.size} and {b.size} elements respectively"
+            )
+        if a.dtype.kind == "b":
+            raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
+        return (input, other)
+
+    return prepare
+
+
+@op(
+    promotion="same",
+    fast_bool=False,
+    renamed={"tensor": "other"},
+    prepare=_prepare_dot("dot"),
+    fast=lambda a, b: a.dot(b) if a.ndim == 1 and b.ndim == 1 else None,
+    grad={"input": lambda grad, other: grad * conj(other), "other": lambda grad, input: grad * conj(input)},
+)
+def dot(input: Tensor, other: Tensor) -> Tensor:
+    """Sum of the products of two vectors' elements, without conjugation.
+
+    Raises:
+        RuntimeError: operands that are not 1-d, of different sizes or dtypes.
+    Gradient: ``grad * conj(other)`` and ``grad * conj(input)``.
+    Source: torch.dot.
+    """
+    return input.dot(other)
+
+
+@op(
+    promotion="same",
+    fast_bool=False,
+    prepare=_prepare_dot("vdot"),
+    grad={"input": lambda grad, other: conj(grad) * other, "other": lambda grad, input: grad * input},
+)
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """Sum of the products of two vectors' elements, the first conjugated.
+
+    Raises:
+        RuntimeError: operands that are not 1-d, of different sizes or dtypes.
+    Gradient: ``conj(grad) * other`` and ``grad * input``.
+    Source: torch.vdot.
+    """
+    return np.vdot(input, other)
+
+
+@composite(out=True, aliases=("ger",))
+def outer(input: Tensor, vec2: Tensor) -> Any:
+    """All products of an element of ``input`` and one of ``vec2``, ``(n) x (m) -> (n, m)``.
+
+    Raises:
+        RuntimeError: operands that are not 1-d.
+    Source: torch.outer.
+    """
+    for name, each in (("self", input), ("vec2", vec2)):
+        if each._array.ndim != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {each._array.ndim}-D")
+    return input.unsqueeze(1) * vec2
+
+
+@composite(out=True)
+def inner(input: Tensor, other: Tensor) -> Any:
+    """Sums of products over the last dimension of both, for all combinations of the others.
+
+    Args:
+        input, other: ``(*, n)`` and ``(+, n)``; a 0-d operand is a factor.
+    Returns:
+        ``(*, +)``.
+    Raises:
+        RuntimeError: last dimensions of different size.
+    Source: torch.inner.
+    """
+    if not input.ndim or not other.ndim:
+        return input * other
+    if input.shape[-1] != other.shape[-1]:
+        raise RuntimeError(
+            f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and {list(other.shape)}"
+        )
+    left, right = input.reshape(-1, input.shape[-1]), other.reshape(-1, other.shape[-1])
+    return mm(left, right.t()).reshape((*input.shape[:-1], *other.shape[:-1]))
+
+
+# -- linear, bilinear -----------------------------------------------------------------------------------------------------------
+def _prepare_linear(input: Any, weight: Any, bias: Any) -> tuple[Any, ...]:
+    if not input._array.ndim or not 0 < weight._array.ndim <= 2:
+        raise RuntimeError(f"linear(): both arguments need to be at least 1D, but they are {input.ndim}D and {weight.ndim}D")
+    require_same_dtype(input, weight)
+    if weight.ndim == 1 and bias is not None and bias.ndim:
+        raise RuntimeError(f"linear(): expected a 0-d bias for a weight of shape {list(weight.shape)}, got {list(bias.shape)}")
+    if input.shape[-1] != weight.shape[-1]:
+        if weight.ndim == 1:
+            raise RuntimeError(f"size mismatch, got input ({input.shape[0]}), mat ({'x'.join(map(str, input.shape))}), vec ({weight.shape[0]})")
+        raise _mismatch(input, weight.t())
+    if bias is not None:
+        require_same_dtype(input, bias)
+        target = (*input.shape[:-1], *weight.shape[:-1])
+        if broadcast_or_none(tuple(bias.shape), target) != target:
+            raise RuntimeError(
+                f"The expanded size of the tensor ({target[-1]}) must match the existing size ({bias.shape[-1]}) at non-singleton "
+                f"dimension {len(target) - 1}.  Target sizes: {list(target)}.  Tensor sizes: {list(bias.shape)}"
+            )
+    require_numbers(input)
+    return (input, weight, bias)
+
+
+def broadcast_or_none(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Common shape, None where there is none."""
+    try:
+        return broadcast_shape(a, b)
+    except RuntimeError:
+        return None
+
+
+def _linear(a: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> Any:
+    if weight.ndim != 2 or not a.ndim:
+        return None
+    made = a.dot(weight.T) if a.ndim < 3 else multiply(a, weight.T)
+    if bias is not None:
+        made += bias
+    return made
+
+
+def _linear_weight_gradient(grad: Any, input: Any, weight_shape: Any) -> Any:
+    input = conj(input)
+    if len(weight_shape) == 1:
+        return mv(input.reshape(-1, input.shape[-1]).t(), grad.reshape(-1))
+    if input.ndim == 2:
+        return mm(grad.t(), input)
+    return mm(grad.reshape(-1, weight_shape[0]).t(), input.reshape(-1, weight_shape[1]))
+
+
+def _linear_input_gradient(grad: Any, weight: Any) -> Any:
+    if weight.ndim == 1:
+        return grad.unsqueeze(-1) * conj(weight)
+    return matmul(grad, conj(weight))
+
+
+@op(
+    namespace="nn.functional",
+    promotion="same",
+    method=False,
+    out=False,
+    fast_bool=False,
+    prepare=_prepare_linear,
+    fast=_linear,
+    node_name="AddmmBackward0",
+    grad={"input": _linear_input_gradient, "weight": _linear_weight_gradient, "bias": lambda grad: grad},
+)
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``input @ weight.T + bias``.
+
+    Args:
+        input: ``(*, in)``.
+        weight: ``(out, in)``, or ``(in)`` for one output whose dimension is left out.
+        bias: ``(out)``.
+    Returns:
+        ``(*, out)``.
+    Raises:
+        RuntimeError: sizes that do not fit, or different dtypes.
+    Gradient: ``grad @ weight``, ``grad^T @ input`` over all leading dimensions at once, and the sum of ``grad``.
+    Source: torch.nn.functional.linear.
+    """
+    if weight.ndim == 1:
+        made = np.asarray(multiply(input, weight))
+        return made if bias is None else made + bias
+    made = row_major(multiply(input, weight.T))
+    return made if bias is None else made + bias
+
+
+@composite(namespace="nn.functional", method=False)
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+    """``x1^T A_k x2 + b_k`` for every output k.
+
+    Args:
+        input1: ``(*, in1)``. input2: ``(*, in2)``. weight: ``(out, in1, in2)``. bias: ``(out)``.
+    Returns:
+        ``(*, out)``.
+    Raises:
+        RuntimeError: sizes that do not fit.
+    Source: torch.nn.functional.bilinear.
+    """
+    if input1.ndim != input2.ndim:
+        raise RuntimeError(f"bilinear(): input dimensions do not match: got {input1.ndim} and {input2.ndim}")
+    if tuple(input1.shape[:-1]) != tuple(input2.shape[:-1]):
+        raise RuntimeError(f"bilinear(): input batch dimensions do not match: got {list(input1.shape)} and {list(input2.shape)}")
+    for word, given, dim in (("input1", input1, 1), ("input2", input2, 2)):
+        if given.shape[-1] != weight.shape[dim]:
+            raise RuntimeError(f"bilinear(): {word} size does not match weight size: got {given.shape[-1]} but expected {weight.shape[dim]}")
+    if bias is not None and bias.shape[0] != weight.shape[0]:
+        raise RuntimeError(f"bilinear(): bias size does not match weight size: got {bias.shape[0]} but expected {weight.shape[0]}")
+    outputs, n1, n2 = weight.shape
+    left, right = input1.reshape(-1, n1), input2.reshape(-1, n2)
+    made = mm(left, weight.permute(1, 0, 2).reshape(n1, outputs * n2)).reshape(-1, outputs, n2)
+    made = matmul(made, right.unsqueeze(-1)).squeeze(-1).reshape((*input1.shape[:-1], outputs))
+    return made if bias is None else made + bias
+
+
+# -- products that are added to something ----------------------------------------------------------------------------------------
+def _old_order(op: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, Any, Any]:
+    """``f(beta, input, alpha, a, b)`` and the like, told by where the numbers stand."""
+    *operands, old, beta, alpha = values
+    if not old:
+        return op, (*operands, (), beta, alpha), out
+    given = [*operands, *old]
+    tensors = [each for each in given if isinstance(each, TensorType)]
+    numbers = [each for each in given if not isinstance(each, TensorType)]
+    if len(tensors) != 3 or len(numbers) > 2 or not all(isinstance(each, (int, float, complex)) for each in numbers):
+        raise TypeError(f"{op.name}() takes 3 positional arguments but {len(given)} were given")
+    warnings.warn(
+        f"This overload of {op.name} is deprecated: pass beta and alpha as keyword arguments", UserWarning, stacklevel=4
+    )
+    beta, alpha = (*numbers, 1)[:2]
+    return op, (*tensors, (), beta, alpha), out
+
+
+def _scaled(grad: Any, factor: Any) -> Any:
+    return grad if factor == 1 else grad * conj(factor)
+
+
+def _plus(input: np.ndarray, product: np.ndarray, beta: Any, alpha: Any) -> np.ndarray:
+    """``beta * input + alpha * product``; with beta 0 whatever ``input`` holds is ignored, NaN too."""
+    if product.dtype.kind in "biu":
+        beta, alpha = int(beta), int(alpha)
+    if alpha != 1:
+        product = product * product.dtype.type(alpha)
+    if beta == 0:
+        return row_major(np.broadcast_to(product, product.shape))
+    scaled = input if beta == 1 else input * input.dtype.type(beta)
+    return row_major(scaled + product)
+
+
+def _check_expands(input: Any, shape: tuple[int, ...]) -> None:
+    have = tuple(input._array.shape)
+    if broadcast_or_none(have, shape) != shape:
+        for back in range(1, len(have) + 1):
+            if back > len(shape) or have[-back] not in (1, shape[-back]):
+                expected = shape[-back] if back <= len(shape) else 0
+                raise RuntimeError(
+                    f"The expanded size of the tensor ({expected}) must match the existing size ({have[-back]}) at non-singleton "
+                    f"dimension {max(len(shape) - back, 0)}.  Target sizes: {list(shape)}.  Tensor sizes: {list(have)}"
+                )
+
+
+def _added(name: str, ranks: tuple[int, int], shape_of: Any, check: Any, product: Any, rules: Any, doc: str, words: tuple[str, str]) -> Any:
+    """Declare ``beta * input + alpha * product(a, b)``."""
+
+    def prepare(input: Any, a: Any, b: Any, old: Any, beta: Any, alpha: Any) -> tuple[Any, ...]:
+        check(a, b)
+        require_same_dtype(a, b, input)
+        _check_expands(input, shape_of(a, b))
+        return (input, a, b, old, beta, alpha)
+
+    left, right = rules
+    body = (
+        f"def {name}(input: Tensor, {words[0]}: Tensor, {words[1]}: Tensor, *old: Any, beta: Any = 1, alpha: Any = 1) -> Tensor:\n"
+        f"    return plus(input, product({words[0]}, {words[1]}), beta, alpha)\n"
+        f"def left_rule(grad, {words[1]}, alpha, {words[0]}_shape):\n    return left(scaled(grad, alpha), {words[1]}, {words[0]}_shape)\n"
+        f"def right_rule(grad, {words[0]}, alpha, {words[1]}_shape):\n    return right(scaled(grad, alpha), {words[0]}, {words[1]}_shape)\n"
+    )
+    env: dict[str, Any] = {"plus": _plus, "product": product, "left": left, "right": right, "scaled": _scaled, "__name__": __name__}
+    exec("from __future__ import annotations\n" + body, env)
+    kernel = env[name]
+    kernel.__doc__ = doc
+    return op(
+        promotion="same", reroute=_old_order, prepare=prepare, inplace=True,
+        grad={"input": lambda grad, beta: _scaled(grad, beta), words[0]: env["left_rule"], words[1]: env["right_rule"]},
+    )(kernel)
+
+
+_ADDED_DOC = """``beta * input + alpha * {product}``.
+
+    Args:
+        input: broadcastable to the product's shape; ignored where beta is 0, so that its NaN do not show.
+        {words}
+        beta, alpha: factors. The old argument orders ``(beta, input, alpha, ...)`` and ``(input, beta, alpha, ...)`` are understood.
+    Raises:
+        RuntimeError: sizes that do not fit, or different dtypes.
+    Source: torch.{name}.
+    """
+
+
+def _check_mm(a: Any, b: Any) -> None:
+    _require_dims(a, 2, f"mat1 must be a matrix, got {a._array.ndim}-D tensor")
+    _require_dims(b, 2, f"mat2 must be a matrix, got {b._array.ndim}-D tensor")
+    _check_product(a, b)
+    require_numbers(a)
+
+
+addmm = _added(
+    "addmm", (2, 2), lambda a, b: (a.shape[0], b.shape[1]), _check_mm, lambda a, b: a.dot(b),
+    (lambda grad, b, shape: mm(grad, conj(b).t()), lambda grad, a, shape: mm(conj(a).t(), grad)),
+    _ADDED_DOC.format(product="(mat1 @ mat2)", words="mat1, mat2: matrices ``(n, m)`` and ``(m, p)``.", name="addmm"), ("mat1", "mat2"),
+)
+
+
+def _check_mv(a: Any, b: Any) -> None:
+    if a._array.ndim != 2 or b._array.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {a._array.ndim}, {b._array.ndim}")
+    _check_product(a, b)
+    require_numbers(a)
+
+
+addmv = _added(
+    "addmv", (2, 1), lambda a, b: (a.shape[0],), _check_mv, lambda a, b: a.dot(b),
+    (lambda grad, b, shape: outer(grad, conj(b)), lambda grad, a, shape: mv(conj(a).t(), grad)),
+    _ADDED_DOC.format(product="(mat @ vec)", words="mat, vec: a matrix ``(n, m)`` and a vector ``(m)``.", name="addmv"), ("mat", "vec"),
+)
+
+
+def _check_bmm(a: Any, b: Any) -> None:
+    _prepare_bmm(a, b)
+
+
+addbmm = _added(
+    "addbmm", (3, 3), lambda a, b: (a.shape[1], b.shape[2]), _check_bmm, lambda a, b: np.matmul(a, b).sum(0, dtype=a.dtype),
+    (
+        lambda grad, b, shape: matmul(grad, conj(b).transpose(1, 2)),
+        lambda grad, a, shape: matmul(conj(a).transpose(1, 2), grad),
+    ),
+    _ADDED_DOC.format(
+        product="(the sum of batch1[i] @ batch2[i])", words="batch1, batch2: ``(b, n, m)`` and ``(b, m, p)``.", name="addbmm"
+    ),
+    ("batch1", "batch2"),
+)
+baddbmm = _added(
+    "baddbmm", (3, 3), lambda a, b: (a.shape[0], a.shape[1], b.shape[2]), _check_bmm, lambda a, b: np.matmul(a, b),
+    (
+        lambda grad, b, shape: bmm(grad, conj(b).transpose(1, 2)),
+        lambda grad, a, shape: bmm(conj(a).transpose(1, 2), grad),
+    ),
+    _ADDED_DOC.format(product="(batch1 @ batch2)", words="batch1, batch2: ``(b, n, m)`` and ``(b, m, p)``.", name="baddbmm"),
+    ("batch1", "batch2"),
+)
+
+
+def _reroute_addr(op: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, Any, Any]:
+    return _old_order(op, values, out)
+
+
+def _prepare_addr(input: Any, vec1: Any, vec2: Any, old: Any, beta: Any, alpha: Any) -> tuple[Any, ...]:
+    for name, each in (("vec1", vec1), ("vec2", vec2)):
+        if each._array.ndim != 1:
+            raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {each._array.ndim}-D")
+    _check_expands(input, (vec1.shape[0], vec2.shape[0]))
+    return (input, vec1, vec2, old, beta, alpha)
+
+
+def _add_outer(input: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta: Any, alpha: Any) -> np.ndarray:
+    if input.dtype.kind == "b":
+        product = np.logical_and.outer(vec1, vec2)
+        return np.logical_or(product & bool(alpha), input) if beta else np.ascontiguousarray(product & bool(alpha))
+    return _plus(input, np.multiply.outer(vec1, vec2), beta, alpha)
+
+
+@op(
+    promotion="default",
+    reroute=_reroute_addr,
+    prepare=_prepare_addr,
+    inplace=True,
+    grad={
+        "input": lambda grad, beta: _scaled(grad, beta),
+        "vec1": lambda grad, vec2, alpha: mv(_scaled(grad, alpha), conj(vec2).to(grad.dtype)),
+        "vec2": lambda grad, vec1, alpha: mv(_scaled(grad, alpha).t(), conj(vec1).to(grad.dtype)),
+    },
+)
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *old: Any, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * input + alpha * outer(vec1, vec2)``.
+
+    Args:
+        input: broadcastable to ``(n, m)``; ignored where beta is 0.
+        vec1, vec2: vectors ``(n)`` and ``(m)``.
+        beta, alpha: factors; the old argument orders are understood.
+    Raises:
+        RuntimeError: sizes that do not fit.
+    Source: torch.addr.
+    """
+    return _add_outer(input, vec1, vec2, beta, alpha)
+
+
+# -- chains ---------------------------------------------------------------------------------------------------------------------
+def best_order(sizes: Sequence[int]) -> list[list[int]]:
+    """Where to split each run of factors for the fewest multiplications; factor i is ``(sizes[i], sizes[i + 1])``.
+
+    Source: Cormen et al., Introduction to Algorithms, section 15.2.
+    """
+    n = len(sizes) - 1
+    cost = [[0] * n for _ in range(n)]
+    split = [[0] * n for _ in range(n)]
+    for length in range(1, n):
+        for i in range(n - length):
+            j = i + length
+            options = [cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)]
+            cost[i][j] = min(options)
+            split[i][j] = i + options.index(cost[i][j])
+    return split
+
+
+def _chain(matrices: Sequence[Any]) -> Any:
+    sizes = [matrices[0].shape[0], *[each.shape[1] for each in matrices]]
+    split = best_order(sizes)
+
+    def product(i: int, j: int) -> Any:
+        return matrices[i] if i == j else mm(product(i, split[i][j]), product(split[i][j] + 1, j))
+
+    return product(0, len(matrices) - 1)
+
+
+@composite(method=False)
+def chain_matmul(*matrices: Any, out: Any = None) -> Any:
+    """Product of several matrices, in the order that needs the fewest multiplications. Deprecated; use ``linalg.multi_dot``.
+
+    Raises:
+        RuntimeError: a factor that is no matrix.
+    Source: torch.chain_matmul.
+    """
+    warnings.warn(
+        "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot instead, which "
+        "accepts a list of two or more tensors rather than multiple parameters.",
+        UserWarning,
+        stacklevel=2,
+    )
+    listed = list(matrices[0]) if len(matrices) == 1 and isinstance(matrices[0], (list, tuple)) else list(matrices)
+    for position, each in enumerate(listed):
+        if each.ndim != 2:
+            raise RuntimeError(f"Tensor dimension is {each.ndim}, expected 2 instead (matrix {position})")
+    made = listed[0] if len(listed) == 1 else _chain(listed)
+    return made if out is None else out.copy_(made)
+
+
+@composite(namespace="linalg", method=False)
+def multi_dot(tensors: Any, *, out: Any = None) -> Any:
+    """Product of two or more matrices, in the order that needs the fewest multiplications.
+
+    Args:
+        tensors: the factors; the first and the last may be vectors.
+        out: tensor to write into.
+    Raises:
+        RuntimeError: fewer than two factors, or factors that do not fit.
+    Source: torch.linalg.multi_dot.
+    """
+    listed = list(tensors)
+    if len(listed) < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(listed)}")
+    shape: list[int] = []
+    for position in (0, -1):
+        each = listed[position]
+        if each.ndim == 1:
+            listed[position] = each.unsqueeze(0) if position == 0 else each.unsqueeze(1)
+        elif each.ndim == 2:
+            shape.append(each.shape[position])
+        else:
+            word = "first" if position == 0 else "last"
+            raise RuntimeError(f"multi_dot(): the {word} tensor must be 1D or 2D but got {each.ndim}D")
+    for position, each in enumerate(listed):
+        if each.ndim != 2:
+            raise RuntimeError(f"multi_dot(): tensor {position} must be 2D but got {each.ndim}D")
+        if each.dtype is not listed[0].dtype:
+            raise RuntimeError(f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {listed[0].dtype} and tensor {position} {each.dtype}")
+        if position and listed[position - 1].shape[1] != each.shape[0]:
+            raise RuntimeError(
+                f"multi_dot(): tensors {position - 1} and {position} with shapes {list(listed[position - 1].shape)} and {list(each.shape)} "
+                "cannot be multiplied"
+            )
+    made = _chain(listed).reshape(tuple(shape))
+    return made if out is None else _write(out, made)
+
+
+def _write(out: Any, made: Any) -> Any:
+    from ..core.dispatch import write_result
+
+    write_result(out, made._array)
+    return out

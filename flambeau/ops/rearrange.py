@@ -1,0 +1,189 @@
+"""Copies with elements repeated, reversed or shifted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Dim, Tensor
+from ..core.registry import composite, method, op
+from ..core.shape import sizes_of, wrap_dim, wrap_dims
+from ..core.tensor import Tensor as TensorType
+from ..core.tensor import wrap
+
+
+def _repeat_gradient(grad: Any, input_shape: Any, repeats: Any) -> Any:
+    lead = len(repeats) - len(input_shape)
+    shape: list[int] = []
+    for times, n in zip(repeats, (1,) * lead + tuple(input_shape), strict=True):
+        shape += [times, n]
+    return grad.reshape(shape).sum(tuple(range(0, len(shape), 2))).reshape(input_shape) if shape else grad
+
+
+@op(name="_repeat", method=False, node_name="RepeatBackward0", grad={"input": _repeat_gradient})
+def repeat_copies(input: Tensor, repeats: Any) -> Tensor:
+    return np.tile(input, repeats) if repeats else input.copy()
+
+
+@method()
+def repeat(input: Tensor, *repeats: Any) -> Tensor:
+    """``input`` copied a number of times along each dimension; new dimensions may be put in front.
+
+    Args:
+        *repeats: times per dimension, at least as many as ``input`` has dimensions.
+    Raises:
+        RuntimeError: fewer numbers than dimensions, or a negative one.
+    Source: torch.Tensor.repeat.
+    """
+    times = sizes_of(repeats, "repeat")
+    if len(times) < input._array.ndim:
+        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+    if min(times, default=0) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(times)}: {list(times)}")
+    return repeat_copies(input, times)
+
+
+@composite(method=False)
+def tile(input: Tensor, dims: Any) -> Tensor:
+    """``input`` repeated as NumPy's ``tile`` does: missing leading numbers count as 1. Source: torch.tile."""
+    times = (dims,) if isinstance(dims, int) else tuple(dims)
+    return repeat(input, (1,) * (input._array.ndim - len(times)) + times)
+
+
+@method(name="tile")
+def tile_method(input: Tensor, *dims: Any) -> Tensor:
+    """See ``torch.tile``."""
+    return tile(input, sizes_of(dims, "tile"))
+
+
+@composite()
+def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
+    """Each entry of a dimension repeated in place.
+
+    Args:
+        input: the tensor; if it is the only argument, the counts: entry i of the result's runs is i.
+        repeats: a count, or an integer tensor of one count per entry.
+        dim: the dimension; the flattened tensor when None.
+        output_size: the size of the result's dimension, checked.
+    Raises:
+        RuntimeError: negative counts, or a number of counts that does not fit.
+    Source: torch.repeat_interleave.
+    """
+    if repeats is None:
+        if input._array.ndim != 1 or input.dtype not in (dtypes.int32, dtypes.int64):
+            raise RuntimeError("repeats must be 0-dim or 1-dim int tensor")
+        if (input._array < 0).any():
+            raise RuntimeError("repeats can not be negative")
+        return wrap(np.repeat(np.arange(input._array.size, dtype=input._array.dtype), input._array))
+    if dim is None:
+        input, dim = input.reshape(-1), 0
+    dim = wrap_dim(dim, input._array.ndim)
+    if not input._array.ndim:
+        input = input.reshape(1)
+    counts = np.asarray(repeats._array if isinstance(repeats, TensorType) else repeats)
+    if counts.dtype.kind not in "iu":
+        raise RuntimeError("repeats has to be Long or Int tensor")
+    size = input._array.shape[dim]
+    if counts.ndim > 1 or counts.ndim == 1 and counts.size not in (1, size):
+        raise RuntimeError("repeats must have the same size as input along dim")
+    if (counts < 0).any():
+        raise RuntimeError("repeats can not be negative")
+    index = np.repeat(np.arange(size), counts)
+    if output_size is not None and output_size != index.size:
+        raise RuntimeError(f"repeat_interleave: Expected output_size to be {index.size}, got {output_size}")
+    return input.index_select(dim, wrap(index))
+
+
+def _prepare_flip(input: Any, dims: Any) -> tuple[Any, ...]:
+    return input, wrap_dims((dims,) if isinstance(dims, int) else tuple(dims), input._array.ndim, empty_is_all=False)
+
+
+@op(name="_flip", method=False, prepare=_prepare_flip, node_name="FlipBackward0", grad={"input": lambda grad, dims: flip(grad, dims)})
+def flip_copy(input: Tensor, dims: Dim) -> Tensor:
+    return np.ascontiguousarray(np.flip(input, dims)) if input.ndim else input.copy()
+
+
+@composite(method=False)
+def flip(input: Tensor, dims: Dim) -> Tensor:
+    """``input`` with the order of some dimensions reversed; a copy.
+
+    Source: torch.flip.
+    """
+    return flip_copy(input, dims)
+
+
+@method(name="flip")
+def flip_method(input: Tensor, *dims: Any) -> Tensor:
+    """See ``torch.flip``."""
+    return flip_copy(input, dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims)
+
+
+@composite()
+def fliplr(input: Tensor) -> Tensor:
+    """``input`` with dimension 1 reversed. Source: torch.fliplr."""
+    if input._array.ndim < 2:
+        raise RuntimeError("Input must be >= 2-d.")
+    return flip_copy(input, (1,))
+
+
+@composite()
+def flipud(input: Tensor) -> Tensor:
+    """``input`` with dimension 0 reversed. Source: torch.flipud."""
+    if input._array.ndim < 1:
+        raise RuntimeError("Input must be >= 1-d.")
+    return flip_copy(input, (0,))
+
+
+def _as_dims(value: Any) -> tuple[int, ...]:
+    return (value,) if isinstance(value, int) else tuple(value)
+
+
+def _prepare_roll(input: Any, shifts: Any, dims: Any) -> tuple[Any, ...]:
+    shifts, dims = _as_dims(shifts), _as_dims(dims)
+    if not shifts:
+        raise RuntimeError("`shifts` required")
+    if dims and len(shifts) != len(dims) or not dims and len(shifts) != 1:
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+    return input, shifts, tuple(wrap_dim(d, input._array.ndim) for d in dims)
+
+
+@op(
+    prepare=_prepare_roll,
+    grad={"input": lambda grad, shifts, dims: grad.roll(tuple(-n for n in _as_dims(shifts)), dims)},
+)
+def roll(input: Tensor, shifts: Dim, dims: Dim = ()) -> Tensor:
+    """``input`` with its entries moved along dimensions; those pushed out come in again at the other end.
+
+    Args:
+        shifts: places per dimension.
+        dims: the dimensions; the flattened tensor when empty.
+    Source: torch.roll.
+    """
+    if not input.ndim:
+        return input.copy()
+    return np.roll(input, shifts, dims) if dims else np.roll(input, shifts[0])
+
+
+@composite()
+def rot90(input: Tensor, k: int = 1, dims: Dim = (0, 1)) -> Tensor:
+    """``input`` turned by 90 degrees ``k`` times in the plane of two dimensions, from the first towards the second.
+
+    Source: torch.rot90.
+    """
+    plane = tuple(dims)
+    ndim = input._array.ndim
+    if len(plane) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(plane)}")
+    if ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {ndim}")
+    a, b = (wrap_dim(d, ndim) for d in plane)
+    if a == b:
+        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {plane[0]} and dim1 = {plane[1]}")
+    turns = k % 4
+    if turns == 2:
+        return flip_copy(input, (a, b))
+    if turns == 1:
+        return flip_copy(input, (b,)).transpose(a, b)
+    return flip_copy(input, (a,)).transpose(a, b) if turns == 3 else input.clone()

@@ -1,0 +1,387 @@
+"""Magnitude and sign, the parts of complex numbers, and neighbours of a floating-point number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import doors
+from ..core import dtype as dtypes
+from ..core.annotations import Number, Tensor
+from ..core.registry import add_method, composite, op, pointwise, view
+from .arithmetic import dtype_of, reject, zeros
+
+
+@pointwise(
+    ufunc=np.absolute,
+    aliases=("absolute",),
+    promotion="complex_to_float",
+    fast_bool=False,
+    grad={"input": lambda grad, input: grad * input.sgn()},
+)
+def abs_(input: Tensor) -> Tensor:
+    """Absolute value; the modulus of a complex number, in the corresponding real dtype.
+
+    Raises:
+        NotImplementedError: a bool tensor.
+    Gradient: ``grad * sgn(input)``, 0 at 0.
+    Source: torch.abs.
+    """
+    reject("abs_cpu", input, "b")
+    return np.absolute(input)
+
+
+add_method("__abs__", lambda entry=abs_: doors.make_door(entry, "__abs__", operator=True))
+
+
+def _sign(array: np.ndarray) -> np.ndarray:
+    # np.sign keeps NaN, PyTorch makes it 0
+    if array.dtype.kind in "bu":
+        return np.asarray(array != 0).astype(array.dtype)
+    return np.subtract(np.asarray(array > 0).astype(array.dtype), np.asarray(array < 0).astype(array.dtype))
+
+
+@pointwise(fast=_sign, grad={"input": zeros})
+def sign(input: Tensor) -> Tensor:
+    """-1, 0 or 1 by the sign of ``input``; NaN becomes 0.
+
+    Raises:
+        NotImplementedError: a complex tensor.
+    Gradient: zero.
+    Source: torch.sign.
+    """
+    reject("sign", input, "c", "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead.")
+    return _sign(input)
+
+
+def _sgn_gradient(grad: Any, input: Any, result: Any) -> Any:
+    if not input.is_complex():
+        return zeros(grad)
+    modulus = input.abs()
+    inner = (grad / (2 * modulus)) - result * result * (grad.conj() / (2 * modulus))
+    return inner.masked_fill(modulus == 0, 0)
+
+
+@pointwise(fast=_sign, grad={"input": _sgn_gradient})
+def sgn(input: Tensor) -> Tensor:
+    """``sign`` for real tensors; ``input / abs(input)`` for complex ones, 0 at 0.
+
+    Gradient: zero for real input; the tangent part of ``grad / abs(input)`` for complex input.
+    Source: torch.sgn.
+    """
+    if input.dtype.kind != "c":
+        return _sign(input)
+    modulus = np.absolute(input)
+    return np.where(modulus == 0, 0, np.divide(input, modulus)).astype(input.dtype)
+
+
+@pointwise(promotion="keep", inplace=False, grad=None)
+def signbit(input: Tensor) -> Tensor:
+    """Whether the sign is negative, that of -0.0 and of NaN included.
+
+    Raises:
+        NotImplementedError: a complex tensor.
+    Source: torch.signbit.
+    """
+    reject("signbit", input, "c", "signbit is not implemented for complex tensors.")
+    if input.dtype.kind in "biu":
+        return np.less(input, 0)
+    return np.signbit(input)
+
+
+@pointwise(
+    ufunc=np.copysign,
+    promotion="int_to_float",
+    grad={
+        "input": lambda grad, input, result: (grad * (result / input)).masked_fill(input == 0, 0),
+        "other": lambda grad: zeros(grad),
+    },
+)
+def copysign(input: Tensor, other: Tensor | Number) -> Tensor:
+    """The magnitude of ``input`` with the sign of ``other``.
+
+    Raises:
+        NotImplementedError: complex operands.
+    Gradient: ``grad`` times 1 or -1, 0 at 0; none to ``other``.
+    Source: torch.copysign.
+    """
+    reject("copysign_cpu", input, "c")
+    return np.copysign(input, other)
+
+
+def _prepare_heaviside(input: Any, values: Any) -> tuple[Any, ...]:
+    if input.dtype.is_complex or dtype_of(values).is_complex:
+        raise RuntimeError("heaviside is not yet implemented for complex tensors.")
+    if input.dtype is not values.dtype:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+    return input, values
+
+
+@pointwise(prepare=_prepare_heaviside, grad=None)
+def heaviside(input: Tensor, values: Tensor) -> Tensor:
+    """0 below zero, 1 above, ``values`` at zero.
+
+    Args:
+        input, values: broadcastable real tensors of one dtype.
+    Raises:
+        RuntimeError: different dtypes, or complex ones.
+    Source: torch.heaviside.
+    """
+    return np.where(input == 0, values, (input > 0).astype(input.dtype))
+
+
+def _nan_to_num_gradient(grad: Any, input: Any) -> Any:
+    return grad * (input.isfinite()) if not input.is_complex() else _by_parts(grad, input)
+
+
+def _by_parts(grad: Any, input: Any) -> Any:
+    from ..core.registry import resolve
+
+    return resolve("torch", "complex")(grad.real * input.real.isfinite(), grad.imag * input.imag.isfinite())
+
+
+@pointwise(halves="native", grad={"input": _nan_to_num_gradient})
+def nan_to_num(input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+    """``input`` with NaN and infinities replaced by finite numbers.
+
+    Args:
+        nan: what replaces NaN; 0 when None.
+        posinf, neginf: what replaces the infinities; the dtype's largest and smallest numbers when None.
+    Gradient: ``grad`` where ``input`` is finite.
+    Source: torch.nan_to_num.
+    """
+    if input.dtype.kind in "biu":
+        return input.copy()
+    if input.dtype.kind == "c":
+        made = np.empty_like(input)
+        made.real, made.imag = (_replaced(part, nan, posinf, neginf) for part in (input.real, input.imag))
+        return made
+    return _replaced(input, nan, posinf, neginf)
+
+
+def _replaced(array: np.ndarray, nan: float | None, posinf: float | None, neginf: float | None) -> np.ndarray:
+    import ml_dtypes
+
+    limits = ml_dtypes.finfo(array.dtype)
+    made = np.array(array, order="K", copy=True)
+    infinite = np.isinf(array)
+    made[np.isnan(array)] = 0 if nan is None else nan
+    made[infinite & (array > 0)] = limits.max if posinf is None else posinf
+    made[infinite & (array < 0)] = limits.min if neginf is None else neginf
+    return made
+
+
+@pointwise(halves="native", grad=None)
+def nextafter(input: Tensor, other: Tensor) -> Tensor:
+    """The next floating-point number after ``input`` in the direction of ``other``.
+
+    Raises:
+        NotImplementedError: integer or complex operands.
+    Source: torch.nextafter.
+    """
+    reject("nextafter_cpu", input, "biuc")
+    if input.dtype.isbuiltin != 1:
+        return _next_in_bits(input, other)
+    return np.nextafter(input, other)
+
+
+def _next_in_bits(input: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """``nextafter`` of bfloat16, by a step of the bit pattern."""
+    input, other = np.broadcast_arrays(input, other)
+    bits = np.ascontiguousarray(input).view(np.int16)
+    wide, target = input.astype(np.float32), other.astype(np.float32)
+    away = (wide > 0) == (target > wide)
+    step = np.where(away, 1, -1).astype(np.int16)
+    smallest = np.where(target > 0, np.int16(1), np.int16(-0x7FFF)).astype(np.int16)
+    moved = np.where(wide == 0, smallest, bits + step).astype(np.int16).view(input.dtype)
+    moved = np.where(wide == target, other, moved)
+    return np.where(np.isnan(wide) | np.isnan(target), np.float32(np.nan).astype(input.dtype), moved)
+
+
+# -- complex numbers ------------------------------------------------------------------------------------------------------------
+@op(name="_conj", method=False, out=False, node_name="ConjBackward0", grad={"input": lambda grad: grad.conj()})
+def conjugated(input: Tensor) -> Tensor:
+    """The complex conjugate, computed at once."""
+    return np.conjugate(input)
+
+
+@composite()
+def conj(input: Tensor) -> Tensor:
+    """The complex conjugate; a real tensor is returned as it is. Computed at once: nothing is lazy here.
+
+    Gradient: ``conj(grad)``.
+    Source: torch.conj.
+    """
+    return conjugated(input) if input._array.dtype.kind == "c" else input
+
+
+@pointwise(grad={"input": lambda grad: grad.conj()})
+def conj_physical(input: Tensor) -> Tensor:
+    """The complex conjugate as a new tensor.
+
+    Gradient: ``conj(grad)``.
+    Source: torch.conj_physical.
+    """
+    return np.conjugate(input) if input.dtype.kind == "c" else input.copy()
+
+
+@composite()
+def resolve_conj(input: Tensor) -> Tensor:
+    """``input`` itself: conjugation is never lazy here.
+
+    Source: torch.resolve_conj.
+    """
+    return input
+
+
+@composite()
+def resolve_neg(input: Tensor) -> Tensor:
+    """``input`` itself: negation is never lazy here.
+
+    Source: torch.resolve_neg.
+    """
+    return input
+
+
+def _embedded_real(grad: Any) -> Any:
+    return grad.to(grad.dtype.to_complex())
+
+
+@view(name="_real", method=False, node_name="SelectBackward0", grad={"input": lambda grad: _embedded_real(grad)})
+def real_part(input: Tensor) -> Tensor:
+    """View of the real parts."""
+    return input.real
+
+
+@view(name="_imag", method=False, node_name="SelectBackward0", grad={"input": lambda grad: _embedded_real(grad) * 1j})
+def imag_part(input: Tensor) -> Tensor:
+    """View of the imaginary parts."""
+    return input.imag
+
+
+@composite(method=False)
+def real(input: Tensor) -> Tensor:
+    """The real part of a complex tensor, a view of its memory; a real tensor is returned as it is.
+
+    Gradient: ``grad`` as the real part.
+    Source: torch.real.
+    """
+    return real_part(input) if input._array.dtype.kind == "c" else input
+
+
+@composite(method=False)
+def imag(input: Tensor) -> Tensor:
+    """The imaginary part of a complex tensor, a view of its memory.
+
+    Raises:
+        RuntimeError: a real tensor.
+    Gradient: ``grad`` as the imaginary part.
+    Source: torch.imag.
+    """
+    if input._array.dtype.kind != "c":
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    return imag_part(input)
+
+
+def _angle_gradient(grad: Any, input: Any) -> Any:
+    if not input.is_complex():
+        return zeros(grad)
+    squared = input.real * input.real + input.imag * input.imag
+    return ((input * 1j) * (grad / squared)).masked_fill(squared == 0, 0)
+
+
+@pointwise(promotion="keep", inplace=False, grad={"input": _angle_gradient})
+def angle(input: Tensor) -> Tensor:
+    """The argument of a complex number in radians; for real input 0, or pi where it is negative.
+
+    Gradient: zero for real input; ``grad * i * input / abs(input)**2`` for complex input.
+    Source: torch.angle.
+    """
+    if input.dtype.kind == "c":
+        return np.angle(input)
+    dtype = input.dtype if input.dtype.kind not in "biu" else dtypes.get_default_dtype().numpy
+    found = np.where(input < 0, np.pi, 0.0).astype(dtype)
+    return found if input.dtype.kind in "biu" else np.where(np.isnan(input), input, found)
+
+
+def _prepare_parts(kinds: str) -> Any:
+    def prepare(first: Any, second: Any) -> tuple[Any, ...]:
+        allowed = (dtypes.float16, dtypes.float32, dtypes.float64)
+        if first.dtype not in allowed or second.dtype not in allowed:
+            raise RuntimeError(
+                f"Expected both inputs to be Half, Float or Double tensors but got {first.dtype.legacy} and {second.dtype.legacy}"
+            )
+        if first.dtype is not second.dtype:
+            raise RuntimeError(
+                f"{kinds}: Expected object of scalar type {first.dtype.legacy} but got scalar type {second.dtype.legacy} for second argument"
+            )
+        return first, second
+
+    return prepare
+
+
+@pointwise(
+    promotion="keep",
+    inplace=False,
+    method=False,
+    prepare=_prepare_parts("complex"),
+    grad={"real": lambda grad: grad.real, "imag": lambda grad: grad.imag},
+)
+def complex_(real: Tensor, imag: Tensor) -> Tensor:
+    """The complex tensor with these parts.
+
+    Args:
+        real, imag: broadcastable floating-point tensors of one dtype.
+    Raises:
+        RuntimeError: integer or different dtypes.
+    Gradient: the parts of ``grad``.
+    Source: torch.complex.
+    """
+    made = np.empty(np.broadcast_shapes(real.shape, imag.shape), dtypes.of_array(real).to_complex().numpy)
+    made.real, made.imag = real, imag
+    return made
+
+
+@pointwise(
+    promotion="keep",
+    inplace=False,
+    method=False,
+    prepare=_prepare_parts("polar"),
+    grad={
+        "abs": lambda grad, result: (grad.conj() * result.sgn()).real,
+        "angle": lambda grad, result: (grad.conj() * (result * 1j)).real,
+    },
+)
+def polar(abs: Tensor, angle: Tensor) -> Tensor:
+    """The complex tensor ``abs * exp(i * angle)``.
+
+    Args:
+        abs, angle: broadcastable floating-point tensors of one dtype; radians.
+    Raises:
+        RuntimeError: integer or different dtypes.
+    Gradient: the parts of ``grad`` along the modulus and the argument.
+    Source: torch.polar.
+    """
+    made = np.empty(np.broadcast_shapes(abs.shape, angle.shape), dtypes.of_array(abs).to_complex().numpy)
+    made.real, made.imag = np.multiply(abs, np.cos(angle)), np.multiply(abs, np.sin(angle))
+    return made
+
+
+def _set_part(name: str) -> Any:
+    part = real if name == "real" else imag
+
+    def write(self: Any, value: Any) -> None:
+        part(self).copy_(value)
+
+    return property(lambda self: part(self), write, doc=part.__doc__)
+
+
+def _install_parts() -> None:
+    from ..core.tensor import Tensor as TensorType
+
+    for name in ("real", "imag"):
+        setattr(TensorType, name, _set_part(name))
+
+
+_install_parts()

@@ -1,0 +1,245 @@
+"""Softmax and its kin: probabilities along a dimension."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Tensor
+from ..core.dispatch import cast_array
+from ..core.registry import TABLES, composite, op
+from ..core.shape import wrap_dim
+from .arithmetic import reject
+
+
+def _prepare(input: Any, dim: int, dtype: Any) -> tuple[Any, ...]:
+    if not isinstance(dim, int):
+        raise TypeError(f"softmax(): argument 'dim' (position 2) must be int, not {type(dim).__name__}")
+    return input, wrap_dim(dim, input.ndim), dtype
+
+
+def _widened(array: np.ndarray, dtype: Any, name: str) -> tuple[np.ndarray, np.dtype]:
+    """The input in the dtype to compute in, and the dtype of the result."""
+    if dtype is not None:
+        array = cast_array(array, dtype)
+    reject(name, array, "biuc")
+    result = array.dtype
+    return (array.astype(np.float32) if dtypes.of_array(array) in dtypes.REDUCED else array), result
+
+
+def _softmax(input: np.ndarray, dim: int) -> np.ndarray:
+    if not input.ndim:
+        return np.where(np.isfinite(input), input.dtype.type(1), input.dtype.type(np.nan))
+    if not input.size:
+        return np.empty(input.shape, input.dtype)
+    # x - max: exp overflows above 88.7 in float32
+    made = np.subtract(input, np.maximum.reduce(input, axis=dim, keepdims=True), out=np.empty(input.shape, input.dtype))
+    np.exp(made, out=made)
+    return np.divide(made, np.add.reduce(made, axis=dim, keepdims=True), out=made)
+
+
+def _log_softmax(input: np.ndarray, dim: int) -> np.ndarray:
+    if not input.ndim:
+        return np.where(np.isfinite(input), input.dtype.type(0), input.dtype.type(np.nan))
+    if not input.size:
+        return np.empty(input.shape, input.dtype)
+    made = np.subtract(input, np.maximum.reduce(input, axis=dim, keepdims=True), out=np.empty(input.shape, input.dtype))
+    total = np.add.reduce(np.exp(made), axis=dim, keepdims=True)
+    return np.subtract(made, np.log(total), out=made)
+
+
+def _fast(kernel: Any) -> Any:
+    def fast(input: np.ndarray, dim: Any, dtype: Any) -> np.ndarray | None:
+        if dtype is not None or input.dtype.kind != "f" or input.dtype.itemsize < 4:
+            return None
+        return kernel(input, wrap_dim(dim, input.ndim))
+
+    return fast
+
+
+def _softmax_slope(grad: np.ndarray, output: np.ndarray, dim: int) -> np.ndarray:
+    made = np.multiply(grad, output, out=np.empty(output.shape, output.dtype))
+    total = np.add.reduce(made, axis=dim, keepdims=True) if output.ndim else made
+    return np.subtract(made, np.multiply(output, total), out=made)
+
+
+def _log_softmax_slope(grad: np.ndarray, output: np.ndarray, dim: int) -> np.ndarray:
+    made = np.exp(output, out=np.empty(output.shape, output.dtype))
+    total = np.add.reduce(grad, axis=dim, keepdims=True) if output.ndim else grad
+    np.multiply(made, total, out=made)
+    return np.subtract(grad, made, out=made)
+
+
+def _in_float32(kernel: Any) -> Any:
+    def run(grad: np.ndarray, output: np.ndarray, dim: int, input_dtype: Any) -> np.ndarray:
+        dtype = output.dtype if input_dtype is None else input_dtype.numpy
+        if dtypes.of_array(output) in dtypes.REDUCED:
+            grad, output = grad.astype(np.float32), output.astype(np.float32)
+        found = kernel(grad.astype(output.dtype, copy=False), output, wrap_dim(dim, output.ndim))
+        return found.astype(dtype, copy=False)
+
+    return run
+
+
+_softmax_backward, _log_softmax_backward = _in_float32(_softmax_slope), _in_float32(_log_softmax_slope)
+
+
+def _dot(a: Any, b: Any, dim: int) -> Any:
+    return (a * b).sum(dim, keepdim=True) if a.ndim else a * b
+
+
+def _output_gradient(grad: Any, grad_output: Any, output: Any, dim: int) -> Any:
+    return grad * (grad_output - _dot(grad_output, output, dim)) - grad_output * _dot(grad, output, dim)
+
+
+@op(
+    method=False,
+    fast=lambda g, y, dim, input_dtype: _softmax_backward(g, y, dim, input_dtype) if y.dtype is g.dtype else None,
+    grad={
+        "grad_output": lambda grad, output, dim, input_dtype: softmax_backward_data(grad, output, dim, output.dtype),
+        "output": _output_gradient,
+    },
+    name="_softmax_backward_data",
+)
+def softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
+    """``output * (grad_output - sum(grad_output * output))`` along ``dim``, in ``input_dtype``.
+
+    Source: torch._softmax_backward_data.
+    """
+    return _softmax_backward(grad_output, output, dim, input_dtype)
+
+
+@op(
+    method=False,
+    fast=lambda g, y, dim, input_dtype: _log_softmax_backward(g, y, dim, input_dtype) if y.dtype is g.dtype else None,
+    grad={
+        "grad_output": lambda grad, output, dim: grad - _dot(grad, output.exp(), dim),
+        "output": lambda grad, grad_output, output, dim: -grad * output.exp() * (grad_output.sum(dim, keepdim=True) if grad.ndim else grad_output),
+    },
+    name="_log_softmax_backward_data",
+)
+def log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
+    """``grad_output - exp(output) * sum(grad_output)`` along ``dim``, in ``input_dtype``.
+
+    Source: torch._log_softmax_backward_data.
+    """
+    return _log_softmax_backward(grad_output, output, dim, input_dtype)
+
+
+@op(
+    fast=_fast(_softmax),
+    prepare=_prepare,
+    grad={"input": lambda grad, result, dim, input_dtype: softmax_backward_data(grad, result, dim, input_dtype)},
+)
+def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    """``exp(input)`` divided by its sum along ``dim``: probabilities.
+
+    Args:
+        dim: dimension along which the results add up to 1.
+        dtype: dtype to cast ``input`` to first.
+    Raises:
+        NotImplementedError: integer input without ``dtype``.
+        IndexError: ``dim`` out of range.
+    Gradient: ``result * (grad - sum(grad * result))``.
+    Source: torch.softmax. The maximum is subtracted first.
+    """
+    wide, kind = _widened(input, dtype, "softmax_lastdim_kernel_impl")
+    return _softmax(wide, dim).astype(kind, copy=False)
+
+
+@op(
+    fast=_fast(_log_softmax),
+    prepare=_prepare,
+    grad={"input": lambda grad, result, dim, input_dtype: log_softmax_backward_data(grad, result, dim, input_dtype)},
+)
+def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    """Logarithm of ``softmax``, without overflow or underflow in between.
+
+    Args:
+        dim: dimension along which the probabilities add up to 1.
+        dtype: dtype to cast ``input`` to first.
+    Raises:
+        NotImplementedError: integer input without ``dtype``.
+        IndexError: ``dim`` out of range.
+    Gradient: ``grad - softmax(input) * sum(grad)``.
+    Source: torch.log_softmax.
+    """
+    wide, kind = _widened(input, dtype, "log_softmax_lastdim_kernel_impl")
+    return _log_softmax(wide, dim).astype(kind, copy=False)
+
+
+def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        UserWarning,
+        stacklevel=stacklevel + 1,
+    )
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+_functional = {"namespace": "nn.functional", "method": False}
+
+
+@composite(name="softmax", **_functional)
+def functional_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """Probabilities along ``dim``: ``exp(input)`` divided by its sum.
+
+    Args:
+        dim: dimension along which the results add up to 1; guessed from the number of dimensions, with a warning, when None.
+        dtype: dtype to cast ``input`` to first.
+    Source: torch.nn.functional.softmax.
+    """
+    return softmax(input, _implicit_dim("softmax", input.ndim, _stacklevel) if dim is None else dim, dtype)
+
+
+@composite(name="log_softmax", **_functional)
+def functional_log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """Logarithms of the probabilities along ``dim``.
+
+    Args:
+        dim: dimension; guessed, with a warning, when None.
+        dtype: dtype to cast ``input`` to first.
+    Source: torch.nn.functional.log_softmax.
+    """
+    return log_softmax(input, _implicit_dim("log_softmax", input.ndim, _stacklevel) if dim is None else dim, dtype)
+
+
+@composite(**_functional)
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """``softmax(-input)``.
+
+    Args:
+        dim: dimension; guessed, with a warning, when None.
+        dtype: dtype to cast ``input`` to first.
+    Source: torch.nn.functional.softmin.
+    """
+    return softmax(-input, _implicit_dim("softmin", input.ndim, _stacklevel) if dim is None else dim, dtype)
+
+
+@composite(**_functional)
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """A sample of the Gumbel-Softmax distribution.
+
+    Args:
+        logits: unnormalised log probabilities.
+        tau: temperature.
+        hard: return one-hot vectors, with the gradient of the soft ones.
+        eps: without effect.
+        dim: dimension along which the results add up to 1.
+    Source: torch.nn.functional.gumbel_softmax. Jang, Gu, Poole 2017.
+    """
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", UserWarning, stacklevel=2)
+    noise = -logits.new_empty(logits.shape).exponential_().log()
+    soft = softmax((logits + noise) / tau, dim)
+    if not hard:
+        return soft
+    index = soft.max(dim, keepdim=True)[1]
+    return logits.new_zeros(logits.shape).scatter_(dim, index, 1.0) - soft.detach() + soft
+
+
+for _name in ("softmax", "log_softmax"):
+    TABLES["special"][_name] = TABLES["torch"][_name]

@@ -1,0 +1,490 @@
+"""Special functions, by SciPy: error function, gamma and its kin, Bessel functions, orthogonal polynomials."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core.annotations import Number, Tensor
+from ..core.registry import TABLES, composite, pointwise
+from .arithmetic import conj, reject
+
+
+def _scipy(name: str) -> Any:
+    """SciPy's ufunc of that name, imported when it is first called."""
+
+    def call(*arrays: np.ndarray) -> np.ndarray:
+        from scipy import special
+
+        return getattr(special, name)(*arrays)
+
+    return call
+
+
+def _real(name: str, input: np.ndarray) -> None:
+    reject(name, input, "c")
+
+
+def _floats_only(kernel: Any) -> Any:
+    return lambda a: kernel(a) if a.dtype.kind == "f" else None
+
+
+def missing_derivative(operation: str, operand: str) -> Any:
+    """The rule of an operand for which no derivative is known."""
+
+    def rule(grad: Any) -> Any:
+        raise NotImplementedError(f"the derivative for '{operand}' of {operation} is not implemented")
+
+    return rule
+
+
+# -- error function -------------------------------------------------------------------------------------------------------------
+_erf, _erfc, _erfinv = _scipy("erf"), _scipy("erfc"), _scipy("erfinv")
+_TWO_BY_ROOT_PI = 2 / math.sqrt(math.pi)
+
+
+@pointwise(
+    fast=_floats_only(_erf),
+    promotion="int_to_float",
+    grad={"input": lambda grad, input: grad * ((-input * input).exp() * _TWO_BY_ROOT_PI)},
+)
+def erf(input: Tensor) -> Tensor:
+    """Error function: ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` from 0 to ``input``.
+
+    Gradient: ``grad * 2 / sqrt(pi) * exp(-input**2)``.
+    Source: torch.erf.
+    """
+    _real("erf_vml_cpu", input)
+    return _erf(input)
+
+
+@pointwise(
+    fast=_floats_only(_erfc),
+    promotion="int_to_float",
+    grad={"input": lambda grad, input: grad * ((-input * input).exp() * -_TWO_BY_ROOT_PI)},
+)
+def erfc(input: Tensor) -> Tensor:
+    """``1 - erf(input)``, exact in the tail.
+
+    Gradient: ``-grad * 2 / sqrt(pi) * exp(-input**2)``.
+    Source: torch.erfc.
+    """
+    _real("erfc_vml_cpu", input)
+    return _erfc(input)
+
+
+@pointwise(promotion="int_to_float", grad={"input": lambda grad, result: grad * ((result * result).exp() / _TWO_BY_ROOT_PI)})
+def erfinv(input: Tensor) -> Tensor:
+    """Inverse of ``erf`` on (-1, 1); infinite at the ends, NaN outside.
+
+    Gradient: ``grad * sqrt(pi) / 2 * exp(result**2)``.
+    Source: torch.erfinv.
+    """
+    _real("erfinv_vml_cpu", input)
+    return _erfinv(input)
+
+
+@pointwise(
+    namespace="special",
+    promotion="int_to_float",
+    inplace=False,
+    grad={"input": lambda grad, input, result: grad * (2 * input * result - _TWO_BY_ROOT_PI)},
+)
+def erfcx(input: Tensor) -> Tensor:
+    """``exp(input**2) * erfc(input)``.
+
+    Gradient: ``grad * (2 * input * result - 2 / sqrt(pi))``.
+    Source: torch.special.erfcx.
+    """
+    _real("erfcx", input)
+    return _scipy("erfcx")(input)
+
+
+@composite(namespace="special", out=True)
+def ndtr(input: Tensor) -> Tensor:
+    """Area under the standard normal density up to ``input``.
+
+    Source: torch.special.ndtr.
+    """
+    scaled = input * math.sqrt(0.5)
+    return (1 + erf(scaled)) * 0.5
+
+
+@pointwise(
+    namespace="special",
+    promotion="int_to_float",
+    inplace=False,
+    grad={"input": lambda grad, result: grad * ((result * result * 0.5).exp() * math.sqrt(2 * math.pi))},
+)
+def ndtri(input: Tensor) -> Tensor:
+    """The number up to which the standard normal density has the area ``input``.
+
+    Gradient: ``grad * sqrt(2 * pi) * exp(result**2 / 2)``.
+    Source: torch.special.ndtri.
+    """
+    _real("ndtri_cpu", input)
+    return _scipy("ndtri")(input)
+
+
+@pointwise(
+    namespace="special",
+    promotion="int_to_float",
+    inplace=False,
+    grad={"input": lambda grad, input: grad / erfcx(input * -math.sqrt(0.5)) * math.sqrt(2 / math.pi)},
+)
+def log_ndtr(input: Tensor) -> Tensor:
+    """Logarithm of ``ndtr``, exact in the lower tail.
+
+    Gradient: ``grad`` times the normal density over ``ndtr(input)``.
+    Source: torch.special.log_ndtr.
+    """
+    _real("log_ndtr_cpu", input)
+    return _scipy("log_ndtr")(input)
+
+
+@pointwise(namespace="special", promotion="int_to_float", inplace=False, grad={"input": lambda grad, input: -grad * (1 + input.log())})
+def entr(input: Tensor) -> Tensor:
+    """``-input * log(input)``; 0 at 0, -inf below.
+
+    Gradient: ``-grad * (1 + log(input))``.
+    Source: torch.special.entr.
+    """
+    _real("entr_cpu", input)
+    return _scipy("entr")(input)
+
+
+@pointwise(
+    promotion="int_to_float",
+    grad={
+        "input": lambda grad, input: (
+            grad * conj(((math.pi * input) * (math.pi * input).cos() - (math.pi * input).sin()) / (math.pi * input * input))
+        ).masked_fill(input == 0, 0)
+    },
+)
+def sinc(input: Tensor) -> Tensor:
+    """``sin(pi * input) / (pi * input)``; 1 at 0.
+
+    Gradient: the derivative of the quotient; 0 at 0.
+    Source: torch.sinc.
+    """
+    angle = np.multiply(input, input.dtype.type(math.pi))
+    return np.where(input == 0, input.dtype.type(1), np.sin(angle) / angle)
+
+
+# -- gamma function -------------------------------------------------------------------------------------------------------------
+def _poles(input: np.ndarray) -> np.ndarray:
+    return (input == np.floor(input)) & (input < 0)
+
+
+@pointwise(promotion="int_to_float", grad={"input": lambda grad, input: grad * input.digamma()})
+def lgamma(input: Tensor) -> Tensor:
+    """Logarithm of the absolute value of the gamma function.
+
+    Gradient: ``grad * digamma(input)``.
+    Source: torch.lgamma.
+    """
+    _real("lgamma_vml_cpu", input)
+    return np.where(np.isinf(input), input.dtype.type(np.inf), _scipy("gammaln")(input))
+
+
+@pointwise(promotion="int_to_float", grad={"input": lambda grad, input: grad * polygamma(1, input)})
+def digamma(input: Tensor) -> Tensor:
+    """Derivative of the logarithm of the gamma function; -inf and inf at zero, NaN at negative whole numbers.
+
+    Gradient: ``grad * polygamma(1, input)``.
+    Source: torch.digamma.
+    """
+    _real("digamma", input)
+    found = np.asarray(_scipy("psi")(input))
+    return np.where(input == 0, np.copysign(input.dtype.type(np.inf), -input), np.where(_poles(input), np.nan, found)).astype(input.dtype)
+
+
+@pointwise(name="_polygamma", promotion="int_to_float", inplace=False, method=False, grad={"input": lambda grad, n, input: grad * polygamma(n + 1, input)})
+def polygamma_of(n: int, input: Tensor) -> Tensor:
+    """The ``n``-th derivative of digamma, n at least 1."""
+    _real("polygamma", input)
+    from scipy import special
+
+    sign = 1 if n % 2 else -1
+    factorial = special.gamma(n + 1.0)
+    return np.asarray(sign * factorial * special.zeta(n + 1.0, input.astype(np.float64))).astype(input.dtype)
+
+
+@composite(out=True, method=False)
+def polygamma(n: int, input: Tensor) -> Tensor:
+    """The ``n``-th derivative of the digamma function.
+
+    Args:
+        n: order, at least 0.
+    Raises:
+        RuntimeError: a negative order.
+    Gradient: ``grad * polygamma(n + 1, input)``.
+    Source: torch.polygamma.
+    """
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    return digamma(input) if n == 0 else polygamma_of(n, input)
+
+
+def _install_polygamma() -> None:
+    from ..core.registry import add_method
+
+    add_method("polygamma", lambda: lambda self, n: polygamma(n, self))
+    add_method("polygamma_", lambda: lambda self, n: self.copy_(polygamma(n, self)))
+
+
+_install_polygamma()
+
+
+@composite(out=True, inplace=True)
+def mvlgamma(input: Tensor, p: int) -> Tensor:
+    """Logarithm of the multivariate gamma function of dimension ``p``.
+
+    Args:
+        p: dimension, at least 1.
+    Raises:
+        RuntimeError: ``p`` below 1.
+    Source: torch.mvlgamma.
+    """
+    if p < 1:
+        raise RuntimeError("p has to be greater than or equal to 1")
+    total = lgamma(input)
+    for j in range(1, p):
+        total = total + lgamma(input - j / 2)
+    return total + p * (p - 1) / 4 * math.log(math.pi)
+
+
+def _gamma_density(grad: Any, a: Any, x: Any) -> Any:
+    return grad * ((a - 1) * x.log() - x - a.lgamma()).exp()
+
+
+@pointwise(
+    aliases=("gammainc",),
+    grad={
+        "input": missing_derivative("igamma", "input"),
+        "other": lambda grad, input, other: _gamma_density(grad, input, other),
+    },
+)
+def igamma(input: Tensor, other: Tensor) -> Tensor:
+    """Lower incomplete gamma function of order ``input`` at ``other``, regularised.
+
+    Raises:
+        NotImplementedError: integer or complex operands.
+    Gradient: to ``other`` only.
+    Source: torch.igamma.
+    """
+    reject("igamma_cpu", input, "biuc")
+    return _scipy("gammainc")(input, other)
+
+
+@pointwise(
+    aliases=("gammaincc",),
+    grad={
+        "input": missing_derivative("igammac", "input"),
+        "other": lambda grad, input, other: -_gamma_density(grad, input, other),
+    },
+)
+def igammac(input: Tensor, other: Tensor) -> Tensor:
+    """Upper incomplete gamma function of order ``input`` at ``other``, regularised.
+
+    Raises:
+        NotImplementedError: integer or complex operands.
+    Gradient: to ``other`` only.
+    Source: torch.igammac.
+    """
+    reject("igammac_cpu", input, "biuc")
+    return _scipy("gammaincc")(input, other)
+
+
+@pointwise(
+    namespace="special",
+    promotion="int_to_float",
+    inplace=False,
+    grad={
+        "input": missing_derivative("special.zeta", "input"),
+        "other": lambda grad, input, other: grad * (-input * zeta(input + 1, other)),
+    },
+)
+def zeta(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+    """Hurwitz zeta function: the sum of ``(k + other)**-input`` over k from 0.
+
+    Gradient: to ``other`` only.
+    Source: torch.special.zeta.
+    """
+    _real("zeta", input)
+    return np.asarray(_scipy("zeta")(input.astype(np.float64), other.astype(np.float64))).astype(input.dtype)
+
+
+# -- Bessel functions -----------------------------------------------------------------------------------------------------------
+@pointwise(promotion="int_to_float", grad={"input": lambda grad, input: grad * i1(input)})
+def i0(input: Tensor) -> Tensor:
+    """Modified Bessel function of the first kind, order 0.
+
+    Gradient: ``grad * i1(input)``.
+    Source: torch.i0.
+    """
+    _real("i0", input)
+    return _scipy("i0")(input)
+
+
+_special = {"namespace": "special", "promotion": "int_to_float", "inplace": False}
+
+
+@pointwise(**_special, grad={"input": lambda grad, input, result: grad * (i1e(input) - input.sgn() * result)})
+def i0e(input: Tensor) -> Tensor:
+    """``exp(-abs(input)) * i0(input)``.
+
+    Gradient: ``grad * (i1e(input) - sgn(input) * result)``.
+    Source: torch.special.i0e.
+    """
+    _real("i0e", input)
+    return _scipy("i0e")(input)
+
+
+def _i1_gradient(grad: Any, input: Any, result: Any) -> Any:
+    safe = input.masked_fill(input == 0, 1)
+    return grad * (input.i0() - result / safe).masked_fill(input == 0, 0.5)
+
+
+@pointwise(**_special, grad={"input": _i1_gradient})
+def i1(input: Tensor) -> Tensor:
+    """Modified Bessel function of the first kind, order 1.
+
+    Gradient: ``grad * (i0(input) - result / input)``, ``grad / 2`` at 0.
+    Source: torch.special.i1.
+    """
+    _real("i1", input)
+    return _scipy("i1")(input)
+
+
+def _i1e_gradient(grad: Any, input: Any, result: Any) -> Any:
+    safe = input.masked_fill(input == 0, 1)
+    return grad * (i0e(input) - result * (input.sgn() + 1 / safe)).masked_fill(input == 0, 0.5)
+
+
+@pointwise(**_special, grad={"input": _i1e_gradient})
+def i1e(input: Tensor) -> Tensor:
+    """``exp(-abs(input)) * i1(input)``.
+
+    Gradient: ``grad * (i0e(input) - result * (sgn(input) + 1 / input))``, ``grad / 2`` at 0.
+    Source: torch.special.i1e.
+    """
+    _real("i1e", input)
+    return _scipy("i1e")(input)
+
+
+@pointwise(**_special, grad=None)
+def bessel_j0(input: Tensor) -> Tensor:
+    """Bessel function of the first kind, order 0. Source: torch.special.bessel_j0."""
+    _real("bessel_j0_cpu", input)
+    return np.where(np.isinf(input), input.dtype.type(0), _scipy("j0")(input))
+
+
+@pointwise(**_special, grad=None)
+def bessel_j1(input: Tensor) -> Tensor:
+    """Bessel function of the first kind, order 1. Source: torch.special.bessel_j1."""
+    _real("bessel_j1_cpu", input)
+    return np.where(np.isinf(input), input.dtype.type(0), _scipy("j1")(input))
+
+
+@pointwise(**_special, grad=None)
+def bessel_y0(input: Tensor) -> Tensor:
+    """Bessel function of the second kind, order 0. Source: torch.special.bessel_y0."""
+    _real("bessel_y0_cpu", input)
+    return _scipy("y0")(input)
+
+
+@pointwise(**_special, grad=None)
+def bessel_y1(input: Tensor) -> Tensor:
+    """Bessel function of the second kind, order 1. Source: torch.special.bessel_y1."""
+    _real("bessel_y1_cpu", input)
+    return _scipy("y1")(input)
+
+
+@pointwise(**_special, grad=None)
+def modified_bessel_i0(input: Tensor) -> Tensor:
+    """Modified Bessel function of the first kind, order 0. Source: torch.special.modified_bessel_i0."""
+    _real("modified_bessel_i0_cpu", input)
+    return _scipy("i0")(input)
+
+
+@pointwise(**_special, grad=None)
+def modified_bessel_i1(input: Tensor) -> Tensor:
+    """Modified Bessel function of the first kind, order 1. Source: torch.special.modified_bessel_i1."""
+    _real("modified_bessel_i1_cpu", input)
+    return _scipy("i1")(input)
+
+
+@pointwise(**_special, grad=None)
+def modified_bessel_k0(input: Tensor) -> Tensor:
+    """Modified Bessel function of the second kind, order 0. Source: torch.special.modified_bessel_k0."""
+    _real("modified_bessel_k0_cpu", input)
+    return _scipy("k0")(input)
+
+
+@pointwise(**_special, grad=None)
+def modified_bessel_k1(input: Tensor) -> Tensor:
+    """Modified Bessel function of the second kind, order 1. Source: torch.special.modified_bessel_k1."""
+    _real("modified_bessel_k1_cpu", input)
+    return _scipy("k1")(input)
+
+
+@pointwise(**_special, grad=None)
+def scaled_modified_bessel_k0(input: Tensor) -> Tensor:
+    """``exp(input)`` times the modified Bessel function of the second kind, order 0. Source: torch.special.scaled_modified_bessel_k0."""
+    _real("scaled_modified_bessel_k0_cpu", input)
+    return _scipy("k0e")(input)
+
+
+@pointwise(**_special, grad=None)
+def scaled_modified_bessel_k1(input: Tensor) -> Tensor:
+    """``exp(input)`` times the modified Bessel function of the second kind, order 1. Source: torch.special.scaled_modified_bessel_k1."""
+    _real("scaled_modified_bessel_k1_cpu", input)
+    return _scipy("k1e")(input)
+
+
+@pointwise(**_special, grad=None)
+def spherical_bessel_j0(input: Tensor) -> Tensor:
+    """Spherical Bessel function of the first kind, order 0: ``sin(input) / input``. Source: torch.special.spherical_bessel_j0."""
+    _real("spherical_bessel_j0_cpu", input)
+    found = np.where(input == 0, input.dtype.type(1), np.sin(input) / input)
+    return np.where(np.isinf(input), input.dtype.type(0), found)
+
+
+@pointwise(**_special, grad=None)
+def airy_ai(input: Tensor) -> Tensor:
+    """Airy function Ai. Source: torch.special.airy_ai."""
+    _real("airy_ai_cpu", input)
+    from scipy import special
+
+    return np.asarray(special.airy(input)[0])
+
+
+# -- the names of torch.special ------------------------------------------------------------------------------------------------------
+_ELSEWHERE = {
+    "digamma": ("digamma", "psi"),
+    "erf": ("erf",),
+    "erfc": ("erfc",),
+    "erfinv": ("erfinv",),
+    "exp2": ("exp2",),
+    "expm1": ("expm1",),
+    "i0": ("i0",),
+    "igamma": ("gammainc",),
+    "igammac": ("gammaincc",),
+    "lgamma": ("gammaln",),
+    "log1p": ("log1p",),
+    "logit": ("logit",),
+    "mvlgamma": ("multigammaln",),
+    "polygamma": ("polygamma",),
+    "round": ("round",),
+    "sigmoid": ("expit",),
+    "sinc": ("sinc",),
+    "xlogy": ("xlogy",),
+}
+for _name, _spellings in _ELSEWHERE.items():
+    for _spelling in _spellings:
+        TABLES["special"][_spelling] = TABLES["torch"][_name]
+
+__all__ = ["missing_derivative"]

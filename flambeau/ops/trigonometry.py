@@ -1,0 +1,238 @@
+"""Circular and hyperbolic functions and their inverses, in radians."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..core.annotations import Number, Tensor
+from ..core.registry import pointwise
+from .arithmetic import conj, reject
+
+
+@pointwise(ufunc=np.sin, promotion="int_to_float", grad={"input": lambda grad, input: grad * conj(input.cos())})
+def sin(input: Tensor) -> Tensor:
+    """Sine of an angle in radians.
+
+    Gradient: ``grad * cos(input)``.
+    Source: torch.sin.
+    """
+    return np.sin(input)
+
+
+@pointwise(ufunc=np.cos, promotion="int_to_float", grad={"input": lambda grad, input: grad * -conj(input.sin())})
+def cos(input: Tensor) -> Tensor:
+    """Cosine of an angle in radians.
+
+    Gradient: ``-grad * sin(input)``.
+    Source: torch.cos.
+    """
+    return np.cos(input)
+
+
+@pointwise(ufunc=np.tan, promotion="int_to_float", grad={"input": lambda grad, result: grad * conj(1 + result * result)})
+def tan(input: Tensor) -> Tensor:
+    """Tangent of an angle in radians.
+
+    Gradient: ``grad * (1 + tan(input)**2)``.
+    Source: torch.tan.
+    """
+    return np.tan(input)
+
+
+@pointwise(
+    ufunc=np.arcsin,
+    aliases=("arcsin",),
+    promotion="int_to_float",
+    grad={"input": lambda grad, input: grad * conj((1 - input * input).rsqrt())},
+)
+def asin(input: Tensor) -> Tensor:
+    """Angle in [-pi/2, pi/2] with this sine; NaN outside [-1, 1].
+
+    Gradient: ``grad / sqrt(1 - input**2)``.
+    Source: torch.asin.
+    """
+    return np.arcsin(input)
+
+
+@pointwise(
+    ufunc=np.arccos,
+    aliases=("arccos",),
+    promotion="int_to_float",
+    grad={"input": lambda grad, input: grad * -conj((1 - input * input).rsqrt())},
+)
+def acos(input: Tensor) -> Tensor:
+    """Angle in [0, pi] with this cosine; NaN outside [-1, 1].
+
+    Gradient: ``-grad / sqrt(1 - input**2)``.
+    Source: torch.acos.
+    """
+    return np.arccos(input)
+
+
+@pointwise(
+    ufunc=np.arctan,
+    aliases=("arctan",),
+    promotion="int_to_float",
+    grad={"input": lambda grad, input: grad / conj(input * input + 1)},
+)
+def atan(input: Tensor) -> Tensor:
+    """Angle in (-pi/2, pi/2) with this tangent.
+
+    Gradient: ``grad / (1 + input**2)``.
+    Source: torch.atan.
+    """
+    return np.arctan(input)
+
+
+@pointwise(
+    ufunc=np.arctan2,
+    aliases=("arctan2",),
+    promotion="int_to_float",
+    grad={
+        "input": lambda grad, input, other: (grad * (other / (input * input + other * other))),
+        "other": lambda grad, input, other: (grad * (-input / (input * input + other * other))),
+    },
+)
+def atan2(input: Tensor, other: Tensor) -> Tensor:
+    """Angle in [-pi, pi] of the point (``other``, ``input``), the quadrant included.
+
+    Raises:
+        NotImplementedError: complex operands.
+    Gradient: ``grad * other / r**2`` and ``-grad * input / r**2`` with r the distance from the origin.
+    Source: torch.atan2.
+    """
+    reject("atan2_cpu", input, "c")
+    return np.arctan2(input, other)
+
+
+@pointwise(ufunc=np.sinh, promotion="int_to_float", grad={"input": lambda grad, input: grad * conj(input.cosh())})
+def sinh(input: Tensor) -> Tensor:
+    """Hyperbolic sine.
+
+    Gradient: ``grad * cosh(input)``.
+    Source: torch.sinh.
+    """
+    return np.sinh(input)
+
+
+@pointwise(ufunc=np.cosh, promotion="int_to_float", grad={"input": lambda grad, input: grad * conj(input.sinh())})
+def cosh(input: Tensor) -> Tensor:
+    """Hyperbolic cosine.
+
+    Gradient: ``grad * sinh(input)``.
+    Source: torch.cosh.
+    """
+    return np.cosh(input)
+
+
+def _tanh_slope(grad: np.ndarray, result: np.ndarray) -> np.ndarray:
+    return np.multiply(grad, np.subtract(result.dtype.type(1), np.square(result)))
+
+
+@pointwise(
+    name="_tanh_backward",
+    method=False,
+    inplace=False,
+    out=False,
+    fast=_tanh_slope,
+    grad={
+        "grad_output": lambda grad, output: grad * (1 - output * output),
+        "output": lambda grad, grad_output, output: grad * (output * grad_output * -2),
+    },
+)
+def tanh_backward(grad_output: Tensor, output: Tensor) -> Tensor:
+    """``grad_output * (1 - output**2)`` of real tensors in one step."""
+    return _tanh_slope(grad_output, output)
+
+
+@pointwise(
+    ufunc=np.tanh,
+    promotion="int_to_float",
+    grad={"input": lambda grad, result: grad * conj(1 - result * result) if result.is_complex() else tanh_backward(grad, result)},
+)
+def tanh(input: Tensor) -> Tensor:
+    """Hyperbolic tangent.
+
+    Gradient: ``grad * (1 - tanh(input)**2)``.
+    Source: torch.tanh.
+    """
+    return np.tanh(input)
+
+
+@pointwise(
+    ufunc=np.arcsinh,
+    aliases=("arcsinh",),
+    promotion="int_to_float",
+    grad={"input": lambda grad, input: grad * conj((input * input + 1).rsqrt())},
+)
+def asinh(input: Tensor) -> Tensor:
+    """Inverse hyperbolic sine.
+
+    Gradient: ``grad / sqrt(input**2 + 1)``.
+    Source: torch.asinh.
+    """
+    return np.arcsinh(input)
+
+
+@pointwise(
+    ufunc=np.arccosh,
+    aliases=("arccosh",),
+    promotion="int_to_float",
+    grad={"input": lambda grad, input: grad * conj((input + 1).rsqrt() * (input - 1).rsqrt())},
+)
+def acosh(input: Tensor) -> Tensor:
+    """Inverse hyperbolic cosine; NaN below 1.
+
+    Gradient: ``grad / sqrt(input**2 - 1)``.
+    Source: torch.acosh.
+    """
+    return np.arccosh(input)
+
+
+@pointwise(
+    ufunc=np.arctanh,
+    aliases=("arctanh",),
+    promotion="int_to_float",
+    grad={"input": lambda grad, input: grad / conj(1 - input * input)},
+)
+def atanh(input: Tensor) -> Tensor:
+    """Inverse hyperbolic tangent; infinite at -1 and 1, NaN outside.
+
+    Gradient: ``grad / (1 - input**2)``.
+    Source: torch.atanh.
+    """
+    return np.arctanh(input)
+
+
+def _scale(input: np.ndarray, number: Number) -> np.ndarray:
+    return np.multiply(input, input.dtype.type(number))
+
+
+@pointwise(promotion="int_to_float", grad={"input": lambda grad: grad * (math.pi / 180)})
+def deg2rad(input: Tensor) -> Tensor:
+    """Degrees to radians.
+
+    Raises:
+        RuntimeError: complex input.
+    Gradient: ``grad * pi / 180``.
+    Source: torch.deg2rad.
+    """
+    if input.dtype.kind == "c":
+        raise RuntimeError("deg2rad is not supported for complex tensors.")
+    return _scale(input, math.pi / 180)
+
+
+@pointwise(promotion="int_to_float", grad={"input": lambda grad: grad * (180 / math.pi)})
+def rad2deg(input: Tensor) -> Tensor:
+    """Radians to degrees.
+
+    Raises:
+        RuntimeError: complex input.
+    Gradient: ``grad * 180 / pi``.
+    Source: torch.rad2deg.
+    """
+    if input.dtype.kind == "c":
+        raise RuntimeError("rad2deg is not supported for complex tensors.")
+    return _scale(input, 180 / math.pi)

@@ -1,0 +1,48 @@
+"""Optimizers and learning rate schedules; averages of models in the submodule ``swa_utils``, imported at its first use."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from . import lr_scheduler as lr_scheduler
+from .adadelta import Adadelta
+from .adafactor import Adafactor
+from .adagrad import Adagrad
+from .adam import Adam, AdamW
+from .adamax import Adamax
+from .asgd import ASGD
+from .lbfgs import LBFGS
+from .muon import Muon
+from .nadam import NAdam
+from .optimizer import Optimizer
+from .radam import RAdam
+from .rmsprop import RMSprop
+from .rprop import Rprop
+from .sgd import SGD
+
+__all__ = [
+    "ASGD",
+    "Adadelta",
+    "Adafactor",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "LBFGS",
+    "Muon",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "SGD",
+    "lr_scheduler",
+    "swa_utils",
+]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name == "swa_utils":  # it needs nn, which most programs import after optim
+        return importlib.import_module(f"{__name__}.swa_utils")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

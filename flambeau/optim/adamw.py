@@ -1,0 +1,5 @@
+"""AdamW under its own module path."""
+
+from .adam import AdamW
+
+__all__ = ["AdamW"]

@@ -1,0 +1,174 @@
+"""RMSprop: gradients divided by the root of their decayed mean square."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from .. import ops
+from ..core.tensor import Tensor
+from ._stepping import (
+    GroupOptimizer,
+    check_capturable,
+    check_lr,
+    check_non_negative,
+    check_steps,
+    column,
+    decayed,
+    new_scalar,
+    number,
+    real_views,
+    scalar,
+)
+from .optimizer import ParamsT
+
+__all__ = ["RMSprop", "rmsprop"]
+
+
+class RMSprop(GroupOptimizer):
+    """Gradient descent on gradients divided by the root of their running mean square, with momentum where wanted.
+
+    With gradient ``g`` (plus ``weight_decay * p``): ``v = alpha * v + (1 - alpha) * g**2``, ``a = sqrt(v) + eps`` (centered:
+    ``sqrt(v - mean(g)**2) + eps``), ``p = p - lr * g / a``; with momentum ``b = momentum * b + g / a`` and ``p = p - lr * b``.
+
+    Args:
+        params: parameters or groups, see :class:`~flambeau.optim.Optimizer`.
+        lr: learning rate, a number or a tensor of one element.
+        alpha: decay of the running averages.
+        eps: added to the denominator.
+        weight_decay: factor of the L2 penalty.
+        momentum: how much of the last direction is kept.
+        centered: divide by the standard deviation instead of the root mean square.
+        capturable: read no counter back from the device; parameters have to be on one.
+        foreach: accepted; the mathematics is the same.
+        maximize: climb instead of descend.
+        differentiable: record the update for autograd.
+    Attributes:
+        state: per parameter ``step``, ``square_avg``, and ``momentum_buffer`` and ``grad_avg`` where used.
+    Raises:
+        ValueError: an option out of its range.
+        RuntimeError: sparse gradients.
+    Source: torch.optim.RMSprop. Hinton's lecture 6e; centered: Graves 2013.
+    """
+
+    _later_options: ClassVar[dict[str, Any]] = {
+        "momentum": 0,
+        "centered": False,
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+    }
+    _sparse_refusal = "RMSprop does not support sparse gradients"
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        check_non_negative(eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "alpha": alpha,
+            "eps": eps,
+            "centered": centered,
+            "weight_decay": weight_decay,
+            "capturable": capturable,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _initial_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        state = {"step": new_scalar(0.0, param, group), "square_avg": ops.zeros_like(param)}
+        if group["momentum"] > 0:
+            state["momentum_buffer"] = ops.zeros_like(param)
+        if group["centered"]:
+            state["grad_avg"] = ops.zeros_like(param)
+        return state
+
+    def _update_group(self, group: dict[str, Any]) -> None:
+        params, grads, states = self._gather(group)
+        rmsprop(
+            params,
+            grads,
+            column(states, "square_avg"),
+            column(states, "grad_avg") if group["centered"] else [],
+            column(states, "momentum_buffer") if group["momentum"] > 0 else [],
+            column(states, "step"),
+            foreach=group["foreach"],
+            maximize=group["maximize"],
+            differentiable=group["differentiable"],
+            capturable=group["capturable"],
+            lr=group["lr"],
+            alpha=group["alpha"],
+            eps=group["eps"],
+            weight_decay=group["weight_decay"],
+            momentum=group["momentum"],
+            centered=group["centered"],
+        )
+
+
+def rmsprop(
+    params: list[Tensor],
+    grads: list[Tensor],
+    square_avgs: list[Tensor],
+    grad_avgs: list[Tensor],
+    momentum_buffer_list: list[Tensor],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    maximize: bool = False,
+    differentiable: bool = False,
+    capturable: bool = False,
+    has_complex: bool = False,
+    *,
+    lr: float | Tensor,
+    alpha: float,
+    eps: float,
+    weight_decay: float,
+    momentum: float,
+    centered: bool,
+) -> None:
+    """Update ``params``, the averages and the counters in place by one step of RMSprop.
+
+    Args: as in :class:`RMSprop`; ``foreach`` and ``has_complex`` change nothing.
+    Source: torch.optim.rmsprop.rmsprop.
+    """
+    check_steps(state_steps)
+    if capturable:
+        check_capturable(params, state_steps)
+    lr = scalar(lr)
+    for i, param in enumerate(params):
+        grad = -grads[i] if maximize else grads[i]
+        square_avg, step = square_avgs[i], state_steps[i]
+        step += 1
+        if weight_decay != 0:
+            grad = decayed(grad, param, weight_decay)
+        if param.is_complex():
+            param, grad, square_avg = real_views(param, grad, square_avg)
+        square_avg.mul_(alpha).addcmul_(grad, grad, value=1 - alpha)
+        if centered:
+            (grad_avg,) = real_views(grad_avgs[i])
+            grad_avg.lerp_(grad, 1 - alpha)
+            mean = grad_avg.clone() if differentiable else grad_avg  # autograd keeps it, and it changes in the next step
+            root = square_avg.addcmul(mean, mean, value=-1).sqrt_()
+        else:
+            root = square_avg.sqrt()
+        root = root.add(eps) if differentiable else root.add_(eps)
+        if momentum > 0:
+            (buffer,) = real_views(momentum_buffer_list[i])
+            buffer.mul_(momentum).addcdiv_(grad, root)
+            param.add_(buffer, alpha=-number(lr))
+        else:
+            param.addcdiv_(grad, root, value=-number(lr))

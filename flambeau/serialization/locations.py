@@ -1,0 +1,119 @@
+"""Where storages lie: tags in files, and what becomes of a storage with such a tag when it is loaded."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ..core.device import device
+from ..core.storage import UntypedStorage
+
+Tagger = Callable[[Any], "str | None"]
+Deserializer = Callable[[Any, str], Any]
+
+_packages: list[tuple[int, Tagger, Deserializer]] = []
+
+
+def register_package(priority: int, tagger: Tagger, deserializer: Deserializer) -> None:
+    """Teach ``save`` and ``load`` a further place where storages may lie.
+
+    Args:
+        priority: lower ones are asked first; the CPU has 10.
+        tagger: from a storage to its tag in the file, None for storages of other places.
+        deserializer: from a storage in host memory and a tag to the storage in its place, None for other tags.
+    Source: torch.serialization.register_package.
+    """
+    _packages.append((priority, tagger, deserializer))
+    _packages.sort(key=lambda each: each[0])
+
+
+def location_tag(storage: Any) -> str:
+    """The tag that a storage gets in a file.
+
+    Raises:
+        RuntimeError: no registered package knows the storage.
+    Source: torch.serialization.location_tag.
+    """
+    for _, tagger, _ in _packages:
+        tag = tagger(storage)
+        if tag:
+            return tag
+    raise RuntimeError(f"don't know how to determine data location of {_type_name(storage)}")
+
+
+def default_restore_location(storage: Any, location: str) -> Any:
+    """The storage in the place that a tag names.
+
+    Args:
+        storage: in host memory.
+        location: the tag.
+    Raises:
+        RuntimeError: the device is not there, or the tag is unknown.
+        NotImplementedError: the ``meta`` device.
+    Source: torch.serialization.default_restore_location.
+    """
+    for _, _, deserializer in _packages:
+        placed = deserializer(storage, location)
+        if placed is not None:
+            return placed
+    raise RuntimeError(f"don't know how to restore data location of {_type_name(storage)} (tagged with {location})")
+
+
+def _type_name(storage: Any) -> str:
+    return "torch.storage.UntypedStorage" if isinstance(storage, UntypedStorage) else type(storage).__qualname__
+
+
+def restorer(map_location: Any) -> Deserializer:
+    """What to do with each storage of a file, from ``load``'s argument.
+
+    Raises:
+        TypeError: ``map_location`` is none of a device, a string, a dict and a callable.
+    """
+    if map_location is None:
+        return default_restore_location
+    if isinstance(map_location, dict):
+        return lambda storage, location: default_restore_location(storage, str(map_location.get(location, location)))
+    if isinstance(map_location, (str, bytes, device)):
+        fixed = map_location.decode("ascii") if isinstance(map_location, bytes) else str(map_location)
+        return lambda storage, location: default_restore_location(storage, fixed)
+    if not callable(map_location):
+        raise TypeError(f"load: expected map_location to be a device, a string, a dict or a callable, got {type(map_location).__name__}")
+
+    def ask(storage: Any, location: str) -> Any:
+        placed = map_location(storage, location)
+        return default_restore_location(storage, location) if placed is None else placed
+
+    return ask
+
+
+def _cpu_tag(storage: Any) -> str | None:
+    return "cpu" if storage.device.type == "cpu" else None
+
+
+def _to_cpu(storage: Any, location: str) -> Any:
+    return storage if location == "cpu" else None
+
+
+def _to_meta(storage: Any, location: str) -> Any:
+    if location == "meta":
+        raise NotImplementedError("load: loading to device 'meta' is not supported")
+
+
+def _no_tag(storage: Any) -> None:
+    return None
+
+
+def _to_missing(kind: str, storage: Any, location: str) -> Any:
+    """Devices that this machine does not have."""
+    if location.partition(":")[0] == kind or (location.startswith(kind) and location[len(kind) :].isdigit()):
+        raise RuntimeError(
+            f"Attempting to deserialize object on a {kind.upper()} device but torch.{kind}.is_available() is False. If you are running on "
+            "a CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
+        )
+
+
+register_package(10, _cpu_tag, _to_cpu)
+register_package(22, _no_tag, _to_meta)
+for _priority, _kind in ((20, "cuda"), (21, "mps"), (24, "hpu"), (25, "xpu"), (26, "mtia")):
+    register_package(_priority, _no_tag, functools.partial(_to_missing, _kind))

@@ -1,0 +1,191 @@
+"""What the names in PyTorch's files mean here, and which names our files use: one explicit table, read in both directions.
+
+A file says ``torch._utils _rebuild_tensor_v2``; it must never decide by itself what gets imported. Names of data are looked up in ``DATA``.
+Names of modules, optimizers and so on, which only an unrestricted load may ask for, are looked up in the public namespaces of this
+package, and count only where this package defined the object.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter, OrderedDict
+from typing import Any
+
+from ..core import dtype as dtypes
+from ..core import layout as layouts
+from ..core import rebuild
+from ..core.device import device
+from ..core.shape import Size
+from ..core.storage import UntypedStorage
+from ..core.tensor import Parameter, Tensor
+
+PACKAGE = __name__.partition(".")[0]
+
+
+class StorageType:
+    """What a file's ``torch.FloatStorage`` stands for: a storage and the dtype of its elements.
+
+    Attributes:
+        dtype: the element type.
+    Source: torch.serialization.StorageType.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._dtype = STORAGE_DTYPES[name]
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        return self._dtype
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StorageType, (self.name,)
+
+    def __str__(self) -> str:
+        return f"StorageType(dtype={self.dtype})"
+
+
+STORAGE_DTYPES: dict[str, dtypes.dtype] = {
+    f"{each.legacy}Storage": each for each in dtypes.ALL.values() if each not in rebuild.WITHOUT_STORAGE_CLASS
+}
+STORAGE_TYPES: dict[dtypes.dtype, StorageType] = {dtype: StorageType(name) for name, dtype in STORAGE_DTYPES.items()}
+
+
+LAYOUTS: dict[str, layouts.layout] = {str(each): each for each in vars(layouts).values() if isinstance(each, layouts.layout)}
+
+
+def _get_layout(name: str) -> layouts.layout:
+    """The layout whose text is ``name``."""
+    return LAYOUTS[name]
+
+
+def encode_bytes(text: str, encoding: str) -> bytes:
+    """``bytes``, which pickle's protocol 2 spells as latin-1 text; every other codec is refused."""
+    if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
+        raise RuntimeError(f"load: expected bytes spelled as latin1 text, got {type(text).__name__} in {encoding!r}")
+    return text.encode("latin-1")
+
+
+def make_bytes(*args: Any) -> bytes:
+    """Empty ``bytes``, which protocol 2 spells as a call of the type."""
+    if args:
+        raise RuntimeError(f"load: expected no arguments for empty bytes, got {len(args)}")
+    return b""
+
+
+def make_bytearray(*args: Any) -> bytearray:
+    """``bytearray`` of given bytes; not of a number, which would only set memory aside."""
+    if args and not (len(args) == 1 and isinstance(args[0], bytes)) and not (len(args) == 2 and isinstance(args[0], str)):
+        raise RuntimeError(f"load: expected a bytearray's bytes, got {len(args)} argument(s) that are not")
+    return bytearray(encode_bytes(*args) if len(args) == 2 else args[0]) if args else bytearray()
+
+
+def _unsupported(name: str) -> Any:
+    def rebuild_unsupported(*args: Any) -> None:
+        raise NotImplementedError(f"load: the file holds a kind of tensor that is not supported ({name})")
+
+    return rebuild_unsupported
+
+
+# Called with arguments from the file. Each is harmless whatever the arguments are.
+CALLABLE: dict[str, Any] = {
+    "collections.OrderedDict": OrderedDict,
+    "collections.Counter": Counter,
+    "builtins.set": set,
+    "builtins.complex": complex,
+    "builtins.bytearray": make_bytearray,
+    "builtins.bytes": make_bytes,
+    "_codecs.encode": encode_bytes,
+    "torch.Size": Size,
+    "torch.device": device,
+    "torch.serialization._get_layout": _get_layout,
+    "torch._utils._rebuild_tensor": rebuild._rebuild_tensor,
+    "torch._utils._rebuild_tensor_v2": rebuild._rebuild_tensor_v2,
+    "torch._utils._rebuild_tensor_v3": rebuild._rebuild_tensor_v3,
+    "torch._utils._rebuild_parameter": rebuild._rebuild_parameter,
+    "torch._utils._rebuild_parameter_with_state": rebuild._rebuild_parameter_with_state,
+    "torch._tensor._rebuild_from_type_v2": rebuild._rebuild_from_type_v2,
+}
+CALLABLE.update(
+    (f"torch._utils.{name}", _unsupported(name))
+    for name in (
+        "_rebuild_sparse_tensor",
+        "_rebuild_qtensor",
+        "_rebuild_nested_tensor",
+        "_rebuild_wrapper_subclass",
+        "_rebuild_meta_tensor_no_storage",
+        "_rebuild_device_tensor_from_numpy",
+        "_rebuild_device_tensor_from_cpu_tensor",
+    )
+)
+
+# Only handed on as values: a dtype, the element type of a storage, the type of a tensor.
+VALUES: dict[str, Any] = {
+    "torch.Tensor": Tensor,
+    "torch.nn.parameter.Parameter": Parameter,
+    "torch.storage.UntypedStorage": UntypedStorage,
+    "torch.UntypedStorage": UntypedStorage,
+}
+VALUES.update((repr(each), each) for each in dtypes.ALL.values())
+VALUES.update((repr(each), each) for each in vars(layouts).values() if isinstance(each, layouts.memory_format))
+VALUES.update((f"{module}.{each.name}", each) for each in STORAGE_TYPES.values() for module in ("torch", "torch.cuda", "torch.storage"))
+
+DATA: dict[str, Any] = {**CALLABLE, **VALUES}
+OWN_DATA: dict[str, Any] = {
+    f"{each.__module__}.{getattr(each, '__qualname__', None) or each.__reduce__()}": each
+    for name, each in DATA.items()
+    if name.startswith("torch.") and getattr(each, "__module__", "").startswith(f"{PACKAGE}.core.")
+}
+
+# First spelling wins: torch.FloatStorage rather than torch.cuda.FloatStorage.
+_SPELLING: dict[int, tuple[str, str]] = {}
+for _name, _object in DATA.items():
+    if _name.startswith("torch."):
+        _SPELLING.setdefault(id(_object), (_name.rpartition(".")[0], _name.rpartition(".")[2]))
+_SPELLING[id(UntypedStorage)] = ("torch.storage", "UntypedStorage")
+
+
+def spelling(found: Any) -> tuple[str, str] | None:
+    """Module and name under which our files name an object, where they use PyTorch's."""
+    return _SPELLING.get(id(found))
+
+
+# PyTorch's modules and the public namespaces here that have the same classes and functions; the longest prefix counts.
+NAMESPACES: dict[str, str] = {
+    "torch": "ops",
+    "torch._C._nn": "nn.functional",
+    "torch.distributions": "distributions",
+    "torch.nn": "nn",
+    "torch.nn.functional": "nn.functional",
+    "torch.nn.init": "nn.init",
+    "torch.nn.utils": "nn.utils",
+    "torch.optim": "optim",
+    "torch.optim.lr_scheduler": "optim.lr_scheduler",
+    "torch.optim.swa_utils": "optim.swa_utils",
+    "torch.utils.data": "utils.data",
+    "torchvision.datasets": "vision.datasets",
+    "torchvision.models": "vision.models",
+    "torchvision.transforms": "vision.transforms",
+}
+
+
+def is_foreign(module: str) -> bool:
+    """Whether a file means PyTorch's own code by this module name."""
+    return module.partition(".")[0] in ("torch", "torchvision")
+
+
+def public_object(module: str, name: str) -> Any:
+    """The class or function of this package that stands for one of PyTorch; None where there is none."""
+    parts = module.split(".")
+    prefixes = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    namespace = next((NAMESPACES[each] for each in prefixes if each in NAMESPACES), None)
+    if namespace is None or not all(each.isidentifier() and not each.startswith("__") for each in name.split(".")):
+        return None
+    try:
+        found: Any = importlib.import_module(f"{PACKAGE}.{namespace}")
+    except ModuleNotFoundError:
+        return None
+    for each in name.split("."):
+        found = getattr(found, each, None)
+    home = getattr(found, "__module__", None) or ""
+    return found if callable(found) and home.partition(".")[0] == PACKAGE else None

@@ -1,0 +1,131 @@
+"""Picklers and unpicklers that know storages and PyTorch's names."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from types import FunctionType
+from typing import IO, Any
+
+from ..core.dtype import dtype, uint8
+from ..core.layout import layout, memory_format
+from ..core.storage import TypedStorage, UntypedStorage
+from .locations import location_tag
+from .names import DATA, STORAGE_TYPES, StorageType, _get_layout, is_foreign, public_object, spelling
+
+
+class SavedStorages:
+    """The storages that a pickle mentions, numbered in the order of their first mention."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, tuple[UntypedStorage, dtype]] = {}
+        self._keys: dict[Any, str] = {}
+
+    def identify(self, made: Any) -> tuple[Any, ...] | None:
+        """What stands in the pickle for a storage; None for anything else.
+
+        Raises:
+            RuntimeError: the same memory was mentioned with another dtype, which the format cannot say.
+        """
+        if isinstance(made, TypedStorage):
+            storage: UntypedStorage = made._untyped_storage
+            element: dtype | None = made.dtype
+        elif isinstance(made, UntypedStorage):
+            storage, element = made, None  # no dtype of its own
+        else:
+            return None
+        kind: Any = UntypedStorage if element is None else STORAGE_TYPES.get(element, UntypedStorage)
+        if element is None or kind is UntypedStorage:
+            element = uint8
+        nbytes = storage.nbytes()
+        # x and x.data have a storage object each: memory decides, not the object.
+        identity = (storage.data_ptr(), nbytes) if nbytes else id(storage)
+        key = self._keys.setdefault(identity, str(len(self._keys)))
+        known = self.found.setdefault(key, (storage, element))
+        if nbytes and known[1] is not element:
+            raise RuntimeError(
+                "Cannot save multiple tensors or storages that view the same data as different types: expected "
+                f"{known[1]} as before, got {element}; save a clone of one of them"
+            )
+        return ("storage", kind, key, location_tag(storage), nbytes // element.itemsize)
+
+
+# Python's pickler in Python, of which its documentation does not speak, but on which dill and cloudpickle build as well.
+PYTHON_PICKLER: Any = pickle._Pickler
+
+
+class NamingPickler(PYTHON_PICKLER):
+    """Names this package's types of data as PyTorch does. The pickler in C cannot: it insists that a name can be imported."""
+
+    def save_global(self, obj: Any, name: str | None = None) -> None:
+        spelled = spelling(obj)
+        if spelled is None:
+            super().save_global(obj, name)
+        elif self.proto >= 4:
+            self.save(spelled[0])
+            self.save(spelled[1])
+            self.write(pickle.STACK_GLOBAL)
+            self.memoize(obj)
+        else:
+            self.write(pickle.GLOBAL + f"{spelled[0]}\n{spelled[1]}\n".encode())
+            self.memoize(obj)
+
+    def _save_layout(self, obj: Any) -> None:
+        self.save_reduce(_get_layout, (str(obj),), obj=obj)
+
+    dispatch = {
+        **PYTHON_PICKLER.dispatch,
+        FunctionType: save_global,
+        dtype: save_global,
+        StorageType: save_global,
+        memory_format: save_global,
+        layout: _save_layout,
+    }
+
+
+def dump(made: Any, file: IO[bytes], pickle_module: Any, protocol: int, identify: Callable[[Any], Any]) -> None:
+    """Pickle an object, with storages replaced by what ``identify`` gives.
+
+    Another pickle module than Python's own names flambeau's types as flambeau's, and PyTorch cannot read them.
+    """
+    base = NamingPickler if pickle_module is pickle else pickle_module.Pickler
+
+    class FilePickler(base):  # type: ignore[misc,valid-type]
+        def persistent_id(self, obj: Any) -> Any:
+            return identify(obj)
+
+    FilePickler(file, protocol=protocol).dump(made)
+
+
+def unrestricted(pickle_module: Any, file: IO[bytes], persistent_load: Callable[[Any], Any], arguments: dict[str, Any]) -> Any:
+    """Read one object with an unpickler that may import and call anything, as the caller asked for."""
+
+    class FileUnpickler(pickle_module.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            if not is_foreign(module):
+                return super().find_class(module, name)
+            found = DATA.get(f"{module}.{name}")
+            if found is None:
+                found = public_object(module, name)
+            if found is None:
+                raise pickle.UnpicklingError(f"load: the file needs {module}.{name}, for which there is no counterpart here")
+            return found
+
+        def persistent_load(self, pid: Any) -> Any:
+            return persistent_load(pid)
+
+    return FileUnpickler(file, **arguments).load()
+
+
+def checked_storage_id(pid: Any, length: int) -> Any:
+    """The parts of a storage's persistent id after the word ``storage``, with texts as ``str``.
+
+    Raises:
+        RuntimeError: it is something else.
+    """
+    if isinstance(pid, tuple) and len(pid) == length:
+        word, kind, key, location, numel, *rest = (each.decode("ascii") if isinstance(each, bytes) else each for each in pid)
+        if word == "storage" and isinstance(key, str) and isinstance(location, str) and type(numel) is int and numel >= 0:
+            if kind is UntypedStorage or isinstance(kind, StorageType):
+                return kind, key, location, numel, *rest
+    raise RuntimeError(f"load: expected the id of a storage, got {pid!r}")

@@ -1,0 +1,366 @@
+"""A reader of pickles that can make data and nothing else.
+
+Pickle is a small program for a stack machine, and two of its instructions reach the outside: GLOBAL fetches an object by name, REDUCE
+(also NEWOBJ and BUILD) calls it. Here GLOBAL looks in a table and never imports, and only what the table marks as callable is called. An
+instruction that PyTorch's files do not need is an error. Source: Python's pickletools documents the instructions.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+import warnings
+from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from types import TracebackType
+from typing import IO, Any
+
+from ..core.tensor import Parameter, Tensor
+from .names import CALLABLE, DATA, OWN_DATA, is_foreign, public_object
+
+# Never to be had, not even where a program lists them as safe.
+BLOCKED_MODULES = frozenset(("sys", "os", "posix", "nt"))
+
+_marked_safe: list[Any] = []
+_CALLABLE_IDS = {id(each) for each in CALLABLE.values()}
+
+
+def _full_name(entry: Any) -> tuple[str, Any]:
+    """Name in the file and object of an entry of the list of safe globals."""
+    if not isinstance(entry, tuple):
+        return f"{entry.__module__}.{entry.__qualname__}", entry
+    if len(entry) != 2:
+        raise ValueError(f"add_safe_globals: expected pairs (object, name in the file), got a tuple of length {len(entry)}")
+    if type(entry[1]) is not str:
+        raise TypeError(f"add_safe_globals: expected the second item of a pair to be the name in the file, got {type(entry[1]).__name__}")
+    return entry[1], entry[0]
+
+
+def add_safe_globals(safe_globals: list[Any]) -> None:
+    """Let ``load(weights_only=True)`` use these classes and functions: files may then call them with any arguments.
+
+    Args:
+        safe_globals: classes and functions, or pairs (object, full name that the file uses for it).
+    Source: torch.serialization.add_safe_globals.
+    """
+    _marked_safe.extend(each for each in safe_globals if each not in _marked_safe)
+
+
+def get_safe_globals() -> list[Any]:
+    """What was added by ``add_safe_globals`` and not taken back.
+
+    Source: torch.serialization.get_safe_globals.
+    """
+    return list(_marked_safe)
+
+
+def clear_safe_globals() -> None:
+    """Forget all that was added by ``add_safe_globals``.
+
+    Source: torch.serialization.clear_safe_globals.
+    """
+    _marked_safe.clear()
+
+
+class safe_globals:
+    """Lets ``load(weights_only=True)`` use further classes and functions inside a ``with`` block.
+
+    Args:
+        safe_globals: as for ``add_safe_globals``.
+    Source: torch.serialization.safe_globals.
+    """
+
+    def __init__(self, safe_globals: list[Any]) -> None:
+        self.safe_globals = safe_globals
+
+    def __enter__(self) -> None:
+        add_safe_globals(self.safe_globals)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        _marked_safe[:] = [each for each in _marked_safe if each not in self.safe_globals]
+
+
+def current_name(module: str, name: str) -> tuple[str, str]:
+    """A name of Python 2, as protocol 2 writes it, in its spelling of today."""
+    if (module, name) in NAME_MAPPING:
+        return NAME_MAPPING[module, name]
+    return IMPORT_MAPPING.get(module, module), name
+
+
+def allowed_names() -> set[str]:
+    """Every name that a restricted load accepts at this moment."""
+    return {*DATA, *OWN_DATA, *(_full_name(each)[0] for each in _marked_safe)}
+
+
+def _no_persistent_load(pid: Any) -> Any:
+    raise pickle.UnpicklingError("unsupported persistent id encountered")
+
+
+class Unpickler:
+    """Reads one pickled object.
+
+    Attributes:
+        persistent_load: from an id to the object that lies outside the pickle; set by the reader of the file.
+
+    Args:
+        file: has ``read`` and ``readline``.
+        encoding: of Python 2's strings; ``"bytes"`` leaves them as bytes.
+    Raises:
+        pickle.UnpicklingError: the pickle asks for something that is not on the list, or is damaged.
+        EOFError: it ends too early.
+    """
+
+    def __init__(self, file: IO[bytes], *, encoding: str = "bytes") -> None:
+        self._file = file
+        self._encoding = encoding
+        self._memo: dict[int, Any] = {}
+        self._stack: list[Any] = []
+        self._below: list[list[Any]] = []
+        self.persistent_load: Callable[[Any], Any] = _no_persistent_load
+        # Fixed for the whole load, so that nothing the file makes can widen it.
+        self._user = dict(_full_name(each) for each in _marked_safe)
+        self._user_ids = {id(each) for each in self._user.values()}
+
+    def load(self) -> Any:
+        """Run the pickle to its end and return what it made."""
+        while True:
+            code = self._read(1)
+            if code == pickle.STOP:
+                return self._pop()
+            instruction = _INSTRUCTIONS.get(code)
+            if instruction is None:
+                raise pickle.UnpicklingError(f"Unsupported operand {code[0]}")
+            instruction(self)
+
+    # -- the machine ------------------------------------------------------------------------------------------------------
+    def _read(self, count: int) -> bytes:
+        data = self._file.read(count)
+        if len(data) < count:
+            raise EOFError("Ran out of input: the pickle ends in the middle")
+        return data
+
+    def _number(self, form: str) -> Any:
+        return struct.unpack(form, self._read(struct.calcsize(form)))[0]
+
+    def _line(self) -> str:
+        line = self._file.readline(4096)
+        if not line.endswith(b"\n"):
+            raise pickle.UnpicklingError("expected the name of a global on a line of its own")
+        return str(line[:-1], "utf-8", "backslashreplace")
+
+    def _pop(self) -> Any:
+        if not self._stack:
+            raise pickle.UnpicklingError("pickle damaged: it takes an item from an empty stack")
+        return self._stack.pop()
+
+    def _top(self) -> Any:
+        if not self._stack:
+            raise pickle.UnpicklingError("pickle damaged: it uses an item of an empty stack")
+        return self._stack[-1]
+
+    def _pop_mark(self) -> list[Any]:
+        if not self._below:
+            raise pickle.UnpicklingError("pickle damaged: it goes back to a mark that it never set")
+        items, self._stack = self._stack, self._below.pop()
+        return items
+
+    def _mark(self) -> None:
+        self._below.append(self._stack)
+        self._stack = []
+
+    # -- names and calls --------------------------------------------------------------------------------------------------
+    def _global(self) -> None:
+        module, name = current_name(self._line(), self._line())
+        full_name = f"{module}.{name}"
+        if module.partition(".")[0] in BLOCKED_MODULES:
+            raise pickle.UnpicklingError(f"Trying to load unsupported GLOBAL {full_name} whose module {module} is blocked.")
+        for table in (DATA, OWN_DATA, self._user):
+            if full_name in table:
+                self._stack.append(table[full_name])
+                return
+        # A program that marked flambeau.nn.Linear as safe means torch.nn.modules.linear.Linear in a file as well.
+        found = public_object(module, name) if is_foreign(module) and self._user else None
+        if found is not None and id(found) in self._user_ids:
+            self._stack.append(found)
+            return
+        shown = full_name.removeprefix("builtins.")
+        raise pickle.UnpicklingError(
+            f"Unsupported global: GLOBAL {shown} was not an allowed global by default. Please use "
+            f"`torch.serialization.add_safe_globals([{shown}])` or the `torch.serialization.safe_globals([{shown}])` context manager to "
+            "allowlist this global if you trust this class/function."
+        )
+
+    def _reduce(self) -> None:
+        args, function = self._pop(), self._pop()
+        if type(args) is not tuple:
+            raise pickle.UnpicklingError(f"expected the arguments of a call in a tuple, got {type(args).__name__}")
+        if id(function) in self._user_ids:
+            self._stack.append(function(*args))
+            return
+        if id(function) not in _CALLABLE_IDS:
+            raise pickle.UnpicklingError(f"Trying to call reduce for unrecognized function {function!r}")
+        try:
+            self._stack.append(function(*args))
+        except (TypeError, ValueError, AttributeError, LookupError, OverflowError) as error:
+            raise pickle.UnpicklingError(f"pickle damaged: {function.__name__} cannot be called like this: {error}") from error
+
+    def _new_object(self) -> None:
+        args, cls = self._pop(), self._pop()
+        if type(args) is not tuple:
+            raise pickle.UnpicklingError(f"expected the arguments of a new object in a tuple, got {type(args).__name__}")
+        if cls is Parameter and args and isinstance(args[0], Tensor):
+            self._stack.append(Parameter(*args))
+        elif cls in (OrderedDict, Counter) or (isinstance(cls, type) and id(cls) in self._user_ids):
+            self._stack.append(cls.__new__(cls, *args))
+        else:
+            raise pickle.UnpicklingError(
+                f"Can only create new object for nn.Parameter or classes allowlisted via `add_safe_globals` but got {cls!r}"
+            )
+
+    def _build(self) -> None:
+        state, made = self._pop(), self._top()
+        kind = type(made)
+        if kind in (OrderedDict, Counter):
+            _set_attributes(made, state)
+        elif id(kind) not in self._user_ids:
+            raise pickle.UnpicklingError(
+                f"Can only build OrderedDict or types allowlisted via `add_safe_globals`, but got {kind.__module__}.{kind.__qualname__}"
+            )
+        elif hasattr(kind, "__setstate__"):
+            made.__setstate__(state)
+        else:
+            attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+            made.__dict__.update(attributes or {})
+            for name, value in (slots or {}).items():
+                setattr(made, name, value)
+
+    def _persistent(self) -> None:
+        pid = self._pop()
+        if type(pid) is not tuple and type(pid) is not int:
+            raise pickle.UnpicklingError(f"persistent_load id must be tuple or int, but got {type(pid).__name__}")
+        if type(pid) is tuple and (not pid or pid[0] not in ("storage", b"storage")):
+            raise pickle.UnpicklingError(f"Only persistent_load of storage is allowed, but got {pid[:1]!r}")
+        self._stack.append(self.persistent_load(pid))
+
+    # -- containers -------------------------------------------------------------------------------------------------------
+    def _list(self) -> list[Any]:
+        made = self._top()
+        if type(made) is not list:
+            raise pickle.UnpicklingError(f"Can only append to lists, but got {type(made).__name__}")
+        return made
+
+    def _append(self) -> None:
+        item = self._pop()
+        self._list().append(item)
+
+    def _appends(self) -> None:
+        items = self._pop_mark()
+        self._list().extend(items)
+
+    def _set_items(self, items: list[Any]) -> None:
+        made = self._top()
+        if type(made) not in (dict, OrderedDict, Counter):
+            raise pickle.UnpicklingError(
+                f"Can only set items of dict, collections.OrderedDict, collections.Counter, but got {type(made).__name__}"
+            )
+        if len(items) % 2:
+            raise pickle.UnpicklingError("pickle damaged: a key without a value")
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            try:
+                made[key] = value
+            except TypeError as error:
+                raise pickle.UnpicklingError(f"expected a hashable key, got {type(key).__name__}") from error
+
+    def _set_item(self) -> None:
+        value, key = self._pop(), self._pop()
+        self._set_items([key, value])
+
+    def _marked_tuple(self) -> None:
+        items = self._pop_mark()
+        self._stack.append(tuple(items))
+
+    def _tuple(self, count: int) -> None:
+        if len(self._stack) < count:
+            raise pickle.UnpicklingError("pickle damaged: it takes an item from an empty stack")
+        self._stack[-count:] = [tuple(self._stack[-count:])]
+
+    # -- values -----------------------------------------------------------------------------------------------------------
+    def _text(self) -> None:
+        data = self._read(self._number("<I"))
+        try:
+            self._stack.append(str(data, "utf-8", "surrogatepass"))
+        except UnicodeDecodeError as error:
+            raise pickle.UnpicklingError(f"pickle damaged: text that is not UTF-8 ({error})") from None
+
+    def _python2_text(self) -> None:
+        data = self._read(self._number("<B"))
+        try:
+            self._stack.append(data if self._encoding == "bytes" else data.decode(self._encoding, "strict"))
+        except UnicodeDecodeError as error:
+            raise pickle.UnpicklingError(f"pickle damaged: text that is not {self._encoding} ({error})") from None
+
+    def _recall(self, index: int) -> None:
+        if index not in self._memo:
+            raise pickle.UnpicklingError(f"Memo value not found at index {index}")
+        self._stack.append(self._memo[index])
+
+    def _memorize(self, index: int) -> None:
+        self._memo[index] = self._top()
+
+    def _protocol(self) -> None:
+        protocol = self._number("<B")
+        if protocol != 2:
+            warnings.warn(
+                f"Detected pickle protocol {protocol} in the checkpoint, which was not the default pickle protocol used by `torch.load` "
+                "(2). A load with weights_only=True knows the instructions of protocol 2 only.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+
+def _set_attributes(made: Any, state: Any) -> None:
+    """Attributes of a dictionary, such as a state_dict's ``_metadata``."""
+    if type(state) is not dict or not all(type(name) is str for name in state):
+        raise pickle.UnpicklingError(f"expected the attributes of {type(made).__name__} in a dict of names, got {type(state).__name__}")
+    shadowed = [name for name in state if hasattr(type(made), name)]
+    if shadowed:
+        raise pickle.UnpicklingError(f"expected attributes beside those of {type(made).__name__}, got {shadowed[0]!r}, which replaces one")
+    made.__dict__.update(state)
+
+
+_INSTRUCTIONS: dict[bytes, Callable[[Unpickler], Any]] = {
+    pickle.PROTO: Unpickler._protocol,
+    pickle.GLOBAL: Unpickler._global,
+    pickle.REDUCE: Unpickler._reduce,
+    pickle.NEWOBJ: Unpickler._new_object,
+    pickle.BUILD: Unpickler._build,
+    pickle.BINPERSID: Unpickler._persistent,
+    pickle.MARK: Unpickler._mark,
+    pickle.APPEND: Unpickler._append,
+    pickle.APPENDS: Unpickler._appends,
+    pickle.SETITEM: Unpickler._set_item,
+    pickle.SETITEMS: lambda self: self._set_items(self._pop_mark()),
+    pickle.TUPLE: Unpickler._marked_tuple,
+    pickle.TUPLE1: lambda self: self._tuple(1),
+    pickle.TUPLE2: lambda self: self._tuple(2),
+    pickle.TUPLE3: lambda self: self._tuple(3),
+    pickle.NONE: lambda self: self._stack.append(None),
+    pickle.NEWFALSE: lambda self: self._stack.append(False),
+    pickle.NEWTRUE: lambda self: self._stack.append(True),
+    pickle.EMPTY_TUPLE: lambda self: self._stack.append(()),
+    pickle.EMPTY_LIST: lambda self: self._stack.append([]),
+    pickle.EMPTY_DICT: lambda self: self._stack.append({}),
+    pickle.EMPTY_SET: lambda self: self._stack.append(set()),
+    pickle.BININT: lambda self: self._stack.append(self._number("<i")),
+    pickle.BININT1: lambda self: self._stack.append(self._number("<B")),
+    pickle.BININT2: lambda self: self._stack.append(self._number("<H")),
+    pickle.BINFLOAT: lambda self: self._stack.append(self._number(">d")),
+    pickle.LONG1: lambda self: self._stack.append(pickle.decode_long(self._read(self._number("<B")))),
+    pickle.BINUNICODE: Unpickler._text,
+    pickle.SHORT_BINSTRING: Unpickler._python2_text,
+    pickle.BINGET: lambda self: self._recall(self._number("<B")),
+    pickle.LONG_BINGET: lambda self: self._recall(self._number("<I")),
+    pickle.BINPUT: lambda self: self._memorize(self._number("<B")),
+    pickle.LONG_BINPUT: lambda self: self._memorize(self._number("<I")),
+}

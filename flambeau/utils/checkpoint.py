@@ -1,0 +1,362 @@
+"""Activation checkpointing: compute a part of the model again during backward instead of keeping what it saved.
+
+Without reentry (the recommended way) the part is recorded as always, but each tensor that it would save is replaced by a
+small holder. The first holder that backward opens runs the function once more; the tensors saved by that second run are
+dealt out to the holders by position:
+
+    forward:    op1 saves a -> holder 0     op2 saves b -> holder 1     op3 saves c -> holder 2
+    backward:   op3 opens holder 2 -> run again, saving a', b', c' (then stop) -> op3 gets c', op2 gets b', op1 gets a'
+
+With reentry the part is not recorded at all: one node stands for it, whose backward records and differentiates it.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any, TypeAlias
+
+from ..autograd import backward as run_backward
+from ..autograd.function import Function
+from ..autograd.grad_mode import enable_grad, no_grad
+from ..autograd.graph import saved_tensors_hooks
+from ..core.generator import default_generator
+from ..core.state import grad_enabled, thread
+from ..core.tensor import Tensor
+
+__all__ = [
+    "CheckpointError",
+    "CheckpointFunction",
+    "checkpoint",
+    "checkpoint_sequential",
+    "noop_context_fn",
+    "set_checkpoint_early_stop",
+]
+
+ContextFn: TypeAlias = Callable[[], tuple[AbstractContextManager[Any], AbstractContextManager[Any]]]
+
+_early_stop_override: bool | None = None
+
+
+class CheckpointError(RuntimeError):
+    """The second run of a checkpointed function differed from the first."""
+
+
+class _StopRecomputationError(Exception):
+    """All tensors that backward needs have been computed again."""
+
+
+def noop_context_fn() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
+    """No contexts, for the first run and for the second."""
+    return nullcontext(), nullcontext()
+
+
+@contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """Let the checkpoints made inside stop, or not, as soon as everything needed is computed again.
+
+    Args:
+        enable: takes the place of their ``early_stop``.
+    Source: torch.utils.checkpoint.set_checkpoint_early_stop.
+    """
+    global _early_stop_override
+    previous, _early_stop_override = _early_stop_override, enable
+    try:
+        yield
+    finally:
+        _early_stop_override = previous
+
+
+class _RandomState:
+    """The random numbers at the start of the first run, to be drawn again by the second."""
+
+    def __init__(self, args: Iterable[Any]) -> None:
+        self.cpu = default_generator.get_state()
+        self.devices = {arg.device for arg in args if isinstance(arg, Tensor) and arg.device.type == "cuda"}
+        self.on_devices = {device: _cuda().get_rng_state(device) for device in self.devices}
+
+    @contextmanager
+    def restored(self) -> Iterator[None]:
+        """The state as it was then inside, and as it is now afterwards."""
+        now = default_generator.get_state()
+        on_devices_now = {device: _cuda().get_rng_state(device) for device in self.devices}
+        self._set(self.cpu, self.on_devices)
+        try:
+            yield
+        finally:
+            self._set(now, on_devices_now)
+
+    def _set(self, cpu: Tensor, on_devices: dict[Any, Tensor]) -> None:
+        default_generator.set_state(cpu)
+        for device, state in on_devices.items():
+            _cuda().set_rng_state(state, device)
+
+
+def _cuda() -> Any:
+    from .. import cuda  # late: it looks for a driver
+
+    return cuda
+
+
+class CheckpointFunction(Function):
+    """The checkpoint with reentry: one node, whose backward runs the function again and differentiates it."""
+
+    @staticmethod
+    def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
+        """Run without recording; keep the arguments."""
+        if not any(isinstance(arg, Tensor) and arg.requires_grad for arg in args):
+            warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+        ctx.run_function = run_function
+        ctx.random_state = _RandomState(args) if preserve_rng_state else None
+        ctx.others = [None if isinstance(arg, Tensor) else arg for arg in args]
+        ctx.positions = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
+        ctx.save_for_backward(*(args[i] for i in ctx.positions))
+        with no_grad():
+            return run_function(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """Run with recording, on detached arguments, and go back through that."""
+        args = list(ctx.others)
+        for i, tensor in zip(ctx.positions, ctx.saved_tensors, strict=True):
+            args[i] = tensor.detach().requires_grad_(tensor.requires_grad)
+        with ctx.random_state.restored() if ctx.random_state is not None else nullcontext(), enable_grad():
+            outputs = ctx.run_function(*args)
+        outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
+        pairs = [(output, grad) for output, grad in zip(outputs, grads, strict=True) if isinstance(output, Tensor) and output.requires_grad]
+        if not pairs:
+            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
+        run_backward([output for output, _ in pairs], [grad for _, grad in pairs])
+        return (None, None, *(arg.grad if isinstance(arg, Tensor) else None for arg in args))
+
+
+class _Holder:
+    """What a node keeps instead of a tensor: the tensor's position among those that the function saved."""
+
+    __slots__ = ("__weakref__", "position")
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+
+
+def _metadata(tensor: Tensor) -> dict[str, Any]:
+    return {"shape": tensor.shape, "dtype": tensor.dtype, "device": tensor.device}
+
+
+_DETERMINISM_CHECKS: dict[str, Callable[[Tensor], Any]] = {"default": _metadata, "none": lambda tensor: None}
+
+
+class _Frame:
+    """One checkpointed call: how to run it again, its holders, and the tensors of the second run not yet handed out."""
+
+    def __init__(self, recompute: Callable[[], Any], early_stop: bool, describe: Callable[[Tensor], Any]) -> None:
+        self.recompute = recompute
+        self.early_stop = early_stop
+        self.describe = describe
+        self.holders: list[weakref.ref[_Holder]] = []
+        self.descriptions: list[Any] = []
+        self.values: dict[int, Tensor] = {}
+        self.forward_completed = False
+
+    def pack(self, tensor: Tensor) -> _Holder:
+        holder = _Holder(len(self.holders))
+        self.holders.append(weakref.ref(holder))
+        with no_grad():
+            self.descriptions.append(self.describe(tensor))
+        return holder
+
+    def unpack(self, holder: _Holder) -> Tensor:
+        # Each tensor is handed out once and then forgotten: a further backward through a retained graph runs the function again.
+        if holder.position not in self.values:
+            self._run_again()
+        return self.values.pop(holder.position)
+
+    def _run_again(self) -> None:
+        self.values.clear()
+        count = 0
+
+        def pack(tensor: Tensor) -> Tensor:
+            nonlocal count
+            position, count = count, count + 1
+            tensor = tensor.detach()
+            if position < len(self.holders):
+                if self.holders[position]() is not None:
+                    self.values[position] = tensor
+                if self.early_stop and count == len(self.holders):
+                    raise _StopRecomputationError
+            elif self.forward_completed:
+                raise CheckpointError(
+                    "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass: "
+                    f"the forward pass saved {len(self.holders)}"
+                )
+            return tensor
+
+        try:
+            with saved_tensors_hooks(pack, lambda tensor: tensor), enable_grad():
+                self.recompute()
+        except _StopRecomputationError:
+            pass
+        # A backward pass inside the function itself comes before all tensors are saved, and needs none of the missing ones.
+        if self.forward_completed:
+            self._check(count)
+
+    def _check(self, count: int) -> None:
+        if count != len(self.holders):
+            raise CheckpointError(
+                "torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\n"
+                f"Number of tensors saved during forward: {len(self.holders)}\n"
+                f"Number of tensors saved during recomputation: {count}."
+            )
+        changes = [
+            f"tensor at position {position}:\nsaved metadata: {self.descriptions[position]}\nrecomputed metadata: {self.describe(value)}\n"
+            for position, value in self.values.items()
+            if self.descriptions[position] != self.describe(value)
+        ]
+        if changes:
+            raise CheckpointError(
+                "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the "
+                "forward pass.\n" + "".join(changes)
+            )
+
+
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: ContextFn = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """Call ``function(*args, **kwargs)`` without keeping what backward needs of it: it is called again during backward.
+
+    Args:
+        function: a part of the model; it has to do the same both times.
+        args: its arguments.
+        use_reentrant: False (recommended): all ways of going backward work, and nested structures and keyword arguments take
+            part. True: one node with a backward pass of its own, which needs ``backward()`` without ``inputs``. None: True, with
+            a warning.
+        context_fn: makes the contexts for the first call and for the second; not with reentry.
+        determinism_check: ``"default"`` compares shapes, dtypes and devices of the two calls; ``"none"`` does not.
+        debug: not implemented.
+        early_stop: end the second call as soon as everything needed is there; not with reentry.
+        kwargs: keyword arguments of ``function`` (not with reentry), and ``preserve_rng_state`` (default True): draw the same
+            random numbers both times.
+    Returns:
+        What ``function`` returned.
+    Raises:
+        ValueError: keyword arguments, ``context_fn`` or ``debug`` with reentry, or an unknown ``determinism_check``.
+        CheckpointError: during backward, when the second call saved other tensors than the first.
+        NotImplementedError: ``debug``.
+    Source: torch.utils.checkpoint.checkpoint. Chen et al. 2016.
+    """
+    if use_reentrant is None:
+        warnings.warn(
+            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly: use_reentrant=False is recommended, "
+            "use_reentrant=True keeps what happens without it.",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    preserve_rng_state = kwargs.pop("preserve_rng_state", True)
+    if use_reentrant:
+        if kwargs:
+            raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+        if context_fn is not noop_context_fn or debug:
+            raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+        return CheckpointFunction.apply(function, preserve_rng_state, *args)
+    if debug:
+        raise NotImplementedError("checkpoint: debug=True, the trace of both calls, is not implemented")
+    if determinism_check not in _DETERMINISM_CHECKS:
+        raise ValueError(f"determinism_check should be one of {list(_DETERMINISM_CHECKS)}, but got {determinism_check}")
+    return _checkpoint_recorded(function, args, kwargs, preserve_rng_state, context_fn, determinism_check, early_stop)
+
+
+def _kept(arg: Any) -> Callable[[], Any]:
+    """Gives ``arg`` back later. Inside another checkpoint it is one of the tensors that the outer one computes again."""
+    if not (thread.saved_hooks and isinstance(arg, Tensor)):
+        return lambda: arg
+    pack, unpack = thread.saved_hooks[-1]
+    payload, requires_grad = pack(arg), arg.requires_grad
+    return lambda: unpack(payload).detach().requires_grad_(requires_grad)
+
+
+def _checkpoint_recorded(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    preserve_rng_state: bool,
+    context_fn: ContextFn,
+    determinism_check: str,
+    early_stop: bool,
+) -> Any:
+    first_context, second_context = context_fn()
+    if not grad_enabled():
+        return function(*args, **kwargs)
+    random_state = _RandomState(args) if preserve_rng_state else None
+    kept = [_kept(arg) for arg in args]
+
+    def recompute() -> None:
+        with ExitStack() as stack:
+            if random_state is not None:
+                stack.enter_context(random_state.restored())
+            stack.enter_context(second_context)
+            function(*(get() for get in kept), **kwargs)
+
+    if _early_stop_override is not None:
+        early_stop = _early_stop_override
+    frame = _Frame(recompute, early_stop, _DETERMINISM_CHECKS[determinism_check])
+    with saved_tensors_hooks(frame.pack, frame.unpack), first_context:
+        result = function(*args, **kwargs)
+        frame.forward_completed = True
+        return result
+    raise RuntimeError(
+        "torch.utils.checkpoint: the forward context provided by context_fn suppressed an exception raised during the checkpointed "
+        "forward. This is not supported because checkpoint cannot return a value for a failed forward."
+    )
+
+
+def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
+    """Checkpoint a chain of functions in parts; the last part runs as always, since backward begins there.
+
+    Args:
+        functions: an ``nn.Sequential``, or a list of modules or functions.
+        segments: number of parts.
+        input: of the first function.
+        use_reentrant: as in :func:`checkpoint`.
+        kwargs: ``preserve_rng_state`` as in :func:`checkpoint`.
+    Returns:
+        What the last function returned.
+    Raises:
+        ValueError: another keyword argument.
+    Source: torch.utils.checkpoint.checkpoint_sequential.
+    """
+    if use_reentrant is None:
+        warnings.warn(
+            "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly: "
+            "use_reentrant=False is recommended, use_reentrant=True keeps what happens without it.",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    preserve_rng_state = kwargs.pop("preserve_rng_state", True)
+    if kwargs:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+    # A Sequential is iterable like a list.
+    steps = list(functions)
+
+    def chain(part: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+        def run(value: Any) -> Any:
+            for step in part:
+                value = step(value)
+            return value
+
+        return run
+
+    size = len(steps) // segments
+    end = size * (segments - 1)
+    for start in range(0, end, size):
+        part = chain(steps[start : start + size])
+        input = checkpoint(part, input, use_reentrant=use_reentrant, preserve_rng_state=preserve_rng_state)
+    return chain(steps[end:])(input)

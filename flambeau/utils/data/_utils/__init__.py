@@ -1,0 +1,6 @@
+"""The parts of the loader: collating, fetching, pinning, workers."""
+
+from . import collate as collate
+from . import fetch as fetch
+from . import pin_memory as pin_memory
+from . import worker as worker

@@ -1,0 +1,56 @@
+"""What all tests share: the oracle (real PyTorch, where it is installed), seeds, and state that a test may change."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ORACLE_VERSION = "2.13.0"
+HAS_ORACLE = importlib.util.find_spec("torch") is not None
+
+# No deadline: a first call may compile. No random draws in CI: a red run is the change's own doing.
+settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True)
+settings.register_profile("fuzz", parent=settings.get_profile("default"), max_examples=5000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if os.environ.get("FLAMBEAU_REQUIRE_ORACLE") == "1":
+        if not HAS_ORACLE:
+            raise pytest.UsageError(f"FLAMBEAU_REQUIRE_ORACLE=1, but PyTorch is not installed: pip install torch=={ORACLE_VERSION}")
+        from importlib.metadata import version
+
+        found = version("torch").partition("+")[0]
+        if found != ORACLE_VERSION:
+            raise pytest.UsageError(f"the oracle is PyTorch {ORACLE_VERSION}, found {found}")
+
+
+def pytest_report_header() -> str:
+    oracle = f"PyTorch {ORACLE_VERSION}" if HAS_ORACLE else "none (tests against real PyTorch are skipped)"
+    return f"oracle: {oracle}; kernels: {os.environ.get('FLAMBEAU_KERNELS', 'default')}"
+
+
+@pytest.fixture(scope="session")
+def oracle() -> ModuleType:
+    """Real PyTorch, on one thread; the test is skipped where it is not installed."""
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)
+    return torch
+
+
+@pytest.fixture(autouse=True)
+def fresh_state() -> Iterator[None]:
+    """Every test starts from seed 0 and leaves the default dtype and the grad mode as they were."""
+    import flambeau
+
+    dtype, grad = flambeau.get_default_dtype(), flambeau.is_grad_enabled()
+    flambeau.manual_seed(0)
+    yield
+    flambeau.set_default_dtype(dtype)
+    flambeau.set_grad_enabled(grad)

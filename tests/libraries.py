@@ -1,0 +1,277 @@
+"""The same call in flambeau and in real PyTorch: tensors from arrays, functions by name, results side by side."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from records.record import Record, Sample, numpy_dtype
+
+import flambeau
+import flambeau.autograd
+import flambeau.ops
+from flambeau.core.registry import TABLES, resolve
+from flambeau.core.tensor import Tensor, wrap
+
+HAS_ORACLE = importlib.util.find_spec("torch") is not None
+TOLERANCE = {
+    "float16": (1e-3, 1e-5),
+    "bfloat16": (1.6e-2, 1e-5),
+    "float32": (1.3e-6, 1e-5),
+    "float64": (1e-7, 1e-7),
+    "complex64": (1.3e-6, 1e-5),
+    "complex128": (1e-7, 1e-7),
+}
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """'nn.functional.relu' -> ('nn.functional', 'relu'); 'add' -> ('torch', 'add')."""
+    namespace, _, last = name.rpartition(".")
+    return namespace or "torch", last
+
+
+def entry_of(name: str) -> Any:
+    """The registered operation behind a record's name."""
+    namespace, last = split_name(name)
+    return TABLES[namespace][last]
+
+
+class Library:
+    """One of the two libraries, with what the tests need of it."""
+
+    def __init__(self, torch: Any, is_oracle: bool):
+        self.torch, self.is_oracle = torch, is_oracle
+
+    def function(self, name: str) -> Callable[..., Any]:
+        namespace, last = split_name(name)
+        if not self.is_oracle:
+            if namespace == "Tensor":
+                return getattr(Tensor, last)
+            return resolve(namespace, last)
+        found = self.torch
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found
+
+    def tensor(self, array: np.ndarray) -> Any:
+        """A tensor with the array's values and strides, in memory of its own."""
+        array = private_copy(array)
+        if not self.is_oracle:
+            return wrap(array)
+        if array.dtype == numpy_dtype("bfloat16"):
+            return self.torch.from_numpy(array.view(np.int16)).view(self.torch.bfloat16)
+        return self.torch.from_numpy(array)
+
+    def arguments(self, value: Any) -> Any:
+        """``value`` with its arrays as tensors and its dtype names as dtypes."""
+        if isinstance(value, np.ndarray):
+            return self.tensor(value)
+        if isinstance(value, np.dtype):
+            return getattr(self.torch, "bool" if value.kind == "b" else value.name)
+        if isinstance(value, (list, tuple)):
+            return type(value)([self.arguments(each) for each in value])
+        if isinstance(value, dict):
+            return {key: self.arguments(each) for key, each in value.items()}
+        return value
+
+    def array(self, tensor: Any) -> np.ndarray:
+        """The tensor's values; strides are the tensor's."""
+        if not self.is_oracle:
+            return tensor._array
+        tensor = tensor.detach().resolve_conj().resolve_neg()
+        if tensor.dtype is self.torch.bfloat16:
+            return tensor.view(self.torch.int16).numpy().view(numpy_dtype("bfloat16"))
+        return tensor.numpy()
+
+    def seed(self) -> None:
+        self.torch.manual_seed(0)
+
+    def attempt(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Exception | None]:
+        """(result, None) or (None, exception); warnings are no concern of these tests."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                return function(*args, **kwargs), None
+            except Exception as error:
+                return None, error
+
+
+OURS = Library(flambeau, False)
+
+
+def oracle_library() -> Library:
+    """Real PyTorch, on one thread."""
+    import torch
+
+    torch.set_num_threads(1)
+    return Library(torch, True)
+
+
+def private_copy(array: np.ndarray) -> np.ndarray:
+    """A copy with the same strides, also where those skip or repeat elements."""
+    if array.flags.c_contiguous or not array.size:
+        return array.copy()
+    extent = 1 + sum((n - 1) * s // array.itemsize for n, s in zip(array.shape, array.strides, strict=True))
+    base = np.zeros(extent, array.dtype)
+    made = np.lib.stride_tricks.as_strided(base, array.shape, array.strides)
+    made[...] = array
+    return made
+
+
+def transposed(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array.T).T
+
+
+def stepped(array: np.ndarray) -> np.ndarray:
+    if not array.ndim:
+        return array
+    wide = np.zeros((*array.shape[:-1], 2 * array.shape[-1]), array.dtype)
+    wide[..., ::2] = array
+    return wide[..., ::2]
+
+
+def expanded(array: np.ndarray) -> np.ndarray:
+    if not array.ndim:
+        return array
+    return np.lib.stride_tricks.as_strided(array[:1].copy(), array.shape, (0, *array.strides[1:]))
+
+
+LAYOUTS = {"transposed": transposed, "stepped": stepped, "expanded": expanded}
+
+
+def map_arrays(value: Any, function: Callable[[np.ndarray], np.ndarray]) -> Any:
+    """``value`` with ``function`` applied to each array in it."""
+    if isinstance(value, np.ndarray):
+        return function(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)([map_arrays(each, function) for each in value])
+    return value
+
+
+def run(library: Library, record: Record, sample: Sample) -> tuple[Any, Exception | None]:
+    """Call the record's operation."""
+    args, kwargs = library.arguments(sample.args), library.arguments(sample.kwargs)
+    if record.random:
+        library.seed()
+    return library.attempt(library.function(record.name), *args, **kwargs)
+
+
+def flat(result: Any) -> list[Any]:
+    """Results as a flat list."""
+    if isinstance(result, (list, tuple)):
+        return [item for each in result for item in flat(each)]
+    return [result]
+
+
+def tolerance(record: Record | None, dtype: str) -> tuple[float, float]:
+    given = {} if record is None else record.tolerance
+    return given.get(dtype, given.get("all", TOLERANCE.get(dtype, (0, 0))))
+
+
+def assert_close(got: np.ndarray, want: np.ndarray, record: Record | None, dtype: str, where: str) -> None:
+    rtol, atol = tolerance(record, dtype)
+    kind = np.complex128 if "c" in (got.dtype.kind, want.dtype.kind) else np.float64
+    if got.dtype.kind in "biu" and want.dtype.kind in "biu":
+        kind = np.int64
+    np.testing.assert_allclose(
+        np.asarray(got).astype(kind), np.asarray(want).astype(kind), rtol=rtol, atol=atol, equal_nan=True, err_msg=where
+    )
+
+
+def assert_same(got: Any, want: Any, oracle: Library, record: Record, where: str, *, strides: bool = True) -> None:
+    """flambeau's results equal PyTorch's: number, dtype, shape, strides, values."""
+    got, want = flat(got), flat(want)
+    assert len(got) == len(want), f"{where}: {len(got)} results, PyTorch has {len(want)}"
+    for ours, theirs in zip(got, want, strict=True):
+        if not isinstance(theirs, oracle.torch.Tensor):
+            assert type(ours) is type(theirs) or str(ours) == str(theirs), where
+            assert str(ours) == str(theirs) or ours == theirs, f"{where}: {ours!r}, PyTorch has {theirs!r}"
+            continue
+        assert isinstance(ours, Tensor), f"{where}: {type(ours)} is no tensor"
+        assert str(ours.dtype) == str(theirs.dtype), f"{where}: {ours.dtype}, PyTorch has {theirs.dtype}"
+        assert tuple(ours.shape) == tuple(theirs.shape), f"{where}: {ours.shape}, PyTorch has {theirs.shape}"
+        if strides:
+            assert relevant_strides(ours) == relevant_strides(theirs), f"{where}: strides {ours.stride()}, PyTorch has {theirs.stride()}"
+        assert_close(OURS.array(ours), oracle.array(theirs), record, str(theirs.dtype).removeprefix("torch."), where)
+
+
+def relevant_strides(tensor: Any) -> tuple[int, ...]:
+    """Strides of dimensions that are stepped along; those of size 1, and of empty tensors, mean nothing."""
+    if not tensor.numel():
+        return ()
+    return tuple(step for n, step in zip(tensor.shape, tensor.stride(), strict=True) if n != 1)
+
+
+def assert_same_outcome(
+    ours: tuple[Any, Exception | None], theirs: tuple[Any, Exception | None], oracle: Library, record: Record, where: str, **options: Any
+) -> None:
+    """Both succeed with the same results, or both fail with the same type of exception."""
+    (got, error), (want, expected) = ours, theirs
+    if expected is not None:
+        assert error is not None, f"{where}: accepted, PyTorch raises {type(expected).__name__}: {str(expected)[:200]}"
+        assert isinstance(error, expected_type(expected)), f"{where}: {error!r}, PyTorch raises {type(expected).__name__}: {expected}"
+        return
+    if error is not None:
+        raise AssertionError(f"{where}: {type(error).__name__}: {error}") from error
+    assert_same(got, want, oracle, record, where, **options)
+
+
+def expected_type(error: Exception) -> type[Exception]:
+    # what real PyTorch has not implemented for a dtype or device is a RuntimeError to programs
+    return RuntimeError if isinstance(error, NotImplementedError) else type(error)
+
+
+def shares_memory(a: np.ndarray, b: np.ndarray) -> bool:
+    return bool(a.size and b.size and np.may_share_memory(a, b))
+
+
+def arrays_in(value: Any) -> list[np.ndarray]:
+    if isinstance(value, np.ndarray):
+        return [value]
+    return [array for each in value for array in arrays_in(each)] if isinstance(value, (list, tuple)) else []
+
+
+def describe(record: Record, sample: Sample) -> str:
+    """The call, with arrays as their dtypes and shapes."""
+    shown = [_shown(each) for each in sample.args] + [f"{key}={_shown(value)}" for key, value in sample.kwargs.items()]
+    return f"{record.name}({', '.join(shown)})"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype.name}{list(value.shape)}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_shown, value))}]"
+    return repr(value)
+
+
+def differentiable_inputs(value: Any) -> list[Any]:
+    """The floating-point and complex tensors among arguments, lists included."""
+    if isinstance(value, (list, tuple)):
+        return [tensor for each in value for tensor in differentiable_inputs(each)]
+    if isinstance(value, dict):
+        return differentiable_inputs(list(value.values()))
+    has_dtype = hasattr(value, "requires_grad") and (value.dtype.is_floating_point or value.dtype.is_complex)
+    return [value] if has_dtype else []
+
+
+def gradients(library: Library, function: Callable[..., Any], args: Any, kwargs: Any, weights: Sequence[np.ndarray] | None = None) -> Any:
+    """(gradients of all differentiable inputs for fixed cotangents, exception): one number array or None per input."""
+
+    def compute() -> list[np.ndarray | None]:
+        inputs = [each.requires_grad_() for each in differentiable_inputs([*args, kwargs])]
+        outputs = [each for each in flat(function(*args, **kwargs)) if getattr(each, "requires_grad", False)]
+        if not outputs:
+            return []
+        rng = np.random.default_rng(0)
+        cotangents = []
+        for out in outputs:
+            values = rng.uniform(0.5, 1.5, tuple(out.shape))
+            cotangents.append(library.tensor(np.asarray(values).astype(library.array(out).dtype)))
+        found = library.torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True)
+        return [None if each is None else library.array(each) for each in found]
+
+    return library.attempt(compute)

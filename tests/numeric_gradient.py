@@ -1,0 +1,80 @@
+"""Derivatives of first and second order against finite differences, in float64, at small cost.
+
+For outputs ``f(x)`` and a random cotangent ``w``, ``L(x, w) = sum(w * f(x))``.  First order: every element of ``dL/dx``.  Second order:
+``M = u . dL/dx`` for a random ``u``; its derivative along one random direction of all inputs and of ``w``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from libraries import OURS, differentiable_inputs, flat
+
+import flambeau
+
+STEP = 1e-6
+SECOND_STEP = 1e-5
+
+
+def _outputs(call: Callable[[], Any]) -> list[Any]:
+    return [each for each in flat(call()) if getattr(each, "requires_grad", False)]
+
+
+def check_gradients(function: Callable[..., Any], args: Any, kwargs: Any, *, second: bool, where: str, seed: Callable[[], Any]) -> None:
+    """Raise AssertionError where a derivative of ``function`` at these arguments differs from finite differences."""
+    rng = np.random.default_rng(1)
+    inputs = [each.requires_grad_() for each in differentiable_inputs([*args, kwargs])]
+
+    def call() -> Any:
+        seed()
+        return function(*args, **kwargs)
+
+    outputs = _outputs(call)
+    if not outputs:
+        return
+    weights = [OURS.tensor(rng.uniform(0.5, 1.5, tuple(each.shape))).requires_grad_() for each in outputs]
+    numeric_weights = [w._array for w in weights]
+    found = flambeau.autograd.grad(outputs, inputs, weights, create_graph=second, allow_unused=True)
+
+    def total() -> float:
+        return float(sum((w * each._array).sum() for w, each in zip(numeric_weights, _outputs(call), strict=True)))
+
+    for x, grad in zip(inputs, found, strict=True):
+        array, numeric = x._array, np.zeros(x._array.shape)
+        for index in np.ndindex(array.shape):
+            kept = array[index]
+            array[index] = kept + STEP
+            above = total()
+            array[index] = kept - STEP
+            numeric[index] = (above - total()) / (2 * STEP)
+            array[index] = kept
+        got = np.zeros(array.shape) if grad is None else grad._array
+        np.testing.assert_allclose(got, numeric, rtol=1e-4, atol=1e-5, err_msg=f"{where}: first derivative")
+    if second:
+        _check_second(call, inputs, weights, found, rng, where)
+
+
+def _check_second(call: Any, inputs: list[Any], weights: list[Any], found: Any, rng: Any, where: str) -> None:
+    used = [(x, grad) for x, grad in zip(inputs, found, strict=True) if grad is not None and grad.requires_grad]
+    if not used:
+        return
+    vectors = [rng.uniform(-1, 1, grad._array.shape) for _, grad in used]
+    variables = [*inputs, *weights]
+    got = flambeau.autograd.grad([g for _, g in used], variables, [OURS.tensor(v) for v in vectors], allow_unused=True)
+    directions = [rng.uniform(-1, 1, x._array.shape) for x in variables]
+    along = sum(float((d * g._array).sum()) for d, g in zip(directions, got, strict=True) if g is not None)
+
+    def value(step: float) -> float:
+        kept = [x._array.copy() for x in variables]
+        for x, d in zip(variables, directions, strict=True):
+            x._array[...] = x._array + step * d
+        grads = flambeau.autograd.grad(_outputs(call), [x for x, _ in used], weights, allow_unused=True)
+        product = sum(float((v * g._array).sum()) for v, g in zip(vectors, grads, strict=True) if g is not None)
+        for x, old in zip(variables, kept, strict=True):
+            x._array[...] = old
+        return product
+
+    numeric = (value(SECOND_STEP) - value(-SECOND_STEP)) / (2 * SECOND_STEP)
+    np.testing.assert_allclose(along, numeric, rtol=1e-3, atol=1e-4, err_msg=f"{where}: second derivative")

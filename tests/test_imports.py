@@ -1,0 +1,195 @@
+"""Who may import whom inside the package, and what importing the package must leave alone."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "flambeau"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# core <- autograd <- ops <- everything else <- the package itself; a layer may import itself and what stands before it.
+LAYERS = ["core", "autograd", "ops"]
+PROGRAMS = {"__main__", "_aliased", "runner"}  # run flambeau from outside; nothing imports them
+HEAVY = {"scipy", "llvmlite", "PIL", "matplotlib", "multiprocessing", "cupy", "mpi4py", "onnx", "safetensors", "sklearn"}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module: its full name, the line, and whether it is imported with the file rather than late."""
+
+    target: str
+    line: int
+    eager: bool
+
+
+def module_name(path: Path) -> str:
+    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+NAMES = {module_name(path) for path in FILES}
+
+
+def imports_of(path: Path) -> Iterator[Import]:
+    """Every import of a file but those for the type checker. ``from . import x`` counts as importing x where x is a module."""
+    package = module_name(path).split(".")
+    if path.name != "__init__.py":
+        package.pop()
+
+    def visit(node: ast.AST, eager: bool) -> Iterator[Import]:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            return
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(alias.name, node.lineno, eager)
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+            base = ".".join(filter(None, [base, node.module]))
+            targets = {f"{base}.{alias.name}" if f"{base}.{alias.name}" in NAMES else base for alias in node.names}
+            for target in sorted(targets):
+                yield Import(target, node.lineno, eager)
+        else:
+            late = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            for child in ast.iter_child_nodes(node):
+                yield from visit(child, eager and not late)
+
+    yield from visit(ast.parse(path.read_text()), True)
+
+
+def layer(name: str) -> int:
+    """The place of a module in the order of layers, by the first part of its name below the package."""
+    parts = name.split(".")
+    if len(parts) == 1:
+        return len(LAYERS) + 1
+    return LAYERS.index(parts[1]) if parts[1] in LAYERS else len(LAYERS)
+
+
+def allowed(importer: str, target: str) -> bool:
+    own, other = (name.split(".")[1] if "." in name else "" for name in (importer, target))
+    if own in PROGRAMS:
+        return other in PROGRAMS
+    if other in PROGRAMS:
+        return False
+    if own == "backends":
+        return other in ("backends", "core")
+    if other == "backends":  # reached through dispatch, or switched on and off from outside
+        return own in ("core", "")
+    return layer(target) <= layer(importer)
+
+
+@pytest.mark.parametrize(
+    ("importer", "target", "expected"),
+    [
+        ("flambeau.ops.views", "flambeau.core.tensor", True),
+        ("flambeau.core.tensor", "flambeau.ops.views", False),
+        ("flambeau.core.tensor", "flambeau.autograd.engine", False),
+        ("flambeau.autograd.engine", "flambeau.ops", False),
+        ("flambeau.nn.module", "flambeau.ops", True),
+        ("flambeau.nn.module", "flambeau", False),
+        ("flambeau", "flambeau.nn", True),
+        ("flambeau.backends.llvm.pool", "flambeau.core.dtype", True),
+        ("flambeau.backends.llvm.pool", "flambeau.ops", False),
+        ("flambeau.nn.module", "flambeau.backends.llvm", False),
+        ("flambeau.nn.module", "flambeau.runner", False),
+    ],
+)
+def test_the_rule_itself(importer, target, expected):
+    assert allowed(importer, target) is expected
+
+
+def test_imports_point_downwards():
+    wrong = [
+        f"{path.relative_to(ROOT)}:{found.line}: {module_name(path)} imports {found.target}"
+        for path in FILES
+        for found in imports_of(path)
+        if found.target.split(".")[0] == "flambeau" and not allowed(module_name(path), found.target)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_package_imports_itself_relatively():
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if (isinstance(node, ast.Import) and any(alias.name.split(".")[0] == "flambeau" for alias in node.names))
+        or (isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").split(".")[0] == "flambeau")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_heavy_libraries_are_imported_late_and_pytorch_never():
+    wrong = [
+        f"{path.relative_to(ROOT)}:{found.line}: {found.target}"
+        for path in FILES
+        for found in imports_of(path)
+        if (found.eager and found.target.split(".")[0] in HEAVY) or found.target.split(".")[0] in ("torch", "torchvision")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_file_imports_itself_in_a_circle():
+    """Eager imports between the files of the package form no cycle; packages' ``__init__`` files, which only collect, are left out."""
+    collecting = {module_name(path) for path in FILES if path.name == "__init__.py"}
+    edges = {
+        module_name(path): {found.target for found in imports_of(path) if found.eager and found.target in NAMES - collecting}
+        for path in FILES
+        if module_name(path) not in collecting
+    }
+    finished: set[str] = set()
+
+    def walk(name: str, above: list[str]) -> None:
+        assert name not in above, " -> ".join([*above[above.index(name) :], name])
+        if name in finished:
+            return
+        for target in sorted(edges[name]):
+            walk(target, [*above, name])
+        finished.add(name)
+
+    for name in sorted(edges):
+        walk(name, [])
+
+
+STATE = """
+import atexit, locale, os, random, signal, sys, threading, warnings
+import numpy as np
+import ml_dtypes
+
+def state():
+    return {
+        "error state": (np.geterr(), np.geterrcall()),
+        "print options": str(np.get_printoptions()),
+        "numpy's random numbers": str(np.random.get_state()),
+        "python's random numbers": random.getstate(),
+        "warning filters": list(warnings.filters),
+        "warning hook": warnings.showwarning,
+        "signal handlers": [signal.getsignal(number) for number in sorted(signal.valid_signals())],
+        "locale": locale.setlocale(locale.LC_ALL),
+        "threads": threading.active_count(),
+        "environment": dict(os.environ),
+        "hooks": (sys.excepthook, sys.displayhook, sys.unraisablehook, threading.excepthook),
+        "import system": (list(sys.meta_path), list(sys.path), list(sys.path_hooks)),
+        "limits": (sys.getrecursionlimit(), sys.getswitchinterval()),
+    }
+
+before = state()
+import flambeau
+after = state()
+print("changed:", *(name for name in before if before[name] != after[name]))
+print("heavy:", *sorted(set(%r) & set(sys.modules)))
+"""
+
+
+def test_importing_the_package_changes_no_global_state_and_loads_nothing_heavy():
+    heavy = sorted(HEAVY | {"torch", "torchvision"})
+    process = subprocess.run([sys.executable, "-c", STATE % heavy], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.splitlines() == ["changed:", "heavy:"]

@@ -1,0 +1,333 @@
+"""Every operation, by its record: against real PyTorch where it is installed, against NumPy, and against itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from libraries import (
+    HAS_ORACLE,
+    LAYOUTS,
+    OURS,
+    arrays_in,
+    assert_close,
+    assert_same_outcome,
+    describe,
+    entry_of,
+    flat,
+    gradients,
+    map_arrays,
+    oracle_library,
+    run,
+    shares_memory,
+    split_name,
+)
+from numeric_gradient import check_gradients
+from records import RECORDS, Record
+from records.record import Maker, Pointwise, Sample, numpy_dtype
+
+from flambeau.core.registry import entries
+from flambeau.core.tensor import Tensor
+
+needs_oracle = pytest.mark.skipif(not HAS_ORACLE, reason="real PyTorch is not installed")
+every_record = pytest.mark.parametrize("record", RECORDS.values(), ids=RECORDS.keys())
+LOOSE = {"bfloat16": (2e-2, 1e-2), "float16": (2e-2, 1e-2), "float32": (1e-5, 1e-5)}  # 0-d halves are rounded at another moment
+SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 1e-30, 1e38, -1e38, 89.0, -104.0)
+
+
+@pytest.fixture(scope="module")
+def theirs() -> Any:
+    pytest.importorskip("torch")
+    return oracle_library()
+
+
+def samples_of(record: Record, dtype: str) -> list[Sample]:
+    return list(record.samples(Maker(dtype, record.name)))
+
+
+def float_samples(record: Record) -> list[Sample]:
+    """Samples of the first floating-point dtype that the record has, or of its first dtype."""
+    dtype = next((d for d in record.dtypes if d in ("float32", "float64")), record.dtypes[0])
+    return samples_of(record, dtype)
+
+
+def by_record(*, condition: Any) -> Any:
+    chosen = {name: record for name, record in RECORDS.items() if condition(record)}
+    return pytest.mark.parametrize("record", chosen.values(), ids=chosen.keys())
+
+
+def with_dtypes() -> Any:
+    pairs = [(record, dtype) for record in RECORDS.values() for dtype in record.dtypes]
+    return pytest.mark.parametrize(("record", "dtype"), pairs, ids=[f"{r.name}-{d}" for r, d in pairs])
+
+
+@pytest.mark.parametrize("name", sorted({f"{e.namespace}.{e.name}".removeprefix("torch.") for e in entries()}))
+def test_every_operation_has_a_record(name: str) -> None:
+    entry = entry_of(name)
+    spellings = [f"{entry.namespace}.{each}".removeprefix("torch.") for each in (entry.name, *entry.aliases)]
+    assert any(each in RECORDS for each in spellings), f"{name} has no record in tests/records"
+
+
+@with_dtypes()
+@needs_oracle
+@pytest.mark.oracle
+def test_agrees_with_pytorch(record: Record, dtype: str, theirs: Any) -> None:
+    for sample in samples_of(record, dtype):
+        where = describe(record, sample)
+        assert_same_outcome(run(OURS, record, sample), run(theirs, record, sample), theirs, record, where)
+
+
+@by_record(condition=lambda r: r.reference is not None)
+def test_equals_numpy_reference(record: Record) -> None:
+    for dtype in [d for d in record.dtypes if d in ("float32", "float64", "int64")][:2]:
+        for sample in samples_of(record, dtype):
+            result, error = run(OURS, record, sample)
+            if isinstance(error, RuntimeError | TypeError):
+                continue  # which dtypes are rejected is compared with PyTorch
+            assert error is None, f"{describe(record, sample)}: {error!r}"
+            with np.errstate(all="ignore"):
+                expected = record.reference(*sample.args, **sample.kwargs)
+            expected = expected if isinstance(expected, (tuple, list)) else (expected,)
+            for got, want in zip(flat(result), expected, strict=True):
+                got = OURS.array(got) if isinstance(got, Tensor) else np.asarray(got)
+                assert got.shape == np.shape(want), describe(record, sample)
+                assert_close(got, np.asarray(want), record, "float32" if got.dtype.kind != "c" else "complex64", describe(record, sample))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@every_record
+def test_memory_layouts(record: Record, layout: str, request: pytest.FixtureRequest) -> None:
+    """Non-contiguous and expanded inputs give the values of contiguous ones, and PyTorch's strides."""
+    change = LAYOUTS[layout]
+    for sample in float_samples(record):
+        laid_out = Sample(map_arrays(sample.args, change), sample.kwargs)
+        where = f"{describe(record, laid_out)} {layout}"
+        outcome = run(OURS, record, laid_out)
+        if HAS_ORACLE:
+            library = request.getfixturevalue("theirs")
+            # operands of different shapes and layouts: NumPy's choice among equally good result layouts may differ
+            strides = len({array.shape for array in arrays_in(laid_out.args)}) < 2
+            assert_same_outcome(outcome, run(library, record, laid_out), library, record, where, strides=strides)
+        elif outcome[1] is None and not record.is_view:
+            plain = Sample(map_arrays(laid_out.args, np.ascontiguousarray), sample.kwargs)
+            for got, want in zip(flat(outcome[0]), flat(run(OURS, record, plain)[0]), strict=True):
+                if isinstance(got, Tensor):
+                    assert_close(OURS.array(got), OURS.array(want), record, "float32", where)
+
+
+def elementwise_calls(record: Record, arrays: list[np.ndarray]) -> list[Sample]:
+    """A pointwise record's extra arguments with these arrays."""
+    assert isinstance(record.samples, Pointwise)
+    return [Sample(tuple(arrays), dict(extra)) for extra in record.samples.extra]
+
+
+@by_record(condition=lambda r: r.elementwise)
+def test_zero_dimensions_and_empty(record: Record, request: pytest.FixtureRequest) -> None:
+    dtype = next((d for d in record.dtypes if d in ("float32", "float64")), record.dtypes[0])
+    for shape in ((), (0, 3)):
+        make = Maker(dtype, record.name)
+        assert isinstance(record.samples, Pointwise)
+        for sample in elementwise_calls(record, record.samples.arrays(make, *[shape] * record.samples.count)):
+            result, error = run(OURS, record, sample)
+            assert error is None, f"{describe(record, sample)}: {error!r}"
+            assert all(tuple(each.shape) == shape for each in flat(result)), describe(record, sample)
+            if HAS_ORACLE:
+                library = request.getfixturevalue("theirs")
+                assert_same_outcome((result, error), run(library, record, sample), library, record, describe(record, sample))
+
+
+def special_samples(record: Record, dtype: str) -> list[Sample]:
+    assert isinstance(record.samples, Pointwise)
+    count = record.samples.count
+    values = np.array(SPECIAL)
+    grids = np.meshgrid(*[values] * min(count, 2), indexing="ij")
+    with np.errstate(all="ignore"):
+        arrays = [np.ascontiguousarray(grid.reshape(-1)).astype(numpy_dtype(dtype)) for grid in grids]
+    arrays += [np.full_like(arrays[0], 0.5) for _ in range(count - len(arrays))]
+    return elementwise_calls(record, arrays)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@by_record(condition=lambda r: r.elementwise and r.specials and "float32" in r.dtypes)
+@needs_oracle
+@pytest.mark.oracle
+def test_special_values(record: Record, dtype: str, theirs: Any) -> None:
+    """NaN, infinities, signed zeros and extremes give what PyTorch gives."""
+    if dtype not in record.dtypes:
+        pytest.skip("not among the record's dtypes")
+    for sample in special_samples(record, dtype):
+        where = describe(record, sample)
+        ours, expected = run(OURS, record, sample), run(theirs, record, sample)
+        assert_same_outcome(ours, expected, theirs, record, where)
+        if expected[1] is None:
+            for got, want in zip(flat(ours[0]), flat(expected[0]), strict=True):
+                a, b = OURS.array(got), theirs.array(want)
+                if a.dtype.kind == "f":
+                    np.testing.assert_array_equal(np.signbit(a) & (a == 0), np.signbit(b) & (b == 0), err_msg=f"{where}: signs of zeros")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@by_record(condition=lambda r: not r.is_view or r.gradient)
+@needs_oracle
+@pytest.mark.oracle
+def test_gradients_agree_with_pytorch(record: Record, dtype: str, theirs: Any) -> None:
+    if dtype not in record.dtypes:
+        pytest.skip("not among the record's dtypes")
+    cases = samples_of(record, dtype)
+    if record.elementwise and record.specials and dtype == "float32":
+        cases += special_samples(record, dtype)
+    for sample in cases:
+        where = describe(record, sample)
+        outcomes = []
+        for library in (OURS, theirs):
+            args, kwargs = library.arguments(sample.args), library.arguments(sample.kwargs)
+            if record.random:
+                library.seed()
+            outcomes.append(gradients(library, library.function(record.name), args, kwargs))
+        (got, error), (want, expected) = outcomes
+        if expected is not None:
+            assert error is not None, f"{where}: gradient given, PyTorch raises {expected!r}"
+            continue
+        if error is not None:
+            raise AssertionError(f"{where}: {error!r}") from error
+        assert len(got) == len(want), f"{where}: differentiable differs from PyTorch"
+        for ours, other in zip(got, want, strict=True):
+            ours = np.zeros_like(other) if ours is None and other is not None else ours
+            other = np.zeros_like(ours) if other is None and ours is not None else other
+            if ours is not None:
+                assert ours.dtype == other.dtype, where
+                rtol, atol = record.tolerance.get("gradient", (1e-4, 1e-5))
+                kind = np.complex128 if ours.dtype.kind == "c" else np.float64
+                np.testing.assert_allclose(ours.astype(kind), other.astype(kind), rtol=rtol, atol=atol, err_msg=f"{where}: gradient")
+
+
+@by_record(condition=lambda r: r.gradient and "float64" in r.dtypes)
+def test_derivatives_equal_finite_differences(record: Record) -> None:
+    function = OURS.function(record.name)
+    for sample in samples_of(record, "float64"):
+        args, kwargs = OURS.arguments(sample.args), OURS.arguments(sample.kwargs)
+        seed = OURS.seed if record.random else lambda: None
+        check_gradients(function, args, kwargs, second=True, where=describe(record, sample), seed=seed)
+
+
+@by_record(condition=lambda r: getattr(entry_of(r.name), "out", False))
+def test_out_receives_the_result(record: Record) -> None:
+    for sample in float_samples(record)[:3]:
+        want, error = run(OURS, record, sample)
+        if error is not None or "out" in sample.kwargs:
+            continue
+        args, kwargs = OURS.arguments(sample.args), OURS.arguments(sample.kwargs)
+        targets = [OURS.tensor(np.zeros_like(OURS.array(each))) for each in flat(want)]
+        out = tuple(targets) if isinstance(want, tuple) else targets[0]
+        if record.random:
+            OURS.seed()
+        result = OURS.function(record.name)(*args, **kwargs, out=out)
+        for got, target, expected in zip(flat(result), targets, flat(want), strict=True):
+            assert got is target, describe(record, sample)
+            np.testing.assert_array_equal(OURS.array(target), OURS.array(expected), err_msg=describe(record, sample))
+
+
+@by_record(condition=lambda r: getattr(entry_of(r.name), "inplace", False) and split_name(r.name)[0] == "torch")
+def test_in_place_equals_out_of_place(record: Record, request: pytest.FixtureRequest) -> None:
+    last = split_name(record.name)[1] + "_"
+    for sample in float_samples(record):
+        if not sample.args or not isinstance(sample.args[0], np.ndarray):
+            continue
+        where = f"{describe(record, sample)} in place"
+        outcome = run_in_place(OURS, record, sample, last)
+        want, error = run(OURS, record, sample)
+        if error is None and outcome[1] is None and not isinstance(want, tuple):
+            target = outcome[0]
+            np.testing.assert_array_equal(OURS.array(target), OURS.array(want).astype(OURS.array(target).dtype), err_msg=where)
+        if HAS_ORACLE:
+            library = request.getfixturevalue("theirs")
+            if hasattr(library.torch.Tensor, last):
+                assert_same_outcome(outcome, run_in_place(library, record, sample, last), library, record, where)
+
+
+def run_in_place(library: Any, record: Record, sample: Sample, method: str) -> Any:
+    args, kwargs = library.arguments(sample.args), library.arguments(sample.kwargs)
+    if record.random:
+        library.seed()
+    result, error = library.attempt(lambda: getattr(args[0], method)(*args[1:], **kwargs))
+    assert error is not None or result is args[0], f"{record.name}: {method} did not return its tensor"
+    return result, error
+
+
+@by_record(condition=lambda r: getattr(entry_of(r.name), "method", False) and split_name(r.name)[0] == "torch")
+def test_method_equals_function(record: Record) -> None:
+    name = split_name(record.name)[1]
+    for sample in float_samples(record)[:2]:
+        want, error = run(OURS, record, sample)
+        if error is not None or not sample.args or not isinstance(sample.args[0], np.ndarray):
+            continue
+        args, kwargs = OURS.arguments(sample.args), OURS.arguments(sample.kwargs)
+        if record.random:
+            OURS.seed()
+        for got, expected in zip(flat(getattr(args[0], name)(*args[1:], **kwargs)), flat(want), strict=True):
+            if isinstance(expected, Tensor):
+                np.testing.assert_array_equal(OURS.array(got), OURS.array(expected), err_msg=describe(record, sample))
+            else:
+                assert got == expected
+
+
+@every_record
+def test_results_share_memory_only_where_they_are_views(record: Record, request: pytest.FixtureRequest) -> None:
+    for sample in float_samples(record)[:3]:
+        sharing = []
+        for library in (OURS, request.getfixturevalue("theirs")) if HAS_ORACLE else (OURS,):
+            args, kwargs = library.arguments(sample.args), library.arguments(sample.kwargs)
+            if record.random:
+                library.seed()
+            result, error = library.attempt(library.function(record.name), *args, **kwargs)
+            if error is not None:
+                break
+            inputs = [library.array(each) for each in flat(args) if hasattr(each, "requires_grad")]
+            results = [library.array(each) for each in flat(result) if hasattr(each, "requires_grad")]
+            sharing.append([any(shares_memory(a, b) for b in inputs) for a in results])
+        else:
+            assert len(sharing) == 1 or sharing[0] == sharing[1], f"{describe(record, sample)}: shares {sharing}"
+            assert record.is_view or not any(sharing[0]), f"{describe(record, sample)}: a result shares an input's memory"
+
+
+@by_record(condition=lambda r: r.elementwise and isinstance(r.samples, Pointwise) and r.samples.count > 1)
+@needs_oracle
+@pytest.mark.oracle
+def test_promotion_agrees_with_pytorch(record: Record, theirs: Any) -> None:
+    """Mixed dtypes, with and without dimensions, give PyTorch's result dtype or its error."""
+    mixed = [("int64", "float32"), ("bool", "int64"), ("float64", "float32"), ("uint8", "int8"), ("float32", "complex64")]
+    mixed += [("bfloat16", "float16"), ("int32", "bfloat16")]
+    assert isinstance(record.samples, Pointwise)
+    for first, second in mixed:
+        for shapes in (((3, 4), (3, 4)), ((3, 4), ()), ((), (3, 4))):
+            arrays = [
+                Maker(kind, record.name)(*shape, low=record.samples.low, high=record.samples.high, away=record.samples.away)
+                for kind, shape in zip((first, second), shapes, strict=True)
+            ]
+            arrays += [arrays[1].copy() for _ in range(record.samples.count - 2)]
+            sample = elementwise_calls(record, arrays)[0]
+            loose = Record(record.name, record.samples, tolerance=LOOSE)
+            assert_same_outcome(run(OURS, record, sample), run(theirs, record, sample), theirs, loose, describe(record, sample))
+
+
+@by_record(condition=lambda r: r.errors)
+def test_errors(record: Record, request: pytest.FixtureRequest) -> None:
+    for error in record.errors:
+        sample = error.samples(Maker(error.dtype, record.name))
+        args, kwargs = OURS.arguments(sample.args), OURS.arguments(sample.kwargs)
+        with pytest.raises(error.type, match=error.match):
+            OURS.function(record.name)(*args, **kwargs)
+        if HAS_ORACLE:
+            _, expected = run(request.getfixturevalue("theirs"), record, sample)
+            assert expected is not None, f"{describe(record, sample)}: PyTorch accepts this"
+            assert isinstance(expected, error.type), f"{describe(record, sample)}: PyTorch raises {expected!r}"
+
+
+def test_records_hold_arrays() -> None:
+    """A record whose samples hold no array and no result would test nothing."""
+    for record in RECORDS.values():
+        cases = float_samples(record)
+        assert cases, f"{record.name} has no samples"
+        if record.elementwise:
+            assert all(arrays_in(sample.args) for sample in cases), record.name
