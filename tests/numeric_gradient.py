@@ -22,6 +22,16 @@ def _outputs(call: Callable[[], Any]) -> list[Any]:
     return [each for each in flat(call()) if getattr(each, "requires_grad", False)]
 
 
+def _random(rng: Any, like: np.ndarray, low: float = -1, high: float = 1) -> np.ndarray:
+    values = np.asarray(rng.uniform(low, high, like.shape))
+    return values if like.dtype.kind != "c" else values + 1j * rng.uniform(low, high, like.shape)
+
+
+def _inner(a: np.ndarray, b: np.ndarray) -> float:
+    """The real inner product, of complex numbers as pairs of real ones."""
+    return float(np.sum(np.real(np.conj(a) * b)))
+
+
 def check_gradients(function: Callable[..., Any], args: Any, kwargs: Any, *, second: bool, where: str, seed: Callable[[], Any]) -> None:
     """Raise AssertionError where a derivative of ``function`` at these arguments differs from finite differences."""
     rng = np.random.default_rng(1)
@@ -34,12 +44,12 @@ def check_gradients(function: Callable[..., Any], args: Any, kwargs: Any, *, sec
     outputs = _outputs(call)
     if not outputs:
         return
-    weights = [OURS.tensor(rng.uniform(0.5, 1.5, tuple(each.shape))).requires_grad_() for each in outputs]
+    weights = [OURS.tensor(_random(rng, each._array, 0.5, 1.5)).requires_grad_() for each in outputs]
     numeric_weights = [w._array for w in weights]
     found = flambeau.autograd.grad(outputs, inputs, weights, create_graph=second, allow_unused=True)
 
     def total() -> float:
-        return float(sum((w * each._array).sum() for w, each in zip(numeric_weights, _outputs(call), strict=True)))
+        return sum(_inner(w, each._array) for w, each in zip(numeric_weights, _outputs(call), strict=True))
 
     for x, grad in zip(inputs, found, strict=True):
         array, numeric = x._array, np.zeros(x._array.shape)
@@ -60,18 +70,18 @@ def _check_second(call: Any, inputs: list[Any], weights: list[Any], found: Any, 
     used = [(x, grad) for x, grad in zip(inputs, found, strict=True) if grad is not None and grad.requires_grad]
     if not used:
         return
-    vectors = [rng.uniform(-1, 1, grad._array.shape) for _, grad in used]
+    vectors = [_random(rng, grad._array) for _, grad in used]
     variables = [*inputs, *weights]
     got = flambeau.autograd.grad([g for _, g in used], variables, [OURS.tensor(v) for v in vectors], allow_unused=True)
-    directions = [rng.uniform(-1, 1, x._array.shape) for x in variables]
-    along = sum(float((d * g._array).sum()) for d, g in zip(directions, got, strict=True) if g is not None)
+    directions = [_random(rng, x._array) for x in variables]
+    along = sum(_inner(d, g._array) for d, g in zip(directions, got, strict=True) if g is not None)
 
     def value(step: float) -> float:
         kept = [x._array.copy() for x in variables]
         for x, d in zip(variables, directions, strict=True):
             x._array[...] = x._array + step * d
         grads = flambeau.autograd.grad(_outputs(call), [x for x, _ in used], weights, allow_unused=True)
-        product = sum(float((v * g._array).sum()) for v, g in zip(vectors, grads, strict=True) if g is not None)
+        product = sum(_inner(v, g._array) for v, g in zip(vectors, grads, strict=True) if g is not None)
         for x, old in zip(variables, kept, strict=True):
             x._array[...] = old
         return product

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import functools
 import itertools
 import re
 import sys
@@ -63,7 +64,7 @@ UNDETERMINED = frozenset(
 # -- the same thing in the other library ------------------------------------------------------------------------------------
 def array_of(tensor: Any) -> np.ndarray:
     """The values of a PyTorch tensor, strides and all; shares its memory."""
-    tensor = tensor.detach().resolve_conj().resolve_neg()
+    tensor = torch.zeros_like(tensor) if tensor._is_zerotensor() else tensor.detach().resolve_conj().resolve_neg()
     if tensor.dtype is torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(numpy_dtype("bfloat16"))
     return tensor.numpy()
@@ -74,15 +75,17 @@ class Unsupported(Exception):
 
 
 class Converter:
-    """PyTorch's arguments as flambeau's; tensors that share a storage still do."""
+    """PyTorch's arguments as flambeau's; the same tensor twice stays the same tensor."""
 
-    def __init__(self, requires_grad: bool):
-        self.requires_grad = requires_grad
+    def __init__(self) -> None:
         self.leaves: list[tuple[Any, Any]] = []
+        self.made: dict[int, tuple[Any, Any]] = {}
 
     def __call__(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return self.tensor(value)
+            if id(value) not in self.made:
+                self.made[id(value)] = value, self.tensor(value)
+            return self.made[id(value)][1]
         if isinstance(value, torch.Size):
             return flambeau.Size(value)
         if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -99,25 +102,26 @@ class Converter:
             return flambeau.device(str(value))
         if isinstance(value, torch.Generator):
             return flambeau.Generator().manual_seed(value.initial_seed())
-        return rebound(value) if isinstance(value, types.FunctionType) else value
+        if isinstance(value, torch.nn.Module):  # one without parameters, such as a distance
+            made = getattr(flambeau.nn, type(value).__name__)()
+            made.__dict__.update({key: each for key, each in vars(value).items() if isinstance(each, (int, float, str))})
+            return made
+        return rebound(value) if is_written_for_tests(value) else value
 
     def tensor(self, value: Any) -> Any:
         if value.layout is not torch.strided or value.device.type != "cpu":
             raise Unsupported(f"{value.layout} tensor on {value.device}")
-        array = array_of(value)
-        memory = array_of(torch.empty(0, dtype=value.dtype).set_(value.detach().resolve_conj().resolve_neg().untyped_storage()))
-        start = array.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
-        offset = start // memory.itemsize if array.size else 0
-        result = flambeau.core.tensor.wrap(memory.copy()).as_strided(array.shape, value.stride(), offset)
-        result = result.detach()
+        plain = value.detach().resolve_conj().resolve_neg()
+        memory = array_of(torch.empty(0, dtype=plain.dtype).set_(plain.untyped_storage()))
+        offset = plain.storage_offset() if plain.numel() else 0
+        try:
+            result = flambeau.core.tensor.wrap(memory.copy()).as_strided(plain.shape, plain.stride(), offset).detach()
+        except (RuntimeError, ValueError) as error:  # memory that was given up, or more dimensions than NumPy has
+            raise Unsupported(str(error)) from error
         if value.requires_grad:
             result.requires_grad_()
             self.leaves.append((result, value))
         return result
-
-
-class _Replaced(dict):
-    """A function's global names, with flambeau in the place of PyTorch."""
 
 
 def seeded(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -128,13 +132,13 @@ def seeded(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 def rebound(function: Any) -> Any:
     """A function of the database over flambeau instead of PyTorch."""
-    scope = _Replaced(function.__globals__)
-    scope.update(torch=flambeau, wrapper_set_seed=seeded, F=flambeau.nn.functional, S=None)
+    scope = dict(function.__globals__)
+    scope.update(torch=flambeau, wrapper_set_seed=seeded, F=flambeau.nn.functional)
     for name in function.__code__.co_names:
         found = scope.get(name)
-        if isinstance(found, types.FunctionType) and found is not seeded and found.__module__.startswith("torch.testing"):
+        if found is not function and found is not seeded and is_written_for_tests(found):
             scope[name] = rebound(found)
-    made = types.FunctionType(function.__code__, dict(scope), function.__name__, function.__defaults__, function.__closure__)
+    made = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)
     made.__kwdefaults__ = function.__kwdefaults__
     return made
 
@@ -167,6 +171,9 @@ def our_function(entry: Any) -> Callable[..., Any] | None:
 
 def our_variant(entry: Any, variant: Any) -> Callable[..., Any] | None:
     """flambeau's counterpart of a method."""
+    if isinstance(variant, functools.partial):  # an in-place form by `inplace=True`
+        found = getattr(flambeau.nn.functional, variant.func.__name__, None)
+        return found and functools.partial(found, *variant.args, **variant.keywords)
     return rebound(variant) if is_written_for_tests(variant) else getattr(flambeau.Tensor, variant.__name__, None)
 
 
@@ -340,7 +347,7 @@ class Comparison:
             self.mismatches.append(Mismatch(where, str(difference)))
 
     def call_both(self, sample: Any, ours: Callable[..., Any], oracle: Callable[..., Any]) -> tuple[Any, Any, Any, Any]:
-        convert = Converter(False)
+        convert = Converter()
         mine, args, kwargs = convert(sample.input), convert(tuple(sample.args)), convert(sample.kwargs)
         flambeau.manual_seed(0)
         got = attempt(ours, mine, *args, **kwargs)
@@ -350,7 +357,7 @@ class Comparison:
         return got, want, (mine, args), (copy, sample.args)
 
     def function(self, sample: Any) -> None:
-        convert = Converter(False)
+        convert = Converter()
         mine, args, kwargs = convert(sample.input), convert(tuple(sample.args)), convert(sample.kwargs)
         flambeau.manual_seed(0)
         got = attempt(self.ours, mine, *args, **kwargs)
@@ -365,14 +372,14 @@ class Comparison:
     def method(self, sample: Any) -> None:
         ours = our_variant(self.entry, self.entry.method_variant)
         if ours is None:
-            raise Differs(f"no Tensor.{self.entry.method_variant.__name__}")
+            raise Differs("there is no such method")
         got, want, _, _ = self.call_both(sample, ours, self.entry.method_variant)
         compare_outcomes(got, want, self.name, self.values)
 
     def inplace(self, sample: Any) -> None:
         ours = our_variant(self.entry, self.entry.inplace_variant)
         if ours is None:
-            raise Differs(f"no Tensor.{self.entry.inplace_variant.__name__}")
+            raise Differs("there is no such method")
         got, want, (mine, _), (copy, _) = self.call_both(sample, ours, self.entry.inplace_variant)
         if compare_outcomes(got, want, self.name, self.values):
             if want[0] is copy and got[0] is not mine:
@@ -380,7 +387,7 @@ class Comparison:
             check_results(mine, copy, self.name, self.values)
 
     def gradients(self, sample: Any) -> None:
-        convert = Converter(True)
+        convert = Converter()
         mine, args, kwargs = convert(sample.input), convert(tuple(sample.args)), convert(sample.kwargs)
         if not convert.leaves:
             return
@@ -433,10 +440,10 @@ class Comparison:
             self.attempt(error_input.sample_input, " (error input)", lambda sample: self.error(sample))
 
     def error(self, sample: Any) -> None:
-        convert = Converter(False)
+        convert = Converter()
         try:
             mine, args, kwargs = convert(sample.input), convert(tuple(sample.args)), convert(sample.kwargs)
-        except (AttributeError, TypeError) as problem:
+        except (AttributeError, TypeError) as problem:  # an argument that flambeau has no counterpart of
             raise Unsupported(str(problem)) from problem
         expected = attempt(self.entry.op, sample.input, *sample.args, **sample.kwargs)[1]
         if expected is not None:

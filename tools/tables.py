@@ -60,7 +60,9 @@ def names_of(torch: Any, namespace: str) -> list[str]:
     module = torch if namespace == "torch" else importlib.import_module(f"torch.{namespace}")
     listed = getattr(module, "__all__", None)
     if listed is not None and namespace != "torch":
-        return sorted(name for name in set(listed) if not name.startswith("_") and not isinstance(getattr(module, name, None), types.ModuleType))
+        return sorted(
+            name for name in set(listed) if not name.startswith("_") and not isinstance(getattr(module, name, None), types.ModuleType)
+        )
     found = [name for name in dir(module) if is_public(torch, name, getattr(module, name))]
     if namespace == "nn.functional":
         own = ("torch", "torch.nn.functional", "torch._C._nn")

@@ -20,11 +20,13 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.dispatch import cast_array
 from ..core.node import INHERITED, Node, Output, edge_of
+from ..core.scalars import FLOATS32, FLOATS64
 from ..core.shape import broadcast_shape
-from ..core.state import grad_enabled, quiet, set_grad, thread
-from ..core.tensor import Tensor, storage_of, wrap
+from ..core.state import grad_enabled, quiet, run_quietly, set_grad, thread, tick
+from ..core.tensor import Tensor, new_storage, wrap
 from .anomaly import anomaly
 
+_F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _push, _pop = heapq.heappush, heapq.heappop
 
 
@@ -67,22 +69,20 @@ def quiet_add(a: np.ndarray, b: np.ndarray) -> Any:
     try:
         return quiet(np.add, a, b)
     except RuntimeError:
-        from ..core.state import run_quietly
-
         return run_quietly(np.add, a, b)
 
 
 class _Pass:
     """One backward pass: pending gradients per node, gradients collected for leaves and for requested inputs."""
 
+    __slots__ = ("borrowed", "captured", "heap", "keep", "leaves", "needed", "pending", "reached", "record")
+
     def __init__(self, keep: bool, record: bool):
         self.keep, self.record = keep, record
         self.heap: list[tuple[int, Node]] = []
         self.pending: dict[Node, Any] = {}
         self.leaves: dict[int, list[Any]] = {}
-        self.captured: dict[Any, Any] = {}  # nodes whose output's gradient is asked for
         self.needed: set[Any] | None = None  # nodes to run, where only some inputs are asked for
-        self.reached: set[Any] = set()  # these and the captured ones
         self.borrowed: set[int] = set()  # ids of arrays that somebody else holds
 
     def send(self, edge: Any, grad: Tensor) -> None:
@@ -107,7 +107,8 @@ class _Pass:
         grads[index] = grad if grads[index] is None else _add(grads[index], grad, self.record)
 
     def run(self) -> None:
-        heap, pending, leaves, needed, reached = self.heap, self.pending, self.leaves, self.needed, self.reached
+        heap, pending, leaves, needed = self.heap, self.pending, self.leaves, self.needed
+        reached = None if needed is None else self.reached
         keep = self.keep
         while heap:
             node = _pop(heap)[1]
@@ -211,27 +212,33 @@ def _after(node: Node, grads: Any, grad: Any) -> Any:
     return grads
 
 
-# References to a gradient that only the pass holds: its entry, a local variable, a parameter, getrefcount's own argument.
-_OURS = 4
-
-
-def accumulate(leaf: Tensor, grad: Tensor, record: bool) -> None:
-    """Add a gradient to ``leaf.grad``: a new tensor the first time, in place afterwards (unless recording)."""
+def accumulate(leaf: Tensor, grad: Tensor, record: bool, borrowed: set[int]) -> None:
+    """Add a gradient to ``leaf.grad``: a tensor of its own the first time, in place afterwards (unless recording)."""
     have = getattr(leaf, "_grad", None)
-    if have is None:
-        if record:
-            leaf._grad = grad.clone() if grad._storage is not None or grad._array.base is not None else grad
-        elif grad._requires_grad or grad.__class__ is not Tensor:
+    if record:
+        leaf._grad = have + grad if have is not None else grad.clone() if grad._storage is not None else grad
+    elif have is None:
+        if grad._requires_grad or grad.__class__ is not Tensor:
             leaf._grad = grad.detach().clone()
         else:
-            leaf._grad = grad
-    elif record:
-        leaf._grad = have + grad
+            leaf._grad = _own(grad, borrowed)
     elif have.__class__ is Tensor and have._array.dtype is grad._array.dtype and not have._requires_grad:
-        np.add(have._array, grad._array, out=have._array)
-        storage_of(have)._bump()
+        array, more = have._array, grad._array
+        try:
+            quiet(np.add, array, more, array)
+        except RuntimeError:
+            run_quietly(np.add, array, more, array)
+        storage = have._storage
+        if storage is None:
+            storage = new_storage(have)
+        storage.version += 1
+        storage.changed = tick()
     else:
         leaf._grad = (have.detach() if have._requires_grad else have) + grad
+
+
+# References to a gradient that only the pass holds: its entry, a variable and a parameter of two calls, getrefcount's own argument.
+_OURS = 5
 
 
 def _own(grad: Tensor, borrowed: set[int]) -> Tensor:
@@ -260,33 +267,32 @@ def run_backward(
 ) -> list[Tensor | None]:
     """Send ``grads`` back from ``roots``; add to leaves' ``.grad``, or return the gradients of ``inputs``."""
     work = _Pass(keep, record)
-    targets = None if inputs is None else [edge_of(each) for each in inputs]
-    if targets is not None:
+    targets = None
+    if inputs is not None:
+        targets = [edge_of(each) for each in inputs]
         _find_needed(roots, targets, work)
     was = thread.grad
     set_grad(record)
     borrowed = work.borrowed
     try:
         for root, grad in zip(roots, grads, strict=True):
-            if grad is not None:
-                borrowed.add(id(grad._array))
             start = seed_gradient(root, grad)
-            edge = edge_of(root)
-            work.send(edge, start)
+            borrowed.add(id(start._array))
+            work.send(root if root._node is None else root._node, start)
         work.run()
         results: list[Tensor | None] = []
         chosen = None if targets is None else {id(each) for each in targets if isinstance(each, Tensor)}
         for leaf, grad in list(work.leaves.values()):
             if chosen is not None and id(leaf) not in chosen or leaf._requires_grad is not True:
                 continue
-            hooks = leaf.__dict__.get("_backward_hooks")
+            hooks = getattr(leaf, "_backward_hooks", None)
             if hooks:
                 for hook in list(hooks.values()):
                     grad = _hooked(grad, hook)
             work.leaves[id(leaf)][1] = grad
             if accumulates:
-                accumulate(leaf, grad if record else _own(grad, borrowed), record)
-                after = leaf.__dict__.get("_post_accumulate_grad_hooks")
+                accumulate(leaf, grad, record, borrowed)
+                after = getattr(leaf, "_post_accumulate_grad_hooks", None)
                 if after:
                     for hook in list(after.values()):
                         hook(leaf)
@@ -295,7 +301,7 @@ def run_backward(
             if accumulates:
                 for tensor, edge, grad in zip(inputs or (), targets, results, strict=True):
                     if grad is not None and not isinstance(edge, Tensor):
-                        accumulate(tensor, grad if record else _own(grad, borrowed), record)
+                        accumulate(tensor, grad, record, borrowed)
         return results
     finally:
         set_grad(was)
@@ -326,6 +332,7 @@ def _find_needed(roots: Sequence[Tensor], targets: list[Any], work: _Pass) -> No
             continue
         seen[id(node)] = node
         stack.extend(node.edges)
+    work.captured = {}  # nodes whose output's gradient is asked for
     for each in targets:
         node = each.node if each.__class__ is Output else each
         if isinstance(node, Node):
@@ -337,7 +344,7 @@ def _find_needed(roots: Sequence[Tensor], targets: list[Any], work: _Pass) -> No
             if before is not None and (id(before) in wanted or (isinstance(before, Node) and before in leading)):
                 leading.add(node)
                 break
-    work.needed, work.reached = leading, leading | set(work.captured)
+    work.needed, work.reached = leading, leading | set(work.captured)  # nodes to run; these and the captured ones
 
 
 def seed_gradient(root: Tensor, grad: Tensor | None) -> Tensor:
@@ -354,7 +361,8 @@ def seed_gradient(root: Tensor, grad: Tensor | None) -> Tensor:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         if array.dtype.kind == "c":
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {root.dtype}")
-        return wrap(np.ones_like(array))
+        one = FLOATS32[1.0].copy() if array.dtype is _F32 else FLOATS64[1.0].copy() if array.dtype is _F64 else np.ones((), array.dtype)
+        return wrap(one if not array.ndim else np.full(array.shape, one))
     if grad._array.shape != array.shape:
         raise RuntimeError(
             f"Mismatch in shape: grad_output[0] has a shape of {grad.shape} and output[0] has a shape of {root.shape}."

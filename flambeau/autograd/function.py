@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dispatch import pack_saved
 from ..core.history import check_writable, is_differentiable, make_view, rebase
-from ..core.node import Node, Output, Saved, complain_freed, edge_of, unpack
+from ..core.node import Node, Output, edge_of
 from ..core.override import call_override
+from ..core.saved import complain_freed, pack_saved, unpack
 from ..core.state import grad_enabled, modes, thread, tick
 from ..core.tensor import Parameter, Tensor, storage_of, wrap
 from .grad_mode import no_grad
@@ -282,7 +282,7 @@ def _save(ctx: FunctionCtx, node: FunctionNode, outputs: dict[int, Any]) -> None
         entry = outputs.get(id(each)) if each is not None else None
         if entry is not None and entry[0]._node is not None:
             result, index = entry
-            saved.append(Saved(result._array, storage_of(result), index))
+            saved.append((result._array, storage_of(result), index))
         else:
             saved.append(each)
     node.seq = tick()

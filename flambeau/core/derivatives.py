@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .node import Node, Saved, complain_freed, unpack
-from .tensor import Tensor, storage_of
+from .node import Node
+from .saved import complain_freed, unpack, unpack_result
+from .tensor import Tensor, new_storage
 
 if TYPE_CHECKING:
     from .dispatch import Op
@@ -120,7 +121,7 @@ def _collect(kind: Any, values: Any, required: dict[str, bool], made: list[Tenso
             saved.append(None)
         elif item.source == "result":
             result = made[item.position]
-            saved.append(Saved(result._array, storage_of(result), item.position if kind.is_several else None))
+            saved.append((result._array, new_storage(result), item.position if kind.is_several else None))
         else:
             value = values[item.position]
             saved.append(tuple(value) if isinstance(value, list) else value)
@@ -141,6 +142,9 @@ def _generate_apply(op: Op, inputs: tuple[str, ...], tensors: list[Item], others
         lines.append(f"    {', '.join(i.name for i in tensors)}, = saved")
         for item in tensors:
             n = item.name
+            if item.source == "result":
+                lines.append(f"    if {n} is not None: {n} = unpack_result(self, {n})")
+                continue
             lines += [
                 f"    if {n}.__class__ is Tensor:",
                 f"        storage = {n}._storage",
@@ -159,7 +163,7 @@ def _generate_apply(op: Op, inputs: tuple[str, ...], tensors: list[Item], others
     else:
         lines.append("    edges = self.edges")
         lines += _rule_lines(op, inputs)
-    env = {"complain_freed": complain_freed, "unpack": unpack, "Tensor": Tensor}
+    env = {"complain_freed": complain_freed, "unpack": unpack, "unpack_result": unpack_result, "Tensor": Tensor}
     for k, rule in enumerate((op.rules or {}).values()):
         env[f"rule{k}"] = rule
     exec("\n".join(lines), env)

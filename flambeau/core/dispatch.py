@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from . import dtype as dtypes
-from .history import check_writable, is_differentiable, make_view, rebase
-from .node import Node, Output, Packed, Saved, edge_of, new_node, unpack
+from .history import check_overlap, check_writable, is_differentiable, make_view, rebase
+from .node import Node, Output, edge_of, new_node
+from .saved import pack_saved
 from .shape import broadcast_shape
 from .state import grad_enabled, modes, run_quietly, thread
 from .tensor import Parameter, RestrictedView, Tensor, root_of, storage_of, wrap
@@ -241,7 +242,7 @@ def cast_array(array: np.ndarray, dtype: dtypes.dtype) -> np.ndarray:
         array = array.real
     if source.kind == "f" and target.kind == "u":
         array = array.astype(np.int64)  # a negative float wraps, as C does through int64
-    return array.astype(target)
+    return array.astype(target, order="C" if 0 in array.strides else "K")
 
 
 def number_array(value: Any, dtype: dtypes.dtype) -> np.ndarray:
@@ -428,16 +429,6 @@ def new_record(op: Op, values: Sequence[Any], results: list[np.ndarray], made: l
     return node
 
 
-def pack_saved(node: Node, item: Any, pack: Any, unpack_hook: Any) -> Any:
-    """A saved tensor after the pack hook of ``saved_tensors_hooks``."""
-    if item.__class__ is tuple:
-        return tuple([pack_saved(node, each, pack, unpack_hook) for each in item])
-    if not isinstance(item, (Tensor, Saved)):
-        return item
-    tensor = unpack(node, item).detach() if item.__class__ is Saved else item
-    return Packed(pack(tensor), unpack_hook)
-
-
 # -- out= and in place --------------------------------------------------------------------------------------------------------
 def into_out(op: Op, made: list[Tensor], out: Any, operands: list[Any]) -> Any:
     """Write results into ``out`` (a tensor, or a tuple of them), resizing it where PyTorch does.
@@ -495,6 +486,7 @@ def long_inplace(op: Op, values: tuple[Any, ...]) -> Tensor:
         return overridden
     recorded = grad_enabled() and op.rules is not None and any(isinstance(e, Tensor) and e._requires_grad for e in operands)
     check_writable(target, recorded, may_overlap=op.may_overlap)
+    check_overlap(target, operands)
     if op.prepare is not None:
         values = op.prepare(*values)
     shape = target._array.shape

@@ -36,11 +36,12 @@ import numpy as np
 from . import dispatch
 from .derivatives import Item
 from .dispatch import BOOL, KEEP, REQUIRED, SAME, Op
-from .history import view_of
-from .node import INHERITED, Saved
+from .history import inherited, view_of
+from .node import Output
 from .return_types import named_result
-from .state import modes, quiet, run_quietly, thread, tick
-from .tensor import Parameter, Tensor, storage_of
+from .state import modes, quiet, run_quietly, thread, tick, without_grad
+from .scalars import FLOATS32, FLOATS64, INTS32, INTS64
+from .tensor import Parameter, Tensor, new_storage, storage_of
 
 _SHOW = bool(os.environ.get("FLAMBEAU_SHOW_DOORS"))
 _ENVIRONMENT = {
@@ -48,6 +49,7 @@ _ENVIRONMENT = {
     "Parameter": Parameter,
     "modes": modes,
     "thread": thread,
+    "without_grad": without_grad,
     "quiet": quiet,
     "run_quietly": run_quietly,
     "tick": tick,
@@ -61,8 +63,13 @@ _ENVIRONMENT = {
     "complain_missing": None,  # set below
     "view_of": view_of,
     "ref": weakref.ref,
-    "Saved": Saved,
-    "INHERITED": INHERITED,
+    "new_storage": new_storage,
+    "Output": Output,
+    "FLOATS32": FLOATS32,
+    "FLOATS64": FLOATS64,
+    "INTS32": INTS32,
+    "INTS64": INTS64,
+    "inherited": inherited,
     "F32": np.dtype(np.float32),
     "F64": np.dtype(np.float64),
     "I64": np.dtype(np.int64),
@@ -146,7 +153,7 @@ def _tuple(names: list[str]) -> str:
 def saved_source(item: Item, op: Op, numbers: frozenset[str] = frozenset()) -> str:
     """Expression for one saved thing, under the condition that some gradient needs it."""
     if item.source == "result":
-        value = "Saved(r, storage_of(t))"
+        value = f"(r[{item.position}], new_storage(made[{item.position}]), {item.position})" if op.is_several else "(r, new_storage(t), None)"
     else:
         value = op.names[item.position or 0]
     operands = [n for n in op.names if n in item.needed_for and n not in numbers]
@@ -183,9 +190,10 @@ def _add_wrap(source: _Source, indent: int) -> None:
             "storage = input._storage",
             "if storage is None: storage = storage_of(input)",
             "t._storage = storage",
-            "if modes.all_grad or thread.grad: t._view_of = input if input._view_of is None else input._view_of",
+            "if not without_grad or thread.grad: t._view_of = input if input._view_of is None else input._view_of",
             "else: t._view_of = view_of(input)",
             "aliases = storage._aliases",
+            "if not aliases: storage_of(input)",
             "aliases.append(ref(t))",
             "if len(aliases) > storage._prune_at: storage._prune()",
         )
@@ -196,15 +204,22 @@ def _add_wrap(source: _Source, indent: int) -> None:
 def _add_record(source: _Source, indent: int, numbers: frozenset[str] = frozenset()) -> None:
     """Lines that put the call on the tape if needed, and return ``t``."""
     op = source.op
-    if op.rules is None:
+    guard = " and r.dtype.kind in 'fcV'" if op.promotion in (KEEP, SAME) else ""
+    if not _add_node(source, indent, numbers, "r.shape", "r.dtype", guard):
         source.add(indent, "t._node = None", "t._requires_grad = False", "return t")
         return
-    kind = op.node
-    source.env["Kind"] = kind
-    inputs = [n for n in kind.inputs if n not in numbers]
+    source.add(indent + 1, "t._node = n", "t._requires_grad = True")
+    inherited = "inherited(input, r) if input._requires_grad else False" if op.is_view else "False"
+    source.add(indent, "else:", "    t._node = None", f"    t._requires_grad = {inherited}", "return t")
+
+
+def _add_node(source: _Source, indent: int, numbers: frozenset[str], shape: str, dtype: str, guard: str) -> bool:
+    """Lines that make node ``n`` of a call with an input that requires grad; False where the call is never recorded."""
+    op = source.op
+    inputs = [n for n in op.node.inputs if n not in numbers] if op.rules is not None else []
     if not inputs:
-        source.add(indent, "t._node = None", "t._requires_grad = False", "return t")
-        return
+        return False
+    kind = source.env["Kind"] = op.node
     edges = []
     for n in kind.inputs:
         if n in numbers:
@@ -213,24 +228,19 @@ def _add_record(source: _Source, indent: int, numbers: frozenset[str] = frozense
             edges.append(f"({n} if {n}._node is None else {n}._node)")
         else:
             edges.append(f"(({n} if {n}._node is None else {n}._node) if {_requires(op, n)} else None)")
-    integer_results = op.promotion in (KEEP, SAME)
-    guard = " and r.dtype.kind in 'fcV'" if integer_results else ""
-    source.add(indent, f"if ({' or '.join(_requires(op, n) for n in inputs)}) and (modes.all_grad or thread.grad){guard}:")
+    source.add(indent, f"if ({' or '.join(_requires(op, n) for n in inputs)}) and (not without_grad or thread.grad){guard}:")
     source.add(
         indent + 1,
         "n = new(Kind)",
         f"n.edges = {_tuple(edges)}",
         f"n.saved = {_tuple([saved_source(i, op, numbers) for i in kind.tensors])}",
         f"n.attrs = {_tuple([attr_source(i, op, numbers) for i in kind.others])}",
-        "n.shape = r.shape",
-        "n.dtype = r.dtype",
+        f"n.shape = {shape}",
+        f"n.dtype = {dtype}",
         "n.hooks = None",
         "n.seq = tick()",
-        "t._node = n",
-        "t._requires_grad = True",
     )
-    inherited = "INHERITED if input._requires_grad and r.dtype.kind in 'fcV' else False" if op.is_view else "False"
-    source.add(indent, "else:", "    t._node = None", f"    t._requires_grad = {inherited}", "return t")
+    return True
 
 
 def _add_several(source: _Source, indent: int, numbers: frozenset[str]) -> None:
@@ -247,13 +257,13 @@ def _add_several(source: _Source, indent: int, numbers: frozenset[str]) -> None:
         "    t._requires_grad = False",
         "    made.append(t)",
     )
-    inputs = [n for n in op.node.inputs if n not in numbers] if op.rules is not None else []
-    if inputs:
-        source.env["record"] = dispatch.record
+    if _add_node(source, indent, numbers, "tuple([a.shape for a in r])", "tuple([a.dtype for a in r])", ""):
         source.add(
-            indent,
-            f"if ({' or '.join(_requires(op, n) for n in inputs)}) and (modes.all_grad or thread.grad):",
-            f"    record(op, {_tuple([p.name for p in op.params])}, {_tuple(inputs)}, made)",
+            indent + 1,
+            "for k, t in enumerate(made):",
+            "    if t._array.dtype.kind in 'fcV':",
+            "        t._node = Output(n, k)",
+            "        t._requires_grad = True",
         )
     source.add(indent, "return package(made)")
 
@@ -267,11 +277,17 @@ def _add_finish(source: _Source, indent: int, numbers: frozenset[str] = frozense
         _add_record(source, indent, numbers)
 
 
-def _add_call(source: _Source, indent: int, arguments: str, fallback: str, check: bool) -> None:
-    """Lines that run the kernel; whatever goes wrong is the long way's to explain."""
+def scalar_source(name: str) -> str:
+    """Line that looks up a Python number as a 0-d array ``b`` of the other operand's dtype."""
+    floats = f"FLOATS32[{name}] if d is F32 else FLOATS64[{name}] if d is F64 else {name}"
+    return f"b = ({floats}) if {name}.__class__ is float else INTS32[{name}] if d is F32 else {name} if d is F64 else INTS64[{name}]"
+
+
+def _add_call(source: _Source, indent: int, arguments: str, fallback: str, check: bool, before: str | None = None) -> None:
+    """Lines that run the kernel (after line ``before``); whatever goes wrong is the long way's to explain."""
     op = source.op
     call = op.fast if isinstance(op.fast, str) else f"kernel({arguments})" if op.is_view else f"quiet(kernel, {arguments})"
-    source.add(indent, "try:", f"    r = {call}", "except Exception:", f"    return {fallback}")
+    source.add(indent, "try:", *([] if before is None else [f"    {before}"]), f"    r = {call}", "except Exception:", f"    return {fallback}")
     if op.fast is not op.ufunc and (not isinstance(op.fast, str) or "None" in op.fast):
         source.add(indent, f"if r is None: return {fallback}")
     if op.is_several:
@@ -308,7 +324,7 @@ def make_door(op: Op, name: str | None = None, *, operator: bool = False) -> Any
         _add_fast(source, fallback, with_out, operator)
     source.add(1, f"return {fallback}")
     made = source.compile(name)
-    made.__wrapped__ = op.kernel
+    made.__wrapped__ = made.kernel = op.kernel
     return made
 
 
@@ -372,7 +388,8 @@ def _add_fast(source: _Source, fallback: str, with_out: bool, operator: bool) ->
     _add_call(source, 4, arguments({n: "b"}), fallback, check)
     _add_finish(source, 4)
     source.add(2, f"elif ({n}.__class__ is float or {n}.__class__ is int){' and (d is F32 or d is F64 or d is I64)' if gate else ''}:")
-    _add_call(source, 3, arguments({n: n}), fallback, check)
+    as_array = op.fast is op.ufunc
+    _add_call(source, 3, arguments({n: "b" if as_array else n}), fallback, check, scalar_source(n) if as_array else None)
     _add_finish(source, 3, frozenset((n,)))
 
 
@@ -407,7 +424,7 @@ def _add_fast_list(source: _Source, name: str, fallback: str, with_out: bool) ->
         values = _tuple([name, *attrs])
         source.add(
             3,
-            "if needs and (modes.all_grad or thread.grad) and r.dtype.kind in 'fcV':",
+            "if needs and (not without_grad or thread.grad) and r.dtype.kind in 'fcV':",
             "    n = new(Kind)",
             f"    n.edges = tuple([(e if e._node is None else e._node) if e._requires_grad else None for e in {name}])",
             *_list_saved(op, name, values),
@@ -452,7 +469,7 @@ def make_reflected(op: Op, name: str) -> Any:
     if op.ufunc is not None:
         source.add(1, f"if ({first}.__class__ is float or {first}.__class__ is int) and {_plain(second)} and not modes.active:")
         source.add(2, f"a = {second}._array", "d = a.dtype", "if d is F32 or d is F64 or d is I64:")
-        _add_call(source, 3, f"{first}, a", fallback, op.promotion in ("default", "int_to_float"))
+        _add_call(source, 3, "b, a", fallback, op.promotion in ("default", "int_to_float"), scalar_source(first))
         _add_wrap(source, 3)
         _add_record(source, 3, frozenset((first,)))
     source.add(1, f"return {fallback}")
@@ -503,7 +520,7 @@ def _add_fast_inplace(source: _Source, fallback: str, operator: bool) -> None:
     source.add(1, f"if {' and '.join(conditions)}:")
     source.add(2, "a = input._array", "d = a.dtype")
     if len(operands) == 1:
-        source.add(2, "if (not input._requires_grad or not (modes.all_grad or thread.grad)) and (d is F32 or d is F64 or d is I64):")
+        source.add(2, "if (not input._requires_grad or not (not without_grad or thread.grad)) and (d is F32 or d is F64 or d is I64):")
         _add_inplace_call(source, 3, "a, a", fallback)
         return
     n = operands[1].name
@@ -511,24 +528,26 @@ def _add_fast_inplace(source: _Source, fallback: str, operator: bool) -> None:
     source.add(
         3,
         f"if b.dtype is d and (d is F32 or d is F64 or d is I64) and (not (input._requires_grad or {n}._requires_grad) "
-        "or not (modes.all_grad or thread.grad)):",
+        "or not (not without_grad or thread.grad)):",
     )
+    source.add(4, f"if input._storage is not None and input._storage is {n}._storage: return {fallback}")
     _add_inplace_call(source, 4, "a, b, a", fallback)
     source.add(
         2,
         f"elif ({n}.__class__ is float or {n}.__class__ is int) and (d is F32 or d is F64 or d is I64) and "
-        "(not input._requires_grad or not (modes.all_grad or thread.grad)):",
+        "(not input._requires_grad or not (not without_grad or thread.grad)):",
     )
-    _add_inplace_call(source, 3, f"a, {n}, a", fallback)
+    _add_inplace_call(source, 3, "a, b, a", fallback, scalar_source(n))
 
 
-def _add_inplace_call(source: _Source, indent: int, arguments: str, fallback: str) -> None:
+def _add_inplace_call(source: _Source, indent: int, arguments: str, fallback: str, before: str | None = None) -> None:
     source.add(
         indent,
         "storage = input._storage",
-        "if storage is None: storage = storage_of(input)",
+        "if storage is None: storage = new_storage(input)",
         "if (input._view_of is None or a.flags.c_contiguous) and not storage.is_inference:",
         "    try:",
+        *([] if before is None else [f"        {before}"]),
         f"        quiet(kernel, {arguments})",
         "    except Exception:",
         f"        return {fallback}",

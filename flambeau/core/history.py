@@ -26,7 +26,7 @@ import numpy as np
 
 from . import dtype as dtypes
 from .node import INHERITED, Node, Output, StaleHistory, edge_of, graph_edge, new_node
-from .shape import element_strides, overlaps_itself
+from .shape import element_strides, is_dense, overlaps_itself
 from .state import grad_enabled, thread
 from .tensor import RestrictedView, Tensor, root_of, storage_of, wrap
 
@@ -44,11 +44,15 @@ def make_view(array: np.ndarray, base: Tensor) -> Tensor:
     storage = storage_of(base)
     view = object.__new__(Tensor)
     view._array, view._storage, view._node = array, storage, None
-    inherits = base._requires_grad is not False and not grad_enabled() and is_differentiable(array)
-    view._requires_grad = INHERITED if inherits else False
+    view._requires_grad = base._requires_grad is not False and not grad_enabled() and inherited(base, array)
     view._view_of = view_of(base)
     storage._add_alias(view)
     return view
+
+
+def inherited(base: Tensor, array: np.ndarray) -> Any:
+    """``_requires_grad`` of a view made without grad mode: that its root requires grad is all that counts."""
+    return INHERITED if root_of(base)._requires_grad is not False and is_differentiable(array) else False
 
 
 def view_of(base: Tensor) -> Any:
@@ -65,6 +69,9 @@ class CopySlices(Node):
 
     __slots__ = ()
     frees = True
+
+    def name(self) -> str:
+        return "torch::autograd::CopySlices"
 
     def apply(self, grad: Tensor) -> Any:
         write, shape, strides, view, dtype = self.attrs
@@ -212,6 +219,35 @@ def check_writable(target: Tensor, recorded: bool, *, may_overlap: bool = False)
             _check_view_kind(target)
     if target._requires_grad and target._node is None:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+
+
+def _steps(array: np.ndarray) -> list[int]:
+    return [step for n, step in zip(array.shape, array.strides, strict=True) if n != 1]
+
+
+def check_overlap(target: Tensor, operands: Any, *, same_allowed: bool = True) -> None:
+    """Raise where an operand shows part of the memory that is about to be written.
+
+    Args:
+        same_allowed: whether it may show exactly the same elements.
+    Raises:
+        RuntimeError: memory is shared in part.
+    """
+    array = target._array
+    for each in operands:
+        if not isinstance(each, Tensor) or each is target and same_allowed or each._storage is None or each._storage is not target._storage:
+            continue
+        other = each._array
+        if not (is_dense(array) and is_dense(other)) or not array.size or not other.size:
+            continue
+        begin, start = array.__array_interface__["data"][0], other.__array_interface__["data"][0]
+        same = begin == start and array.nbytes == other.nbytes and _steps(array) == _steps(other)
+        if same and same_allowed or begin >= start + other.nbytes or start >= begin + array.nbytes:
+            continue
+        raise RuntimeError(
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
 
 
 def _check_view_kind(view: Tensor) -> None:

@@ -189,66 +189,6 @@ def graph_edge(edge: Any) -> tuple[Any, int]:
     return (AccumulateGrad(edge), 0)
 
 
-class Saved:
-    """A result that its own node saved: the array and the storage, without the tensor (which points at the node)."""
-
-    __slots__ = ("array", "index", "storage")
-
-    def __init__(self, array: Any, storage: Any, index: int | None = None):
-        self.array, self.storage, self.index = array, storage, index
-
-
-class Packed:
-    """A saved tensor that went through ``saved_tensors_hooks``."""
-
-    __slots__ = ("payload", "unpack")
-
-    def __init__(self, payload: Any, unpack: Any):
-        self.payload, self.unpack = payload, unpack
-
-
-def complain_freed(node: Node) -> None:
-    raise RuntimeError(
-        "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
-        "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if "
-        "you need to backward through the graph a second time or if you need to access saved tensors after calling backward."
-    )
-
-
-def complain_changed(node: Node, kind: str, shape: tuple[int, ...], storage: Any, output_of: str) -> None:
-    raise RuntimeError(
-        "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[torch.{kind}Tensor {list(shape)}], which is {output_of}, is at version {storage.version}; expected an earlier version "
-        f"(saved by {type(node).__name__}) instead. Hint: enable anomaly detection to find the operation that failed to compute its "
-        "gradient, with torch.autograd.set_detect_anomaly(True)."
-    )
-
-
-def unpack(node: Node, item: Any) -> Any:
-    """A saved item as the derivative sees it: checked against writes since, and wrapped again where it was a bare result."""
-    kind = item.__class__
-    if kind is Saved:
-        from .tensor import share
-
-        if item.storage.changed > node.seq:
-            from .dtype import of_array
-
-            complain_changed(node, of_array(item.array).legacy, item.array.shape, item.storage, f"output {item.index or 0} of {node.name()}")
-        tensor = share(item.array, item.storage)
-        tensor._node = node if item.index is None else Output(node, item.index)
-        tensor._requires_grad = True
-        return tensor
-    if kind is Packed:
-        return item.unpack(item.payload)
-    if kind is tuple:
-        return tuple([unpack(node, each) for each in item])
-    storage = getattr(item, "_storage", None)
-    if storage is not None and storage.changed > node.seq:
-        made_by, index = graph_edge(edge_of(item))
-        complain_changed(node, item.dtype.legacy, item.shape, storage, f"output {index} of {made_by.name()}" if made_by else "a leaf")
-    return item
-
-
 def new_node(kind: type[Node], edges: tuple[Any, ...], saved: Any, attrs: Any, shape: Any, dtype: Any) -> Node:
     """A node of class ``kind``, made now."""
     node = _new(kind)

@@ -180,6 +180,16 @@ def overlaps_itself(array: np.ndarray) -> bool:
     return False
 
 
+def is_dense(array: np.ndarray) -> bool:
+    """Whether the elements fill their memory without gaps or repeats, in any order of dimensions."""
+    reach = array.itemsize
+    for step, n in sorted((step, n) for step, n in zip(array.strides, array.shape, strict=True) if n != 1):
+        if step != reach:
+            return False
+        reach *= n
+    return True
+
+
 def strided(base: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...], address: int, dtype: np.dtype) -> np.ndarray:
     """A view of the bytes ``base`` (1-D uint8) at byte ``address`` with strides in bytes."""
     if 0 in shape:

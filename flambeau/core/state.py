@@ -2,7 +2,7 @@
 
 ``modes.active`` is the one flag of the short path: it is true while any mode that must see operations is on in any thread
 (inference mode, function override, saved-tensor hooks, capture, ...), and then every call takes the long way, which looks
-at the thread's own state.  ``modes.all_grad`` is true while no thread has switched gradients off.
+at the thread's own state.  ``without_grad`` is empty while no thread has switched gradients off.
 """
 
 from __future__ import annotations
@@ -16,15 +16,13 @@ from typing import Any
 class Modes:
     """Flags of the process; see this module's docstring."""
 
-    __slots__ = ("active", "all_grad", "on_record")
+    __slots__ = ("active", "on_record")
     active: int
-    all_grad: bool
     on_record: Any
 
 
 modes = Modes()
 modes.active = 0
-modes.all_grad = True
 modes.on_record = None  # called with every node made on the long way; anomaly detection sets it
 
 tick = itertools.count(1).__next__  # one clock orders nodes of the tape and writes to storages
@@ -43,22 +41,21 @@ class ThreadState(threading.local):
 
 thread = ThreadState()
 _lock = threading.Lock()
-_without_grad = 0
+without_grad: list[None] = []  # one entry per thread that has gradients switched off
 
 
 def grad_enabled() -> bool:
-    return modes.all_grad or thread.grad
+    return not without_grad or thread.grad
 
 
 def set_grad(enabled: bool) -> None:
-    """Switch recording for this thread, and keep ``modes.all_grad`` true exactly while no thread has it off."""
-    global _without_grad
-    if thread.grad is enabled:
-        return
-    with _lock:
-        _without_grad += -1 if enabled else 1
-        modes.all_grad = _without_grad == 0
-    thread.grad = enabled
+    """Switch recording for this thread; ``without_grad`` gets or loses one entry (appending and popping are atomic)."""
+    if thread.grad is not enabled:
+        thread.grad = enabled
+        if enabled:
+            without_grad.pop()
+        else:
+            without_grad.append(None)
 
 
 def add_active(count: int) -> None:

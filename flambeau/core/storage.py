@@ -25,6 +25,9 @@ def flat_bytes(array: np.ndarray) -> np.ndarray:
     return np.lib.stride_tricks.as_strided(array, (extent // array.itemsize,), (array.itemsize,)).view(np.uint8)
 
 
+_new = object.__new__
+
+
 class UntypedStorage:
     """A buffer of bytes, shared by a tensor and its views.
 
@@ -43,18 +46,23 @@ class UntypedStorage:
         data = np.zeros(size, np.uint8) if isinstance(size, int) else np.array(list(size), np.uint8)
         self._adopt(data)
 
-    def _adopt(self, array: np.ndarray) -> None:
-        self._array, self._bytes = array, None
+    _array: np.ndarray
+    _bytes: np.ndarray | None
+    _aliases: list[weakref.ref[Tensor]]
+    _prune_at: int
+    version: int
+    changed: int
+    is_inference: bool
+
+    def _adopt(self, array: np.ndarray) -> UntypedStorage:
+        self._array, self._bytes, self._aliases, self._prune_at = array, None, [], 32
         self.version = self.changed = 0
-        self._aliases: list[weakref.ref[Tensor]] = []
-        self._prune_at = 32
         self.is_inference = False
+        return self
 
     @staticmethod
     def _of_array(array: np.ndarray) -> UntypedStorage:
-        storage = UntypedStorage.__new__(UntypedStorage)
-        storage._adopt(array)
-        return storage
+        return _new(UntypedStorage)._adopt(array)
 
     def _add_alias(self, tensor: Tensor) -> None:
         """Remember a tensor that shares this storage, weakly; the list is pruned when it has doubled."""

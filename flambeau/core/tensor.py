@@ -609,11 +609,20 @@ def share(array: np.ndarray, storage: UntypedStorage) -> Tensor:
 
 
 def storage_of(tensor: Tensor) -> UntypedStorage:
-    """The tensor's storage, made now if nobody needed it before."""
+    """The tensor's storage, to be shared: made now if nobody needed it before, and knowing this tensor."""
     storage = tensor._storage
     if storage is None:
         storage = tensor._storage = UntypedStorage._of_array(tensor._array)
+    if not storage._aliases:
         storage._add_alias(tensor)
+    return storage
+
+
+def new_storage(tensor: Tensor) -> UntypedStorage:
+    """The tensor's storage, made now if there is none, for watching writes only: it need not know this tensor yet."""
+    storage = tensor._storage
+    if storage is None:
+        storage = tensor._storage = UntypedStorage._of_array(tensor._array)
     return storage
 
 

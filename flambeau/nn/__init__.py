@@ -10,6 +10,7 @@ from .distance import *
 from .dropout import *
 from .embedding import *
 from .flatten import *
+from .fold import *
 from .linear import *
 from .loss import *
 from .module import Module

@@ -481,16 +481,17 @@ class Module(HookMethods, ConvertMethods, StateMethods):
         Source: torch.nn.Module.zero_grad.
         """
         for parameter in self.parameters():
-            if parameter.grad is None:
-                continue
             if set_to_none:
                 parameter.grad = None
                 continue
-            if parameter.grad.grad_fn is not None:
-                parameter.grad.detach_()
+            grad = parameter.grad
+            if grad is None:
+                continue
+            if grad.grad_fn is not None:
+                grad.detach_()
             else:
-                parameter.grad.requires_grad_(False)
-            parameter.grad.zero_()
+                grad.requires_grad_(False)
+            grad.zero_()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Not available on modules.

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..core.annotations import Tensor
+from ..core.history import check_writable
 from ..core.registry import TABLES, composite, op, pointwise
 from .arithmetic import reject
-from .exponential import logistic
 from .limits import keep_where
 
 _functional = {"namespace": "nn.functional", "method": False}
@@ -42,7 +42,7 @@ def threshold_backward(grad_output: Tensor, input: Tensor, threshold: float) -> 
 
 @pointwise(
     fast_bool=False,
-    fast=lambda a: np.maximum(a, 0),
+    fast=lambda a: np.maximum(0, a),  # in this order -0.0 stays, as in PyTorch
     grad={"input": lambda grad, result: threshold_backward(grad, result, 0)},
 )
 def relu(input: Tensor) -> Tensor:
@@ -57,7 +57,7 @@ def relu(input: Tensor) -> Tensor:
     if input.dtype.kind == "b":
         raise RuntimeError("Boolean inputs not supported for relu")
     reject("relu", input, "c", "clamp is not supported for complex types")
-    return np.maximum(input, input.dtype.type(0))
+    return np.maximum(input.dtype.type(0), input)
 
 
 @composite(name="relu", **_functional)
@@ -75,7 +75,7 @@ def _reject_unsigned(name: str, input: np.ndarray, low: float) -> None:
     if input.dtype.kind == "b":
         raise RuntimeError(f"Bool inputs not supported for {name}")
     reject(name, input, "c")
-    if input.dtype.kind == "u" and low < 0:
+    if input.dtype.kind == "u" and int(low) < 0:
         raise RuntimeError(f"cannot do {name} on an unsigned type with negative limits")
 
 
@@ -98,7 +98,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     _reject_unsigned("hardtanh", input, min_val)
-    return np.minimum(np.maximum(input, input.dtype.type(min_val)), input.dtype.type(max_val))
+    return np.minimum(np.maximum(input.dtype.type(min_val), input), input.dtype.type(max_val))
 
 
 @pointwise(**_functional, node_name="HardtanhBackward0", grad={"input": lambda grad, input: _strictly_inside(grad, input, 0, 6)})
@@ -111,7 +111,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     Source: torch.nn.functional.relu6.
     """
     _reject_unsigned("relu6", input, 0)
-    return np.minimum(np.maximum(input, input.dtype.type(0)), input.dtype.type(6))
+    return np.minimum(np.maximum(input.dtype.type(0), input), input.dtype.type(6))
 
 
 def _leaky_gradient(grad: Any, input: Any, negative_slope: float) -> Any:
@@ -184,13 +184,13 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
     if lower > upper:
         raise RuntimeError(f"rrelu: Lower bound should be less than or equal to the upper bound, but found lower: {lower} and upper: {upper}")
     if not training:
-        return TABLES["nn.functional"]["leaky_relu"].door(input, (lower + upper) / 2)
+        return TABLES["nn.functional"]["leaky_relu"].door(input, (lower + upper) / 2).contiguous()
     _floats("rrelu_with_noise_out_cpu", input._array)
     below = input.detach() <= 0
     slopes = input.new_ones(input.shape)
     drawn = input.new_empty(int(below.sum().item()), dtype=_float64()).uniform_(lower, upper)
     slopes[below] = drawn.to(input.dtype)
-    return input * slopes
+    return (input * slopes).contiguous()
 
 
 def _float64() -> Any:
@@ -242,7 +242,7 @@ def functional_threshold(input: Tensor, threshold: float, value: float, inplace:
 
 # -- exponential units --------------------------------------------------------------------------------------------------------
 def _exponential_gradient(grad: Any, input: Any, alpha: float, scale: float, rate: float) -> Any:
-    below = (input <= 0).logical_or(input.isnan())
+    below = input <= 0
     slope = grad * (scale * alpha * rate) * keep_where(input * rate, below).exp()
     return keep_where(slope, below) + keep_where(grad * scale if scale != 1 else grad, below.logical_not())
 
@@ -375,6 +375,10 @@ def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
     return _gelu(input, approximate)
 
 
+def _silu(input: np.ndarray) -> np.ndarray:
+    return np.divide(input, 1 + np.exp(-input))
+
+
 def _silu_gradient(grad: Any, input: Any) -> Any:
     found = input.sigmoid()
     return grad * (found * (1 + input * (1 - found)))
@@ -382,7 +386,7 @@ def _silu_gradient(grad: Any, input: Any) -> Any:
 
 @pointwise(
     **_functional,
-    fast=lambda a, inplace: np.multiply(a, logistic(a)) if a.dtype.kind == "f" else None,
+    fast=lambda a, inplace: _silu(a) if a.dtype.kind == "f" else None,
     grad={"input": _silu_gradient},
 )
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -396,7 +400,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     Source: torch.nn.functional.silu. Elfwing, Uchibe, Doya 2017.
     """
     reject("silu_cpu", input, "biu")
-    return np.divide(input, 1 + np.exp(-input))
+    return _silu(input)
 
 
 def _mish_gradient(grad: Any, input: Any) -> Any:
@@ -454,7 +458,7 @@ def logsigmoid(input: Tensor) -> Tensor:
     Source: torch.nn.functional.logsigmoid.
     """
     _floats("log_sigmoid_cpu", input)
-    return np.minimum(input, input.dtype.type(0)) - np.log1p(np.exp(-np.abs(input)))
+    return np.array(np.minimum(input, input.dtype.type(0)) - np.log1p(np.exp(-np.abs(input))), order="C")
 
 
 @composite(**_functional)
@@ -512,7 +516,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 # -- piecewise linear and quadratic units -----------------------------------------------------------------------------------------
-@pointwise(**_functional, grad={"input": lambda grad, input: _strictly_inside(grad / 6, input, -3, 3)})
+@pointwise(**_functional, grad={"input": lambda grad, input: keep_where(grad / 6, (input > -3).logical_and(input < 3))})
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """``min(max(input + 3, 0), 6) / 6``.
 
@@ -529,8 +533,8 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def _hardswish_gradient(grad: Any, input: Any) -> Any:
-    above = input >= 3
-    return keep_where(grad, above) + keep_where(grad * (input / 3 + 0.5), (input <= -3).logical_or(above).logical_not())
+    curved = (input > -3).logical_and(input < 3)
+    return keep_where(grad, (input < 3).logical_not()) + keep_where(grad * (input / 3 + 0.5), curved)
 
 
 @pointwise(**_functional, grad={"input": _hardswish_gradient})
@@ -603,6 +607,7 @@ TABLES["nn.functional"]["prelu"] = TABLES["torch"]["prelu"]
 @composite(name="rrelu_", method=False)
 def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
     """In-place version of :func:`torch.rrelu`."""
+    check_writable(input, True)
     return input.copy_(rrelu(input, lower, upper, training))
 
 

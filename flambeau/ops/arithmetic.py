@@ -34,6 +34,15 @@ def zeros(grad: Any) -> Any:
     return grad.new_zeros(grad.shape)
 
 
+def missing_derivative(operation: str, operand: str) -> Any:
+    """The rule of an operand for which no derivative is known."""
+
+    def rule(grad: Any) -> Any:
+        raise NotImplementedError(f"the derivative for '{operand}' of {operation} is not implemented")
+
+    return rule
+
+
 def reject(operation: str, array: np.ndarray, kinds: str, message: str | None = None) -> None:
     """Raise where ``array``'s dtype is of one of the NumPy ``kinds`` ('b' bool, 'iu' integer, 'f' float, 'c' complex).
 
@@ -42,6 +51,11 @@ def reject(operation: str, array: np.ndarray, kinds: str, message: str | None = 
     """
     if array.dtype.kind in kinds:
         raise NotImplementedError(message or f"\"{operation}\" not implemented for '{dtypes.of_array(array).legacy}'")
+
+
+def order_of(array: np.ndarray) -> Any:
+    """NumPy's word for a result laid out like ``array``; of an expanded one, in which strides of 0 say nothing, row-major."""
+    return "C" if 0 in array.strides else "K"
 
 
 def dtype_of(value: Any) -> dtypes.dtype:
@@ -162,8 +176,12 @@ def sub(input: Tensor | Number, other: Tensor | Number, *old: Any, alpha: Number
     return np.subtract(input, np.multiply(other, factor("sub", "alpha", alpha, other)))
 
 
+def subtract_reversed(input: np.ndarray, other: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    return np.subtract(other, input, out)
+
+
 @pointwise(
-    fast=lambda input, other, alpha: np.subtract(other, input) if alpha.__class__ is int and alpha == 1 else None,
+    ufunc=subtract_reversed,
     inplace=False,
     prepare=_prepare_sub,
     grad={"input": lambda grad, alpha: scaled(-grad, alpha), "other": lambda grad: grad},
@@ -385,7 +403,11 @@ def divide_rounded(input: Tensor | Number, other: Tensor | Number, *, rounding_m
     return _floor_quotient(input, other) if rounding_mode == "floor" else _trunc_quotient(input, other)
 
 
-@pointwise(operator="floordiv", grad=None)
+@pointwise(
+    operator="floordiv",
+    node_name="NotImplemented",
+    grad={"input": missing_derivative("floor_divide", "input"), "other": missing_derivative("floor_divide", "other")},
+)
 def floor_divide(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """``input / other`` rounded down, element by element.
 

@@ -10,7 +10,7 @@ from ..core import doors
 from ..core import dtype as dtypes
 from ..core.annotations import Number, Tensor
 from ..core.registry import add_method, composite, op, pointwise
-from .arithmetic import reject
+from .arithmetic import order_of, reject
 
 
 # -- order --------------------------------------------------------------------------------------------------------------------
@@ -86,14 +86,10 @@ def ge(input: Tensor, other: Tensor | Number) -> Tensor:
 
 @composite()
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have the same shape and the same elements.
+    """Whether two tensors have the same shape and equal elements; NaN equals nothing.
 
-    Raises:
-        RuntimeError: different dtypes.
     Source: torch.equal.
     """
-    if input.dtype is not other.dtype:
-        raise RuntimeError(f"Expected object of data type {input.dtype} but got data type {other.dtype} for argument 'other'")
     return bool(np.array_equal(input._array, other._array))
 
 
@@ -103,8 +99,6 @@ def _prepare_close(input: Any, other: Any, rtol: float, atol: float, equal_nan: 
         raise RuntimeError(f"{input.dtype.legacy} did not match {other.dtype.legacy}")
     if rtol < 0 or atol < 0:
         raise RuntimeError(f"isclose: expected rtol and atol of at least zero, got {rtol} and {atol}")
-    if equal_nan and input.dtype.is_complex:
-        raise NotImplementedError("isclose: equal_nan=True is not implemented for complex dtypes")
     return input, other, rtol, atol, equal_nan
 
 
@@ -147,7 +141,7 @@ def isnan(input: Tensor) -> Tensor:
 
     Source: torch.isnan.
     """
-    return np.isnan(input) if input.dtype.kind not in "biu" else np.zeros_like(input, bool)
+    return np.isnan(input) if input.dtype.kind not in "biu" else np.zeros_like(input, bool, order=order_of(input))
 
 
 @op(fast=lambda a: np.isinf(a) if a.dtype.kind == "f" else None, out=False, grad=None)
@@ -156,7 +150,7 @@ def isinf(input: Tensor) -> Tensor:
 
     Source: torch.isinf.
     """
-    return np.isinf(input) if input.dtype.kind not in "biu" else np.zeros_like(input, bool)
+    return np.isinf(input) if input.dtype.kind not in "biu" else np.zeros_like(input, bool, order=order_of(input))
 
 
 @op(fast=lambda a: np.isfinite(a) if a.dtype.kind == "f" else None, out=False, grad=None)
@@ -165,14 +159,14 @@ def isfinite(input: Tensor) -> Tensor:
 
     Source: torch.isfinite.
     """
-    return np.isfinite(input) if input.dtype.kind not in "biu" else np.ones_like(input, bool)
+    return np.isfinite(input) if input.dtype.kind not in "biu" else np.ones_like(input, bool, order=order_of(input))
 
 
 def _signed_infinity(name: str, input: np.ndarray, sign: int) -> np.ndarray:
     if input.dtype.kind == "c":
         raise RuntimeError(f"{name} does not support complex inputs.")
     if input.dtype.kind in "biu":
-        return np.zeros_like(input, bool)
+        return np.zeros_like(input, bool, order=order_of(input))
     return np.equal(input, np.array(sign * np.inf, input.dtype))
 
 
@@ -204,7 +198,7 @@ def isreal(input: Tensor) -> Tensor:
 
     Source: torch.isreal.
     """
-    return np.equal(input.imag, 0) if input.dtype.kind == "c" else np.ones_like(input, bool)
+    return np.equal(input.imag, 0) if input.dtype.kind == "c" else np.ones_like(input, bool, order=order_of(input))
 
 
 # -- logic ----------------------------------------------------------------------------------------------------------------------

@@ -332,6 +332,11 @@ def strided_array(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dt
     return np.ndarray(shape, dtype, np.empty(extent, dtype), 0, tuple(step * dtype.itemsize for step in strides))
 
 
+def row_major(array: Any) -> np.ndarray:
+    """The array itself where it is row-major, else a row-major copy; 0-d stays 0-d, which ``np.ascontiguousarray`` would not keep."""
+    return np.asarray(array, order="C")
+
+
 def is_dense(array: np.ndarray) -> bool:
     """Whether the elements fill their memory without gaps and without sharing."""
     expected = array.itemsize
@@ -661,7 +666,7 @@ def arange(
     if dtype is None and out is not None:
         kind = out.dtype
     elif dtype is None:
-        whole = all(not (isinstance(e, (float, complex)) or isinstance(e, Tensor) and e.dtype.category > 1) for e in (start, end, step))
+        whole = all(not (isinstance(e, (float, complex)) or (isinstance(e, Tensor) and e.dtype.category > 1)) for e in (start, end, step))
         kind = dtypes.int64 if whole else dtypes.get_default_dtype()
     else:
         kind = _result_dtype(dtype, out, "arange")
@@ -687,7 +692,7 @@ def check_range(start: Any, end: Any, step: Any) -> None:
         raise RuntimeError("step must be nonzero")
     if not (math.isfinite(start) and math.isfinite(end)):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
-    if not (step > 0 and end >= start or step < 0 and end <= start):
+    if not ((step > 0 and end >= start) or (step < 0 and end <= start)):
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
 
 
@@ -753,7 +758,7 @@ def _spaced_dtype(dtype: Any, out: Any, ends: tuple[Any, Any], operation: str) -
     """Result dtype of ``linspace`` and ``logspace``: complex where an end is."""
     if dtype is not None or out is not None:
         return _result_dtype(dtype, out, operation)
-    is_complex = any(isinstance(e, complex) or isinstance(e, Tensor) and e.dtype.is_complex for e in ends)
+    is_complex = any(isinstance(e, complex) or (isinstance(e, Tensor) and e.dtype.is_complex) for e in ends)
     default = dtypes.get_default_dtype()
     return default.to_complex() if is_complex else default
 

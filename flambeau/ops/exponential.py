@@ -10,7 +10,7 @@ import numpy as np
 from ..core.annotations import Number, Tensor
 from ..core.registry import pointwise
 from ..core.tensor import Tensor as TensorType
-from .arithmetic import conj, reject
+from .arithmetic import conj, order_of, reject
 
 LN2, LN10 = math.log(2), math.log(10)
 
@@ -130,9 +130,7 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     Gradient: ``grad`` shared in proportion to the powers.
     Source: torch.logaddexp2.
     """
-    reject("logaddexp2_cpu", input, "biu")
-    if input.dtype.kind == "c":
-        return _complex_logaddexp(input * LN2, other * LN2) / LN2
+    reject("logaddexp2_cpu", input, "biuc")
     return np.logaddexp2(input, other)
 
 
@@ -199,7 +197,7 @@ def xlog1py(input: Tensor | Number, other: Tensor | Number) -> Tensor:
 # -- the logistic function ----------------------------------------------------------------------------------------------------
 def logistic(input: np.ndarray) -> np.ndarray:
     """``1 / (1 + exp(-input))`` with one buffer."""
-    made = np.negative(input, out=np.empty_like(input))
+    made = np.negative(input, out=np.empty_like(input, order=order_of(input)))
     np.exp(made, out=made)
     np.add(made, 1, out=made)
     return np.divide(1, made, out=made)
@@ -240,7 +238,7 @@ def sigmoid(input: Tensor) -> Tensor:
 
 
 def _logit_gradient(grad: Any, input: Any, eps: float | None) -> Any:
-    found = grad / (input * (1 - input))
+    found = grad / (input * (1 - input)).abs()  # +inf at -0.0 too; what is negative lies outside
     low, high = (0.0, 1.0) if eps is None else (eps, 1 - eps)
     outside = (input < low).logical_or(input > high)
     return found.masked_fill(outside, math.nan if eps is None else 0.0)

@@ -11,6 +11,7 @@ from ..core.annotations import Tensor
 from ..core.registry import composite, op, resolve
 from ..core.shape import reduced_shape, wrap_dim, wrap_dims
 from ..core.tensor import Tensor as TensorType
+from .creation import row_major
 from .reduction import array_dims, kept
 
 _LARGEST, _SMALLEST = (np.maximum, "argmax"), (np.minimum, "argmin")
@@ -67,7 +68,7 @@ def index_along(finder: str, array: np.ndarray, dim: int, keepdim: bool) -> np.n
     shape = reduced_shape(array.shape, (dim,), keepdim)
     if 0 in shape:
         return np.empty(shape, np.int64)
-    return np.ascontiguousarray(getattr(array, finder)(dim)).reshape(shape)
+    return row_major(getattr(array, finder)(dim)).reshape(shape)
 
 
 def taken_along(array: np.ndarray, indices: np.ndarray, dim: int, keepdim: bool) -> np.ndarray:
@@ -75,7 +76,7 @@ def taken_along(array: np.ndarray, indices: np.ndarray, dim: int, keepdim: bool)
     if not array.ndim:
         return array.copy()
     wide = indices if keepdim else np.expand_dims(indices, dim)
-    return np.ascontiguousarray(np.take_along_axis(array, wide, dim)).reshape(indices.shape)
+    return row_major(np.take_along_axis(array, wide, dim)).reshape(indices.shape)
 
 
 # -- amax, amin -----------------------------------------------------------------------------------------------------------------
@@ -203,7 +204,7 @@ def _extremum_along(name: str, ufunc: Any, finder: str) -> Any:
     def fast(a: np.ndarray, dim: int, keepdim: bool) -> Any:
         if keepdim or a.ndim != 2 or a.size == 0:
             return None
-        return np.ascontiguousarray(ufunc.reduce(a, dim)), np.ascontiguousarray(a.argmax(dim) if finder == "argmax" else a.argmin(dim))
+        return row_major(ufunc.reduce(a, dim)), row_major(a.argmax(dim) if finder == "argmax" else a.argmin(dim))
 
     kernel.__doc__ = f"Kernel of ``{name}`` along a dimension."
     kernel.__name__ = name

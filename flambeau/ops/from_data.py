@@ -60,7 +60,7 @@ def _is_sequence(value: Any) -> bool:
         return False
     if isinstance(value, np.ndarray):
         return True
-    return isinstance(value, Sequence) or hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, dict)
+    return isinstance(value, Sequence) or (hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, dict))
 
 
 def _shape_of(data: Any) -> tuple[int, ...]:
@@ -169,7 +169,7 @@ def array_from(data: Any, dtype: dtypes.dtype | None, copy: bool) -> np.ndarray:
         want = _default_of(array) if dtype is None else dtype.numpy
         if array.dtype is want:
             return array
-        if array.dtype.kind in "bf" or array.dtype.kind == "i" and want.kind in "fcb":
+        if array.dtype.kind in "bf" or (array.dtype.kind == "i" and want.kind in "fcb"):
             if array.dtype.kind == "f" and want.kind in "iu":
                 return nested_array(data, dtype)
             return run_quietly(array.astype, want)

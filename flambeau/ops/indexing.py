@@ -15,6 +15,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.annotations import Number, Tensor
 from ..core.dispatch import cast_array
+from ..core.history import check_overlap
 from ..core.registry import composite, method, op, pointwise
 from ..core.shape import broadcast_shape, wrap_dim
 from ..core.state import modes
@@ -25,6 +26,7 @@ from .views import take_select, take_slice, take_unsqueezed
 
 _INTEGER_KINDS = "iu"
 _SLICE_ALL = slice(None)
+_FROM_FRONT, _ONE_BY_ONE = (None, 0), (None, 1)
 
 
 # -- reading --------------------------------------------------------------------------------------------------------------------
@@ -77,8 +79,11 @@ def _overridden(function: Any, args: tuple[Any, ...], key: Any) -> Any:
     return call_override(function, [args[0], *(p for p in parts if isinstance(p, TensorType))], args, {})
 
 
-def split_key(tensor: Any, key: Any) -> tuple[Any, list[Any] | None]:
-    """The view that the basic part of ``key`` gives, and the index tensors per dimension of it (None if there are none)."""
+def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, list[Any] | None]:
+    """The view that the basic part of ``key`` gives, and the index tensors per dimension of it (None if there are none).
+
+    For writing, a key that takes everything gives the tensor itself, whose history is then simply replaced.
+    """
     parts = as_parts(key)
     ndim = tensor._array.ndim
     used = sum(_consumed(part) for part in parts)
@@ -103,9 +108,12 @@ def split_key(tensor: Any, key: Any) -> tuple[Any, list[Any] | None]:
             basic.append(None)
             indices.append(np.array([bool(part)]))
         elif kind is slice:
-            basic.append(_checked_slice(part))
+            part = _checked_slice(part)
+            if part.start in _FROM_FRONT and part.step in _ONE_BY_ONE and (part.stop is None or part.stop >= tensor._array.shape[dim]):
+                part = _SLICE_ALL
+            basic.append(part)
             indices.append(None)
-            if part != _SLICE_ALL:
+            if part is not _SLICE_ALL:
                 names = take_slice
             dim += 1
         elif isinstance(part, np.ndarray):
@@ -127,7 +135,7 @@ def split_key(tensor: Any, key: Any) -> tuple[Any, list[Any] | None]:
     advanced = any(each is not None for each in indices)
     plain = tuple(basic) if Ellipsis in basic else (*basic, ...)
     if all(each.__class__ is slice and each == _SLICE_ALL for each in basic):
-        view = tensor if advanced else _whole(tensor)
+        view = tensor if advanced or writes else _whole(tensor)
     else:
         view = names(tensor, plain)
     return view, (indices if advanced else None)
@@ -325,7 +333,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
                 array[key] = value
                 storage_of(self)._bump()
                 return
-    view, indices = split_key(self, key)
+    view, indices = split_key(self, key, writes=True)
     if indices is None:
         _assign(view, value)
         return
@@ -334,6 +342,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     if len(indices) == 1 and indices[0].dtype.kind == "b" and not value._array.ndim and not value._requires_grad:
         view.masked_fill_(wrap(indices[0]) if indices[0].ndim == view._array.ndim else _trailing(indices[0], view), value)
         return
+    check_overlap(view, (value,), same_allowed=False)
     view._index_put_(indices, value, False)
 
 
@@ -457,6 +466,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 @composite()
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """In-place ``index_put``. Source: torch.Tensor.index_put_."""
+    check_overlap(input, (values,), same_allowed=False)
     return input._index_put_(_index_arrays(indices), _checked_values(input, values), accumulate)
 
 

@@ -23,6 +23,11 @@ from ..core.tensor import Parameter, storage_of
 from ..core.tensor import Tensor as TensorType
 
 
+def zeros_like_grad(grad: Any) -> Any:
+    """The gradient of what was overwritten: it took part, but nothing depends on it any more."""
+    return grad.new_zeros(grad._array.shape)
+
+
 def _prepare_copy(input: Any, src: Any, non_blocking: bool) -> tuple[Any, ...]:
     shape = input._array.shape
     try:
@@ -46,7 +51,7 @@ def _prepare_copy(input: Any, src: Any, non_blocking: bool) -> tuple[Any, ...]:
     inplace=True,
     prepare=_prepare_copy,
     node_name="CopyBackwards",
-    grad={"input": lambda grad: None, "src": lambda grad: grad},
+    grad={"input": lambda grad: zeros_like_grad(grad), "src": lambda grad: grad},
 )
 def copy(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     """``src`` broadcast to ``input``'s shape and cast to its dtype; ``input.copy_(src)`` writes it there.
@@ -76,7 +81,7 @@ def _prepare_fill(input: Any, value: Any) -> tuple[Any, ...]:
     inplace=True,
     may_overlap=True,
     prepare=_prepare_fill,
-    grad={"input": lambda grad: None, "value": lambda grad: grad.sum()},
+    grad={"input": lambda grad: zeros_like_grad(grad), "value": lambda grad: grad.sum()},
 )
 def fill(input: Tensor, value: Tensor | Number) -> Tensor:
     """A tensor like ``input`` with every element ``value``; ``fill_`` writes it into ``input``.
@@ -89,7 +94,7 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
     return np.full(input.shape, cast_array(value, dtype) if isinstance(value, np.ndarray) else number_array(value, dtype), input.dtype)
 
 
-@op(method=False, inplace=True, may_overlap=True, grad={"input": lambda grad: None})
+@op(method=False, inplace=True, may_overlap=True, grad={"input": lambda grad: zeros_like_grad(grad)})
 def zero(input: Tensor) -> Tensor:
     """Zeros like ``input``; ``zero_`` writes them into ``input``. Source: torch.Tensor.zero_."""
     return np.zeros(input.shape, input.dtype)
@@ -111,7 +116,7 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     """Write ``src``, broadcast and cast, into this tensor. Source: torch.Tensor.copy_."""
     if (src.__class__ is TensorType or src.__class__ is Parameter) and not src._requires_grad and writable_now(self):
         a, b = self._array, src._array
-        if a.shape == b.shape and a.dtype is b.dtype:
+        if a.shape == b.shape and a.dtype is b.dtype and (src._storage is None or src._storage is not self._storage):
             a[...] = b
             storage_of(self)._bump()
             return self

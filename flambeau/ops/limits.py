@@ -10,7 +10,7 @@ from ..core import dtype as dtypes
 from ..core.annotations import Number, Tensor
 from ..core.registry import TABLES, composite, op, pointwise
 from ..core.tensor import Tensor as TensorType
-from .arithmetic import dtype_of
+from .arithmetic import dtype_of, reject
 
 
 @op(name="_keep_where", method=False, out=False, fast=True, node_name="WhereBackward0", grad={"input": lambda grad, mask: keep_where(grad, mask)})
@@ -29,6 +29,8 @@ def _reroute_clamp(op: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, Any
         if input.dtype.is_complex:
             raise NotImplementedError("clamp is not supported for complex types")
         for limit in (low, high):
+            if limit is not None and dtype_of(limit).is_complex:
+                raise NotImplementedError("clamp is not supported for complex types")
             if limit is not None and (isinstance(limit, TensorType) or dtype_of(limit).category > input.dtype.category):
                 return TABLES["torch"]["_clamp_tensors"], values, out
     return op, values, out
@@ -101,6 +103,8 @@ def _limit_gradients(which: str) -> Any:
 )
 def clamp_tensors(input: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None) -> Tensor:
     """``clamp`` with all operands promoted and broadcast."""
+    if min is not None and max is not None:
+        reject("clamp_cpu", input, "b")
     return _limited(input, min, max)
 
 

@@ -185,7 +185,7 @@ def _fixed_rule(
         to_weight = (grad * (input - mean.reshape(ones))).sum(summed) * scale
     if needs[2]:
         to_bias = grad.sum(summed)
-    return to_input, None, None, to_weight, to_bias
+    return to_input, to_weight, to_bias
 
 
 @op(
@@ -193,7 +193,7 @@ def _fixed_rule(
     namespace="nn.functional",
     node_name="NativeBatchNormBackward0",
     out=False,
-    grad={"input, mean, variance, weight, bias": _fixed_rule},
+    grad={"input, weight, bias": _fixed_rule},
 )
 def batch_norm_fixed(
     input: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
@@ -247,6 +247,12 @@ def _batch_norm(
     channels = shape[1] if len(shape) > 1 else 0
     _check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     _check_float(input, "batch_norm")
+    for name, each in (("running_mean", running_mean), ("running_var", running_var)):
+        if each is not None and each._requires_grad and grad_enabled():
+            raise RuntimeError(
+                f"The function 'native_batch_norm' is not differentiable with respect to argument '{name}'. This input cannot have "
+                "requires_grad True."
+            )
     if not training:
         if running_mean is None or running_var is None:
             raise RuntimeError(f"{'running_mean' if running_mean is None else 'running_var'} must be defined in evaluation mode")

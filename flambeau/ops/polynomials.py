@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.annotations import Number, Tensor
 from ..core.registry import pointwise
-from .arithmetic import reject
+from .arithmetic import order_of, reject
 
 _options = {"namespace": "special", "promotion": "int_to_float", "inplace": False, "grad": None}
 Step = Callable[[int, Any, Any, Any], Any]
@@ -18,8 +18,8 @@ Step = Callable[[int, Any, Any, Any], Any]
 def _by_recurrence(name: str, x: np.ndarray, n: np.ndarray, first: Any, step: Step) -> np.ndarray:
     """Polynomials of degree ``n`` (0 where negative): p0 = 1, p1 = ``first``, then ``step(k, x, p_k, p_{k-1})``."""
     reject(f"{name}_cpu", x, "c")
-    wide = x.astype(np.float64)
-    degree = np.trunc(n).astype(np.int64)
+    wide = x.astype(np.float64, order=order_of(x))
+    degree = np.trunc(n).astype(np.int64, order=order_of(n))
     before, now = np.ones_like(wide), first(wide)
     found = np.where(degree == 0, before, np.where(degree == 1, now, 0.0))
     for k in range(1, int(degree.max(initial=0))):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..core import dtype as dtypes
-from ..core.annotations import Number, Tensor
+from ..core.annotations import Tensor
 from ..core.registry import composite, op
 from ..core.shape import broadcast_shape
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import conj
+from .creation import row_major
 
 _C_WORDS = {"float32": "float", "float64": "double", "int64": "long", "int32": "int", "float16": "c10::Half", "bfloat16": "c10::BFloat16"}
 
@@ -80,8 +81,10 @@ def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.matmul(a, b)
 
 
-def row_major(array: Any) -> np.ndarray:
-    return np.asarray(array, order="C")
+def rows_of(tensor: Any) -> Any:
+    """A tensor as a matrix: its last dimension as rows, all others in one."""
+    shape = tensor._array.shape
+    return tensor.reshape(math.prod(shape[:-1]), shape[-1])
 
 
 def _left_gradient(grad: Any, other: Any, input_shape: Any) -> Any:
@@ -100,9 +103,9 @@ def _right_gradient(grad: Any, input: Any, other_shape: Any) -> Any:
     if rows == 1:
         return grad * input if columns == 1 else input.unsqueeze(-1) * grad.unsqueeze(-2)
     if columns == 1:
-        return mv(input.reshape(-1, input.shape[-1]).t(), grad.reshape(-1))
+        return mv(rows_of(input).t(), grad.reshape(-1))
     if rows > 2 and columns == 2:  # one product with the batch as part of the inner dimension
-        return mm(input.reshape(-1, input.shape[-1]).t(), grad.reshape(-1, grad.shape[-1]))
+        return mm(rows_of(input).t(), rows_of(grad))
     return matmul(input.transpose(-1, -2), grad)
 
 
@@ -364,10 +367,10 @@ def _linear(a: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> Any:
 def _linear_weight_gradient(grad: Any, input: Any, weight_shape: Any) -> Any:
     input = conj(input)
     if len(weight_shape) == 1:
-        return mv(input.reshape(-1, input.shape[-1]).t(), grad.reshape(-1))
+        return mv(rows_of(input).t(), grad.reshape(-1))
     if input.ndim == 2:
         return mm(grad.t(), input)
-    return mm(grad.reshape(-1, weight_shape[0]).t(), input.reshape(-1, weight_shape[1]))
+    return mm(rows_of(grad).t(), rows_of(input))
 
 
 def _linear_input_gradient(grad: Any, weight: Any) -> Any:
@@ -589,7 +592,7 @@ def _prepare_addr(input: Any, vec1: Any, vec2: Any, old: Any, beta: Any, alpha: 
 def _add_outer(input: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta: Any, alpha: Any) -> np.ndarray:
     if input.dtype.kind == "b":
         product = np.logical_and.outer(vec1, vec2)
-        return np.logical_or(product & bool(alpha), input) if beta else np.ascontiguousarray(product & bool(alpha))
+        return np.logical_or(product & bool(alpha), input) if beta else row_major(product & bool(alpha))
     return _plus(input, np.multiply.outer(vec1, vec2), beta, alpha)
 
 

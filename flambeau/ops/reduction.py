@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from ..core.annotations import Tensor
 from ..core.dispatch import cast_array
 from ..core.registry import composite, op
 from ..core.shape import reduced_shape, wrap_dims
+from .creation import row_major
 
 _F8, _F4, _I8 = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.int64)
 
@@ -43,7 +43,7 @@ def spread(grad: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
     """The gradient of a sum: ``grad`` at every place that was summed."""
     if grad._array.shape == shape:
         return grad
-    if dim is None or dim == () or grad._array.ndim == 0 and not keepdim:
+    if dim is None or dim == () or (grad._array.ndim == 0 and not keepdim):
         return grad.expand(shape)
     return kept(grad, dim, keepdim, len(shape)).expand(shape)
 
@@ -85,7 +85,7 @@ def _add_in_blocks(array: np.ndarray, dims: tuple[int, ...], dim: int, dtype: np
     whole = n // _BLOCK * _BLOCK
     head, tail = np.split(array, [whole], dim)
     blocked = head.reshape(*array.shape[:dim], whole // _BLOCK, _BLOCK, *array.shape[dim + 1 :])
-    partial = np.ascontiguousarray(np.add.reduce(blocked, axis=dim + 1, dtype=dtype))
+    partial = row_major(np.add.reduce(blocked, axis=dim + 1, dtype=dtype))
     if whole < n:
         partial = np.concatenate((partial, np.add.reduce(tail, axis=dim, dtype=dtype, keepdims=True)), dim)
     return add_reduce(partial, dims, True, dtype)
@@ -101,7 +101,7 @@ def _sum_dtype(array: np.ndarray) -> np.dtype:
 
 # -- sum, mean ------------------------------------------------------------------------------------------------------------------
 def _fast_sum(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
-    if dtype is not None or a.size > 16384 and dim is not None:
+    if dtype is not None or (a.size > 16384 and dim is not None):
         return None
     if dim is None:
         return None if keepdim else np.add.reduce(a, None)
@@ -182,7 +182,7 @@ def _require_floating(operation: str, array: np.ndarray, dtype: Any) -> None:
 
 
 def _fast_mean(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
-    if dtype is not None or a.dtype.kind != "f" or a.size > 16384 and dim is not None:
+    if dtype is not None or a.dtype.kind != "f" or (a.size > 16384 and dim is not None):
         return None
     if dim is None:
         return None if keepdim else np.add.reduce(a, None) / a.size
@@ -271,7 +271,7 @@ def _prepare_prod(input: Any, dim: Any, keepdim: bool, dtype: Any) -> tuple[Any,
 
 
 def _fast_prod(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
-    if dtype is not None or dim.__class__ is not int and (dim is not None or keepdim):
+    if dtype is not None or (dim.__class__ is not int and (dim is not None or keepdim)):
         return None
     made = np.multiply.reduce(a, dim, None, None, keepdim)
     return made if made.ndim < 2 or made.flags.c_contiguous else None
@@ -508,4 +508,4 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     top = np.maximum.reduce(real, axis=dim, keepdims=True)
     top = np.where(np.isinf(top), np.zeros((), top.dtype), top)  # inf - inf would be NaN
     total = np.log(add_reduce(np.exp(input - top), dim, True, input.dtype)) + top
-    return np.ascontiguousarray(total).reshape(reduced_shape(input.shape, dim, keepdim))
+    return row_major(total).reshape(reduced_shape(input.shape, dim, keepdim))

@@ -10,7 +10,8 @@ from ..core import doors
 from ..core import dtype as dtypes
 from ..core.annotations import Number, Tensor
 from ..core.registry import add_method, composite, op, pointwise, view
-from .arithmetic import dtype_of, reject, zeros
+from .arithmetic import dtype_of, missing_derivative, order_of, reject, zeros
+from .limits import keep_where
 
 
 @pointwise(
@@ -118,7 +119,11 @@ def _prepare_heaviside(input: Any, values: Any) -> tuple[Any, ...]:
     return input, values
 
 
-@pointwise(prepare=_prepare_heaviside, grad=None)
+@pointwise(
+    prepare=_prepare_heaviside,
+    node_name="NotImplemented",
+    grad={"input": missing_derivative("heaviside", "input"), "values": missing_derivative("heaviside", "values")},
+)
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """0 below zero, 1 above, ``values`` at zero.
 
@@ -152,9 +157,9 @@ def nan_to_num(input: Tensor, nan: float | None = None, posinf: float | None = N
     Source: torch.nan_to_num.
     """
     if input.dtype.kind in "biu":
-        return input.copy()
+        return input.copy(order=order_of(input))
     if input.dtype.kind == "c":
-        made = np.empty_like(input)
+        made = np.empty_like(input, order=order_of(input))
         made.real, made.imag = (_replaced(part, nan, posinf, neginf) for part in (input.real, input.imag))
         return made
     return _replaced(input, nan, posinf, neginf)
@@ -164,7 +169,7 @@ def _replaced(array: np.ndarray, nan: float | None, posinf: float | None, neginf
     import ml_dtypes
 
     limits = ml_dtypes.finfo(array.dtype)
-    made = np.array(array, order="K", copy=True)
+    made = np.array(array, order=order_of(array), copy=True)
     infinite = np.isinf(array)
     made[np.isnan(array)] = 0 if nan is None else nan
     made[infinite & (array > 0)] = limits.max if posinf is None else posinf
@@ -172,12 +177,19 @@ def _replaced(array: np.ndarray, nan: float | None, posinf: float | None, neginf
     return made
 
 
-@pointwise(halves="native", grad=None)
+@pointwise(
+    halves="native",
+    grad={
+        "input": lambda grad, input, other: keep_where(grad, input != other),
+        "other": lambda grad, input, other: keep_where(grad, input == other),
+    },
+)
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
     """The next floating-point number after ``input`` in the direction of ``other``.
 
     Raises:
         NotImplementedError: integer or complex operands.
+    Gradient: ``grad`` to ``input``; to ``other`` where they are equal.
     Source: torch.nextafter.
     """
     reject("nextafter_cpu", input, "biuc")
@@ -189,7 +201,7 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
 def _next_in_bits(input: np.ndarray, other: np.ndarray) -> np.ndarray:
     """``nextafter`` of bfloat16, by a step of the bit pattern."""
     input, other = np.broadcast_arrays(input, other)
-    bits = np.ascontiguousarray(input).view(np.int16)
+    bits = np.array(input).view(np.int16)
     wide, target = input.astype(np.float32), other.astype(np.float32)
     away = (wide > 0) == (target > wide)
     step = np.where(away, 1, -1).astype(np.int16)
@@ -216,14 +228,14 @@ def conj(input: Tensor) -> Tensor:
     return conjugated(input) if input._array.dtype.kind == "c" else input
 
 
-@pointwise(grad={"input": lambda grad: grad.conj()})
+@composite(inplace=True, out=True)
 def conj_physical(input: Tensor) -> Tensor:
-    """The complex conjugate as a new tensor.
+    """The complex conjugate as a new tensor; a real tensor is returned as it is.
 
     Gradient: ``conj(grad)``.
     Source: torch.conj_physical.
     """
-    return np.conjugate(input) if input.dtype.kind == "c" else input.copy()
+    return conjugated(input) if input._array.dtype.kind == "c" else input
 
 
 @composite()
@@ -338,7 +350,7 @@ def complex_(real: Tensor, imag: Tensor) -> Tensor:
     Gradient: the parts of ``grad``.
     Source: torch.complex.
     """
-    made = np.empty(np.broadcast_shapes(real.shape, imag.shape), dtypes.of_array(real).to_complex().numpy)
+    made = np.empty_like(np.add(real, imag), dtypes.of_array(real).to_complex().numpy)
     made.real, made.imag = real, imag
     return made
 
@@ -363,7 +375,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     Gradient: the parts of ``grad`` along the modulus and the argument.
     Source: torch.polar.
     """
-    made = np.empty(np.broadcast_shapes(abs.shape, angle.shape), dtypes.of_array(abs).to_complex().numpy)
+    made = np.empty_like(np.add(abs, angle), dtypes.of_array(abs).to_complex().numpy)
     made.real, made.imag = np.multiply(abs, np.cos(angle)), np.multiply(abs, np.sin(angle))
     return made
 

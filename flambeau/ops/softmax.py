@@ -25,7 +25,8 @@ def _widened(array: np.ndarray, dtype: Any, name: str) -> tuple[np.ndarray, np.d
     """The input in the dtype to compute in, and the dtype of the result."""
     if dtype is not None:
         array = cast_array(array, dtype)
-    reject(name, array, "biuc")
+    if array.size:
+        reject(name, array, "biuc")
     result = array.dtype
     return (array.astype(np.float32) if dtypes.of_array(array) in dtypes.REDUCED else array), result
 

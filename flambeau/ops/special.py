@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.annotations import Number, Tensor
 from ..core.registry import TABLES, composite, pointwise
-from .arithmetic import conj, reject
+from .arithmetic import conj, missing_derivative, order_of, reject
 
 
 def _scipy(name: str) -> Any:
@@ -29,15 +29,6 @@ def _real(name: str, input: np.ndarray) -> None:
 
 def _floats_only(kernel: Any) -> Any:
     return lambda a: kernel(a) if a.dtype.kind == "f" else None
-
-
-def missing_derivative(operation: str, operand: str) -> Any:
-    """The rule of an operand for which no derivative is known."""
-
-    def rule(grad: Any) -> Any:
-        raise NotImplementedError(f"the derivative for '{operand}' of {operation} is not implemented")
-
-    return rule
 
 
 # -- error function -------------------------------------------------------------------------------------------------------------
@@ -83,7 +74,7 @@ def erfinv(input: Tensor) -> Tensor:
     Source: torch.erfinv.
     """
     _real("erfinv_vml_cpu", input)
-    return _erfinv(input)
+    return np.where(input == 0, input, _erfinv(input))
 
 
 @pointwise(
@@ -209,7 +200,7 @@ def polygamma_of(n: int, input: Tensor) -> Tensor:
 
     sign = 1 if n % 2 else -1
     factorial = special.gamma(n + 1.0)
-    return np.asarray(sign * factorial * special.zeta(n + 1.0, input.astype(np.float64))).astype(input.dtype)
+    return np.asarray(sign * factorial * special.zeta(n + 1.0, input.astype(np.float64, order=order_of(input)))).astype(input.dtype)
 
 
 @composite(out=True, method=False)
@@ -253,7 +244,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     total = lgamma(input)
     for j in range(1, p):
         total = total + lgamma(input - j / 2)
-    return total + p * (p - 1) / 4 * math.log(math.pi)
+    return (total + p * (p - 1) / 4 * math.log(math.pi)).contiguous()
 
 
 def _gamma_density(grad: Any, a: Any, x: Any) -> Any:
@@ -314,7 +305,7 @@ def zeta(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     Source: torch.special.zeta.
     """
     _real("zeta", input)
-    return np.asarray(_scipy("zeta")(input.astype(np.float64), other.astype(np.float64))).astype(input.dtype)
+    return np.asarray(_scipy("zeta")(*[each.astype(np.float64, order=order_of(each)) for each in (input, other)])).astype(input.dtype)
 
 
 # -- Bessel functions -----------------------------------------------------------------------------------------------------------
@@ -486,5 +477,3 @@ _ELSEWHERE = {
 for _name, _spellings in _ELSEWHERE.items():
     for _spelling in _spellings:
         TABLES["special"][_spelling] = TABLES["torch"][_name]
-
-__all__ = ["missing_derivative"]

@@ -114,14 +114,20 @@ def reshape(input: Tensor, shape: Sequence[int]) -> Tensor:
     try:
         array.reshape(wanted, copy=False)
     except ValueError:
-        return view_shape(input.clone(memory_format=_contiguous()), wanted)
+        return reshaped_copy(input, wanted)
     return view_shape(input, wanted)
 
 
-def _contiguous() -> Any:
-    from ..core.layout import contiguous_format
-
-    return contiguous_format
+@op(
+    name="_reshaped_copy",
+    method=False,
+    fast=True,
+    node_name="UnsafeViewBackward0",
+    grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
+)
+def reshaped_copy(input: Tensor, shape: Sequence[int]) -> Tensor:
+    """A copy of ``input`` with another shape, where the strides allow no view."""
+    return input.copy().reshape(shape)
 
 
 composite(method=False)(reshape)
@@ -392,6 +398,8 @@ def _prepare_expand(input: Any, size: Any, implicit: bool) -> tuple[Any, ...]:
 def _quick_expand(array: np.ndarray, size: Sequence[int], implicit: bool) -> np.ndarray | None:
     """The usual case: a contiguous array, no -1, sizes that are given as ints."""
     have = array.shape
+    if not have:
+        return np.ndarray(size, array.dtype, array, 0, (0,) * len(size)) if 0 not in size and -1 not in size else None
     lead = len(size) - len(have)
     if lead < 0 or not array.flags.c_contiguous or not array.size:
         return None

@@ -6,6 +6,7 @@ from typing import Any
 
 from .. import ops
 from ..core.tensor import Tensor
+from ..ops.inspection import finfo
 from ._stepping import GroupOptimizer, check_steps, column, new_scalar, number, refuse_scaling, scalar
 from .optimizer import ParamsT
 
@@ -140,7 +141,7 @@ def adafactor(
     lr = scalar(lr)
     for i, param in enumerate(params):
         grad = -grads[i] if maximize else grads[i]
-        floor = ops.finfo(param.dtype).eps if eps1 is None else eps1
+        floor = finfo(param.dtype).eps if eps1 is None else eps1
         state_steps[i] += 1
         count = state_steps[i].item()
         weight = count**beta2_decay

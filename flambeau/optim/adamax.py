@@ -145,7 +145,8 @@ def adamax(
         if differentiable:
             # Autograd keeps both, and the next step changes them in place.
             exp_avg, exp_inf = exp_avg.clone(), exp_inf.clone()
+        count: Any = step if capturable else step.item()
         if capturable:
-            param.addcdiv_(exp_avg, exp_inf * (beta1**step - 1).div_(lr))
+            param.addcdiv_(exp_avg, exp_inf * (beta1**count - 1).div_(lr))
         else:
-            param.addcdiv_(exp_avg, exp_inf, value=-number(lr / (1 - beta1 ** step.item())))
+            param.addcdiv_(exp_avg, exp_inf, value=-number(lr / (1 - beta1**count)))

@@ -150,7 +150,7 @@ def radam(
         if param.is_complex():
             param, grad, exp_avg, exp_avg_sq = real_views(param, grad, exp_avg, exp_avg_sq)
         step += 1
-        count = step if capturable else step.item()
+        count: Any = step if capturable else step.item()
         if weight_decay != 0:
             if decoupled_weight_decay:
                 param.mul_(1 - lr * weight_decay)

@@ -67,6 +67,8 @@ CALLS = [
     ("LocalResponseNorm", (2,), {}, [real(2, 4, 3, 3)]),
     ("Flatten", (), {}, [real(2, 3, 4)]),
     ("Unflatten", (1, (2, 3)), {}, [real(2, 6)]),
+    ("Unfold", (2, 1, 1, 2), {}, [real(1, 2, 5, 4)]),
+    ("Fold", ((4, 5), 2), {}, [real(1, 8, 12)]),
     ("Embedding", (5, 3), {}, [fixed([1, 2], [4, 1])]),
     ("Embedding", (5, 3), {"padding_idx": 1, "scale_grad_by_freq": True}, [fixed(1, 2, 4, 2)]),
     ("Embedding", (5, 3), {"max_norm": 0.5}, [fixed(1, 2)]),

@@ -69,6 +69,8 @@ LAYERS = [
     ("Flatten", (), {}),
     ("Flatten", (0, 2), {}),
     ("Unflatten", (1, (2, 3)), {}),
+    ("Unfold", (2,), {}),
+    ("Fold", (4, (2, 1)), {}),
     ("Embedding", (4, 3), {}),
     ("Embedding", (4, 3, 1, 2.0, 3.0, True, True), {}),
     ("Embedding", (4, 3, -1), {}),

@@ -84,7 +84,7 @@ class Error:
 
     samples: Callable[[Maker], Sample]
     type: type[Exception]
-    match: str = ""
+    match: str | None = None
     dtype: str = "float32"
 
 
@@ -102,6 +102,7 @@ class Record:
         gradient: whether there is a derivative to check; off too where it is piecewise in a way that finite differences cannot see.
         elementwise: whether 0-d, empty and non-finite inputs can be derived from the samples' number of tensors.
         specials: whether non-finite and extreme values must agree as well.
+        signed_zeros: whether the sign of a zero among the special results must agree too.
         is_view: whether results share memory with the first operand.
         random: whether the operation draws from the generator, which is then seeded before each call.
         notes: why a flag is set.
@@ -116,6 +117,7 @@ class Record:
     gradient: bool = True
     elementwise: bool = False
     specials: bool = True
+    signed_zeros: bool = True
     is_view: bool = False
     random: bool = False
     notes: str = ""

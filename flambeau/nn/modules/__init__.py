@@ -18,6 +18,7 @@ FILES = {
     "distance": "distance",
     "dropout": "dropout",
     "flatten": "flatten",
+    "fold": "fold",
     "instancenorm": "normalization",
     "linear": "linear",
     "loss": "loss",

@@ -1,0 +1,359 @@
+"""Jacobians, Hessians and products with them, for functions of tensors.
+
+Every function here calls the user's function once on copies of the inputs that are leaves (or, with ``create_graph``, on views of
+the inputs, so that the result can be differentiated again) and takes gradients of what it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.tensor import Tensor
+from .api import grad
+from .grad_mode import enable_grad, set_grad_enabled
+
+Tensors = Tensor | tuple[Tensor, ...]
+
+
+def vjp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """``v`` times the Jacobian of ``func``.
+
+    Args:
+        func: takes tensors, returns a tensor or a tuple of tensors.
+        inputs: a tensor or a tuple of tensors.
+        v: a tensor or tuple of the outputs' shapes; may be None where there is one output of one element.
+        create_graph: make both results differentiable.
+        strict: raise where an output does not depend on an input, instead of returning zeros.
+    Returns:
+        (what ``func`` returned, the product: one tensor per input).
+    Raises:
+        RuntimeError: a wrong ``v``, or a missing dependence in strict mode.
+        TypeError: inputs or outputs that are no tensors.
+    Source: torch.autograd.functional.vjp.
+    """
+    with enable_grad():
+        given, single = _as_tensors(inputs, "inputs", "vjp")
+        used = _started(given, create_graph)
+        outputs, single_output = _as_tensors(func(*used), "outputs of the user-provided function", "vjp")
+        _require_dependence(outputs, "outputs", strict)
+        vector = _checked_vector(v, outputs, single_output, "The vector v can only be None if the user-provided function returns a single Tensor with a single element.")
+    with set_grad_enabled(create_graph or _grad_was_on()):
+        found = _gradients(outputs, used, vector, create_graph)
+        products = _filled(found, used, strict, create_graph, "back")
+    return _finished(outputs, create_graph, single_output), _finished(products, create_graph, single)
+
+
+def jvp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """The Jacobian of ``func`` times ``v``, by differentiating the vector-Jacobian product with respect to its vector.
+
+    Args:
+        v: a tensor or tuple of the inputs' shapes; may be None where there is one input of one element.
+        func, inputs, create_graph, strict: as in ``vjp``.
+    Returns:
+        (what ``func`` returned, the product: one tensor per output).
+    Raises:
+        RuntimeError: a wrong ``v``, or a missing dependence in strict mode.
+    Source: torch.autograd.functional.jvp.
+    """
+    with enable_grad():
+        given, single = _as_tensors(inputs, "inputs", "jvp")
+        used = _started(given, create_graph)
+        vector = _checked_vector(v, given, single, "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element.")
+        outputs, single_output = _as_tensors(func(*used), "outputs of the user-provided function", "jvp")
+        _require_dependence(outputs, "outputs", strict)
+        dummies = tuple(each.detach().new_zeros(each.shape).requires_grad_() for each in outputs)
+        first = _gradients(outputs, used, dummies, True)
+        _require_dependence(tuple(each for each in first if each is not None), "grad_input", strict)
+    with set_grad_enabled(create_graph or _grad_was_on()):
+        pairs = [(each, w) for each, w in zip(first, vector, strict=True) if each is not None]
+        found = _gradients(tuple(g for g, _ in pairs), dummies, tuple(w for _, w in pairs), create_graph)
+        products = _filled(found, outputs, strict, create_graph, "back_trick")
+    return _finished(outputs, create_graph, single_output), _finished(products, create_graph, single_output)
+
+
+def jacobian(
+    func: Callable[..., Any],
+    inputs: Tensors,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
+    """The Jacobian of ``func``.
+
+    Args:
+        func, inputs, create_graph, strict: as in ``vjp``.
+        vectorize: not supported yet.
+        strategy: 'reverse-mode'; 'forward-mode' is not supported yet.
+    Returns:
+        For one output and one input a tensor of shape ``(*output.shape, *input.shape)``; a tuple over inputs, over outputs, or over
+        outputs of tuples over inputs where there are several.
+    Raises:
+        NotImplementedError: ``vectorize``, or forward mode.
+        RuntimeError: a missing dependence in strict mode.
+    Source: torch.autograd.functional.jacobian.
+    """
+    _check_strategy(strategy, vectorize, strict, "jacobian")
+    with enable_grad():
+        given, single = _as_tensors(inputs, "inputs", "jacobian")
+        used = _started(given, create_graph)
+        outputs, single_output = _as_tensors(func(*used), "outputs of the user-provided function", "jacobian")
+        _require_dependence(outputs, "outputs", strict)
+        rows = tuple(_jacobian_of(output, i, used, create_graph, strict) for i, output in enumerate(outputs))
+    finished = tuple(_finished(row, create_graph, single) for row in rows)
+    return finished[0] if single_output else finished
+
+
+def _jacobian_of(output: Tensor, position: int, inputs: tuple[Tensor, ...], create_graph: bool, strict: bool) -> tuple[Tensor, ...]:
+    from .. import ops
+
+    columns: list[list[Tensor]] = [[] for _ in inputs]
+    for element in output.reshape(-1) if output.numel() else ():
+        found = _gradients((element,), inputs, None, create_graph, retain_graph=True)
+        for j, (each, x, column) in enumerate(zip(found, inputs, columns, strict=True)):
+            if each is None and strict:
+                raise RuntimeError(f"Output {position} of the user-provided function is independent of input {j}. This is not allowed in strict mode.")
+            if each is not None and strict and create_graph and not each.requires_grad:
+                raise RuntimeError(
+                    "The jacobian of the user-provided function is independent of input "
+                    f"{j}. This is not allowed in strict mode when create_graph=True."
+                )
+            column.append(x.detach().new_zeros(x.shape) if each is None else each)
+    return tuple(
+        ops.stack(column).reshape((*output.shape, *x.shape)) if column else x.detach().new_zeros((*output.shape, *x.shape))
+        for column, x in zip(columns, inputs, strict=True)
+    )
+
+
+def hessian(
+    func: Callable[..., Any],
+    inputs: Tensors,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
+    """The Hessian of ``func``, which returns one number: the Jacobian of its gradient.
+
+    Args:
+        func, inputs, create_graph, strict: as in ``vjp``; ``func`` returns one tensor of one element.
+        vectorize: not supported yet.
+        outer_jacobian_strategy: 'reverse-mode'; 'forward-mode' is not supported yet.
+    Returns:
+        For one input a tensor of shape ``(*input.shape, *input.shape)``; for several a tuple of tuples.
+    Raises:
+        RuntimeError: ``func`` returns something else, or a missing dependence in strict mode.
+        NotImplementedError: ``vectorize``, or forward mode.
+    Source: torch.autograd.functional.hessian.
+    """
+    _check_strategy(outer_jacobian_strategy, vectorize, strict, "hessian")
+    given, single = _as_tensors(inputs, "inputs", "hessian")
+
+    def gradient(*args: Tensor) -> tuple[Tensor, ...]:
+        outputs, single_output = _as_tensors(func(*args), "outputs of the user-provided function", "hessian")
+        _require_number(outputs, single_output, "hessian")
+        _require_dependence(outputs, "outputs", strict)
+        found = _gradients(outputs, args, None, True)
+        return _filled(found, args, strict, True, "jacobian")
+
+    rows = jacobian(gradient, given, create_graph, strict)
+    return rows[0][0] if single else rows
+
+
+def vhp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """``v`` times the Hessian of ``func``, which returns one number.
+
+    Args:
+        v: a tensor or tuple of the inputs' shapes; may be None where there is one input of one element.
+        func, inputs, create_graph, strict: as in ``hessian``.
+    Returns:
+        (what ``func`` returned, the product: one tensor per input).
+    Source: torch.autograd.functional.vhp.
+    """
+    with enable_grad():
+        given, single, used, vector, outputs = _hessian_start(func, inputs, v, create_graph, strict, "vhp")
+        first = _filled(_gradients(outputs, used, None, True), used, strict, True, "jacobian")
+    with set_grad_enabled(create_graph or _grad_was_on()):
+        found = _second(first, used, vector, create_graph)
+        products = _filled(found, used, strict, create_graph, "double_back")
+    return _finished(outputs, create_graph, True), _finished(products, create_graph, single)
+
+
+def hvp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """The Hessian of ``func``, which returns one number, times ``v``; ``vhp`` is cheaper and equal for smooth functions.
+
+    Args:
+        func, inputs, v, create_graph, strict: as in ``vhp``.
+    Returns:
+        (what ``func`` returned, the product: one tensor per input).
+    Source: torch.autograd.functional.hvp.
+    """
+    with enable_grad():
+        _, single, used, vector, outputs = _hessian_start(func, inputs, v, create_graph, strict, "hvp")
+        first = _filled(_gradients(outputs, used, None, True), used, strict, True, "jacobian")
+        dummies = tuple(each.detach().new_zeros(each.shape).requires_grad_() for each in used)
+        second = _second(first, used, dummies, True)
+        _require_dependence(tuple(each for each in second if each is not None), "grad_input", strict)
+    with set_grad_enabled(create_graph or _grad_was_on()):
+        pairs = [(each, w) for each, w in zip(second, vector, strict=True) if each is not None and each.requires_grad]
+        found: tuple[Any, ...] = (None,) * len(dummies)
+        if pairs:
+            found = _gradients(tuple(g for g, _ in pairs), dummies, tuple(w for _, w in pairs), create_graph)
+        products = _filled(found, used, strict, create_graph, "double_back_trick")
+    return _finished(outputs, create_graph, True), _finished(products, create_graph, single)
+
+
+def _hessian_start(func: Any, inputs: Any, v: Any, create_graph: bool, strict: bool, name: str) -> Any:
+    given, single = _as_tensors(inputs, "inputs", name)
+    used = _started(given, create_graph)
+    vector = _checked_vector(v, given, single, "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element.")
+    outputs, single_output = _as_tensors(func(*used), "outputs of the user-provided function", name)
+    _require_dependence(outputs, "outputs", strict)
+    _require_number(outputs, single_output, name)
+    return given, single, used, vector, outputs
+
+
+def _second(first: Sequence[Tensor], inputs: tuple[Tensor, ...], vector: tuple[Tensor, ...], create_graph: bool) -> tuple[Any, ...]:
+    """Gradients of ``vector . first``; None for all where nothing depends on the inputs any more."""
+    pairs = [(each, w) for each, w in zip(first, vector, strict=True) if each.requires_grad]
+    if not pairs:
+        return (None,) * len(inputs)
+    return _gradients(tuple(g for g, _ in pairs), inputs, tuple(w for _, w in pairs), create_graph)
+
+
+# -- what they have in common --------------------------------------------------------------------------------------------------------
+def _grad_was_on() -> bool:
+    from ..core.state import grad_enabled
+
+    return grad_enabled()
+
+
+def _as_tensors(value: Any, what: str, where: str) -> tuple[tuple[Tensor, ...], bool]:
+    """(a tuple of tensors, whether it was a single one).
+
+    Raises:
+        TypeError: something else.
+    """
+    if isinstance(value, Tensor):
+        return (value,), True
+    if not isinstance(value, tuple):
+        raise TypeError(f"The {what} given to {where} must be either a Tensor or a tuple of Tensors but the given {what} has type {type(value)}.")
+    for i, each in enumerate(value):
+        if not isinstance(each, Tensor):
+            raise TypeError(
+                f"The {what} given to {where} must be either a Tensor or a tuple of Tensors but the value at index {i} has type {type(each)}."
+            )
+    return value, False
+
+
+def _started(inputs: tuple[Tensor, ...], create_graph: bool) -> tuple[Tensor, ...]:
+    """The inputs as the user's function gets them."""
+    made = []
+    for each in inputs:
+        if create_graph and each.requires_grad:
+            made.append(each.view_as(each))
+        else:
+            made.append(each.detach().requires_grad_())
+    return tuple(made)
+
+
+def _finished(tensors: Sequence[Tensor], create_graph: bool, single: bool) -> Any:
+    results = tuple(tensors) if create_graph else tuple(each.detach() for each in tensors)
+    return results[0] if single else results
+
+
+def _checked_vector(v: Any, like: tuple[Tensor, ...], single: bool, missing: str) -> tuple[Tensor, ...]:
+    if v is None:
+        if len(like) != 1 or like[0].numel() != 1:
+            raise RuntimeError(missing)
+        return (like[0].detach().new_ones(like[0].shape),)
+    vector, _ = _as_tensors(v, "v", "the product")
+    if len(vector) != len(like):
+        if single:
+            raise RuntimeError("The given v should be a single Tensor.")
+        raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vector)}.")
+    for i, (each, other) in enumerate(zip(vector, like, strict=True)):
+        if each.shape != other.shape:
+            prefix = "" if single else f"Entry {i} in "
+            raise RuntimeError(f"{prefix}v has invalid size: should be {other.shape} but got {each.shape}.")
+    return vector
+
+
+def _require_number(outputs: tuple[Tensor, ...], single: bool, name: str) -> None:
+    if not single:
+        raise RuntimeError(f"The function given to {name} should return a single Tensor")
+    if outputs[0].numel() != 1:
+        raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
+
+
+def _require_dependence(tensors: Sequence[Tensor], kind: str, strict: bool) -> None:
+    if not strict:
+        return
+    for i, each in enumerate(tensors):
+        if each.requires_grad:
+            continue
+        if kind == "grad_input":
+            raise RuntimeError(
+                f"The gradient with respect to input {i} is independent of the inputs of the user-provided function. This is not allowed "
+                "in strict mode."
+            )
+        raise RuntimeError(
+            f"Output {i} of the user-provided function does not require gradients. The outputs must be computed in a differentiable manner "
+            "from the input when running in strict mode."
+        )
+
+
+def _gradients(outputs: Any, inputs: Any, vector: Any, create_graph: bool, retain_graph: bool | None = None) -> tuple[Any, ...]:
+    """``grad`` that gives None for whatever does not depend."""
+    vector = (None,) * len(outputs) if vector is None else vector
+    pairs = [(out, w) for out, w in zip(outputs, vector, strict=True) if out.requires_grad]
+    if not pairs:
+        return (None,) * len(inputs)
+    return grad([out for out, _ in pairs], inputs, [w for _, w in pairs], retain_graph, create_graph, allow_unused=True)
+
+
+_INDEPENDENT = {
+    "back": "The output of the user-provided function is independent of input {i}. This is not allowed in strict mode.",
+    "back_trick": "The gradient with respect to the input is independent of entry {i} in the grad_outputs when using the double backward "
+    "trick to compute forward mode gradients. This is not allowed in strict mode.",
+    "jacobian": "The output of the user-provided function is independent of input {i}. This is not allowed in strict mode.",
+    "double_back": "The jacobian of the user-provided function is independent of input {i}. This is not allowed in strict mode.",
+    "double_back_trick": "The hessian of the user-provided function is independent of entry {i} in the grad_jacobian. This is not allowed "
+    "in strict mode as it prevents from using the double backward trick to replace forward mode AD.",
+}
+
+
+def _filled(grads: Sequence[Any], like: Sequence[Tensor], strict: bool, create_graph: bool, stage: str) -> tuple[Tensor, ...]:
+    """Gradients with zeros where there are none.
+
+    Raises:
+        RuntimeError: one is missing in strict mode, or cannot be differentiated again although that was asked for.
+    """
+    made = []
+    for i, (each, other) in enumerate(zip(grads, like, strict=True)):
+        if each is None:
+            if strict:
+                raise RuntimeError(_INDEPENDENT[stage].format(i=i))
+            each = other.detach().new_zeros(other.shape)
+        elif strict and create_graph and not each.requires_grad:
+            what = "The jacobian" if "double" not in stage else "The hessian"
+            raise RuntimeError(
+                f"{what} of the user-provided function is independent of input {i}. This is not allowed in strict mode when create_graph=True."
+            )
+        made.append(each)
+    return tuple(made)
+
+
+def _check_strategy(strategy: str, vectorize: bool, strict: bool, where: str) -> None:
+    if strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError(f'Expected strategy to be either "forward-mode" or "reverse-mode", but got {strategy!r}')
+    if strategy == "forward-mode":
+        raise NotImplementedError(f'{where}: strategy="forward-mode" is not supported yet; use "reverse-mode"')
+    if vectorize and strict:
+        raise RuntimeError(f"torch.autograd.functional.{where}: `strict=True` and `vectorized=True` are not supported together.")
+    if vectorize:
+        raise NotImplementedError(f"{where}: vectorize=True is not supported yet; the result is the same without it")
+
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

@@ -1,0 +1,85 @@
+"""What nodes save for backward, and how it is unpacked: checked against writes since, wrapped again where it was a bare result.
+
+A saved operand is the tensor itself.  A saved result of the node's own call is a tuple (array, storage, output index): the tensor
+would point back at the node and close a reference cycle.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .dtype import of_array
+from .node import Node, Output, edge_of, graph_edge
+from .storage import UntypedStorage
+from .tensor import Tensor
+
+_new = object.__new__
+
+
+def is_saved_result(item: Any) -> bool:
+    """Whether a saved item is a result of its own node: (array, storage, output index), without the tensor, which points at the node."""
+    return item.__class__ is tuple and len(item) == 3 and item[1].__class__ is UntypedStorage
+
+
+class Packed:
+    """A saved tensor that went through ``saved_tensors_hooks``."""
+
+    __slots__ = ("payload", "unpack")
+
+    def __init__(self, payload: Any, unpack: Any):
+        self.payload, self.unpack = payload, unpack
+
+
+def complain_freed(node: Node) -> None:
+    raise RuntimeError(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
+        "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if "
+        "you need to backward through the graph a second time or if you need to access saved tensors after calling backward."
+    )
+
+
+def complain_changed(node: Node, kind: str, shape: tuple[int, ...], storage: Any, output_of: str) -> None:
+    raise RuntimeError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[torch.{kind}Tensor {list(shape)}], which is {output_of}, is at version {storage.version}; expected an earlier version "
+        f"(saved by {type(node).__name__}) instead. Hint: enable anomaly detection to find the operation that failed to compute its "
+        "gradient, with torch.autograd.set_detect_anomaly(True)."
+    )
+
+
+def unpack(node: Node, item: Any) -> Any:
+    """A saved item as the derivative sees it: checked against writes since, and wrapped again where it was a bare result."""
+    kind = item.__class__
+    if kind is Packed:
+        return item.unpack(item.payload)
+    if kind is tuple:
+        if is_saved_result(item):
+            return unpack_result(node, item)
+        return tuple([unpack(node, each) for each in item])
+    storage = getattr(item, "_storage", None)
+    if storage is not None and storage.changed > node.seq:
+        made_by, index = graph_edge(edge_of(item))
+        complain_changed(node, item.dtype.legacy, item.shape, storage, f"output {index} of {made_by.name()}" if made_by else "a leaf")
+    return item
+
+
+def unpack_result(node: Node, item: Any) -> Any:
+    """A saved result wrapped again: the tensor that ``node`` made, with its history."""
+    if item.__class__ is Packed:
+        return item.unpack(item.payload)
+    array, storage, index = item
+    if storage.changed > node.seq:
+        complain_changed(node, of_array(array).legacy, array.shape, storage, f"output {index or 0} of {node.name()}")
+    tensor = _new(Tensor)
+    tensor._array, tensor._storage, tensor._view_of, tensor._requires_grad = array, storage, None, True
+    tensor._node = node if index is None else Output(node, index)
+    return tensor
+
+
+def pack_saved(node: Node, item: Any, pack: Any, unpack_hook: Any) -> Any:
+    """A saved tensor after the pack hook of ``saved_tensors_hooks``."""
+    if is_saved_result(item):
+        return Packed(pack(unpack_result(node, item).detach()), unpack_hook)
+    if item.__class__ is tuple:
+        return tuple([pack_saved(node, each, pack, unpack_hook) for each in item])
+    return Packed(pack(item), unpack_hook) if isinstance(item, Tensor) else item

@@ -1,0 +1,451 @@
+"""Losses of class scores: likelihood, cross entropy, margins between classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Tensor
+from ..core.registry import composite, op
+from ..core.state import grad_enabled
+from .loss import reduced, reduction_of
+
+
+# -- checks ----------------------------------------------------------------------------------------------------------------------
+def _check_classes(input: np.ndarray, target: np.ndarray, weight: Any, ignore_index: int) -> None:
+    """Raise what is wrong with class scores ``(N, C, *)`` and class indices ``(N, *)``, or ``(C,)`` and a scalar.
+
+    Raises:
+        ValueError: no class dimension, or another batch size.
+        RuntimeError: other shapes, a dtype, or a weight that does not fit.
+        IndexError: an index that is no class.
+    """
+    if input.ndim < 1:
+        raise ValueError(f"Expected 1 or more dimensions (got {input.ndim})")
+    if target.dtype.kind == "b" or target.dtype not in (np.int64, np.uint8):
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {dtypes.of_array(target).legacy}")
+    if input.ndim == 1:
+        if target.ndim > 1:
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    else:
+        if target.ndim == 0 or input.shape[0] != target.shape[0]:
+            have = target.shape[0] if target.ndim else 1
+            raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({have}).")
+        if input.ndim == 2 and target.ndim != 1:
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+        if input.ndim > 2 and target.shape != (input.shape[0], *input.shape[2:]):
+            raise RuntimeError(f"Expected target size {[input.shape[0], *input.shape[2:]]}, got {list(target.shape)}")
+    classes = input.shape[0 if input.ndim == 1 else 1]
+    if weight is not None:
+        if weight.shape != (classes,):
+            raise RuntimeError(
+                f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: "
+                f"{list(weight.shape)}"
+            )
+        if weight.dtype != input.dtype:
+            raise RuntimeError(
+                f"expected scalar type {dtypes.of_array(input).legacy} but found {dtypes.of_array(weight).legacy}: weight of the classes"
+            )
+    if target.size and (target.min() < 0 or target.max() >= classes):
+        wrong = (target < 0) | (target >= classes)
+        wrong &= target != ignore_index
+        if wrong.any():
+            raise IndexError(f"Target {int(target[wrong].reshape(-1)[0])} is out of bounds.")
+
+
+class _Picked:
+    """Class indices made ready: where to read, and how much each sample counts.
+
+    Attributes:
+        index: indices with a class dimension of size 1, ignored ones being 0; ``shape``: of the unreduced result.
+        factor: weight of each sample, 0 for ignored ones, or None where all are 1; ``total``: sum of the factors.
+    """
+
+    __slots__ = ("factor", "index", "shape", "total")
+
+    def __init__(self, target: np.ndarray, weight: Any, ignore_index: int, batched: bool, kind: np.dtype):
+        self.shape = target.shape
+        target = target if batched else target.reshape(1)
+        if target.dtype != np.int64:
+            target = target.astype(np.int64)
+        ignored = target == ignore_index
+        any_ignored = bool(ignored.any())
+        if any_ignored:
+            target = np.where(ignored, 0, target)
+        self.index = target[:, None]
+        self.factor = None
+        self.total: Any = kind.type(target.size)
+        if weight is not None or any_ignored:
+            self.factor = np.ones(target.shape, kind) if weight is None else weight.take(target)
+            if any_ignored:
+                self.factor[ignored] = 0
+            self.total = np.add.reduce(self.factor, axis=None)
+
+    def reduce(self, losses: np.ndarray, reduction: str) -> np.ndarray:
+        if self.factor is not None:
+            losses = np.where(self.factor == 0, self.factor, losses * self.factor)  # an ignored NaN does not count
+        if reduction == "none":
+            return losses.reshape(self.shape)
+        total = np.add.reduce(losses, axis=None)
+        return np.divide(total, self.total) if reduction == "mean" else total
+
+    def shares(self, grad: np.ndarray, reduction: str) -> np.ndarray:
+        """What arrives at each sample, with the class dimension."""
+        if reduction == "mean":
+            grad = np.divide(grad, self.total)
+        elif reduction == "none":
+            grad = grad.reshape(self.index[:, 0].shape)
+        if self.factor is not None:
+            grad = np.where(self.factor == 0, self.factor, grad * self.factor)
+        return np.broadcast_to(grad, self.index[:, 0].shape)[:, None]
+
+
+def _wide(array: Any) -> Any:
+    return array.astype(np.float32) if array is not None and dtypes.of_array(array) in dtypes.REDUCED else array
+
+
+def _take(values: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """``values`` ``(N, C, *)`` at one class each."""
+    if values.ndim == 2:
+        return values[np.arange(values.shape[0]), index[:, 0]]
+    return np.take_along_axis(values, index, 1)[:, 0]
+
+
+def _put(values: np.ndarray, index: np.ndarray, given: np.ndarray) -> None:
+    if values.ndim == 2:
+        values[np.arange(values.shape[0]), index[:, 0]] = given[:, 0]
+    else:
+        np.put_along_axis(values, index, given, 1)
+
+
+# -- negative log likelihood -----------------------------------------------------------------------------------------------------
+def _nll(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int) -> np.ndarray:
+    _check_classes(input, target, weight, ignore_index)
+    if input.dtype.kind in "iubc":
+        raise NotImplementedError(f"\"nll_loss_out_frame\" not implemented for '{dtypes.of_array(input).legacy}'")
+    x = _wide(input)
+    picked = _Picked(target, _wide(weight), ignore_index, input.ndim > 1, x.dtype)
+    found = picked.reduce(-_take(x if input.ndim > 1 else x[None], picked.index), reduction)
+    return found if x is input else np.asarray(found).astype(input.dtype)
+
+
+def _nll_backward(grad_output: np.ndarray, target: np.ndarray, weight: Any, shape: Any, reduction: str, ignore_index: int) -> np.ndarray:
+    grad = _wide(grad_output)
+    picked = _Picked(target, _wide(weight), ignore_index, len(shape) > 1, grad.dtype)
+    made = np.zeros(shape, grad.dtype)
+    _put(made if len(shape) > 1 else made[None], picked.index, -picked.shares(grad, reduction))
+    return made.astype(grad_output.dtype, copy=False)
+
+
+@op(
+    name="_nll_loss_backward", namespace="nn.functional", out=False, fast=_nll_backward,
+    grad={"grad_output": lambda grad, target, weight, reduction, ignore_index: likelihood_loss(grad, target, weight, reduction, ignore_index)},
+)
+def likelihood_backward(
+    grad_output: Tensor, target: Tensor, weight: Tensor | None, shape: Any, reduction: str, ignore_index: int
+) -> Tensor:
+    """Minus each sample's share of ``grad_output`` at its class; zeros elsewhere."""
+    return _nll_backward(grad_output, target, weight, shape, reduction, ignore_index)
+
+
+@op(
+    name="_nll_loss", namespace="nn.functional", node_name="NllLossBackward0", out=False, fast=_nll,
+    grad={
+        "input": lambda grad, target, weight, reduction, ignore_index, input_shape: likelihood_backward(
+            grad, target, weight, input_shape, reduction, ignore_index
+        )
+    },
+)
+def likelihood_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int) -> Tensor:
+    """Minus the score of each sample's class, reduced."""
+    return _nll(input, target, weight, reduction, ignore_index)
+
+
+@composite(namespace="nn.functional")
+def nll_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:
+    """Minus ``input`` at each sample's class: the negative log likelihood of log-probabilities.
+
+    Args:
+        input: ``(N, C, *)`` or ``(C,)``, usually from ``log_softmax``.
+        target: int64 class indices ``(N, *)`` or ``()``.
+        weight: ``(C,)`` factors; the mean is then over the weights.
+        size_average, reduce: old forms of ``reduction``.
+        ignore_index: a target that does not count.
+        reduction: ``'none'``, ``'mean'`` or ``'sum'``.
+    Returns:
+        A scalar, or without reduction ``target``'s shape.
+    Raises:
+        ValueError, RuntimeError: shapes or dtypes that do not fit.
+        IndexError: a target that is no class.
+    Source: torch.nn.functional.nll_loss.
+    """
+    if reduction != "mean" or size_average is not None or reduce is not None:
+        reduction = reduction_of(reduction, size_average, reduce)
+    return likelihood_loss(input, target, weight, reduction, ignore_index)
+
+
+# -- cross entropy -----------------------------------------------------------------------------------------------------------------
+def _cross_entropy(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int) -> np.ndarray:
+    _check_classes(input, target, weight, ignore_index)
+    if input.dtype.kind in "iubc":
+        raise NotImplementedError(f"\"log_softmax_lastdim_kernel_impl\" not implemented for '{dtypes.of_array(input).legacy}'")
+    x = _wide(input)
+    batched = input.ndim > 1
+    x = x if batched else x[None]
+    picked = _Picked(target, _wide(weight), ignore_index, batched, x.dtype)
+    # x - max: exp overflows above 88.7 in float32
+    below = np.subtract(x, np.maximum.reduce(x, axis=1, keepdims=True)) if x.size else x
+    spread = np.log(np.add.reduce(np.exp(below), axis=1))
+    found = picked.reduce(np.subtract(spread, _take(below, picked.index)), reduction)
+    return found if x.dtype == input.dtype else np.asarray(found).astype(input.dtype)
+
+
+def _cross_entropy_backward(
+    grad_output: np.ndarray, input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int
+) -> np.ndarray:
+    x, grad = _wide(input), _wide(grad_output)
+    batched = input.ndim > 1
+    x = x if batched else x[None]
+    picked = _Picked(target, _wide(weight), ignore_index, batched, x.dtype)
+    shares = picked.shares(grad, reduction)
+    made = np.subtract(x, np.maximum.reduce(x, axis=1, keepdims=True)) if x.size else x.copy()
+    np.exp(made, out=made)
+    made *= np.divide(shares, np.add.reduce(made, axis=1, keepdims=True))
+    if made.ndim == 2:
+        made[np.arange(made.shape[0]), picked.index[:, 0]] -= shares[:, 0]
+    else:
+        np.put_along_axis(made, picked.index, np.take_along_axis(made, picked.index, 1) - shares, 1)
+    if picked.factor is not None:
+        made[np.broadcast_to(picked.factor[:, None] == 0, made.shape)] = 0
+    return made.reshape(input.shape).astype(input.dtype, copy=False)
+
+
+@op(name="_cross_entropy_backward", namespace="nn.functional", out=False, fast=_cross_entropy_backward, grad=None)
+def cross_entropy_backward(
+    grad_output: Tensor, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int
+) -> Tensor:
+    """``softmax(input) - 1[class]``, times each sample's share of ``grad_output``."""
+    return _cross_entropy_backward(grad_output, input, target, weight, reduction, ignore_index)
+
+
+def _cross_entropy_rule(grad: Any, input: Any, target: Any, weight: Any, reduction: str, ignore_index: int) -> Any:
+    if not grad_enabled():
+        return cross_entropy_backward(grad, input, target, weight, reduction, ignore_index)
+    dim = 0 if input.ndim == 1 else 1
+    inner = likelihood_backward(grad, target, weight, tuple(input.shape), reduction, ignore_index)
+    return inner - input.softmax(dim) * inner.sum(dim, keepdim=True)
+
+
+@op(
+    name="_cross_entropy", namespace="nn.functional", node_name="NllLossBackward0", out=False, fast=_cross_entropy,
+    grad={"input": _cross_entropy_rule},
+)
+def class_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int) -> Tensor:
+    """Minus the log-probability of each sample's class under ``softmax(input)``, reduced; one node for both steps."""
+    return _cross_entropy(input, target, weight, reduction, ignore_index)
+
+
+def _smoothed(
+    input: Any, target: Any, weight: Any, reduction: str, ignore_index: int, label_smoothing: float
+) -> Any:
+    """Cross entropy with a part ``label_smoothing`` of each label spread over all classes."""
+    dim = 0 if input.dim() == 1 else 1
+    classes = input.size(dim)
+    scores = input.log_softmax(dim)
+    likelihood = likelihood_loss(scores, target, weight, reduction, ignore_index)
+    shape = [1] * input.dim()
+    shape[dim] = classes
+    even = -(scores if weight is None else scores * weight.reshape(shape)).sum(dim)
+    ignored = target == ignore_index
+    even = even.masked_fill(ignored, 0.0)
+    if reduction == "sum":
+        even = even.sum()
+    elif reduction == "mean":
+        if weight is None:
+            even = even.sum() / (~ignored).sum()
+        else:
+            factors = weight[target.masked_fill(ignored, 0)].masked_fill(ignored, 0.0)
+            even = even.sum() / factors.sum()
+    return likelihood * (1 - label_smoothing) + even * (label_smoothing / classes)
+
+
+def _of_probabilities(input: Any, target: Any, weight: Any, reduction: str, label_smoothing: float) -> Any:
+    """Cross entropy of class probabilities ``target``, of ``input``'s shape."""
+    if not target.is_floating_point():
+        raise RuntimeError(f"Expected floating point type for target with class probabilities, got {target.dtype.legacy}")
+    dim = 0 if input.dim() == 1 else 1
+    classes = input.size(dim)
+    if weight is not None and tuple(weight.shape) != (classes,):
+        raise RuntimeError(
+            f"cross_entropy: weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: "
+            f"{list(weight.shape)}"
+        )
+    if label_smoothing > 0:
+        target = target * (1 - label_smoothing) + label_smoothing / classes
+    products = input.log_softmax(dim) * target
+    if weight is not None:
+        shape = [1] * input.dim()
+        shape[dim] = classes
+        products = products * weight.reshape(shape)
+    if reduction == "none":
+        return -products.sum(dim)
+    total = -products.sum()
+    return total / (input.numel() // max(classes, 1)) if reduction == "mean" else total
+
+
+@composite(namespace="nn.functional")
+def cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
+    reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0,
+) -> Tensor:
+    """Cross entropy of ``softmax(input)`` and the target: ``log_softmax`` and ``nll_loss`` in one step.
+
+    Args:
+        input: scores ``(N, C, *)`` or ``(C,)``.
+        target: int64 class indices ``(N, *)`` or ``()``, or probabilities of ``input``'s shape.
+        weight: ``(C,)`` factors; the mean is then over the weights of the targets.
+        size_average, reduce: old forms of ``reduction``.
+        ignore_index: a class index that does not count.
+        reduction: ``'none'``, ``'mean'`` or ``'sum'``.
+        label_smoothing: part of each label that is spread over all classes, from 0 to 1.
+    Returns:
+        A scalar, or without reduction ``(N, *)``.
+    Raises:
+        ValueError, RuntimeError: shapes, dtypes or arguments that do not fit.
+        IndexError: a target that is no class.
+    Gradient: ``(softmax(input) - target) / n``.
+    Source: torch.nn.functional.cross_entropy.
+    """
+    if reduction != "mean" or size_average is not None or reduce is not None:
+        reduction = reduction_of(reduction, size_average, reduce)
+    if label_smoothing.__class__ is not float and not 0 <= label_smoothing <= 1 or not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    if target._array.shape == input._array.shape and input._array.ndim and not (target._array.dtype.kind in "iu" and input._array.ndim == 1):
+        if ignore_index >= 0:
+            raise RuntimeError("ignore_index is not supported for floating point target")
+        return _of_probabilities(input, target, weight, reduction, label_smoothing)
+    if label_smoothing > 0.0:
+        return _smoothed(input, target, weight, reduction, ignore_index, label_smoothing)
+    return class_cross_entropy(input, target, weight, reduction, ignore_index)
+
+
+# -- margins between classes -------------------------------------------------------------------------------------------------------
+@composite(namespace="nn.functional")
+def multi_margin_loss(
+    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:
+    """``max(0, margin - input[class] + input[other])**p``, averaged over the classes.
+
+    Args:
+        input: ``(N, C)`` or ``(C,)``.
+        target: int64 class indices ``(N,)`` or ``()``.
+        p: 1 or 2.
+        margin: how far the class should lead.
+        weight: ``(C,)`` factors by the target's class.
+        size_average, reduce, reduction: as for ``mse_loss``.
+    Raises:
+        ValueError: another ``p``, or an unknown reduction.
+        RuntimeError: shapes that do not fit, or a target that is no class.
+    Source: torch.nn.functional.multi_margin_loss.
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    if weight is not None and weight.dim() != 1:
+        raise ValueError("weight must be one-dimensional")
+    if input.dim() > 2 or input.dim() and input.shape[-1] == 0:
+        raise RuntimeError(f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}")
+    if target.dtype is not dtypes.int64:
+        raise RuntimeError(f"expected scalar type Long but found {target.dtype.legacy}: target of multi_margin_loss")
+    scores = input if input.dim() == 2 else input.reshape(1, -1)
+    labels = target if target.dim() == 1 else target.reshape(-1) if target.dim() == 0 else None
+    n, classes = scores.shape
+    if labels is None or labels.shape[0] != n:
+        raise RuntimeError(
+            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch size). Expected target "
+            f"size [{n}], but got {list(target.shape)}. Input has shape {list(input.shape)}."
+        )
+    if weight is not None and weight.numel() != classes:
+        raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
+    labels_array = labels._array
+    if labels_array.size and (labels_array.min() < 0 or labels_array.max() >= classes):
+        raise RuntimeError("target out of range")
+    column = labels.unsqueeze(1)
+    gaps = (margin - scores.gather(1, column) + scores).clamp_min(0)
+    if p == 2:
+        gaps = gaps * gaps
+    if weight is not None:
+        gaps = gaps * weight[column]
+    own = gaps.new_ones(gaps.shape).scatter(1, column, 0.0)
+    losses = (gaps * own).sum(1) / classes
+    if reduction == "none" and target.dim() == 0:
+        return losses.squeeze(0)
+    return reduced(losses, reduction)
+
+
+@composite(namespace="nn.functional")
+def multilabel_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
+    """Sum of ``max(0, 1 - input[label] + input[other])`` over all pairs of a label and another class, by the number of classes.
+
+    Args:
+        input: ``(N, C)`` or ``(C,)``.
+        target: int64, of ``input``'s shape: each row lists its labels and ends at the first -1.
+        size_average, reduce, reduction: as for ``mse_loss``.
+    Raises:
+        RuntimeError: a target of another size or with classes that do not exist.
+    Source: torch.nn.functional.multilabel_margin_loss.
+    """
+    from ..core.tensor import wrap
+
+    reduction = reduction_of(reduction, size_average, reduce)
+    if input.dim() > 2 or input.dim() and input.shape[-1] == 0:
+        raise RuntimeError(f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}")
+    if tuple(target.shape) != tuple(input.shape):
+        raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
+    scores = input.reshape(-1, input.shape[-1] if input.dim() else 1)
+    labels = target._array.reshape(scores.shape)
+    classes = labels.shape[1]
+    if labels.size and (labels.min() < -1 or labels.max() >= classes):
+        raise RuntimeError(f"multilabel_margin_loss: expected class indices from -1 to {classes - 1}, target out of range")
+    listed = np.logical_and.accumulate(labels >= 0, axis=1)
+    is_label = np.zeros(labels.shape, np.bool_)
+    rows = np.broadcast_to(np.arange(labels.shape[0])[:, None], labels.shape)
+    is_label[rows[listed], labels[listed]] = True
+    chosen = scores.gather(1, wrap(np.where(listed, labels, 0)))
+    pairs = listed[:, :, None] & ~is_label[:, None, :]
+    gaps = (1 - chosen.unsqueeze(2) + scores.unsqueeze(1)).clamp_min(0)
+    losses = gaps.masked_fill(wrap(~pairs), 0.0).sum((1, 2)) / classes
+    if reduction == "none" and input.dim() < 2:
+        return losses.squeeze(0)
+    return reduced(losses, reduction)
+
+
+@composite(namespace="nn.functional")
+def multilabel_soft_margin_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Binary cross entropy of ``sigmoid(input)``, averaged over the classes.
+
+    Args:
+        input: ``(N, C)`` or ``(C,)``.
+        target: zeros and ones, broadcastable.
+        weight: factors of the classes.
+        size_average, reduce, reduction: as for ``mse_loss``.
+    Source: torch.nn.functional.multilabel_soft_margin_loss.
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    # log sigmoid(x) = min(x, 0) - log1p(exp(-|x|)); log sigmoid(-x) is that minus x
+    positive = input.clamp_max(0) - input.abs().neg().exp().log1p()
+    losses = -(target * positive + (1 - target) * (positive - input))
+    if weight is not None:
+        losses = losses * weight
+    return reduced(losses.sum(-1) / input.size(-1), reduction)

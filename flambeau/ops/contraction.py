@@ -1,0 +1,423 @@
+"""General products of tensors: ``tensordot``, ``einsum``, ``vecdot``, distances between vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Tensor
+from ..core.registry import composite, op, resolve
+from ..core.shape import wrap_dim
+from .creation import row_major
+from .products import bmm, mm
+
+
+# -- tensordot ------------------------------------------------------------------------------------------------------------------
+def _contracted_dims(a: Any, b: Any, dims: Any) -> tuple[list[int], list[int]]:
+    if isinstance(dims, (tuple, list)) or (hasattr(dims, "tolist") and getattr(dims, "ndim", 0)):
+        first, second = dims.tolist() if hasattr(dims, "tolist") else dims
+        first = [first] if isinstance(first, int) else list(first)
+        second = [second] if isinstance(second, int) else list(second)
+    else:
+        count = int(dims)
+        if count < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if count > min(a.ndim, b.ndim):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        first, second = list(range(-count, 0)), list(range(count))
+    if len(first) != len(second):
+        raise RuntimeError("both dimension lists should have same length")
+    return first, second
+
+
+@composite(method=False, out=True)
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Any:
+    """Sum of products over pairs of dimensions.
+
+    Args:
+        a, b: tensors of one dtype.
+        dims: how many dimensions, the last of ``a`` and the first of ``b``; or two lists of dimensions to pair.
+    Returns:
+        The remaining dimensions of ``a``, then those of ``b``.
+    Raises:
+        RuntimeError: paired dimensions of different size.
+    Source: torch.tensordot.
+    """
+    first, second = _contracted_dims(a, b, dims)
+    for d, e in zip(first, second, strict=True):
+        m, n = a.shape[d], b.shape[e]
+        if m == n:
+            continue
+        if m == 1:
+            b = b.sum(e, keepdim=True)
+        elif n == 1:
+            a = a.sum(d, keepdim=True)
+        else:
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {m} in dim {d} and second has size {n} in dim {e}"
+            )
+    first, second = [wrap_dim(d, a.ndim) for d in first], [wrap_dim(d, b.ndim) for d in second]
+    rows = [d for d in range(a.ndim) if d not in first]
+    columns = [d for d in range(b.ndim) if d not in second]
+    inner = math.prod(a.shape[d] for d in first)
+    left = a.permute([*rows, *first]).reshape(math.prod(a.shape[d] for d in rows), inner)
+    right = b.permute([*second, *columns]).reshape(inner, math.prod(b.shape[d] for d in columns))
+    return mm(left, right).reshape([*(a.shape[d] for d in rows), *(b.shape[d] for d in columns)])
+
+
+# -- einsum -----------------------------------------------------------------------------------------------------------------------
+_ELLIPSIS = "..."
+
+
+def _tokens(term: str, where: str) -> list[Any]:
+    """The subscripts of one operand: letters and at most one ellipsis."""
+    found: list[Any] = []
+    term = term.replace(" ", "")
+    while term:
+        if term.startswith(_ELLIPSIS):
+            if _ELLIPSIS in found:
+                raise RuntimeError(f"einsum(): found '.' for {where} for which an ellipsis was already found")
+            found.append(_ELLIPSIS)
+            term = term[3:]
+            continue
+        if term[0] == ".":
+            raise RuntimeError(f"einsum(): found '.' for {where} that is not part of any ellipsis")
+        if not (term[0].isascii() and term[0].isalpha()):
+            raise RuntimeError("einsum(): invalid subscript given at index 0 in the equation string, subscripts must be in [a-zA-Z]")
+        found.append(term[0])
+        term = term[1:]
+    return found
+
+
+def _parse_equation(equation: str, count: int) -> tuple[list[list[Any]], list[Any] | None]:
+    left, arrow, right = equation.partition("->")
+    terms = [_tokens(term, f"operand {i}") for i, term in enumerate(left.split(","))]
+    if len(terms) < count:
+        raise RuntimeError("einsum(): more operands were provided than specified in the equation")
+    if len(terms) > count:
+        raise RuntimeError("einsum(): fewer operands were provided than specified in the equation")
+    return terms, _tokens(right, "the output") if arrow else None
+
+
+def _parse_sublists(args: Sequence[Any]) -> tuple[list[Any], list[list[Any]], list[Any] | None]:
+    """Operands and subscripts of ``einsum(op1, [0, 1], op2, [1, 2], [0, 2])``."""
+    pairs = len(args) // 2
+    operands, lists = list(args[0 : 2 * pairs : 2]), [list(each) for each in args[1 : 2 * pairs : 2]]
+    output = list(args[-1]) if len(args) % 2 else None
+
+    def translated(each: Any) -> Any:
+        if each is Ellipsis:
+            return _ELLIPSIS
+        if not 0 <= each < 52:
+            raise ValueError(f"einsum(): expected subscripts in the range [0, 52), but got {each}")
+        return chr(ord("A") + each) if each < 26 else chr(ord("a") + each - 26)
+
+    terms = [[translated(each) for each in subscripts] for subscripts in lists]
+    return operands, terms, None if output is None else [translated(each) for each in output]
+
+
+def _expand_ellipses(operands: list[Any], terms: list[list[Any]], output: list[Any] | None) -> list[Any]:
+    """Replace each ellipsis by labels 0, 1, ... counted from the right (so that they broadcast); the output's labels."""
+    covered = 0
+    for i, (operand, labels) in enumerate(zip(operands, terms, strict=True)):
+        named = len([each for each in labels if each != _ELLIPSIS])
+        if _ELLIPSIS in labels:
+            if named > operand.ndim:
+                raise RuntimeError(
+                    f"einsum(): the number of subscripts in the equation ({named}) is more than the number of dimensions "
+                    f"({operand.ndim}) for operand {i}"
+                )
+            extra = operand.ndim - named
+            covered = max(covered, extra)
+            at = labels.index(_ELLIPSIS)
+            labels[at : at + 1] = list(range(extra))[::-1]
+        elif named != operand.ndim:
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the equation ({named}) does not match the number of dimensions ({operand.ndim}) "
+                f"for operand {i} and no ellipsis was given"
+            )
+    ellipsis = list(range(covered))[::-1]
+    if output is None:
+        counts: dict[Any, int] = {}
+        for labels in terms:
+            for each in labels:
+                counts[each] = counts.get(each, 0) + 1
+        letters = sorted(each for each, n in counts.items() if isinstance(each, str) and n == 1)
+        return [*ellipsis, *letters]
+    if _ELLIPSIS in output:
+        at = output.index(_ELLIPSIS)
+        output = [*output[:at], *ellipsis, *output[at + 1 :]]
+    used = {each for labels in terms for each in labels}
+    for each in output:
+        if output.count(each) > 1:
+            raise RuntimeError(f"einsum(): output subscript {each} appears more than once in the output")
+        if each not in used and isinstance(each, str):
+            raise RuntimeError(f"einsum(): output subscript {each} does not appear in the equation for any input operand")
+    return output
+
+
+def _check_sizes(operands: list[Any], terms: list[list[Any]]) -> dict[Any, int]:
+    sizes: dict[Any, int] = {}
+    for i, (operand, labels) in enumerate(zip(operands, terms, strict=True)):
+        for dim, label in enumerate(labels):
+            n = operand.shape[dim]
+            have = sizes.get(label, 1)
+            if n != have and n != 1 and have != 1:
+                raise RuntimeError(
+                    f"einsum(): subscript {label} has size {n} for operand {i} which does not broadcast with previously seen size {have}"
+                )
+            sizes[label] = n if have == 1 else have
+    return sizes
+
+
+def _without_repeats(operand: Any, labels: list[Any], i: int) -> tuple[Any, list[Any]]:
+    """The diagonal over each repeated label."""
+    labels = list(labels)
+    while len(set(labels)) < len(labels):
+        label = next(each for each in labels if labels.count(each) > 1)
+        first = labels.index(label)
+        second = labels.index(label, first + 1)
+        if operand.shape[first] != operand.shape[second]:
+            raise RuntimeError(
+                f"einsum(): subscript {label} is repeated for operand {i} but the sizes don't match, {operand.shape[second]} != "
+                f"{operand.shape[first]}"
+            )
+        operand = operand.diagonal(0, first, second)
+        labels = [each for d, each in enumerate(labels) if d not in (first, second)] + [label]
+    return operand, labels
+
+
+def _summed(operand: Any, labels: list[Any], keep: set[Any]) -> tuple[Any, list[Any]]:
+    """``operand`` without the labels that nobody else needs."""
+    dims = [d for d, each in enumerate(labels) if each not in keep]
+    if not dims:
+        return operand, labels
+    return operand.sum(dims), [each for each in labels if each in keep]
+
+
+def _pair(a: Any, a_labels: list[Any], b: Any, b_labels: list[Any], keep: set[Any]) -> tuple[Any, list[Any]]:
+    """Product of two operands, summed over what is not kept, as one batched matrix product."""
+    shared = [each for each in a_labels if each in b_labels]
+    for each in shared:  # a size of 1 against another takes part as that one number
+        i, j = a_labels.index(each), b_labels.index(each)
+        if each not in keep and a.shape[i] != b.shape[j]:
+            if a.shape[i] == 1:
+                a, a_labels = a.squeeze(i), [x for x in a_labels if x != each]
+            else:
+                b, b_labels = b.squeeze(j), [x for x in b_labels if x != each]
+    a, a_labels = _summed(a, a_labels, keep | set(b_labels))
+    b, b_labels = _summed(b, b_labels, keep | set(a_labels))
+    batch = [each for each in a_labels if each in b_labels and each in keep]
+    inner = [each for each in a_labels if each in b_labels and each not in keep]
+    rows = [each for each in a_labels if each not in b_labels]
+    columns = [each for each in b_labels if each not in a_labels]
+    if not inner:
+        order = [*batch, *rows, *columns]
+        return _aligned(a, a_labels, order) * _aligned(b, b_labels, order), order
+    sizes_a, sizes_b = dict(zip(a_labels, a.shape, strict=True)), dict(zip(b_labels, b.shape, strict=True))
+    sizes = {each: max(sizes_a.get(each, 1), sizes_b.get(each, 1)) if 0 not in (sizes_a.get(each, 1), sizes_b.get(each, 1)) else 0
+             for each in (*a_labels, *b_labels)}
+
+    def count(labels: list[Any]) -> int:
+        return math.prod(sizes[each] for each in labels)
+
+    left = a.permute([a_labels.index(each) for each in (*batch, *rows, *inner)])
+    right = b.permute([b_labels.index(each) for each in (*batch, *inner, *columns)])
+    if batch:
+        left = left.expand([*(sizes[x] for x in batch), *left.shape[len(batch) :]])
+        right = right.expand([*(sizes[x] for x in batch), *right.shape[len(batch) :]])
+        made = bmm(
+            left.reshape(count(batch), count(rows), count(inner)), right.reshape(count(batch), count(inner), count(columns))
+        )
+    else:
+        made = mm(left.reshape(count(rows), count(inner)), right.reshape(count(inner), count(columns)))
+    order = [*batch, *rows, *columns]
+    return made.reshape([sizes[each] for each in order]), order
+
+
+def _aligned(operand: Any, labels: list[Any], order: list[Any]) -> Any:
+    """``operand`` with a dimension (of size 1 where it has none) for each label of ``order``."""
+    operand = operand.permute([labels.index(each) for each in order if each in labels])
+    shape, dim = [], 0
+    for each in order:
+        if each in labels:
+            shape.append(operand.shape[dim])
+            dim += 1
+        else:
+            shape.append(1)
+    return operand.reshape(shape) if len(shape) != operand.ndim else operand
+
+
+@composite(method=False)
+def einsum(*args: Any) -> Any:
+    """Sum of products, by Einstein's convention: ``einsum('ij,jk->ik', a, b)``.
+
+    Args:
+        *args: an equation and its operands (one by one or as a list); or operands, each followed by its list of subscripts, and
+            the output's list at the end. An ellipsis stands for dimensions that are broadcast. Without ``->`` the output has the
+            subscripts that appear once, in alphabetical order.
+    Returns:
+        Contracted pair by pair from the left, each pair as one (batched) matrix product.
+    Raises:
+        RuntimeError: an equation that does not fit the operands. ValueError: no operands.
+    Source: torch.einsum.
+    """
+    if len(args) < 2:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and its subscripts list"
+        )
+    if isinstance(args[0], str):
+        operands = list(args[1]) if len(args) == 2 and isinstance(args[1], (list, tuple)) else list(args[1:])
+        terms, output = _parse_equation(args[0], len(operands))
+    else:
+        operands, terms, output = _parse_sublists(args)
+    output = _expand_ellipses(operands, terms, output)
+    for i, (operand, labels) in enumerate(zip(operands, terms, strict=True)):
+        operands[i], terms[i] = _without_repeats(operand, labels, i)
+    _check_sizes(operands, terms)
+    current, labels = operands[0], terms[0]
+    for i in range(1, len(operands)):
+        keep = set(output).union(*terms[i + 1 :])
+        current, labels = _pair(current, labels, operands[i], terms[i], keep)
+    current, labels = _summed(current, labels, set(output))
+    order = [labels.index(each) for each in output if each in labels]
+    made = current.permute(order) if order != list(range(len(order))) else current
+    for dim, each in enumerate(output):
+        if each not in labels:
+            made = made.unsqueeze(dim)
+    return made
+
+
+# -- vectors ----------------------------------------------------------------------------------------------------------------------
+@composite(namespace="linalg", method=False, out=True)
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Any:
+    """Sum over ``dim`` of ``conj(x) * y``.
+
+    Args:
+        x, y: broadcastable. dim: the vectors' dimension.
+    Raises:
+        RuntimeError: integer operands of no common size.
+    Source: torch.linalg.vecdot.
+    """
+    x = x.conj() if x.is_complex() else x
+    return (x * y).sum(dim)
+
+
+@composite(namespace="nn.functional", method=False)
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
+    """p-norm of ``x1 - x2 + eps`` over the last dimension.
+
+    Args:
+        x1, x2: broadcastable, ``(*, n)``. p: the norm. eps: keeps the gradient finite at distance 0. keepdim: keep the dimension.
+    Source: torch.nn.functional.pairwise_distance.
+    """
+    return resolve("linalg", "vector_norm")(x1 - x2 + eps, p, -1, keepdim)
+
+
+@composite(namespace="nn.functional", method=False)
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Any:
+    """Cosine of the angle between vectors along ``dim``.
+
+    Args:
+        x1, x2: broadcastable. dim: the vectors' dimension. eps: smallest length that is divided by.
+    Raises:
+        RuntimeError: integer operands.
+    Source: torch.nn.functional.cosine_similarity.
+    """
+    if x1.dtype.category < dtypes.FLOATING and x2.dtype.category < dtypes.FLOATING:
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {x1.dtype.legacy}")
+    norm = resolve("linalg", "vector_norm")
+    common = dtypes.promote(x1.dtype, x2.dtype)
+    x1, x2 = x1.to(common), x2.to(common)
+    # each vector is divided by its own length first: the product of two lengths can overflow
+    left = x1 / norm(x1, 2, dim, True).clamp_min(eps)
+    right = x2 / norm(x2, 2, dim, True).clamp_min(eps)
+    return (left * right).sum(dim)
+
+
+def _signed_power(difference: Any, distance: Any, p: float) -> Any:
+    """d distance / d difference for a p-norm."""
+    if p == 1:
+        return difference.sgn()
+    if p == math.inf:
+        return difference.sgn() * (difference.abs() == distance)
+    if p == 2:
+        return (difference / distance).masked_fill(distance == 0, 0)
+    scaled = difference.sgn() * difference.abs() ** (p - 1) / distance ** (p - 1)
+    return scaled.masked_fill(distance == 0, 0)
+
+
+def _distance_gradients(grad: Any, x1: Any, x2: Any, result: Any, p: float, needs: Any) -> tuple[Any, Any]:
+    if p == 0:
+        return x1.new_zeros(x1.shape), x2.new_zeros(x2.shape)
+    slope = _signed_power(x1.unsqueeze(-2) - x2.unsqueeze(-3), result.unsqueeze(-1), p) * grad.unsqueeze(-1)
+    return slope.sum(-2) if needs[0] else None, -slope.sum(-3) if needs[1] else None
+
+
+def _prepare_cdist(x1: Any, x2: Any, p: float, compute_mode: str | None) -> tuple[Any, ...]:
+    for position, each in ((1, x1), (2, x2)):
+        if each._array.dtype.kind not in "fV":
+            raise RuntimeError(f"cdist only supports floating-point dtypes, X{position} got: {each.dtype.legacy}")
+        if each._array.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, X{position} got: {each._array.ndim}D")
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
+    if p < 0:
+        raise RuntimeError("cdist only supports non-negative p values")
+    return (x1, x2, p, compute_mode)
+
+
+def distances(difference: np.ndarray, p: float) -> np.ndarray:
+    """p-norm over the last dimension."""
+    size = np.abs(difference)
+    if p == 0:
+        return (size != 0).sum(-1).astype(size.dtype)
+    if p == math.inf:
+        return size.max(-1, initial=0)
+    if p == 1:
+        return size.sum(-1)
+    if p == 2:
+        return np.sqrt(np.einsum("...i,...i->...", size, size))
+    return (size**p).sum(-1) ** (1 / p)
+
+
+@op(method=False, promotion="same", out=False, prepare=_prepare_cdist, grad={"x1, x2": _distance_gradients})
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
+    """Distances between every row of ``x1`` and every row of ``x2``.
+
+    Args:
+        x1, x2: ``(*, n, d)`` and ``(*, m, d)``, floating point.
+        p: the norm.
+        compute_mode: accepted; the distance is always computed from the differences, which is exact for near points.
+    Returns:
+        ``(*, n, m)``.
+    Raises:
+        RuntimeError: integers, different numbers of columns, or a negative ``p``.
+    Source: torch.cdist.
+    """
+    return row_major(distances(x1[..., :, None, :] - x2[..., None, :, :], p))
+
+
+@composite(namespace="nn.functional", method=False)
+def pdist(input: Tensor, p: float = 2.0) -> Any:
+    """Distances between every pair of rows, in the order (0, 1), (0, 2), ..., (1, 2), ...
+
+    Args:
+        input: ``(n, d)``. p: the norm.
+    Returns:
+        ``(n * (n - 1) / 2)``.
+    Raises:
+        RuntimeError: another number of dimensions.
+    Source: torch.nn.functional.pdist.
+    """
+    if input.ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D tensors")
+    from .matrices import triu_indices
+
+    n = input.shape[0]
+    pairs = triu_indices(n, n, 1)
+    return cdist(input, input, p).reshape(-1).index_select(0, pairs[0] * n + pairs[1]) if n else input.new_empty((0,))

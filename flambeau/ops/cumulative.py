@@ -1,0 +1,304 @@
+"""Running totals along a dimension: sums, products, extrema, differences, integrals by trapezoids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.annotations import Tensor
+from ..core.dispatch import cast_array
+from ..core.registry import composite, op
+from ..core.shape import wrap_dim
+
+_F4 = np.dtype(np.float32)
+
+
+def _prepare(input: Any, dim: int, *rest: Any) -> tuple[Any, ...]:
+    return (input, wrap_dim(dim.__index__(), input._array.ndim), *rest)
+
+
+def reversed_cumsum(grad: Any, dim: int) -> Any:
+    """At every place the sum of what follows, itself included."""
+    return grad if not grad.ndim else grad.flip(dim).cumsum(dim).flip(dim)
+
+
+def _accumulated(ufunc: Any, input: np.ndarray, dim: int, dtype: Any) -> np.ndarray:
+    input = input if dtype is None else cast_array(input, dtype)
+    wanted = np.dtype(np.int64) if dtype is None and input.dtype.kind in "biu" else input.dtype
+    if not input.ndim:
+        return input.astype(wanted)
+    wide = _F4 if wanted.kind in "fV" and wanted.itemsize < 4 else wanted
+    out = np.empty(input.shape, wide)
+    ufunc.accumulate(input, axis=dim, dtype=wide, out=out)
+    return out if wide == wanted else out.astype(wanted)
+
+
+def _fast_accumulate(ufunc: Any) -> Any:
+    def fast(a: np.ndarray, dim: int, dtype: Any) -> Any:
+        if dtype is not None or a.dtype.kind == "b" or not a.ndim:
+            return None
+        made = ufunc.accumulate(a, dim)
+        return made if made.flags.c_contiguous else None
+
+    return fast
+
+
+# -- cumsum, cumprod ------------------------------------------------------------------------------------------------------------
+@op(
+    promotion="same",
+    halves="native",
+    inplace=True,
+    prepare=_prepare,
+    fast=_fast_accumulate(np.add),
+    grad={"input": lambda grad, dim: reversed_cumsum(grad, dim)},
+)
+def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """Running sum along ``dim``.
+
+    Args:
+        input: any dtype. dim: dimension. dtype: cast to it first; integers and bools become int64 when None.
+    Gradient: the running sum of ``grad`` from the end.
+    Source: torch.cumsum.
+    """
+    return _accumulated(np.add, input, dim, dtype)
+
+
+def _cumprod_gradient(grad: Any, input: Any, result: Any, dim: int) -> Any:
+    if not input.ndim:
+        return grad
+    if not input.numel() or input.shape[dim] == 1:
+        return grad
+    dim = wrap_dim(dim, input.ndim)
+    if not bool((input == 0).any()):
+        return reversed_cumsum(grad * result.conj(), dim) / input.conj()
+    return _cumprod_gradient_with_zeros(grad, input, dim)
+
+
+def _cumprod_gradient_with_zeros(grad: Any, input: Any, dim: int) -> Any:
+    """For each k the sum over i >= k of ``grad[i]`` times the product of all inputs up to i but the k-th: O(n**2), no division."""
+    from .joining import cat, stack
+
+    n = input.shape[dim]
+    input = input.conj()
+    one = input.new_ones([1 if d == dim else size for d, size in enumerate(input.shape)])
+    before, parts = one, []
+    for k in range(n):
+        after = cat([one, input.narrow(dim, k + 1, n - k - 1)], dim).cumprod(dim) if k + 1 < n else one
+        parts.append((grad.narrow(dim, k, n - k) * (before * after)).sum(dim))
+        before = before * input.narrow(dim, k, 1)
+    return stack(parts, dim)
+
+
+@op(
+    promotion="same",
+    halves="native",
+    inplace=True,
+    prepare=_prepare,
+    fast=_fast_accumulate(np.multiply),
+    grad={"input": _cumprod_gradient},
+)
+def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """Running product along ``dim``.
+
+    Args:
+        input: any dtype. dim: dimension. dtype: cast to it first; integers and bools become int64 when None.
+    Gradient: correct where some elements are 0.
+    Source: torch.cumprod.
+    """
+    return _accumulated(np.multiply, input, dim, dtype)
+
+
+# -- running extrema ------------------------------------------------------------------------------------------------------------
+def _running(ufunc: Any, at_least: Any, input: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """Running extremum, and where it was last met."""
+    if not input.ndim:
+        return input.copy(), np.zeros((), np.int64)
+    values = np.empty(input.shape, input.dtype)
+    if input.size:
+        ufunc.accumulate(input, axis=dim, out=values)
+    met = at_least(input, values)
+    if input.dtype.kind in "fV":
+        met |= np.isnan(input)
+    shape = [1] * input.ndim
+    shape[dim] = input.shape[dim]
+    places = np.where(met, np.arange(input.shape[dim]).reshape(shape), 0)
+    if input.size:
+        places = np.maximum.accumulate(places, axis=dim)
+    return values, np.asarray(places, np.int64, order="C")
+
+
+def _running_gradient(grad: Any, result1: Any, dim: int, input_shape: Any) -> Any:
+    if not input_shape:
+        return grad
+    return grad.new_zeros(input_shape).scatter_add(dim, result1, grad)
+
+
+@op(halves="native", prepare=_prepare, returns=("values", "indices"), grad={"input": _running_gradient})
+def cummax(input: Tensor, dim: int) -> Any:
+    """Running maximum along ``dim`` and where it is; of equal elements the last, from a NaN on NaN.
+
+    Args:
+        input: real. dim: dimension.
+    Returns:
+        A named tuple (values, indices).
+    Gradient: ``grad`` summed at the places.
+    Source: torch.cummax.
+    """
+    return _running(np.maximum, np.greater_equal, input, dim)
+
+
+@op(halves="native", prepare=_prepare, returns=("values", "indices"), grad={"input": _running_gradient})
+def cummin(input: Tensor, dim: int) -> Any:
+    """Running minimum along ``dim`` and where it is; of equal elements the last, from a NaN on NaN.
+
+    Args:
+        input: real. dim: dimension.
+    Returns:
+        A named tuple (values, indices).
+    Gradient: ``grad`` summed at the places.
+    Source: torch.cummin.
+    """
+    return _running(np.minimum, np.less_equal, input, dim)
+
+
+def _logcumsumexp_gradient(grad: Any, input: Any, result: Any, dim: int) -> Any:
+    if not input.ndim:
+        return grad
+    if input.is_complex():
+        return reversed_cumsum(grad * (-result).exp().conj(), dim) * input.exp().conj()
+    # sums of positive and of negative gradients apart, in logarithms, so that nothing overflows
+    parts = []
+    for sign in (1, -1):
+        size = (grad * sign).clamp_min(0).log()
+        parts.append((_reversed_logcumsumexp(size - result, dim) + input).exp())
+    return parts[0] - parts[1]
+
+
+def _reversed_logcumsumexp(values: Any, dim: int) -> Any:
+    return values.flip(dim).logcumsumexp(dim).flip(dim)
+
+
+@op(promotion="same", prepare=_prepare, grad={"input": _logcumsumexp_gradient})
+def logcumsumexp(input: Tensor, dim: int) -> Tensor:
+    """Running ``log(sum(exp(input)))`` along ``dim``, without overflow.
+
+    Args:
+        input: floating point or complex. dim: dimension.
+    Raises:
+        NotImplementedError: integer input.
+    Source: torch.logcumsumexp.
+    """
+    if input.dtype.kind in "biu":
+        raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{_legacy(input)}'")
+    if not input.ndim:
+        return input.copy()
+    if input.dtype.kind == "c":
+        if not input.size:
+            return input.copy()
+        top = np.maximum.accumulate(input.real, axis=dim)
+        return _complex_logcumsumexp(input, dim, top)
+    out = np.empty(input.shape, input.dtype)
+    np.logaddexp.accumulate(input, axis=dim, out=out)
+    return out
+
+
+def _complex_logcumsumexp(input: np.ndarray, dim: int, top: np.ndarray) -> np.ndarray:
+    moved, made = np.moveaxis(input, dim, 0), np.empty(input.shape, input.dtype)
+    into = np.moveaxis(made, dim, 0)
+    running = moved[0].copy()
+    into[0] = running
+    for i in range(1, len(moved)):
+        high = np.maximum(running.real, moved[i].real)
+        high = np.where(np.isfinite(high), high, 0)
+        running = np.log(np.exp(running - high) + np.exp(moved[i] - high)) + high
+        into[i] = running
+    return made
+
+
+def _legacy(array: np.ndarray) -> str:
+    from ..core.dtype import of_array
+
+    return of_array(array).legacy
+
+
+# -- differences and integrals --------------------------------------------------------------------------------------------------
+@composite(out=True)
+def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """n-th differences of neighbours along ``dim``.
+
+    Args:
+        input: at least 1-d. n: how often. dim: dimension. prepend, append: tensors joined before and after first.
+    Raises:
+        RuntimeError: a 0-d input, or a negative ``n``.
+    Source: torch.diff.
+    """
+    if not input.ndim:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    if n == 0:
+        return input.clone()
+    parts = [each for each in (prepend, input, append) if each is not None]
+    if len(parts) > 1:
+        from .joining import cat
+
+        input = cat(parts, dim)
+    for _ in range(min(n, input.shape[dim])):
+        size = input.shape[dim]
+        later, earlier = input.narrow(dim, 1, size - 1), input.narrow(dim, 0, size - 1)
+        input = later.logical_xor(earlier) if input.dtype.category == 0 else later - earlier
+    return input
+
+
+def _steps_for(y: Any, x: Any, dx: Any, dim: int) -> Any:
+    """Widths of the intervals: a number, or a tensor that broadcasts against the differences of ``y``."""
+    if x is None:
+        return 1 if dx is None else dx
+    if not x.ndim:
+        raise RuntimeError("trapezoid: expected x of at least one dimension, got a 0-d tensor")
+    if x.ndim == 1:
+        if x.shape[0] != y.shape[dim]:
+            raise RuntimeError("There must be one `x` value for each sample point")
+        shape = [1] * y.ndim
+        shape[dim] = x.shape[0]
+        return diff(x.reshape(shape), 1, dim)
+    if x.ndim < y.ndim:
+        x = x.reshape([1] * (y.ndim - x.ndim) + list(x.shape))
+    if x.shape[dim] != y.shape[dim]:
+        raise RuntimeError("There must be one `x` value for each sample point")
+    return diff(x, 1, dim)
+
+
+def _areas(y: Any, x: Any, dx: Any, dim: int) -> Any:
+    size = y.shape[dim]
+    heights = y.narrow(dim, 1, size - 1) + y.narrow(dim, 0, size - 1)
+    return heights * _steps_for(y, x, dx, dim) / 2
+
+
+@composite(aliases=("trapz",), method=False)
+def trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+    """Integral of ``y`` along ``dim`` by the trapezoidal rule.
+
+    Args:
+        y: values. x: their places; ``dx`` apart when None. dx: distance of neighbours, 1 when None. dim: dimension.
+    Raises:
+        RuntimeError: as many ``x`` as ``y`` are needed.
+    Source: torch.trapezoid.
+    """
+    dim = wrap_dim(dim, y.ndim)
+    if not y.shape[dim]:
+        return y.sum(dim)
+    return _areas(y, x, dx, dim).sum(dim)
+
+
+@composite(method=False)
+def cumulative_trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+    """Running integral of ``y`` along ``dim`` by the trapezoidal rule; one value fewer than ``y`` has.
+
+    Args:
+        y, x, dx, dim: as for ``torch.trapezoid``.
+    Source: torch.cumulative_trapezoid.
+    """
+    dim = wrap_dim(dim, y.ndim)
+    return _areas(y, x, dx, dim).cumsum(dim)

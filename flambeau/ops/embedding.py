@@ -1,0 +1,327 @@
+"""Tables of vectors looked up by index, sums over bags of them, and one-hot vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Tensor
+from ..core.registry import composite, op
+from ..core.tensor import storage_of, wrap
+from .patches import product
+
+
+def _check_indices(weight: np.ndarray, indices: np.ndarray) -> None:
+    """Raise what is wrong with a look-up.
+
+    Raises:
+        RuntimeError: indices that are no int64 or int32, or a table that is no matrix.
+        IndexError: an index that is no row.
+    """
+    if indices.dtype != np.int64 and indices.dtype != np.int32:
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"torch.{dtypes.of_array(indices).legacy}Tensor instead (while checking arguments for embedding)"
+        )
+    if weight.ndim != 2:
+        raise RuntimeError(f"'weight' must be 2-D, but embedding got a table of shape {list(weight.shape)}")
+    if indices.size and (indices.min() < 0 or indices.max() >= weight.shape[0]):
+        raise IndexError(f"index out of range in self: embedding has {weight.shape[0]} rows")
+
+
+def _look_up(weight: np.ndarray, indices: np.ndarray, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> np.ndarray:
+    _check_indices(weight, indices)
+    if sparse:
+        raise NotImplementedError("embedding: sparse gradients are not supported; use sparse=False")
+    return weight.take(indices, axis=0)
+
+
+def _shares(indices: np.ndarray, rows: int, padding_idx: int, scale_grad_by_freq: bool, kind: np.dtype) -> Any:
+    """Factor of each look-up's gradient, or None where all are 1."""
+    factor = None
+    if scale_grad_by_freq:
+        factor = (1 / np.maximum(np.bincount(indices, minlength=rows), 1)).astype(kind).take(indices)
+    if padding_idx >= 0:
+        skipped = indices == padding_idx
+        if skipped.any():
+            factor = np.ones(indices.shape, kind) if factor is None else factor
+            factor[skipped] = 0
+    return factor
+
+
+def _add_rows(grad_output: np.ndarray, indices: np.ndarray, rows: int, padding_idx: int, scale_grad_by_freq: bool) -> np.ndarray:
+    """A table of ``rows`` with the rows of ``grad_output`` added at ``indices``, in order."""
+    kind = grad_output.dtype
+    flat = indices.reshape(-1)
+    made = np.zeros((rows, grad_output.shape[-1]), kind)
+    if flat.size == 0:
+        return made
+    grad = grad_output.reshape(flat.size, -1)
+    factor = _shares(flat, rows, padding_idx, scale_grad_by_freq, kind)
+    if factor is not None:
+        grad = np.where(factor[:, None] == 0, kind.type(0), grad * factor[:, None])
+    order = flat.argsort(kind="stable")
+    found = flat.take(order)
+    starts = np.flatnonzero(np.concatenate(([True], found[1:] != found[:-1])))
+    made[found.take(starts)] = np.add.reduceat(grad.take(order, axis=0), starts, axis=0)
+    return made
+
+
+def _rule_of_rows(grad: Any, indices: Any, rows: int, padding_idx: int, scale_grad_by_freq: bool) -> Any:
+    found = embedding(grad, indices)
+    factor = _shares(indices._array.reshape(-1), rows, padding_idx, scale_grad_by_freq, found._array.dtype)
+    return found if factor is None else found * wrap(factor.reshape(*indices._array.shape, 1))
+
+
+@op(
+    name="_embedding_backward",
+    method=False,
+    out=False,
+    fast=lambda grad_output, indices, rows, padding_idx, scale_grad_by_freq: (
+        _add_rows(grad_output, indices, rows, padding_idx, scale_grad_by_freq) if grad_output.dtype.kind == "f" else None
+    ),
+    grad={"grad_output": _rule_of_rows},
+)
+def embedding_backward(grad_output: Tensor, indices: Tensor, rows: int, padding_idx: int, scale_grad_by_freq: bool) -> Tensor:
+    """The gradient of a table, from that of the vectors looked up."""
+    if dtypes.of_array(grad_output) in dtypes.REDUCED:
+        return _add_rows(grad_output.astype(np.float32), indices, rows, padding_idx, scale_grad_by_freq).astype(grad_output.dtype)
+    return _add_rows(grad_output, indices, rows, padding_idx, scale_grad_by_freq)
+
+
+@op(
+    method=False,
+    out=False,
+    fast=_look_up,
+    grad={
+        "weight": lambda grad, indices, weight_shape, padding_idx, scale_grad_by_freq: embedding_backward(
+            grad, indices, weight_shape[0], padding_idx, scale_grad_by_freq
+        )
+    },
+)
+def embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
+    """Rows of ``weight`` at ``indices``; see :func:`torch.nn.functional.embedding`, which has another order of arguments.
+
+    Args:
+        weight: ``(rows, D)``.
+        indices: int64 or int32, any shape.
+        padding_idx: row that gets no gradient; -1 for none.
+        scale_grad_by_freq: divide each row's gradient by how often it was looked up.
+        sparse: must be False.
+    Returns:
+        ``(*indices.shape, D)``.
+    Raises:
+        IndexError: an index that is no row.
+        NotImplementedError: ``sparse=True``.
+    Source: torch.embedding.
+    """
+    return _look_up(weight, indices, padding_idx, scale_grad_by_freq, sparse)
+
+
+@composite(method=False)
+def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """Scale the rows of a table that are looked up and longer than ``max_norm``, in place and unrecorded.
+
+    Args:
+        input: ``(rows, D)``.
+        indices: which rows to look at.
+        max_norm: greatest length.
+        norm_type: exponent of the norm.
+    Returns:
+        ``input``.
+    Source: torch.embedding_renorm_.
+    """
+    table = input._array
+    _check_indices(table, indices._array)
+    rows = np.unique(indices._array)
+    values = table[rows].astype(np.float64)
+    lengths = np.linalg.norm(values, norm_type, axis=1)
+    long = lengths > max_norm
+    table[rows[long]] = (values[long] * (max_norm / (lengths[long] + 1e-7))[:, None]).astype(table.dtype)
+    storage_of(input)._bump()
+    return input
+
+
+def _padding_row(padding_idx: int | None, rows: int) -> int:
+    """``padding_idx`` counted from the start; -1 for None.
+
+    Raises:
+        AssertionError: no row of the table, as in PyTorch.
+    """
+    if padding_idx is None:
+        return -1
+    if not -rows <= padding_idx < rows:
+        raise AssertionError(f"Padding_idx must be within num_embeddings, got {padding_idx} for {rows}")
+    return padding_idx + rows if padding_idx < 0 else padding_idx
+
+
+@composite(name="embedding", namespace="nn.functional")
+def functional_embedding(
+    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> Tensor:
+    """Rows of a table.
+
+    Args:
+        input: int64 or int32 indices, any shape.
+        weight: the table, ``(rows, D)``.
+        padding_idx: row that gets no gradient.
+        max_norm: longer rows that are looked up are first scaled to this length, in place.
+        norm_type: exponent of that length.
+        scale_grad_by_freq: divide each row's gradient by how often it was looked up.
+        sparse: must be False.
+    Returns:
+        ``(*input.shape, D)``.
+    Raises:
+        IndexError: an index that is no row.
+        NotImplementedError: ``sparse=True``.
+    Gradient: each vector's gradient is added to its row.
+    Source: torch.nn.functional.embedding.
+    """
+    if weight.dim() != 2:
+        raise RuntimeError(f"'weight' must be 2-D, but embedding got a table of shape {list(weight.shape)}")
+    padding = -1 if padding_idx is None else _padding_row(padding_idx, weight.shape[0])
+    if max_norm is not None:
+        embedding_renorm_(weight, input, max_norm, norm_type)
+    return embedding(weight, input, padding, scale_grad_by_freq, sparse)
+
+
+# -- bags ------------------------------------------------------------------------------------------------------------------------
+def _bags(indices: np.ndarray, offsets: Any, include_last_offset: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Flat indices, and where each bag starts (one more entry: the end).
+
+    Raises:
+        ValueError: offsets missing or given where they must not be.
+        RuntimeError: offsets that do not start at 0 or go beyond the end.
+    """
+    if indices.ndim == 2:
+        if offsets is not None:
+            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. "
+                             f"However, found offsets of type {type(offsets)}")
+        return indices.reshape(-1), np.arange(indices.shape[0] + 1) * indices.shape[1]
+    if indices.ndim != 1:
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {indices.ndim}")
+    if offsets is None:
+        raise ValueError("offsets has to be a 1D Tensor but got None")
+    starts = offsets._array
+    if starts.ndim != 1:
+        raise ValueError("offsets has to be a 1D Tensor")
+    if starts.size and starts[0] != 0:
+        raise RuntimeError(f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {starts[0]}")
+    if starts.size and starts[-1] > indices.size:
+        raise RuntimeError(f"offsets[-1] can not be greater than input's length({indices.size}) but got offsets[-1] of {starts[-1]}")
+    return indices, starts if include_last_offset else np.append(starts, indices.size)
+
+
+@composite(namespace="nn.functional")
+def embedding_bag(
+    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2,
+    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False, padding_idx: int | None = None,
+) -> Tensor:
+    """Sum, mean or maximum of bags of a table's rows.
+
+    Args:
+        input: indices: ``(B, n)`` for bags of n, or ``(N,)`` with ``offsets``.
+        weight: the table, ``(rows, D)``.
+        offsets: ``(B,)`` where each bag starts, beginning with 0.
+        max_norm, norm_type, scale_grad_by_freq, sparse: as for ``embedding``.
+        mode: ``'sum'``, ``'mean'`` or ``'max'``; an empty bag gives zeros.
+        per_sample_weights: factors of the rows, of ``input``'s shape; for ``'sum'`` only.
+        include_last_offset: whether ``offsets`` ends with the end of the last bag.
+        padding_idx: row that does not count.
+    Returns:
+        ``(B, D)``.
+    Raises:
+        ValueError: arguments that do not fit each other.
+        NotImplementedError: ``sparse=True``, or weights with another mode than ``'sum'``.
+    Source: torch.nn.functional.embedding_bag.
+    """
+    if weight.dtype is dtypes.int64 and input.is_floating_point():
+        input, weight = weight, input
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if per_sample_weights is not None:
+        if mode != "sum":
+            raise NotImplementedError(
+                "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode="
+                f"'{mode}'). Please open a feature request on GitHub."
+            )
+        if per_sample_weights.shape != input.shape:
+            raise ValueError(
+                f"embedding_bag: If per_sample_weights ({list(per_sample_weights.shape)}) is not None, then it must have the same shape as "
+                f"the input ({list(input.shape)})"
+            )
+    indices, bounds = _bags(input._array, offsets, include_last_offset)
+    padding = -1
+    if padding_idx is not None:
+        rows_count = weight.shape[0]
+        if not -rows_count <= padding_idx < rows_count:
+            raise RuntimeError(f"padding_idx must be within the number of embeddings, -{rows_count} through {rows_count - 1} but got {padding_idx}")
+        padding = padding_idx % rows_count
+    if max_norm is not None:
+        embedding_renorm_(weight, input, max_norm, norm_type)
+    lengths = np.diff(bounds)
+    keep = (indices != padding) & (np.arange(indices.size) < bounds[-1])
+    bag = np.repeat(np.arange(lengths.size), lengths)
+    bag = np.append(bag, np.zeros(indices.size - bag.size, bag.dtype))[keep]
+    counts = np.bincount(bag, minlength=lengths.size)
+    rows = embedding(weight, wrap(indices[keep]), -1, scale_grad_by_freq, sparse)
+    if mode == "max":
+        return _bag_maxima(rows, bag, counts)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.reshape(-1)[wrap(np.flatnonzero(keep))].unsqueeze(1)
+    sums = rows.new_zeros((lengths.size, rows.shape[1])).index_add(0, wrap(bag), rows)
+    if mode == "sum":
+        return sums
+    return sums / wrap(np.maximum(counts, 1).astype(sums._array.dtype)[:, None])
+
+
+def _bag_maxima(rows: Any, bag: np.ndarray, counts: np.ndarray) -> Any:
+    """Element-wise maximum of each bag's rows; zeros for empty bags."""
+    longest = int(counts.max(initial=0))
+    if longest == 0:
+        return rows.new_zeros((counts.size, rows.shape[1]))
+    order = bag.argsort(kind="stable")
+    places = np.zeros((counts.size, longest), np.int64)
+    filled = np.arange(longest) < counts[:, None]
+    places[filled] = order
+    padded = rows[wrap(places)].masked_fill(wrap(~filled[:, :, None]), -float("inf"))
+    return padded.max(1).values.masked_fill(wrap((counts == 0)[:, None]), 0.0)
+
+
+# -- one-hot -----------------------------------------------------------------------------------------------------------------------
+@op(namespace="nn.functional", out=False, grad=None)
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """Vectors that are 1 at an index and 0 elsewhere.
+
+    Args:
+        tensor: int64 class indices, any shape.
+        num_classes: length of the vectors; one more than the largest index when -1.
+    Returns:
+        ``(*tensor.shape, num_classes)``, int64.
+    Raises:
+        RuntimeError: another dtype, or indices below 0 or not below ``num_classes``.
+    Source: torch.nn.functional.one_hot.
+    """
+    if tensor.dtype != np.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if tensor.size == 0:
+        if num_classes <= 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        return np.zeros((*tensor.shape, num_classes), np.int64)
+    if tensor.min() < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    if num_classes == -1:
+        num_classes = int(tensor.max()) + 1
+    if num_classes < 1:
+        raise RuntimeError(f"num_classes should be positive, got {num_classes}")
+    if tensor.max() >= num_classes:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    made = np.zeros((product(tensor.shape), num_classes), np.int64)
+    made[np.arange(made.shape[0]), tensor.reshape(-1)] = 1
+    return made.reshape(*tensor.shape, num_classes)

@@ -1,0 +1,484 @@
+"""Losses that compare element by element: squared and absolute differences, cross entropies of probabilities, likelihoods."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Tensor
+from ..core.registry import composite, op
+
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> str:
+    """The reduction to use, after the legacy arguments, which win where given.
+
+    Raises:
+        ValueError: none of 'none', 'mean' and 'sum'.
+    """
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
+    if reduction not in _REDUCTIONS:
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return reduction
+
+
+def legacy_reduction(size_average: bool | None, reduce: bool | None) -> str:
+    """What ``size_average`` and ``reduce`` mean in terms of ``reduction``; warns that they are old."""
+    found = "none" if reduce is False else "sum" if size_average is False else "mean"
+    warnings.warn(
+        f"size_average and reduce args will be deprecated, please use reduction='{found}' instead.", UserWarning, stacklevel=5
+    )
+    return found
+
+
+def reduced(loss: Any, reduction: str) -> Any:
+    """A tensor of losses after the reduction."""
+    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+def reduced_array(loss: np.ndarray, reduction: str) -> np.ndarray:
+    """An array of losses after the reduction."""
+    if reduction == "none":
+        return loss
+    total = np.add.reduce(loss, axis=None)
+    return np.divide(total, loss.dtype.type(loss.size)) if reduction == "mean" else total
+
+
+def share(grad: Any, count: int, reduction: str) -> Any:
+    """The gradient that arrives at each of ``count`` losses."""
+    return grad / count if reduction == "mean" else grad
+
+
+def _numel(first: Any, second: Any) -> int:
+    a, b = tuple(first.shape), tuple(second.shape)
+    return math.prod(a if a == b else np.broadcast_shapes(a, b))
+
+
+def warn_sizes(input: Any, target: Any) -> None:
+    """Warn where ``target`` will be broadcast."""
+    if target._array.shape != input._array.shape:
+        warnings.warn(
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will likely lead to "
+            "incorrect results due to broadcasting. Please ensure they have the same size.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _float_only(array: np.ndarray, word: str) -> None:
+    if array.dtype.kind in "iub":
+        raise NotImplementedError(f"\"{word}\" not implemented for '{dtypes.of_array(array).legacy}'")
+
+
+def _weighted(loss: Any, input: Any, weight: Any, reduction: str) -> Any:
+    """Losses (not reduced yet) times ``weight``, with the mean over the weights.
+
+    Raises:
+        ValueError: a weight of another size.
+    """
+    if weight.size() != input.size():
+        raise ValueError("Weights and input must have the same size.")
+    loss = loss * weight
+    return loss.sum() / weight.sum() if reduction == "mean" else reduced(loss, reduction)
+
+
+# -- differences -----------------------------------------------------------------------------------------------------------------
+def _mse(input: np.ndarray, target: np.ndarray, reduction: str) -> np.ndarray:
+    _float_only(input, "mse_cpu")
+    apart = np.subtract(input, target)
+    return reduced_array(np.multiply(apart, apart), reduction)
+
+
+def _mse_rule(grad: Any, input: Any, target: Any, reduction: str, needs: Any) -> Any:
+    factor = grad * (2 / _numel(input, target) if reduction == "mean" else 2)
+    to_input = (input - target) * factor
+    return to_input if needs[0] else None, -to_input if needs[1] else None
+
+
+@op(
+    name="_mse_loss", namespace="nn.functional", node_name="MseLossBackward0", promotion="default", broadcasts=True, out=False, fast=_mse,
+    grad={"input, target": _mse_rule},
+)
+def squared_loss(input: Tensor, target: Tensor, reduction: str) -> Tensor:
+    """Squared differences, reduced."""
+    return _mse(input, target, reduction)
+
+
+@composite(namespace="nn.functional")
+def mse_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Mean of squared differences.
+
+    Args:
+        input, target: broadcastable; a warning where their shapes differ.
+        size_average, reduce: old forms of ``reduction``.
+        reduction: ``'none'``, ``'mean'`` or ``'sum'``.
+        weight: factor of each squared difference, of ``input``'s shape; the mean is then over the weights.
+    Returns:
+        A scalar, or without reduction the broadcast shape.
+    Raises:
+        ValueError: an unknown reduction, or a weight of another size.
+    Gradient: ``2 (input - target) / n``.
+    Source: torch.nn.functional.mse_loss.
+    """
+    if reduction != "mean" or size_average is not None or reduce is not None:
+        reduction = reduction_of(reduction, size_average, reduce)
+    if target._array.shape != input._array.shape:
+        warn_sizes(input, target)
+    if weight is not None:
+        return _weighted(squared_loss(input, target, "none"), input, weight, reduction)
+    return squared_loss(input, target, reduction)
+
+
+@composite(namespace="nn.functional")
+def l1_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Mean of absolute differences.
+
+    Args:
+        input, target: broadcastable; a warning where their shapes differ.
+        size_average, reduce, reduction, weight: as for ``mse_loss``.
+    Gradient: ``sign(input - target) / n``.
+    Source: torch.nn.functional.l1_loss.
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    warn_sizes(input, target)
+    loss = (input - target).abs()
+    return reduced(loss, reduction) if weight is None else _weighted(loss, input, weight, reduction)
+
+
+def _huber(input: np.ndarray, target: np.ndarray, reduction: str, delta: float, scale: float) -> np.ndarray:
+    """``scale * (apart**2 / 2)`` below ``delta``, ``scale * delta * (|apart| - delta / 2)`` from there on."""
+    _float_only(input, "huber_cpu")
+    apart = np.abs(np.subtract(input, target))
+    low = np.minimum(apart, apart.dtype.type(delta))
+    return reduced_array(low * (apart - low * apart.dtype.type(0.5)) * apart.dtype.type(scale), reduction)
+
+
+def _huber_rule(grad: Any, input: Any, target: Any, reduction: str, delta: float, scale: float, needs: Any) -> Any:
+    to_input = (input - target).clamp(-delta, delta) * (share(grad, _numel(input, target), reduction) * scale)
+    return to_input if needs[0] else None, -to_input if needs[1] else None
+
+
+def bounded_loss(input: Tensor, target: Tensor, reduction: str, delta: float, scale: float) -> Tensor:
+    """Squared differences that go on linearly from ``delta`` on, times ``scale``, reduced."""
+    return _huber(input, target, reduction, delta, scale)
+
+
+_BOUNDED = {
+    name: op(
+        name="_" + name, namespace="nn.functional", node_name=node, promotion="default", broadcasts=True, out=False, fast=_huber,
+        grad={"input, target": _huber_rule},
+    )(bounded_loss)
+    for name, node in (("huber_loss", "HuberLossBackward0"), ("smooth_l1_loss", "SmoothL1LossBackward0"))
+}
+
+
+@composite(namespace="nn.functional")
+def smooth_l1_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0
+) -> Tensor:
+    """Squared differences ``d**2 / (2 beta)`` below ``beta``, absolute ones ``|d| - beta / 2`` from there on.
+
+    Args:
+        input, target: broadcastable; a warning where their shapes differ.
+        size_average, reduce, reduction: as for ``mse_loss``.
+        beta: where the one turns into the other; 0 gives ``l1_loss``.
+    Raises:
+        RuntimeError: a negative ``beta``.
+    Source: torch.nn.functional.smooth_l1_loss. Girshick 2015, "Fast R-CNN", equation 3.
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    warn_sizes(input, target)
+    if beta < 0:
+        raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
+    if beta == 0:
+        return reduced((input - target).abs(), reduction)
+    return _BOUNDED["smooth_l1_loss"].door(input, target, reduction, beta, 1 / beta)
+
+
+@composite(namespace="nn.functional")
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
+    """Squared differences ``d**2 / 2`` below ``delta``, ``delta (|d| - delta / 2)`` from there on.
+
+    Args:
+        input, target: broadcastable; a warning where their shapes differ.
+        reduction, weight: as for ``mse_loss``.
+        delta: where the one turns into the other; positive.
+    Raises:
+        RuntimeError: ``delta`` not positive.
+    Source: torch.nn.functional.huber_loss. Huber 1964.
+    """
+    reduction = reduction_of(reduction)
+    warn_sizes(input, target)
+    if delta <= 0:
+        raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}")
+    door = _BOUNDED["huber_loss"].door
+    if weight is not None:
+        return _weighted(door(input, target, "none", delta, 1.0), input, weight, reduction)
+    return door(input, target, reduction, delta, 1.0)
+
+
+# -- binary cross entropy ----------------------------------------------------------------------------------------------------------
+def _bce(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str) -> np.ndarray:
+    _float_only(input, "binary_cross_entropy")
+    for name, each in (("input", input), ("target", target)):
+        if each.size and not (each.min() >= 0 and each.max() <= 1) and not np.isnan(each).any():
+            raise RuntimeError(f"all elements of {name} should be between 0 and 1")
+    floor = input.dtype.type(-100)  # log 0 would make the loss infinite and its gradient NaN
+    loss = (target - 1) * np.maximum(np.log1p(-input), floor) - target * np.maximum(np.log(input), floor)
+    return reduced_array(loss if weight is None else loss * weight, reduction)
+
+
+def _bce_rule(grad: Any, input: Any, target: Any, weight: Any, reduction: str, needs: Any) -> Any:
+    grad = share(grad, input.numel(), reduction)
+    if weight is not None:
+        grad = grad * weight
+    to_input = (input - target) / ((1 - input) * input).clamp_min(1e-12) * grad if needs[0] else None
+    to_target = ((1 - input).log() - input.log()) * grad if needs[1] else None
+    return to_input, to_target
+
+
+@op(
+    name="_binary_cross_entropy", namespace="nn.functional", node_name="BinaryCrossEntropyBackward0", promotion="same", out=False, fast=_bce,
+    grad={"input, target": _bce_rule},
+)
+def probability_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+    """``-target log(input) - (1 - target) log(1 - input)``, times ``weight``, reduced."""
+    return _bce(input, target, weight, reduction)
+
+
+@composite(namespace="nn.functional")
+def binary_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``-target log(input) - (1 - target) log(1 - input)``, the logarithms being at least -100.
+
+    Args:
+        input: probabilities.
+        target: of ``input``'s shape, between 0 and 1.
+        weight: factors, broadcastable to ``input``.
+        size_average, reduce, reduction: as for ``mse_loss``.
+    Raises:
+        ValueError: another target size, or an unknown reduction.
+        RuntimeError: elements outside [0, 1], or another dtype.
+    Source: torch.nn.functional.binary_cross_entropy.
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    if target.size() != input.size():
+        raise ValueError(
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is deprecated. Please ensure "
+            "they have the same size."
+        )
+    if target.dtype is not input.dtype:
+        raise RuntimeError(f"Found dtype {target.dtype.legacy} but expected {input.dtype.legacy}: target of binary_cross_entropy")
+    if weight is not None:
+        weight = weight.expand(tuple(np.broadcast_shapes(tuple(weight.shape), tuple(input.shape))))
+    return probability_loss(input, target, weight, reduction)
+
+
+def _bce_logits(input: np.ndarray, target: np.ndarray, weight: Any, pos_weight: Any, reduction: str) -> np.ndarray:
+    _float_only(input, "binary_cross_entropy_with_logits")
+    # log(1 + exp(-x)) = log1p(exp(-|x|)) + max(-x, 0): exp never overflows
+    tail = np.log1p(np.exp(-np.abs(input))) + np.maximum(-input, 0)
+    if pos_weight is not None:
+        tail = tail * ((pos_weight - 1) * target + 1)
+    loss = (1 - target) * input + tail
+    return reduced_array(loss if weight is None else loss * weight, reduction)
+
+
+def _bce_logits_rule(
+    grad: Any, input: Any, target: Any, weight: Any, pos_weight: Any, reduction: str, needs: Any
+) -> Any:
+    shape = tuple(np.broadcast_shapes(*[tuple(e.shape) for e in (input, target, weight, pos_weight) if e is not None]))
+    grad = share(grad, math.prod(shape), reduction)
+    if weight is not None:
+        grad = grad * weight
+    to_input = to_target = None
+    if needs[0]:
+        if pos_weight is None:
+            to_input = (input.sigmoid() - target) * grad
+        else:
+            positive = pos_weight * target
+            to_input = ((positive + 1 - target) * input.sigmoid() - positive) * grad
+    if needs[1]:
+        to_target = -input * grad
+        if pos_weight is not None:
+            to_target = to_target + (input.abs().neg().exp().log1p() + (-input).clamp_min(0)) * (pos_weight - 1) * grad
+    return to_input, to_target
+
+
+@op(
+    name="_binary_cross_entropy_with_logits", namespace="nn.functional", node_name="BinaryCrossEntropyWithLogitsBackward0",
+    promotion="default", broadcasts=True, out=False, fast=_bce_logits, grad={"input, target": _bce_logits_rule},
+)
+def logit_loss(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, reduction: str) -> Tensor:
+    """Binary cross entropy of ``sigmoid(input)``, reduced."""
+    return _bce_logits(input, target, weight, pos_weight, reduction)
+
+
+@composite(namespace="nn.functional")
+def binary_cross_entropy_with_logits(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", pos_weight: Tensor | None = None,
+) -> Tensor:
+    """``binary_cross_entropy`` of ``sigmoid(input)``, computed without overflow or loss of digits.
+
+    Args:
+        input: any real numbers.
+        target: of ``input``'s shape, floating point.
+        weight: factors of the losses, broadcastable to ``input``.
+        size_average, reduce, reduction: as for ``mse_loss``.
+        pos_weight: factors of the positive part, broadcastable to ``input``.
+    Raises:
+        ValueError: another target size, or an unknown reduction.
+        RuntimeError: an integer target.
+    Gradient: ``(sigmoid(input) - target) / n``.
+    Source: torch.nn.functional.binary_cross_entropy_with_logits.
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    if target.size() != input.size():
+        raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
+    if not target.is_floating_point():
+        raise RuntimeError(f"result type {input.dtype.legacy} can't be cast to the desired output type {target.dtype.legacy}")
+    return logit_loss(input, target, weight, pos_weight, reduction)
+
+
+# -- likelihoods ---------------------------------------------------------------------------------------------------------------------
+@composite(namespace="nn.functional")
+def kl_div(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
+    """``target (log(target) - input)``: the divergence of ``exp(input)`` from ``target``.
+
+    Args:
+        input: log-probabilities.
+        target: probabilities, or their logarithms with ``log_target``; broadcastable.
+        size_average, reduce: old forms of ``reduction``.
+        reduction: ``'none'``, ``'mean'`` (over all elements), ``'batchmean'`` (the sum by the size of the first dimension) or ``'sum'``.
+        log_target: whether ``target`` holds logarithms.
+    Raises:
+        ValueError: an unknown reduction.
+    Source: torch.nn.functional.kl_div. Kullback and Leibler 1951.
+    """
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
+    elif reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides only by the batch "
+            "size, and aligns with the KL div math definition.'mean' will be changed to behave the same as 'batchmean' in the next major "
+            "release.",
+            UserWarning,
+            stacklevel=3,
+        )
+    elif reduction != "batchmean":
+        reduction = reduction_of(reduction)
+    if log_target:
+        loss = target.exp() * (target - input)
+    else:
+        loss = target.xlogy(target) - target * input
+    if reduction == "batchmean":
+        return loss.sum() / input.size(0) if input.dim() else loss.sum()
+    return reduced(loss, reduction)
+
+
+@composite(namespace="nn.functional")
+def poisson_nll_loss(
+    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None, eps: float = 1e-8,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:
+    """Negative log likelihood of counts under Poisson distributions.
+
+    Args:
+        input: logarithms of the expected counts, or the expected counts.
+        target: counts.
+        log_input: whether ``input`` holds logarithms.
+        full: add Stirling's approximation of ``log(target!)`` where ``target > 1``.
+        eps: added to expected counts before their logarithm.
+        size_average, reduce, reduction: as for ``mse_loss``.
+    Source: torch.nn.functional.poisson_nll_loss.
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    if full:
+        stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
+        loss = loss + stirling.masked_fill(target <= 1, 0)
+    return reduced(loss, reduction)
+
+
+@composite(namespace="nn.functional")
+def gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
+    """Negative log likelihood of ``target`` under normal distributions.
+
+    Args:
+        input: expectations.
+        target: observations, broadcastable to ``input``.
+        var: variances: a number, ``input``'s shape, or that with a last dimension of 1 or without it.
+        full: add the constant ``log(2 pi) / 2``.
+        eps: least variance; no gradient goes through this bound.
+        reduction: ``'none'``, ``'mean'`` or ``'sum'``.
+    Raises:
+        ValueError: negative variances, a size that does not fit, or an unknown reduction.
+    Source: torch.nn.functional.gaussian_nll_loss. Nix and Weigend 1994.
+    """
+    from .. import ops
+    from ..autograd.grad_mode import no_grad
+
+    if isinstance(var, (int, float)):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        var = var * ops.ones_like(input)
+    elif bool((var < 0).any()):
+        raise ValueError("var has negative entry/entries")
+    if var.size() != input.size():
+        if tuple(input.size()[:-1]) == tuple(var.size()):
+            var = var.unsqueeze(-1)
+        elif var.dim() == 0 or tuple(input.size()[:-1]) == tuple(var.size()[:-1]) and var.size(-1) == 1:
+            pass
+        else:
+            try:
+                np.broadcast_shapes(tuple(var.shape), tuple(input.shape))
+            except ValueError:
+                raise ValueError("var is of incorrect size") from None
+            if len(var.shape) != len(input.shape):
+                raise ValueError("var is of incorrect size")
+    if reduction not in _REDUCTIONS:
+        raise ValueError(f"{reduction} is not valid")
+    var = var.clone()
+    with no_grad():
+        var.clamp_(min=eps)
+    loss = 0.5 * (var.log() + (input - target) ** 2 / var)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return reduced(loss, reduction)
+
+
+@composite(namespace="nn.functional")
+def soft_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
+    """``log(1 + exp(-target * input))`` for targets of 1 and -1.
+
+    Args:
+        input, target: broadcastable.
+        size_average, reduce, reduction: as for ``mse_loss``.
+    Source: torch.nn.functional.soft_margin_loss.
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    return reduced((-target * input).exp().log1p(), reduction)

@@ -1,0 +1,168 @@
+"""Losses of pairs and triplets: rankings, embeddings, distances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core.annotations import Tensor
+from ..core.registry import composite
+from .loss import reduced, reduction_of
+
+
+@composite(namespace="nn.functional")
+@composite(method=False)
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``max(0, margin - target * (input1 - input2))``: which of two should be larger.
+
+    Args:
+        input1, input2, target: of equally many dimensions, broadcastable; a target is 1 (first is larger) or -1.
+        margin: how much larger.
+        size_average, reduce, reduction: as for ``mse_loss``.
+    Raises:
+        RuntimeError: different numbers of dimensions.
+    Source: torch.nn.functional.margin_ranking_loss.
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    if not input1.dim() == input2.dim() == target.dim():
+        raise RuntimeError(
+            f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {input1.size()}, input2: "
+            f"{input2.size()}, target: {target.size()} "
+        )
+    return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
+
+
+@composite(namespace="nn.functional")
+@composite(method=False)
+def hinge_embedding_loss(
+    input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
+    """``input`` where the target is 1, ``max(0, margin - input)`` where it is -1.
+
+    Args:
+        input: distances.
+        target: 1 or -1, broadcastable.
+        margin: least distance of different ones.
+        size_average, reduce, reduction: as for ``mse_loss``.
+    Source: torch.nn.functional.hinge_embedding_loss.
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    apart = (margin - input).clamp_min(0).masked_fill(target == 1, 0)
+    together = input.masked_fill(target == -1, 0)
+    return reduced(apart + together, reduction)
+
+
+@composite(namespace="nn.functional")
+@composite(method=False)
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1.
+
+    Args:
+        input1, input2: ``(N, D)`` or ``(D,)``.
+        target: 1 or -1, ``(N,)`` or ``()``.
+        margin: greatest cosine of different ones.
+        size_average, reduce, reduction: as for ``mse_loss``.
+    Raises:
+        RuntimeError: shapes that do not fit.
+    Source: torch.nn.functional.cosine_embedding_loss.
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    if target.dim() not in (0, 1):
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    ndim = target.dim() + 1
+    if input1.dim() != ndim or input2.dim() != ndim:
+        expected = "1D target tensor expects 2D input tensors" if target.dim() else "0D target tensor expects 1D input tensors"
+        raise RuntimeError(f"{expected}, but found inputs with sizes {list(input1.shape)} and {list(input2.shape)}.")
+    epsilon = 1e-12  # under the root, as PyTorch has it
+    products = (input1 * input2).sum(-1)
+    squares = ((input1 * input1).sum(-1) + epsilon) * ((input2 * input2).sum(-1) + epsilon)
+    cosine = products / squares.sqrt()
+    apart = (cosine - margin).clamp_min(0).masked_fill(target == 1, 0)
+    together = (1 - cosine).masked_fill(target == -1, 0)
+    return reduced(apart + together, reduction)
+
+
+def _hinge(positive: Any, negative: Any, swapped: Any, margin: float, reduction: str) -> Any:
+    if swapped is not None:
+        negative = negative.minimum(swapped)
+    return reduced((margin + positive - negative).clamp_min(0), reduction)
+
+
+def _check_margin(margin: float) -> None:
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+
+
+@composite(namespace="nn.functional")
+@composite(method=False)
+def triplet_margin_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6, swap: bool = False,
+    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:
+    """``max(0, margin + d(anchor, positive) - d(anchor, negative))``.
+
+    Args:
+        anchor, positive, negative: ``(N, D)`` or ``(D,)``.
+        margin: how much farther the negative should be; positive.
+        p, eps: of the distances, see ``pairwise_distance``.
+        swap: take the distance of positive and negative where that is smaller than the anchor's.
+        size_average, reduce, reduction: as for ``mse_loss``.
+    Raises:
+        ValueError: ``margin`` not positive, or an unknown reduction.
+        RuntimeError: different numbers of dimensions.
+    Source: torch.nn.functional.triplet_margin_loss. Balntas et al. 2016.
+    """
+    reduction = reduction_of(reduction, size_average, reduce)
+    _check_margin(margin)
+    if not anchor.dim() == positive.dim() == negative.dim():
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor "
+            f"{anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs"
+        )
+
+    from ..core.registry import resolve
+
+    pairwise_distance = resolve("nn.functional", "pairwise_distance")
+
+    def distance(first: Any, second: Any) -> Any:
+        return pairwise_distance(first, second, p, eps)
+
+    swapped = distance(positive, negative) if swap else None
+    return _hinge(distance(anchor, positive), distance(anchor, negative), swapped, margin, reduction)
+
+
+@composite(namespace="nn.functional")
+def triplet_margin_with_distance_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Callable[..., Any] | None = None, margin: float = 1.0,
+    swap: bool = False, reduction: str = "mean",
+) -> Tensor:
+    """``triplet_margin_loss`` with a distance of one's own.
+
+    Args:
+        anchor, positive, negative: what ``distance_function`` takes.
+        distance_function: of two tensors; the Euclidean ``pairwise_distance`` when None.
+        margin, swap, reduction: as for ``triplet_margin_loss``.
+    Raises:
+        ValueError: ``margin`` not positive, or an unknown reduction.
+        RuntimeError: different numbers of dimensions.
+    Source: torch.nn.functional.triplet_margin_with_distance_loss.
+    """
+    reduction = reduction_of(reduction)
+    _check_margin(margin)
+    if not anchor.dim() == positive.dim() == negative.dim():
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor "
+            f"{anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs"
+        )
+    if distance_function is None:
+        from ..core.registry import resolve
+
+        distance_function = resolve("nn.functional", "pairwise_distance")
+    swapped = distance_function(positive, negative) if swap else None
+    return _hinge(distance_function(anchor, positive), distance_function(anchor, negative), swapped, margin, reduction)

@@ -1,0 +1,363 @@
+"""Making and rearranging matrices: triangles, diagonals, powers, Kronecker products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Tensor
+from ..core.registry import composite, op, resolve
+from ..core.shape import broadcast_shape, wrap_dim
+from .creation import checked_place, dtype_of, finish, preserved_strides, strided_array
+from .products import matmul
+
+
+# -- triangles ------------------------------------------------------------------------------------------------------------------
+def _prepare_triangle(name: str) -> Any:
+    def prepare(input: Any, diagonal: int) -> tuple[Any, ...]:
+        if input._array.ndim < 2:
+            raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+        return (input, diagonal)
+
+    return prepare
+
+
+def _triangle(array: np.ndarray, diagonal: int, lower: bool) -> np.ndarray:
+    rows, columns = array.shape[-2:]
+    inside = np.tri(rows, columns, diagonal if lower else diagonal - 1, dtype=np.bool_)
+    made = strided_array(array.shape, preserved_strides(array), array.dtype)
+    made[...] = np.where(inside if lower else ~inside, array, np.zeros((), array.dtype))
+    return made
+
+
+@op(halves="native", inplace=True, prepare=_prepare_triangle("tril"), grad={"input": lambda grad, diagonal: grad.tril(diagonal)})
+def tril(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The lower triangle of each matrix, 0 above it.
+
+    Args:
+        input: ``(*, n, m)``.
+        diagonal: the highest diagonal to keep: 0 the main one, positive above it.
+    Raises:
+        RuntimeError: fewer than two dimensions.
+    Gradient: the lower triangle of ``grad``.
+    Source: torch.tril.
+    """
+    return _triangle(input, diagonal, True)
+
+
+@op(halves="native", inplace=True, prepare=_prepare_triangle("triu"), grad={"input": lambda grad, diagonal: grad.triu(diagonal)})
+def triu(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The upper triangle of each matrix, 0 below it.
+
+    Args:
+        input: ``(*, n, m)``.
+        diagonal: the lowest diagonal to keep: 0 the main one, positive above it.
+    Raises:
+        RuntimeError: fewer than two dimensions.
+    Gradient: the upper triangle of ``grad``.
+    Source: torch.triu.
+    """
+    return _triangle(input, diagonal, False)
+
+
+def _triangle_indices(name: str, row: int, col: int, offset: int, lower: bool, dtype: Any, device: Any, layout: Any) -> Any:
+    checked_place(name, device, layout)
+    if row < 0 or col < 0:
+        raise RuntimeError(f"{'row' if row < 0 else 'col'} must be non-negative, got{min(row, col)}")
+    kind = dtypes.int64 if dtype is None else dtype_of(dtype, name)
+    if kind not in (dtypes.int64, dtypes.int32):
+        raise RuntimeError(f"\"{name}\" not implemented for '{kind.legacy}'")
+    found = np.tril_indices(row, offset, col) if lower else np.triu_indices(row, offset, col)
+    return finish(np.stack(found).astype(kind.numpy), None, False, name)
+
+
+@composite(method=False)
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None) -> Any:
+    """Row and column indices of the lower triangle of a ``(row, col)`` matrix, row by row.
+
+    Args:
+        row, col: sizes. offset: the highest diagonal. dtype: int64 or int32. device, layout: as for ``torch.zeros``.
+    Returns:
+        ``(2, count)``.
+    Source: torch.tril_indices.
+    """
+    return _triangle_indices("tril_indices", row, col, offset, True, dtype, device, layout)
+
+
+@composite(method=False)
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None) -> Any:
+    """Row and column indices of the upper triangle of a ``(row, col)`` matrix, row by row.
+
+    Args:
+        row, col: sizes. offset: the lowest diagonal. dtype: int64 or int32. device, layout: as for ``torch.zeros``.
+    Returns:
+        ``(2, count)``.
+    Source: torch.triu_indices.
+    """
+    return _triangle_indices("triu_indices", row, col, offset, False, dtype, device, layout)
+
+
+# -- diagonals ------------------------------------------------------------------------------------------------------------------
+def _prepare_embed(input: Any, offset: int, dim1: int, dim2: int) -> tuple[Any, ...]:
+    ndim = input._array.ndim + 1
+    first, second = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
+    if first == second:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return (input, offset, first, second)
+
+
+@op(
+    halves="native",
+    prepare=_prepare_embed,
+    grad={"input": lambda grad, offset, dim1, dim2: grad.diagonal(offset, dim1, dim2)},
+)
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Matrices with the last dimension of ``input`` on a diagonal and 0 elsewhere.
+
+    Args:
+        input: ``(*, n)``.
+        offset: the diagonal: 0 the main one, positive above it.
+        dim1, dim2: where the matrices' dimensions go in the result.
+    Gradient: the diagonal of ``grad``.
+    Source: torch.diag_embed.
+    """
+    size = input.shape[-1] + abs(offset)
+    shape = list(input.shape[:-1])
+    for dim in sorted((dim1, dim2)):
+        shape.insert(dim, size)
+    whole = np.zeros(shape, input.dtype)
+    view = np.moveaxis(whole, (dim1, dim2), (-2, -1))
+    idx = np.arange(input.shape[-1])
+    view[..., idx + max(-offset, 0), idx + max(offset, 0)] = input
+    return whole
+
+
+@composite(out=True)
+def diag(input: Tensor, diagonal: int = 0) -> Any:
+    """A matrix with a vector on a diagonal, or the diagonal of a matrix (as a copy).
+
+    Args:
+        input: 1-d or 2-d.
+        diagonal: 0 the main one, positive above it.
+    Raises:
+        RuntimeError: another number of dimensions.
+    Source: torch.diag.
+    """
+    if input.ndim == 1:
+        return diag_embed(input, diagonal)
+    if input.ndim == 2:
+        return input.diagonal(diagonal).clone()
+    raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+
+
+@composite()
+def diagflat(input: Tensor, offset: int = 0) -> Any:
+    """A matrix with all elements of ``input`` on a diagonal. Source: torch.diagflat."""
+    return diag_embed(input.reshape(-1), offset)
+
+
+def _prepare_trace(input: Any) -> tuple[Any, ...]:
+    if input._array.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input._array.ndim}")
+    return (input,)
+
+
+@op(
+    promotion="same",
+    out=False,
+    prepare=_prepare_trace,
+    grad={"input": lambda grad, input_shape: on_diagonal(grad, input_shape)},
+)
+def trace(input: Tensor) -> Tensor:
+    """Sum of the main diagonal of a matrix.
+
+    Raises:
+        RuntimeError: no matrix.
+    Gradient: ``grad`` on the diagonal.
+    Source: torch.trace.
+    """
+    diagonal = input.diagonal()
+    return np.add.reduce(diagonal, dtype=np.int64 if input.dtype.kind in "biu" else None)
+
+
+@op(name="_on_diagonal", method=False, halves="native", grad={"input": lambda grad: grad.diagonal().sum()})
+def on_diagonal(input: Tensor, shape: Any) -> Tensor:
+    """A matrix of ``shape`` with one number along its diagonal."""
+    whole = np.zeros(shape, input.dtype)
+    np.fill_diagonal(whole, input)
+    return whole
+
+
+# -- Kronecker, cross, powers --------------------------------------------------------------------------------------------------
+@composite(out=True)
+def kron(input: Tensor, other: Tensor) -> Any:
+    """Kronecker product: every element of ``input`` times all of ``other``.
+
+    Args:
+        input, other: the one with fewer dimensions is raised from the left.
+    Source: torch.kron.
+    """
+    ndim = max(input.ndim, other.ndim)
+    a = (1,) * (ndim - input.ndim) + tuple(input.shape)
+    b = (1,) * (ndim - other.ndim) + tuple(other.shape)
+    left = input.reshape([n for size in a for n in (size, 1)])
+    right = other.reshape([n for size in b for n in (1, size)])
+    return (left * right).reshape([m * n for m, n in zip(a, b, strict=True)])
+
+
+def _prepare_cross(input: Any, other: Any, dim: int) -> tuple[Any, ...]:
+    if input._array.ndim != other._array.ndim:
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    ndim = input._array.ndim
+    wrapped = wrap_dim(dim, ndim)
+    a, b = (each._array.shape[wrapped] if ndim else 1 for each in (input, other))
+    if a != 3 or b != 3:
+        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {a} and {b}")
+    return (input, other, wrapped)
+
+
+def _cross_kernel(input: np.ndarray, other: np.ndarray, dim: int) -> np.ndarray:
+    made = np.empty(broadcast_shape(input.shape, other.shape), input.dtype)
+    a, b, c = (np.moveaxis(each, dim, 0) for each in (input, other, made))
+    for k in range(3):
+        i, j = (k + 1) % 3, (k + 2) % 3
+        c[k] = a[i] * b[j] - a[j] * b[i]
+    return made
+
+
+@op(
+    name="cross",
+    namespace="linalg",
+    method=False,
+    promotion="default",
+    broadcasts=True,
+    prepare=_prepare_cross,
+    grad={
+        "input": lambda grad, other, dim: linalg_cross(other.conj() if other.is_complex() else other, grad, dim=dim),
+        "other": lambda grad, input, dim: linalg_cross(grad, input.conj() if input.is_complex() else input, dim=dim),
+    },
+)
+def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """Vector product along a dimension of size 3.
+
+    Args:
+        input, other: broadcastable, with as many dimensions. dim: the dimension of the vectors.
+    Raises:
+        RuntimeError: another size than 3.
+    Gradient: ``other x grad`` and ``grad x input``.
+    Source: torch.linalg.cross.
+    """
+    return _cross_kernel(input, other, dim)
+
+
+@composite(out=True)
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Any:
+    """Vector product along a dimension of size 3; the first such dimension when ``dim`` is None.
+
+    Raises:
+        RuntimeError: no dimension of size 3.
+    Source: torch.cross.
+    """
+    if dim is None:
+        dim = next((d for d, n in enumerate(input.shape) if n == 3), None)
+        if dim is None:
+            raise RuntimeError("no dimension of size 3 in input")
+    return linalg_cross(input, other, dim=dim)
+
+
+def _identity_like(matrix: Any) -> Any:
+    from .creation import eye
+
+    n = matrix.shape[-1]
+    return eye(n, dtype=matrix.dtype).expand(matrix.shape).clone()
+
+
+def matrix_to_power(matrix: Any, n: int) -> Any:
+    """``matrix`` to the power n by repeated squaring."""
+    if matrix.ndim < 2:
+        raise RuntimeError("linalg.matrix_power: The input tensor A must have at least 2 dimensions.")
+    if matrix.shape[-1] != matrix.shape[-2]:
+        raise RuntimeError(
+            f"linalg.matrix_power: A must be batches of square matrices, but they are {matrix.shape[-2]} by {matrix.shape[-1]} matrices"
+        )
+    if n == 0:
+        return _identity_like(matrix)
+    if n < 0:
+        matrix, n = resolve("linalg", "inv")(matrix), -n
+    result = None
+    while True:
+        n, odd = divmod(n, 2)
+        if odd:
+            result = matrix if result is None else matmul(result, matrix)
+        if not n:
+            return result.clone() if result is matrix else result
+        matrix = matmul(matrix, matrix)
+
+
+@composite(out=True)
+def matrix_power(input: Tensor, n: int) -> Any:
+    """Square matrices to an integer power; a negative one takes the inverse. Source: torch.matrix_power."""
+    return matrix_to_power(input, n)
+
+
+@composite(name="matrix_power", namespace="linalg", method=False, out=True)
+def linalg_matrix_power(A: Tensor, n: int) -> Any:
+    """Square matrices to an integer power; a negative one takes the inverse.
+
+    Args:
+        A: ``(*, m, m)``. n: the exponent.
+    Raises:
+        RuntimeError: matrices that are not square.
+    Source: torch.linalg.matrix_power.
+    """
+    return matrix_to_power(A, n)
+
+
+def _powers(x: Any, count: int) -> Any:
+    """Powers 0 .. count - 1 of each element, along a further last dimension."""
+    from .joining import cat
+
+    if count == 0:
+        return x.new_empty((*x.shape, 0))
+    ones = x.new_ones((*x.shape, 1))
+    if ones.dtype is dtypes.bool_:
+        ones = ones.to(dtypes.int64)
+    if count == 1:
+        return ones
+    return cat([ones, x.unsqueeze(-1).expand(*x.shape, count - 1).cumprod(-1)], -1)
+
+
+@composite(method=False)
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Any:
+    """Vandermonde matrix: row i holds powers of ``x[i]``.
+
+    Args:
+        x: 1-d. N: number of columns; as many as rows when None. increasing: powers rise from left to right.
+    Raises:
+        RuntimeError: another number of dimensions, or a negative ``N``.
+    Source: torch.vander.
+    """
+    if x.ndim != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    if N is not None and N < 0:
+        raise RuntimeError("N must be non-negative.")
+    made = _powers(x, x.shape[0] if N is None else N)
+    return made if increasing else made.flip(-1)
+
+
+@composite(name="vander", namespace="linalg", method=False)
+def linalg_vander(x: Tensor, *, N: int | None = None) -> Any:
+    """Vandermonde matrices with rising powers.
+
+    Args:
+        x: ``(*, n)``. N: number of columns; n when None.
+    Raises:
+        RuntimeError: ``N`` not above 1.
+    Source: torch.linalg.vander.
+    """
+    count = x.shape[-1] if N is None else N
+    if count <= 1:
+        raise RuntimeError("N must be greater than 1.")
+    return _powers(x, count)

@@ -1,0 +1,268 @@
+"""Norms of vectors and matrices, and distances."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Tensor
+from ..core.dispatch import cast_array
+from ..core.registry import composite, op, resolve
+from ..core.shape import reduced_shape, wrap_dims
+from .reduction import add_reduce, array_dims, kept
+
+_F8, _F4 = np.dtype(np.float64), np.dtype(np.float32)
+
+
+# -- vector norms -----------------------------------------------------------------------------------------------------------------
+def _order(ord: Any) -> float:
+    if isinstance(ord, str):
+        raise TypeError("linalg.vector_norm(): argument 'ord' must be Number, not str")
+    return float(ord)
+
+
+def _prepare_vector_norm(input: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> tuple[Any, ...]:
+    array = input._array
+    if array.dtype.kind in "biu":
+        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype.legacy}")
+    if dtype is not None and dtype.category < dtypes.FLOATING:
+        raise RuntimeError(f"linalg.vector_norm: dtype should be floating point or complex, but got {dtype.legacy}")
+    dims = array_dims(dim, array)
+    order = _order(ord)
+    if (order < 0 or order == math.inf) and any(array.shape[d] == 0 for d in dims):
+        if dim is None:
+            raise RuntimeError(
+                f"linalg.vector_norm cannot compute the {order} norm on an empty tensor because the operation does not have an identity"
+            )
+        raise RuntimeError(
+            f"linalg.vector_norm cannot compute the {order} norm on the dimension {dims[0]} because this dimension is empty and the "
+            "operation does not have an identity"
+        )
+    return (input, order, dims, keepdim, dtype)
+
+
+def _vector_norm_gradient(grad: Any, x: Any, result: Any, ord: Any, dim: Any, keepdim: bool) -> Any:
+    input, ndim = x, x.ndim
+    grad, result = kept(grad, dim, keepdim, ndim), kept(result, dim, keepdim, ndim)
+    if input.dtype is not result.dtype:
+        wide = result.dtype.to_complex() if input.is_complex() else result.dtype
+        input = input.to(wide)
+    order = float(ord)
+    if order == 0:
+        return input.new_zeros(input.shape)
+    if order == 1:
+        return input.sgn() * grad
+    if order == 2:
+        return grad * (input / result).masked_fill(result == 0, 0)
+    if math.isinf(order):
+        size = input.abs()
+        chosen = size.isnan() | (size == result) if bool(result.isnan().any()) else size == result
+        dims = wrap_dims(dim, ndim) if ndim else ()
+        count = chosen.sum(dims, True) if ndim else chosen.sum()
+        return input.sgn() * chosen * (grad / count)
+    if order < 1:
+        scale = input.sgn() * input.abs().pow(order - 1).masked_fill(input == 0, 0)
+        return scale * grad * result.pow(1 - order)
+    if order < 2:
+        scale = input.sgn() * input.abs().pow(order - 1)
+    else:
+        scale = input * input.abs().pow(order - 2)
+    return scale * (grad / result.pow(order - 1)).masked_fill(result == 0, 0)
+
+
+def norm_array(array: np.ndarray, order: float, dims: tuple[int, ...], keepdim: bool) -> np.ndarray:
+    """The norm of order ``order`` over ``dims``, real."""
+    size = np.abs(array)
+    if math.isinf(order):
+        ufunc = np.maximum if order > 0 else np.minimum
+        out = np.empty(reduced_shape(size.shape, dims, keepdim), size.dtype)
+        return ufunc.reduce(size, axis=dims, keepdims=keepdim, out=out) if dims else np.asarray(size).copy()
+    if order == 0:
+        return add_reduce((size != 0).astype(size.dtype), dims, keepdim, size.dtype)
+    if order == 1:
+        return add_reduce(size, dims, keepdim, size.dtype)
+    if order == 2:
+        wide = np.multiply(size, size, dtype=_F8)  # float32 squares overflow above 1.8e19
+        return np.sqrt(add_reduce(wide, dims, keepdim, _F8)).astype(size.dtype)
+    total = add_reduce(np.power(size, size.dtype.type(order)), dims, keepdim, size.dtype)
+    return np.asarray(np.power(total, size.dtype.type(1 / order)))
+
+
+def _fast_vector_norm(a: np.ndarray, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    if dtype is not None or ord != 2 or dim is not None or keepdim or a.dtype.kind != "f" or not a.flags.c_contiguous:
+        return None
+    flat = a.reshape(-1)
+    made = math.sqrt(flat.dot(flat))
+    return np.array(made, a.dtype) if 1e-18 < made < 1e18 else None  # squares neither overflow nor vanish in between
+
+
+@op(
+    name="vector_norm",
+    namespace="linalg",
+    method=False,
+    promotion="same",
+    prepare=_prepare_vector_norm,
+    fast=_fast_vector_norm,
+    node_name="LinalgVectorNormBackward0",
+    grad={"x": _vector_norm_gradient},
+)
+def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """``sum(abs(x)**ord)**(1/ord)`` over ``dim``; the largest or smallest size for an infinite ``ord``.
+
+    Args:
+        x: floating point or complex.
+        ord: order; 0 counts what is not 0.
+        dim: dimension or dimensions; all, as one vector, when None.
+        keepdim: keep each reduced dimension with size 1.
+        dtype: cast to it first.
+    Returns:
+        Real.
+    Raises:
+        RuntimeError: integers, or an empty dimension where the order has no value for it.
+    Source: torch.linalg.vector_norm.
+    """
+    return norm_array(x if dtype is None else cast_array(x, dtype), float(ord), dim, keepdim)
+
+
+# -- matrix norms -----------------------------------------------------------------------------------------------------------------
+def _singular_values(matrix: Any) -> Any:
+    return resolve("linalg", "svdvals")(matrix)
+
+
+def _to_back(tensor: Any, dims: tuple[int, int]) -> Any:
+    rest = [d for d in range(tensor.ndim) if d not in dims]
+    return tensor.permute([*rest, *dims])
+
+
+def _spectral(A: Any, ord: Any, dims: tuple[int, int], keepdim: bool) -> Any:
+    values = _singular_values(_to_back(A, dims))
+    if ord == "nuc":
+        made = values.sum(-1)
+    else:
+        made = values.amax(-1) if ord > 0 else values.amin(-1)
+    if keepdim:
+        for each in sorted(dims):
+            made = made.unsqueeze(each)
+    return made
+
+
+@composite(namespace="linalg", method=False, out=True)
+def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Norm of matrices.
+
+    Args:
+        A: floating point or complex, at least two dimensions.
+        ord: 'fro' (root of the sum of squares), 'nuc' (sum of singular values), inf and -inf (largest and smallest sum of sizes of a
+            row), 1 and -1 (of a column), 2 and -2 (largest and smallest singular value).
+        dim: the matrices' two dimensions.
+        keepdim: keep them with size 1.
+        dtype: cast to it first.
+    Raises:
+        RuntimeError: integers, fewer than two dimensions, or an unknown order.
+    Source: torch.linalg.matrix_norm.
+    """
+    if A.ndim < 2:
+        raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
+    if A.dtype.category < dtypes.FLOATING:
+        raise RuntimeError(f"linalg.matrix_norm: Expected a floating point or complex tensor as input. Got {A.dtype.legacy}")
+    dims = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+    if len(dims) != 2:
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {list(dims)}")
+    rows, columns = wrap_dims(dims, A.ndim)
+    if dtype is not None:
+        A = A.to(dtype)
+    if ord == "fro":
+        return vector_norm(A, 2, (rows, columns), keepdim)
+    if ord == "nuc":
+        return _spectral(A, ord, (rows, columns), keepdim)
+    if isinstance(ord, str):
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
+    size = abs(ord)
+    if size == 2:
+        return _spectral(A, ord, (rows, columns), keepdim)
+    if size not in (1, math.inf):
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
+    summed, compared = (rows, columns) if size == 1 else (columns, rows)
+    sums = vector_norm(A, 1, summed, True)
+    made = sums.amax(compared, True) if ord > 0 else sums.amin(compared, True)
+    if keepdim:
+        return made
+    for each in sorted((rows, columns), reverse=True):
+        made = made.squeeze(each)
+    return made
+
+
+@composite(name="norm", namespace="linalg", method=False, out=True)
+def linalg_norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Norm of vectors or matrices, told by ``dim`` and ``ord``.
+
+    Args:
+        A: floating point or complex.
+        ord: as for ``linalg.vector_norm`` (one dimension) or ``linalg.matrix_norm`` (two); the 2-norm of all elements when None.
+        dim: one dimension, or two; all when None.
+        keepdim: keep each reduced dimension with size 1.
+        dtype: cast to it first.
+    Raises:
+        RuntimeError: an order that the number of dimensions does not have.
+    Source: torch.linalg.norm.
+    """
+    dims = None if dim is None else tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+    if dims is not None and len(dims) not in (1, 2):
+        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}")
+    if ord is None:
+        if dims is None:
+            made = vector_norm(A.reshape(-1) if not keepdim else A, 2, None, keepdim, dtype=dtype)
+            return made
+        return vector_norm(A, 2, dims, keepdim, dtype=dtype)
+    if dims is None:
+        if A.ndim not in (1, 2):
+            raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D.")
+        dims = tuple(range(A.ndim))
+    if len(dims) == 2:
+        return matrix_norm(A, ord, dims, keepdim, dtype=dtype)
+    if isinstance(ord, str):
+        raise RuntimeError(f"linalg.norm: Order {ord} not supported for a vector")
+    return vector_norm(A, ord, dims, keepdim, dtype=dtype)
+
+
+# -- torch.norm ---------------------------------------------------------------------------------------------------------------------
+@composite(out=True)
+def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Norm of all elements or over ``dim``.
+
+    Args:
+        input: floating point or complex.
+        p: order; 'fro' is 2, 'nuc' the sum of singular values of matrices; 2 when None.
+        dim: dimension or dimensions; all when None.
+        keepdim: keep each reduced dimension with size 1.
+        dtype: cast to it first.
+    Raises:
+        RuntimeError: integers, or 'nuc' over another number of dimensions than two.
+    Source: torch.norm.
+    """
+    if p == "nuc":
+        dims = (-2, -1) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+        if (dim is None and input.ndim != 2) or len(dims) != 2:
+            raise RuntimeError(f"norm: expected two dimensions for the nuclear norm, got dim={dim} and {input.ndim} dimensions")
+        return matrix_norm(input, "nuc", dims, keepdim, dtype=dtype)
+    if p == "fro" or p is None:
+        p = 2.0
+    if isinstance(p, str):
+        raise RuntimeError(f"norm: expected p to be a number, 'fro' or 'nuc', got {p!r}")
+    if dim is not None and not isinstance(dim, int) and not len(dim):
+        dim = None
+    return vector_norm(input, p, dim, keepdim, dtype=dtype)
+
+
+@composite()
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Any:
+    """p-norm of ``input - other``, over all elements.
+
+    Args:
+        input, other: broadcastable. p: the order.
+    Source: torch.dist.
+    """
+    return vector_norm(input - other, p)

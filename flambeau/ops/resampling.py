@@ -1,0 +1,374 @@
+"""Images of another size: interpolation, and pixels or channels put in another order.
+
+Interpolation is linear and separable: along each dimension an output element is a weighted sum of a few input elements.  A *plan*
+holds for each dimension the places and weights, ``(output size, taps)``, or None where the dimension stays as it is.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Tensor
+from ..core.registry import composite, op
+from .average_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from .patches import Ints, in_layout, is_channels_last
+
+_RANKS = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}
+_CUBIC = -0.75  # the free parameter of Keys' cubic convolution, as in PyTorch
+_CUBIC_ANTIALIAS = -0.5
+
+
+# -- the linear maps ---------------------------------------------------------------------------------------------------------------
+def _apply(input: np.ndarray, plan: Any) -> np.ndarray:
+    made, rank = input, len(plan)
+    for k, each in enumerate(plan):
+        if each is None:
+            continue
+        places, weights = each
+        axis = input.ndim - rank + k
+        if weights is None:
+            made = made.take(places[:, 0], axis=axis)
+            continue
+        along = (-1, *(1,) * (rank - 1 - k))
+        total = None
+        for tap in range(places.shape[1]):
+            part = made.take(places[:, tap], axis=axis)
+            part = np.multiply(part, weights[:, tap].astype(part.dtype).reshape(along), out=part)
+            total = part if total is None else np.add(total, part, out=total)
+        made = total
+    return made.copy() if made is input else np.ascontiguousarray(made)
+
+
+def _apply_transposed(grad: np.ndarray, plan: Any, spatial: Ints) -> np.ndarray:
+    """The adjoint of ``_apply``: a matrix product along each dimension."""
+    made, rank = grad, len(plan)
+    for k, each in enumerate(plan):
+        if each is None:
+            continue
+        places, weights = each
+        matrix = np.zeros((places.shape[0], spatial[k]), grad.dtype)
+        values = np.ones(places.shape, grad.dtype) if weights is None else weights.astype(grad.dtype)
+        np.add.at(matrix, (np.arange(places.shape[0])[:, None], places), values)
+        axis = grad.ndim - rank + k
+        made = np.moveaxis(np.matmul(np.moveaxis(made, axis, -1), matrix), -1, axis)
+    return made.copy() if made is grad else np.ascontiguousarray(made)
+
+
+@op(
+    name="_resample",
+    namespace="nn.functional",
+    node_name="UpsampleBackward0",
+    out=False,
+    promotion="same",
+    grad={"input": lambda grad, plan, input_shape: resample_backward(grad, plan, input_shape[-len(plan) :])},
+)
+def resample(input: Tensor, plan: Any) -> Tensor:
+    """``input`` with its last dimensions resampled after ``plan``."""
+    last = is_channels_last(input)
+    if input.dtype == np.uint8 and any(each is not None and each[1] is not None for each in plan):
+        return in_layout(np.rint(_apply(input.astype(np.float32), plan)).clip(0, 255).astype(np.uint8), last)
+    return in_layout(_apply(input, plan), last)
+
+
+@op(
+    name="_resample_backward",
+    namespace="nn.functional",
+    out=False,
+    promotion="same",
+    grad={"grad_output": lambda grad, plan: resample(grad, plan)},
+)
+def resample_backward(grad_output: Tensor, plan: Any, spatial: Any) -> Tensor:
+    """The adjoint of ``_resample`` for an input of size ``spatial``."""
+    return in_layout(_apply_transposed(grad_output, plan, tuple(spatial)), is_channels_last(grad_output))
+
+
+# -- plans ---------------------------------------------------------------------------------------------------------------------------
+def _step(size: int, count: int, align_corners: bool, scale: float | None) -> float:
+    """Distance in the input between neighbours of the output."""
+    if align_corners:
+        return (size - 1) / (count - 1) if count > 1 else 0.0
+    return 1 / scale if scale is not None and scale > 0 else size / count
+
+
+def _nearest(size: int, count: int, scale: float | None, exact: bool, kind: Any) -> Any:
+    step = kind(_step(size, count, False, scale))
+    at = np.arange(count).astype(kind)
+    places = np.floor((at + kind(0.5)) * step if exact else at * step).astype(np.int64)
+    return places.clip(None, size - 1)[:, None], None
+
+
+def _sources(size: int, count: int, align_corners: bool, scale: float | None, kind: Any) -> np.ndarray:
+    step = kind(_step(size, count, align_corners, scale))
+    at = np.arange(count).astype(kind)
+    return at * step if align_corners else step * (at + kind(0.5)) - kind(0.5)
+
+
+def _linear(size: int, count: int, align_corners: bool, scale: float | None, kind: Any) -> Any:
+    source = _sources(size, count, align_corners, scale, kind).clip(0, None)
+    low = np.floor(source).astype(np.int64).clip(None, size - 1)
+    part = (source - low).clip(0, 1)
+    return np.stack([low, (low + 1).clip(None, size - 1)], 1), np.stack([1 - part, part], 1)
+
+
+def _cubic_weight(x: np.ndarray, a: float) -> np.ndarray:
+    """Keys' cubic convolution kernel at distance ``x``."""
+    x = np.abs(x)
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return np.where(x <= 1, near, np.where(x < 2, far, 0))
+
+
+def _cubic(size: int, count: int, align_corners: bool, scale: float | None, kind: Any) -> Any:
+    source = _sources(size, count, align_corners, scale, kind)
+    low = np.floor(source)
+    part = source - low
+    offsets = np.arange(-1, 3)
+    places = (low[:, None].astype(np.int64) + offsets).clip(0, size - 1)
+    return places, _cubic_weight(part[:, None] - offsets, _CUBIC).astype(kind)
+
+
+def _antialiased(size: int, count: int, align_corners: bool, scale: float | None, cubic: bool, kind: Any) -> Any:
+    """Weights of a filter that is widened when the image shrinks, so that every input element counts."""
+    step = _step(size, count, align_corners, scale)
+    width = max(step, 1.0)
+    support = (2.0 if cubic else 1.0) * width
+    centres = step * (np.arange(count) + 0.5)
+    first = np.floor(centres - support + 0.5).astype(np.int64).clip(0, None)
+    stop = np.floor(centres + support + 0.5).astype(np.int64).clip(None, size)
+    taps = int((stop - first).max())
+    places = first[:, None] + np.arange(taps)
+    distance = (places + 0.5 - centres[:, None]) / width
+    weights = _cubic_weight(distance, _CUBIC_ANTIALIAS) if cubic else (1 - np.abs(distance)).clip(0, None)
+    weights = np.where(places < stop[:, None], weights, 0)
+    weights = weights / weights.sum(1, keepdims=True)
+    return places.clip(None, size - 1), weights.astype(kind)
+
+
+def _plan(
+    spatial: Ints, sizes: Ints, mode: str, align_corners: bool, scales: Any, antialias: bool, kind: Any
+) -> tuple[Any, ...]:
+    made: list[Any] = []
+    for size, count, scale in zip(spatial, sizes, scales, strict=True):
+        if mode.startswith("nearest"):
+            made.append(None if size == count else _nearest(size, count, scale, mode == "nearest-exact", kind))
+        elif antialias:
+            made.append(_antialiased(size, count, align_corners, scale, mode == "bicubic", kind))
+        elif size == count and (scale is None or scale == 1):
+            made.append(None)
+        else:
+            made.append((_cubic if mode == "bicubic" else _linear)(size, count, align_corners, scale, kind))
+    return tuple(made)
+
+
+# -- interpolation -------------------------------------------------------------------------------------------------------------------
+def _sizes(input: Any, size: Any, scale_factor: Any, recompute: bool | None) -> tuple[Ints, list[Any]]:
+    """Output sizes, and the scale factors that sampling positions follow (None: the ratio of the sizes).
+
+    Raises:
+        ValueError: none or both of size and scale factor, or a wrong number of them.
+    """
+    rank = input.dim() - 2
+    spatial = tuple(input.shape[2:])
+    if size is not None and scale_factor is not None:
+        raise ValueError("only one of size or scale_factor should be defined")
+    if size is None and scale_factor is None:
+        raise ValueError("either size or scale_factor should be defined")
+    given, word = (size, "output") if size is not None else (scale_factor, "scale_factor")
+    if isinstance(given, (list, tuple)):
+        if len(given) != rank:
+            raise ValueError(
+                f"Input and {'output' if size is not None else 'scale_factor'} must have the same number of spatial dimensions, but got "
+                f"input with spatial dimensions of {list(spatial)} and {word} {'size' if size is not None else 'of shape'} {given}. Please "
+                "provide input tensor in (N, C, d1, d2, ...,dK) format and output size in (o1, o2, ...,oK) format."
+            )
+        values = list(given)
+    else:
+        values = [given] * rank
+    if size is not None:
+        if recompute:
+            raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+        if not all(hasattr(each, "__index__") for each in values):
+            raise TypeError(f"interpolate: expected size to be one of int or tuple of ints, but got {size}")
+        return tuple([each.__index__() for each in values]), [None] * rank
+    sizes = tuple([math.floor(n * float(scale)) for n, scale in zip(spatial, values, strict=True)])
+    return sizes, [None] * rank if recompute else [float(each) for each in values]
+
+
+@composite(namespace="nn.functional")
+def interpolate(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None, antialias: bool = False,
+) -> Tensor:
+    """``input`` with its spatial dimensions at another size.
+
+    Args:
+        input: ``(N, C, *)`` with 1 to 3 spatial dimensions.
+        size: their new size.
+        scale_factor: instead of it, factors of their size.
+        mode: ``'nearest'``, ``'nearest-exact'``, ``'linear'`` (1 dimension), ``'bilinear'``, ``'bicubic'`` (2), ``'trilinear'`` (3) or ``'area'``.
+        align_corners: whether the corner elements' centres coincide, or the corners of the corner elements; for the linear and
+            cubic modes only.
+        recompute_scale_factor: sample by the ratio of the sizes and not by ``scale_factor``.
+        antialias: widen the filter when the image shrinks; bilinear and bicubic only.
+    Returns:
+        ``(N, C, *size)``.
+    Raises:
+        ValueError: sizes, factors or arguments that do not fit each other.
+        NotImplementedError: a mode that is unknown, or not for this number of dimensions.
+    Gradient: the transposed linear map.
+    Source: torch.nn.functional.interpolate. Keys 1981 for bicubic.
+    """
+    if mode in ("nearest", "area", "nearest-exact"):
+        if align_corners is not None:
+            raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+    elif align_corners is None:
+        align_corners = False
+    sizes, scales = _sizes(input, size, scale_factor, recompute_scale_factor)
+    rank = input.dim() - 2
+    if antialias and not (mode in ("bilinear", "bicubic") and rank == 2):
+        raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
+    if mode == "area" and rank in (1, 2, 3):
+        return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[rank - 1](input, sizes)
+    fits = mode in ("nearest", "nearest-exact") and rank in (1, 2, 3) or _RANKS.get(mode) == rank
+    if not fits:
+        if mode in _RANKS and rank in (1, 2, 3):
+            raise NotImplementedError(f"Got {input.dim()}D input, but {mode} mode needs {_RANKS[mode] + 2}D input")
+        raise NotImplementedError(
+            "Input Error: Only 3D, 4D and 5D input Tensors supported (got "
+            f"{input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | area | nearest-exact (got {mode})"
+        )
+    if min(sizes) <= 0 or 0 in tuple(input.shape[1:]):
+        raise RuntimeError(
+            f"Input and output sizes should be greater than 0, but got input (H: {tuple(input.shape[2:])}) output (H: {sizes})"
+        )
+    kind = np.float64 if input.dtype in (dtypes.float64, dtypes.complex128) else np.float32
+    if input.dtype.category < dtypes.FLOATING and input.dtype is not dtypes.uint8:
+        word = "upsample_nearest2d_out_frame" if mode.startswith("nearest") else f"compute_indices_weights_{mode}"
+        raise NotImplementedError(f"\"{word}\" not implemented for '{input.dtype.legacy}'")
+    plan = _plan(tuple(input.shape[2:]), sizes, mode, bool(align_corners), scales, antialias, kind)
+    return resample(input, plan)
+
+
+def _deprecated(name: str) -> None:
+    warnings.warn(
+        f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning, stacklevel=4
+    )
+
+
+@composite(namespace="nn.functional")
+def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:
+    """Old name of :func:`torch.nn.functional.interpolate`.
+
+    Source: torch.nn.functional.upsample.
+    """
+    _deprecated("upsample")
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+@composite(namespace="nn.functional")
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """Old form of ``interpolate(mode='nearest')``.
+
+    Source: torch.nn.functional.upsample_nearest.
+    """
+    _deprecated("upsample_nearest")
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+@composite(namespace="nn.functional")
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """Old form of ``interpolate(mode='bilinear', align_corners=True)``.
+
+    Source: torch.nn.functional.upsample_bilinear.
+    """
+    _deprecated("upsample_bilinear")
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
+# -- shuffles ------------------------------------------------------------------------------------------------------------------------
+def _check_shuffle(name: str, input: Any, factor: int, word: str) -> None:
+    if input.dim() < 3:
+        raise RuntimeError(f"{name} expects input to have at least 3 dimensions, but got input with {input.dim()} dimension(s)")
+    if factor <= 0:
+        raise RuntimeError(f"{name} expects a positive {word}, but got {factor}")
+
+
+@composite(namespace="nn.functional")
+@composite(method=False)
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """Channels turned into space: ``(*, C r r, H, W)`` to ``(*, C, H r, W r)``.
+
+    Args:
+        input: at least 3 dimensions.
+        upscale_factor: r.
+    Raises:
+        RuntimeError: channels that are not divisible by r squared.
+    Source: torch.nn.functional.pixel_shuffle. Shi et al. 2016.
+    """
+    r = upscale_factor
+    _check_shuffle("pixel_shuffle", input, r, "upscale_factor")
+    *lead, channels, height, width = input.shape
+    if channels % (r * r):
+        raise RuntimeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
+            f"input.size(-3)={channels} is not divisible by {r * r}"
+        )
+    count = len(lead)
+    parts = input.reshape(*lead, channels // (r * r), r, r, height, width)
+    order = (*range(count), count, count + 3, count + 1, count + 4, count + 2)
+    return parts.permute(order).reshape(*lead, channels // (r * r), height * r, width * r)
+
+
+@composite(namespace="nn.functional")
+@composite(method=False)
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """Space turned into channels: ``(*, C, H r, W r)`` to ``(*, C r r, H, W)``.
+
+    Args:
+        input: at least 3 dimensions.
+        downscale_factor: r.
+    Raises:
+        RuntimeError: height or width that is not divisible by r.
+    Source: torch.nn.functional.pixel_unshuffle.
+    """
+    r = downscale_factor
+    _check_shuffle("pixel_unshuffle", input, r, "downscale_factor")
+    *lead, channels, height, width = input.shape
+    for word, size in (("height", height), ("width", width)):
+        if size % r:
+            raise RuntimeError(
+                f"pixel_unshuffle expects {word} to be divisible by downscale_factor, but {word}={size} is not divisible by {r}"
+            )
+    count = len(lead)
+    parts = input.reshape(*lead, channels, height // r, r, width // r, r)
+    order = (*range(count), count, count + 2, count + 4, count + 1, count + 3)
+    return parts.permute(order).reshape(*lead, channels * r * r, height // r, width // r)
+
+
+@composite(namespace="nn.functional")
+@composite(method=False)
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """Channels dealt out anew: those of ``groups`` groups in turns.
+
+    Args:
+        input: ``(N, C, *)`` of at least 3 dimensions.
+        groups: number of groups that ``C`` is split into.
+    Raises:
+        RuntimeError: ``C`` not divisible by ``groups``.
+    Source: torch.nn.functional.channel_shuffle. Zhang et al. 2018, "ShuffleNet".
+    """
+    if input.dim() < 3:
+        raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}")
+    n, channels, *rest = input.shape
+    if groups <= 0:
+        raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
+    if channels % groups:
+        raise RuntimeError(f"Number of channels must be divisible by groups. Got {channels} channels and {groups} groups.")
+    if input.numel() == 0:
+        return input.clone()
+    return input.reshape(n, groups, channels // groups, *rest).transpose(1, 2).reshape(n, channels, *rest)

@@ -1,0 +1,365 @@
+"""Sorting, selecting by rank, and searching in what is sorted.  NaN counts as larger than anything."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core.annotations import Tensor
+from ..core.registry import composite, op
+from ..core.shape import wrap_dim
+from ..core.tensor import wrap
+from .creation import array_like, row_major
+from .extrema import require_real, taken_along, to_place
+
+_I8 = np.dtype(np.int64)
+
+
+# -- what they share ------------------------------------------------------------------------------------------------------------
+def order_along(array: np.ndarray, dim: int, descending: bool) -> np.ndarray:
+    """Indices that sort ``array`` along ``dim``; equal elements keep their order in both directions."""
+    if not array.ndim:
+        return np.zeros((), _I8)
+    if array.dtype.kind == "V":
+        array = array.astype(np.float32)
+    if not descending:
+        return np.argsort(array, axis=dim, kind="stable")
+    # sorted from the back: the order among equals is reversed twice
+    backwards = np.argsort(np.flip(array, dim), axis=dim, kind="stable")
+    return np.flip(array.shape[dim] - 1 - backwards, dim)
+
+
+def _taken(array: np.ndarray, order: np.ndarray, dim: int) -> np.ndarray:
+    return np.take_along_axis(array, order, dim) if array.ndim else array.copy()
+
+
+def _to_places(grad: Any, result1: Any, dim: Any, input_shape: Any) -> Any:
+    """The gradient of a rearrangement: ``grad`` back at the places that the elements came from."""
+    if not input_shape:
+        return grad
+    return grad.new_zeros(input_shape).scatter(-1 if dim is None else dim, result1, grad)
+
+
+# -- sort -----------------------------------------------------------------------------------------------------------------------
+def _prepare_sort(input: Any, dim: Any, descending: bool, stable: Any) -> tuple[Any, ...]:
+    if input._array.dtype.kind == "c":
+        raise RuntimeError("Sort currently does not support complex dtypes on CPU")
+    return (input, wrap_dim(-1 if dim is None else dim.__index__(), input._array.ndim), descending, stable)
+
+
+def _fast_sort(a: np.ndarray, dim: Any, descending: bool, stable: Any) -> Any:
+    if descending or a.ndim != 1:
+        return None
+    order = a.argsort(kind="stable")
+    return a[order], order
+
+
+@op(
+    promotion="same",
+    halves="native",
+    prepare=_prepare_sort,
+    fast=_fast_sort,
+    returns=("values", "indices"),
+    grad={"input": _to_places},
+)
+def sort(input: Tensor, dim: int | None = -1, descending: bool = False, *, stable: bool | None = False) -> Any:
+    """The elements in order along ``dim``, and where they came from.
+
+    Args:
+        input: real.
+        dim: dimension; the last when None.
+        descending: largest first.
+        stable: equal elements keep their order; they always do here.
+    Returns:
+        A named tuple (values, indices). NaN comes last, or first when descending.
+    Raises:
+        RuntimeError: complex input. IndexError: ``dim`` out of range.
+    Gradient: ``grad`` back at the elements' places.
+    Source: torch.sort.
+    """
+    order = order_along(input, dim, descending)
+    values, indices = array_like(input, input.dtype), array_like(input, _I8)
+    values[...], indices[...] = _taken(input, order, dim), order
+    return values, indices
+
+
+@composite()
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
+    """Indices that sort ``input`` along ``dim``; see ``torch.sort``. Source: torch.argsort."""
+    return sort(input.detach(), dim, descending, stable=stable)[1]
+
+
+@composite(out=True)
+def msort(input: Tensor) -> Any:
+    """``input`` sorted along its first dimension. Source: torch.msort."""
+    return sort(input, 0)[0]
+
+
+# -- by rank --------------------------------------------------------------------------------------------------------------------
+def _prepare_topk(input: Any, k: Any, dim: Any, largest: bool, sorted: bool) -> tuple[Any, ...]:
+    require_real("topk", input._array)
+    dim = wrap_dim(-1 if dim is None else dim.__index__(), input._array.ndim)
+    k = k.__index__()
+    size = input._array.shape[dim] if input._array.ndim else 1
+    if not 0 <= k <= size:
+        raise RuntimeError("selected index k out of range")
+    return (input, k, dim, largest, sorted)
+
+
+def _leading(array: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
+    """Indices of the first k along ``dim`` in descending or ascending order."""
+    n = array.shape[dim]
+    if n < 256 or k > n // 8 or k == 0:
+        return np.take(order_along(array, dim, largest), np.arange(k), dim)
+    if array.dtype.kind == "V":
+        array = array.astype(np.float32)
+    chosen = np.argpartition(array, n - k if largest else k - 1, axis=dim)
+    chosen = np.sort(np.take(chosen, np.arange(n - k, n) if largest else np.arange(k), dim), axis=dim)
+    inner = order_along(np.take_along_axis(array, chosen, dim), dim, largest)
+    return np.take_along_axis(chosen, inner, dim)
+
+
+@op(
+    promotion="same",
+    halves="native",
+    prepare=_prepare_topk,
+    returns=("values", "indices"),
+    grad={"input": _to_places},
+)
+def topk(input: Tensor, k: int, dim: int | None = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """The k largest (or smallest) elements along ``dim``, and where they are.
+
+    Args:
+        input: real.
+        k: how many.
+        dim: dimension; the last when None.
+        largest: the largest, else the smallest.
+        sorted: in order; they always are here.
+    Returns:
+        A named tuple (values, indices); of equal elements the first.
+    Raises:
+        RuntimeError: ``k`` out of range.
+    Gradient: ``grad`` at the elements' places, 0 elsewhere.
+    Source: torch.topk.
+    """
+    if not input.ndim:
+        return (input.copy(), np.zeros((), _I8)) if k else (np.empty(0, input.dtype), np.empty(0, _I8))
+    order = row_major(_leading(input, k, dim, largest))
+    return row_major(_taken(input, order, dim)), order
+
+
+def _prepare_kth(input: Any, k: Any, dim: int, keepdim: bool) -> tuple[Any, ...]:
+    require_real("kthvalue", input._array)
+    dim = wrap_dim(-1 if dim is None else dim.__index__(), input._array.ndim)
+    size = input._array.shape[dim] if input._array.ndim else 1
+    if size == 0:
+        raise IndexError(f"kthvalue(): Expected reduction dim {dim} to have non-zero size.")
+    if not 1 <= k <= size:
+        raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(dim))
+    return (input, k.__index__(), dim, keepdim)
+
+
+@op(
+    promotion="same",
+    halves="native",
+    prepare=_prepare_kth,
+    returns=("values", "indices"),
+    grad={"input": lambda grad, result1, dim, keepdim, input_shape: to_place(grad, result1, -1 if dim is None else dim, keepdim, input_shape)},
+)
+def kthvalue(input: Tensor, k: int, dim: int | None = -1, keepdim: bool = False) -> Any:
+    """The k-th smallest element along ``dim`` (k counts from 1), and where it is.
+
+    Args:
+        input: real. k: rank. dim: dimension, the last when None. keepdim: keep it with size 1.
+    Returns:
+        A named tuple (values, indices).
+    Raises:
+        RuntimeError: ``k`` out of range.
+    Gradient: ``grad`` at the element's place.
+    Source: torch.kthvalue.
+    """
+    if not input.ndim:
+        return input.copy(), np.zeros((), _I8)
+    indices = row_major(np.take(order_along(input, dim, False), [k - 1] if keepdim else k - 1, dim))
+    return taken_along(input, indices, dim, keepdim), indices
+
+
+# -- unique ---------------------------------------------------------------------------------------------------------------------
+def _several(values: np.ndarray, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:
+    made = [wrap(values)]
+    if return_inverse:
+        made.append(wrap(row_major(inverse).astype(_I8, copy=False)))
+    if return_counts:
+        made.append(wrap(row_major(counts).astype(_I8, copy=False)))
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+@composite()
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """The distinct elements (or slices along ``dim``), sorted.
+
+    Args:
+        input: real.
+        sorted: they always are here.
+        return_inverse: also where each element's value is in the result.
+        return_counts: also how often each value occurs.
+        dim: compare slices along it; all elements when None.
+    Returns:
+        A tensor, or a tuple (values, inverse, counts) of what was asked for. Each NaN is distinct.
+    Source: torch.unique.
+    """
+    array = input._array
+    narrow = array.dtype if array.dtype.kind == "V" else None
+    array = array.astype(np.float32) if narrow is not None else array
+    if dim is not None:
+        dim = wrap_dim(dim, array.ndim)
+        if not array.size and array.shape[dim]:
+            raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+    if dim is None or not array.size:
+        flat = array if dim is None else array.reshape(-1)
+        values, inverse, counts = np.unique(flat, return_inverse=True, return_counts=True, equal_nan=False)
+        inverse = inverse.reshape(array.shape if dim is None else (array.shape[dim],))
+        values = values if dim is None else array
+    else:
+        rows = np.moveaxis(array, dim, 0)
+        kept, inverse, counts = _unique_rows(rows.reshape(len(rows), -1))
+        values = np.moveaxis(rows[kept], 0, dim)
+    return _several(values if narrow is None else values.astype(narrow), inverse, counts, return_inverse, return_counts)
+
+
+def _unique_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One row of each kind in lexicographic order, the kind of each row, and how many there are."""
+    order = np.lexsort(rows.T[::-1]) if rows.shape[1] else np.arange(len(rows))
+    ranked = rows[order]
+    first = np.ones(len(rows), np.bool_)
+    first[1:] = (ranked[1:] != ranked[:-1]).any(1)
+    inverse = np.empty(len(rows), _I8)
+    inverse[order] = np.cumsum(first) - 1
+    return order[first], inverse, np.diff(np.append(np.flatnonzero(first), len(rows)))
+
+
+@composite()
+def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+    """``input`` without elements (or slices along ``dim``) that repeat the one before.
+
+    Args:
+        input: any dtype. return_inverse, return_counts, dim: as for ``torch.unique``.
+    Source: torch.unique_consecutive.
+    """
+    array = input._array
+    rows = array.reshape(-1) if dim is None else np.moveaxis(array, wrap_dim(dim, array.ndim), 0)
+    first = np.ones(len(rows), np.bool_)
+    if len(rows) > 1:
+        changed = rows[1:] != rows[:-1]
+        first[1:] = changed if changed.ndim == 1 else changed.reshape(len(changed), -1).any(1)
+    inverse = np.cumsum(first) - 1
+    counts = np.diff(np.append(np.flatnonzero(first), len(rows)))
+    values = rows[first]
+    if dim is None:
+        inverse = inverse.reshape(array.shape)
+    else:
+        values = np.moveaxis(values, 0, wrap_dim(dim, array.ndim))
+    return _several(values, inverse, counts, return_inverse, return_counts)
+
+
+# -- search ---------------------------------------------------------------------------------------------------------------------
+def _side(right: bool, side: str | None, operation: str) -> str:
+    if side is None:
+        return "right" if right else "left"
+    if side not in ("left", "right"):
+        raise RuntimeError(f"{operation}(): side can only be 'left' or 'right' but got {side}")
+    if side == "left" and right:
+        raise RuntimeError(f"{operation}(): side and right can't be set to opposites, got side of left while right was True")
+    return side
+
+
+def _positions(ranked: np.ndarray, values: np.ndarray, side: str, sorter: np.ndarray | None) -> np.ndarray:
+    """Where ``values`` belong in ``ranked``, row by row where there are rows."""
+    if ranked.dtype.kind == "V":
+        ranked = ranked.astype(np.float32)
+    values = values.astype(np.float32) if values.dtype.kind == "V" else values
+    if ranked.ndim == 1:
+        return np.asarray(np.searchsorted(ranked, values, side, sorter))
+    n = ranked.shape[-1]
+    count = math.prod(ranked.shape[:-1])
+    rows, wanted = ranked.reshape(count, n), values.reshape(count, values.shape[-1])
+    sorters = None if sorter is None else sorter.reshape(count, n)
+    found = np.empty(wanted.shape, _I8)
+    for i in range(len(rows)):
+        found[i] = np.searchsorted(rows[i], wanted[i], side, None if sorters is None else sorters[i])
+    return found.reshape(values.shape)
+
+
+def _check_search(sorted_sequence: Any, values: Any, sorter: Any) -> None:
+    if not sorted_sequence.ndim:
+        raise RuntimeError("torch.searchsorted(): input value cannot be a 0-d boundary; sorted_sequence needs at least one dimension")
+    if sorted_sequence.ndim > 1 and tuple(sorted_sequence.shape[:-1]) != tuple(values.shape[:-1]):
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input "
+            f"value tensor must match, but we got boundaries tensor {list(sorted_sequence.shape)} and input value tensor "
+            f"{list(values.shape)}"
+        )
+    if sorted_sequence.dtype is not values.dtype:
+        raise RuntimeError(
+            "torch.searchsorted(): boundary tensor and input value tensor should have same dtype, but got boundary tensor's dtype "
+            f"{sorted_sequence.dtype} and input value tensor's dtype {values.dtype}"
+        )
+    if sorter is not None and tuple(sorter.shape) != tuple(sorted_sequence.shape):
+        raise RuntimeError(
+            f"torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {list(sorted_sequence.shape)} "
+            f"and got sorter tensor {list(sorter.shape)}"
+        )
+
+
+@composite(method=False, out=True)
+def searchsorted(
+    sorted_sequence: Tensor,
+    input: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Any = None,
+) -> Any:
+    """Where each value would have to be inserted into a sorted sequence.
+
+    Args:
+        sorted_sequence: ``(n)``, or ``(*, n)`` with one sequence for each row of ``input``.
+        input: values; a tensor or a number.
+        out_int32: int32 instead of int64.
+        right: after equal elements instead of before them; the same as ``side='right'``.
+        side: 'left' or 'right'.
+        sorter: indices that sort the sequence, where it is not sorted itself.
+    Raises:
+        RuntimeError: shapes or dtypes that do not match.
+    Source: torch.searchsorted.
+    """
+    from .from_data import tensor
+
+    values = input if hasattr(input, "_array") else tensor(input, dtype=sorted_sequence.dtype)
+    _check_search(sorted_sequence, values, sorter)
+    chosen = _side(right, side, "torch.searchsorted")
+    found = _positions(sorted_sequence._array, values._array, chosen, None if sorter is None else sorter._array)
+    return wrap(found.astype(np.int32 if out_int32 else _I8))
+
+
+@composite(method=False, out=True)
+def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Any:
+    """The number of the interval between ``boundaries`` in which each value lies.
+
+    Args:
+        input: values; a tensor or a number.
+        boundaries: 1-d, sorted.
+        out_int32: int32 instead of int64.
+        right: intervals that are closed on the left.
+    Raises:
+        RuntimeError: boundaries that are not 1-d.
+    Source: torch.bucketize.
+    """
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)

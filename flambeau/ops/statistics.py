@@ -1,0 +1,430 @@
+"""Medians, modes, quantiles, histograms, covariance."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Tensor
+from ..core.registry import composite, op
+from ..core.shape import wrap_dim
+from ..core.tensor import Tensor as TensorType
+from ..core.tensor import wrap
+from .creation import row_major
+from .extrema import require_elements, require_real, taken_along, to_place
+from .sorting import order_along
+
+_I8 = np.dtype(np.int64)
+
+
+# -- median, mode ---------------------------------------------------------------------------------------------------------------
+def _middle(array: np.ndarray, dim: int, ignore_nan: bool) -> np.ndarray:
+    """Index along ``dim`` (kept, size 1) of the lower median; of the first NaN where there is one that counts."""
+    order = order_along(array, dim, False)
+    n = array.shape[dim]
+    if array.dtype.kind not in "fV":
+        return np.take(order, [(n - 1) // 2], dim)
+    missing = np.isnan(array)
+    if ignore_nan:
+        rank = np.maximum((n - missing.sum(dim, keepdims=True) - 1) // 2, 0)
+        return np.take_along_axis(order, rank, dim)
+    middle = np.take(order, [(n - 1) // 2], dim)
+    return np.where(missing.any(dim, keepdims=True), np.argmax(missing, dim, keepdims=True), middle)
+
+
+def _median_along(array: np.ndarray, dim: int, keepdim: bool, ignore_nan: bool) -> tuple[np.ndarray, np.ndarray]:
+    if not array.ndim:
+        return array.copy(), np.zeros((), _I8)
+    kept = _middle(array, dim, ignore_nan)
+    indices = row_major(kept if keepdim else np.squeeze(kept, dim)).astype(_I8, copy=False)
+    return taken_along(array, indices, dim, keepdim), indices
+
+
+def _prepare_along(name: str) -> Any:
+    def prepare(input: Any, dim: int, keepdim: bool) -> tuple[Any, ...]:
+        require_real(name, input._array)
+        dim = wrap_dim(dim.__index__(), input._array.ndim)
+        require_elements(name, input._array, dim)
+        return (input, dim, keepdim)
+
+    return prepare
+
+
+def _selected(grad: Any, result1: Any, dim: int, keepdim: bool, input_shape: Any) -> Any:
+    return to_place(grad, result1, dim, keepdim, input_shape)
+
+
+def _median_kernel(name: str, ignore_nan: bool) -> Any:
+    def kernel(input: Tensor, dim: int, keepdim: bool) -> Any:
+        return _median_along(input, dim, keepdim, ignore_nan)
+
+    kernel.__doc__ = f"Kernel of ``{name}`` along a dimension."
+    return op(
+        name=f"_{name}_along", method=False, halves="native", prepare=_prepare_along(name), returns=("values", "indices"),
+        node_name=f"{name.title()}Backward1", grad={"input": _selected},
+    )(kernel)
+
+
+_median, _nanmedian = _median_kernel("median", False), _median_kernel("nanmedian", True)
+
+
+def _median_of(name: str, along: Any, input: Any, dim: Any, keepdim: bool) -> Any:
+    from ..core.return_types import named_result
+
+    if dim is not None:
+        return named_result(name, ("values", "indices"))(along(input, dim, keepdim))
+    if not input._array.size:
+        return input.new_full((), math.nan) if input.is_floating_point() else input.new_full((), np.iinfo(input._array.dtype).min)
+    return along(input.reshape(-1), 0, False)[0]
+
+
+_MEDIAN_DOC = """Middle of the sorted elements, of all or along ``dim``; the lower one of two.
+
+    Args:
+        input: real.
+        dim: dimension; all elements when None.
+        keepdim: keep it with size 1.
+    Returns:
+        A tensor; with ``dim`` a named tuple (values, indices). {nan}
+    Gradient: ``grad`` at the element's place.
+    Source: torch.{name}.
+    """
+
+
+@composite(out=True)
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    return _median_of("median", _median, input, dim, keepdim)
+
+
+@composite(out=True)
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    return _median_of("nanmedian", _nanmedian, input, dim, keepdim)
+
+
+median.__doc__ = _MEDIAN_DOC.format(name="median", nan="NaN where there is one.")
+nanmedian.__doc__ = _MEDIAN_DOC.format(name="nanmedian", nan="NaN are left out, where there is anything else.")
+
+
+@op(halves="native", prepare=_prepare_along("mode"), returns=("values", "indices"), grad={"input": _selected})
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+    """Most frequent element along ``dim``, the smallest of several, and the last place where it is.
+
+    Args:
+        input: real. dim: dimension. keepdim: keep it with size 1.
+    Returns:
+        A named tuple (values, indices).
+    Gradient: ``grad`` at the element's place.
+    Source: torch.mode.
+    """
+    if not input.ndim:
+        return input.copy(), np.zeros((), _I8)
+    rows = np.moveaxis(input, dim, -1)
+    order = order_along(rows, rows.ndim - 1, False)
+    ranked = np.take_along_axis(rows, order, -1)
+    n = rows.shape[-1]
+    starts = np.ones(ranked.shape, np.bool_)
+    starts[..., 1:] = ranked[..., 1:] != ranked[..., :-1]
+    begin = np.maximum.accumulate(np.where(starts, np.arange(n), 0), axis=-1)
+    run = np.arange(n) - begin  # how many equal elements stand before
+    last = np.argmax(run, -1)[..., None]
+    indices = np.take_along_axis(order, last, -1)
+    indices = np.moveaxis(indices, -1, dim) if keepdim else indices[..., 0]
+    indices = row_major(indices).astype(_I8, copy=False)
+    return taken_along(input, indices, dim, keepdim), indices
+
+
+# -- quantiles ------------------------------------------------------------------------------------------------------------------
+_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, ignore_nan: bool) -> Any:
+    if interpolation not in _INTERPOLATIONS:
+        raise RuntimeError(
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
+    if not input.numel():
+        raise RuntimeError(f"{name}() input tensor must be non-empty")
+    if input.dtype not in (dtypes.float32, dtypes.float64):
+        raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
+    if isinstance(q, TensorType):
+        if q.ndim > 1:
+            raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
+        if q.dtype is not input.dtype:
+            raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
+    else:
+        if not 0 <= q <= 1:
+            raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
+        q = input.new_full((), q)
+    if not bool(((q >= 0) & (q <= 1)).all()):
+        raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
+    shape = [1] * input.ndim
+    if dim is None:
+        rows = input.reshape(-1)
+    else:
+        dim = wrap_dim(dim, input.ndim)
+        rows = input.unsqueeze(-1).transpose(dim, -1).squeeze(dim) if input.ndim else input.reshape(1)
+        shape = list(input.shape)
+        if shape:
+            shape[dim] = 1
+    made = _ranked_values(rows, q.reshape(-1), interpolation, ignore_nan)  # (*, number of q)
+    made = made.movedim(-1, 0)
+    inner = tuple(shape) if keepdim else tuple(made.shape[1:])
+    return made.reshape((*((q.shape[0],) if q.ndim else ()), *inner))
+
+
+def _ranked_values(rows: Any, q: Any, interpolation: str, ignore_nan: bool) -> Any:
+    """The values at the ranks that ``q`` names along the last dimension, ``(*, n) -> (*, number of q)``."""
+    ranked = rows.sort(-1)[0]
+    missing = rows.isnan()
+    last = rows.shape[-1] - 1
+    if ignore_nan:
+        ranks = q * (last - missing.sum(-1, keepdim=True)).to(q.dtype)
+        ranks = ranks.masked_fill(ranks < 0, 0)
+    else:
+        # a row with NaN has its NaN last: its rank is the last place
+        ranks = (q * last).expand((*rows.shape[:-1], q.shape[0]))
+        ranks = ranks.masked_fill(missing.any(-1, keepdim=True), last)
+    if interpolation == "lower":
+        ranks = ranks.floor()
+    elif interpolation == "higher":
+        ranks = ranks.ceil()
+    elif interpolation == "nearest":
+        ranks = ranks.round()
+    below = ranks.detach().floor()
+    values = ranked.gather(-1, below.to(dtypes.int64))
+    if interpolation in ("linear", "midpoint"):
+        weights = ranks - below if interpolation == "linear" else 0.5 * (ranks > below).to(q.dtype)
+        above = ranked.gather(-1, ranks.detach().ceil().to(dtypes.int64))
+        values = values.lerp(above, weights)
+    return values
+
+
+_QUANTILE_DOC = """Values below which the fractions ``q`` of the elements lie.
+
+    Args:
+        input: float32 or float64.
+        q: a number, or a 0-d or 1-d tensor, in [0, 1].
+        dim: dimension; all elements when None.
+        keepdim: keep it with size 1.
+        interpolation: between the two nearest elements: 'linear', 'lower', 'higher', 'midpoint' or 'nearest'.
+    Returns:
+        The dimension of a 1-d ``q`` comes first. {nan}
+    Raises:
+        RuntimeError: an empty input, another dtype, or ``q`` out of range.
+    Source: torch.{name}.
+    """
+
+
+@composite(out=True)
+def quantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
+    return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
+
+
+@composite(out=True)
+def nanquantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
+    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
+
+
+quantile.__doc__ = _QUANTILE_DOC.format(name="quantile", nan="NaN where there is one.")
+nanquantile.__doc__ = _QUANTILE_DOC.format(name="nanquantile", nan="NaN are left out.")
+
+
+# -- histograms -----------------------------------------------------------------------------------------------------------------
+@op(promotion="same", grad=None)
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """Histogram with equal bins.
+
+    Args:
+        input: floating point (integers count as such).
+        bins: how many.
+        min, max: range; that of the data when both are equal. Elements outside and NaN are not counted; ``max`` is in the last bin.
+    Returns:
+        ``(bins)``, ``input``'s dtype.
+    Raises:
+        RuntimeError: no bins, or a range that is not finite or upside down.
+    Source: torch.histc.
+    """
+    if bins <= 0:
+        raise RuntimeError("bins must be > 0")
+    low, high = float(min), float(max)
+    if low == high and input.size:
+        low, high = float(input.min()), float(input.max())
+    if low == high:
+        low, high = low - 1, high + 1
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise RuntimeError(f"range of [{low}, {high}] is not finite")
+    if low > high:
+        raise RuntimeError("max must be larger than min")
+    flat = input.reshape(-1)
+    flat = flat[(flat >= low) & (flat <= high)].astype(input.dtype)
+    place = ((flat.astype(np.float64) - low) / (high - low) * bins).astype(_I8)
+    return np.bincount(np.minimum(place, bins - 1), minlength=bins).astype(input.dtype)
+
+
+@composite()
+def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Any:
+    """How often each value occurs in a tensor of non-negative integers.
+
+    Args:
+        input: 1-d, integers.
+        weights: what each element counts; 1 when None.
+        minlength: least size of the result.
+    Returns:
+        int64, or the dtype of the weights (float64 unless they are float32); one place for each value up to the largest.
+    Raises:
+        RuntimeError: negative values, another number of dimensions, or weights of another shape.
+    Source: torch.bincount.
+    """
+    array = input._array
+    if array.ndim != 1 or array.dtype.kind not in "iu" or array.size and array.min() < 0:
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if minlength < 0:
+        raise RuntimeError("minlength should be >= 0")
+    if weights is None:
+        return wrap(np.bincount(array.astype(_I8, copy=False), minlength=minlength).astype(_I8, copy=False))
+    if tuple(weights.shape) != tuple(input.shape):
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    kind = np.float32 if weights.dtype is dtypes.float32 else np.float64
+    found = np.bincount(array.astype(_I8, copy=False), weights._array.astype(np.float64), minlength)
+    return wrap(found.astype(kind))
+
+
+def _edges_of(input: Any, bins: Any, range: Any) -> Any:
+    """Bin edges of ``histogram``."""
+    from .creation import linspace
+
+    if isinstance(bins, TensorType):
+        return bins
+    if range is None:
+        low, high = (float(input.min()), float(input.max())) if input.numel() else (0.0, 1.0)
+    else:
+        low, high = range
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return linspace(low, high, bins + 1, dtype=input.dtype)
+
+
+@composite()
+def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    """Histogram with given bins.
+
+    Args:
+        input: floating point.
+        bins: number of equal bins, or a tensor of increasing edges.
+        range: lowest and highest edge of equal bins; those of the data when None.
+        weight: what each element counts; 1 when None.
+        density: divide by the sum and the width of the bins.
+    Returns:
+        A named tuple (hist, bin_edges).
+    Raises:
+        RuntimeError: integers, or weights of another shape.
+    Source: torch.histogram.
+    """
+    from ..core.return_types import named_result
+
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f"torch.histogram: input tensor must have a floating dtype, got {input.dtype}")
+    if weight is not None and tuple(weight.shape) != tuple(input.shape):
+        raise RuntimeError("torch.histogram: if weight tensor is provided it should have the same shape as the input tensor")
+    edges = _edges_of(input, bins, range)
+    weights = None if weight is None else weight._array.reshape(-1)
+    flat = input._array.reshape(-1)
+    inside = (flat >= edges._array[0]) & (flat <= edges._array[-1])
+    place = np.minimum(np.searchsorted(edges._array, flat[inside], "right") - 1, len(edges._array) - 2)
+    found = np.bincount(place, None if weights is None else weights[inside], len(edges._array) - 1).astype(input._array.dtype)
+    if density:
+        found = found / found.sum() / np.diff(edges._array)
+    return named_result("histogram", ("hist", "bin_edges"))((wrap(found), edges))
+
+
+# -- covariance -----------------------------------------------------------------------------------------------------------------
+def _checked_weights(name: str, weights: Any, count: int, integers: bool) -> None:
+    if weights is None:
+        return
+    if weights.ndim > 1:
+        raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {weights.ndim} dimensions")
+    if integers and weights.dtype.category != dtypes.INTEGER:
+        raise RuntimeError(f"cov(): expected {name} to have integral dtype but got {name} with {weights.dtype.legacy} dtype")
+    if not integers and weights.dtype.category < dtypes.FLOATING:
+        raise RuntimeError(f"cov(): expected {name} to have floating point dtype but got {name} with {weights.dtype.legacy} dtype")
+    if weights.numel() != count:
+        raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but got {weights.numel()} != {count}")
+    if count and bool((weights < 0).any()):
+        raise RuntimeError(f"cov(): {name} cannot be negative")
+
+
+@composite()
+def cov(input: Tensor, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+    """Covariance matrix of the rows of ``input``, whose columns are observations.
+
+    Args:
+        input: ``(variables, observations)``, or 1-d for one variable.
+        correction: subtracted from the number of observations.
+        fweights: how often each observation counts, integers.
+        aweights: how much each observation counts.
+    Returns:
+        ``(variables, variables)``; 0-d for one variable given as 1-d.
+    Raises:
+        RuntimeError: more than two dimensions, bool input, or weights that do not fit.
+    Source: torch.cov.
+    """
+    if input.ndim > 2:
+        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
+    if input.dtype is dtypes.bool_:
+        raise RuntimeError("cov(): bool dtype is not supported for input")
+    rows = input if input.ndim == 2 else input.reshape(1, -1)
+    count = rows.shape[1]
+    _checked_weights("fweights", fweights, count, True)
+    _checked_weights("aweights", aweights, count, False)
+    weights = fweights if aweights is None else aweights if fweights is None else fweights * aweights
+    if weights is None:
+        mean = rows.sum(1, keepdim=True) / count if count else rows.sum(1, keepdim=True) * math.nan
+        freedom: Any = count - correction
+    else:
+        total = weights.sum()
+        mean = (rows * weights).sum(1, keepdim=True) / total
+        if aweights is None or correction == 0:
+            freedom = total - correction
+        else:
+            freedom = total - correction * (weights * aweights).sum() / total
+    _warn_freedom(freedom)
+    rest = rows - mean
+    weighted = rest if weights is None else rest * weights
+    weighted = weighted.conj() if weighted.is_complex() else weighted
+    made = rest.matmul(weighted.to(rest.dtype).t()) / (max(freedom, 0) if not isinstance(freedom, TensorType) else freedom.clamp_min(0))
+    return made.squeeze()
+
+
+def _warn_freedom(freedom: Any) -> None:
+    if bool(freedom <= 0):
+        import warnings
+
+        warnings.warn("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.", UserWarning, stacklevel=4)
+
+
+@composite()
+def corrcoef(input: Tensor) -> Any:
+    """Matrix of correlation coefficients of the rows of ``input``, whose columns are observations.
+
+    Args:
+        input: ``(variables, observations)``, or 1-d for one variable.
+    Returns:
+        ``(variables, variables)``, clipped to [-1, 1].
+    Source: torch.corrcoef.
+    """
+    if input.ndim > 2:
+        raise RuntimeError(f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
+    made = cov(input)
+    if not made.ndim:
+        return made / made
+    spread = made.diagonal()
+    spread = (spread.real if made.is_complex() else spread).sqrt()
+    made = made / spread.unsqueeze(1) / spread.unsqueeze(0)
+    if made.is_complex():
+        from .views import view_as_complex, view_as_real
+
+        return view_as_complex(view_as_real(made).clamp(-1, 1))
+    return made.clamp(-1, 1)

@@ -1,0 +1,231 @@
+"""The inverse of max pooling, and max pooling over windows of random size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Tensor
+from ..core.registry import composite, op
+from .patches import Ints, in_layout, ints, is_channels_last, product, windows
+from .pooling import gather_planes, scatter_planes
+
+
+# -- unpooling -----------------------------------------------------------------------------------------------------------------
+def max_unpool(input: Tensor, indices: Tensor, spatial: Any) -> Tensor:
+    """``(*, *spatial)`` zeros with ``input`` written at ``indices``, which count through one plane."""
+    rank = len(spatial)
+    if indices.dtype != np.int64:
+        raise RuntimeError(f"elements in indices should be type int64 but got: {dtypes.of_array(indices).legacy}")
+    if input.shape != indices.shape:
+        raise RuntimeError(
+            f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) but got indices tensor with shape: "
+            f"{list(indices.shape)}"
+        )
+    if input.ndim not in (rank + 1, rank + 2) or 0 in input.shape[1:]:
+        raise RuntimeError(
+            f"max_unpooling{max(rank, 2)}d: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for "
+            f"input, but got: {list(input.shape)}"
+        )
+    planes, area = product(input.shape[:-rank]), product(spatial)
+    flat = indices.reshape(planes, product(input.shape[-rank:]))
+    if flat.size and (flat.min() < 0 or flat.max() >= area):
+        wrong = flat[(flat < 0) | (flat >= area)][0]
+        raise RuntimeError(f"Found an invalid max index: {wrong} (output volumes are of size {'x'.join(map(str, spatial))}")
+    made = np.zeros((planes, area), input.dtype)
+    np.put_along_axis(made, flat, input.reshape(flat.shape), 1)
+    return in_layout(made.reshape(*input.shape[:-rank], *spatial), rank == 2 and is_channels_last(input))
+
+
+_UNPOOLS = {
+    rank: op(
+        name=f"_max_unpool{rank}d",
+        namespace="nn.functional",
+        node_name=f"MaxUnpool{max(rank, 2)}DBackward0",
+        out=False,
+        grad={"input": lambda grad, indices, spatial: gather_planes(grad, indices, len(spatial))},
+    )(max_unpool)
+    for rank in (1, 2, 3)
+}
+
+
+def _unpooled_size(shape: Ints, kernel: Ints, stride: Ints, padding: Ints, output_size: Any) -> Ints:
+    """Spatial size before pooling: the least possible one, or ``output_size`` if that is possible.
+
+    Raises:
+        ValueError: an impossible ``output_size``.
+    """
+    rank = len(kernel)
+    least = tuple([(n - 1) * s + k - 2 * p for n, s, k, p in zip(shape[-rank:], stride, kernel, padding, strict=True)])
+    if output_size is None:
+        return least
+    sizes = tuple([each.__index__() for each in output_size])
+    if len(sizes) == rank + 2:
+        sizes = sizes[2:]
+    if len(sizes) != rank:
+        raise ValueError(
+            f"output_size should be a sequence containing {rank} or {rank + 2} elements, but it has a length of '{len(sizes)}'"
+        )
+    for d, (size, expected, s) in enumerate(zip(sizes, least, stride, strict=True)):
+        if not expected - s < size < expected + s:
+            raise ValueError(f"invalid output_size {list(sizes)} (dim {d} must be between {expected - s} and {expected + s})")
+    return sizes
+
+
+def _declare_unpool(rank: int, shape: str) -> None:
+    def max_unpool_nd(
+        input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+    ) -> Any:
+        name = f"max_unpool{rank}d"
+        kernel = ints(kernel_size, rank, name, "kernel_size", what="pooling")
+        steps = kernel if stride is None else ints(stride, rank, name, "stride", what="pooling")
+        if min(steps) <= 0:
+            raise RuntimeError(f"strides should be greater than zero, but got stride: {list(steps)}")
+        sizes = _unpooled_size(tuple(input.shape), kernel, steps, ints(padding, rank, name, "padding", what="pooling"), output_size)
+        return _UNPOOLS[rank].door(input, indices, sizes)
+
+    max_unpool_nd.__doc__ = f"""Zeros with the maxima of ``max_pool{rank}d`` where they came from.
+
+    Args:
+        input: ``(N, C, {shape})`` or ``(C, {shape})``, the maxima.
+        indices: their places, from ``return_indices=True``.
+        kernel_size, stride, padding: of the pooling.
+        output_size: size before the pooling, where several are possible.
+    Raises:
+        ValueError: an impossible ``output_size``.
+        RuntimeError: indices of another shape or beyond the output.
+    Gradient: ``grad`` at the indices.
+    Source: torch.nn.functional.max_unpool{rank}d.
+    """
+    composite(name=f"max_unpool{rank}d", namespace="nn.functional")(max_unpool_nd)
+
+
+for _rank, _shape in ((1, "L"), (2, "H, W"), (3, "D, H, W")):
+    _declare_unpool(_rank, _shape)
+
+
+# -- fractional ------------------------------------------------------------------------------------------------------------------
+def _starts(samples: np.ndarray, size: int, count: int, kernel: int) -> np.ndarray:
+    """Where each of ``count`` windows starts, for every sample in [0, 1): pseudo-random steps, the last window at the end."""
+    made = np.full((*samples.shape, count), size - kernel, np.int64)
+    if count > 1:
+        alpha = samples.dtype.type((size - kernel) / (count - 1))
+        steps = np.arange(count - 1, dtype=samples.dtype)
+        made[..., :-1] = ((samples[..., None] + steps) * alpha).astype(np.int64) - (samples * alpha).astype(np.int64)[..., None]
+    return made
+
+
+def _fractional(input: np.ndarray, samples: np.ndarray, kernel: Ints, size: Ints) -> tuple[np.ndarray, np.ndarray]:
+    rank = len(kernel)
+    batched = input.ndim == rank + 2
+    x = input if batched else input[None]
+    spatial = x.shape[2:]
+    seen = windows(x, kernel, (1,) * rank, (1,) * rank, tuple([n - k + 1 for n, k in zip(spatial, kernel, strict=True)]))
+    # PyTorch's 2-d pooling takes the width's sample first, its 3-d pooling the depth's
+    order = range(rank) if rank == 3 else range(rank - 1, -1, -1)
+    starts = [_starts(samples[..., k], spatial[d], size[d], kernel[d]) for d, k in zip(range(rank), order, strict=True)]
+    lead = tuple([np.arange(n).reshape(-1, *(1,) * (rank + 1 - k)) for k, n in enumerate(x.shape[:2])])
+    places = tuple([s.reshape(*s.shape[:2], *[size[k] if k == d else 1 for k in range(rank)]) for d, s in enumerate(starts)])
+    found = np.moveaxis(seen, (0, 1), (-2, -1))  # kernel first, then positions, then samples and channels
+    found = found[(*[slice(None)] * rank, *places, *lead)]
+    flat = found.reshape(product(kernel), *x.shape[:2], *size)
+    best = flat.argmax(0)
+    values = np.take_along_axis(flat, best[None], 0)[0]
+    inner = np.unravel_index(best, kernel)
+    indices: Any = 0
+    for d in range(rank):
+        indices = indices * spatial[d] + inner[d] + places[d]
+    return (values, indices) if batched else (values[0], indices[0])
+
+
+def fractional_pool(input: Tensor, samples: Tensor, kernel: Any, size: Any) -> Tensor:
+    """Maxima of windows that start at random places, and where they are."""
+    if dtypes.of_array(input) in dtypes.REDUCED:
+        values, indices = _fractional(input.astype(np.float32), samples.astype(np.float32), tuple(kernel), tuple(size))
+        return values.astype(input.dtype), indices
+    return _fractional(input, samples, tuple(kernel), tuple(size))
+
+
+_FRACTIONAL = {
+    rank: op(
+        name=f"_fractional_max_pool{rank}d",
+        namespace="nn.functional",
+        node_name=f"FractionalMaxPool{rank}DBackward0",
+        out=False,
+        several=True,
+        grad={"input": lambda grad, result1, kernel, input_shape: scatter_planes(grad, result1, input_shape[-len(kernel) :])},
+    )(fractional_pool)
+    for rank in (2, 3)
+}
+
+
+def _fractional_call(
+    rank: int, input: Any, kernel_size: Any, output_size: Any, output_ratio: Any, return_indices: bool, samples: Any
+) -> Any:
+    from .. import ops
+
+    name = f"fractional_max_pool{rank}d"
+    if output_size is None and output_ratio is None:
+        raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+    shape = tuple(input.shape)
+    if len(shape) not in (rank + 1, rank + 2) or 0 in shape[-rank - 1 :]:
+        raise RuntimeError(f"{name}: Expected {rank + 1}D or {rank + 2}D tensor with non-zero size, but got: {list(shape)}")
+    spatial = shape[-rank:]
+    kernel = ints(kernel_size, rank, name, "kernel_size", what="pooling")
+    if output_size is None:
+        ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * rank
+        if len(ratios) == 1:
+            ratios = tuple(ratios) * rank
+        size = tuple([int(n * ratio) for n, ratio in zip(spatial, ratios, strict=True)])
+    else:
+        size = ints(output_size, rank, name, "output_size", what="pooling")
+    for n, k, out in zip(spatial, kernel, size, strict=True):
+        if k <= 0 or out <= 0 or out + k - 1 > n:
+            raise RuntimeError(f"{name}: pool size {k} is too large relative to input size {n} and output size {out}")
+    if samples is None:
+        samples = ops.rand(shape[0] if len(shape) == rank + 2 else 1, shape[-rank - 1], rank, dtype=input.dtype)
+    elif samples.dtype is not input.dtype:
+        raise RuntimeError(f"Expect _random_samples to have the same dtype as input, got {samples.dtype} and {input.dtype}")
+    expected = (shape[0] if len(shape) == rank + 2 else 1, shape[-rank - 1], rank)
+    if samples.dim() != 3 or samples.shape[0] < expected[0] or samples.shape[1:] != expected[1:]:
+        raise RuntimeError(f"Expect _random_samples to have shape {list(expected)}, got {list(samples.shape)}")
+    values, indices = _FRACTIONAL[rank].door(input, samples[: expected[0]], kernel, size)
+    return (values, indices) if return_indices else values
+
+
+def _declare_fractional(rank: int, shape: str) -> None:
+    def fractional(
+        input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> Any:
+        return _fractional_call(rank, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
+
+    def indexed(
+        input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> Any:
+        return _fractional_call(rank, input, kernel_size, output_size, output_ratio, True, _random_samples)
+
+    fractional.__doc__ = f"""Largest element of windows whose distances vary at random, so that any output size is possible.
+
+    Args:
+        input: ``(N, C, {shape})`` or ``(C, {shape})``.
+        kernel_size: size of the windows.
+        output_size: number of windows per dimension.
+        output_ratio: instead of it, a fraction of the input size.
+        return_indices: also return the maxima's places, counted through the plane.
+        _random_samples: numbers in [0, 1), ``(N, C, {rank})``, that choose the windows; drawn when None.
+    Raises:
+        ValueError: neither size nor ratio given.
+        RuntimeError: windows that do not fit.
+    Source: torch.nn.functional.fractional_max_pool{rank}d. Graham 2014, "Fractional max-pooling".
+    """
+    indexed.__doc__ = f"``fractional_max_pool{rank}d`` with indices.\n\n    Source: torch.nn.functional.fractional_max_pool{rank}d_with_indices.\n    "
+    composite(name=f"fractional_max_pool{rank}d", namespace="nn.functional")(fractional)
+    composite(name=f"fractional_max_pool{rank}d_with_indices", namespace="nn.functional")(indexed)
+
+
+for _rank, _shape in ((2, "H, W"), (3, "D, H, W")):
+    _declare_fractional(_rank, _shape)

@@ -1,0 +1,36 @@
+"""Records of exponentials and logarithms."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import special
+
+from .record import pointwise
+
+ALL = ("float32", "float64", "bfloat16", "int64", "bool", "complex64", "complex128")
+LOOSE = {"float32": (5e-6, 1e-5), "complex64": (2e-5, 2e-5), "gradient": (1e-3, 1e-3)}
+
+RECORDS = [
+    pointwise("exp", 1, np.exp, dtypes=ALL, tolerance=LOOSE),
+    pointwise("exp2", 1, np.exp2, dtypes=ALL, tolerance=LOOSE),
+    pointwise("expm1", 1, np.expm1, dtypes=ALL, tolerance=LOOSE),
+    pointwise("log", 1, np.log, low=0.5, dtypes=ALL, tolerance=LOOSE),
+    pointwise("log2", 1, np.log2, low=0.5, dtypes=ALL, tolerance=LOOSE),
+    pointwise("log10", 1, np.log10, low=0.5, dtypes=ALL, tolerance=LOOSE),
+    pointwise("log1p", 1, np.log1p, low=-0.5, dtypes=ALL, tolerance=LOOSE),
+    pointwise("logaddexp", 2, np.logaddexp, dtypes=("float32", "float64", "bfloat16", "int64"), tolerance=LOOSE),
+    pointwise("logaddexp2", 2, np.logaddexp2, dtypes=("float32", "float64", "bfloat16", "int64"), tolerance=LOOSE),
+    pointwise("xlogy", 2, special.xlogy, low=0.5, scalars=(2,), dtypes=ALL[:-1], tolerance={"bfloat16": (2e-2, 2e-2), **LOOSE}),
+    pointwise("special.xlog1py", 2, special.xlog1py, low=0.5, scalars=(2,), dtypes=ALL[:-1], tolerance={"bfloat16": (2e-2, 2e-2), **LOOSE}),
+    pointwise("sigmoid", 1, special.expit, dtypes=ALL, tolerance=LOOSE),
+    pointwise(
+        "logit",
+        1,
+        lambda a, eps=None: special.logit(a if eps is None else np.clip(a, eps, 1 - eps)),
+        low=0.2,
+        high=0.8,
+        extra=({}, {"eps": 0.25}),
+        dtypes=("float32", "float64", "int64", "complex64"),
+        tolerance=LOOSE,
+    ),
+]

@@ -1,0 +1,86 @@
+"""The walk-through in docs/adding-an-operation.md does what it says: its two pieces of code are run in a process of their own."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "adding-an-operation.md"
+
+# Makes the two modules of the page, as if they were files of the two packages.
+PREPARE = """
+import re, sys, types
+sys.path[:0] = [{root!r}, {tests!r}]
+import flambeau
+blocks = re.findall(r"```python\\n(.*?)```", open({page!r}).read(), re.S)
+
+def module(name, text):
+    made = types.ModuleType(name)
+    made.__package__ = name.rpartition(".")[0]
+    sys.modules[name] = made
+    exec(compile(text, name, "exec"), made.__dict__)
+    return made
+
+module("flambeau.ops.softcap_example", blocks[0].replace(*{change!r}))
+"""
+
+USE = """
+from flambeau.core.registry import TABLES
+from tools.tables import row
+
+x = flambeau.tensor([-3.0, 0.0, 0.75, 1e30], requires_grad=True)
+y = flambeau.softcap(x)
+assert flambeau.allclose(y, flambeau.tensor([-0.9486833, 0.0, 0.6, 1.0])), y
+y.sum().backward()
+assert flambeau.allclose(x.grad, flambeau.tensor([0.0316228, 1.0, 0.512, 0.0])), x.grad
+assert type(y.grad_fn).__name__ == "SoftcapBackward0"
+assert flambeau.equal(x.detach().softcap(), y)
+out, z = flambeau.empty(4), x.detach().clone()
+assert flambeau.softcap(x.detach(), out=out) is out and flambeau.equal(out, y)
+assert z.softcap_() is z and flambeau.equal(z, y)
+assert flambeau.softcap(flambeau.tensor([1, 2])).dtype == flambeau.float32
+assert flambeau.softcap(flambeau.ones(2, dtype=flambeau.bfloat16)).dtype == flambeau.bfloat16
+assert "softcap" in dir(flambeau) and flambeau.softcap.__doc__.startswith("``input / sqrt")
+print("row:", *row(TABLES["torch"]["softcap"]), sep="|")
+"""
+
+GENERATED = """
+import pytest, libraries, records
+libraries.HAS_ORACLE = False  # PyTorch has no such function to compare with
+records.RECORDS.update((each.name, each) for each in module("records.softcap_example", blocks[1]).RECORDS)
+sys.exit(pytest.main(["tests/test_operations.py", "-q", "-k", "softcap", "-m", "not oracle", "-p", "no:cacheprovider", "-p", "no:xdist"]))
+"""
+
+
+def run(program: str, change: tuple[str, str] = ("", "")) -> subprocess.CompletedProcess[str]:
+    prepare = PREPARE.format(root=str(ROOT), tests=str(ROOT / "tests"), page=str(PAGE), change=change)
+    command = [sys.executable, "-c", prepare + program]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_the_function_gives_method_in_place_form_out_and_docs_row() -> None:
+    process = run(USE)
+    assert process.returncode == 0, process.stderr
+    shown = process.stdout.strip().split("|")
+    assert shown[1:6] == ["`softcap`", "primitive", "int_to_float", "method, in-place, out=", "input"]
+    assert shown[6].startswith("``input / sqrt(1 + input**2)``")
+
+
+@pytest.mark.slow
+def test_the_record_gives_tests_that_pass() -> None:
+    process = run(GENERATED)
+    assert process.returncode == 0, process.stdout + process.stderr
+    found = re.search(r"(\d+) passed", process.stdout)
+    assert found and int(found[1]) >= 12, process.stdout
+    assert "failed" not in process.stdout
+
+
+@pytest.mark.slow
+def test_a_wrong_derivative_is_found() -> None:
+    process = run(GENERATED, change=("** 1.5", "** 1.25"))
+    assert process.returncode == 1 and "first derivative" in process.stdout, process.stdout + process.stderr
