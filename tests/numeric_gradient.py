@@ -24,7 +24,7 @@ def _outputs(call: Callable[[], Any]) -> list[Any]:
 
 def _random(rng: Any, like: np.ndarray, low: float = -1, high: float = 1) -> np.ndarray:
     values = np.asarray(rng.uniform(low, high, like.shape))
-    return values if like.dtype.kind != "c" else values + 1j * rng.uniform(low, high, like.shape)
+    return values if like.dtype.kind != "c" else np.asarray(values + 1j * rng.uniform(low, high, like.shape))
 
 
 def _inner(a: np.ndarray, b: np.ndarray) -> float:

@@ -23,7 +23,7 @@ class Gap:
 GAPS: dict[str, tuple[Gap, ...]] = {}
 
 # Results whose values are determined, by position, where some are not: which of several equal elements is meant.
-VALUES_OF: dict[str, tuple[int, ...]] = {name: (0,) for name in ("sort", "topk", "kthvalue", "median.reduction_with_dim", "mode")}
+VALUES_OF: dict[str, tuple[int, ...]] = dict.fromkeys(("sort", "topk", "kthvalue", "median.reduction_with_dim", "mode"), (0,))
 VALUES_OF["argsort"] = ()
 
 # (relative, absolute) tolerances by dtype where the usual ones are too strict: sums of many products, in another order.

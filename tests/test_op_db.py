@@ -159,7 +159,9 @@ def attribute(root: Any, dotted: str) -> Any:
 
 def our_function(entry: Any) -> Callable[..., Any] | None:
     """flambeau's counterpart of an entry's function; None where flambeau lacks the name."""
-    found = attribute(flambeau, entry.name) or attribute(flambeau.Tensor, entry.name)
+    found = attribute(flambeau, entry.name)
+    if not callable(found):  # a dtype's name may be a method's too
+        found = attribute(flambeau.Tensor, entry.name)
     if found is None and is_written_for_tests(entry.op):  # such as 'uniform', which exists in place only
         found = attribute(flambeau.Tensor, entry.name + "_")
     if found is None:

@@ -6,9 +6,9 @@ import ast
 from pathlib import Path
 
 import pytest
-from tools import tables
 
 from flambeau.core.registry import entries
+from tools import tables
 
 
 @pytest.mark.parametrize("name", tables.TABLES)

@@ -60,9 +60,8 @@ def names_of(torch: Any, namespace: str) -> list[str]:
     module = torch if namespace == "torch" else importlib.import_module(f"torch.{namespace}")
     listed = getattr(module, "__all__", None)
     if listed is not None and namespace != "torch":
-        return sorted(
-            name for name in set(listed) if not name.startswith("_") and not isinstance(getattr(module, name, None), types.ModuleType)
-        )
+        listed = [name for name in set(listed) if not name.startswith("_")]
+        return sorted(name for name in listed if not isinstance(getattr(module, name, None), types.ModuleType))
     found = [name for name in dir(module) if is_public(torch, name, getattr(module, name))]
     if namespace == "nn.functional":
         own = ("torch", "torch.nn.functional", "torch._C._nn")
@@ -110,7 +109,7 @@ def row(entry: Any) -> tuple[str, ...]:
     names = ", ".join(f"`{prefix}{name}`" for name in (entry.name, *entry.aliases))
     is_view = not composite and (entry.is_view or entry.is_multi_view)
     kind = "composite" if composite else "view" if is_view else "primitive"
-    forms = ["method"] * bool(entry.namespace == "Tensor" or entry.method and entry.namespace == "torch")
+    forms = ["method"] * bool(entry.namespace == "Tensor" or (entry.method and entry.namespace == "torch"))
     forms += ["in-place"] * bool(entry.inplace) + ["out="] * bool(entry.out)
     promotion = "" if composite or is_view else entry.promotion
     return names, kind, promotion, ", ".join(forms), derivative(entry), summary(entry.doc)
@@ -128,9 +127,9 @@ def operations() -> str:
         families.setdefault(entry.kernel.__module__, []).append(entry)
     parts = [
         HEADER + "# Operations\n",
-        f"{sum(map(len, families.values()))} operations, each declared once in `flambeau/ops`. A *primitive* has a kernel and a derivative of\n"
-        "its own, a *view* shares memory with its first operand, a *composite* is a function over other operations. *Promotion* says how\n"
-        "operands of different dtypes meet (`core/dispatch.py` explains the words). Under *derivative* stand the differentiable inputs.\n",
+        f"{sum(map(len, families.values()))} operations, each declared once in `flambeau/ops`. A *primitive* has a kernel and a\n"
+        "derivative of its own, a *view* shares memory with its first operand, a *composite* is a function over other operations.\n"
+        "*Promotion* says how operands of different dtypes meet (`core/dispatch.py` explains the words). Under *derivative* stand the differentiable inputs.\n",
     ]
     head = ("operation", "kind", "promotion", "also", "derivative", "what it gives")
     for module in sorted(families):

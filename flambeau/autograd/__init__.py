@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from . import functional, graph
 from .anomaly import detect_anomaly, set_detect_anomaly
 from .api import backward, grad
-from .function import Function
+from .function import Function, NestedIOFunction
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from .gradcheck import gradcheck, gradgradcheck
+from .variable import Variable
 
 __all__ = [
     "Function",
+    "NestedIOFunction",
+    "Variable",
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "functional",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
     "inference_mode",
     "no_grad",
     "set_detect_anomaly",

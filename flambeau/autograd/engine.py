@@ -30,8 +30,8 @@ _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _push, _pop = heapq.heappush, heapq.heappop
 
 
-def fit(grad: Tensor, shape: tuple[int, ...], dtype: np.dtype, node: Node) -> Tensor:
-    """``grad`` with the shape and dtype of the input it belongs to.
+def fit(grad: Tensor, shape: tuple[int, ...], dtype: np.dtype, node: Node, edge: Any) -> Tensor:
+    """``grad`` with the shape and dtype of the input it belongs to, which ``edge`` of ``node`` leads to.
 
     Raises:
         RuntimeError: it is not broadcastable from that shape.
@@ -50,8 +50,9 @@ def fit(grad: Tensor, shape: tuple[int, ...], dtype: np.dtype, node: Node) -> Te
     except RuntimeError:
         fits = False
     if not fits:
+        index = next(i for i, each in enumerate(node.edges) if each is edge)
         raise RuntimeError(
-            f"Function {node.name()} returned an invalid gradient - got {list(have)} but expected shape compatible with {list(shape)}"
+            f"Function {node.name()} returned an invalid gradient at index {index} - got {list(have)} but expected shape compatible with {list(shape)}"
         )
     return grad.sum_to_size(shape)
 
@@ -153,7 +154,7 @@ class _Pass:
                 else:
                     target = edge._array
                     if array.dtype is not target.dtype or array.shape != target.shape:
-                        each = fit(each, target.shape, target.dtype, node)
+                        each = fit(each, target.shape, target.dtype, node, edge)
                     entry = leaves.get(id(edge))
                     if entry is None:
                         leaves[id(edge)] = [edge, each]

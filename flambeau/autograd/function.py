@@ -306,9 +306,7 @@ def once_differentiable(backward: Any) -> Any:
             found = backward(ctx, *grads)
         if not grad_enabled():
             return found
-        if not any(isinstance(each, Tensor) and each._requires_grad for each in grads) and not any(
-            isinstance(each, Tensor) and each._requires_grad for each in ctx.saved_tensors
-        ):
+        if not any(isinstance(each, Tensor) and each._requires_grad for each in grads):
             return found
         results = found if isinstance(found, tuple) else (found,)
         blocked = tuple(_Blocked.apply(each.detach().requires_grad_()) if isinstance(each, Tensor) else each for each in results)

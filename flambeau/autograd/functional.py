@@ -63,11 +63,10 @@ def jvp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: 
         outputs, single_output = _as_tensors(func(*used), "outputs of the user-provided function", "jvp")
         _require_dependence(outputs, "outputs", strict)
         dummies = tuple(each.detach().new_zeros(each.shape).requires_grad_() for each in outputs)
-        first = _gradients(outputs, used, dummies, True)
-        _require_dependence(tuple(each for each in first if each is not None), "grad_input", strict)
+        first = _filled(_gradients(outputs, used, dummies, True), used, strict, True, "back")
+        _require_dependence(first, "grad_input", strict)
     with set_grad_enabled(create_graph or _grad_was_on()):
-        pairs = [(each, w) for each, w in zip(first, vector, strict=True) if each is not None]
-        found = _gradients(tuple(g for g, _ in pairs), dummies, tuple(w for _, w in pairs), create_graph)
+        found = _gradients(first, dummies, vector, create_graph)
         products = _filled(found, outputs, strict, create_graph, "back_trick")
     return _finished(outputs, create_graph, single_output), _finished(products, create_graph, single_output)
 
@@ -271,7 +270,7 @@ def _checked_vector(v: Any, like: tuple[Tensor, ...], single: bool, missing: str
     vector, _ = _as_tensors(v, "v", "the product")
     if len(vector) != len(like):
         if single:
-            raise RuntimeError("The given v should be a single Tensor.")
+            raise RuntimeError("The given v should contain a single Tensor.")
         raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vector)}.")
     for i, (each, other) in enumerate(zip(vector, like, strict=True)):
         if each.shape != other.shape:
@@ -337,6 +336,11 @@ def _filled(grads: Sequence[Any], like: Sequence[Tensor], strict: bool, create_g
                 raise RuntimeError(_INDEPENDENT[stage].format(i=i))
             each = other.detach().new_zeros(other.shape)
         elif strict and create_graph and not each.requires_grad:
+            if stage == "jacobian":
+                raise RuntimeError(
+                    "While computing the hessian, found that the jacobian of the user-provided function with respect to input "
+                    f"{i} is independent of the input. This is not allowed in strict mode, as it prevents second derivatives."
+                )
             what = "The jacobian" if "double" not in stage else "The hessian"
             raise RuntimeError(
                 f"{what} of the user-provided function is independent of input {i}. This is not allowed in strict mode when create_graph=True."

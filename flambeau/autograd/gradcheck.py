@@ -218,7 +218,7 @@ def _checked_inputs(args: tuple[Any, ...]) -> list[tuple[int, Tensor]]:
         each.retain_grad()
         found.append((position, each))
     if not found:
-        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True.")
+        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True.")
     return found
 
 

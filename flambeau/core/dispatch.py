@@ -79,6 +79,7 @@ class Op:
         renamed: old keywords and the parameters they stand for; ``axis`` and ``keepdims`` are understood everywhere.
         reroute: function (op, values, out) -> the same three, called first on the long way: old argument orders (which arrive in a
             parameter ``*old``) and calls that another operation answers.
+        fast_inplace: kernel of the short way in place, where ``fast`` is a ufunc that does not know all arguments.
         fast_bool: whether the short way is right for bool operands too.
         may_overlap: the in-place form may write to a tensor that overlaps itself.
         writes: the kernel accepts a last argument ``out`` (a ufunc), so that in-place forms need no temporary.
@@ -108,6 +109,7 @@ class Op:
         self.node_name: str | None = options.pop("node_name", None)
         self.reroute: Callable[..., Any] | None = options.pop("reroute", None)
         self.fast_bool: bool = options.pop("fast_bool", True)
+        self.fast_inplace: Callable[..., Any] | None = options.pop("fast_inplace", None)
         self.module: str = kernel.__module__
         self.doc: str | None = kernel.__doc__
         if self.is_view or self.is_multi_view:

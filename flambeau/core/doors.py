@@ -502,6 +502,9 @@ def make_inplace(op: Op, name: str, *, operator: bool = False) -> Any:
         add_other_keywords(op, source)
     if op.ufunc is not None and op.fast is op.ufunc:
         _add_fast_inplace(source, fallback, operator)
+    written = op.fast_inplace or (op.fast if op.fast is not op.ufunc else None)
+    if written is not None and op.broadcasts and not operator:
+        _add_written_inplace(source, fallback, written)
     source.add(1, f"return {fallback}")
     made = source.compile(name)
     made.__doc__ = f"In-place version of :func:`torch.{op.name}`."
@@ -538,6 +541,48 @@ def _add_fast_inplace(source: _Source, fallback: str, operator: bool) -> None:
         "(not input._requires_grad or not (not without_grad or thread.grad)):",
     )
     _add_inplace_call(source, 3, "a, b, a", fallback, scalar_source(n))
+
+
+def _add_written_inplace(source: _Source, fallback: str, kernel: Any) -> None:
+    """The short way of other element-wise in-place operations on floats: the kernel's result is copied over the operand."""
+    op = source.op
+    source.env["written"] = kernel
+    source.add(1, f"if {_plain('input')} and not modes.active:")
+    source.add(2, "a = input._array", "d = a.dtype", "fits = d is F32 or d is F64", "needs = input._requires_grad")
+    passed = []
+    for k, p in enumerate(op.params):
+        if p.kind == "attr":
+            passed.append(f"{p.name}={p.name}" if p.keyword_only and kernel is op.kernel else p.name)
+            continue
+        if p.name == "input":
+            passed.append("a")
+            continue
+        passed.append(f"b{k}")
+        source.add(
+            2,
+            f"if {_plain(p.name)}:",
+            f"    b{k} = {p.name}._array",
+            f"    fits = fits and b{k}.dtype is d",
+            f"    needs = needs or {p.name}._requires_grad",
+            "else:",
+            f"    b{k} = {p.name}",
+            "    fits = " + (f"fits and (b{k}.__class__ is float or b{k}.__class__ is int)" if p.kind == "number" else "False"),
+        )
+    source.add(2, "if fits and not (needs and (not without_grad or thread.grad)):")
+    source.add(3, "storage = input._storage", "if storage is None: storage = new_storage(input)")
+    source.add(3, "if (input._view_of is None or a.flags.c_contiguous) and not storage.is_inference:")
+    source.add(
+        4,
+        "try:",
+        f"    r = quiet(written, {', '.join(passed)})",
+        "except Exception:",
+        f"    return {fallback}",
+        "if r is not None and r.dtype is d and r.shape == a.shape:",
+        "    a[...] = r",
+        "    storage.version += 1",
+        "    storage.changed = tick()",
+        "    return input",
+    )
 
 
 def _add_inplace_call(source: _Source, indent: int, arguments: str, fallback: str, before: str | None = None) -> None:

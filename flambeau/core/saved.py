@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from .dtype import of_array
+from .history import alias_leaf
 from .node import Node, Output, edge_of, graph_edge
 from .storage import UntypedStorage
-from .tensor import Tensor
+from .tensor import Tensor, share, storage_of
 
 _new = object.__new__
 
@@ -22,12 +23,34 @@ def is_saved_result(item: Any) -> bool:
 
 
 class Packed:
-    """A saved tensor that went through ``saved_tensors_hooks``."""
+    """A saved tensor that went through ``saved_tensors_hooks``, and the edge that its history hangs on.
 
-    __slots__ = ("payload", "unpack")
+    ``edge`` is an edge as nodes have them, or for a result of the node itself its output index (-1 where there is one output).
+    """
 
-    def __init__(self, payload: Any, unpack: Any):
-        self.payload, self.unpack = payload, unpack
+    __slots__ = ("edge", "payload", "unpack_hook")
+
+    def __init__(self, payload: Any, unpack_hook: Any, edge: Any):
+        self.payload, self.unpack_hook, self.edge = payload, unpack_hook, edge
+
+    def unpack(self, node: Node) -> Tensor:
+        """What the unpack hook gives, on the history of what was saved.
+
+        Raises:
+            TypeError: the hook returned something else than a tensor.
+        """
+        found = self.unpack_hook(self.payload)
+        if not isinstance(found, Tensor):
+            raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(found).__name__}")
+        tensor = share(found._array, storage_of(found))
+        edge = self.edge
+        if isinstance(edge, Tensor):
+            alias_leaf(edge, tensor)
+        elif edge is not None:
+            if edge.__class__ is int:
+                edge = node if edge < 0 else Output(node, edge)
+            tensor._node, tensor._requires_grad = edge, True
+        return tensor
 
 
 def complain_freed(node: Node) -> None:
@@ -51,7 +74,7 @@ def unpack(node: Node, item: Any) -> Any:
     """A saved item as the derivative sees it: checked against writes since, and wrapped again where it was a bare result."""
     kind = item.__class__
     if kind is Packed:
-        return item.unpack(item.payload)
+        return item.unpack(node)
     if kind is tuple:
         if is_saved_result(item):
             return unpack_result(node, item)
@@ -66,7 +89,7 @@ def unpack(node: Node, item: Any) -> Any:
 def unpack_result(node: Node, item: Any) -> Any:
     """A saved result wrapped again: the tensor that ``node`` made, with its history."""
     if item.__class__ is Packed:
-        return item.unpack(item.payload)
+        return item.unpack(node)
     array, storage, index = item
     if storage.changed > node.seq:
         complain_changed(node, of_array(array).legacy, array.shape, storage, f"output {index or 0} of {node.name()}")
@@ -79,7 +102,8 @@ def unpack_result(node: Node, item: Any) -> Any:
 def pack_saved(node: Node, item: Any, pack: Any, unpack_hook: Any) -> Any:
     """A saved tensor after the pack hook of ``saved_tensors_hooks``."""
     if is_saved_result(item):
-        return Packed(pack(unpack_result(node, item).detach()), unpack_hook)
+        index = item[2]
+        return Packed(pack(unpack_result(node, item).detach()), unpack_hook, -1 if index is None else index)
     if item.__class__ is tuple:
         return tuple([pack_saved(node, each, pack, unpack_hook) for each in item])
-    return Packed(pack(item), unpack_hook) if isinstance(item, Tensor) else item
+    return Packed(pack(item), unpack_hook, edge_of(item)) if isinstance(item, Tensor) else item

@@ -30,7 +30,7 @@ class Tensor:
         _storage: what it shares with its views; None until somebody needs it.
         _node: None for a leaf, the tape's node (or ``Output`` of one) otherwise.
         _view_of: None, the root tensor of which this is a view, or a ``RestrictedView`` naming it.
-        _requires_grad, _grad: as the public attributes; ``_grad`` is unset until there is a gradient.
+        _requires_grad, _grad: as the public attributes; ``_grad`` may be unset where there is no gradient.
 
     Args:
         *args: sizes, a sequence of values, another tensor or an array; the default float type is used.
@@ -40,7 +40,7 @@ class Tensor:
     __slots__ = ("__dict__", "__weakref__", "_array", "_grad", "_node", "_requires_grad", "_storage", "_view_of")
     __array_priority__ = 1000
     _array: np.ndarray
-    _grad: Tensor
+    _grad: Tensor | None
     _node: Any
     _requires_grad: bool
     _storage: UntypedStorage | None
@@ -283,17 +283,17 @@ class Tensor:
     @property
     def grad(self) -> Tensor | None:
         try:
-            return self._grad
+            grad = self._grad
         except AttributeError:
-            if self._node is not None and not self.retains_grad:
-                _warn_non_leaf_grad()
-            return None
+            grad = None
+        if grad is None and self._node is not None and not self.retains_grad:
+            _warn_non_leaf_grad()
+        return grad
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is None:
-            if hasattr(self, "_grad"):
-                del self._grad
+            self._grad = None
             return
         if not isinstance(value, Tensor):
             raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
@@ -549,6 +549,7 @@ class Parameter(Tensor):
         made = _new(cls)
         storage = storage_of(data)
         made._array, made._storage, made._node, made._view_of, made._requires_grad = data._array, storage, None, None, False
+        made._grad = None
         storage._add_alias(made)
         return made.requires_grad_() if requires_grad else made
 
@@ -591,7 +592,7 @@ def wrap(array: np.ndarray) -> Tensor:
     """A new leaf around an array that nobody else uses."""
     tensor = _new(Tensor)
     tensor._array = array
-    tensor._storage = tensor._node = tensor._view_of = None
+    tensor._storage = tensor._node = tensor._view_of = tensor._grad = None
     tensor._requires_grad = False
     if modes.active and thread.inference:
         storage_of(tensor).is_inference = True

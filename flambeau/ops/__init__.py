@@ -9,7 +9,7 @@ from ..core.registry import TABLES, names, resolve
 
 FAMILIES = (
     "arithmetic",
-    "sign",
+    "signs",
     "powers",
     "limits",
     "rounding",
@@ -19,7 +19,7 @@ FAMILIES = (
     "special",
     "polynomials",
     "activation",
-    "softmax",
+    "softmaxes",
     "views",
     "conversion",
     "inplace",
@@ -36,6 +36,7 @@ FAMILIES = (
     "matrices",
     "contraction",
     "products",
+    "decompositions",
     "extrema",
     "random",
     "dropout",

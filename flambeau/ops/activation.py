@@ -1,4 +1,4 @@
-"""Activations: the nonlinear functions between layers. Softmax and its kin are in ``softmax``."""
+"""Activations: the nonlinear functions between layers. Softmax and its kin are in ``softmaxes``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from .limits import keep_where
 
 _functional = {"namespace": "nn.functional", "method": False}
 _ROOT_HALF = math.sqrt(0.5)
+_ZERO, _HALF, _ONE = (np.full((), value, np.float32) for value in (0, 0.5, 1))  # operands that NumPy need not convert first
 
 
 def _floats(name: str, input: np.ndarray) -> None:
@@ -32,7 +33,7 @@ def in_place(name: str) -> Any:
     method=False,
     out=False,
     promotion="same",
-    fast=lambda g, x, threshold: np.where(x <= threshold, g.dtype.type(0), g),
+    fast=lambda g, x, threshold: np.where(x <= threshold, _ZERO, g),
     grad={"grad_output": lambda grad, input, threshold: threshold_backward(grad, input, threshold)},
 )
 def threshold_backward(grad_output: Tensor, input: Tensor, threshold: float) -> Tensor:
@@ -42,7 +43,7 @@ def threshold_backward(grad_output: Tensor, input: Tensor, threshold: float) -> 
 
 @pointwise(
     fast_bool=False,
-    fast=lambda a: np.maximum(0, a),  # in this order -0.0 stays, as in PyTorch
+    fast=lambda a: np.maximum(_ZERO, a),  # in this order -0.0 stays, as in PyTorch
     grad={"input": lambda grad, result: threshold_backward(grad, result, 0)},
 )
 def relu(input: Tensor) -> Tensor:
@@ -83,7 +84,7 @@ def _strictly_inside(grad: Any, input: Any, low: float, high: float) -> Any:
     return keep_where(grad, (input <= low).logical_or(input >= high).logical_not())
 
 
-@pointwise(**_functional, grad={"input": lambda grad, input, min_val, max_val: _strictly_inside(grad, input, min_val, max_val)})
+@pointwise(**_functional, fast=True, grad={"input": lambda grad, input, min_val, max_val: _strictly_inside(grad, input, min_val, max_val)})
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """``input`` moved into [``min_val``, ``max_val``].
 
@@ -101,7 +102,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     return np.minimum(np.maximum(input.dtype.type(min_val), input), input.dtype.type(max_val))
 
 
-@pointwise(**_functional, node_name="HardtanhBackward0", grad={"input": lambda grad, input: _strictly_inside(grad, input, 0, 6)})
+@pointwise(**_functional, fast=True, node_name="HardtanhBackward0", grad={"input": lambda grad, input: _strictly_inside(grad, input, 0, 6)})
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """``min(max(input, 0), 6)``.
 
@@ -114,11 +115,20 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     return np.minimum(np.maximum(input.dtype.type(0), input), input.dtype.type(6))
 
 
-def _leaky_gradient(grad: Any, input: Any, negative_slope: float) -> Any:
-    return keep_where(grad, input > 0) + keep_where(grad * negative_slope, (input > 0).logical_not())
+@op(
+    name="_leaky_relu_backward",
+    method=False,
+    out=False,
+    promotion="same",
+    fast=True,
+    grad={"grad_output": lambda grad, input, negative_slope: leaky_relu_backward(grad, input, negative_slope)},
+)
+def leaky_relu_backward(grad_output: Tensor, input: Tensor, negative_slope: float) -> Tensor:
+    """``grad_output``, times ``negative_slope`` where ``input`` is not above zero."""
+    return np.where(input > 0, grad_output, np.multiply(grad_output, negative_slope))
 
 
-@pointwise(**_functional, grad={"input": _leaky_gradient})
+@pointwise(**_functional, fast=True, grad={"input": lambda grad, input, negative_slope: leaky_relu_backward(grad, input, negative_slope)})
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``input`` above zero, ``negative_slope * input`` below.
 
@@ -130,7 +140,8 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     Source: torch.nn.functional.leaky_relu. Maas, Hannun, Ng 2013.
     """
     _floats("leaky_relu_cpu", input)
-    return np.where(input > 0, input, input * input.dtype.type(negative_slope))
+    below = np.multiply(input, negative_slope)
+    return np.maximum(input, below) if 0 < negative_slope <= 1 else np.where(input > 0, input, below)
 
 
 @op(
@@ -182,7 +193,9 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
     Source: torch.rrelu. Xu et al. 2015.
     """
     if lower > upper:
-        raise RuntimeError(f"rrelu: Lower bound should be less than or equal to the upper bound, but found lower: {lower} and upper: {upper}")
+        raise RuntimeError(
+            f"rrelu: Lower bound should be less than or equal to the upper bound, but found lower: {lower} and upper: {upper}"
+        )
     if not training:
         return TABLES["nn.functional"]["leaky_relu"].door(input, (lower + upper) / 2).contiguous()
     _floats("rrelu_with_noise_out_cpu", input._array)
@@ -200,9 +213,7 @@ def _float64() -> Any:
 
 
 @composite(name="rrelu", **_functional)
-def functional_rrelu(
-    input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False
-) -> Tensor:
+def functional_rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False) -> Tensor:
     """``leaky_relu`` with a random slope per element in training.
 
     Args:
@@ -215,7 +226,7 @@ def functional_rrelu(
     return input.copy_(result) if inplace else result
 
 
-@pointwise(method=False, grad={"input": lambda grad, input, threshold: threshold_backward(grad, input, threshold)})
+@pointwise(method=False, fast=True, grad={"input": lambda grad, input, threshold: threshold_backward(grad, input, threshold)})
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """``input`` above ``threshold``, ``value`` elsewhere.
 
@@ -253,7 +264,7 @@ def _exponential_unit(input: np.ndarray, alpha: float, scale: float = 1.0, rate:
     return np.where(input > 0, input * kind(scale) if scale != 1 else input, below)
 
 
-@pointwise(**_functional, grad={"input": lambda grad, input, alpha: _exponential_gradient(grad, input, alpha, 1.0, 1.0)})
+@pointwise(**_functional, fast=True, grad={"input": lambda grad, input, alpha: _exponential_gradient(grad, input, alpha, 1.0, 1.0)})
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``input`` above zero, ``alpha * (exp(input) - 1)`` below.
 
@@ -273,6 +284,7 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.050700987355480493
 
 @pointwise(
     method=False,
+    fast=True,
     node_name="EluBackward0",
     grad={"input": lambda grad, input: _exponential_gradient(grad, input, SELU_ALPHA, SELU_SCALE, 1.0)},
 )
@@ -299,6 +311,7 @@ def functional_selu(input: Tensor, inplace: bool = False) -> Tensor:
 
 @pointwise(
     method=False,
+    fast=True,
     grad={"input": lambda grad, input, alpha: _exponential_gradient(grad, input, alpha, 1.0, 1.0 / alpha)},
 )
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
@@ -334,7 +347,7 @@ def _gelu(input: np.ndarray, approximate: str) -> np.ndarray:
         return kind(0.5) * input * (1 + np.tanh(inner))
     from scipy import special
 
-    return input * kind(0.5) * (1 + special.erf(input * kind(_ROOT_HALF)))
+    return np.multiply(np.multiply(input, _HALF), np.add(_ONE, special.erf(np.multiply(input, kind(_ROOT_HALF)))))
 
 
 def _gelu_gradient(grad: Any, input: Any, approximate: str) -> Any:
@@ -376,7 +389,7 @@ def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
 
 
 def _silu(input: np.ndarray) -> np.ndarray:
-    return np.divide(input, 1 + np.exp(-input))
+    return np.divide(input, np.add(_ONE, np.exp(np.negative(input))))
 
 
 def _silu_gradient(grad: Any, input: Any) -> Any:
@@ -408,7 +421,7 @@ def _mish_gradient(grad: Any, input: Any) -> Any:
     return grad * (found + input * input.sigmoid() * (1 - found * found))
 
 
-@pointwise(**_functional, grad={"input": _mish_gradient})
+@pointwise(**_functional, fast=True, grad={"input": _mish_gradient})
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """``input * tanh(softplus(input))``.
 
@@ -429,7 +442,7 @@ def _softplus_gradient(grad: Any, input: Any, beta: float, threshold: float) -> 
     return keep_where(grad, linear) + keep_where(slope, linear.logical_not())
 
 
-@pointwise(**_functional, inplace=False, grad={"input": _softplus_gradient})
+@pointwise(**_functional, fast=True, inplace=False, grad={"input": _softplus_gradient})
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """``log(1 + exp(beta * input)) / beta``; ``input`` itself where ``beta * input`` exceeds ``threshold``.
 
@@ -445,6 +458,7 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
 
 @pointwise(
     **_functional,
+    fast=True,
     inplace=False,
     node_name="LogSigmoidBackward0",
     grad={"input": lambda grad, input: grad * (-input).sigmoid()},
@@ -516,7 +530,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 # -- piecewise linear and quadratic units -----------------------------------------------------------------------------------------
-@pointwise(**_functional, grad={"input": lambda grad, input: keep_where(grad / 6, (input > -3).logical_and(input < 3))})
+@pointwise(**_functional, fast=True, grad={"input": lambda grad, input: keep_where(grad / 6, (input > -3).logical_and(input < 3))})
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """``min(max(input + 3, 0), 6) / 6``.
 
@@ -537,7 +551,7 @@ def _hardswish_gradient(grad: Any, input: Any) -> Any:
     return keep_where(grad, (input < 3).logical_not()) + keep_where(grad * (input / 3 + 0.5), curved)
 
 
-@pointwise(**_functional, grad={"input": _hardswish_gradient})
+@pointwise(**_functional, fast=True, grad={"input": _hardswish_gradient})
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """``input * hardsigmoid(input)``.
 
@@ -557,7 +571,7 @@ def _outside(input: Any, lambd: float) -> Any:
     return (input >= -lambd).logical_and(input <= lambd).logical_not()
 
 
-@pointwise(inplace=False, grad={"input": lambda grad, input, lambd: keep_where(grad, _outside(input, lambd))})
+@pointwise(inplace=False, fast=True, grad={"input": lambda grad, input, lambd: keep_where(grad, _outside(input, lambd))})
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``input``, but 0 in [-``lambd``, ``lambd``].
 
@@ -573,16 +587,10 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 TABLES["nn.functional"]["hardshrink"] = TABLES["torch"]["hardshrink"]
 
 
-def _prepare_softshrink(input: Any, lambd: float) -> tuple[Any, ...]:
-    if lambd < 0:
-        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
-    return input, lambd
-
-
 @pointwise(
     **_functional,
+    fast=True,
     inplace=False,
-    prepare=_prepare_softshrink,
     grad={"input": lambda grad, input, lambd: keep_where(grad, _outside(input, lambd))},
 )
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
@@ -594,6 +602,8 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     Gradient: ``grad`` outside the interval.
     Source: torch.nn.functional.softshrink.
     """
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
     _floats("softshrink_cpu", input)
     step = input.dtype.type(lambd)
     return np.where(input > step, input - step, np.where(input < -step, input + step, input * input.dtype.type(0)))

@@ -111,6 +111,7 @@ def reflected(name: str, word: str) -> None:
 # -- sums and products ------------------------------------------------------------------------------------------------------
 @pointwise(
     ufunc=np.add,
+    fast_inplace=lambda a, b, old, alpha: None if old else np.add(a, np.multiply(b, alpha)),
     operator="add",
     reroute=old_factor,
     grad={"input": lambda grad: grad, "other": lambda grad, alpha: scaled(grad, alpha)},
@@ -154,6 +155,7 @@ def _prepare_sub(input: Any, other: Any, *rest: Any) -> tuple[Any, ...]:
 
 @pointwise(
     ufunc=np.subtract,
+    fast_inplace=lambda a, b, old, alpha: None if old else np.subtract(a, np.multiply(b, alpha)),
     operator="sub",
     aliases=("subtract",),
     prepare=_prepare_sub,
@@ -226,6 +228,7 @@ reflected("mul", "mul")
 
 @pointwise(
     reroute=old_factor,
+    fast=lambda a, b, c, old, value: None if old else np.add(a, np.multiply(np.multiply(value, b), c)),
     grad={
         "input": lambda grad: grad,
         "tensor1": lambda grad, tensor2, value: scaled(grad * conj(tensor2), value),
@@ -262,6 +265,7 @@ def _prepare_addcdiv(input: Any, tensor1: Any, tensor2: Any, *rest: Any) -> tupl
 @pointwise(
     prepare=_prepare_addcdiv,
     reroute=old_factor,
+    fast=lambda a, b, c, old, value: None if old else np.add(a, np.divide(np.multiply(value, b), c)),
     grad={
         "input": lambda grad: grad,
         "tensor1": lambda grad, tensor2, value: grad * conj(value / tensor2),
@@ -285,8 +289,21 @@ def addcdiv(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor, *old: Any,
     return np.add(input, np.divide(np.multiply(number, tensor1), tensor2))
 
 
+def _lerp(input: np.ndarray, end: np.ndarray, weight: Any) -> np.ndarray:
+    """From the nearer end, so that weight 1 gives ``end`` itself."""
+    span = np.subtract(end, input)
+    if weight.__class__ is float or weight.__class__ is int:
+        if abs(weight) < 0.5:
+            return np.add(input, np.multiply(weight, span))
+        return np.subtract(end, np.multiply(span, 1 - weight))
+    near = np.add(input, np.multiply(weight, span))
+    far = np.subtract(end, np.multiply(span, np.subtract(input.dtype.type(1), weight)))
+    return np.where(np.abs(weight) < 0.5, near, far)
+
+
 @pointwise(
     promotion="same",
+    fast=lambda a, b, w: _lerp(a, b, w) if a.dtype.kind == "f" else None,
     grad={
         "input": lambda grad, weight: grad * conj(1 - weight),
         "end": lambda grad, weight: grad * conj(weight),
@@ -306,11 +323,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
     Source: torch.lerp.
     """
     reject("lerp_kernel_scalar", input, "biu")
-    weight = np.asarray(weight, input.dtype)
-    span = np.subtract(end, input)
-    near = np.add(input, np.multiply(weight, span))
-    far = np.subtract(end, np.multiply(span, np.subtract(input.dtype.type(1), weight)))
-    return np.where(np.abs(weight) < 0.5, near, far)  # from the nearer end, so that weight 1 gives end itself
+    return _lerp(input, end, weight)
 
 
 # -- quotients ----------------------------------------------------------------------------------------------------------------

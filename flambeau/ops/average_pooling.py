@@ -14,14 +14,14 @@ from .pooling import adaptive_size, bins, pool_geometry
 
 
 def _divisors(
-    spatial: Ints, kernel: Ints, stride: Ints, padding: Ints, size: Ints, count_include_pad: bool, divisor_override: int | None
+    spatial: Ints, kernel_size: Ints, stride: Ints, padding: Ints, size: Ints, count_include_pad: bool, divisor_override: int | None
 ) -> Any:
     """By how many elements each window's sum is divided: a number, or an array ``size``."""
     if divisor_override is not None:
         return divisor_override
     made: Any = np.ones((), np.int64)
     same = True
-    for length, k, s, p, n in zip(spatial, kernel, stride, padding, size, strict=True):
+    for length, k, s, p, n in zip(spatial, kernel_size, stride, padding, size, strict=True):
         start = np.arange(n) * s - p
         stop = np.minimum(start + k, length + p)
         if not count_include_pad:
@@ -29,7 +29,7 @@ def _divisors(
         counts = stop - start
         same = same and bool((counts == k).all())
         made = made[..., None] * counts
-    return product(kernel) if same else made
+    return product(kernel_size) if same else made
 
 
 def _divided(total: np.ndarray, divisors: Any) -> np.ndarray:
@@ -40,10 +40,10 @@ def _divided(total: np.ndarray, divisors: Any) -> np.ndarray:
     return np.divide(total, divisors, out=total)
 
 
-def _sums(array: np.ndarray, kernel: Ints, stride: Ints, size: Ints) -> np.ndarray:
+def _sums(array: np.ndarray, kernel_size: Ints, stride: Ints, size: Ints) -> np.ndarray:
     """Sum of each window, one dimension after the other."""
-    rank = len(kernel)
-    for dim, (k, s, n) in enumerate(zip(kernel, stride, size, strict=True)):
+    rank = len(kernel_size)
+    for dim, (k, s, n) in enumerate(zip(kernel_size, stride, size, strict=True)):
         rest = (slice(None),) * (rank - 1 - dim)
         total: Any = None
         for at in range(k):
@@ -54,34 +54,34 @@ def _sums(array: np.ndarray, kernel: Ints, stride: Ints, size: Ints) -> np.ndarr
 
 
 def _average(
-    input: np.ndarray, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None
+    input: np.ndarray, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None
 ) -> np.ndarray:
-    rank = len(kernel)
+    rank = len(kernel_size)
     if input.dtype.kind in "cb":
         raise NotImplementedError(f"\"avg_pool{rank}d\" not implemented for '{dtypes.of_array(input).legacy}'")
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
-    kernel, stride, padding, _, size = pool_geometry(f"avg_pool{rank}d", rank, input.shape, kernel, stride, padding, 1, ceil_mode)
+    kernel_size, stride, padding, _, size = pool_geometry(f"avg_pool{rank}d", rank, input.shape, kernel_size, stride, padding, 1, ceil_mode)
     spatial = input.shape[-rank:]
-    after = [max(0, (n - 1) * s + k - length - p) for n, s, k, length, p in zip(size, stride, kernel, spatial, padding, strict=True)]
-    total = _sums(padded(input, padding, after), kernel, stride, size)
-    made = _divided(total, _divisors(spatial, kernel, stride, padding, size, count_include_pad, divisor_override))
+    after = [max(0, (n - 1) * s + k - length - p) for n, s, k, length, p in zip(size, stride, kernel_size, spatial, padding, strict=True)]
+    total = _sums(padded(input, padding, after), kernel_size, stride, size)
+    made = _divided(total, _divisors(spatial, kernel_size, stride, padding, size, count_include_pad, divisor_override))
     return in_layout(made, is_channels_last(input))
 
 
 def _average_backward(
-    grad_output: np.ndarray, shape: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
+    grad_output: np.ndarray, shape: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
     divisor_override: int | None,
 ) -> np.ndarray:
-    rank = len(kernel)
-    kernel, stride, padding, _, size = pool_geometry(f"avg_pool{rank}d", rank, shape, kernel, stride, padding, 1, ceil_mode)
+    rank = len(kernel_size)
+    kernel_size, stride, padding, _, size = pool_geometry(f"avg_pool{rank}d", rank, shape, kernel_size, stride, padding, 1, ceil_mode)
     spatial = tuple(shape[-rank:])
-    divisors = _divisors(spatial, kernel, stride, padding, size, count_include_pad, divisor_override)
+    divisors = _divisors(spatial, kernel_size, stride, padding, size, count_include_pad, divisor_override)
     if divisors.__class__ is np.ndarray:
         divisors = divisors.astype(grad_output.dtype)
     part = np.divide(grad_output, divisors)
     for dim in range(rank - 1, -1, -1):
-        k, s, p, n, length = kernel[dim], stride[dim], padding[dim], size[dim], spatial[dim]
+        k, s, p, n, length = kernel_size[dim], stride[dim], padding[dim], size[dim], spatial[dim]
         axis = part.ndim - rank + dim
         rest = (slice(None),) * (rank - 1 - dim)
         reach = max(length + 2 * p, (n - 1) * s + k)
@@ -97,9 +97,9 @@ def _average_backward(
 
 
 def _average_of_grad(
-    grad: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None
+    grad: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None
 ) -> Any:
-    return _AVERAGES[len(kernel)].door(grad, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _AVERAGES[len(kernel_size)].door(grad, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 @op(
@@ -111,17 +111,17 @@ def _average_of_grad(
     grad={"grad_output": _average_of_grad},
 )
 def average_backward(
-    grad_output: Tensor, shape: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: Any
+    grad_output: Tensor, shape: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: Any
 ) -> Tensor:
     """``grad_output`` spread evenly over each window of an input of shape ``shape``."""
-    return _average_backward(grad_output, shape, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _average_backward(grad_output, shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 def average_pool(
-    input: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: Any
+    input: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: Any
 ) -> Tensor:
     """Mean of each window; ``kernel`` is a tuple."""
-    return _average(input, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _average(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 _AVERAGES = {
@@ -133,8 +133,8 @@ _AVERAGES = {
         promotion="same",
         fast=_average,
         grad={
-            "input": lambda grad, input_shape, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override: average_backward(
-                grad, input_shape, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override
+            "input": lambda grad, input_shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override: average_backward(
+                grad, input_shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
             )
         },
     )(average_pool)
@@ -143,10 +143,10 @@ _AVERAGES = {
 
 
 def _pool(
-    rank: int, input: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None
+    rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None
 ) -> Any:
-    kernel = ints(kernel, rank, f"avg_pool{rank}d", "kernel_size", what="pooling")
-    return _AVERAGES[rank].door(input, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    kernel_size = ints(kernel_size, rank, f"avg_pool{rank}d", "kernel_size", what="pooling")
+    return _AVERAGES[rank].door(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 @composite(namespace="nn.functional")
@@ -320,10 +320,10 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
 
 # -- power averages ------------------------------------------------------------------------------------------------------------
 def _power_pool(rank: int, input: Any, norm_type: Any, kernel_size: Any, stride: Any, ceil_mode: bool) -> Any:
-    kernel = ints(kernel_size, rank, f"lp_pool{rank}d", "kernel_size", what="pooling")
+    kernel_size = ints(kernel_size, rank, f"lp_pool{rank}d", "kernel_size", what="pooling")
     pool = (avg_pool1d, avg_pool2d, avg_pool3d)[rank - 1]
-    means = pool(input.pow(norm_type), kernel, stride, 0, ceil_mode)
-    return (means.sign() * means.abs().relu()).mul(product(kernel)).pow(1.0 / norm_type)
+    means = pool(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
+    return (means.sign() * means.abs().relu()).mul(product(kernel_size)).pow(1.0 / norm_type)
 
 
 def _declare_power_pool(rank: int) -> None:

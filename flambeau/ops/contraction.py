@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -57,9 +58,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Any:
         elif n == 1:
             a = a.sum(d, keepdim=True)
         else:
-            raise RuntimeError(
-                f"contracted dimensions need to match, but first has size {m} in dim {d} and second has size {n} in dim {e}"
-            )
+            raise RuntimeError(f"contracted dimensions need to match, but first has size {m} in dim {d} and second has size {n} in dim {e}")
     first, second = [wrap_dim(d, a.ndim) for d in first], [wrap_dim(d, b.ndim) for d in second]
     rows = [d for d in range(a.ndim) if d not in first]
     columns = [d for d in range(b.ndim) if d not in second]
@@ -93,6 +92,7 @@ def _tokens(term: str, where: str) -> list[Any]:
     return found
 
 
+@functools.lru_cache(256)
 def _parse_equation(equation: str, count: int) -> tuple[list[list[Any]], list[Any] | None]:
     left, arrow, right = equation.partition("->")
     terms = [_tokens(term, f"operand {i}") for i, term in enumerate(left.split(","))]
@@ -219,24 +219,33 @@ def _pair(a: Any, a_labels: list[Any], b: Any, b_labels: list[Any], keep: set[An
         order = [*batch, *rows, *columns]
         return _aligned(a, a_labels, order) * _aligned(b, b_labels, order), order
     sizes_a, sizes_b = dict(zip(a_labels, a.shape, strict=True)), dict(zip(b_labels, b.shape, strict=True))
-    sizes = {each: max(sizes_a.get(each, 1), sizes_b.get(each, 1)) if 0 not in (sizes_a.get(each, 1), sizes_b.get(each, 1)) else 0
-             for each in (*a_labels, *b_labels)}
+    sizes = {
+        each: max(sizes_a.get(each, 1), sizes_b.get(each, 1)) if 0 not in (sizes_a.get(each, 1), sizes_b.get(each, 1)) else 0
+        for each in (*a_labels, *b_labels)
+    }
 
     def count(labels: list[Any]) -> int:
         return math.prod(sizes[each] for each in labels)
 
-    left = a.permute([a_labels.index(each) for each in (*batch, *rows, *inner)])
-    right = b.permute([b_labels.index(each) for each in (*batch, *inner, *columns)])
+    left = _permuted(a, a_labels, [*batch, *rows, *inner])
+    right = _permuted(b, b_labels, [*batch, *inner, *columns])
+    if not batch and len(rows) == len(inner) == len(columns) == 1:
+        return mm(left, right), [*rows, *columns]
     if batch:
         left = left.expand([*(sizes[x] for x in batch), *left.shape[len(batch) :]])
         right = right.expand([*(sizes[x] for x in batch), *right.shape[len(batch) :]])
-        made = bmm(
-            left.reshape(count(batch), count(rows), count(inner)), right.reshape(count(batch), count(inner), count(columns))
-        )
+        made = bmm(left.reshape(count(batch), count(rows), count(inner)), right.reshape(count(batch), count(inner), count(columns)))
     else:
         made = mm(left.reshape(count(rows), count(inner)), right.reshape(count(inner), count(columns)))
     order = [*batch, *rows, *columns]
     return made.reshape([sizes[each] for each in order]), order
+
+
+def _permuted(operand: Any, labels: list[Any], order: list[Any]) -> Any:
+    """``operand`` with its dimensions in another order."""
+    if labels == order:
+        return operand
+    return operand.t() if len(order) == 2 else operand.permute([labels.index(each) for each in order])
 
 
 def _aligned(operand: Any, labels: list[Any], order: list[Any]) -> Any:
@@ -272,7 +281,8 @@ def einsum(*args: Any) -> Any:
         )
     if isinstance(args[0], str):
         operands = list(args[1]) if len(args) == 2 and isinstance(args[1], (list, tuple)) else list(args[1:])
-        terms, output = _parse_equation(args[0], len(operands))
+        parsed, shown = _parse_equation(args[0], len(operands))
+        terms, output = [list(each) for each in parsed], None if shown is None else list(shown)
     else:
         operands, terms, output = _parse_sublists(args)
     output = _expand_ellipses(operands, terms, output)
@@ -332,7 +342,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {x1.dtype.legacy}")
     norm = resolve("linalg", "vector_norm")
     common = dtypes.promote(x1.dtype, x2.dtype)
-    x1, x2 = x1.to(common), x2.to(common)
+    x1, x2 = resolve("torch", "broadcast_tensors")(x1.to(common), x2.to(common))
     # each vector is divided by its own length first: the product of two lengths can overflow
     left = x1 / norm(x1, 2, dim, True).clamp_min(eps)
     right = x2 / norm(x2, 2, dim, True).clamp_min(eps)

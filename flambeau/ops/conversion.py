@@ -92,6 +92,8 @@ def detach_(input: Tensor) -> Tensor:
     """
     if input._view_of is not None:
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+    if input._requires_grad and input._storage is not None:
+        input._pass_on(False)
     input._node, input._requires_grad = None, False
     return input
 

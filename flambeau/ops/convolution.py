@@ -86,7 +86,7 @@ def _derivatives(
         x, y = (grad, conj(input)) if transposed else (conj(input), grad)
         to_weight = convolution_weight(x, y, weight.shape[2:], stride, padding, dilation, groups)
     if needs[2]:
-        to_bias = grad.sum((0, *range(2, rank + 2)))
+        to_bias = channel_sums(grad)
     return to_input, to_weight, to_bias
 
 
@@ -173,8 +173,8 @@ def _weight_other(grad: Any, input: Any, stride: Ints, padding: Ints, dilation: 
     method=False,
     out=False,
     promotion="same",
-    fast=lambda input, other, kernel, stride, padding, dilation, groups: correlate_pair(
-        input, other, tuple(kernel), stride, padding, dilation, groups
+    fast=lambda input, other, kernel_size, stride, padding, dilation, groups: correlate_pair(
+        input, other, tuple(kernel_size), stride, padding, dilation, groups
     ),
     grad={
         "input": lambda grad, other, stride, padding, dilation, groups, input_shape: _weight_input(
@@ -186,10 +186,28 @@ def _weight_other(grad: Any, input: Any, stride: Ints, padding: Ints, dilation: 
     },
 )
 def convolution_weight(
-    input: Tensor, other: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, groups: int
+    input: Tensor, other: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Tensor:
     """Correlation of a convolution's input with something of its output's shape: the gradient of the weight."""
-    return correlate_pair(input, other, tuple(kernel), stride, padding, dilation, groups)
+    return correlate_pair(input, other, tuple(kernel_size), stride, padding, dilation, groups)
+
+
+def _sums(input: np.ndarray) -> np.ndarray:
+    return np.add.reduce(np.add.reduce(input.reshape(*input.shape[:2], -1), -1), 0) if input.size else np.zeros(input.shape[1], input.dtype)
+
+
+@op(
+    name="_channel_sums",
+    node_name="SumBackward1",
+    method=False,
+    out=False,
+    promotion="same",
+    fast=_sums,
+    grad={"input": lambda grad, input_shape: grad.reshape(1, -1, *(1,) * (len(input_shape) - 2)).expand(input_shape)},
+)
+def channel_sums(input: Tensor) -> Tensor:
+    """Sum of each channel of ``(N, C, *)``: the gradient of a convolution's bias."""
+    return _sums(input)
 
 
 # -- public forms -------------------------------------------------------------------------------------------------------------

@@ -56,8 +56,10 @@ def sizes_from(size: tuple[Any, ...], operation: str) -> tuple[int, ...]:
     found = []
     for position, each in enumerate(size):
         if isinstance(each, bool) or not hasattr(each, "__index__"):
-            where = "(position 1) must be tuple of ints, not" if position == 0 and len(size) == 1 else (
-                f'failed to unpack the object at pos {position + 1} with error "type must be tuple of ints,but got'
+            where = (
+                "(position 1) must be tuple of ints, not"
+                if position == 0 and len(size) == 1
+                else (f'failed to unpack the object at pos {position + 1} with error "type must be tuple of ints,but got')
             )
             raise TypeError(f"{operation}(): argument 'size' {where} {type(each).__name__}" + ('"' if "unpack" in where else ""))
         found.append(each.__index__())
@@ -174,17 +176,25 @@ def _sized(name: str, make: Callable[..., np.ndarray], value: int | None, first_
 
 
 def _sized_slowly(
-    name: str, make: Any, value: Any, negative: str, size: Any, out: Any, dtype: Any, layout: Any, device: Any, pin_memory: bool,
-    requires_grad: bool, named: dict[str, Any],
+    name: str,
+    make: Any,
+    value: Any,
+    negative: str,
+    size: Any,
+    out: Any,
+    dtype: Any,
+    layout: Any,
+    device: Any,
+    pin_memory: bool,
+    requires_grad: bool,
+    named: dict[str, Any],
 ) -> Tensor:
     if "size" in named and not size:
         size = (tuple(named.pop("size")),)
     memory_format = named.pop("memory_format", None) if name == "empty" else None
     if named:
         raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(named))}'")
-    taken = override(
-        name, size, out=out, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, requires_grad=requires_grad
-    )
+    taken = override(name, size, out=out, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, requires_grad=requires_grad)
     if taken is not NotImplemented:
         return taken
     checked_place(name, device, layout, pin_memory)
@@ -257,7 +267,15 @@ def fitting(value: Any, dtype: dtypes.dtype) -> Any:
     return run_quietly(number_array, value, dtype)[()]
 
 
-_C_NAMES = {"uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t", "float32": "float", "float64": "double"}
+_C_NAMES = {
+    "uint8": "uint8_t",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int",
+    "int64": "int64_t",
+    "float32": "float",
+    "float64": "double",
+}
 
 
 @composite(method=False)
@@ -360,9 +378,7 @@ def preserved_strides(array: np.ndarray) -> tuple[int, ...]:
             a, b = order[j], order[back]
             if array.strides[a] == 0 or array.strides[b] == 0:
                 continue
-            swaps = array.strides[a] < array.strides[b] or (
-                array.strides[a] == array.strides[b] and array.shape[a] < array.shape[b]
-            )
+            swaps = array.strides[a] < array.strides[b] or (array.strides[a] == array.strides[b] and array.shape[a] < array.shape[b])
             if not swaps:
                 break
             order[j], order[back] = b, a
@@ -427,15 +443,30 @@ def _like(name: str, value: int | None, first_line: str) -> Any:
 
 
 def _array_like(
-    name: str, input: Any, args: tuple[Any, ...], dtype: Any, layout: Any, device: Any, pin_memory: bool, requires_grad: bool, memory_format: Any
+    name: str,
+    input: Any,
+    args: tuple[Any, ...],
+    dtype: Any,
+    layout: Any,
+    device: Any,
+    pin_memory: bool,
+    requires_grad: bool,
+    memory_format: Any,
 ) -> Any:
     """Uninitialised array like ``input``, or the result of an override."""
     if not isinstance(input, Tensor):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     if modes.active or type(input) is not Tensor:
         taken = override(
-            name, (input, *args), (input,), dtype=dtype, layout=layout, device=device, pin_memory=pin_memory,
-            requires_grad=requires_grad, memory_format=memory_format,
+            name,
+            (input, *args),
+            (input,),
+            dtype=dtype,
+            layout=layout,
+            device=device,
+            pin_memory=pin_memory,
+            requires_grad=requires_grad,
+            memory_format=memory_format,
         )
         if taken is not NotImplemented:
             return taken
@@ -825,7 +856,13 @@ def linspace(
     Source: torch.linspace.
     """
     taken = override(
-        "linspace", (start, end, steps), out=out, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory,
+        "linspace",
+        (start, end, steps),
+        out=out,
+        dtype=dtype,
+        layout=layout,
+        device=device,
+        pin_memory=pin_memory,
         requires_grad=requires_grad,
     )
     if taken is not NotImplemented:
@@ -864,7 +901,13 @@ def logspace(
     Source: torch.logspace.
     """
     taken = override(
-        "logspace", (start, end, steps, base), out=out, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory,
+        "logspace",
+        (start, end, steps, base),
+        out=out,
+        dtype=dtype,
+        layout=layout,
+        device=device,
+        pin_memory=pin_memory,
         requires_grad=requires_grad,
     )
     if taken is not NotImplemented:
@@ -872,6 +915,8 @@ def logspace(
     checked_place("logspace", device, layout, pin_memory)
     kind, count = _spaced_dtype(dtype, out, (start, end), "logspace"), _check_steps(steps, "logspace")
     first, last = _end(start, "logspace", "start"), _end(end, "logspace", "end")
+    if kind.category < dtypes.FLOATING:
+        first, last = int(first), int(last)
     wide = dtypes.complex128 if kind.is_complex else dtypes.float64
     powers = run_quietly(lambda: np.power(wide.numpy.type(base), spaced_array(first, last, count, wide)))
     return finish(cast_array(powers, kind), out, requires_grad, "logspace")
@@ -900,7 +945,13 @@ def eye(
     Source: torch.eye.
     """
     taken = override(
-        "eye", (n,) if m is None else (n, m), out=out, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory,
+        "eye",
+        (n,) if m is None else (n, m),
+        out=out,
+        dtype=dtype,
+        layout=layout,
+        device=device,
+        pin_memory=pin_memory,
         requires_grad=requires_grad,
     )
     if taken is not NotImplemented:

@@ -195,16 +195,22 @@ def xlog1py(input: Tensor | Number, other: Tensor | Number) -> Tensor:
 
 
 # -- the logistic function ----------------------------------------------------------------------------------------------------
+_ONE = np.ones((), np.float32)  # an operand that NumPy need not convert first, unlike the number 1
+_SMALL = 4096  # elements: below, new buffers cost less than the ``out=`` of reused ones
+
+
 def logistic(input: np.ndarray) -> np.ndarray:
-    """``1 / (1 + exp(-input))`` with one buffer."""
+    """``1 / (1 + exp(-input))`` of a float32, float64 or complex array."""
+    if input.size < _SMALL:
+        return np.divide(_ONE, np.add(_ONE, np.exp(np.negative(input))))
     made = np.negative(input, out=np.empty_like(input, order=order_of(input)))
     np.exp(made, out=made)
-    np.add(made, 1, out=made)
-    return np.divide(1, made, out=made)
+    np.add(_ONE, made, out=made)
+    return np.divide(_ONE, made, out=made)
 
 
 def _logistic_slope(grad: np.ndarray, result: np.ndarray) -> np.ndarray:
-    return np.multiply(np.multiply(grad, np.subtract(result.dtype.type(1), result)), result)
+    return np.multiply(np.multiply(grad, np.subtract(_ONE, result)), result)
 
 
 @pointwise(

@@ -303,7 +303,10 @@ def _native(array: np.ndarray) -> np.ndarray:
         TypeError: an element type without a dtype.
     """
     if array.dtype.kind in "biufcV" and not array.dtype.isnative:
-        raise ValueError("given numpy array has byte order different from the native byte order. Conversion between byte orders is currently not supported.")
+        raise ValueError(
+            "given numpy array has byte order different from the native byte order. Conversion between byte orders is currently not "
+            "supported."
+        )
     dtypes.of_array(array)
     for step, n in zip(array.strides, array.shape, strict=True):
         if step < 0 and n > 1:
@@ -418,9 +421,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
         raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) minus 1")
     if count < 0:
         if (length - offset) % size:
-            raise ValueError(
-                f"buffer length ({length} bytes) after offset ({offset} bytes) must be a multiple of element size ({size})"
-            )
+            raise ValueError(f"buffer length ({length} bytes) after offset ({offset} bytes) must be a multiple of element size ({size})")
         count = (length - offset) // size
     elif count * size > length - offset:
         raise ValueError(
@@ -478,9 +479,7 @@ def to_dlpack(tensor: Any) -> Any:
 
 
 @method(name="__dlpack__")
-def dlpack(
-    input: Any, *, stream: Any = -1, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
-) -> Any:
+def dlpack(input: Any, *, stream: Any = -1, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any:
     """A DLPack capsule on this tensor's memory.
 
     Args:

@@ -7,19 +7,21 @@ otherwise ``index`` takes the elements.  Writing uses the same split: into the v
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Number, Tensor
-from ..core.dispatch import cast_array
+from ..core.dispatch import cast_array, number_array
 from ..core.history import check_overlap
 from ..core.registry import composite, method, op, pointwise
 from ..core.shape import broadcast_shape, wrap_dim
 from ..core.state import modes
-from ..core.tensor import Parameter, storage_of, wrap
+from ..core.tensor import Parameter, new_storage, storage_of, wrap
 from ..core.tensor import Tensor as TensorType
 from .inplace import writable_now
 from .views import take_select, take_slice, take_unsqueezed
@@ -325,14 +327,8 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         overridden = _overridden(setitem, (self, key, value), (key, value))
         if overridden is not NotImplemented:
             return
-    kind = value.__class__
-    if (kind is float or kind is int) and writable_now(self) and self._array.dtype.kind == "f":
-        if key.__class__ is int or key.__class__ is slice and key.step is None:
-            array = self._array
-            if array.ndim and (key.__class__ is slice or -array.shape[0] <= key < array.shape[0]):
-                array[key] = value
-                storage_of(self)._bump()
-                return
+    if writable_now(self) and _written_quickly(self, key, value):
+        return
     view, indices = split_key(self, key, writes=True)
     if indices is None:
         _assign(view, value)
@@ -344,6 +340,29 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         return
     check_overlap(view, (value,), same_allowed=False)
     view._index_put_(indices, value, False)
+
+
+def _written_quickly(tensor: Any, key: Any, value: Any) -> bool:
+    """Write a float or a tensor of the same dtype to a basic key, where nothing has to be recorded; False if that is not the case."""
+    array = tensor._array
+    for part in key if key.__class__ is tuple else (key,):
+        if part.__class__ is not int and (part.__class__ is not slice or part.step is not None):
+            return False
+    kind = value.__class__
+    if kind is TensorType or kind is Parameter:
+        source = value._array
+        if source.dtype is not array.dtype or value._requires_grad or value._storage is not None and value._storage is tensor._storage:
+            return False
+    elif (kind is float or kind is int) and array.dtype.kind == "f":
+        source = value
+    else:
+        return False
+    try:
+        array[key] = source
+    except (IndexError, ValueError):
+        return False  # the general way names the dimension or the shapes
+    new_storage(tensor)._bump()
+    return True
 
 
 def _trailing(mask: np.ndarray, view: Any) -> Any:
@@ -363,7 +382,7 @@ def _assign(view: Any, value: Any) -> None:
         extra = len(have) - len(shape)
         if extra > 0 and all(n == 1 for n in have[:extra]):
             value = value.reshape(have[extra:])
-        view.copy_(value)
+        view.copy_(value if value._array.shape == shape else value.expand(shape))
     elif isinstance(value, (int, float, complex, np.number, np.bool_)):
         view.fill_(value)
     elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
@@ -497,14 +516,29 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
 
     Args:
         mask: bool, broadcastable with ``input``.
-        value: a number or a 0-d tensor.
+        value: a number or a 0-d tensor; rounded towards zero for integers.
+    Raises:
+        RuntimeError: ``value`` outside the range of ``input``'s dtype, or a mask that is not bool.
     Source: torch.Tensor.masked_fill.
     """
-    dtype = dtypes.of_array(input)
-    have = dtypes.of_number(value) if not isinstance(value, np.ndarray) else dtypes.of_array(value)
-    if not dtypes.can_cast(have, dtype):
-        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
-    return np.where(mask, np.asarray(value).astype(input.dtype), input)
+    return np.where(mask, _fitting(value.item() if isinstance(value, np.ndarray) else value, dtypes.of_array(input)), input)
+
+
+def _fitting(value: Any, dtype: dtypes.dtype) -> np.ndarray:
+    """A number as a 0-d array of ``dtype``, which must have room for it."""
+    if dtype is not dtypes.bool_ and not dtype.is_complex:
+        real = value.real if isinstance(value, complex) and not value.imag else value
+        if dtype.is_floating_point:
+            largest = float(ml_dtypes.finfo(dtype.numpy).max)
+            fits = not isinstance(real, complex) and (not math.isfinite(real) or abs(real) <= largest)
+        else:
+            bounds = np.iinfo(dtype.numpy)
+            lowest = bounds.min or -bounds.max  # negative numbers wrap in an unsigned dtype
+            fits = not isinstance(real, complex) and math.isfinite(real) and lowest <= int(real) <= bounds.max
+        if not fits:
+            raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+        value = real if dtype.is_floating_point else int(real)
+    return number_array(value, dtype)
 
 
 def _prepare_select_mask(input: Any, mask: Any) -> tuple[Any, ...]:
@@ -556,7 +590,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
             f"masked_scatter: expected self and source to have same dtypes but got {dtypes.of_array(input).legacy} and {dtypes.of_array(source).legacy}"
         )
     shape = broadcast_shape(input.shape, mask.shape)
-    made = np.array(np.broadcast_to(input, shape))
+    made = np.array(np.broadcast_to(input, shape), order="C")
     where = np.broadcast_to(mask, shape)
     count = int(where.sum())
     if count > source.size:
@@ -636,7 +670,7 @@ def where_method(input: Tensor, condition: Tensor, other: Any) -> Tensor:
 def nonzero_rows(input: Tensor) -> Tensor:
     if not input.ndim:
         return np.zeros((int(bool(input)), 0), np.int64)
-    return np.stack(input.nonzero(), axis=1).astype(np.int64)
+    return np.array(input.nonzero(), np.int64).T
 
 
 @composite(out=True)

@@ -186,7 +186,7 @@ def resize_(input: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     return input
 
 
-@method()
+@composite()
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """``resize_`` to another tensor's shape. Source: torch.Tensor.resize_as_."""
     return input.resize_(the_template._array.shape, memory_format=memory_format)

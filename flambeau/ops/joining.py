@@ -220,7 +220,14 @@ def _block_gradients(grad: Any, tensors_shape: Any) -> list[Any]:
     return parts
 
 
-@op(name="_block_diag", promotion="default", halves="native", method=False, node_name="BlockDiagBackward0", grad={"tensors": _block_gradients})
+@op(
+    name="_block_diag",
+    promotion="default",
+    halves="native",
+    method=False,
+    node_name="BlockDiagBackward0",
+    grad={"tensors": _block_gradients},
+)
 def block_matrix(tensors: Sequence[Tensor]) -> Tensor:
     """The block diagonal matrix of the tensors; kernel of ``block_diag``."""
     sizes = [(1, 1, *each.shape)[-2:] for each in tensors]

@@ -13,7 +13,14 @@ from ..core.tensor import Tensor as TensorType
 from .arithmetic import dtype_of, reject
 
 
-@op(name="_keep_where", method=False, out=False, fast=True, node_name="WhereBackward0", grad={"input": lambda grad, mask: keep_where(grad, mask)})
+@op(
+    name="_keep_where",
+    method=False,
+    out=False,
+    fast=True,
+    node_name="WhereBackward0",
+    grad={"input": lambda grad, mask: keep_where(grad, mask)},
+)
 def keep_where(input: Tensor, mask: Tensor) -> Tensor:
     """``input`` where ``mask`` is true, zero elsewhere, whatever ``input`` is there; what many derivatives need."""
     return np.where(mask, input, input.dtype.type(0))
@@ -43,12 +50,15 @@ def _limited(input: np.ndarray, low: Any, high: Any) -> np.ndarray:
 
 
 def _fast_clamp(input: np.ndarray, low: Any, high: Any) -> np.ndarray | None:
-    if low is None and high is None or input.dtype.kind != "f":
-        return None
-    for limit in (low, high):
-        if limit is not None and limit.__class__ is not float and limit.__class__ is not int:
+    if low is not None:
+        if low.__class__ is not float and low.__class__ is not int:
             return None
-    return _limited(input, low, high)
+        input = np.maximum(input, low)
+        if high is None:
+            return input
+    if high.__class__ is not float and high.__class__ is not int:
+        return None
+    return np.minimum(input, high)
 
 
 def _within(input: Any, low: Any, high: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,19 @@ def _prepare_triangle(name: str) -> Any:
     return prepare
 
 
+@functools.lru_cache(64)
+def _small_mask(rows: int, columns: int, diagonal: int) -> np.ndarray:
+    return np.tri(rows, columns, diagonal, dtype=np.bool_)
+
+
+def _fast_triangle(a: np.ndarray, diagonal: int, lower: bool) -> Any:
+    if a.ndim < 2 or not a.flags.c_contiguous or a.size > 4096:
+        return None
+    mask = _small_mask(a.shape[-2], a.shape[-1], diagonal if lower else diagonal - 1)
+    zero = a.dtype.type(0)
+    return np.where(mask, a, zero) if lower else np.where(mask, zero, a)
+
+
 def _triangle(array: np.ndarray, diagonal: int, lower: bool) -> np.ndarray:
     rows, columns = array.shape[-2:]
     inside = np.tri(rows, columns, diagonal if lower else diagonal - 1, dtype=np.bool_)
@@ -32,7 +46,13 @@ def _triangle(array: np.ndarray, diagonal: int, lower: bool) -> np.ndarray:
     return made
 
 
-@op(halves="native", inplace=True, prepare=_prepare_triangle("tril"), grad={"input": lambda grad, diagonal: grad.tril(diagonal)})
+@op(
+    halves="native",
+    inplace=True,
+    prepare=_prepare_triangle("tril"),
+    fast=lambda a, k: _fast_triangle(a, k, True),
+    grad={"input": lambda grad, diagonal: grad.tril(diagonal)},
+)
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """The lower triangle of each matrix, 0 above it.
 
@@ -47,7 +67,13 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     return _triangle(input, diagonal, True)
 
 
-@op(halves="native", inplace=True, prepare=_prepare_triangle("triu"), grad={"input": lambda grad, diagonal: grad.triu(diagonal)})
+@op(
+    halves="native",
+    inplace=True,
+    prepare=_prepare_triangle("triu"),
+    fast=lambda a, k: _fast_triangle(a, k, False),
+    grad={"input": lambda grad, diagonal: grad.triu(diagonal)},
+)
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """The upper triangle of each matrix, 0 below it.
 
@@ -357,6 +383,7 @@ def linalg_vander(x: Tensor, *, N: int | None = None) -> Any:
         RuntimeError: ``N`` not above 1.
     Source: torch.linalg.vander.
     """
+    x = x if x.ndim else x.reshape(1)
     count = x.shape[-1] if N is None else N
     if count <= 1:
         raise RuntimeError("N must be greater than 1.")

@@ -110,7 +110,7 @@ def _derivatives_again(grad: Any, input: Any, weight: Any, view: Ints, axes: Int
     return to_input, to_weight, to_bias
 
 
-@op(name="_normalized_backward", namespace="nn.functional", out=False, several=True, grad=None)
+@op(name="_normalized_backward", namespace="nn.functional", out=False, several=True, fast=True, grad=None)
 def normalized_backward(
     grad_output: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, variance: Tensor, view: Any, axes: Any, affine: Any, eps: float
 ) -> Tensor:
@@ -164,6 +164,7 @@ _NORMS = {
         node_name=f"Native{kind}NormBackward0",
         out=False,
         several=True,
+        fast=normalized,
         grad={"input, weight, bias": _normalized_rule},
     )(normalized)
     for kind in ("Batch", "Layer", "Group")
@@ -193,6 +194,7 @@ def _fixed_rule(
     namespace="nn.functional",
     node_name="NativeBatchNormBackward0",
     out=False,
+    fast=True,
     grad={"input, weight, bias": _fixed_rule},
 )
 def batch_norm_fixed(

@@ -17,9 +17,9 @@ from ..core.registry import composite, op
 from .patches import Ints, in_layout, ints, is_channels_last, padded, product, taps
 
 
-def pooled_size(size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
+def pooled_size(size: int, kernel_size: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
     """Number of windows along a dimension; with ``ceil_mode`` the last one may begin inside and end outside."""
-    span = size + 2 * padding - dilation * (kernel - 1) - 1
+    span = size + 2 * padding - dilation * (kernel_size - 1) - 1
     if not ceil_mode:
         return span // stride + 1
     count = -(-span // stride) + 1
@@ -27,40 +27,40 @@ def pooled_size(size: int, kernel: int, stride: int, padding: int, dilation: int
 
 
 def pool_geometry(
-    name: str, rank: int, shape: Ints, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+    name: str, rank: int, shape: Ints, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> tuple[Ints, Ints, Ints, Ints, Ints]:
     """Kernel, stride, padding, dilation and output size per dimension, checked.
 
     Raises:
         RuntimeError: geometry that does not fit ``shape``.
     """
-    kernel = ints(kernel, rank, name, "kernel_size", what="pooling")
-    stride = kernel if stride is None or stride == () or stride == [] else ints(stride, rank, name, "stride", what="pooling")
+    kernel_size = ints(kernel_size, rank, name, "kernel_size", what="pooling")
+    stride = kernel_size if stride is None or stride == () or stride == [] else ints(stride, rank, name, "stride", what="pooling")
     padding, dilation = ints(padding, rank, name, "padding", what="pooling"), ints(dilation, rank, name, "dilation", what="pooling")
-    if min(kernel) <= 0:
-        raise RuntimeError(f"kernel size should be greater than zero, but got {name} kernel_size={kernel}")
+    if min(kernel_size) <= 0:
+        raise RuntimeError(f"kernel size should be greater than zero, but got {name} kernel_size={kernel_size}")
     if min(stride) <= 0:
         raise RuntimeError(f"stride should not be zero, but got {name} stride={stride}")
     if min(dilation) <= 0:
         raise RuntimeError(f"dilation should be greater than zero, but got {name} dilation={dilation}")
     if min(padding) < 0:
         raise RuntimeError(f"{name}: pad must be non-negative, but got pad: {min(padding)}")
-    for p, k, d in zip(padding, kernel, dilation, strict=True):
+    for p, k, d in zip(padding, kernel_size, dilation, strict=True):
         if p > ((k - 1) * d + 1) // 2:
-            raise RuntimeError(f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={d}")
+            raise RuntimeError(f"pad should be at most half of effective kernel_size size, but got pad={p}, kernel_size={k} and dilation={d}")
     if len(shape) not in (rank + 1, rank + 2) or 0 in shape[-rank - 1 :]:
         raise RuntimeError(
             f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for input, but got:{list(shape)}"
         )
     spatial = shape[-rank:]
-    size = tuple([pooled_size(*each, ceil_mode) for each in zip(spatial, kernel, stride, padding, dilation, strict=True)])
+    size = tuple([pooled_size(*each, ceil_mode) for each in zip(spatial, kernel_size, stride, padding, dilation, strict=True)])
     if min(size) < 1:
         channels = shape[-rank - 1]
         raise RuntimeError(
             f"Given input size: ({'x'.join(map(str, (channels, *spatial)))}). Calculated output size: "
             f"({'x'.join(map(str, (channels, *size)))}). Output size is too small"
         )
-    return kernel, stride, padding, dilation, size
+    return kernel_size, stride, padding, dilation, size
 
 
 def lowest(dtype: np.dtype) -> Any:
@@ -70,11 +70,11 @@ def lowest(dtype: np.dtype) -> Any:
 
 def _framed(array: np.ndarray, geometry: tuple[Ints, ...], value: Any) -> np.ndarray:
     """``array`` with ``value`` around it, as far as the windows reach."""
-    kernel, stride, padding, dilation, size = geometry
-    spatial = array.shape[-len(kernel) :]
+    kernel_size, stride, padding, dilation, size = geometry
+    spatial = array.shape[-len(kernel_size) :]
     after = [
         max(0, (n - 1) * s + d * (k - 1) + 1 - length - p)
-        for n, s, d, k, length, p in zip(size, stride, dilation, kernel, spatial, padding, strict=True)
+        for n, s, d, k, length, p in zip(size, stride, dilation, kernel_size, spatial, padding, strict=True)
     ]
     return padded(array, padding, after, value)
 
@@ -84,13 +84,13 @@ def _check_max(array: np.ndarray) -> None:
         raise NotImplementedError(f"\"max_pool2d\" not implemented for '{dtypes.of_array(array).legacy}'")
 
 
-def _max(input: np.ndarray, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> np.ndarray:
+def _max(input: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> np.ndarray:
     _check_max(input)
-    geometry = pool_geometry(f"max_pool{len(kernel)}d", len(kernel), input.shape, kernel, stride, padding, dilation, ceil_mode)
+    geometry = pool_geometry(f"max_pool{len(kernel_size)}d", len(kernel_size), input.shape, kernel_size, stride, padding, dilation, ceil_mode)
     framed = _framed(input, geometry, lowest(input.dtype))
-    kernel, stride, _, dilation, size = geometry
+    kernel_size, stride, _, dilation, size = geometry
     made: Any = None
-    for _, where in taps(kernel, stride, dilation, size):
+    for _, where in taps(kernel_size, stride, dilation, size):
         part = framed[(..., *where)]
         made = np.array(part, order="C") if made is None else np.maximum(made, part, out=made)
     return in_layout(made, is_channels_last(input))
@@ -98,11 +98,11 @@ def _max(input: np.ndarray, kernel: Any, stride: Any, padding: Any, dilation: An
 
 def _shares(input: np.ndarray, values: np.ndarray, geometry: tuple[Ints, ...]) -> Any:
     """For each place in the window, where it is, and which windows have their first maximum there."""
-    kernel, stride, _, dilation, size = geometry
+    kernel_size, stride, _, dilation, size = geometry
     framed = _framed(input, geometry, math.nan)  # equal to no maximum
-    count, left = product(kernel), None
+    count, left = product(kernel_size), None
     has_nan = bool(np.isnan(values).any())
-    for k, (_, where) in enumerate(taps(kernel, stride, dilation, size)):
+    for k, (_, where) in enumerate(taps(kernel_size, stride, dilation, size)):
         part = framed[(..., *where)]
         chosen = np.equal(part, values)
         if has_nan:
@@ -117,15 +117,15 @@ def _shares(input: np.ndarray, values: np.ndarray, geometry: tuple[Ints, ...]) -
 
 
 def _max_backward(
-    grad_output: np.ndarray, input: np.ndarray, values: np.ndarray, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+    grad_output: np.ndarray, input: np.ndarray, values: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> np.ndarray:
-    rank = len(kernel)
-    geometry = pool_geometry("max_pool", rank, input.shape, kernel, stride, padding, dilation, ceil_mode)
-    kernel, stride, padding, dilation, size = geometry
+    rank = len(kernel_size)
+    geometry = pool_geometry("max_pool", rank, input.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    kernel_size, stride, padding, dilation, size = geometry
     spatial = input.shape[-rank:]
     reach = [max(length + p, (n - 1) * s + d * (k - 1) + 1) for length, p, n, s, d, k in
-             zip([p + length for p, length in zip(padding, spatial, strict=True)], padding, size, stride, dilation, kernel, strict=True)]
-    apart = all([s >= d * (k - 1) + 1 for s, d, k in zip(stride, dilation, kernel, strict=True)])
+             zip([p + length for p, length in zip(padding, spatial, strict=True)], padding, size, stride, dilation, kernel_size, strict=True)]
+    apart = all([s >= d * (k - 1) + 1 for s, d, k in zip(stride, dilation, kernel_size, strict=True)])
     made = np.zeros((*input.shape[:-rank], *reach), grad_output.dtype)
     for where, chosen in _shares(input, values, geometry):
         if apart:  # windows do not overlap: each element is written once
@@ -138,9 +138,9 @@ def _max_backward(
 
 
 def _max_pick(
-    source: np.ndarray, input: np.ndarray, values: np.ndarray, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+    source: np.ndarray, input: np.ndarray, values: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> np.ndarray:
-    geometry = pool_geometry("max_pool", len(kernel), input.shape, kernel, stride, padding, dilation, ceil_mode)
+    geometry = pool_geometry("max_pool", len(kernel_size), input.shape, kernel_size, stride, padding, dilation, ceil_mode)
     framed = _framed(source, geometry, 0)
     made = np.zeros(values.shape, source.dtype)
     for where, chosen in _shares(input, values, geometry):
@@ -155,16 +155,16 @@ def _max_pick(
     promotion="same",
     fast=_max_backward,
     grad={
-        "grad_output": lambda grad, input, values, kernel, stride, padding, dilation, ceil_mode: max_pool_pick(
-            grad, input, values, kernel, stride, padding, dilation, ceil_mode
+        "grad_output": lambda grad, input, values, kernel_size, stride, padding, dilation, ceil_mode: max_pool_pick(
+            grad, input, values, kernel_size, stride, padding, dilation, ceil_mode
         )
     },
 )
 def max_pool_backward(
-    grad_output: Tensor, input: Tensor, values: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+    grad_output: Tensor, input: Tensor, values: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> Tensor:
     """``grad_output`` at the first place of each window's maximum."""
-    return _max_backward(grad_output, input, values, kernel, stride, padding, dilation, ceil_mode)
+    return _max_backward(grad_output, input, values, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 @op(
@@ -173,21 +173,21 @@ def max_pool_backward(
     out=False,
     promotion="same",
     grad={
-        "source": lambda grad, input, values, kernel, stride, padding, dilation, ceil_mode: max_pool_backward(
-            grad, input, values, kernel, stride, padding, dilation, ceil_mode
+        "source": lambda grad, input, values, kernel_size, stride, padding, dilation, ceil_mode: max_pool_backward(
+            grad, input, values, kernel_size, stride, padding, dilation, ceil_mode
         )
     },
 )
 def max_pool_pick(
-    source: Tensor, input: Tensor, values: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+    source: Tensor, input: Tensor, values: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> Tensor:
     """What ``source`` has at the first place of each window's maximum of ``input``."""
-    return _max_pick(source, input, values, kernel, stride, padding, dilation, ceil_mode)
+    return _max_pick(source, input, values, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-def max_pool(input: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Tensor:
+def max_pool(input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Tensor:
     """The largest element of each window; ``kernel`` is a tuple."""
-    return _max(input, kernel, stride, padding, dilation, ceil_mode)
+    return _max(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 _MAX_POOLS = {
@@ -199,8 +199,8 @@ _MAX_POOLS = {
         promotion="same",
         fast=_max,
         grad={
-            "input": lambda grad, input, result, kernel, stride, padding, dilation, ceil_mode: max_pool_backward(
-                grad, input, result, kernel, stride, padding, dilation, ceil_mode
+            "input": lambda grad, input, result, kernel_size, stride, padding, dilation, ceil_mode: max_pool_backward(
+                grad, input, result, kernel_size, stride, padding, dilation, ceil_mode
             )
         },
     )(max_pool)
@@ -237,14 +237,14 @@ def gather_planes(source: Tensor, indices: Tensor, rank: int) -> Tensor:
 
 
 def _flat(indices: np.ndarray, planes: int, area: int) -> np.ndarray:
-    return (indices.reshape(planes, -1) + np.arange(planes)[:, None] * area).reshape(-1)
+    return (indices.reshape(planes, indices.size // max(planes, 1)) + np.arange(planes)[:, None] * area).reshape(-1)
 
 
 def _max_places(framed: np.ndarray, source_at: tuple[np.ndarray, ...], spatial: Ints, geometry: tuple[Ints, ...]) -> Any:
     """Maxima and their places; an element counts if it is larger than all before it, or NaN, as in PyTorch's loop."""
-    kernel, stride, _, dilation, size = geometry
+    kernel_size, stride, _, dilation, size = geometry
     best: Any = None
-    for at, where in taps(kernel, stride, dilation, size):
+    for at, where in taps(kernel_size, stride, dilation, size):
         part = framed[(..., *where)]
         place: Any = 0
         inside: Any = True
@@ -264,10 +264,10 @@ def _max_places(framed: np.ndarray, source_at: tuple[np.ndarray, ...], spatial: 
     return best, found
 
 
-def _with_indices(input: np.ndarray, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> tuple[np.ndarray, np.ndarray]:
+def _with_indices(input: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> tuple[np.ndarray, np.ndarray]:
     _check_max(input)
-    rank = len(kernel)
-    geometry = pool_geometry(f"max_pool{rank}d", rank, input.shape, kernel, stride, padding, dilation, ceil_mode)
+    rank = len(kernel_size)
+    geometry = pool_geometry(f"max_pool{rank}d", rank, input.shape, kernel_size, stride, padding, dilation, ceil_mode)
     framed = _framed(input, geometry, lowest(input.dtype))
     starts = tuple([np.arange(n) * s - p for n, s, p in zip(geometry[4], geometry[1], geometry[2], strict=True)])
     values, indices = _max_places(framed, starts, input.shape[-rank:], geometry)
@@ -275,13 +275,13 @@ def _with_indices(input: np.ndarray, kernel: Any, stride: Any, padding: Any, dil
     return in_layout(values, last), in_layout(indices, last)
 
 
-def max_pool_with_places(input: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Tensor:
+def max_pool_with_places(input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Tensor:
     """The largest element of each window, and its place in the plane."""
     of = dtypes.of_array(input)
     if of in dtypes.REDUCED:
-        values, indices = _with_indices(input.astype(np.float32), kernel, stride, padding, dilation, ceil_mode)
+        values, indices = _with_indices(input.astype(np.float32), kernel_size, stride, padding, dilation, ceil_mode)
         return values.astype(input.dtype), indices
-    return _with_indices(input, kernel, stride, padding, dilation, ceil_mode)
+    return _with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 _MAX_POOLS_WITH_INDICES = {
@@ -291,19 +291,20 @@ _MAX_POOLS_WITH_INDICES = {
         node_name=f"MaxPool{max(rank, 2)}DWithIndicesBackward0",
         out=False,
         several=True,
-        grad={"input": lambda grad, result1, kernel, input_shape: scatter_planes(grad, result1, input_shape[-len(kernel) :])},
+        fast=max_pool_with_places,
+        grad={"input": lambda grad, result1, kernel_size, input_shape: scatter_planes(grad, result1, input_shape[-len(kernel_size) :])},
     )(max_pool_with_places)
     for rank in (1, 2, 3)
 }
 
 
 def _pool(
-    rank: int, input: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, return_indices: bool
+    rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, return_indices: bool
 ) -> Any:
     name = f"max_pool{rank}d"
-    kernel = ints(kernel, rank, name, "kernel_size", what="pooling")
+    kernel_size = ints(kernel_size, rank, name, "kernel_size", what="pooling")
     door = (_MAX_POOLS_WITH_INDICES if return_indices else _MAX_POOLS)[rank].door
-    return door(input, kernel, stride, padding, dilation, ceil_mode)
+    return door(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 @composite(namespace="nn.functional")
@@ -467,6 +468,7 @@ _ADAPTIVE_MAX = {
         node_name=f"AdaptiveMaxPool{max(rank, 2)}DBackward0",
         out=False,
         several=True,
+        fast=adaptive_max_pool,
         grad={"input": lambda grad, result1, size, input_shape: scatter_planes(grad, result1, input_shape[-len(size) :])},
     )(adaptive_max_pool)
     for rank in (1, 2, 3)

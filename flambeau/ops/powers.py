@@ -127,7 +127,9 @@ def _float_power_in_place(self: Any, exponent: Any) -> Any:
     """In-place version of :func:`torch.float_power`; only for float64 and complex128 tensors."""
     result = float_power(self, exponent)
     if result.dtype is not self.dtype:
-        raise RuntimeError(f"the base given to float_power_ has dtype {self.dtype.legacy} but the operation's result requires dtype {result.dtype.legacy}")
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {self.dtype.legacy} but the operation's result requires dtype {result.dtype.legacy}"
+        )
     return self.copy_(result)
 
 

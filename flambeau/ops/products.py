@@ -288,18 +288,32 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
     return np.vdot(input, other)
 
 
-@composite(out=True, aliases=("ger",))
-def outer(input: Tensor, vec2: Tensor) -> Any:
+def _prepare_outer(input: Any, vec2: Any) -> tuple[Any, ...]:
+    for name, each in (("self", input), ("vec2", vec2)):
+        if each._array.ndim != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {each._array.ndim}-D")
+    return (input, vec2)
+
+
+@op(
+    promotion="default",
+    aliases=("ger",),
+    prepare=_prepare_outer,
+    fast=lambda a, b: a[:, None] * b if a.ndim == 1 and b.ndim == 1 else None,
+    grad={
+        "input": lambda grad, vec2: mv(grad, conj(vec2).to(grad.dtype)),
+        "vec2": lambda grad, input: mv(grad.t(), conj(input).to(grad.dtype)),
+    },
+)
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """All products of an element of ``input`` and one of ``vec2``, ``(n) x (m) -> (n, m)``.
 
     Raises:
         RuntimeError: operands that are not 1-d.
+    Gradient: ``grad @ conj(vec2)`` and ``grad^T @ conj(input)``.
     Source: torch.outer.
     """
-    for name, each in (("self", input), ("vec2", vec2)):
-        if each._array.ndim != 1:
-            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {each._array.ndim}-D")
-    return input.unsqueeze(1) * vec2
+    return input[:, None] * vec2
 
 
 @composite(out=True)
@@ -333,7 +347,8 @@ def _prepare_linear(input: Any, weight: Any, bias: Any) -> tuple[Any, ...]:
         raise RuntimeError(f"linear(): expected a 0-d bias for a weight of shape {list(weight.shape)}, got {list(bias.shape)}")
     if input.shape[-1] != weight.shape[-1]:
         if weight.ndim == 1:
-            raise RuntimeError(f"size mismatch, got input ({input.shape[0]}), mat ({'x'.join(map(str, input.shape))}), vec ({weight.shape[0]})")
+            sizes = "x".join(map(str, input.shape))
+            raise RuntimeError(f"size mismatch, got input ({input.shape[0]}), mat ({sizes}), vec ({weight.shape[0]})")
         raise _mismatch(input, weight.t())
     if bias is not None:
         require_same_dtype(input, bias)
@@ -429,7 +444,9 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         raise RuntimeError(f"bilinear(): input batch dimensions do not match: got {list(input1.shape)} and {list(input2.shape)}")
     for word, given, dim in (("input1", input1, 1), ("input2", input2, 2)):
         if given.shape[-1] != weight.shape[dim]:
-            raise RuntimeError(f"bilinear(): {word} size does not match weight size: got {given.shape[-1]} but expected {weight.shape[dim]}")
+            raise RuntimeError(
+                f"bilinear(): {word} size does not match weight size: got {given.shape[-1]} but expected {weight.shape[dim]}"
+            )
     if bias is not None and bias.shape[0] != weight.shape[0]:
         raise RuntimeError(f"bilinear(): bias size does not match weight size: got {bias.shape[0]} but expected {weight.shape[0]}")
     outputs, n1, n2 = weight.shape
@@ -450,9 +467,7 @@ def _old_order(op: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, Any, An
     numbers = [each for each in given if not isinstance(each, TensorType)]
     if len(tensors) != 3 or len(numbers) > 2 or not all(isinstance(each, (int, float, complex)) for each in numbers):
         raise TypeError(f"{op.name}() takes 3 positional arguments but {len(given)} were given")
-    warnings.warn(
-        f"This overload of {op.name} is deprecated: pass beta and alpha as keyword arguments", UserWarning, stacklevel=4
-    )
+    warnings.warn(f"This overload of {op.name} is deprecated: pass beta and alpha as keyword arguments", UserWarning, stacklevel=4)
     beta, alpha = (*numbers, 1)[:2]
     return op, (*tensors, (), beta, alpha), out
 
@@ -494,6 +509,13 @@ def _added(name: str, ranks: tuple[int, int], shape_of: Any, check: Any, product
         _check_expands(input, shape_of(a, b))
         return (input, a, b, old, beta, alpha)
 
+    def fast(input: np.ndarray, a: np.ndarray, b: np.ndarray, old: Any, beta: Any, alpha: Any) -> Any:
+        if old or beta != 1 or alpha != 1 or (a.ndim, b.ndim) != ranks or (ranks[0] == 3 and a.shape[0] != b.shape[0]):
+            return None
+        made = product(a, b)
+        made += input  # raises where input does not broadcast to the product
+        return made
+
     left, right = rules
     body = (
         f"def {name}(input: Tensor, {words[0]}: Tensor, {words[1]}: Tensor, *old: Any, beta: Any = 1, alpha: Any = 1) -> Tensor:\n"
@@ -506,7 +528,12 @@ def _added(name: str, ranks: tuple[int, int], shape_of: Any, check: Any, product
     kernel = env[name]
     kernel.__doc__ = doc
     return op(
-        promotion="same", reroute=_old_order, prepare=prepare, inplace=True,
+        promotion="same",
+        reroute=_old_order,
+        prepare=prepare,
+        fast=fast,
+        fast_bool=False,
+        inplace=True,
         grad={"input": lambda grad, beta: _scaled(grad, beta), words[0]: env["left_rule"], words[1]: env["right_rule"]},
     )(kernel)
 
@@ -531,9 +558,14 @@ def _check_mm(a: Any, b: Any) -> None:
 
 
 addmm = _added(
-    "addmm", (2, 2), lambda a, b: (a.shape[0], b.shape[1]), _check_mm, lambda a, b: a.dot(b),
+    "addmm",
+    (2, 2),
+    lambda a, b: (a.shape[0], b.shape[1]),
+    _check_mm,
+    lambda a, b: a.dot(b),
     (lambda grad, b, shape: mm(grad, conj(b).t()), lambda grad, a, shape: mm(conj(a).t(), grad)),
-    _ADDED_DOC.format(product="(mat1 @ mat2)", words="mat1, mat2: matrices ``(n, m)`` and ``(m, p)``.", name="addmm"), ("mat1", "mat2"),
+    _ADDED_DOC.format(product="(mat1 @ mat2)", words="mat1, mat2: matrices ``(n, m)`` and ``(m, p)``.", name="addmm"),
+    ("mat1", "mat2"),
 )
 
 
@@ -545,9 +577,14 @@ def _check_mv(a: Any, b: Any) -> None:
 
 
 addmv = _added(
-    "addmv", (2, 1), lambda a, b: (a.shape[0],), _check_mv, lambda a, b: a.dot(b),
+    "addmv",
+    (2, 1),
+    lambda a, b: (a.shape[0],),
+    _check_mv,
+    lambda a, b: a.dot(b),
     (lambda grad, b, shape: outer(grad, conj(b)), lambda grad, a, shape: mv(conj(a).t(), grad)),
-    _ADDED_DOC.format(product="(mat @ vec)", words="mat, vec: a matrix ``(n, m)`` and a vector ``(m)``.", name="addmv"), ("mat", "vec"),
+    _ADDED_DOC.format(product="(mat @ vec)", words="mat, vec: a matrix ``(n, m)`` and a vector ``(m)``.", name="addmv"),
+    ("mat", "vec"),
 )
 
 
@@ -556,7 +593,11 @@ def _check_bmm(a: Any, b: Any) -> None:
 
 
 addbmm = _added(
-    "addbmm", (3, 3), lambda a, b: (a.shape[1], b.shape[2]), _check_bmm, lambda a, b: np.matmul(a, b).sum(0, dtype=a.dtype),
+    "addbmm",
+    (3, 3),
+    lambda a, b: (a.shape[1], b.shape[2]),
+    _check_bmm,
+    lambda a, b: np.matmul(a, b).sum(0, dtype=a.dtype),
     (
         lambda grad, b, shape: matmul(grad, conj(b).transpose(1, 2)),
         lambda grad, a, shape: matmul(conj(a).transpose(1, 2), grad),
@@ -567,7 +608,11 @@ addbmm = _added(
     ("batch1", "batch2"),
 )
 baddbmm = _added(
-    "baddbmm", (3, 3), lambda a, b: (a.shape[0], a.shape[1], b.shape[2]), _check_bmm, lambda a, b: np.matmul(a, b),
+    "baddbmm",
+    (3, 3),
+    lambda a, b: (a.shape[0], a.shape[1], b.shape[2]),
+    _check_bmm,
+    lambda a, b: np.matmul(a, b),
     (
         lambda grad, b, shape: bmm(grad, conj(b).transpose(1, 2)),
         lambda grad, a, shape: bmm(conj(a).transpose(1, 2), grad),
@@ -699,7 +744,9 @@ def multi_dot(tensors: Any, *, out: Any = None) -> Any:
         if each.ndim != 2:
             raise RuntimeError(f"multi_dot(): tensor {position} must be 2D but got {each.ndim}D")
         if each.dtype is not listed[0].dtype:
-            raise RuntimeError(f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {listed[0].dtype} and tensor {position} {each.dtype}")
+            raise RuntimeError(
+                f"multi_dot(): expected tensors of one dtype, but tensor 0 is {listed[0].dtype} and tensor {position} {each.dtype}"
+            )
         if position and listed[position - 1].shape[1] != each.shape[0]:
             raise RuntimeError(
                 f"multi_dot(): tensors {position - 1} and {position} with shapes {list(listed[position - 1].shape)} and {list(each.shape)} "

@@ -102,7 +102,7 @@ def _prepare_flip(input: Any, dims: Any) -> tuple[Any, ...]:
 
 @op(name="_flip", method=False, prepare=_prepare_flip, node_name="FlipBackward0", grad={"input": lambda grad, dims: flip(grad, dims)})
 def flip_copy(input: Tensor, dims: Dim) -> Tensor:
-    return np.ascontiguousarray(np.flip(input, dims)) if input.ndim else input.copy()
+    return np.ascontiguousarray(np.flip(input, dims)) if dims else input.copy()
 
 
 @composite(method=False)
@@ -115,9 +115,10 @@ def flip(input: Tensor, dims: Dim) -> Tensor:
 
 
 @method(name="flip")
-def flip_method(input: Tensor, *dims: Any) -> Tensor:
-    """See ``torch.flip``."""
-    return flip_copy(input, dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims)
+def flip_method(input: Tensor, *sizes: Any, dims: Dim = None) -> Tensor:
+    """See ``torch.flip``; the dimensions may be given one by one."""
+    given = sizes if dims is None else (dims,)
+    return flip_copy(input, given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given)
 
 
 @composite()
@@ -146,6 +147,8 @@ def _prepare_roll(input: Any, shifts: Any, dims: Any) -> tuple[Any, ...]:
         raise RuntimeError("`shifts` required")
     if dims and len(shifts) != len(dims) or not dims and len(shifts) != 1:
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+    if dims and not input._array.ndim:
+        raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
     return input, shifts, tuple(wrap_dim(d, input._array.ndim) for d in dims)
 
 

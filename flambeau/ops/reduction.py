@@ -71,7 +71,7 @@ def add_reduce(array: np.ndarray, dims: tuple[int, ...], keepdim: bool, dtype: n
     """
     shape = reduced_shape(array.shape, dims, keepdim)
     if dims and array.size > 1 << 14 and dtype.kind in "fc":
-        inner = min(range(array.ndim), key=lambda d: (array.strides[d] if array.shape[d] > 1 else 1 << 62))
+        inner = min(range(array.ndim), key=lambda d: array.strides[d] if array.shape[d] > 1 else 1 << 62)
         outer = [d for d in dims if d != inner and array.shape[d] >= 4 * _BLOCK]
         if outer:
             return _add_in_blocks(array, dims, outer[0], dtype).reshape(shape)
@@ -176,9 +176,7 @@ def _require_floating(operation: str, array: np.ndarray, dtype: Any) -> None:
         reason = f"Input dtype must be either a floating point or complex dtype. Got: {kind.legacy}"
         if dtype is None:
             raise RuntimeError(f"{operation}(): could not infer output dtype. {reason}")
-        raise RuntimeError(
-            f"{operation}(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype. Got: {kind.legacy}"
-        )
+        raise RuntimeError(f"{operation}(): could not infer output dtype. {reason.replace('Input', 'Optional', 1)}")
 
 
 def _fast_mean(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
@@ -302,7 +300,8 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
 
 # -- variance -------------------------------------------------------------------------------------------------------------------
 def _warn_freedom(shape: Any, dim: Any, correction: float, name: str) -> None:
-    if count_of(tuple(shape), dim) - correction <= 0:
+    count = math.prod(shape) if dim is None else count_of(shape, dim)
+    if count - correction <= 0:
         warnings.warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel divided by "
             "output numel).",
@@ -344,14 +343,48 @@ def _require_var_dtype(array: np.ndarray, name: str) -> None:
         raise RuntimeError(f"{name} only support floating point and complex dtypes")
 
 
-@op(name="_var", method=False, promotion="same", halves="native", prepare=normal_dims, node_name="VarBackward0", grad={"input": _var_gradient})
+def _fast_variance(a: np.ndarray, dim: Any, correction: float, keepdim: bool) -> Any:
+    if keepdim or a.dtype.kind != "f" or (dim is not None and dim.__class__ is not int) or a.size > 16384:
+        return None
+    count = a.size if dim is None else a.shape[dim]
+    rest = a - np.add.reduce(a, dim, _F8, None, True) / count
+    rest *= rest
+    total = np.asarray(np.add.reduce(rest, dim))
+    total /= max(count - correction, 0)
+    return total.astype(a.dtype, "C")
+
+
+def _fast_deviation(a: np.ndarray, dim: Any, correction: float, keepdim: bool) -> Any:
+    found = _fast_variance(a, dim, correction, keepdim)
+    return None if found is None else np.sqrt(found, found)
+
+
+@op(
+    name="_var",
+    method=False,
+    promotion="same",
+    halves="native",
+    prepare=normal_dims,
+    fast=_fast_variance,
+    node_name="VarBackward0",
+    grad={"input": _var_gradient},
+)
 def variance(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
     """Kernel of ``var``."""
     _require_var_dtype(input, "std and var")
     return np.asarray(variance_of(input, dim, correction, keepdim)).astype(_real(input.dtype))
 
 
-@op(name="_std", method=False, promotion="same", halves="native", prepare=normal_dims, node_name="StdBackward0", grad={"input": _std_gradient})
+@op(
+    name="_std",
+    method=False,
+    promotion="same",
+    halves="native",
+    prepare=normal_dims,
+    fast=_fast_deviation,
+    node_name="StdBackward0",
+    grad={"input": _std_gradient},
+)
 def deviation(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
     """Kernel of ``std``."""
     _require_var_dtype(input, "std and var")
@@ -362,9 +395,7 @@ def _real(dtype: np.dtype) -> np.dtype:
     return {"F": _F4, "D": _F8}.get(dtype.char, dtype)
 
 
-def _spread_arguments(
-    name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any
-) -> tuple[Any, float, bool]:
+def _spread_arguments(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> tuple[Any, float, bool]:
     """(dim, correction, keepdim) from the overloads ``f(unbiased)``, ``f(dim, unbiased, keepdim)``, ``f(dim, correction=, keepdim=)``."""
     if isinstance(dim, bool):
         if unbiased is not None and correction is None:
@@ -405,19 +436,27 @@ def _spread_measure(name: str, first_line: str, result: str, measure: Any) -> An
 
 
 var = _spread_measure(
-    "var", "Variance over all elements or over ``dim``.", "A real tensor of ``input``'s shape without ``dim``.",
+    "var",
+    "Variance over all elements or over ``dim``.",
+    "A real tensor of ``input``'s shape without ``dim``.",
     lambda input, dim, correction, keepdim: variance(input, dim, correction, keepdim),
 )
 std = _spread_measure(
-    "std", "Standard deviation over all elements or over ``dim``.", "A real tensor of ``input``'s shape without ``dim``.",
+    "std",
+    "Standard deviation over all elements or over ``dim``.",
+    "A real tensor of ``input``'s shape without ``dim``.",
     lambda input, dim, correction, keepdim: deviation(input, dim, correction, keepdim),
 )
 var_mean = _spread_measure(
-    "var_mean", "Variance and mean over all elements or over ``dim``.", "A tuple (variance, mean).",
+    "var_mean",
+    "Variance and mean over all elements or over ``dim``.",
+    "A tuple (variance, mean).",
     lambda input, dim, correction, keepdim: (variance(input, dim, correction, keepdim), mean(input, dim, keepdim)),
 )
 std_mean = _spread_measure(
-    "std_mean", "Standard deviation and mean over all elements or over ``dim``.", "A tuple (standard deviation, mean).",
+    "std_mean",
+    "Standard deviation and mean over all elements or over ``dim``.",
+    "A tuple (standard deviation, mean).",
     lambda input, dim, correction, keepdim: (deviation(input, dim, correction, keepdim), mean(input, dim, keepdim)),
 )
 

@@ -48,11 +48,11 @@ def _along(index: np.ndarray, dim: int) -> tuple[Any, ...]:
 
 def _check_gather(operation: str, input: Any, dim: int, index: Any, limit: Any, except_dim: bool) -> int:
     """Raise unless ``index`` fits inside ``input`` (in all dimensions but ``dim``) and ``limit``; the wrapped dim."""
-    _require_index(operation, index)
     a, i = input._array, index._array
     dim = wrap_dim(dim, a.ndim)
     if not i.size:
         return dim
+    _require_index(operation, index)
     if max(i.ndim, 1) != max(a.ndim, 1):
         raise RuntimeError(f"Index tensor must have the same number of dimensions as {'input' if operation == 'gather' else 'self'} tensor")
     for d in range(i.ndim):
@@ -85,7 +85,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     """``out[i][j] = input[index[i][j]][j]`` for ``dim=0``, and so on for the other dimensions.
 
     Args:
-        index: int64 or int32, as many dimensions as ``input``, nowhere larger except along ``dim``.
+        index: int64 or int32 (any dtype where it is empty), as many dimensions as ``input``, nowhere larger except along ``dim``.
     Returns:
         ``index``'s shape, ``input``'s dtype.
     Raises:
@@ -101,7 +101,12 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 
 @composite(out=True)
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """``gather`` with broadcasting; over the flattened tensor when ``dim`` is None. Source: torch.take_along_dim."""
+    """``gather`` with broadcasting; over the flattened tensor when ``dim`` is None.
+
+    Args:
+        indices: int64; with ``dim``, positions count modulo the dimension's size.
+    Source: torch.take_along_dim.
+    """
     if indices.dtype is not dtypes.int64:
         raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype.legacy}")
     if dim is None:
@@ -116,6 +121,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     common = [a if b == 1 else b for a, b in zip(shape, other, strict=True)]
     input_shape, index_shape = list(common), list(common)
     input_shape[dim], index_shape[dim] = shape[dim], other[dim]
+    if shape[dim]:
+        indices = indices.remainder(shape[dim])
     return input.broadcast_to(input_shape).gather(dim, indices.broadcast_to(index_shape))
 
 
@@ -228,11 +235,13 @@ _COMBINE = {"sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maxim
 
 def _identity(reduce: str, dtype: np.dtype) -> Any:
     value = _IDENTITY[reduce]
-    if value == "low":
-        return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
-    if value == "high":
-        return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
-    return value
+    if value not in ("low", "high"):
+        return value
+    if dtype.kind == "b":
+        return value == "high"
+    if dtypes.of_array(np.empty(0, dtype)).is_floating_point:
+        return np.inf if value == "high" else -np.inf
+    return np.iinfo(dtype).max if value == "high" else np.iinfo(dtype).min
 
 
 def _prepare_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool) -> tuple[Any, ...]:
@@ -251,7 +260,7 @@ def reduce_at(made: np.ndarray, places: Any, values: np.ndarray, reduce: str, in
         counts = np.zeros(made.shape, np.int64) if not include_self else np.ones(made.shape, np.int64)
         np.add.at(counts, places, 1)
         counts = np.maximum(counts, 1)
-        made[...] = made / counts if made.dtype.kind in "fc" else made // counts
+        made[...] = made // counts if made.dtype.kind in "biu" else made / counts.astype(made.dtype)
 
 
 def _reduce_gradients(grad: Any, input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool, result: Any) -> tuple[Any, Any]:
@@ -268,7 +277,8 @@ def _reduce_gradients(grad: Any, input: Any, dim: int, index: Any, src: Any, red
     elif reduce == "prod":
         grad_input, grad_src = _product_gradients(grad, input, dim, index, src, include_self, result)
     else:
-        held = (input == result).to(grad.dtype) if include_self else grad.new_zeros(grad.shape)
+        held = (input == result).to(grad.dtype)
+        held = held if include_self else held.scatter(dim, index, 0)
         taken = placed((src_part(src, index) == result.gather(dim, index)).to(grad.dtype), src.shape)
         count = held.scatter_add(dim, index, taken)
         even = grad / count.clamp(min=1)

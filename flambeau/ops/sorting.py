@@ -50,10 +50,20 @@ def _prepare_sort(input: Any, dim: Any, descending: bool, stable: Any) -> tuple[
 
 
 def _fast_sort(a: np.ndarray, dim: Any, descending: bool, stable: Any) -> Any:
-    if descending or a.ndim != 1:
+    if a.ndim == 1:
+        order = a.argsort(kind="stable") if not descending else len(a) - 1 - a[::-1].argsort(kind="stable")[::-1]
+        return a[order], order
+    if a.ndim != 2 or descending or dim not in (-1, 1) or not a.flags.c_contiguous:
         return None
-    order = a.argsort(kind="stable")
-    return a[order], order
+    order = a.argsort(1, kind="stable")
+    return a[np.arange(len(a))[:, None], order], order
+
+
+def _fast_topk(a: np.ndarray, k: int, dim: Any, largest: bool, sorted: bool) -> Any:
+    if a.ndim != 1 or not 0 < k <= len(a) or len(a) > 256:
+        return None
+    order = len(a) - 1 - a[::-1].argsort(kind="stable")[: -k - 1 : -1] if largest else a.argsort(kind="stable")[:k]
+    return a[order], order if largest else order.copy()
 
 
 @op(
@@ -125,6 +135,7 @@ def _leading(array: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
     promotion="same",
     halves="native",
     prepare=_prepare_topk,
+    fast=_fast_topk,
     returns=("values", "indices"),
     grad={"input": _to_places},
 )
@@ -166,7 +177,9 @@ def _prepare_kth(input: Any, k: Any, dim: int, keepdim: bool) -> tuple[Any, ...]
     halves="native",
     prepare=_prepare_kth,
     returns=("values", "indices"),
-    grad={"input": lambda grad, result1, dim, keepdim, input_shape: to_place(grad, result1, -1 if dim is None else dim, keepdim, input_shape)},
+    grad={
+        "input": lambda grad, result1, dim, keepdim, input_shape: to_place(grad, result1, -1 if dim is None else dim, keepdim, input_shape)
+    },
 )
 def kthvalue(input: Tensor, k: int, dim: int | None = -1, keepdim: bool = False) -> Any:
     """The k-th smallest element along ``dim`` (k counts from 1), and where it is.
@@ -197,9 +210,7 @@ def _several(values: np.ndarray, inverse: Any, counts: Any, return_inverse: bool
 
 
 @composite()
-def unique(
-    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
-) -> Any:
+def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
     """The distinct elements (or slices along ``dim``), sorted.
 
     Args:

@@ -192,7 +192,13 @@ def digamma(input: Tensor) -> Tensor:
     return np.where(input == 0, np.copysign(input.dtype.type(np.inf), -input), np.where(_poles(input), np.nan, found)).astype(input.dtype)
 
 
-@pointwise(name="_polygamma", promotion="int_to_float", inplace=False, method=False, grad={"input": lambda grad, n, input: grad * polygamma(n + 1, input)})
+@pointwise(
+    name="_polygamma",
+    promotion="int_to_float",
+    inplace=False,
+    method=False,
+    grad={"input": lambda grad, n, input: grad * polygamma(n + 1, input)},
+)
 def polygamma_of(n: int, input: Tensor) -> Tensor:
     """The ``n``-th derivative of digamma, n at least 1."""
     _real("polygamma", input)

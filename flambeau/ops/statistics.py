@@ -63,8 +63,13 @@ def _median_kernel(name: str, ignore_nan: bool) -> Any:
 
     kernel.__doc__ = f"Kernel of ``{name}`` along a dimension."
     return op(
-        name=f"_{name}_along", method=False, halves="native", prepare=_prepare_along(name), returns=("values", "indices"),
-        node_name=f"{name.title()}Backward1", grad={"input": _selected},
+        name=f"_{name}_along",
+        method=False,
+        halves="native",
+        prepare=_prepare_along(name),
+        returns=("values", "indices"),
+        node_name=f"{name.title()}Backward1",
+        grad={"input": _selected},
     )(kernel)
 
 
@@ -142,9 +147,7 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, ignore_nan: bool) -> Any:
     if interpolation not in _INTERPOLATIONS:
-        raise RuntimeError(
-            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
-        )
+        raise RuntimeError(f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}")
     if not input.numel():
         raise RuntimeError(f"{name}() input tensor must be non-empty")
     if input.dtype not in (dtypes.float32, dtypes.float64):
@@ -279,7 +282,7 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Any:
     Source: torch.bincount.
     """
     array = input._array
-    if array.ndim != 1 or array.dtype.kind not in "iu" or array.size and array.min() < 0:
+    if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and array.min() < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
@@ -351,7 +354,9 @@ def _checked_weights(name: str, weights: Any, count: int, integers: bool) -> Non
     if not integers and weights.dtype.category < dtypes.FLOATING:
         raise RuntimeError(f"cov(): expected {name} to have floating point dtype but got {name} with {weights.dtype.legacy} dtype")
     if weights.numel() != count:
-        raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but got {weights.numel()} != {count}")
+        raise RuntimeError(
+            f"cov(): expected {name} to have the same numel as there are observations in the input but got {weights.numel()} != {count}"
+        )
     if count and bool((weights < 0).any()):
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
@@ -402,7 +407,11 @@ def _warn_freedom(freedom: Any) -> None:
     if bool(freedom <= 0):
         import warnings
 
-        warnings.warn("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.", UserWarning, stacklevel=4)
+        warnings.warn(
+            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 @composite()

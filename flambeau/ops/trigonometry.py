@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -86,13 +87,25 @@ def atan(input: Tensor) -> Tensor:
     return np.arctan(input)
 
 
+def _inverse_square(y: Any, x: Any) -> Any:
+    """1 / distance**2 from the origin, 0 at the origin."""
+    squared = x * x + y * y
+    return squared.reciprocal().masked_fill(squared == 0, 0)
+
+
+def _acosh_gradient(grad: Any, input: Any) -> Any:
+    if input.is_complex():
+        return grad * conj((input + 1).rsqrt() * (input - 1).rsqrt())
+    return grad * (input * input - 1).rsqrt()
+
+
 @pointwise(
     ufunc=np.arctan2,
     aliases=("arctan2",),
     promotion="int_to_float",
     grad={
-        "input": lambda grad, input, other: (grad * (other / (input * input + other * other))),
-        "other": lambda grad, input, other: (grad * (-input / (input * input + other * other))),
+        "input": lambda grad, input, other: grad * other * _inverse_square(input, other),
+        "other": lambda grad, input, other: grad * -input * _inverse_square(input, other),
     },
 )
 def atan2(input: Tensor, other: Tensor) -> Tensor:
@@ -127,8 +140,11 @@ def cosh(input: Tensor) -> Tensor:
     return np.cosh(input)
 
 
+_ONE = np.ones((), np.float32)
+
+
 def _tanh_slope(grad: np.ndarray, result: np.ndarray) -> np.ndarray:
-    return np.multiply(grad, np.subtract(result.dtype.type(1), np.square(result)))
+    return np.multiply(grad, np.subtract(_ONE, np.square(result)))
 
 
 @pointwise(
@@ -180,7 +196,7 @@ def asinh(input: Tensor) -> Tensor:
     ufunc=np.arccosh,
     aliases=("arccosh",),
     promotion="int_to_float",
-    grad={"input": lambda grad, input: grad * conj((input + 1).rsqrt() * (input - 1).rsqrt())},
+    grad={"input": _acosh_gradient},
 )
 def acosh(input: Tensor) -> Tensor:
     """Inverse hyperbolic cosine; NaN below 1.

@@ -27,8 +27,8 @@ def _geometry(name: str, kernel_size: Any, dilation: Any, padding: Any, stride: 
     return found  # type: ignore[return-value]
 
 
-def _positions(spatial: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Ints:
-    return tuple([window_count(n + 2 * p, k, s, d) for n, k, d, p, s in zip(spatial, kernel, dilation, padding, stride, strict=True)])
+def _positions(spatial: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Ints:
+    return tuple([window_count(n + 2 * p, k, s, d) for n, k, d, p, s in zip(spatial, kernel_size, dilation, padding, stride, strict=True)])
 
 
 @op(
@@ -38,16 +38,16 @@ def _positions(spatial: Ints, kernel: Ints, dilation: Ints, padding: Ints, strid
     out=False,
     promotion="same",
     grad={
-        "input": lambda grad, kernel, dilation, padding, stride, input_shape: columns_to_image(
-            grad, input_shape[2:], kernel, dilation, padding, stride
+        "input": lambda grad, kernel_size, dilation, padding, stride, input_shape: columns_to_image(
+            grad, input_shape[2:], kernel_size, dilation, padding, stride
         )
     },
 )
-def image_to_columns(input: Tensor, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
+def image_to_columns(input: Tensor, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
     """Patches of ``(N, C, H, W)`` images as ``(N, C * kh * kw, L)``."""
-    positions = _positions(input.shape[2:], kernel, dilation, padding, stride)
-    seen = windows(padded(input, padding, padding), kernel, stride, dilation, positions)
-    return seen.copy().reshape(input.shape[0], input.shape[1] * product(kernel), product(positions))
+    positions = _positions(input.shape[2:], kernel_size, dilation, padding, stride)
+    seen = windows(padded(input, padding, padding), kernel_size, stride, dilation, positions)
+    return seen.copy().reshape(input.shape[0], input.shape[1] * product(kernel_size), product(positions))
 
 
 @op(
@@ -57,15 +57,15 @@ def image_to_columns(input: Tensor, kernel: Any, dilation: Any, padding: Any, st
     out=False,
     promotion="same",
     grad={
-        "input": lambda grad, size, kernel, dilation, padding, stride: image_to_columns(grad, kernel, dilation, padding, stride)
+        "input": lambda grad, size, kernel_size, dilation, padding, stride: image_to_columns(grad, kernel_size, dilation, padding, stride)
     },
 )
-def columns_to_image(input: Tensor, size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
+def columns_to_image(input: Tensor, size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
     """Images of ``size`` that are the sums of the patches in ``input``."""
-    positions = _positions(tuple(size), kernel, dilation, padding, stride)
-    columns = input.reshape(input.shape[0], input.shape[1] // product(kernel), *kernel, *positions)
+    positions = _positions(tuple(size), kernel_size, dilation, padding, stride)
+    columns = input.reshape(input.shape[0], input.shape[1] // product(kernel_size), *kernel_size, *positions)
     made = np.zeros((*columns.shape[:2], *[n + 2 * p for n, p in zip(size, padding, strict=True)]), input.dtype)
-    add_windows(made, columns, kernel, stride, dilation, positions)
+    add_windows(made, columns, kernel_size, stride, dilation, positions)
     inside = tuple([slice(p, p + n) for n, p in zip(size, padding, strict=True)])
     return np.ascontiguousarray(made[(..., *inside)])
 
@@ -87,21 +87,21 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     Gradient: ``fold`` of ``grad``.
     Source: torch.nn.functional.unfold.
     """
-    kernel, dilation, padding, stride = _geometry("unfold", kernel_size, dilation, padding, stride)
+    kernel_size, dilation, padding, stride = _geometry("unfold", kernel_size, dilation, padding, stride)
     shape = tuple(input.shape)
     if len(shape) not in (3, 4) or 0 in shape[-3:]:
         raise RuntimeError(
             f"Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {list(shape)}"
         )
-    if min(_positions(shape[-2:], kernel, dilation, padding, stride)) < 1:
+    if min(_positions(shape[-2:], kernel_size, dilation, padding, stride)) < 1:
         raise RuntimeError(
-            f"Given input with spatial size {shape[-2:]}, kernel_size={kernel}, dilation={dilation}, padding={padding}, calculated shape of "
-            f"the array of sliding blocks as {_positions(shape[-2:], kernel, dilation, padding, stride)}, but its components must be at "
+            f"Given input with spatial size {shape[-2:]}, kernel_size={kernel_size}, dilation={dilation}, padding={padding}, calculated shape of "
+            f"the array of sliding blocks as {_positions(shape[-2:], kernel_size, dilation, padding, stride)}, but its components must be at "
             "least one."
         )
     if len(shape) == 4:
-        return image_to_columns(input, kernel, dilation, padding, stride)
-    return image_to_columns(input.unsqueeze(0), kernel, dilation, padding, stride).squeeze(0)
+        return image_to_columns(input, kernel_size, dilation, padding, stride)
+    return image_to_columns(input.unsqueeze(0), kernel_size, dilation, padding, stride).squeeze(0)
 
 
 @composite(namespace="nn.functional")
@@ -119,25 +119,25 @@ def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, p
     Gradient: ``unfold`` of ``grad``.
     Source: torch.nn.functional.fold.
     """
-    kernel, dilation, padding, stride = _geometry("fold", kernel_size, dilation, padding, stride)
+    kernel_size, dilation, padding, stride = _geometry("fold", kernel_size, dilation, padding, stride)
     size = ints(output_size, 2, "fold", "output_size", what="fold")
     shape = tuple(input.shape)
     if len(shape) not in (2, 3) or 0 in shape[-2:]:
         raise RuntimeError(
             f"Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, but got: {list(shape)}"
         )
-    if shape[-2] % product(kernel):
+    if shape[-2] % product(kernel_size):
         raise RuntimeError(
             f"Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)={shape[-2]} and "
-            f"kernel_size={kernel}."
+            f"kernel_size={kernel_size}."
         )
-    positions = _positions(size, kernel, dilation, padding, stride)
+    positions = _positions(size, kernel_size, dilation, padding, stride)
     if min(positions) < 1 or product(positions) != shape[-1]:
         raise RuntimeError(
-            f"Given output_size={size}, kernel_size={kernel}, dilation={dilation}, padding={padding}, stride={stride}, expected size of "
+            f"Given output_size={size}, kernel_size={kernel_size}, dilation={dilation}, padding={padding}, stride={stride}, expected size of "
             f"input's dimension 2 to match the calculated number of sliding blocks {' * '.join(map(str, positions))} = "
             f"{product(positions)}, but got input.size(2)={shape[-1]}."
         )
     if len(shape) == 3:
-        return columns_to_image(input, size, kernel, dilation, padding, stride)
-    return columns_to_image(input.unsqueeze(0), size, kernel, dilation, padding, stride).squeeze(0)
+        return columns_to_image(input, size, kernel_size, dilation, padding, stride)
+    return columns_to_image(input.unsqueeze(0), size, kernel_size, dilation, padding, stride).squeeze(0)

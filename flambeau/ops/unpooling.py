@@ -51,14 +51,14 @@ _UNPOOLS = {
 }
 
 
-def _unpooled_size(shape: Ints, kernel: Ints, stride: Ints, padding: Ints, output_size: Any) -> Ints:
+def _unpooled_size(shape: Ints, kernel_size: Ints, stride: Ints, padding: Ints, output_size: Any) -> Ints:
     """Spatial size before pooling: the least possible one, or ``output_size`` if that is possible.
 
     Raises:
         ValueError: an impossible ``output_size``.
     """
-    rank = len(kernel)
-    least = tuple([(n - 1) * s + k - 2 * p for n, s, k, p in zip(shape[-rank:], stride, kernel, padding, strict=True)])
+    rank = len(kernel_size)
+    least = tuple([(n - 1) * s + k - 2 * p for n, s, k, p in zip(shape[-rank:], stride, kernel_size, padding, strict=True)])
     if output_size is None:
         return least
     sizes = tuple([each.__index__() for each in output_size])
@@ -79,11 +79,11 @@ def _declare_unpool(rank: int, shape: str) -> None:
         input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
     ) -> Any:
         name = f"max_unpool{rank}d"
-        kernel = ints(kernel_size, rank, name, "kernel_size", what="pooling")
-        steps = kernel if stride is None else ints(stride, rank, name, "stride", what="pooling")
+        kernel_size = ints(kernel_size, rank, name, "kernel_size", what="pooling")
+        steps = kernel_size if stride is None else ints(stride, rank, name, "stride", what="pooling")
         if min(steps) <= 0:
             raise RuntimeError(f"strides should be greater than zero, but got stride: {list(steps)}")
-        sizes = _unpooled_size(tuple(input.shape), kernel, steps, ints(padding, rank, name, "padding", what="pooling"), output_size)
+        sizes = _unpooled_size(tuple(input.shape), kernel_size, steps, ints(padding, rank, name, "padding", what="pooling"), output_size)
         return _UNPOOLS[rank].door(input, indices, sizes)
 
     max_unpool_nd.__doc__ = f"""Zeros with the maxima of ``max_pool{rank}d`` where they came from.
@@ -107,45 +107,45 @@ for _rank, _shape in ((1, "L"), (2, "H, W"), (3, "D, H, W")):
 
 
 # -- fractional ------------------------------------------------------------------------------------------------------------------
-def _starts(samples: np.ndarray, size: int, count: int, kernel: int) -> np.ndarray:
+def _starts(samples: np.ndarray, size: int, count: int, kernel_size: int) -> np.ndarray:
     """Where each of ``count`` windows starts, for every sample in [0, 1): pseudo-random steps, the last window at the end."""
-    made = np.full((*samples.shape, count), size - kernel, np.int64)
+    made = np.full((*samples.shape, count), size - kernel_size, np.int64)
     if count > 1:
-        alpha = samples.dtype.type((size - kernel) / (count - 1))
+        alpha = samples.dtype.type((size - kernel_size) / (count - 1))
         steps = np.arange(count - 1, dtype=samples.dtype)
         made[..., :-1] = ((samples[..., None] + steps) * alpha).astype(np.int64) - (samples * alpha).astype(np.int64)[..., None]
     return made
 
 
-def _fractional(input: np.ndarray, samples: np.ndarray, kernel: Ints, size: Ints) -> tuple[np.ndarray, np.ndarray]:
-    rank = len(kernel)
+def _fractional(input: np.ndarray, samples: np.ndarray, kernel_size: Ints, size: Ints) -> tuple[np.ndarray, np.ndarray]:
+    rank = len(kernel_size)
     batched = input.ndim == rank + 2
     x = input if batched else input[None]
     spatial = x.shape[2:]
-    seen = windows(x, kernel, (1,) * rank, (1,) * rank, tuple([n - k + 1 for n, k in zip(spatial, kernel, strict=True)]))
+    seen = windows(x, kernel_size, (1,) * rank, (1,) * rank, tuple([n - k + 1 for n, k in zip(spatial, kernel_size, strict=True)]))
     # PyTorch's 2-d pooling takes the width's sample first, its 3-d pooling the depth's
     order = range(rank) if rank == 3 else range(rank - 1, -1, -1)
-    starts = [_starts(samples[..., k], spatial[d], size[d], kernel[d]) for d, k in zip(range(rank), order, strict=True)]
+    starts = [_starts(samples[..., k], spatial[d], size[d], kernel_size[d]) for d, k in zip(range(rank), order, strict=True)]
     lead = tuple([np.arange(n).reshape(-1, *(1,) * (rank + 1 - k)) for k, n in enumerate(x.shape[:2])])
     places = tuple([s.reshape(*s.shape[:2], *[size[k] if k == d else 1 for k in range(rank)]) for d, s in enumerate(starts)])
     found = np.moveaxis(seen, (0, 1), (-2, -1))  # kernel first, then positions, then samples and channels
     found = found[(*[slice(None)] * rank, *places, *lead)]
-    flat = found.reshape(product(kernel), *x.shape[:2], *size)
+    flat = found.reshape(product(kernel_size), *x.shape[:2], *size)
     best = flat.argmax(0)
     values = np.take_along_axis(flat, best[None], 0)[0]
-    inner = np.unravel_index(best, kernel)
+    inner = np.unravel_index(best, kernel_size)
     indices: Any = 0
     for d in range(rank):
         indices = indices * spatial[d] + inner[d] + places[d]
     return (values, indices) if batched else (values[0], indices[0])
 
 
-def fractional_pool(input: Tensor, samples: Tensor, kernel: Any, size: Any) -> Tensor:
+def fractional_pool(input: Tensor, samples: Tensor, kernel_size: Any, size: Any) -> Tensor:
     """Maxima of windows that start at random places, and where they are."""
     if dtypes.of_array(input) in dtypes.REDUCED:
-        values, indices = _fractional(input.astype(np.float32), samples.astype(np.float32), tuple(kernel), tuple(size))
+        values, indices = _fractional(input.astype(np.float32), samples.astype(np.float32), tuple(kernel_size), tuple(size))
         return values.astype(input.dtype), indices
-    return _fractional(input, samples, tuple(kernel), tuple(size))
+    return _fractional(input, samples, tuple(kernel_size), tuple(size))
 
 
 _FRACTIONAL = {
@@ -155,7 +155,7 @@ _FRACTIONAL = {
         node_name=f"FractionalMaxPool{rank}DBackward0",
         out=False,
         several=True,
-        grad={"input": lambda grad, result1, kernel, input_shape: scatter_planes(grad, result1, input_shape[-len(kernel) :])},
+        grad={"input": lambda grad, result1, kernel_size, input_shape: scatter_planes(grad, result1, input_shape[-len(kernel_size) :])},
     )(fractional_pool)
     for rank in (2, 3)
 }
@@ -173,7 +173,7 @@ def _fractional_call(
     if len(shape) not in (rank + 1, rank + 2) or 0 in shape[-rank - 1 :]:
         raise RuntimeError(f"{name}: Expected {rank + 1}D or {rank + 2}D tensor with non-zero size, but got: {list(shape)}")
     spatial = shape[-rank:]
-    kernel = ints(kernel_size, rank, name, "kernel_size", what="pooling")
+    kernel_size = ints(kernel_size, rank, name, "kernel_size", what="pooling")
     if output_size is None:
         ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * rank
         if len(ratios) == 1:
@@ -181,7 +181,7 @@ def _fractional_call(
         size = tuple([int(n * ratio) for n, ratio in zip(spatial, ratios, strict=True)])
     else:
         size = ints(output_size, rank, name, "output_size", what="pooling")
-    for n, k, out in zip(spatial, kernel, size, strict=True):
+    for n, k, out in zip(spatial, kernel_size, size, strict=True):
         if k <= 0 or out <= 0 or out + k - 1 > n:
             raise RuntimeError(f"{name}: pool size {k} is too large relative to input size {n} and output size {out}")
     if samples is None:
@@ -191,7 +191,7 @@ def _fractional_call(
     expected = (shape[0] if len(shape) == rank + 2 else 1, shape[-rank - 1], rank)
     if samples.dim() != 3 or samples.shape[0] < expected[0] or samples.shape[1:] != expected[1:]:
         raise RuntimeError(f"Expect _random_samples to have shape {list(expected)}, got {list(samples.shape)}")
-    values, indices = _FRACTIONAL[rank].door(input, samples[: expected[0]], kernel, size)
+    values, indices = _FRACTIONAL[rank].door(input, samples[: expected[0]], kernel_size, size)
     return (values, indices) if return_indices else values
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
 from ..core.history import make_view, point_at
+from ..core.layout import contiguous_format
 from ..core.registry import composite, method, op, view
 from ..core.shape import (
     inferred_shape,
@@ -170,8 +171,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @composite()
 def ravel(input: Tensor) -> Tensor:
-    """``input`` as one dimension. Source: torch.ravel."""
-    return reshape(input, (-1,) if input._array.size else (0,))
+    """``input`` as one dimension, contiguous. Source: torch.ravel."""
+    return reshape(input.contiguous(), (-1,) if input._array.size else (0,))
 
 
 @composite()
@@ -292,6 +293,9 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
             f"movedim: Invalid source or destination dims: source ({list(sources)} dims) should contain the same number of dims as "
             f"destination ({list(targets)} dims)"
         )
+    for dims, name in ((sources, "source"), (targets, "destination")):
+        if len({wrap_dim(d, ndim) for d in dims}) < len(dims):
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(dims)})")
     sources, targets = wrap_dims(sources, ndim, empty_is_all=False), wrap_dims(targets, ndim, empty_is_all=False)
     rest = iter(d for d in range(ndim) if d not in sources)
     placed = dict(zip(targets, sources, strict=True))
@@ -556,6 +560,8 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     shape = input._array.shape
     if not shape:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if isinstance(start, TensorType) and (start._array.ndim or start._array.dtype.kind not in "iu"):
+        raise RuntimeError("start must be an 0-dim integral Tensor.")
     dim, start = wrap_dim(dim, len(shape)), start.__index__()
     size = shape[dim]
     if length < 0:
@@ -577,7 +583,7 @@ def narrow_method(input: Tensor, *args: Any, dimension: int | None = None, **kwa
 @composite()
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """``narrow`` as a copy. Source: torch.narrow_copy."""
-    return narrow(input, dim, start, length).clone()
+    return narrow(input, dim, start, length).clone(memory_format=contiguous_format)
 
 
 # -- several views ------------------------------------------------------------------------------------------------------------
@@ -818,7 +824,11 @@ def _prepare_unfold(input: Any, dimension: int, size: int, step: int) -> tuple[A
     return input, dim, size, step
 
 
-@view(prepare=_prepare_unfold, grad={"input": lambda grad, input_shape, dimension, size, step: unfold_gradient(grad, input_shape, dimension, size, step)})
+@view(
+    namespace="Tensor",
+    prepare=_prepare_unfold,
+    grad={"input": lambda grad, input_shape, dimension, size, step: unfold_gradient(grad, input_shape, dimension, size, step)},
+)
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """All windows of ``size`` entries of a dimension, ``step`` apart, as a new last dimension.
 
@@ -880,7 +890,12 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     )
 
 
-@op(name="diagonal_backward", method=False, grad={"input": lambda grad, offset, dim1, dim2: grad.diagonal(offset, dim1, dim2)})
+@op(
+    name="_diagonal_backward",
+    method=False,
+    node_name="DiagonalBackwardBackward0",
+    grad={"input": lambda grad, offset, dim1, dim2: grad.diagonal(offset, dim1, dim2)},
+)
 def diagonal_gradient(input: Tensor, shape: Sequence[int], offset: int, dim1: int, dim2: int) -> Tensor:
     """Zeros of ``shape`` with ``input`` on the diagonal."""
     whole = np.zeros(shape, input.dtype)
@@ -921,7 +936,10 @@ def view_as_complex(input: Tensor) -> Tensor:
         raise RuntimeError("Tensor must have a last dimension with stride 1")
     if any(step % (2 * itemsize) for step in input.strides[:-1]):
         raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
-    return input.view(dtypes.of_array(input).to_complex().numpy)[..., 0]
+    target = dtypes.of_array(input).to_complex()
+    if target.numpy is None:
+        raise NotImplementedError(f"view_as_complex: dtype {target} is not supported yet")
+    return input.view(target.numpy)[..., 0]
 
 
 @composite()

@@ -14,8 +14,15 @@ from .creation import checked_place, dtype_of, finish
 
 
 def _window(
-    name: str, length: Any, periodic: bool, values: Callable[[np.ndarray, float], np.ndarray],
-    dtype: Any, layout: Any, device: Any, pin_memory: bool, requires_grad: bool,
+    name: str,
+    length: Any,
+    periodic: bool,
+    values: Callable[[np.ndarray, float], np.ndarray],
+    dtype: Any,
+    layout: Any,
+    device: Any,
+    pin_memory: bool,
+    requires_grad: bool,
 ) -> Any:
     """A window of ``length`` points: ``values(i, n)`` over i = 0 .. length - 1, n being the number of intervals.
 
@@ -50,8 +57,14 @@ _ARGS = """
 
 @composite(method=False)
 def bartlett_window(
-    window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: bool = False, requires_grad: bool = False,
+    window_length: int,
+    periodic: bool = True,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Any:
     """Bartlett's window: a triangle, ``1 - |2 i / n - 1|``."""
     return _window(
@@ -61,8 +74,14 @@ def bartlett_window(
 
 @composite(method=False)
 def blackman_window(
-    window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: bool = False, requires_grad: bool = False,
+    window_length: int,
+    periodic: bool = True,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Any:
     """Blackman's window: ``0.42 - 0.5 cos(2 pi i / n) + 0.08 cos(4 pi i / n)``."""
 
@@ -75,32 +94,67 @@ def blackman_window(
 
 @composite(method=False)
 def hamming_window(
-    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None, layout: Any = None,
-    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+    window_length: int,
+    periodic: bool = True,
+    alpha: float = 0.54,
+    beta: float = 0.46,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Any:
     """Hamming's window: ``alpha - beta cos(2 pi i / n)``."""
     return _window(
-        "hamming_window", window_length, periodic, lambda i, n: alpha - beta * np.cos(2 * np.pi * i / n), dtype, layout, device,
-        pin_memory, requires_grad,
+        "hamming_window",
+        window_length,
+        periodic,
+        lambda i, n: alpha - beta * np.cos(2 * np.pi * i / n),
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        requires_grad,
     )
 
 
 @composite(method=False)
 def hann_window(
-    window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: bool = False, requires_grad: bool = False,
+    window_length: int,
+    periodic: bool = True,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Any:
     """Von Hann's window: ``sin(pi i / n)**2``."""
     return _window(
-        "hann_window", window_length, periodic, lambda i, n: 0.5 - 0.5 * np.cos(2 * np.pi * i / n), dtype, layout, device, pin_memory,
+        "hann_window",
+        window_length,
+        periodic,
+        lambda i, n: 0.5 - 0.5 * np.cos(2 * np.pi * i / n),
+        dtype,
+        layout,
+        device,
+        pin_memory,
         requires_grad,
     )
 
 
 @composite(method=False)
 def kaiser_window(
-    window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: bool = False, requires_grad: bool = False,
+    window_length: int,
+    periodic: bool = True,
+    beta: float = 12.0,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Any:
     """Kaiser's window: ``I0(beta sqrt(1 - (2 i / n - 1)**2)) / I0(beta)``, I0 being the modified Bessel function of order 0."""
 
@@ -111,7 +165,10 @@ def kaiser_window(
 
 
 for _function, _more in (
-    (bartlett_window, ""), (blackman_window, ""), (hann_window, ""), (hamming_window, "\n        alpha, beta: the two coefficients."),
+    (bartlett_window, ""),
+    (blackman_window, ""),
+    (hann_window, ""),
+    (hamming_window, "\n        alpha, beta: the two coefficients."),
     (kaiser_window, "\n        beta: shape; larger is narrower."),
 ):
     _function.__doc__ = f"{_function.__doc__}\n{_ARGS.format(more=_more, name=_function.__name__)}"

@@ -1,4 +1,4 @@
-"""Everyday programs run twice: with flambeau, and with real PyTorch where it is installed, which shows that they expect the right things."""
+"""Everyday programs run twice: with flambeau, and with real PyTorch where it is installed, which shows that they are right themselves."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def _replaced(array: np.ndarray, nan: float | None, posinf: float | None, neginf
     halves="native",
     grad={
         "input": lambda grad, input, other: keep_where(grad, input != other),
-        "other": lambda grad, input, other: keep_where(grad, input == other),
+        "other": zeros,
     },
 )
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
@@ -189,7 +189,7 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
 
     Raises:
         NotImplementedError: integer or complex operands.
-    Gradient: ``grad`` to ``input``; to ``other`` where they are equal.
+    Gradient: ``grad`` to ``input`` where it moves; none to ``other``.
     Source: torch.nextafter.
     """
     reject("nextafter_cpu", input, "biuc")

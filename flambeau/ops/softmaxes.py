@@ -37,9 +37,17 @@ def _softmax(input: np.ndarray, dim: int) -> np.ndarray:
     if not input.size:
         return np.empty(input.shape, input.dtype)
     # x - max: exp overflows above 88.7 in float32
-    made = np.subtract(input, np.maximum.reduce(input, axis=dim, keepdims=True), out=np.empty(input.shape, input.dtype))
-    np.exp(made, out=made)
-    return np.divide(made, np.add.reduce(made, axis=dim, keepdims=True), out=made)
+    made = _below_maximum(input, dim)
+    np.exp(made, made)
+    return np.divide(made, np.add.reduce(made, dim, None, None, True), made)
+
+
+def _below_maximum(input: np.ndarray, dim: int) -> np.ndarray:
+    """``input`` minus its maximum along ``dim``, row-major."""
+    maximum = np.maximum.reduce(input, dim, None, None, True)
+    if input.flags.c_contiguous:
+        return np.subtract(input, maximum)
+    return np.subtract(input, maximum, np.empty(input.shape, input.dtype))
 
 
 def _log_softmax(input: np.ndarray, dim: int) -> np.ndarray:
@@ -47,9 +55,9 @@ def _log_softmax(input: np.ndarray, dim: int) -> np.ndarray:
         return np.where(np.isfinite(input), input.dtype.type(0), input.dtype.type(np.nan))
     if not input.size:
         return np.empty(input.shape, input.dtype)
-    made = np.subtract(input, np.maximum.reduce(input, axis=dim, keepdims=True), out=np.empty(input.shape, input.dtype))
-    total = np.add.reduce(np.exp(made), axis=dim, keepdims=True)
-    return np.subtract(made, np.log(total), out=made)
+    made = _below_maximum(input, dim)
+    total = np.add.reduce(np.exp(made), dim, None, None, True)
+    return np.subtract(made, np.log(total), made)
 
 
 def _fast(kernel: Any) -> Any:
@@ -118,7 +126,9 @@ def softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_d
     fast=lambda g, y, dim, input_dtype: _log_softmax_backward(g, y, dim, input_dtype) if y.dtype is g.dtype else None,
     grad={
         "grad_output": lambda grad, output, dim: grad - _dot(grad, output.exp(), dim),
-        "output": lambda grad, grad_output, output, dim: -grad * output.exp() * (grad_output.sum(dim, keepdim=True) if grad.ndim else grad_output),
+        "output": lambda grad, grad_output, output, dim: (
+            -grad * output.exp() * (grad_output.sum(dim, keepdim=True) if grad.ndim else grad_output)
+        ),
     },
     name="_log_softmax_backward_data",
 )

@@ -1,0 +1,71 @@
+"""``Variable`` of old programs: a tensor by another name."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ..core.tensor import Tensor
+
+_VOLATILE = "volatile was removed (Variable.volatile is always False): use `with torch.no_grad():` instead"
+
+
+class VariableMeta(type):
+    """Makes every tensor an instance of ``Variable``."""
+
+    def __instancecheck__(cls, other: Any) -> bool:
+        return isinstance(other, Tensor)
+
+
+class Variable(metaclass=VariableMeta):
+    """Returns ``data`` as a tensor outside the graph, sharing its memory; kept for old programs.
+
+    Args:
+        data: a tensor; an empty one when None.
+        requires_grad: whether operations on it are recorded.
+        volatile: has no effect, and warns when True.
+    Raises:
+        TypeError: ``data`` is no tensor.
+        ValueError: ``volatile`` together with ``requires_grad``.
+        RuntimeError: an integer tensor that shall require grad.
+    Example:
+        >>> import flambeau as torch
+        >>> x = torch.autograd.Variable(torch.ones(2), requires_grad=True)
+        >>> x, isinstance(x, torch.autograd.Variable)
+        (tensor([1., 1.], requires_grad=True), True)
+    Source: torch.autograd.Variable.
+    """
+
+    def __new__(cls, data: Any = None, requires_grad: bool = False, volatile: bool | None = None) -> Any:
+        if volatile and requires_grad:
+            raise ValueError("Variable can't be volatile and require_grad at the same time!")
+        if volatile:
+            warnings.warn(_VOLATILE, UserWarning, stacklevel=2)
+        if data is None:
+            data = Tensor()
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
+        made = data.detach()  # type: ignore[attr-defined]
+        return made.requires_grad_() if requires_grad else made
+
+
+def _volatile(self: Tensor) -> bool:
+    """Always False; warns. Old programs marked inputs of inference so."""
+    warnings.warn(_VOLATILE, UserWarning, stacklevel=2)
+    return False
+
+
+def _set_volatile(self: Tensor, value: bool) -> None:
+    warnings.warn(_VOLATILE, UserWarning, stacklevel=2)
+
+
+def _creator(self: Tensor) -> Any:
+    """Old name of ``grad_fn``."""
+    warnings.warn("Tensor.creator is deprecated: use Tensor.grad_fn", FutureWarning, stacklevel=2)
+    return self.grad_fn
+
+
+Tensor.volatile = property(_volatile, _set_volatile)  # type: ignore[attr-defined]
+Tensor.creator = property(_creator)  # type: ignore[attr-defined]
+
+__all__ = ["Variable", "VariableMeta"]
