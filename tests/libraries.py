@@ -53,8 +53,8 @@ class Library:
             return resolve(namespace, last)
         found = self.torch
         for part in name.split("."):
-            found = getattr(found, part)
-        return found
+            found = getattr(found, part, None)
+        return getattr(self.torch.ops.aten, last) if found is None else found  # such as copy, which has public in-place forms only
 
     def tensor(self, array: np.ndarray) -> Any:
         """A tensor with the array's values and strides, in memory of its own."""

@@ -14,7 +14,7 @@ from .engine import run_backward
 def _as_tuple(value: Any) -> tuple[Any, ...]:
     if value is None:
         return ()
-    return (value,) if isinstance(value, Tensor) else tuple(value)
+    return (value,) if isinstance(value, Tensor) or hasattr(value, "output_nr") else tuple(value)
 
 
 def _paired(tensors: tuple[Tensor, ...], grads: Any, name: str) -> tuple[Any, ...]:
@@ -98,7 +98,7 @@ def grad(
     """The gradients of ``outputs`` with respect to ``inputs``, returned instead of accumulated.
 
     Args:
-        outputs, inputs: a tensor or a sequence of tensors.
+        outputs, inputs: a tensor or a sequence of tensors; among the inputs also gradient edges.
         grad_outputs: for each output, the vector in the vector-Jacobian product.
         retain_graph, create_graph: as in ``backward``.
         only_inputs: deprecated, must be True.
@@ -122,8 +122,10 @@ def grad(
     if not wanted:
         raise ValueError("grad requires non-empty inputs.")
     for each in wanted:
-        if not each._requires_grad:
+        if isinstance(each, Tensor) and not each._requires_grad:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
+    if not all(isinstance(each, Tensor) for each in roots):
+        raise NotImplementedError("autograd.grad: outputs must be tensors; a GradientEdge is supported among the inputs only")
     keep = create_graph if retain_graph is None else retain_graph
     found = run_backward(roots, _paired(roots, grad_outputs, "grad"), keep, create_graph, wanted, accumulates=False)
     if not allow_unused and any(each is None for each in found):
@@ -132,7 +134,7 @@ def grad(
             "behavior."
         )
     if materialize_grads:
-        found = [source.new_zeros(source.shape) if each is None else each for each, source in zip(found, wanted, strict=True)]
+        found = [source.new_zeros(source.shape) if each is None and isinstance(source, Tensor) else each for each, source in zip(found, wanted, strict=True)]
     return tuple(found)
 
 

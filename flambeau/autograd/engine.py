@@ -19,10 +19,10 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.dispatch import cast_array
-from ..core.node import INHERITED, Node, Output, edge_of
+from ..core.node import INHERITED, AccumulateGrad, Node, Output, edge_of
 from ..core.scalars import FLOATS32, FLOATS64
 from ..core.shape import broadcast_shape
-from ..core.state import grad_enabled, quiet, run_quietly, set_grad, thread, tick
+from ..core.state import as_user, grad_enabled, quiet, run_quietly, set_grad, thread, tick
 from ..core.tensor import Tensor, new_storage, wrap
 from .anomaly import anomaly
 
@@ -46,7 +46,7 @@ def fit(grad: Tensor, shape: tuple[int, ...], dtype: np.dtype, node: Node, edge:
     if have == shape:
         return grad
     try:
-        fits = broadcast_shape(shape, have) == have
+        fits = have[len(have) - len(shape) :] == shape or broadcast_shape(shape, have) == have
     except RuntimeError:
         fits = False
     if not fits:
@@ -54,7 +54,7 @@ def fit(grad: Tensor, shape: tuple[int, ...], dtype: np.dtype, node: Node, edge:
         raise RuntimeError(
             f"Function {node.name()} returned an invalid gradient at index {index} - got {list(have)} but expected shape compatible with {list(shape)}"
         )
-    return grad.sum_to_size(shape)
+    return grad._sum_to_size(shape)
 
 
 def _add(have: Tensor, more: Tensor, record: bool) -> Tensor:
@@ -137,7 +137,7 @@ class _Pass:
                     if needed is not None and edge not in reached:
                         continue
                     if array.dtype is not edge.dtype or array.shape != edge.shape:
-                        each = fit(each, edge.shape, edge.dtype, node)
+                        each = fit(each, edge.shape, edge.dtype, node, edge)
                     have = pending.get(edge)
                     if have is None:
                         pending[edge] = each
@@ -149,7 +149,7 @@ class _Pass:
                     if needed is not None and source not in reached:
                         continue
                     if array.dtype is not source.dtype[index] or array.shape != source.shape[index]:
-                        each = fit(each, source.shape[index], source.dtype[index], node)
+                        each = fit(each, source.shape[index], source.dtype[index], node, edge)
                     self.send_to_output(source, index, each)
                 else:
                     target = edge._array
@@ -171,7 +171,7 @@ class _Pass:
                 if grads[index] is not None:
                     grads[index] = _hooked(grads[index], hook)
         for hook in list(hooks.pre.values()):
-            replaced = hook(tuple(grads))
+            replaced = as_user(hook, tuple(grads))
             if replaced is not None:
                 grads = list(replaced) if isinstance(replaced, (tuple, list)) else [replaced]
         for index, reference in hooks.retain.items():
@@ -194,7 +194,7 @@ def _traced_apply(node: Node, grad: Any) -> Any:
 
 
 def _hooked(grad: Tensor, hook: Any) -> Tensor:
-    replaced = hook(grad)
+    replaced = as_user(hook, grad)
     if replaced is None:
         return grad
     if not isinstance(replaced, Tensor):
@@ -207,7 +207,7 @@ def _hooked(grad: Tensor, hook: Any) -> Tensor:
 def _after(node: Node, grads: Any, grad: Any) -> Any:
     outputs = tuple(grad) if node.is_several else (grad,)
     for hook in list(node.hooks.post.values()):
-        replaced = hook(tuple(grads), outputs)
+        replaced = as_user(hook, tuple(grads), outputs)
         if replaced is not None:
             grads = replaced if isinstance(replaced, (tuple, list)) else (replaced,)
     return grads
@@ -270,10 +270,11 @@ def run_backward(
     work = _Pass(keep, record)
     targets = None
     if inputs is not None:
-        targets = [edge_of(each) for each in inputs]
+        targets = [edge_of(each) if isinstance(each, Tensor) else _edge_named(*each) for each in inputs]
         _find_needed(roots, targets, work)
-    was = thread.grad
+    was, outside, around = thread.grad, thread.outside, (thread.function_override, thread.function_modes)
     set_grad(record)
+    thread.outside, thread.function_override, thread.function_modes = around, False, ()
     borrowed = work.borrowed
     try:
         for root, grad in zip(roots, grads, strict=True):
@@ -296,7 +297,7 @@ def run_backward(
                 after = getattr(leaf, "_post_accumulate_grad_hooks", None)
                 if after:
                     for hook in list(after.values()):
-                        hook(leaf)
+                        as_user(hook, leaf)
         if targets is not None:
             results = [_collected(work, edge) for edge in targets]
             if accumulates:
@@ -306,6 +307,14 @@ def run_backward(
         return results
     finally:
         set_grad(was)
+        thread.outside, (thread.function_override, thread.function_modes) = outside, around
+
+
+def _edge_named(node: Any, output_nr: int) -> Any:
+    """The edge that users call ``GradientEdge(node, output_nr)``."""
+    if isinstance(node, AccumulateGrad):
+        return node.variable
+    return Output(node, output_nr) if node.is_several else node
 
 
 def _collected(work: _Pass, edge: Any) -> Tensor | None:

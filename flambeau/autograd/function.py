@@ -7,6 +7,8 @@ the node, so that users may set any attribute on it; the node shows the context'
 from __future__ import annotations
 
 import functools
+import inspect
+import warnings
 import weakref
 from typing import Any
 
@@ -16,8 +18,8 @@ from ..core.history import check_writable, is_differentiable, make_view, rebase
 from ..core.node import Node, Output, edge_of
 from ..core.override import call_override
 from ..core.saved import complain_freed, pack_saved, unpack
-from ..core.state import grad_enabled, modes, thread, tick
-from ..core.tensor import Parameter, Tensor, storage_of, wrap
+from ..core.state import as_user, grad_enabled, modes, thread, tick
+from ..core.tensor import Parameter, RestrictedView, Tensor, root_of, storage_of, wrap
 from .grad_mode import no_grad
 
 
@@ -40,9 +42,9 @@ class FunctionCtx:
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Store inputs, outputs or intermediate tensors (or None) for ``backward``; to be called once, in ``forward``."""
-        for each in tensors:
+        for i, each in enumerate(tensors):
             if each is not None and not isinstance(each, Tensor):
-                raise TypeError(f"save_for_backward can only save variables, but argument has type {type(each).__name__}")
+                raise TypeError(f"save_for_backward can only save variables, but argument {i} is of type {type(each).__name__}")
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
@@ -87,7 +89,7 @@ class FunctionNode(Node):
         ctx = self.ctx
         if ctx.materialize_grads:
             grads = [self._zeros(i) if each is None else each for i, each in enumerate(grads)]
-        found = self.backward(ctx, *grads)
+        found = as_user(self.backward, ctx, *grads)
         if not isinstance(found, tuple):
             found = (found,)
         count = len(ctx.needs_input_grad)
@@ -101,12 +103,12 @@ class FunctionNode(Node):
             if slot not in self.tensor_slots:
                 if given is not None:
                     raise RuntimeError(
-                        f"function {self.name()} returned a gradient different from None at position {slot + 1}, but the corresponding "
+                        f"function {self.name()} returned a gradient different than None at position {slot + 1}, but the corresponding "
                         "forward input was not a Variable"
                     )
                 continue
             if given is not None and not isinstance(given, Tensor):
-                raise RuntimeError(f"function {self.name()}: expected Variable or None (got {type(given).__name__})")
+                raise RuntimeError(f"expected Variable or None (got {type(given).__name__})")
             results.append(given if edge is not None else None)
         return tuple(results)
 
@@ -114,8 +116,12 @@ class FunctionNode(Node):
         edges = iter(self.edges)
         return [next(edges) if slot in self.tensor_slots else None for slot in range(len(self.ctx.needs_input_grad))]
 
-    def _zeros(self, index: int) -> Tensor:
-        return wrap(np.zeros(self.shape[index], self.dtype[index]))
+    def _zeros(self, index: int) -> Any:
+        dtype = self.dtype[index]
+        return None if dtype is None else wrap(np.zeros(self.shape[index], dtype))
+
+    def __repr__(self) -> str:
+        return f"<torch.autograd.function.{type(self).__name__} object at {id(self):#x}>"
 
     def __getattr__(self, name: str) -> Any:
         if name in ("ctx", "backward", "tensor_slots"):
@@ -158,6 +164,14 @@ class Function(metaclass=_FunctionMeta):
 
     generate_vmap_rule = False
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke them on the class "
+            "itself. Instantiating an autograd function will raise an error in a future version of PyTorch.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
@@ -171,6 +185,8 @@ class Function(metaclass=_FunctionMeta):
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
         )
+
+    vjp = backward
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
@@ -194,21 +210,48 @@ class Function(metaclass=_FunctionMeta):
             overridden = call_override(cls.apply, tensors, args, kwargs)
             if overridden is not NotImplemented:
                 return overridden
+        two_parts = cls.setup_context is not Function.setup_context
+        if two_parts or kwargs:
+            args = _bound_arguments(cls.forward, args, kwargs, two_parts)
+            tensors, kwargs = [each for each in args if isinstance(each, Tensor)], {}
         ctx = FunctionCtx()
         recorded = grad_enabled() and any(each._requires_grad for each in tensors)
         ctx.needs_input_grad = tuple([isinstance(each, Tensor) and each._requires_grad for each in args])
-        two_parts = cls.setup_context is not Function.setup_context
         with no_grad():
-            output = cls.forward(*args, **kwargs) if two_parts else cls.forward(ctx, *args, **kwargs)
+            output = cls.forward(*args) if two_parts else cls.forward(ctx, *args)
             if two_parts:
                 cls.setup_context(ctx, args, output)
         return _recorded_output(cls, ctx, args, output, recorded)
+
+
+def _bound_arguments(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any], two_parts: bool) -> tuple[Any, ...]:
+    """All of ``forward``'s arguments by position, defaults filled in; without the context."""
+    context = () if two_parts else (None,)
+    bound = inspect.signature(forward).bind(*context, *args, **kwargs)
+    bound.apply_defaults()
+    return bound.args[len(context) :]
+
+
+def _derivative_of(cls: Any) -> Any:
+    """``backward``, or ``vjp`` where the class defines that one."""
+    if cls.vjp is Function.vjp:
+        return cls.backward
+    if cls.backward is Function.backward:
+        return cls.vjp
+    return _reject_both
+
+
+def _reject_both(ctx: Any, *grads: Any) -> Any:
+    raise RuntimeError(
+        "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them."
+    )
 
 
 def _recorded_output(cls: Any, ctx: FunctionCtx, args: tuple[Any, ...], output: Any, recorded: bool) -> Any:
     """``forward``'s result, put on the tape."""
     single = not isinstance(output, tuple)
     outputs = (output,) if single else output
+    _check_dirty(ctx, outputs)
     made: list[Any] = []
     node = _new_node(cls, ctx, args) if recorded else None
     index = 0
@@ -217,13 +260,17 @@ def _recorded_output(cls: Any, ctx: FunctionCtx, args: tuple[Any, ...], output: 
     for each in outputs:
         if not isinstance(each, Tensor):
             if single:
-                raise TypeError(f"{cls.__name__}.forward: expected to get Variable as output, got {type(each).__name__}")
+                return each
             made.append(each)
             shapes.append(())
             dtypes.append(None)
             index += 1
             continue
-        result = _output_tensor(ctx, args, each, node, index)
+        if id(each) in replaced and node is not None and not _contains(args, each) and replaced[id(each)][0]._node is not None:
+            result = replaced[id(each)][0]  # the same tensor twice: its gradient is that of the last place
+            result._node = Output(node, index)
+        else:
+            result = _output_tensor(ctx, args, each, node, index)
         replaced[id(each)] = (result, index)
         made.append(result)
         shapes.append(each._array.shape)
@@ -239,7 +286,7 @@ def _new_node(cls: Any, ctx: FunctionCtx, args: tuple[Any, ...]) -> FunctionNode
     node = object.__new__(cls._backward_cls)
     node.edges = tuple(edge_of(each) for each in args if isinstance(each, Tensor))
     node.tensor_slots = frozenset(i for i, each in enumerate(args) if isinstance(each, Tensor))
-    node.saved, node.attrs, node.hooks, node.ctx, node.backward = (), (), None, ctx, cls.backward
+    node.saved, node.attrs, node.hooks, node.ctx, node.backward = (), (), None, ctx, _derivative_of(cls)
     node.seq = 0
     ctx._node = weakref.ref(node)
     if modes.on_record is not None:
@@ -251,26 +298,51 @@ def _contains(items: Any, wanted: Any) -> bool:
     return any(each is wanted for each in items)
 
 
+def _check_dirty(ctx: FunctionCtx, outputs: tuple[Any, ...]) -> None:
+    """Raise where inputs that were written in place are not returned, or must not be written.
+
+    Raises:
+        RuntimeError: see above; also a leaf that requires grad, and a view where there are several outputs.
+    """
+    for each in ctx._dirty:
+        if not _contains(outputs, each):
+            raise RuntimeError(
+                "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified inplace "
+                "must all be outputs of the Function."
+            )
+        if not grad_enabled():
+            continue
+        if each._node is None and each._requires_grad is True:
+            raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
+        if each._view_of is not None and each._requires_grad and sum(isinstance(out, Tensor) for out in outputs) > 1:
+            raise RuntimeError(
+                "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more than one "
+                "Tensor. This is not supported by the current autograd engine. You should either make sure the input is not a view (using "
+                ".clone() for example) or make your Function only return one Tensor (potentially splitting it into two Functions)."
+            )
+
+
 def _output_tensor(ctx: FunctionCtx, args: tuple[Any, ...], each: Tensor, node: Any, index: int) -> Tensor:
     """One output on the tape: itself, the rebased input if it was written in place, a view if it is an untouched input."""
     fixed = _contains(ctx._non_differentiable, each) or not is_differentiable(each._array)
     if _contains(ctx._dirty, each):
+        storage_of(each)._bump()
         if node is not None and not fixed:
-            with_grad = thread.grad
-            if with_grad:
-                check_writable(each, True)
-            storage_of(each)._bump()
+            check_writable(each, True)
             node.seq = tick()
             rebase(each, Output(node, index))
         return each
     if _contains(args, each):
         shown = make_view(each._array, each)
         if node is not None and not fixed:
+            shown._view_of = RestrictedView(root_of(shown), "function")
             shown._node, shown._requires_grad = Output(node, index), True
         return shown
     if node is not None and not fixed:
         if each._node is not None or each._requires_grad:
             each = make_view(each._array, each)
+        if each._view_of is not None:
+            each._view_of = RestrictedView(root_of(each), "function")
         each._node, each._requires_grad = Output(node, index), True
     return each
 
@@ -331,6 +403,7 @@ class InplaceFunction(Function):
     """Base of Functions with an ``inplace`` flag; kept for old programs. Source: torch.autograd.function.InplaceFunction."""
 
     def __init__(self, inplace: bool = False):
+        super().__init__()
         self.inplace = inplace
 
 

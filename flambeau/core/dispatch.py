@@ -11,9 +11,11 @@ whatever a call may need, in this order:
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from . import dtype as dtypes
@@ -75,7 +77,7 @@ class Op:
         is_view: the kernel returns views of its first operand's array.
         halves: how float16 and bfloat16 are computed: 'float32' (cast around the kernel) or 'native'.
         prepare: function (arrays and attributes in signature order) -> the same, or an error; checks before any work.
-        returns: names of the fields where the result is a named tuple.
+        returns: names of the fields where the result is a named tuple, whose class is called ``result_name``.
         renamed: old keywords and the parameters they stand for; ``axis`` and ``keepdims`` are understood everywhere.
         reroute: function (op, values, out) -> the same three, called first on the long way: old argument orders (which arrive in a
             parameter ``*old``) and calls that another operation answers.
@@ -116,6 +118,7 @@ class Op:
             self.out = False
         self._params: tuple[Param, ...] | None = None
         self._node: type[Node] | None = None
+        self.result_name: str = options.pop("result_name", None) or self.name
         self.is_several = bool(options.pop("several", False) or self.returns or self.is_multi_view)
         self.public: Any = None  # the doors, once they were made
         self.public_inplace: Any = None
@@ -205,7 +208,7 @@ def operands_of(op: Op, values: Sequence[Any]) -> list[Any]:
                     f"{op.name}(): argument '{params[i].name}' (position {i + 1}) must be tuple of Tensors, not {type(value).__name__}"
                 )
             for j, each in enumerate(value):
-                if not isinstance(each, Tensor):
+                if not isinstance(each, Tensor) and not hasattr(type(each), "__torch_function__"):
                     raise TypeError(
                         f"expected Tensor as element {j} in argument {i}, but got {type(each).__name__}"
                     )
@@ -216,6 +219,8 @@ def operands_of(op: Op, values: Sequence[Any]) -> list[Any]:
             found.append(value)
         elif value is None and params[i].default is None:
             pass
+        elif hasattr(type(value), "__torch_function__"):
+            found.append(value)
         else:
             _wrong_operand(op, i, value)
     return found
@@ -258,6 +263,48 @@ def number_array(value: Any, dtype: dtypes.dtype) -> np.ndarray:
     if isinstance(value, complex) and not dtype.is_complex:
         value = value.real
     return np.array(value).astype(dtype.numpy)
+
+
+_C_NAMES = {
+    "uint8": "uint8_t",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int",
+    "int64": "int64_t",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
+
+
+def checked_number(value: Any, dtype: dtypes.dtype) -> np.ndarray:
+    """A number as a 0-d array of ``dtype``, which must have room for it; negative integers wrap in an unsigned dtype.
+
+    Raises:
+        RuntimeError: a number out of range, or a complex one for a real dtype.
+    """
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.item()
+    if isinstance(value, complex) and not value.imag and not dtype.is_complex:
+        value = value.real
+    if dtype is dtypes.bool_:
+        return np.array(bool(value))
+    if dtype.category == dtypes.INTEGER:
+        limits = np.iinfo(dtype.numpy)
+        fits = not isinstance(value, complex) and math.isfinite(value) and (limits.min or -int(limits.max)) <= int(value) <= limits.max
+        if fits and not isinstance(value, bool):
+            value = int(value)
+    else:
+        largest = float(ml_dtypes.finfo(dtype.to_real().numpy).max)
+        parts = (value.real, value.imag) if isinstance(value, complex) else (value,)
+        fits = len(parts) == 1 or dtype.is_complex
+        fits = fits and all(isinstance(part, float) and not math.isfinite(part) or -largest <= part <= largest for part in parts)
+    if not fits:
+        raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(dtype.name, dtype.name)} without overflow")
+    return number_array(value, dtype)
 
 
 def _promotion(op: Op, operands: list[Any]) -> tuple[dtypes.dtype | None, dtypes.dtype | None, dtypes.dtype | None]:
@@ -307,15 +354,21 @@ def operand_shapes(op: Op, values: Sequence[Any]) -> list[tuple[int, ...]]:
     return [values[i]._array.shape for i in op.positions if isinstance(values[i], Tensor)]
 
 
+_OF_NUMBERS = frozenset(("add", "sub", "mul", "div", "floor_divide", "_divide_rounded"))  # PyTorch takes two numbers there
+
+
 # -- the long way -----------------------------------------------------------------------------------------------------------
 def long(op: Op, values: tuple[Any, ...], out: Any = None) -> Any:
     """Call ``op`` with arguments in signature order, doing everything that a call may need."""
     if op.reroute is not None:
         op, values, out = op.reroute(op, values, out)
     operands = operands_of(op, values)
-    overridden = _override(op.public, op, values, operands, out)
+    overridden = _override(op.public or op.door, op, values, operands, out)
     if overridden is not NotImplemented:
         return overridden
+    if op.broadcasts and op.name not in _OF_NUMBERS and not any(isinstance(each, Tensor) for each in operands):
+        kinds = ", ".join(type(each).__name__ for each in operands)
+        raise TypeError(f"{op.name}() received an invalid combination of arguments - got ({kinds}), but expected at least one Tensor")
     if op.prepare is not None:
         values = op.prepare(*values)
     results, several = compute(op, values, operands)
@@ -371,7 +424,7 @@ def package(op: Op, made: list[Tensor], several: bool) -> Any:
     if op.returns is not None:
         from .return_types import named_result
 
-        return named_result(op.name, op.returns)(made)
+        return named_result(op.result_name, op.returns)(made)
     return tuple(made)
 
 
@@ -483,9 +536,11 @@ def long_inplace(op: Op, values: tuple[Any, ...]) -> Tensor:
         op, values, _ = op.reroute(op, values, None)
     target = values[0]
     operands = operands_of(op, values)
-    overridden = _override(op.public_inplace, op, values, operands, None)
+    overridden = _override(op.public_inplace or op.inplace_door, op, values, operands, None)
     if overridden is not NotImplemented:
         return overridden
+    if op.promotion == COMPLEX_TO_FLOAT and target._array.dtype.kind == "c":
+        raise RuntimeError(f"In-place {op.name} is not supported for complex tensors.")
     recorded = grad_enabled() and op.rules is not None and any(isinstance(e, Tensor) and e._requires_grad for e in operands)
     check_writable(target, recorded, may_overlap=op.may_overlap)
     check_overlap(target, operands)
@@ -557,7 +612,7 @@ def _override(public: Any, op: Op, values: Sequence[Any], operands: list[Any], o
     """What ``__torch_function__`` of a subclass or an active mode returns for this call; NotImplemented if there is none."""
     for each in operands:
         kind = each.__class__
-        if kind is not Tensor and kind is not Parameter and isinstance(each, Tensor):
+        if kind is not Tensor and kind is not Parameter and hasattr(kind, "__torch_function__"):
             break
     else:
         if not (modes.active and thread.function_modes):

@@ -246,7 +246,7 @@ def _add_node(source: _Source, indent: int, numbers: frozenset[str], shape: str,
 def _add_several(source: _Source, indent: int, numbers: frozenset[str]) -> None:
     """Lines that wrap a tuple of results, record the call if needed, and return the tuple."""
     op = source.op
-    source.env["package"] = named_result(op.name, op.returns) if op.returns is not None else tuple
+    source.env["package"] = named_result(op.result_name, op.returns) if op.returns is not None else tuple
     source.add(
         indent,
         "made = []",

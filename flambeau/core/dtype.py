@@ -29,7 +29,7 @@ class dtype:
 
     def __init__(self, name: str, legacy: str, numpy: Any, category: int, is_signed: bool, itemsize: int):
         self.name, self.legacy, self.category, self.is_signed, self.itemsize = name, legacy, category, is_signed, itemsize
-        self.numpy = None if numpy is None else np.dtype(numpy)
+        self.numpy: Any = None if numpy is None else np.dtype(numpy)
         self.is_floating_point, self.is_complex = category == FLOATING, category == COMPLEX
 
     def __repr__(self) -> str:

@@ -74,17 +74,17 @@ class CopySlices(Node):
         return "torch::autograd::CopySlices"
 
     def apply(self, grad: Tensor) -> Any:
-        write, shape, strides, view, dtype = self.attrs
+        write, at, shape, strides, view, dtype = self.attrs
         kept = grad.new_empty_strided(shape, strides)
         kept.copy_(grad)
         part = part_of(kept, view, dtype)
         inner = write.apply([part.clone()] if write.is_several else part.clone())
         if self.edges[0] is not None:
-            if inner[0] is None:
+            if inner[at] is None:
                 part.zero_()
             else:
-                part.copy_(inner[0])
-        return (kept, *inner[1:])
+                part.copy_(inner[at])
+        return (kept, *inner[:at], *inner[at + 1 :])
 
     def release(self) -> None:
         write = self.attrs[0]
@@ -212,11 +212,11 @@ def check_writable(target: Tensor, recorded: bool, *, may_overlap: bool = False)
     if not grad_enabled():
         return
     if target._view_of is not None:
+        if recorded:
+            _check_view_kind(target)
         root = root_of(target)
         if root._node is None and root._requires_grad:
             raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
-        if recorded:
-            _check_view_kind(target)
     if target._requires_grad and target._node is None:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
 
@@ -266,6 +266,14 @@ def _restriction(view: Tensor, event: str) -> str:
             "inplace to be tracked) or both outside (if you want the inplace to be tracked)."
         )
     node, index = graph_edge(view._node) if view._node is not None else (None, 0)
+    if kind == "function":
+        made_by = node.name().removesuffix("Backward") if node is not None else "a function"
+        return (
+            f"Output {index} of {made_by} is a view and {event}. This view was created inside a custom Function (or because an input was "
+            "returned as-is) and the autograd logic to handle view+inplace would override the custom backward associated with the custom "
+            "Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the custom "
+            "Function."
+        )
     made_by = node.name().removesuffix("Backward0") if node is not None else kind.strip("_").title()
     return (
         f"Output {index} of {made_by} is a view and {event}. This view is the output of a function that returns multiple views. Such "
@@ -283,8 +291,11 @@ def rebase(target: Tensor, node: Node | Output) -> None:
         root = root_of(target)
         array = root._array
         write = node if isinstance(node, Node) else node.node
-        copied = new_node(CopySlices, (edge_of(root), *write.edges[1:]), (), None, array.shape, array.dtype)
-        copied.attrs = (write, array.shape, element_strides(array), geometry_in(root, target._array), target.dtype)
+        history = edge_of(target)
+        at = next((i for i, each in enumerate(write.edges) if each is history), 0)
+        edges = (edge_of(root), *write.edges[:at], *write.edges[at + 1 :])
+        copied = new_node(CopySlices, edges, (), None, array.shape, array.dtype)
+        copied.attrs = (write, at, array.shape, element_strides(array), geometry_in(root, target._array), target.dtype)
         _keep_retained(root, copied)
         root._node, root._requires_grad = copied, True
     storage = target._storage

@@ -11,6 +11,7 @@ family costs a table row per operation.
 from __future__ import annotations
 
 import builtins
+import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from typing import Any
 
 from . import doors
 from .dispatch import BOOL, REQUIRED, Op, Param, _override, into_out, operands_of, other_keywords
+from .dtype import can_cast
 from .state import modes
 from .tensor import Parameter, Tensor
 
@@ -66,7 +68,7 @@ class Composite:
         self.inplace: bool = options.pop("inplace", False)
         self.aliases: tuple[str, ...] = options.pop("aliases", ())
         self.doc = body.__doc__
-        self.rules = None
+        self.rules = self.returns = None
         self.public: Any = None
         if options:
             raise TypeError(f"{self.name}: unknown options {sorted(options)}")
@@ -89,11 +91,22 @@ class Composite:
         body = self.door
 
         def inplace(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-            return input.copy_(body(input, *args, **kwargs))
+            return overwritten(input, body(input, *args, **kwargs))
 
         inplace.__name__ = inplace.__qualname__ = self.name + "_"
         inplace.__doc__ = f"In-place version of :func:`torch.{self.name}`."
         return inplace
+
+
+def overwritten(input: Tensor, result: Tensor) -> Tensor:
+    """``input`` with the values of ``result``, for in-place forms.
+
+    Raises:
+        RuntimeError: ``result``'s dtype is of a wider kind.
+    """
+    if not can_cast(result.dtype, input.dtype):
+        raise RuntimeError(f"result type {result.dtype.legacy} can't be cast to the desired output type {input.dtype.legacy}")
+    return input.copy_(result)
 
 
 def _composite_door(entry: Composite) -> Any:
@@ -156,8 +169,8 @@ def _composite_long(entry: Composite, values: tuple[Any, ...], out: Any) -> Any:
     params = entry.params
     operands = []
     for value in values:
-        operands += [e for e in value if isinstance(e, Tensor)] if isinstance(value, (list, tuple)) else [value]
-    tensors = [each for each in operands if isinstance(each, Tensor)]
+        operands += value if isinstance(value, (list, tuple)) else [value]
+    tensors = [each for each in operands if hasattr(type(each), "__torch_function__")]
     overridden = _override(entry.door, _Shown(params), values, tensors, out)  # type: ignore[arg-type]
     if overridden is not NotImplemented:
         return overridden
@@ -165,8 +178,23 @@ def _composite_long(entry: Composite, values: tuple[Any, ...], out: Any) -> Any:
     result = entry.body(*values[:split], **{p.name: v for p, v in zip(params[split:], values[split:], strict=True)})
     if out is None:
         return result
-    made = list(result) if isinstance(result, tuple) else [result]
-    return into_out(entry, made, out, tensors)  # type: ignore[arg-type]
+    if not isinstance(result, tuple):
+        return into_out(entry, [result], out, tensors)  # type: ignore[arg-type]
+    written = into_out(entry, list(result), out, tensors)  # type: ignore[arg-type]
+    return type(result)(written)
+
+
+@functools.cache
+def methods_without_door() -> tuple[str, ...]:
+    """Names of methods whose body is the method itself, so that nobody asks who overrides them."""
+    found = []
+    for namespace in ("torch", "Tensor"):
+        for name, entry in TABLES[namespace].items():
+            if isinstance(entry, Composite) and entry.method and entry.door is entry.body:
+                first = next(iter(inspect.signature(entry.body).parameters), None)
+                if first == "input":
+                    found.append(name)
+    return tuple(found)
 
 
 class LazyMethod:
@@ -264,7 +292,8 @@ def composite(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Declare a function over other operations; returns the function unchanged."""
 
     def declare(body: Callable[..., Any]) -> Any:
-        _register(Composite(body, dict(options)))
+        _register(entry := Composite(body, dict(options)))
+        body.__name__ = entry.name
         return body
 
     return declare
@@ -301,4 +330,4 @@ def entries() -> Iterator[Any]:
                 yield entry
 
 
-__all__ = ["TABLES", "composite", "entries", "method", "names", "op", "operands_of", "pointwise", "resolve", "view"]
+__all__ = ["TABLES", "composite", "entries", "method", "names", "op", "operands_of", "overwritten", "pointwise", "resolve", "view"]

@@ -100,7 +100,7 @@ def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     Raises:
         RuntimeError: two sizes differ and neither is 1.
     """
-    result = shapes[0]
+    result = shapes[0] if shapes else ()
     for other in shapes[1:]:
         if other == result:
             continue

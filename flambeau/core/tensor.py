@@ -75,6 +75,13 @@ class Tensor:
 
         return construct(cls, dtypes.get_default_dtype(), args, kwargs)
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__module__ != __name__:
+            from .override import show_methods
+
+            show_methods(cls)
+
     # -- what it is -------------------------------------------------------------------------------------------------------
     @property
     def dtype(self) -> dtypes.dtype:
@@ -528,7 +535,16 @@ class Tensor:
         return default_torch_function(cls, func, types, args, kwargs or {})
 
 
-class Parameter(Tensor):
+class _ParameterMeta(type):
+    """Makes instances of other subclasses of Tensor that were made parameters instances of ``Parameter``."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return type.__instancecheck__(cls, instance) or (
+            cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False)
+        )
+
+
+class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that registers itself when assigned to a Module's attribute.
 
     Args:

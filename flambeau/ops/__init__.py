@@ -29,6 +29,8 @@ FAMILIES = (
     "inspection",
     "reduction",
     "creation",
+    "ranges",
+    "added_products",
     "statistics",
     "sorting",
     "norms",

@@ -94,7 +94,7 @@ def old_factor(op: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, Any, An
     if not old:
         return op, values, out
     is_tensor = isinstance(operands[1], TensorType)
-    if len(old) > 1 or is_tensor and (len(operands) == 3 or out is not None):
+    if len(old) > 1 or (is_tensor and (len(operands) == 3 or out is not None)):
         raise TypeError(f"{op.name}() takes {len(operands)} positional arguments but {len(operands) + len(old)} were given")
     if is_tensor:
         return op, (*operands, (), value), old[0]
@@ -370,9 +370,11 @@ def _rdiv(self: Any, other: Any) -> Any:
 
 add_method("__rtruediv__", lambda: _rdiv)
 add_method("__rdiv__", lambda: _rdiv)
+add_method("__div__", lambda entry=div: doors.make_door(entry, "__div__", operator=True))
+add_method("__idiv__", lambda entry=div: doors.make_inplace(entry, "__idiv__", operator=True))
 
 
-@composite(inplace=False, out=True)
+@composite(inplace=True, out=True)
 def true_divide(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """``input / other`` without rounding; see ``div``.
 

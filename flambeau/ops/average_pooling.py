@@ -48,7 +48,7 @@ def _sums(array: np.ndarray, kernel_size: Ints, stride: Ints, size: Ints) -> np.
         total: Any = None
         for at in range(k):
             part = array[(..., slice(at, at + (n - 1) * s + 1, s), *rest)]
-            total = np.array(part, order="C") if total is None else np.add(total, part, out=total)
+            total = part.copy(order="K") if total is None else np.add(total, part, out=total)
         array = total
     return array
 
@@ -70,7 +70,13 @@ def _average(
 
 
 def _average_backward(
-    grad_output: np.ndarray, shape: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
+    grad_output: np.ndarray,
+    shape: Any,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    count_include_pad: bool,
     divisor_override: int | None,
 ) -> np.ndarray:
     rank = len(kernel_size)
@@ -111,7 +117,14 @@ def _average_of_grad(
     grad={"grad_output": _average_of_grad},
 )
 def average_backward(
-    grad_output: Tensor, shape: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: Any
+    grad_output: Tensor,
+    shape: Any,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Any,
 ) -> Tensor:
     """``grad_output`` spread evenly over each window of an input of shape ``shape``."""
     return _average_backward(grad_output, shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
@@ -133,8 +146,8 @@ _AVERAGES = {
         promotion="same",
         fast=_average,
         grad={
-            "input": lambda grad, input_shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override: average_backward(
-                grad, input_shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+            "input": lambda grad, input_shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override: (
+                average_backward(grad, input_shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
             )
         },
     )(average_pool)
@@ -143,7 +156,14 @@ _AVERAGES = {
 
 
 def _pool(
-    rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None
+    rank: int,
+    input: Any,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
 ) -> Any:
     kernel_size = ints(kernel_size, rank, f"avg_pool{rank}d", "kernel_size", what="pooling")
     return _AVERAGES[rank].door(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
@@ -165,7 +185,12 @@ def avg_pool1d(
 
 @composite(namespace="nn.functional")
 def avg_pool2d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
     """Mean of each window of an image.
@@ -190,7 +215,12 @@ def avg_pool2d(
 
 @composite(namespace="nn.functional")
 def avg_pool3d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
     """Mean of each window of 3 dimensions; see :func:`torch.nn.functional.avg_pool2d`.

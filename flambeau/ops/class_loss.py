@@ -140,8 +140,13 @@ def _nll_backward(grad_output: np.ndarray, target: np.ndarray, weight: Any, shap
 
 
 @op(
-    name="_nll_loss_backward", namespace="nn.functional", out=False, fast=_nll_backward,
-    grad={"grad_output": lambda grad, target, weight, reduction, ignore_index: likelihood_loss(grad, target, weight, reduction, ignore_index)},
+    name="_nll_loss_backward",
+    namespace="nn.functional",
+    out=False,
+    fast=_nll_backward,
+    grad={
+        "grad_output": lambda grad, target, weight, reduction, ignore_index: likelihood_loss(grad, target, weight, reduction, ignore_index)
+    },
 )
 def likelihood_backward(
     grad_output: Tensor, target: Tensor, weight: Tensor | None, shape: Any, reduction: str, ignore_index: int
@@ -151,7 +156,11 @@ def likelihood_backward(
 
 
 @op(
-    name="_nll_loss", namespace="nn.functional", node_name="NllLossBackward0", out=False, fast=_nll,
+    name="_nll_loss",
+    namespace="nn.functional",
+    node_name="NllLossBackward0",
+    out=False,
+    fast=_nll,
     grad={
         "input": lambda grad, target, weight, reduction, ignore_index, input_shape: likelihood_backward(
             grad, target, weight, input_shape, reduction, ignore_index
@@ -165,8 +174,13 @@ def likelihood_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduct
 
 @composite(namespace="nn.functional")
 def nll_loss(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
-    reduce: bool | None = None, reduction: str = "mean",
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
     """Minus ``input`` at each sample's class: the negative log likelihood of log-probabilities.
 
@@ -242,7 +256,11 @@ def _cross_entropy_rule(grad: Any, input: Any, target: Any, weight: Any, reducti
 
 
 @op(
-    name="_cross_entropy", namespace="nn.functional", node_name="NllLossBackward0", out=False, fast=_cross_entropy,
+    name="_cross_entropy",
+    namespace="nn.functional",
+    node_name="NllLossBackward0",
+    out=False,
+    fast=_cross_entropy,
     grad={"input": _cross_entropy_rule},
 )
 def class_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int) -> Tensor:
@@ -250,9 +268,7 @@ def class_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, re
     return _cross_entropy(input, target, weight, reduction, ignore_index)
 
 
-def _smoothed(
-    input: Any, target: Any, weight: Any, reduction: str, ignore_index: int, label_smoothing: float
-) -> Any:
+def _smoothed(input: Any, target: Any, weight: Any, reduction: str, ignore_index: int, label_smoothing: float) -> Any:
     """Cross entropy with a part ``label_smoothing`` of each label spread over all classes."""
     dim = 0 if input.dim() == 1 else 1
     classes = input.size(dim)
@@ -282,8 +298,8 @@ def _of_probabilities(input: Any, target: Any, weight: Any, reduction: str, labe
     classes = input.size(dim)
     if weight is not None and tuple(weight.shape) != (classes,):
         raise RuntimeError(
-            f"cross_entropy: weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: "
-            f"{list(weight.shape)}"
+            f"cross_entropy: weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
+            f"shape: {list(weight.shape)}"
         )
     if label_smoothing > 0:
         target = target * (1 - label_smoothing) + label_smoothing / classes
@@ -300,8 +316,14 @@ def _of_probabilities(input: Any, target: Any, weight: Any, reduction: str, labe
 
 @composite(namespace="nn.functional")
 def cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
-    reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
 ) -> Tensor:
     """Cross entropy of ``softmax(input)`` and the target: ``log_softmax`` and ``nll_loss`` in one step.
 
@@ -323,9 +345,13 @@ def cross_entropy(
     """
     if reduction != "mean" or size_average is not None or reduce is not None:
         reduction = reduction_of(reduction, size_average, reduce)
-    if label_smoothing.__class__ is not float and not 0 <= label_smoothing <= 1 or not 0.0 <= label_smoothing <= 1.0:
+    if (label_smoothing.__class__ is not float and not 0 <= label_smoothing <= 1) or not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    if target._array.shape == input._array.shape and input._array.ndim and not (target._array.dtype.kind in "iu" and input._array.ndim == 1):
+    if (
+        target._array.shape == input._array.shape
+        and input._array.ndim
+        and not (target._array.dtype.kind in "iu" and input._array.ndim == 1)
+    ):
         if ignore_index >= 0:
             raise RuntimeError("ignore_index is not supported for floating point target")
         return _of_probabilities(input, target, weight, reduction, label_smoothing)
@@ -337,8 +363,14 @@ def cross_entropy(
 # -- margins between classes -------------------------------------------------------------------------------------------------------
 @composite(namespace="nn.functional")
 def multi_margin_loss(
-    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean",
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
     """``max(0, margin - input[class] + input[other])**p``, averaged over the classes.
 
@@ -359,7 +391,7 @@ def multi_margin_loss(
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
-    if input.dim() > 2 or input.dim() and input.shape[-1] == 0:
+    if input.dim() > 2 or (input.dim() and input.shape[-1] == 0):
         raise RuntimeError(f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}")
     if target.dtype is not dtypes.int64:
         raise RuntimeError(f"expected scalar type Long but found {target.dtype.legacy}: target of multi_margin_loss")
@@ -406,7 +438,7 @@ def multilabel_margin_loss(
     from ..core.tensor import wrap
 
     reduction = reduction_of(reduction, size_average, reduce)
-    if input.dim() > 2 or input.dim() and input.shape[-1] == 0:
+    if input.dim() > 2 or (input.dim() and input.shape[-1] == 0):
         raise RuntimeError(f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}")
     if tuple(target.shape) != tuple(input.shape):
         raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
@@ -430,7 +462,11 @@ def multilabel_margin_loss(
 
 @composite(namespace="nn.functional")
 def multilabel_soft_margin_loss(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """Binary cross entropy of ``sigmoid(input)``, averaged over the classes.

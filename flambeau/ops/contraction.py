@@ -19,7 +19,7 @@ from .products import bmm, mm
 
 # -- tensordot ------------------------------------------------------------------------------------------------------------------
 def _contracted_dims(a: Any, b: Any, dims: Any) -> tuple[list[int], list[int]]:
-    if isinstance(dims, (tuple, list)) or (hasattr(dims, "tolist") and getattr(dims, "ndim", 0)):
+    if isinstance(dims, (tuple, list)) or (hasattr(dims, "tolist") and getattr(dims, "ndim", False)):
         first, second = dims.tolist() if hasattr(dims, "tolist") else dims
         first = [first] if isinstance(first, int) else list(first)
         second = [second] if isinstance(second, int) else list(second)
@@ -355,10 +355,10 @@ def _signed_power(difference: Any, distance: Any, p: float) -> Any:
         return difference.sgn()
     if p == math.inf:
         return difference.sgn() * (difference.abs() == distance)
+    distance = distance.masked_fill(distance == 0, 1)  # the difference is 0 there too
     if p == 2:
-        return (difference / distance).masked_fill(distance == 0, 0)
-    scaled = difference.sgn() * difference.abs() ** (p - 1) / distance ** (p - 1)
-    return scaled.masked_fill(distance == 0, 0)
+        return difference / distance
+    return difference.sgn() * difference.abs() ** (p - 1) / distance ** (p - 1)
 
 
 def _distance_gradients(grad: Any, x1: Any, x2: Any, result: Any, p: float, needs: Any) -> tuple[Any, Any]:
@@ -429,5 +429,5 @@ def pdist(input: Tensor, p: float = 2.0) -> Any:
     from .matrices import triu_indices
 
     n = input.shape[0]
-    pairs = triu_indices(n, n, 1)
-    return cdist(input, input, p).reshape(-1).index_select(0, pairs[0] * n + pairs[1]) if n else input.new_empty((0,))
+    first, second = triu_indices(n, n, 1)
+    return resolve("linalg", "vector_norm")(input.index_select(0, first) - input.index_select(0, second), p, -1)

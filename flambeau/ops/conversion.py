@@ -98,7 +98,7 @@ def detach_(input: Tensor) -> Tensor:
     return input
 
 
-@view(grad={"input": lambda grad: grad}, method=False)
+@view(name="_alias", method=False, node_name="AliasBackward0", grad={"input": lambda grad: grad})
 def alias(input: Tensor) -> Tensor:
     """A view of the whole tensor."""
     return input[...]

@@ -22,8 +22,15 @@ def _require(holds: bool, message: str) -> None:
 
 
 def _check(
-    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, stride: Ints, padding: Ints, dilation: Ints, transposed: bool,
-    output_padding: Ints, groups: int,
+    x: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    transposed: bool,
+    output_padding: Ints,
+    groups: int,
 ) -> None:
     """Raise what is wrong with the operands of ``convolution``."""
     _require(min(padding, default=0) >= 0, "negative padding is not supported")
@@ -31,32 +38,50 @@ def _check(
     _require(min(dilation, default=1) > 0, "dilation should be greater than zero")
     _require(min(output_padding, default=0) >= 0, "negative output_padding is not supported")
     _require(groups > 0, "non-positive groups is not supported")
-    if x.dtype != w.dtype or bias is not None and bias.dtype != x.dtype:
+    if x.dtype != w.dtype or (bias is not None and bias.dtype != x.dtype):
         other, name = (w, "weight") if x.dtype != w.dtype else (bias, "bias")
         raise RuntimeError(f"Input type ({_type_name(x)}) and {name} type ({_type_name(other)}) should be the same")
     size = list(w.shape)
-    _require(x.ndim == w.ndim, f"Expected {w.ndim}-dimensional input for {w.ndim}-dimensional weight {size}, but got "
-             f"{x.ndim}-dimensional input of size {list(x.shape)} instead")
-    _require(w.shape[0] >= groups, f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of "
-             f"size {size} instead")
-    _require(w.shape[0] % groups == 0, f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got "
-             f"weight of size {size} instead")
+    _require(
+        x.ndim == w.ndim,
+        f"Expected {w.ndim}-dimensional input for {w.ndim}-dimensional weight {size}, but got "
+        f"{x.ndim}-dimensional input of size {list(x.shape)} instead",
+    )
+    _require(
+        w.shape[0] >= groups,
+        f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size {size} instead",
+    )
+    _require(
+        w.shape[0] % groups == 0,
+        f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size {size} instead",
+    )
     expected = w.shape[0] if transposed else w.shape[1] * groups
-    _require(x.shape[1] == expected, f"Given {f'transposed={int(transposed)}' if transposed else f'groups={groups}'}, weight of size "
-             f"{size}, expected input{list(x.shape)} to have {expected} channels, but got {x.shape[1]} channels instead")
+    _require(
+        x.shape[1] == expected,
+        f"Given {f'transposed={int(transposed)}' if transposed else f'groups={groups}'}, weight of size "
+        f"{size}, expected input{list(x.shape)} to have {expected} channels, but got {x.shape[1]} channels instead",
+    )
     outputs = w.shape[1] * groups if transposed else w.shape[0]
-    _require(bias is None or bias.shape == (outputs,), f"Given {'transposed=1, ' if transposed else ''}weight of size {size}, expected "
-             f"bias to be 1-dimensional with {outputs} elements, but got bias of size {[] if bias is None else list(bias.shape)} instead")
+    _require(
+        bias is None or bias.shape == (outputs,),
+        f"Given {'transposed=1, ' if transposed else ''}weight of size {size}, expected "
+        f"bias to be 1-dimensional with {outputs} elements, but got bias of size {[] if bias is None else list(bias.shape)} instead",
+    )
     if transposed:
-        _require(all([o < s or o < d for o, s, d in zip(output_padding, stride, dilation, strict=True)]),
-                 f"output padding must be smaller than either stride or dilation, but got output_padding: {output_padding} stride: "
-                 f"{stride} dilation: {dilation}")
+        _require(
+            all(o < s or o < d for o, s, d in zip(output_padding, stride, dilation, strict=True)),
+            f"output padding must be smaller than either stride or dilation, but got output_padding: {output_padding} stride: "
+            f"{stride} dilation: {dilation}",
+        )
         return
     have = [n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True)]
     need = [d * (k - 1) + 1 for d, k in zip(dilation, w.shape[2:], strict=True)]
-    _require(all([h >= n for h, n in zip(have, need, strict=True)]), f"Calculated padded input size per channel: "
-             f"({' x '.join(map(str, have))}). Kernel size: ({' x '.join(map(str, need))}). Kernel size can't be greater than actual "
-             "input size")
+    _require(
+        all(h >= n for h, n in zip(have, need, strict=True)),
+        f"Calculated padded input size per channel: "
+        f"({' x '.join(map(str, have))}). Kernel size: ({' x '.join(map(str, need))}). Kernel size can't be greater than actual "
+        "input size",
+    )
 
 
 def _type_name(array: Any) -> str:
@@ -64,8 +89,16 @@ def _type_name(array: Any) -> str:
 
 
 def _derivatives(
-    grad: Any, input: Any, weight: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any,
-    groups: int, needs: tuple[bool, ...],
+    grad: Any,
+    input: Any,
+    weight: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    needs: tuple[bool, ...],
 ) -> tuple[Any, Any, Any]:
     """Gradients of ``convolution``: the other kind of convolution, the correlation with the input, and a sum."""
     rank = weight.ndim - 2
@@ -91,11 +124,20 @@ def _derivatives(
 
 
 def _convolution(
-    input: np.ndarray, weight: np.ndarray, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any, groups: int
+    input: np.ndarray,
+    weight: np.ndarray,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
 ) -> np.ndarray:
     rank = weight.ndim - 2
     stride, padding, dilation = (
-        ints(stride, rank, "convolution", "stride"), ints(padding, rank, "convolution", "padding"),
+        ints(stride, rank, "convolution", "stride"),
+        ints(padding, rank, "convolution", "padding"),
         ints(dilation, rank, "convolution", "dilation"),
     )
     output_padding = ints(output_padding, rank, "convolution", "output_padding")
@@ -103,8 +145,10 @@ def _convolution(
     if transposed:
         geometry = zip(input.shape[2:], weight.shape[2:], stride, padding, dilation, output_padding, strict=True)
         spatial = tuple([(n - 1) * s - 2 * p + d * (k - 1) + 1 + o for n, k, s, p, d, o in geometry])
-        _require(min(spatial, default=1) > 0 or input.size == 0, f"conv_transpose: calculated output size {spatial} is too small for input size "
-                 f"{tuple(input.shape[2:])} and padding {padding}")
+        _require(
+            min(spatial, default=1) > 0 or input.size == 0,
+            f"conv_transpose: calculated output size {spatial} is too small for input size {tuple(input.shape[2:])} and padding {padding}",
+        )
         made = spread(input, weight, spatial, stride, padding, dilation, groups)
     else:
         made = correlate(input, weight, stride, padding, padding, dilation, groups)
@@ -118,12 +162,21 @@ def _convolution(
     method=False,
     out=False,
     fast=lambda input, weight, bias, stride, padding, dilation, transposed, output_padding, groups: (
-        _convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups) if input.dtype.kind != "V" else None
+        _convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+        if input.dtype.kind != "V"
+        else None
     ),
     grad={"input, weight, bias": _derivatives},
 )
 def convolution(
-    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
     groups: int,
 ) -> Tensor:
     """Convolution or transposed convolution over any number of dimensions; what :func:`torch.conv2d` and its kin call.
@@ -148,7 +201,7 @@ def convolution(
 def _with_halves(function: Any, arrays: tuple[Any, ...], *geometry: Any) -> np.ndarray:
     """``function`` with float16 and bfloat16 computed in float32."""
     first = arrays[0].dtype
-    if dtypes.of_array(arrays[0]) not in dtypes.REDUCED or any([a is not None and a.dtype != first for a in arrays]):
+    if dtypes.of_array(arrays[0]) not in dtypes.REDUCED or any(a is not None and a.dtype != first for a in arrays):
         return function(*arrays, *geometry)
     return function(*[None if a is None else a.astype(np.float32) for a in arrays], *geometry).astype(first)
 
@@ -185,9 +238,7 @@ def _weight_other(grad: Any, input: Any, stride: Ints, padding: Ints, dilation: 
         ),
     },
 )
-def convolution_weight(
-    input: Tensor, other: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int
-) -> Tensor:
+def convolution_weight(input: Tensor, other: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Tensor:
     """Correlation of a convolution's input with something of its output's shape: the gradient of the weight."""
     return correlate_pair(input, other, tuple(kernel_size), stride, padding, dilation, groups)
 
@@ -240,7 +291,7 @@ def _same_padding(input: Any, weight: Any, stride: Ints, dilation: Ints) -> tupl
     if max(stride) != 1:
         raise RuntimeError("padding='same' is not supported for strided convolutions")
     totals = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
-    if any([each % 2 for each in totals]):
+    if any(each % 2 for each in totals):
         from .padding import constant_pad_nd
 
         amounts: list[int] = []
@@ -274,7 +325,11 @@ def _transpose(
     name = f"conv_transpose{rank}d"
     x, batched = _batched(name, rank, input)
     _check_rank(rank, x, weight)
-    stride, padding, dilation = ints(stride, rank, name, "stride"), ints(padding, rank, name, "padding"), ints(dilation, rank, name, "dilation")
+    stride, padding, dilation = (
+        ints(stride, rank, name, "stride"),
+        ints(padding, rank, name, "padding"),
+        ints(dilation, rank, name, "dilation"),
+    )
     made = convolution(x, weight, bias, stride, padding, dilation, True, ints(output_padding, rank, name, "output_padding"), groups)
     return made if batched else made.squeeze(0)
 
@@ -340,7 +395,13 @@ def conv3d(
 @composite(namespace="nn.functional")
 @composite(method=False)
 def conv_transpose1d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
     dilation: Any = 1,
 ) -> Tensor:
     """Transposed convolution over 1 dimension; see :func:`torch.conv_transpose2d`.
@@ -356,7 +417,13 @@ def conv_transpose1d(
 @composite(namespace="nn.functional")
 @composite(method=False)
 def conv_transpose2d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
     dilation: Any = 1,
 ) -> Tensor:
     """Transposed convolution: what :func:`torch.conv2d`'s derivative does to a gradient; enlarges images by ``stride``.
@@ -380,7 +447,13 @@ def conv_transpose2d(
 @composite(namespace="nn.functional")
 @composite(method=False)
 def conv_transpose3d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
     dilation: Any = 1,
 ) -> Tensor:
     """Transposed convolution over 3 dimensions; see :func:`torch.conv_transpose2d`.
@@ -391,21 +464,3 @@ def conv_transpose3d(
     Source: torch.nn.functional.conv_transpose3d.
     """
     return _transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
-@composite(namespace="nn.functional")
-@composite(method=False)
-def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """1-dimensional convolution of ``(T, N, C)`` input with a ``(k, C, O)`` weight.
-
-    Args:
-        input: time first, channels last.
-        bias: ``(O,)``.
-        pad: zeros on each side of time.
-    Returns:
-        ``(T + 2 pad - k + 1, N, O)``.
-    Source: torch.nn.functional.conv_tbc.
-    """
-    return conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
-
-

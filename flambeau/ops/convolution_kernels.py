@@ -12,11 +12,12 @@ copying them is slow, and the columns are made from channels-last images instead
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import numpy as np
 
-from .patches import Ints, add_windows, padded, taps, window_count, windows
+from .patches import Ints, add_windows, is_channels_last, padded, taps, window_count, windows
 
 _COLUMN_BYTES = 1 << 19
 _SHORT_ROW = 8  # elements; below it a channels-last copy is faster from 16 elements a run on
@@ -45,18 +46,65 @@ def _samples(total: int, bytes_each: int) -> Iterator[slice]:
         yield slice(start, min(total, start + step))
 
 
-def _last_columns(x: np.ndarray, before: Ints, after: Ints, kernel: Ints, stride: Ints, dilation: Ints, positions: Ints) -> np.ndarray:
-    """Columns from channels-last images: ``(N, *positions, *kernel, C)`` flattened to ``(N, P, K * C)``."""
+class _Room(threading.local):
+    """Memory for columns, one piece per thread that is used again: fresh pages cost more than filling them."""
+
+    def __init__(self) -> None:
+        self.memory = np.empty(0, np.uint8)
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """Uninitialized; valid until the next call in this thread."""
+        count = _count(shape) * dtype.itemsize
+        if count > 4 * _COLUMN_BYTES:
+            return np.empty(shape, dtype)
+        if count > self.memory.size:
+            self.memory = np.empty(max(count, _COLUMN_BYTES), np.uint8)
+        return self.memory[:count].view(dtype).reshape(shape)
+
+
+_room = _Room()
+
+
+def _last_images(x: np.ndarray, before: Ints, after: Ints) -> np.ndarray:
+    """``x`` with zeros around it, channels innermost."""
     spatial = tuple([size + low + high for size, low, high in zip(x.shape[2:], before, after, strict=True)])
-    whole = (np.zeros if any(before) or any(after) else np.empty)((x.shape[0], *spatial, x.shape[1]), x.dtype)
-    inside = tuple([slice(low, low + size) for low, size in zip(before, x.shape[2:], strict=True)])
-    whole[(slice(None), *inside)] = x.transpose(0, *range(2, x.ndim), 1)
-    steps = whole.strides
+    seen = x.transpose(0, *range(2, x.ndim), 1)
+    if spatial == x.shape[2:]:
+        return np.ascontiguousarray(seen)
+    whole = np.zeros((x.shape[0], *spatial, x.shape[1]), x.dtype)
+    whole[(slice(None), *[slice(low, low + size) for low, size in zip(before, x.shape[2:], strict=True)])] = seen
+    return whole
+
+
+def _last_columns(images: np.ndarray, kernel: Ints, stride: Ints, dilation: Ints, positions: Ints) -> np.ndarray:
+    """A view ``(N, *positions, *kernel, C)`` of channels-last images."""
+    steps = images.strides
     outer = tuple([step * each for step, each in zip(steps[1:-1], stride, strict=True)])
     inner = tuple([step * each for step, each in zip(steps[1:-1], dilation, strict=True)])
-    shape = (x.shape[0], *positions, *kernel, x.shape[1])
-    seen = np.ndarray(shape, x.dtype, whole, 0, (steps[0], *outer, *inner, steps[-1]))
-    return seen.reshape(x.shape[0], _count(positions), -1)
+    shape = (images.shape[0], *positions, *kernel, images.shape[-1])
+    return np.ndarray(shape, images.dtype, images, 0, (steps[0], *outer, *inner, steps[-1]))
+
+
+def _filled(seen: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """A copy of a view as an array of another shape, in the memory that is used again."""
+    columns = _room.array(seen.shape, seen.dtype)
+    np.copyto(columns, seen)
+    return columns.reshape(shape)
+
+
+def _correlate_last(
+    x: np.ndarray, w: np.ndarray, stride: Ints, before: Ints, after: Ints, dilation: Ints, positions: Ints, last: bool
+) -> np.ndarray:
+    """``correlate`` through channels-last columns; the result is channels-last in memory where ``last``."""
+    n, outputs, kernel, area = x.shape[0], w.shape[0], w.shape[2:], _count(positions)
+    weights = w.transpose(*range(2, w.ndim), 1, 0).reshape(-1, outputs)
+    made = np.empty((n * area, outputs), x.dtype)
+    seen = _last_columns(_last_images(x, before, after), kernel, stride, dilation, positions)
+    for part in _samples(n, weights.shape[0] * area * x.itemsize):
+        rows = slice(part.start * area, part.stop * area)
+        np.matmul(_filled(seen[part], (rows.stop - rows.start, weights.shape[0])), weights, out=made[rows])
+    made = np.moveaxis(made.reshape(n, *positions, outputs), -1, 1)
+    return made if last else np.ascontiguousarray(made)
 
 
 def correlate(x: np.ndarray, w: np.ndarray, stride: Ints, before: Ints, after: Ints, dilation: Ints, groups: int) -> np.ndarray:
@@ -68,10 +116,9 @@ def correlate(x: np.ndarray, w: np.ndarray, stride: Ints, before: Ints, after: I
     if x.size == 0 or w.size == 0:
         return np.zeros((n, outputs, *positions), x.dtype)
     area = _count(positions)
-    if groups == 1 and _prefers_channels_last(channels, kernel, positions) and min(before) >= 0 and min(after) >= 0:
-        columns = _last_columns(x, before, after, kernel, stride, dilation, positions)
-        weights = w.transpose(0, *range(2, w.ndim), 1).reshape(outputs, -1)
-        return np.matmul(weights, columns.transpose(0, 2, 1)).reshape(n, outputs, *positions)
+    last = is_channels_last(x) and groups == 1
+    if groups == 1 and (last or _prefers_channels_last(channels, kernel, positions)) and min(before) >= 0 and min(after) >= 0:
+        return _correlate_last(x, w, stride, before, after, dilation, positions, last)
     x = padded(x, before, after)
     if groups > 1 and groups == channels:
         return _correlate_each(x, w, stride, dilation, positions)
@@ -84,7 +131,7 @@ def correlate(x: np.ndarray, w: np.ndarray, stride: Ints, before: Ints, after: I
     made = np.empty((n, groups, outputs // groups, area), x.dtype)
     seen = windows(x, kernel, stride, dilation, positions)
     for part in _samples(n, weights.shape[2] * groups * area * x.itemsize):
-        columns = seen[part].reshape(part.stop - part.start, groups, weights.shape[2], area)
+        columns = _filled(seen[part], (part.stop - part.start, groups, weights.shape[2], area))
         if groups == 1:
             np.matmul(weights[0], columns[:, 0], out=made[part, 0])
         else:
@@ -111,16 +158,14 @@ def _correlate_each(x: np.ndarray, w: np.ndarray, stride: Ints, dilation: Ints, 
     return made.reshape(n, channels * times, *positions)
 
 
-def spread(
-    y: np.ndarray, w: np.ndarray, spatial: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int
-) -> np.ndarray:
+def spread(y: np.ndarray, w: np.ndarray, spatial: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> np.ndarray:
     """The adjoint of ``correlate`` in its first argument, for an input of spatial size ``spatial``."""
     n, kernel = y.shape[0], w.shape[2:]
     per_group = w.shape[1]
     if y.size == 0 or w.size == 0:
         return np.zeros((n, per_group * groups, *spatial), y.dtype)
     reach = tuple([d * (k - 1) for d, k in zip(dilation, kernel, strict=True)])
-    if max(stride) == 1 and all([r >= p for r, p in zip(reach, padding, strict=True)]):
+    if max(stride) == 1 and all(r >= p for r, p in zip(reach, padding, strict=True)):
         # with stride 1 it is the correlation with the turned kernel, inputs and outputs exchanged
         turned = w[(slice(None), slice(None), *[slice(None, None, -1)] * len(kernel))]
         turned = turned.reshape(groups, -1, *w.shape[1:]).swapaxes(1, 2).reshape(groups * per_group, -1, *kernel)
@@ -130,7 +175,9 @@ def spread(
     positions, area = y.shape[2:], _count(y.shape[2:])
     weights = w.reshape(groups, w.shape[0] // groups, -1).swapaxes(1, 2)
     values = y.reshape(n, groups, -1, area)
-    whole = tuple([max(s + 2 * p, (n_ - 1) * st + r + 1) for s, p, n_, st, r in zip(spatial, padding, positions, stride, reach, strict=True)])
+    whole = tuple(
+        [max(s + 2 * p, (n_ - 1) * st + r + 1) for s, p, n_, st, r in zip(spatial, padding, positions, stride, reach, strict=True)]
+    )
     made = np.zeros((n, groups * per_group, *whole), y.dtype)
     for part in _samples(n, weights.shape[1] * groups * area * y.itemsize):
         columns = np.matmul(weights, values[part]).reshape(-1, groups * per_group, *kernel, *positions)
@@ -139,17 +186,23 @@ def spread(
     return np.ascontiguousarray(made[(..., *inside)])
 
 
-def correlate_pair(
-    x: np.ndarray, y: np.ndarray, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int
-) -> np.ndarray:
+def correlate_pair(x: np.ndarray, y: np.ndarray, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> np.ndarray:
     """The adjoint of ``correlate`` in its second argument: the weight ``(O, C/groups, *kernel)``."""
     n, channels, outputs, positions = x.shape[0], x.shape[1], y.shape[1], y.shape[2:]
     area, per_group = _count(positions), channels // groups
     if x.size == 0 or y.size == 0:
         return np.zeros((outputs, per_group, *kernel), x.dtype)
-    if groups == 1 and _prefers_channels_last(channels, kernel, positions):
-        columns = _last_columns(x, padding, padding, kernel, stride, dilation, positions).reshape(n * area, -1)
-        made = np.matmul(y.reshape(n, outputs, area).swapaxes(0, 1).reshape(outputs, -1), columns)
+    last = is_channels_last(x) and is_channels_last(y)
+    if groups == 1 and (last or _prefers_channels_last(channels, kernel, positions)):
+        if last:
+            values = np.moveaxis(y, 1, -1).reshape(n * area, outputs).T
+        else:
+            values = y.reshape(n, outputs, area).swapaxes(0, 1).reshape(outputs, -1)
+        made = np.zeros((outputs, channels * _count(kernel)), x.dtype)
+        seen = _last_columns(_last_images(x, padding, padding), kernel, stride, dilation, positions)
+        for part in _samples(n, made.shape[1] * area * x.itemsize):
+            columns = _filled(seen[part], (-1, made.shape[1]))
+            made += np.matmul(values[:, part.start * area : part.stop * area], columns)
         return np.ascontiguousarray(np.moveaxis(made.reshape(outputs, *kernel, channels), -1, 1))
     x = padded(x, padding, padding)
     if groups > 1 and groups == channels:
@@ -161,7 +214,7 @@ def correlate_pair(
         view = view.transpose(*range(1, 2 + len(kernel)), 0, *range(2 + len(kernel), view.ndim))  # (C, *K, N, *P)
         values = y[:, group * made.shape[1] : (group + 1) * made.shape[1]].swapaxes(0, 1)
         for part in _samples(n, made.shape[2] * area * x.itemsize):
-            columns = view[(*[slice(None)] * (1 + len(kernel)), part)].reshape(made.shape[2], -1)
+            columns = _filled(view[(*[slice(None)] * (1 + len(kernel)), part)], (made.shape[2], -1))
             made[group] += np.matmul(values[:, part].reshape(made.shape[1], -1), columns.T)
     return made.reshape(outputs, per_group, *kernel)
 

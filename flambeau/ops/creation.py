@@ -7,7 +7,6 @@ looks at devices, layouts, ``out`` and modes.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.device import require_cpu
-from ..core.dispatch import cast_array, number_array, write_result
+from ..core.dispatch import checked_number, number_array, write_result
 from ..core.override import call_override
 from ..core.registry import composite, method, resolve
 from ..core.shape import contiguous_strides, element_strides
@@ -116,7 +115,7 @@ def require_grad(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def _result_dtype(dtype: Any, out: Any, operation: str) -> dtypes.dtype:
+def result_dtype(dtype: Any, out: Any, operation: str) -> dtypes.dtype:
     if dtype is None:
         return dtypes.get_default_dtype() if out is None else out.dtype
     found = dtype_of(dtype, operation)
@@ -198,7 +197,7 @@ def _sized_slowly(
     if taken is not NotImplemented:
         return taken
     checked_place(name, device, layout, pin_memory)
-    kind = _result_dtype(dtype, out, name)
+    kind = result_dtype(dtype, out, name)
     sizes = sizes_from(size, name) if not _has_negative(size) else None
     if sizes is None:
         shown = [int(each) for each in (size[0] if isinstance(size[0], (tuple, list)) else size)]
@@ -237,7 +236,7 @@ def filled(shape: tuple[int, ...], value: Any, dtype: dtypes.dtype) -> np.ndarra
         RuntimeError: a value that ``dtype`` cannot hold.
     """
     array = np.empty(shape, dtype.numpy)
-    array.fill(fitting(value, dtype))
+    array.fill(checked_number(value.item() if isinstance(value, Tensor) else value, dtype)[()])
     return array
 
 
@@ -249,7 +248,7 @@ def fitting(value: Any, dtype: dtypes.dtype) -> Any:
     """
     if isinstance(value, Tensor):
         value = value.item()
-    words = _C_NAMES.get(dtype.name, dtype.name)
+    words = dtype.name
     if isinstance(value, (complex, np.complexfloating)) and not dtype.is_complex:
         if value.imag:
             raise RuntimeError(f"value cannot be converted to type {words} without overflow")
@@ -265,17 +264,6 @@ def fitting(value: Any, dtype: dtypes.dtype) -> Any:
     if dtype is dtypes.bool_:
         return bool(value)
     return run_quietly(number_array, value, dtype)[()]
-
-
-_C_NAMES = {
-    "uint8": "uint8_t",
-    "int8": "int8_t",
-    "int16": "int16_t",
-    "int32": "int",
-    "int64": "int64_t",
-    "float32": "float",
-    "float64": "double",
-}
 
 
 @composite(method=False)
@@ -319,7 +307,7 @@ def full(
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
     if not isinstance(fill_value, (bool, int, float, complex, np.number, np.bool_, Tensor)):
         raise TypeError(f"full(): argument 'fill_value' (position 2) must be Number, not {type(fill_value).__name__}")
-    kind = fill_dtype(fill_value) if dtype is None and out is None else _result_dtype(dtype, out, "full")
+    kind = fill_dtype(fill_value) if dtype is None and out is None else result_dtype(dtype, out, "full")
     return finish(filled(sizes_from((size,), "full"), fill_value, kind), out, requires_grad, "full")
 
 
@@ -504,7 +492,7 @@ def full_like(
     array = _array_like("full_like", input, (fill_value,), dtype, layout, device, pin_memory, requires_grad, memory_format)
     if not isinstance(array, np.ndarray):
         return array
-    array.fill(fitting(fill_value, dtypes.of_array(array)))
+    array.fill(checked_number(fill_value.item() if isinstance(fill_value, Tensor) else fill_value, dtypes.of_array(array))[()])
     return finish(array, None, requires_grad, "full_like")
 
 
@@ -533,7 +521,7 @@ def empty_strided(
     if taken is not NotImplemented:
         return taken
     checked_place("empty_strided", device, layout, pin_memory)
-    kind = _result_dtype(dtype, None, "empty_strided")
+    kind = result_dtype(dtype, None, "empty_strided")
     return finish(checked_strided("empty_strided", size, stride, kind), None, requires_grad, "empty_strided")
 
 
@@ -636,292 +624,6 @@ def new_empty_strided(
     return finish(checked_strided("new_empty_strided", size, stride, kind), None, requires_grad, "new_empty_strided")
 
 
-# -- ranges -------------------------------------------------------------------------------------------------------------------
-_RANGE_FORMS = (
-    "arange() received an invalid combination of arguments - expected (end), (start, end) or (start, end, step), numbers, and the "
-    "keywords out, dtype, layout, device, pin_memory, requires_grad"
-)
-
-
-def _as_number(value: Any, operation: str, argument: str) -> Any:
-    """A Python number out of a number or a one-element tensor."""
-    if isinstance(value, (Tensor, np.number, np.bool_)):
-        value = value.item()
-    if isinstance(value, complex):
-        if value.imag:
-            raise RuntimeError("value cannot be converted to type double without overflow")
-        return value.real
-    if not isinstance(value, (int, float)):
-        raise TypeError(f"{operation}(): argument '{argument}' must be Number, not {type(value).__name__}")
-    return value
-
-
-@composite(method=False)
-def arange(
-    *args: Any,
-    out: Any = None,
-    dtype: dtypes.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-    **named: Any,
-) -> Any:
-    """Numbers from ``start`` (inclusive) to ``end`` (exclusive), ``step`` apart: ``arange(end)``, ``arange(start, end, step=1)``.
-
-    Args:
-        start, end, step: numbers, by position or keyword.
-        dtype: element type; int64 when None and all three are integers, the default floating type otherwise.
-        out, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
-    Returns:
-        ``ceil((end - start) / step)`` numbers, each computed as ``start + i * step``.
-    Raises:
-        RuntimeError: a step of 0 or of the wrong sign, or bounds that are not finite.
-    Source: torch.arange.
-    """
-    if len(args) == 1 and not named and dtype is None and out is None and device is None and layout is None and not requires_grad:
-        end = args[0]
-        if end.__class__ is int and end >= 0 and not modes.active and not pin_memory:
-            tensor = _new(Tensor)
-            tensor._array = np.arange(end)
-            tensor._storage = tensor._node = tensor._view_of = None
-            tensor._requires_grad = False
-            return tensor
-    taken = override(
-        "arange", args, out=out, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, requires_grad=requires_grad, **named
-    )
-    if taken is not NotImplemented:
-        return taken
-    checked_place("arange", device, layout, pin_memory)
-    start, end, step = _range_bounds(args, named)
-    if dtype is None and out is not None:
-        kind = out.dtype
-    elif dtype is None:
-        whole = all(not (isinstance(e, (float, complex)) or (isinstance(e, Tensor) and e.dtype.category > 1)) for e in (start, end, step))
-        kind = dtypes.int64 if whole else dtypes.get_default_dtype()
-    else:
-        kind = _result_dtype(dtype, out, "arange")
-    bounds = [_as_number(each, "arange", name) for each, name in ((start, "start"), (end, "end"), (step, "step"))]
-    return finish(range_array(*bounds, kind), out, requires_grad, "arange")
-
-
-def _range_bounds(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any]:
-    names = ("end",) if len(args) == 1 and "end" not in named else ("start", "end", "step")
-    if len(args) > 3 or set(names[: len(args)]) & named.keys() or named.keys() - {"start", "end", "step"}:
-        raise TypeError(_RANGE_FORMS)
-    given = {**dict(zip(names, args, strict=False)), **named}
-    if "end" not in given:
-        raise TypeError(_RANGE_FORMS)
-    return given.get("start", 0), given["end"], given.get("step", 1)
-
-
-def check_range(start: Any, end: Any, step: Any) -> None:
-    """Raises:
-    RuntimeError: no such range.
-    """
-    if step == 0:
-        raise RuntimeError("step must be nonzero")
-    if not (math.isfinite(start) and math.isfinite(end)):
-        raise RuntimeError(f"unsupported range: {start} -> {end}")
-    if not ((step > 0 and end >= start) or (step < 0 and end <= start)):
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-
-
-def range_array(start: Any, end: Any, step: Any, dtype: dtypes.dtype) -> np.ndarray:
-    """The values of ``arange``, computed in int64 or float64 and rounded once."""
-    if dtype is dtypes.bool_ or dtype.is_complex:
-        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{dtype.legacy}'")
-    if dtype.category == dtypes.INTEGER:
-        check_range(start, end, step)
-        first, by = int(start), int(step)
-        if dtype is dtypes.int64:  # int64 alone is counted after truncation
-            end, step, start = int(end), by, first
-            check_range(start, end, step)
-        return cast_array(np.arange(_steps(start, end, step), dtype=np.int64) * by + first, dtype)
-    check_range(start, end, step)
-    return cast_array(np.arange(_steps(start, end, step)) * float(step) + float(start), dtype)
-
-
-def _steps(start: Any, end: Any, step: Any) -> int:
-    if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
-        return -((start - end) // step)
-    return math.ceil((end - start) / step)
-
-
-@composite(name="range", method=False)
-def range_(
-    start: Any = 0,
-    end: Any = None,
-    step: Any = 1,
-    *,
-    out: Any = None,
-    dtype: dtypes.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Any:
-    """Numbers from ``start`` to ``end``, both inclusive. Deprecated; use ``arange``, which leaves out the end.
-
-    Args:
-        start, end, step: numbers.
-        dtype: element type; the default floating type when None.
-        out, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
-    Source: torch.range.
-    """
-    warnings.warn(
-        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range "
-        "builtin. Instead, use torch.arange, which produces values in [start, end).",
-        UserWarning,
-        stacklevel=2,
-    )
-    if end is None:
-        raise TypeError("range() missing required argument: end")
-    checked_place("range", device, layout, pin_memory)
-    kind = _result_dtype(dtype, out, "range")
-    first, last, by = (_as_number(each, "range", name) for each, name in ((start, "start"), (end, "end"), (step, "step")))
-    check_range(first, last, by)
-    values = np.arange(math.floor((last - first) / by) + 1) * by + first
-    return finish(cast_array(values, kind), out, requires_grad, "range")
-
-
-def _spaced_dtype(dtype: Any, out: Any, ends: tuple[Any, Any], operation: str) -> dtypes.dtype:
-    """Result dtype of ``linspace`` and ``logspace``: complex where an end is."""
-    if dtype is not None or out is not None:
-        return _result_dtype(dtype, out, operation)
-    is_complex = any(isinstance(e, complex) or (isinstance(e, Tensor) and e.dtype.is_complex) for e in ends)
-    default = dtypes.get_default_dtype()
-    return default.to_complex() if is_complex else default
-
-
-def spaced_array(start: Any, end: Any, steps: int, dtype: dtypes.dtype) -> np.ndarray:
-    """``steps`` evenly spaced numbers, counted from both ends so that the result is symmetric."""
-    if dtype in dtypes.REDUCED:
-        compute = np.dtype(np.float32)
-    else:
-        compute = dtype.numpy if dtype.category >= dtypes.FLOATING else np.dtype(np.float32 if dtype.category < 0 else np.float64)
-    first, last = compute.type(start), compute.type(end)
-    if dtype.category < dtypes.FLOATING:
-        first, last = compute.type(int(start)), compute.type(int(end))
-    if steps == 1:
-        return cast_array(np.full(1, first), dtype)
-    step = (last - first) / compute.type(max(steps - 1, 1))
-    half, idx = steps // 2, np.arange(steps)
-    front, back = idx[:half].astype(compute), (steps - 1 - idx[half:]).astype(compute)
-    return cast_array(np.concatenate((first + step * front, last - step * back)), dtype)
-
-
-def _check_steps(steps: Any, operation: str) -> int:
-    if isinstance(steps, (bool, float)) or not hasattr(steps, "__index__"):
-        raise TypeError(f"{operation}(): argument 'steps' must be int, not {type(steps).__name__}")
-    if steps < 0:
-        raise RuntimeError("number of steps must be non-negative")
-    return steps.__index__()
-
-
-def _end(value: Any, operation: str, argument: str) -> Any:
-    if isinstance(value, Tensor):
-        if value._array.ndim:
-            raise RuntimeError(
-                f"{operation} only supports 0-dimensional start and end tensors, but got {argument} with {value._array.ndim} dimension(s)."
-            )
-        return value.item()
-    if not isinstance(value, (bool, int, float, complex, np.number)):
-        raise TypeError(f"{operation}(): argument '{argument}' must be Number, not {type(value).__name__}")
-    return value
-
-
-@composite(method=False)
-def linspace(
-    start: Any,
-    end: Any,
-    steps: int = 100,
-    *,
-    out: Any = None,
-    dtype: dtypes.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Any:
-    """``steps`` evenly spaced numbers from ``start`` to ``end``, both inclusive.
-
-    Args:
-        start, end: numbers or 0-d tensors.
-        steps: how many; 100 where old programs leave it out.
-        dtype: element type; the default floating type (complex for complex ends) when None.
-        out, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
-    Raises:
-        RuntimeError: a negative number of steps.
-    Source: torch.linspace.
-    """
-    taken = override(
-        "linspace",
-        (start, end, steps),
-        out=out,
-        dtype=dtype,
-        layout=layout,
-        device=device,
-        pin_memory=pin_memory,
-        requires_grad=requires_grad,
-    )
-    if taken is not NotImplemented:
-        return taken
-    checked_place("linspace", device, layout, pin_memory)
-    kind, count = _spaced_dtype(dtype, out, (start, end), "linspace"), _check_steps(steps, "linspace")
-    first, last = _end(start, "linspace", "start"), _end(end, "linspace", "end")
-    if kind.category < dtypes.COMPLEX and (isinstance(first, complex) or isinstance(last, complex)):
-        raise RuntimeError(f"torch.linspace(): inferred dtype ComplexFloat can't be safely cast to passed dtype {kind}")
-    return finish(run_quietly(spaced_array, first, last, count, kind), out, requires_grad, "linspace")
-
-
-@composite(method=False)
-def logspace(
-    start: Any,
-    end: Any,
-    steps: int = 100,
-    base: float = 10.0,
-    *,
-    out: Any = None,
-    dtype: dtypes.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Any:
-    """``steps`` numbers from ``base**start`` to ``base**end`` whose logarithms are evenly spaced.
-
-    Args:
-        start, end: exponents; numbers or 0-d tensors.
-        steps: how many; 100 where old programs leave it out.
-        base: base of the powers.
-        dtype, out, layout, device, pin_memory, requires_grad: as for ``torch.linspace``.
-    Raises:
-        RuntimeError: a negative number of steps.
-    Source: torch.logspace.
-    """
-    taken = override(
-        "logspace",
-        (start, end, steps, base),
-        out=out,
-        dtype=dtype,
-        layout=layout,
-        device=device,
-        pin_memory=pin_memory,
-        requires_grad=requires_grad,
-    )
-    if taken is not NotImplemented:
-        return taken
-    checked_place("logspace", device, layout, pin_memory)
-    kind, count = _spaced_dtype(dtype, out, (start, end), "logspace"), _check_steps(steps, "logspace")
-    first, last = _end(start, "logspace", "start"), _end(end, "logspace", "end")
-    if kind.category < dtypes.FLOATING:
-        first, last = int(first), int(last)
-    wide = dtypes.complex128 if kind.is_complex else dtypes.float64
-    powers = run_quietly(lambda: np.power(wide.numpy.type(base), spaced_array(first, last, count, wide)))
-    return finish(cast_array(powers, kind), out, requires_grad, "logspace")
-
-
 @composite(method=False)
 def eye(
     n: int,
@@ -962,7 +664,7 @@ def eye(
             raise TypeError(f"eye(): argument '{name}' must be int, not {type(each).__name__}")
         if each is not None and each < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {each}")
-    rows, kind = n.__index__(), _result_dtype(dtype, out, "eye")
+    rows, kind = n.__index__(), result_dtype(dtype, out, "eye")
     columns = rows if m is None else m.__index__()
     array = np.zeros((rows, columns), kind.numpy)
     array.reshape(-1)[: min(rows, columns) * columns : columns + 1] = 1
@@ -987,4 +689,4 @@ def scalar_tensor(
     Source: torch.scalar_tensor.
     """
     checked_place("scalar_tensor", device, layout, pin_memory)
-    return finish(filled((), s, _result_dtype(dtype, None, "scalar_tensor")), None, requires_grad, "scalar_tensor")
+    return finish(filled((), s, result_dtype(dtype, None, "scalar_tensor")), None, requires_grad, "scalar_tensor")

@@ -10,6 +10,7 @@ from ..core.annotations import Tensor
 from ..core.dispatch import cast_array
 from ..core.registry import composite, op
 from ..core.shape import wrap_dim
+from .reduction import cast_operand
 
 _F4 = np.dtype(np.float32)
 
@@ -64,7 +65,8 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     return _accumulated(np.add, input, dim, dtype)
 
 
-def _cumprod_gradient(grad: Any, input: Any, result: Any, dim: int) -> Any:
+def _cumprod_gradient(grad: Any, input: Any, result: Any, dim: int, dtype: Any) -> Any:
+    input = cast_operand(input, dtype)
     if not input.ndim:
         return grad
     if not input.numel() or input.shape[dim] == 1:
@@ -166,11 +168,15 @@ def _logcumsumexp_gradient(grad: Any, input: Any, result: Any, dim: int) -> Any:
     if not input.ndim:
         return grad
     if input.is_complex():
-        return reversed_cumsum(grad * (-result).exp().conj(), dim) * input.exp().conj()
+        others = grad == 0
+        size = grad.masked_fill(others, 1).log().masked_fill(others, -3e38)
+        return (_reversed_logcumsumexp(size - result.conj(), dim) + input.conj()).exp()
     # sums of positive and of negative gradients apart, in logarithms, so that nothing overflows
     parts = []
+    lowest = float(np.finfo(grad.detach()._array.dtype).min) if grad._array.dtype.kind == "f" else -3e38
     for sign in (1, -1):
-        size = (grad * sign).clamp_min(0).log()
+        others = grad * sign <= 0
+        size = (grad * sign).masked_fill(others, 1).log().masked_fill(others, lowest)  # finite, so that no derivative is NaN
         parts.append((_reversed_logcumsumexp(size - result, dim) + input).exp())
     return parts[0] - parts[1]
 

@@ -31,7 +31,9 @@ def _check_indices(weight: np.ndarray, indices: np.ndarray) -> None:
         raise IndexError(f"index out of range in self: embedding has {weight.shape[0]} rows")
 
 
-def _look_up(weight: np.ndarray, indices: np.ndarray, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> np.ndarray:
+def _look_up(
+    weight: np.ndarray, indices: np.ndarray, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> np.ndarray:
     _check_indices(weight, indices)
     if sparse:
         raise NotImplementedError("embedding: sparse gradients are not supported; use sparse=False")
@@ -159,8 +161,13 @@ def _padding_row(padding_idx: int | None, rows: int) -> int:
 
 @composite(name="embedding", namespace="nn.functional")
 def functional_embedding(
-    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False, sparse: bool = False,
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
 ) -> Tensor:
     """Rows of a table.
 
@@ -198,8 +205,10 @@ def _bags(indices: np.ndarray, offsets: Any, include_last_offset: bool) -> tuple
     """
     if indices.ndim == 2:
         if offsets is not None:
-            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. "
-                             f"However, found offsets of type {type(offsets)}")
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. "
+                f"However, found offsets of type {type(offsets)}"
+            )
         return indices.reshape(-1), np.arange(indices.shape[0] + 1) * indices.shape[1]
     if indices.ndim != 1:
         raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {indices.ndim}")
@@ -209,7 +218,9 @@ def _bags(indices: np.ndarray, offsets: Any, include_last_offset: bool) -> tuple
     if starts.ndim != 1:
         raise ValueError("offsets has to be a 1D Tensor")
     if starts.size and starts[0] != 0:
-        raise RuntimeError(f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {starts[0]}")
+        raise RuntimeError(
+            f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {starts[0]}"
+        )
     if starts.size and starts[-1] > indices.size:
         raise RuntimeError(f"offsets[-1] can not be greater than input's length({indices.size}) but got offsets[-1] of {starts[-1]}")
     return indices, starts if include_last_offset else np.append(starts, indices.size)
@@ -217,9 +228,17 @@ def _bags(indices: np.ndarray, offsets: Any, include_last_offset: bool) -> tuple
 
 @composite(namespace="nn.functional")
 def embedding_bag(
-    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2,
-    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Tensor | None = None,
-    include_last_offset: bool = False, padding_idx: int | None = None,
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
 ) -> Tensor:
     """Sum, mean or maximum of bags of a table's rows.
 
@@ -261,7 +280,9 @@ def embedding_bag(
     if padding_idx is not None:
         rows_count = weight.shape[0]
         if not -rows_count <= padding_idx < rows_count:
-            raise RuntimeError(f"padding_idx must be within the number of embeddings, -{rows_count} through {rows_count - 1} but got {padding_idx}")
+            raise RuntimeError(
+                f"padding_idx must be within the number of embeddings, -{rows_count} through {rows_count - 1} but got {padding_idx}"
+            )
         padding = padding_idx % rows_count
     if max_norm is not None:
         embedding_renorm_(weight, input, max_norm, norm_type)

@@ -18,13 +18,14 @@ _LARGEST, _SMALLEST = (np.maximum, "argmax"), (np.minimum, "argmin")
 
 
 # -- what they share ------------------------------------------------------------------------------------------------------------
-def require_elements(operation: str, array: np.ndarray, dims: Any) -> None:
+def require_elements(operation: str, array: np.ndarray, dims: Any, without: type[Exception] = RuntimeError) -> None:
     """Raises:
-    IndexError: a reduced dimension of size 0, or nothing at all to reduce.
+    IndexError: a reduced dimension of size 0.
+    RuntimeError: nothing at all to reduce (or the error ``without``).
     """
     if dims is None or dims == ():
         if not array.size:
-            raise IndexError(
+            raise without(
                 f"{operation}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' "
                 "argument."
             )
@@ -221,6 +222,7 @@ def _extremum_along(name: str, ufunc: Any, finder: str) -> Any:
     kernel.__name__ = name
     return op(
         name=f"_{name}_along",
+        result_name=name,
         method=False,
         promotion="same",
         halves="native",
@@ -233,13 +235,6 @@ def _extremum_along(name: str, ufunc: Any, finder: str) -> Any:
 
 
 max_along, min_along = _extremum_along("max", *_LARGEST), _extremum_along("min", *_SMALLEST)
-
-
-def _named(name: str, values: Any) -> Any:
-    """The result of an ``_along`` operation under the public name."""
-    from ..core.return_types import named_result
-
-    return named_result(name, ("values", "indices"))(values)
 
 
 _FORMS_DOC = """{title} element: of all, along one dimension, or of two tensors element by element.
@@ -265,12 +260,12 @@ def max_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = 
     if dim is None and other is None:
         return max_of_all(input)
     if dim.__class__ is int:
-        return _named("max", max_along(input, dim, keepdim))
+        return max_along(input, dim, keepdim)
     if other is None and isinstance(dim, TensorType):
         other = dim
     if other is not None:
         return resolve("torch", "maximum")(input, other)
-    return _named("max", max_along(input, dim, keepdim))
+    return max_along(input, dim, keepdim)
 
 
 @composite(name="min", out=True)
@@ -278,12 +273,12 @@ def min_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = 
     if dim is None and other is None:
         return min_of_all(input)
     if dim.__class__ is int:
-        return _named("min", min_along(input, dim, keepdim))
+        return min_along(input, dim, keepdim)
     if other is None and isinstance(dim, TensorType):
         other = dim
     if other is not None:
         return resolve("torch", "minimum")(input, other)
-    return _named("min", min_along(input, dim, keepdim))
+    return min_along(input, dim, keepdim)
 
 
 max_.__doc__ = _FORMS_DOC.format(title="Largest", name="max")
@@ -332,7 +327,7 @@ def _prepare_position(operation: str) -> Any:
         if array.dtype.kind in "bc":
             raise NotImplementedError(f"\"{operation}_cpu\" not implemented for '{input.dtype.legacy}'")
         if dim is None:
-            require_elements(operation, array, None)
+            require_elements(operation, array, None, IndexError)
             return (input, None, keepdim)
         dim = wrap_dim(dim.__index__(), array.ndim)
         require_elements(operation, array, dim)

@@ -89,7 +89,7 @@ def _infer(value: Any) -> dtypes.dtype:
     if isinstance(value, Tensor):
         return value.dtype
     if isinstance(value, (np.ndarray, np.generic)):
-        return dtypes.of_array(value)
+        return dtypes.of_array(np.asarray(value))
     if isinstance(value, _SCALARS):
         return dtypes.of_number(value)
     if isinstance(value, str):
@@ -372,7 +372,7 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
             raise ValueError("can't alias arbitrary sequence into a tensor.")
         return finish(array_from(obj, kind, True), None, requires_grad, "asarray")
     converts = kind is not None and kind is not source.dtype
-    if converts and copy is False:
+    if kind is not None and converts and copy is False:
         raise ValueError(f"can't alias tensor with dtype '{source.dtype.legacy}' into dtype '{kind.legacy}'.")
     made = source.to(kind) if converts else source.clone() if copy else source
     if not requires_grad:
@@ -475,6 +475,8 @@ class _Capsule:
 @composite(method=False)
 def to_dlpack(tensor: Any) -> Any:
     """A DLPack capsule on a tensor's memory, to be read once. Source: torch.utils.dlpack.to_dlpack."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"to_dlpack(): argument 'tensor' (position 1) must be Tensor, not {type(tensor).__name__}")
     return tensor.__dlpack__()
 
 

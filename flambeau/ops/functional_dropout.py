@@ -123,9 +123,13 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     _check_p(p)
     ndim = input.dim()
     if ndim not in (3, 4):
-        _unusual("dropout2d", ndim, "To retain the behavior and silence this warning, please use dropout instead. Note that dropout2d exists "
-                 "to provide channel-wise dropout on inputs with 2 spatial dimensions, a channel dimension, and an optional batch dimension "
-                 "(i.e. 3D or 4D inputs).")
+        _unusual(
+            "dropout2d",
+            ndim,
+            "To retain the behavior and silence this warning, please use dropout instead. Note that dropout2d exists "
+            "to provide channel-wise dropout on inputs with 2 spatial dimensions, a channel dimension, and an optional batch dimension "
+            "(i.e. 3D or 4D inputs).",
+        )
     elif ndim == 3:
         warnings.warn(
             "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - input is "
@@ -151,7 +155,11 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     _check_p(p)
     ndim = input.dim()
     if ndim not in (4, 5):
-        _unusual("dropout3d", ndim, "To retain the behavior and silence this warning, please use dropout instead. Note that dropout3d exists "
-                 "to provide channel-wise dropout on inputs with 3 spatial dimensions, a channel dimension, and an optional batch dimension "
-                 "(i.e. 4D or 5D inputs).")
+        _unusual(
+            "dropout3d",
+            ndim,
+            "To retain the behavior and silence this warning, please use dropout instead. Note that dropout3d exists "
+            "to provide channel-wise dropout on inputs with 3 spatial dimensions, a channel dimension, and an optional batch dimension "
+            "(i.e. 4D or 5D inputs).",
+        )
     return _of_channels(input, p, training, inplace, ndim != 4)

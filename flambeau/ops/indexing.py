@@ -7,20 +7,18 @@ otherwise ``index`` takes the elements.  Writing uses the same split: into the v
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Number, Tensor
-from ..core.dispatch import cast_array, number_array
-from ..core.history import check_overlap
+from ..core.dispatch import cast_array, checked_number, common_dtype
+from ..core.history import check_overlap, check_writable, overlaps_itself
 from ..core.registry import composite, method, op, pointwise
 from ..core.shape import broadcast_shape, wrap_dim
-from ..core.state import modes
+from ..core.state import grad_enabled, modes
 from ..core.tensor import Parameter, new_storage, storage_of, wrap
 from ..core.tensor import Tensor as TensorType
 from .inplace import writable_now
@@ -338,8 +336,27 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     if len(indices) == 1 and indices[0].dtype.kind == "b" and not value._array.ndim and not value._requires_grad:
         view.masked_fill_(wrap(indices[0]) if indices[0].ndim == view._array.ndim else _trailing(indices[0], view), value)
         return
-    check_overlap(view, (value,), same_allowed=False)
-    view._index_put_(indices, value, False)
+    _put_into(view, indices, value, False)
+
+
+def _put_into(target: Any, indices: Any, values: Any, accumulate: bool) -> Any:
+    """``target``, with ``values`` put at index arrays."""
+    check_overlap(target, (values,), same_allowed=False)
+    if not overlaps_itself(target._array) or grad_enabled() and (target._requires_grad or values._requires_grad):
+        return target._index_put_(indices, values, accumulate)
+    import warnings
+
+    warnings.warn(
+        "Use of index_put_ on expanded tensors is deprecated. Please clone() the tensor before performing this operation. This also "
+        "applies to advanced indexing e.g. tensor[indices] = tensor",
+        UserWarning,
+        stacklevel=4,
+    )
+    check_writable(target, False, may_overlap=True)
+    _, indices, values, _ = _prepare_put(target, indices, values, accumulate)
+    _put(target._array, indices, values._array, accumulate)
+    storage_of(target)._bump()
+    return target
 
 
 def _written_quickly(tensor: Any, key: Any, value: Any) -> bool:
@@ -353,7 +370,7 @@ def _written_quickly(tensor: Any, key: Any, value: Any) -> bool:
         source = value._array
         if source.dtype is not array.dtype or value._requires_grad or value._storage is not None and value._storage is tensor._storage:
             return False
-    elif (kind is float or kind is int) and array.dtype.kind == "f":
+    elif (kind is float or kind is int) and array.dtype.kind == "f" and -65504 <= value <= 65504:  # no floating dtype overflows
         source = value
     else:
         return False
@@ -372,7 +389,7 @@ def _trailing(mask: np.ndarray, view: Any) -> Any:
 
 def _as_value(value: Any, dtype: Any) -> Any:
     if isinstance(value, (int, float, complex, np.number, np.bool_)):
-        return wrap(np.array(value).astype(dtype.numpy))
+        return wrap(checked_number(value, dtype))
     raise TypeError(f"can't assign a {type(value).__name__} to a torch.{dtype.legacy}Tensor")
 
 
@@ -391,6 +408,7 @@ def _assign(view: Any, value: Any) -> None:
         raise TypeError(f"can't assign a {type(value).__name__} to a torch.{view.dtype.legacy}Tensor")
 
 
+getitem.__name__, setitem.__name__ = "__getitem__", "__setitem__"  # as seen by __torch_function__
 TensorType.__getitem__ = getitem  # type: ignore[attr-defined]
 TensorType.__setitem__ = setitem  # type: ignore[attr-defined]
 
@@ -438,13 +456,16 @@ def _put_value_gradient(grad: Any, indices: Any, values_shape: Any) -> Any:
 def put_at(input: Tensor, indices: Any, values: Tensor, accumulate: bool) -> Tensor:
     """``input`` with ``values`` put, or added, at index arrays."""
     made = input.copy()
-    values = cast_array(values, dtypes.of_array(input))
-    key = numpy_key(indices)
-    if accumulate:
-        np.add.at(made, key, values)
-    else:
-        made[key] = values
+    _put(made, indices, values, accumulate)
     return made
+
+
+def _put(made: np.ndarray, indices: Any, values: np.ndarray, accumulate: bool) -> None:
+    values = cast_array(values, dtypes.of_array(made))
+    if accumulate:
+        np.add.at(made, numpy_key(indices), values)
+    else:
+        made[numpy_key(indices)] = values
 
 
 @op(name="_zero_at", method=False, grad={"input": lambda grad, indices: zero_at(grad, indices)})
@@ -485,8 +506,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 @composite()
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """In-place ``index_put``. Source: torch.Tensor.index_put_."""
-    check_overlap(input, (values,), same_allowed=False)
-    return input._index_put_(_index_arrays(indices), _checked_values(input, values), accumulate)
+    return _put_into(input, _index_arrays(indices), _checked_values(input, values), accumulate)
 
 
 # -- masks ------------------------------------------------------------------------------------------------------------------------
@@ -521,24 +541,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
         RuntimeError: ``value`` outside the range of ``input``'s dtype, or a mask that is not bool.
     Source: torch.Tensor.masked_fill.
     """
-    return np.where(mask, _fitting(value.item() if isinstance(value, np.ndarray) else value, dtypes.of_array(input)), input)
-
-
-def _fitting(value: Any, dtype: dtypes.dtype) -> np.ndarray:
-    """A number as a 0-d array of ``dtype``, which must have room for it."""
-    if dtype is not dtypes.bool_ and not dtype.is_complex:
-        real = value.real if isinstance(value, complex) and not value.imag else value
-        if dtype.is_floating_point:
-            largest = float(ml_dtypes.finfo(dtype.numpy).max)
-            fits = not isinstance(real, complex) and (not math.isfinite(real) or abs(real) <= largest)
-        else:
-            bounds = np.iinfo(dtype.numpy)
-            lowest = bounds.min or -bounds.max  # negative numbers wrap in an unsigned dtype
-            fits = not isinstance(real, complex) and math.isfinite(real) and lowest <= int(real) <= bounds.max
-        if not fits:
-            raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
-        value = real if dtype.is_floating_point else int(real)
-    return number_array(value, dtype)
+    return np.asarray(np.where(mask, checked_number(value, dtypes.of_array(input)), input), order="C")
 
 
 def _prepare_select_mask(input: Any, mask: Any) -> tuple[Any, ...]:
@@ -564,8 +567,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 
 def masked_select_gradient(grad: Any, input_shape: Any, mask: Any) -> Any:
-    shape = broadcast_shape(input_shape, mask._array.shape)
-    return put_at(grad.new_zeros(shape), [np.broadcast_to(mask._array, shape)], grad, False)
+    return grad.new_zeros(broadcast_shape(input_shape, mask._array.shape)).masked_scatter(mask, grad)
 
 
 @op(
@@ -650,11 +652,9 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         condition = condition.bool()
     elif condition.dtype is not dtypes.bool_:
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.legacy}")
-    from ..core.dispatch import common_dtype, number_array
-
     dtype = common_dtype((input, other))
     a, b = (
-        (each if each.dtype is dtype else each.to(dtype)) if isinstance(each, TensorType) else wrap(number_array(each, dtype))
+        (each if each.dtype is dtype else each.to(dtype)) if isinstance(each, TensorType) else wrap(checked_number(each, dtype))
         for each in (input, other)
     )
     return where_select(condition, a, b)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core.annotations import Number, Tensor
-from ..core.dispatch import cast_array, number_array
+from ..core.dispatch import cast_array, checked_number
 from ..core.dtype import of_array
 from ..core.history import check_writable
 from ..core.registry import composite, method, op
@@ -91,7 +91,7 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
     Source: torch.fill.
     """
     dtype = of_array(input)
-    return np.full(input.shape, cast_array(value, dtype) if isinstance(value, np.ndarray) else number_array(value, dtype), input.dtype)
+    return np.full(input.shape, cast_array(value, dtype) if isinstance(value, np.ndarray) else checked_number(value, dtype), input.dtype)
 
 
 @op(method=False, inplace=True, may_overlap=True, grad={"input": lambda grad: zeros_like_grad(grad)})
@@ -128,7 +128,8 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
 def fill_(self: Any, value: Any) -> Any:
     """Write ``value`` into every element. Source: torch.Tensor.fill_."""
     kind = value.__class__
-    if (kind is float or kind is int) and writable_now(self) and self._array.dtype.kind == "f":
+    # no floating dtype overflows at 65504 or below
+    if (kind is float or kind is int) and -65504 <= value <= 65504 and writable_now(self) and self._array.dtype.kind == "f":
         self._array.fill(value)
         storage_of(self)._bump()
         return self
@@ -201,7 +202,7 @@ def resize_method(input: Tensor, *sizes: Any) -> Tensor:
     return input.reshape(*sizes)
 
 
-@method()
+@method(name="set_")
 def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Make this tensor show another tensor's or storage's memory.
 
@@ -259,7 +260,7 @@ def apply_(input: Tensor, callable: Any) -> Tensor:
     return input
 
 
-@method()
+@method(name="map_")
 def map_(input: Tensor, tensor: Tensor, callable: Any) -> Tensor:
     """Replace every element by a Python function of it and the matching element of ``tensor``. Source: torch.Tensor.map_."""
     check_writable(input, False)

@@ -31,9 +31,7 @@ def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool 
 def legacy_reduction(size_average: bool | None, reduce: bool | None) -> str:
     """What ``size_average`` and ``reduce`` mean in terms of ``reduction``; warns that they are old."""
     found = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warnings.warn(
-        f"size_average and reduce args will be deprecated, please use reduction='{found}' instead.", UserWarning, stacklevel=5
-    )
+    warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{found}' instead.", UserWarning, stacklevel=5)
     return found
 
 
@@ -102,7 +100,13 @@ def _mse_rule(grad: Any, input: Any, target: Any, reduction: str, needs: Any) ->
 
 
 @op(
-    name="_mse_loss", namespace="nn.functional", node_name="MseLossBackward0", promotion="default", broadcasts=True, out=False, fast=_mse,
+    name="_mse_loss",
+    namespace="nn.functional",
+    node_name="MseLossBackward0",
+    promotion="default",
+    broadcasts=True,
+    out=False,
+    fast=_mse,
     grad={"input, target": _mse_rule},
 )
 def squared_loss(input: Tensor, target: Tensor, reduction: str) -> Tensor:
@@ -112,7 +116,11 @@ def squared_loss(input: Tensor, target: Tensor, reduction: str) -> Tensor:
 
 @composite(namespace="nn.functional")
 def mse_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
     """Mean of squared differences.
@@ -140,7 +148,11 @@ def mse_loss(
 
 @composite(namespace="nn.functional")
 def l1_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
     """Mean of absolute differences.
@@ -177,7 +189,13 @@ def bounded_loss(input: Tensor, target: Tensor, reduction: str, delta: float, sc
 
 _BOUNDED = {
     name: op(
-        name="_" + name, namespace="nn.functional", node_name=node, promotion="default", broadcasts=True, out=False, fast=_huber,
+        name="_" + name,
+        namespace="nn.functional",
+        node_name=node,
+        promotion="default",
+        broadcasts=True,
+        out=False,
+        fast=_huber,
         grad={"input, target": _huber_rule},
     )(bounded_loss)
     for name, node in (("huber_loss", "HuberLossBackward0"), ("smooth_l1_loss", "SmoothL1LossBackward0"))
@@ -208,9 +226,7 @@ def smooth_l1_loss(
 
 
 @composite(namespace="nn.functional")
-def huber_loss(
-    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
-) -> Tensor:
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None) -> Tensor:
     """Squared differences ``d**2 / 2`` below ``delta``, ``delta (|d| - delta / 2)`` from there on.
 
     Args:
@@ -252,7 +268,12 @@ def _bce_rule(grad: Any, input: Any, target: Any, weight: Any, reduction: str, n
 
 
 @op(
-    name="_binary_cross_entropy", namespace="nn.functional", node_name="BinaryCrossEntropyBackward0", promotion="same", out=False, fast=_bce,
+    name="_binary_cross_entropy",
+    namespace="nn.functional",
+    node_name="BinaryCrossEntropyBackward0",
+    promotion="same",
+    out=False,
+    fast=_bce,
     grad={"input, target": _bce_rule},
 )
 def probability_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
@@ -262,7 +283,11 @@ def probability_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduc
 
 @composite(namespace="nn.functional")
 def binary_cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """``-target log(input) - (1 - target) log(1 - input)``, the logarithms being at least -100.
@@ -300,9 +325,7 @@ def _bce_logits(input: np.ndarray, target: np.ndarray, weight: Any, pos_weight: 
     return reduced_array(loss if weight is None else loss * weight, reduction)
 
 
-def _bce_logits_rule(
-    grad: Any, input: Any, target: Any, weight: Any, pos_weight: Any, reduction: str, needs: Any
-) -> Any:
+def _bce_logits_rule(grad: Any, input: Any, target: Any, weight: Any, pos_weight: Any, reduction: str, needs: Any) -> Any:
     shape = tuple(np.broadcast_shapes(*[tuple(e.shape) for e in (input, target, weight, pos_weight) if e is not None]))
     grad = share(grad, math.prod(shape), reduction)
     if weight is not None:
@@ -322,8 +345,14 @@ def _bce_logits_rule(
 
 
 @op(
-    name="_binary_cross_entropy_with_logits", namespace="nn.functional", node_name="BinaryCrossEntropyWithLogitsBackward0",
-    promotion="default", broadcasts=True, out=False, fast=_bce_logits, grad={"input, target": _bce_logits_rule},
+    name="_binary_cross_entropy_with_logits",
+    namespace="nn.functional",
+    node_name="BinaryCrossEntropyWithLogitsBackward0",
+    promotion="default",
+    broadcasts=True,
+    out=False,
+    fast=_bce_logits,
+    grad={"input, target": _bce_logits_rule},
 )
 def logit_loss(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, reduction: str) -> Tensor:
     """Binary cross entropy of ``sigmoid(input)``, reduced."""
@@ -332,8 +361,13 @@ def logit_loss(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight:
 
 @composite(namespace="nn.functional")
 def binary_cross_entropy_with_logits(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean", pos_weight: Tensor | None = None,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
 ) -> Tensor:
     """``binary_cross_entropy`` of ``sigmoid(input)``, computed without overflow or loss of digits.
 
@@ -360,7 +394,11 @@ def binary_cross_entropy_with_logits(
 # -- likelihoods ---------------------------------------------------------------------------------------------------------------------
 @composite(namespace="nn.functional")
 def kl_div(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
     """``target (log(target) - input)``: the divergence of ``exp(input)`` from ``target``.
@@ -398,8 +436,14 @@ def kl_div(
 
 @composite(namespace="nn.functional")
 def poisson_nll_loss(
-    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None, eps: float = 1e-8,
-    reduce: bool | None = None, reduction: str = "mean",
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
     """Negative log likelihood of counts under Poisson distributions.
 
@@ -421,9 +465,7 @@ def poisson_nll_loss(
 
 
 @composite(namespace="nn.functional")
-def gaussian_nll_loss(
-    input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
-) -> Tensor:
+def gaussian_nll_loss(input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Tensor:
     """Negative log likelihood of ``target`` under normal distributions.
 
     Args:
@@ -449,7 +491,7 @@ def gaussian_nll_loss(
     if var.size() != input.size():
         if tuple(input.size()[:-1]) == tuple(var.size()):
             var = var.unsqueeze(-1)
-        elif var.dim() == 0 or tuple(input.size()[:-1]) == tuple(var.size()[:-1]) and var.size(-1) == 1:
+        elif var.dim() == 0 or (tuple(input.size()[:-1]) == tuple(var.size()[:-1]) and var.size(-1) == 1):
             pass
         else:
             try:

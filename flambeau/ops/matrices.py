@@ -9,9 +9,10 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
+from ..core.layout import contiguous_format
 from ..core.registry import composite, op, resolve
 from ..core.shape import broadcast_shape, wrap_dim
-from .creation import checked_place, dtype_of, finish, preserved_strides, strided_array
+from .creation import checked_place, dtype_of, finish, row_major
 from .products import matmul
 
 
@@ -40,10 +41,8 @@ def _fast_triangle(a: np.ndarray, diagonal: int, lower: bool) -> Any:
 
 def _triangle(array: np.ndarray, diagonal: int, lower: bool) -> np.ndarray:
     rows, columns = array.shape[-2:]
-    inside = np.tri(rows, columns, diagonal if lower else diagonal - 1, dtype=np.bool_)
-    made = strided_array(array.shape, preserved_strides(array), array.dtype)
-    made[...] = np.where(inside if lower else ~inside, array, np.zeros((), array.dtype))
-    return made
+    inside: Any = np.tri(rows, columns, diagonal if lower else diagonal - 1, dtype=np.bool_)
+    return row_major(np.where(inside if lower else ~inside, array, np.zeros((), array.dtype)))
 
 
 @op(
@@ -293,11 +292,12 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Any:
     return linalg_cross(input, other, dim=dim)
 
 
-def _identity_like(matrix: Any) -> Any:
-    from .creation import eye
-
-    n = matrix.shape[-1]
-    return eye(n, dtype=matrix.dtype).expand(matrix.shape).clone()
+@op(name="_identity_of", method=False, halves="native", grad={"input": lambda grad, input_shape: grad.new_zeros(input_shape)})
+def identity_of(input: Tensor) -> Tensor:
+    """Identity matrices of ``input``'s shape, with the derivative 0."""
+    made = np.empty(input.shape, input.dtype)
+    made[...] = np.eye(input.shape[-1]).astype(input.dtype)
+    return made
 
 
 def matrix_to_power(matrix: Any, n: int) -> Any:
@@ -309,16 +309,16 @@ def matrix_to_power(matrix: Any, n: int) -> Any:
             f"linalg.matrix_power: A must be batches of square matrices, but they are {matrix.shape[-2]} by {matrix.shape[-1]} matrices"
         )
     if n == 0:
-        return _identity_like(matrix)
+        return matrix.clone(memory_format=contiguous_format).copy_(identity_of(matrix))  # on the tape, with a gradient of 0
     if n < 0:
         matrix, n = resolve("linalg", "inv")(matrix), -n
-    result = None
+    result, original = None, matrix
     while True:
         n, odd = divmod(n, 2)
         if odd:
             result = matrix if result is None else matmul(result, matrix)
         if not n:
-            return result.clone() if result is matrix else result
+            return result.clone(memory_format=contiguous_format) if result is original else result
         matrix = matmul(matrix, matrix)
 
 

@@ -84,11 +84,17 @@ def normalized(input: Tensor, weight: Tensor | None, bias: Tensor | None, view: 
     if input.dtype.kind not in "fV" and dtypes.of_array(input) not in dtypes.REDUCED:
         raise NotImplementedError(f"\"normalization\" not implemented for '{dtypes.of_array(input).legacy}'")
     _same_types(input, (weight, bias), "mixed dtype (CPU): expect parameter to have scalar type of Float")
-    mean, variance, centred = _moments(_wide(input).reshape(view), axes)
     weight, bias = (None if each is None else _wide(each) for each in (weight, bias))
-    made = _scaled(centred, variance, weight, bias, affine, eps)
-    made = made.reshape(input.shape).astype(input.dtype, copy=False)
-    return in_layout(made, is_channels_last(input)), mean, variance
+    last = is_channels_last(input)
+    if last and axes == (0, 2):
+        x = np.moveaxis(_wide(input), 1, -1)
+        mean, variance, centred = _moments(x.reshape(-1, view[1]), (0,))
+        made = np.moveaxis(_scaled(centred, variance, weight, bias, (1, view[1]), eps).reshape(x.shape), -1, 1)
+        mean, variance = mean.reshape(affine), variance.reshape(affine)
+    else:
+        mean, variance, centred = _moments(_wide(input).reshape(view), axes)
+        made = _scaled(centred, variance, weight, bias, affine, eps).reshape(input.shape)
+    return in_layout(made.astype(input.dtype, copy=False), last), mean, variance
 
 
 def _derivatives_again(grad: Any, input: Any, weight: Any, view: Ints, axes: Ints, affine: Ints, eps: float, needs: Any) -> Any:
@@ -115,7 +121,15 @@ def normalized_backward(
     grad_output: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, variance: Tensor, view: Any, axes: Any, affine: Any, eps: float
 ) -> Tensor:
     """Gradients of ``_normalized`` for input, weight and bias, from the saved moments."""
-    g, x = _wide(grad_output).reshape(view), _wide(input).reshape(view)
+    last = is_channels_last(input)
+    g, x = _wide(grad_output), _wide(input)
+    by_channel = last and axes == (0, 2)
+    if by_channel:  # rows of channels, as they lie in memory
+        g, x = (np.moveaxis(each, 1, -1).reshape(-1, view[1]) for each in (g, x))
+        view, axes, affine = x.shape, (0,), (1, view[1])
+        mean, variance = mean.reshape(affine), variance.reshape(affine)
+    else:
+        g, x = g.reshape(view), x.reshape(view)
     scale = 1 / np.sqrt(variance + variance.dtype.type(eps))
     unit = np.subtract(x, mean)
     np.multiply(unit, scale, out=unit)
@@ -138,12 +152,24 @@ def normalized_backward(
     unit -= (of_ones / count).astype(x.dtype, copy=False)
     np.multiply(unit, factor, out=unit)
     kind = input.dtype if weight is None else weight.dtype
-    made = in_layout(unit.reshape(input.shape).astype(input.dtype, copy=False), is_channels_last(input))
+    if by_channel:
+        unit = np.moveaxis(unit.reshape(input.shape[0], *input.shape[2:], input.shape[1]), -1, 1)
+    made = in_layout(unit.reshape(input.shape).astype(input.dtype, copy=False), last)
     return made, to_weight.astype(kind, copy=False), to_bias.astype(kind, copy=False)
 
 
 def _normalized_rule(
-    grad: Any, input: Any, weight: Any, result1: Any, result2: Any, bias_shape: Any, view: Ints, axes: Ints, affine: Ints, eps: float, needs: Any
+    grad: Any,
+    input: Any,
+    weight: Any,
+    result1: Any,
+    result2: Any,
+    bias_shape: Any,
+    view: Ints,
+    axes: Ints,
+    affine: Ints,
+    eps: float,
+    needs: Any,
 ) -> Any:
     if grad_enabled():
         to_input, to_weight, to_bias = _derivatives_again(grad, input, weight, view, axes, affine, eps, needs)
@@ -172,9 +198,7 @@ _NORMS = {
 
 
 # -- batch norm ----------------------------------------------------------------------------------------------------------------
-def _fixed_rule(
-    grad: Any, input: Any, mean: Any, variance: Any, weight: Any, bias_shape: Any, eps: float, needs: Any
-) -> Any:
+def _fixed_rule(grad: Any, input: Any, mean: Any, variance: Any, weight: Any, bias_shape: Any, eps: float, needs: Any) -> Any:
     ones = (1, -1, *(1,) * (input.ndim - 2))
     scale = variance.add(eps).rsqrt().to(input.dtype)
     summed = (0, *range(2, input.ndim))
@@ -197,9 +221,7 @@ def _fixed_rule(
     fast=True,
     grad={"input, weight, bias": _fixed_rule},
 )
-def batch_norm_fixed(
-    input: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
-) -> Tensor:
+def batch_norm_fixed(input: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
     """``(input - mean) / sqrt(variance + eps) * weight + bias`` with given moments per channel."""
     _same_types(input, (mean, variance, weight, bias), "mixed dtype (CPU): all inputs must share same datatype.")
     x = _wide(input)
@@ -263,8 +285,11 @@ def _batch_norm(
     view = (shape[0], channels, product(shape[2:]))
     if count == 0:
         return input * 1
-    _same_types(input._array, [None if e is None else e._array for e in (running_mean, running_var)],
-                "mixed dtype (CPU): all inputs must share same datatype.")
+    _same_types(
+        input._array,
+        [None if e is None else e._array for e in (running_mean, running_var)],
+        "mixed dtype (CPU): all inputs must share same datatype.",
+    )
     result, mean, variance = _NORMS["Batch"].door(input, weight, bias, view, (0, 2), (1, channels, 1), eps)
     _update_running(running_mean, running_var, mean._array, variance._array, count, momentum)
     return result
@@ -272,8 +297,14 @@ def _batch_norm(
 
 @composite(namespace="nn.functional")
 def batch_norm(
-    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None, bias: Tensor | None = None,
-    training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
 ) -> Tensor:
     """Each channel with mean 0 and variance 1 over batch and space, then times ``weight`` plus ``bias``.
 
@@ -303,8 +334,15 @@ def batch_norm(
 
 @composite(name="batch_norm", method=False)
 def torch_batch_norm(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: bool,
-    momentum: float, eps: float, cudnn_enabled: bool,
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
 ) -> Tensor:
     """See :func:`torch.nn.functional.batch_norm`, which has another order of arguments.
 
@@ -317,8 +355,14 @@ def torch_batch_norm(
 
 @composite(namespace="nn.functional")
 def instance_norm(
-    input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
-    bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
 ) -> Tensor:
     """Each channel of each sample with mean 0 and variance 1, then times ``weight`` plus ``bias``.
 
@@ -353,8 +397,15 @@ def instance_norm(
 
 @composite(name="instance_norm", method=False)
 def torch_instance_norm(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
-    use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool,
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
 ) -> Tensor:
     """See :func:`torch.nn.functional.instance_norm`, which has another order of arguments.
 
@@ -374,9 +425,7 @@ def _normalized_shape(name: str, input: Any, normalized_shape: Any) -> Ints:
         RuntimeError: an empty one, or one that is not the end of ``input``'s shape.
     """
     if not isinstance(normalized_shape, (tuple, list)):
-        raise TypeError(
-            f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not {type(normalized_shape).__name__}"
-        )
+        raise TypeError(f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not {type(normalized_shape).__name__}")
     sizes = tuple([each.__index__() for each in normalized_shape])
     if not sizes:
         raise RuntimeError(
@@ -401,9 +450,7 @@ def _check_parameters(sizes: Ints, **parameters: Any) -> None:
 
 
 @composite(namespace="nn.functional")
-def layer_norm(
-    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
-) -> Tensor:
+def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
     """The last dimensions of ``input`` with mean 0 and variance 1, then times ``weight`` plus ``bias``.
 
     Args:
@@ -429,7 +476,11 @@ def layer_norm(
 
 @composite(name="layer_norm", method=False)
 def torch_layer_norm(
-    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5,
+    input: Tensor,
+    normalized_shape: Any,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
     cudnn_enable: bool = True,
 ) -> Tensor:
     """See :func:`torch.nn.functional.layer_norm`.
@@ -442,9 +493,7 @@ def torch_layer_norm(
 
 
 @composite(namespace="nn.functional")
-def group_norm(
-    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
-) -> Tensor:
+def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
     """Groups of channels of each sample with mean 0 and variance 1, then times ``weight`` plus ``bias``.
 
     Args:
@@ -513,7 +562,7 @@ def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
     sizes = _normalized_shape("rms_norm", input, normalized_shape)
     _check_parameters(sizes, weight=weight)
     kind = input.dtype
-    x = input.float() if kind in dtypes.REDUCED else input
+    x = (input.float() if kind in dtypes.REDUCED else input).contiguous()
     if eps is None:
         eps = float(np.finfo(x._array.dtype).eps)
     dims = tuple(range(-len(sizes), 0))
@@ -569,5 +618,3 @@ def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, o
     from .. import ops
 
     return ops.div(input, lengths, out=out)
-
-

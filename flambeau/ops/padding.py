@@ -165,8 +165,10 @@ def _check_extension(input: Any, pad: list[int], mode: str) -> None:
         if size + low + high < 1 and mode != "circular":
             raise RuntimeError(f"input (size {size}) with padding ({low}, {high}) at dimension {dim} is too small")
     if any(size == 0 for size in shape[ndim - count - (1 if ndim == count + 2 else 0) :]):
-        raise RuntimeError(f"Expected {count + 1}D or {count + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
-                           f"dimensions for input, but got: {list(shape)}")
+        raise RuntimeError(
+            f"Expected {count + 1}D or {count + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
+            f"dimensions for input, but got: {list(shape)}"
+        )
 
 
 @composite(namespace="nn.functional")

@@ -26,7 +26,7 @@ def ints(value: Any, count: int, operation: str, name: str, *, what: str = "conv
     """
     if value.__class__ is int:
         return (value,) * count
-    if value.__class__ is tuple and len(value) == count and all([each.__class__ is int for each in value]):
+    if value.__class__ is tuple and len(value) == count and all(each.__class__ is int for each in value):
         return value
     if hasattr(value, "__index__") and not hasattr(value, "__len__"):
         return (value.__index__(),) * count
@@ -58,7 +58,9 @@ def padded(array: np.ndarray, before: Sequence[int], after: Sequence[int], value
         shape[lead + k] = size + low + high
         source.append(slice(max(-low, 0), size - max(-high, 0)))
         target.append(slice(max(low, 0), max(low, 0) + size - max(-low, 0) - max(-high, 0)))
-    made = np.zeros(shape, array.dtype) if value == 0 else np.full(shape, value, array.dtype)
+    made = new_like(array, shape, zeros=value == 0)
+    if value != 0:
+        made.fill(value)
     made[tuple(target)] = array[tuple(source)]
     return made
 
@@ -82,9 +84,7 @@ def windows(array: np.ndarray, kernel: Ints, stride: Ints, dilation: Ints, posit
 def taps(kernel: Ints, stride: Ints, dilation: Ints, positions: Ints) -> Iterator[tuple[Ints, tuple[slice, ...]]]:
     """For each place in the kernel, the slices of the padded array that it sees over all positions."""
     for at in np.ndindex(*kernel):
-        yield at, tuple(
-            [slice(k * d, k * d + (n - 1) * s + 1, s) for k, d, n, s in zip(at, dilation, positions, stride, strict=True)]
-        )
+        yield at, tuple([slice(k * d, k * d + (n - 1) * s + 1, s) for k, d, n, s in zip(at, dilation, positions, stride, strict=True)])
 
 
 def add_windows(total: np.ndarray, columns: np.ndarray, kernel: Ints, stride: Ints, dilation: Ints, positions: Ints) -> None:
@@ -95,7 +95,7 @@ def add_windows(total: np.ndarray, columns: np.ndarray, kernel: Ints, stride: In
 
 def is_channels_last(array: np.ndarray) -> bool:
     """Whether an array of 4 or 5 dimensions lies in memory with its channels innermost, as PyTorch decides it."""
-    if array.ndim not in (4, 5) or array.flags.c_contiguous and array.shape[1] != 1:
+    if array.ndim not in (4, 5) or (array.flags.c_contiguous and array.shape[1] != 1):
         return False
     strides, shape = element_strides(array), array.shape
     least = 0
@@ -112,10 +112,18 @@ def is_channels_last(array: np.ndarray) -> bool:
     return True
 
 
+def new_like(array: np.ndarray, shape: Sequence[int], *, zeros: bool) -> np.ndarray:
+    """A new array with its channels innermost in memory if ``array`` has them there."""
+    make = np.zeros if zeros else np.empty
+    if is_channels_last(array):
+        return np.moveaxis(make((shape[0], *shape[2:], shape[1]), array.dtype), -1, 1)
+    return make(shape, array.dtype)
+
+
 def in_layout(array: np.ndarray, channels_last: bool) -> np.ndarray:
-    """``array`` with its channels innermost in memory if asked for."""
+    """``array`` with its channels innermost in memory if asked for, else row-major."""
     if not channels_last:
-        return array
+        return array if array.flags.c_contiguous else np.ascontiguousarray(array)
     return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 1, -1)), -1, 1)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
 from ..core.registry import composite, op
-from .patches import Ints, in_layout, ints, is_channels_last, padded, product, taps
+from .patches import Ints, in_layout, ints, is_channels_last, new_like, padded, product, taps
 
 
 def pooled_size(size: int, kernel_size: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
@@ -47,10 +47,13 @@ def pool_geometry(
         raise RuntimeError(f"{name}: pad must be non-negative, but got pad: {min(padding)}")
     for p, k, d in zip(padding, kernel_size, dilation, strict=True):
         if p > ((k - 1) * d + 1) // 2:
-            raise RuntimeError(f"pad should be at most half of effective kernel_size size, but got pad={p}, kernel_size={k} and dilation={d}")
+            raise RuntimeError(
+                f"pad should be at most half of effective kernel_size size, but got pad={p}, kernel_size={k} and dilation={d}"
+            )
     if len(shape) not in (rank + 1, rank + 2) or 0 in shape[-rank - 1 :]:
         raise RuntimeError(
-            f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for input, but got:{list(shape)}"
+            f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for input, but "
+            f"got:{list(shape)}"
         )
     spatial = shape[-rank:]
     size = tuple([pooled_size(*each, ceil_mode) for each in zip(spatial, kernel_size, stride, padding, dilation, strict=True)])
@@ -86,13 +89,15 @@ def _check_max(array: np.ndarray) -> None:
 
 def _max(input: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> np.ndarray:
     _check_max(input)
-    geometry = pool_geometry(f"max_pool{len(kernel_size)}d", len(kernel_size), input.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    geometry = pool_geometry(
+        f"max_pool{len(kernel_size)}d", len(kernel_size), input.shape, kernel_size, stride, padding, dilation, ceil_mode
+    )
     framed = _framed(input, geometry, lowest(input.dtype))
     kernel_size, stride, _, dilation, size = geometry
-    made: Any = None
-    for _, where in taps(kernel_size, stride, dilation, size):
-        part = framed[(..., *where)]
-        made = np.array(part, order="C") if made is None else np.maximum(made, part, out=made)
+    parts = [framed[(..., *where)] for _, where in taps(kernel_size, stride, dilation, size)]
+    made = np.maximum(parts[0], parts[1]) if len(parts) > 1 else parts[0].copy(order="K")
+    for part in parts[2:]:
+        np.maximum(made, part, out=made)
     return in_layout(made, is_channels_last(input))
 
 
@@ -117,23 +122,34 @@ def _shares(input: np.ndarray, values: np.ndarray, geometry: tuple[Ints, ...]) -
 
 
 def _max_backward(
-    grad_output: np.ndarray, input: np.ndarray, values: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+    grad_output: np.ndarray,
+    input: np.ndarray,
+    values: np.ndarray,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
 ) -> np.ndarray:
     rank = len(kernel_size)
     geometry = pool_geometry("max_pool", rank, input.shape, kernel_size, stride, padding, dilation, ceil_mode)
     kernel_size, stride, padding, dilation, size = geometry
     spatial = input.shape[-rank:]
-    reach = [max(length + p, (n - 1) * s + d * (k - 1) + 1) for length, p, n, s, d, k in
-             zip([p + length for p, length in zip(padding, spatial, strict=True)], padding, size, stride, dilation, kernel_size, strict=True)]
-    apart = all([s >= d * (k - 1) + 1 for s, d, k in zip(stride, dilation, kernel_size, strict=True)])
-    made = np.zeros((*input.shape[:-rank], *reach), grad_output.dtype)
+    reach = [
+        max(length + p, (n - 1) * s + d * (k - 1) + 1)
+        for length, p, n, s, d, k in zip(
+            [p + length for p, length in zip(padding, spatial, strict=True)], padding, size, stride, dilation, kernel_size, strict=True
+        )
+    ]
+    apart = all(s >= d * (k - 1) + 1 for s, d, k in zip(stride, dilation, kernel_size, strict=True))
+    made = new_like(input, (*input.shape[:-rank], *reach), zeros=True)
     for where, chosen in _shares(input, values, geometry):
         if apart:  # windows do not overlap: each element is written once
             np.multiply(grad_output, chosen, out=made[(..., *where)])
         else:
             made[(..., *where)] += grad_output * chosen
     if made.shape != input.shape:
-        made = np.ascontiguousarray(made[(..., *[slice(p, p + length) for p, length in zip(padding, spatial, strict=True)])])
+        made = made[(..., *[slice(p, p + length) for p, length in zip(padding, spatial, strict=True)])]
     return in_layout(made, is_channels_last(input))
 
 
@@ -264,7 +280,9 @@ def _max_places(framed: np.ndarray, source_at: tuple[np.ndarray, ...], spatial: 
     return best, found
 
 
-def _with_indices(input: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> tuple[np.ndarray, np.ndarray]:
+def _with_indices(
+    input: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> tuple[np.ndarray, np.ndarray]:
     _check_max(input)
     rank = len(kernel_size)
     geometry = pool_geometry(f"max_pool{rank}d", rank, input.shape, kernel_size, stride, padding, dilation, ceil_mode)
@@ -298,9 +316,7 @@ _MAX_POOLS_WITH_INDICES = {
 }
 
 
-def _pool(
-    rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, return_indices: bool
-) -> Any:
+def _pool(rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, return_indices: bool) -> Any:
     name = f"max_pool{rank}d"
     kernel_size = ints(kernel_size, rank, name, "kernel_size", what="pooling")
     door = (_MAX_POOLS_WITH_INDICES if return_indices else _MAX_POOLS)[rank].door
@@ -309,7 +325,12 @@ def _pool(
 
 @composite(namespace="nn.functional")
 def max_pool1d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
     """Largest element of each window of 1 dimension; see :func:`torch.nn.functional.max_pool2d`.
@@ -323,7 +344,12 @@ def max_pool1d(
 
 @composite(namespace="nn.functional")
 def max_pool2d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
     """Largest element of each window of an image.
@@ -348,7 +374,12 @@ def max_pool2d(
 
 @composite(namespace="nn.functional")
 def max_pool3d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
     """Largest element of each window of 3 dimensions; see :func:`torch.nn.functional.max_pool2d`.
@@ -367,13 +398,20 @@ def _declare_forms(rank: int) -> None:
         return _pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode, False)
 
     def indexed(
-        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+        input: Tensor,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Any:
         return _pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
     plain.__doc__ = f"See :func:`torch.nn.functional.max_pool{rank}d`.\n\n    Source: torch.max_pool{rank}d.\n    "
-    indexed.__doc__ = f"``max_pool{rank}d`` with ``return_indices=True``.\n\n    Source: torch.nn.functional.max_pool{rank}d_with_indices.\n    "
+    indexed.__doc__ = (
+        f"``max_pool{rank}d`` with ``return_indices=True``.\n\n    Source: torch.nn.functional.max_pool{rank}d_with_indices.\n    "
+    )
     composite(name=f"max_pool{rank}d", method=False)(plain)
     composite(name=f"max_pool{rank}d_with_indices", namespace="nn.functional")(indexed)
 
@@ -409,13 +447,15 @@ def adaptive_size(name: str, rank: int, output_size: Any, shape: Ints) -> Ints:
     for dim in range(len(shape) - rank, len(shape)):
         if shape[dim] == 0:
             raise RuntimeError(
-                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {list(shape)} with dimension "
-                f"{dim} being empty"
+                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {list(shape)} with "
+                f"dimension {dim} being empty"
             )
     found = tuple([length if s is None else s for s, length in zip(sizes, shape[-rank:], strict=True)])
     if min(found) < 0:
-        raise RuntimeError(f"{name}: elements of output_size must be greater than or equal to 0 but received {list(found)}; "
-                           f"Trying to create tensor with negative dimension {min(found)}")
+        raise RuntimeError(
+            f"{name}: elements of output_size must be greater than or equal to 0 but received {list(found)}; "
+            f"Trying to create tensor with negative dimension {min(found)}"
+        )
     return found
 
 
@@ -500,7 +540,9 @@ def _declare_adaptive(rank: int, shape: str) -> None:
         RuntimeError: an empty or misshapen input, or a wrong number of sizes.
     Source: torch.nn.functional.adaptive_max_pool{rank}d.
     """
-    indexed.__doc__ = f"``adaptive_max_pool{rank}d`` with indices.\n\n    Source: torch.nn.functional.adaptive_max_pool{rank}d_with_indices.\n    "
+    indexed.__doc__ = (
+        f"``adaptive_max_pool{rank}d`` with indices.\n\n    Source: torch.nn.functional.adaptive_max_pool{rank}d_with_indices.\n    "
+    )
     composite(name=f"adaptive_max_pool{rank}d", namespace="nn.functional")(adaptive)
     composite(name=f"adaptive_max_pool{rank}d_with_indices", namespace="nn.functional")(indexed)
     if rank == 1:

@@ -50,7 +50,7 @@ def _pow_exponent_gradient(grad: Any, input: Any, exponent: Any, result: Any) ->
             return (grad * conj(result * -np.inf)).masked_fill(_not_negative(exponent), 0)
         import cmath
 
-        log = cmath.log(input) if isinstance(input, complex) or input < 0 and exponent.is_complex() else _real_log(input)
+        log = cmath.log(input) if isinstance(input, complex) or (input < 0 and exponent.is_complex()) else _real_log(input)
         return grad * conj(result * log)
     found = grad * conj(result * input.log())
     return found.masked_fill((input == 0).logical_and(_not_negative(exponent)), 0)
@@ -117,7 +117,7 @@ def float_power(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
 
     Source: torch.float_power.
     """
-    operands = [each for each in (input, exponent)]
+    operands = (input, exponent)
     wide = dtypes.complex128 if common_dtype(operands).is_complex else dtypes.float64
     base, power = (each.to(wide) if isinstance(each, TensorType) else each for each in operands)
     return pow_(base, power)

@@ -102,7 +102,7 @@ def _prepare_flip(input: Any, dims: Any) -> tuple[Any, ...]:
 
 @op(name="_flip", method=False, prepare=_prepare_flip, node_name="FlipBackward0", grad={"input": lambda grad, dims: flip(grad, dims)})
 def flip_copy(input: Tensor, dims: Dim) -> Tensor:
-    return np.ascontiguousarray(np.flip(input, dims)) if dims else input.copy()
+    return np.flip(input, dims).copy(order="K")  # the input's layout, as PyTorch has it
 
 
 @composite(method=False)
@@ -166,7 +166,8 @@ def roll(input: Tensor, shifts: Dim, dims: Dim = ()) -> Tensor:
     """
     if not input.ndim:
         return input.copy()
-    return np.roll(input, shifts, dims) if dims else np.roll(input, shifts[0])
+    source = np.ascontiguousarray(input)
+    return np.roll(source, shifts, dims) if dims else np.roll(source, shifts[0])
 
 
 @composite()

@@ -12,8 +12,10 @@ from ..core import dtype as dtypes
 from ..core.annotations import Tensor
 from ..core.dispatch import cast_array
 from ..core.registry import composite, op
+from ..core.scalars import FLOATS32, FLOATS64
 from ..core.shape import reduced_shape, wrap_dims
 from .creation import row_major
+from .small import small_sum
 
 _F8, _F4, _I8 = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.int64)
 
@@ -28,6 +30,12 @@ def array_dims(dim: Any, array: np.ndarray) -> tuple[int, ...]:
 def normal_dims(input: Any, dim: Any, *rest: Any) -> tuple[Any, ...]:
     """``prepare`` of reductions: checks ``dim`` and makes it a tuple."""
     return (input, array_dims(dim, input._array), *rest)
+
+
+def listed_dims(input: Any, dim: Any, *rest: Any) -> tuple[Any, ...]:
+    """``prepare`` of reductions for which no dimensions means none, and only None means all."""
+    dims = wrap_dims(dim, input._array.ndim, empty_is_all=False)
+    return (input, dims if input._array.ndim else (), *rest)
 
 
 def kept(grad: Any, dim: Any, keepdim: bool, ndim: int) -> Any:
@@ -60,7 +68,7 @@ def accumulator(dtype: np.dtype) -> np.dtype:
     return _I8 if dtype.kind in "biu" else dtype
 
 
-_BLOCK = 128
+_BLOCK = 32
 
 
 def add_reduce(array: np.ndarray, dims: tuple[int, ...], keepdim: bool, dtype: np.dtype) -> np.ndarray:
@@ -70,13 +78,15 @@ def add_reduce(array: np.ndarray, dims: tuple[int, ...], keepdim: bool, dtype: n
     of terms; long outer dimensions are therefore summed in blocks, and the blocks' sums again (Higham 2002, section 4.2).
     """
     shape = reduced_shape(array.shape, dims, keepdim)
-    if dims and array.size > 1 << 14 and dtype.kind in "fc":
+    if len(dims) == array.ndim and array.flags.c_contiguous:
+        array, dims, keepdim = array.reshape(-1), (0,), False
+    elif dims and array.size > 1 << 14 and dtype.kind in "fc":
         inner = min(range(array.ndim), key=lambda d: array.strides[d] if array.shape[d] > 1 else 1 << 62)
         outer = [d for d in dims if d != inner and array.shape[d] >= 4 * _BLOCK]
         if outer:
             return _add_in_blocks(array, dims, outer[0], dtype).reshape(shape)
     out = np.empty(shape, dtype)
-    np.add.reduce(array, axis=dims, dtype=dtype, keepdims=keepdim, out=out)
+    np.add.reduce(array, axis=dims, dtype=dtype, keepdims=keepdim, out=out.reshape(reduced_shape(array.shape, dims, keepdim)))
     return out
 
 
@@ -88,6 +98,8 @@ def _add_in_blocks(array: np.ndarray, dims: tuple[int, ...], dim: int, dtype: np
     partial = row_major(np.add.reduce(blocked, axis=dim + 1, dtype=dtype))
     if whole < n:
         partial = np.concatenate((partial, np.add.reduce(tail, axis=dim, dtype=dtype, keepdims=True)), dim)
+    if partial.shape[dim] >= 2 * _BLOCK:
+        return _add_in_blocks(partial, dims, dim, dtype)
     return add_reduce(partial, dims, True, dtype)
 
 
@@ -101,10 +113,16 @@ def _sum_dtype(array: np.ndarray) -> np.dtype:
 
 # -- sum, mean ------------------------------------------------------------------------------------------------------------------
 def _fast_sum(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
-    if dtype is not None or (a.size > 16384 and dim is not None):
+    if dtype is not None:
         return None
+    if not keepdim and (dim is None or dim.__class__ is int):
+        made = small_sum(a, dim)
+        if made is not None:
+            return made
     if dim is None:
         return None if keepdim else np.add.reduce(a, None)
+    if a.size > 16384:
+        return None
     if dim.__class__ is not int:
         dim = tuple(dim)
         if not dim:
@@ -180,7 +198,13 @@ def _require_floating(operation: str, array: np.ndarray, dtype: Any) -> None:
 
 
 def _fast_mean(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
-    if dtype is not None or a.dtype.kind != "f" or (a.size > 16384 and dim is not None):
+    if dtype is not None:
+        return None
+    if not keepdim and (dim is None or dim.__class__ is int):
+        made = small_sum(a, dim)
+        if made is not None:
+            return np.divide(made, (FLOATS32 if a.dtype is _F4 else FLOATS64)[float(a.size if dim is None else a.shape[dim])])
+    if a.dtype.kind != "f" or (a.size > 16384 and dim is not None):
         return None
     if dim is None:
         return None if keepdim else np.add.reduce(a, None) / a.size
@@ -248,7 +272,15 @@ def _products_of_others(values: Any, dim: int) -> Any:
     return left * right
 
 
-def _prod_gradient(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool) -> Any:
+def cast_operand(input: Any, dtype: Any) -> Any:
+    """A saved operand as the kernel saw it: cast to ``dtype`` first where one was given."""
+    if dtype is None or input.dtype is dtype:
+        return input
+    return (input.real if input.is_complex() and not dtype.is_complex else input).to(dtype)
+
+
+def _prod_gradient(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    input = cast_operand(input, dtype)
     if not input.ndim:
         return grad
     if not input.numel():
@@ -292,8 +324,8 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
     input = _cast_input(input, dtype)
     wanted = input.dtype if dtype is not None else _sum_dtype(input)
     wide = _F4 if wanted.itemsize < 4 and wanted.kind in "fV" else wanted
-    dims = tuple(range(input.ndim)) if dim is None else dim
-    out = np.empty(reduced_shape(input.shape, dims, keepdim and dim is not None), wide)
+    dims: Any = tuple(range(input.ndim)) if dim is None else dim
+    out: Any = np.empty(reduced_shape(input.shape, dims, keepdim and dim is not None), wide)
     np.multiply.reduce(input, axis=dims, dtype=wide, keepdims=keepdim and dim is not None, out=out)
     return out if wide == wanted else out.astype(wanted)
 
@@ -479,7 +511,7 @@ def _fast_truth(ufunc: Any) -> Any:
     return fast
 
 
-@op(name="all", prepare=normal_dims, promotion="same", halves="native", fast=_fast_truth(np.logical_and), grad=None)
+@op(name="all", prepare=listed_dims, promotion="same", halves="native", fast=_fast_truth(np.logical_and), grad=None)
 def all_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether every element is true (not 0), over all of it or over ``dim``; NaN is true, nothing is true.
 
@@ -492,7 +524,7 @@ def all_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     return _truth(np.logical_and, input, dim, keepdim)
 
 
-@op(name="any", prepare=normal_dims, promotion="same", halves="native", fast=_fast_truth(np.logical_or), grad=None)
+@op(name="any", prepare=listed_dims, promotion="same", halves="native", fast=_fast_truth(np.logical_or), grad=None)
 def any_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether some element is true (not 0), over all of it or over ``dim``; NaN is true, nothing is false.
 

@@ -18,7 +18,7 @@ from ..core.registry import composite, op
 from .average_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .patches import Ints, in_layout, is_channels_last
 
-_RANKS = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}
+_RANKS = {"linear": 1, "bilinear": 2, "bicubic": 2, "lanczos": 2, "trilinear": 3}
 _CUBIC = -0.75  # the free parameter of Keys' cubic convolution, as in PyTorch
 _CUBIC_ANTIALIAS = -0.5
 
@@ -132,32 +132,39 @@ def _cubic(size: int, count: int, align_corners: bool, scale: float | None, kind
     return places, _cubic_weight(part[:, None] - offsets, _CUBIC).astype(kind)
 
 
-def _antialiased(size: int, count: int, align_corners: bool, scale: float | None, cubic: bool, kind: Any) -> Any:
+# (half width, weight at a distance) of the filters that can be widened
+_FILTERS: dict[str, Any] = {
+    "bilinear": (1.0, lambda x: (1 - np.abs(x)).clip(0, None)),
+    "bicubic": (2.0, lambda x: _cubic_weight(x, _CUBIC_ANTIALIAS)),
+    "lanczos": (3.0, lambda x: np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0)),
+}
+
+
+def _antialiased(size: int, count: int, align_corners: bool, scale: float | None, mode: str, kind: Any) -> Any:
     """Weights of a filter that is widened when the image shrinks, so that every input element counts."""
     step = _step(size, count, align_corners, scale)
     width = max(step, 1.0)
-    support = (2.0 if cubic else 1.0) * width
+    reach, weight_at = _FILTERS[mode]
+    support = reach * width
     centres = step * (np.arange(count) + 0.5)
     first = np.floor(centres - support + 0.5).astype(np.int64).clip(0, None)
     stop = np.floor(centres + support + 0.5).astype(np.int64).clip(None, size)
     taps = int((stop - first).max())
     places = first[:, None] + np.arange(taps)
     distance = (places + 0.5 - centres[:, None]) / width
-    weights = _cubic_weight(distance, _CUBIC_ANTIALIAS) if cubic else (1 - np.abs(distance)).clip(0, None)
+    weights = weight_at(distance)
     weights = np.where(places < stop[:, None], weights, 0)
     weights = weights / weights.sum(1, keepdims=True)
     return places.clip(None, size - 1), weights.astype(kind)
 
 
-def _plan(
-    spatial: Ints, sizes: Ints, mode: str, align_corners: bool, scales: Any, antialias: bool, kind: Any
-) -> tuple[Any, ...]:
+def _plan(spatial: Ints, sizes: Ints, mode: str, align_corners: bool, scales: Any, antialias: bool, kind: Any) -> tuple[Any, ...]:
     made: list[Any] = []
     for size, count, scale in zip(spatial, sizes, scales, strict=True):
         if mode.startswith("nearest"):
             made.append(None if size == count else _nearest(size, count, scale, mode == "nearest-exact", kind))
         elif antialias:
-            made.append(_antialiased(size, count, align_corners, scale, mode == "bicubic", kind))
+            made.append(_antialiased(size, count, align_corners, scale, mode, kind))
         elif size == count and (scale is None or scale == 1):
             made.append(None)
         else:
@@ -201,8 +208,13 @@ def _sizes(input: Any, size: Any, scale_factor: Any, recompute: bool | None) -> 
 
 @composite(namespace="nn.functional")
 def interpolate(
-    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
-    recompute_scale_factor: bool | None = None, antialias: bool = False,
+    input: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
 ) -> Tensor:
     """``input`` with its spatial dimensions at another size.
 
@@ -210,18 +222,19 @@ def interpolate(
         input: ``(N, C, *)`` with 1 to 3 spatial dimensions.
         size: their new size.
         scale_factor: instead of it, factors of their size.
-        mode: ``'nearest'``, ``'nearest-exact'``, ``'linear'`` (1 dimension), ``'bilinear'``, ``'bicubic'`` (2), ``'trilinear'`` (3) or ``'area'``.
+        mode: ``'nearest'``, ``'nearest-exact'``, ``'area'``, ``'linear'`` (1 dimension), ``'bilinear'``, ``'bicubic'``, ``'lanczos'`` (2)
+            or ``'trilinear'`` (3).
         align_corners: whether the corner elements' centres coincide, or the corners of the corner elements; for the linear and
             cubic modes only.
         recompute_scale_factor: sample by the ratio of the sizes and not by ``scale_factor``.
-        antialias: widen the filter when the image shrinks; bilinear and bicubic only.
+        antialias: widen the filter when the image shrinks; bilinear and bicubic only, and always for Lanczos.
     Returns:
         ``(N, C, *size)``.
     Raises:
         ValueError: sizes, factors or arguments that do not fit each other.
         NotImplementedError: a mode that is unknown, or not for this number of dimensions.
     Gradient: the transposed linear map.
-    Source: torch.nn.functional.interpolate. Keys 1981 for bicubic.
+    Source: torch.nn.functional.interpolate. Keys 1981 for bicubic, Duchon 1979 for Lanczos.
     """
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
@@ -230,17 +243,22 @@ def interpolate(
         align_corners = False
     sizes, scales = _sizes(input, size, scale_factor, recompute_scale_factor)
     rank = input.dim() - 2
-    if antialias and not (mode in ("bilinear", "bicubic") and rank == 2):
-        raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
+    if antialias and not (mode in _FILTERS and rank == 2):
+        raise ValueError("Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input")
+    if mode == "lanczos" and not antialias:
+        raise ValueError("Lanczos mode requires antialias=True")
+    if mode == "lanczos" and align_corners:
+        raise ValueError("Lanczos mode does not support align_corners=True")
     if mode == "area" and rank in (1, 2, 3):
         return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[rank - 1](input, sizes)
-    fits = mode in ("nearest", "nearest-exact") and rank in (1, 2, 3) or _RANKS.get(mode) == rank
+    fits = (mode in ("nearest", "nearest-exact") and rank in (1, 2, 3)) or _RANKS.get(mode) == rank
     if not fits:
         if mode in _RANKS and rank in (1, 2, 3):
             raise NotImplementedError(f"Got {input.dim()}D input, but {mode} mode needs {_RANKS[mode] + 2}D input")
         raise NotImplementedError(
             "Input Error: Only 3D, 4D and 5D input Tensors supported (got "
-            f"{input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | area | nearest-exact (got {mode})"
+            f"{input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact "
+            f"(got {mode})"
         )
     if min(sizes) <= 0 or 0 in tuple(input.shape[1:]):
         raise RuntimeError(
@@ -250,14 +268,14 @@ def interpolate(
     if input.dtype.category < dtypes.FLOATING and input.dtype is not dtypes.uint8:
         word = "upsample_nearest2d_out_frame" if mode.startswith("nearest") else f"compute_indices_weights_{mode}"
         raise NotImplementedError(f"\"{word}\" not implemented for '{input.dtype.legacy}'")
+    if antialias and input.dtype in dtypes.REDUCED:
+        raise NotImplementedError(f"\"compute_index_ranges_weights\" not implemented for '{input.dtype.legacy}'")
     plan = _plan(tuple(input.shape[2:]), sizes, mode, bool(align_corners), scales, antialias, kind)
     return resample(input, plan)
 
 
 def _deprecated(name: str) -> None:
-    warnings.warn(
-        f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning, stacklevel=4
-    )
+    warnings.warn(f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning, stacklevel=4)
 
 
 @composite(namespace="nn.functional")
@@ -319,6 +337,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
             f"input.size(-3)={channels} is not divisible by {r * r}"
         )
     count = len(lead)
+    if r == 1:
+        return input.clone()
     parts = input.reshape(*lead, channels // (r * r), r, r, height, width)
     order = (*range(count), count, count + 3, count + 1, count + 4, count + 2)
     return parts.permute(order).reshape(*lead, channels // (r * r), height * r, width * r)
@@ -345,6 +365,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
                 f"pixel_unshuffle expects {word} to be divisible by downscale_factor, but {word}={size} is not divisible by {r}"
             )
     count = len(lead)
+    if r == 1:
+        return input.clone()
     parts = input.reshape(*lead, channels, height // r, r, width // r, r)
     order = (*range(count), count, count + 2, count + 4, count + 1, count + 3)
     return parts.permute(order).reshape(*lead, channels * r * r, height // r, width // r)

@@ -9,11 +9,11 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Number, Tensor
-from ..core.dispatch import cast_array, is_number, number_array
-from ..core.registry import composite, op
+from ..core.dispatch import cast_array, checked_number, is_number
+from ..core.registry import composite, method, op
 from ..core.shape import wrap_dim
 from ..core.tensor import Tensor as TensorType
-from ..core.tensor import wrap
+from ..core.tensor import storage_of, wrap
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def scatter_values(input: Tensor, dim: int, index: Tensor, src: Tensor | Number)
     made = input.copy()
     if index.size:
         if not isinstance(src, np.ndarray):
-            src = number_array(src, dtypes.of_array(input))
+            src = checked_number(src, dtypes.of_array(input))
         target = made.reshape(1) if not made.ndim else made
         values = _source_part(src, index)
         target[_along(index, dim)] = values.reshape(index.shape or (1,)) if values.ndim or not index.ndim else values
@@ -215,7 +215,7 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
     if reduce not in _REDUCE:
         raise RuntimeError("reduce argument must be either add or multiply.")
     if is_number(src):
-        src = wrap(np.full(index._array.shape, number_array(src, input.dtype)))
+        src = wrap(np.full(index._array.shape, checked_number(src, input.dtype)))
     if inplace:
         return input._scatter_reduce_(dim, index, src, _REDUCE[reduce], True)
     return scatter_reduce_values(input, dim, index, src, _REDUCE[reduce], True)
@@ -223,13 +223,14 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
 
 composite()(scatter)
 
-@composite()
+@method()
 def scatter_(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Tensor:
     """In-place ``scatter``. Source: torch.Tensor.scatter_."""
     return scatter(input, dim, index, src, value=value, reduce=reduce, inplace=True)
 
 
 _IDENTITY = {"sum": 0, "mean": 0, "prod": 1, "amax": "low", "amin": "high"}
+_OTHER_REDUCE = {"max": "amax", "min": "amin"}  # undocumented names that PyTorch takes too
 _COMBINE = {"sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
 
 
@@ -245,6 +246,7 @@ def _identity(reduce: str, dtype: np.dtype) -> Any:
 
 
 def _prepare_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool) -> tuple[Any, ...]:
+    reduce = _OTHER_REDUCE.get(reduce, reduce)
     if reduce not in _COMBINE:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     _require_same("scatter", input, src)
@@ -340,7 +342,7 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     return scatter_reduce_values(input, dim, index, src, reduce, include_self)
 
 
-@composite()
+@method()
 def scatter_reduce_(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
     """In-place ``scatter_reduce``. Source: torch.Tensor.scatter_reduce_."""
     return input._scatter_reduce_(dim, index, src, reduce, include_self)
@@ -353,6 +355,10 @@ def _row_key(dim: int, index: np.ndarray, ndim: int) -> Any:
 
 def _prepare_rows(name: str) -> Any:
     def prepare(input: Any, dim: int, index: Any, *rest: Any) -> tuple[Any, ...]:
+        if name == "index_copy" and index.dtype is not dtypes.int64:
+            raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {index.dtype.legacy}")
+        if name == "index_fill" and index.dtype is not dtypes.int64:
+            raise IndexError("index_fill_(): Expected dtype int64 for index.")
         _require_index(name, index)
         array = input._array
         dim = wrap_dim(dim, array.ndim)
@@ -442,7 +448,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     return index_add_rows(input, dim, index, source, alpha)
 
 
-@composite()
+@method()
 def index_add_(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
     """In-place ``index_add``. Source: torch.Tensor.index_add_."""
     return input._index_add_(dim, index, source, alpha)
@@ -492,13 +498,13 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -
     """
     made = input.copy()
     dtype = dtypes.of_array(input)
-    made[_row_key(dim, index, made.ndim)] = cast_array(value, dtype) if isinstance(value, np.ndarray) else number_array(value, dtype)
+    made[_row_key(dim, index, made.ndim)] = cast_array(value, dtype) if isinstance(value, np.ndarray) else checked_number(value, dtype)
     return made
 
 
 def _index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool) -> Any:
     if reduce not in ("prod", "mean", "amax", "amin"):
-        raise RuntimeError(f"reduce argument must be either prod, mean, amax or amin, got {reduce}")
+        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     _prepare_rows("index_reduce")(input, dim, index, source)
     if not input._array.ndim:
         return scatter_reduce_values(input.reshape(1), 0, index.reshape(-1), source.reshape(-1), reduce, include_self).reshape(())
@@ -519,7 +525,7 @@ def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce:
     return _index_reduce(input, dim, index, source, reduce, include_self)
 
 
-@composite()
+@method()
 def index_reduce_(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
     """In-place ``index_reduce``. Source: torch.Tensor.index_reduce_."""
     return input.copy_(_index_reduce(input, dim, index, source, reduce, include_self))
@@ -557,7 +563,7 @@ def _prepare_put_flat(input: Any, index: Any, source: Any, accumulate: bool) -> 
     _prepare_take(input, index)
     _require_same("put_", input, source)
     if index._array.size != source._array.size:
-        raise RuntimeError(
+        raise IndexError(
             f"put_(): Expected source and index to have the same number of elements, but got source.numel() = {source._array.size}, "
             f"index.numel() = {index._array.size}"
         )
@@ -589,9 +595,18 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
 
 # -- parts written into copies ----------------------------------------------------------------------------------------------------------
+def _clone_with_strides(input: Any) -> Any:
+    """A copy with ``input``'s strides and offset, in a copy of its whole storage where it does not fill it."""
+    array = input._array
+    count = storage_of(input).nbytes() // array.itemsize
+    if array.flags.c_contiguous and array.size == count or any(n > 1 and not step for n, step in zip(array.shape, array.strides, strict=True)):
+        return input.clone()
+    return input.as_strided((count,), (1,), 0).clone().as_strided(array.shape, input.stride(), input.storage_offset())
+
+
 def _with_part(input: Any, src: Any, part: Any) -> Any:
     """A copy of ``input`` with ``src`` written into the view ``part(copy)``."""
-    made = input.clone()
+    made = _clone_with_strides(input)
     shown = part(made)
     if tuple(shown._array.shape) != tuple(src._array.shape):
         raise RuntimeError(

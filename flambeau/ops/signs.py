@@ -326,7 +326,8 @@ def _prepare_parts(kinds: str) -> Any:
             )
         if first.dtype is not second.dtype:
             raise RuntimeError(
-                f"{kinds}: Expected object of scalar type {first.dtype.legacy} but got scalar type {second.dtype.legacy} for second argument"
+                f"{kinds}: Expected object of scalar type {first.dtype.legacy} but got scalar type {second.dtype.legacy} for second "
+                "argument"
             )
         return first, second
 

@@ -13,6 +13,7 @@ from ..core.dispatch import cast_array
 from ..core.registry import TABLES, composite, op
 from ..core.shape import wrap_dim
 from .arithmetic import reject
+from .small import MODERATE, SQUARES, prepare_square
 
 
 def _prepare(input: Any, dim: int, dtype: Any) -> tuple[Any, ...]:
@@ -67,6 +68,25 @@ def _fast(kernel: Any) -> Any:
         return kernel(input, wrap_dim(dim, input.ndim))
 
     return fast
+
+
+_any_softmax = _fast(_softmax)
+_F4, _exp, _divide = np.dtype(np.float32), np.exp, np.divide
+
+
+def _fast_softmax(input: np.ndarray, dim: Any, dtype: Any) -> np.ndarray | None:
+    """``_softmax``, with a shorter way for the rows of small float32 matrices without large elements.
+
+    There no maximum has to be subtracted, and a product with a matrix of ones puts each row's sum at every place of the row.
+    """
+    if dtype is None and input.dtype is _F4 and (dim == -1 or dim == 1):
+        square = SQUARES.get(input.shape)
+        if square is None:
+            prepare_square(input)
+        elif input.flags.c_contiguous and not input.tobytes()[3::4].translate(None, MODERATE):
+            made = _exp(input)
+            return _divide(made, made.dot(square), made)
+    return _any_softmax(input, dim, dtype)
 
 
 def _softmax_slope(grad: np.ndarray, output: np.ndarray, dim: int) -> np.ndarray:
@@ -141,7 +161,7 @@ def log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, inp
 
 
 @op(
-    fast=_fast(_softmax),
+    fast=_fast_softmax,
     prepare=_prepare,
     grad={"input": lambda grad, result, dim, input_dtype: softmax_backward_data(grad, result, dim, input_dtype)},
 )

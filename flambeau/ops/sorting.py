@@ -50,7 +50,7 @@ def _prepare_sort(input: Any, dim: Any, descending: bool, stable: Any) -> tuple[
 
 
 def _fast_sort(a: np.ndarray, dim: Any, descending: bool, stable: Any) -> Any:
-    if a.ndim == 1:
+    if a.ndim == 1 and (dim == -1 or dim == 0):
         order = a.argsort(kind="stable") if not descending else len(a) - 1 - a[::-1].argsort(kind="stable")[::-1]
         return a[order], order
     if a.ndim != 2 or descending or dim not in (-1, 1) or not a.flags.c_contiguous:
@@ -60,7 +60,7 @@ def _fast_sort(a: np.ndarray, dim: Any, descending: bool, stable: Any) -> Any:
 
 
 def _fast_topk(a: np.ndarray, k: int, dim: Any, largest: bool, sorted: bool) -> Any:
-    if a.ndim != 1 or not 0 < k <= len(a) or len(a) > 256:
+    if a.ndim != 1 or dim not in (-1, 0) or not 0 < k <= len(a) or len(a) > 256:
         return None
     order = len(a) - 1 - a[::-1].argsort(kind="stable")[: -k - 1 : -1] if largest else a.argsort(kind="stable")[:k]
     return a[order], order if largest else order.copy()
@@ -74,7 +74,7 @@ def _fast_topk(a: np.ndarray, k: int, dim: Any, largest: bool, sorted: bool) -> 
     returns=("values", "indices"),
     grad={"input": _to_places},
 )
-def sort(input: Tensor, dim: int | None = -1, descending: bool = False, *, stable: bool | None = False) -> Any:
+def sort(input: Tensor, dim: Any = -1, descending: bool = False, *, stable: bool | None = False) -> Any:
     """The elements in order along ``dim``, and where they came from.
 
     Args:
@@ -139,7 +139,7 @@ def _leading(array: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
     returns=("values", "indices"),
     grad={"input": _to_places},
 )
-def topk(input: Tensor, k: int, dim: int | None = -1, largest: bool = True, sorted: bool = True) -> Any:
+def topk(input: Tensor, k: int, dim: Any = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The k largest (or smallest) elements along ``dim``, and where they are.
 
     Args:
@@ -181,7 +181,7 @@ def _prepare_kth(input: Any, k: Any, dim: int, keepdim: bool) -> tuple[Any, ...]
         "input": lambda grad, result1, dim, keepdim, input_shape: to_place(grad, result1, -1 if dim is None else dim, keepdim, input_shape)
     },
 )
-def kthvalue(input: Tensor, k: int, dim: int | None = -1, keepdim: bool = False) -> Any:
+def kthvalue(input: Tensor, k: int, dim: Any = -1, keepdim: bool = False) -> Any:
     """The k-th smallest element along ``dim`` (k counts from 1), and where it is.
 
     Args:
@@ -200,8 +200,12 @@ def kthvalue(input: Tensor, k: int, dim: int | None = -1, keepdim: bool = False)
 
 
 # -- unique ---------------------------------------------------------------------------------------------------------------------
-def _several(values: np.ndarray, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:
+def _several(operation: str, input: Any, values: np.ndarray, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:
     made = [wrap(values)]
+    if input.requires_grad:
+        from .statistics import without_derivative
+
+        made = [without_derivative(made[0], input, operation)]
     if return_inverse:
         made.append(wrap(row_major(inverse).astype(_I8, copy=False)))
     if return_counts:
@@ -239,16 +243,16 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
         rows = np.moveaxis(array, dim, 0)
         kept, inverse, counts = _unique_rows(rows.reshape(len(rows), -1))
         values = np.moveaxis(rows[kept], 0, dim)
-    return _several(values if narrow is None else values.astype(narrow), inverse, counts, return_inverse, return_counts)
+    return _several("unique", input, values if narrow is None else values.astype(narrow), inverse, counts, return_inverse, return_counts)
 
 
 def _unique_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One row of each kind in lexicographic order, the kind of each row, and how many there are."""
     order = np.lexsort(rows.T[::-1]) if rows.shape[1] else np.arange(len(rows))
     ranked = rows[order]
-    first = np.ones(len(rows), np.bool_)
+    first: Any = np.ones(len(rows), np.bool_)
     first[1:] = (ranked[1:] != ranked[:-1]).any(1)
-    inverse = np.empty(len(rows), _I8)
+    inverse: Any = np.empty(len(rows), _I8)
     inverse[order] = np.cumsum(first) - 1
     return order[first], inverse, np.diff(np.append(np.flatnonzero(first), len(rows)))
 
@@ -263,18 +267,18 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
     """
     array = input._array
     rows = array.reshape(-1) if dim is None else np.moveaxis(array, wrap_dim(dim, array.ndim), 0)
-    first = np.ones(len(rows), np.bool_)
+    first: Any = np.ones(len(rows), np.bool_)
     if len(rows) > 1:
         changed = rows[1:] != rows[:-1]
         first[1:] = changed if changed.ndim == 1 else changed.reshape(len(changed), -1).any(1)
     inverse = np.cumsum(first) - 1
-    counts = np.diff(np.append(np.flatnonzero(first), len(rows)))
+    counts: Any = np.diff(np.append(np.flatnonzero(first), len(rows)))
     values = rows[first]
     if dim is None:
         inverse = inverse.reshape(array.shape)
     else:
         values = np.moveaxis(values, 0, wrap_dim(dim, array.ndim))
-    return _several(values, inverse, counts, return_inverse, return_counts)
+    return _several("unique_consecutive", input, values, inverse, counts, return_inverse, return_counts)
 
 
 # -- search ---------------------------------------------------------------------------------------------------------------------
@@ -288,7 +292,7 @@ def _side(right: bool, side: str | None, operation: str) -> str:
     return side
 
 
-def _positions(ranked: np.ndarray, values: np.ndarray, side: str, sorter: np.ndarray | None) -> np.ndarray:
+def _positions(ranked: np.ndarray, values: np.ndarray, side: Any, sorter: Any) -> np.ndarray:
     """Where ``values`` belong in ``ranked``, row by row where there are rows."""
     if ranked.dtype.kind == "V":
         ranked = ranked.astype(np.float32)
@@ -299,7 +303,7 @@ def _positions(ranked: np.ndarray, values: np.ndarray, side: str, sorter: np.nda
     count = math.prod(ranked.shape[:-1])
     rows, wanted = ranked.reshape(count, n), values.reshape(count, values.shape[-1])
     sorters = None if sorter is None else sorter.reshape(count, n)
-    found = np.empty(wanted.shape, _I8)
+    found: Any = np.empty(wanted.shape, _I8)
     for i in range(len(rows)):
         found[i] = np.searchsorted(rows[i], wanted[i], side, None if sorters is None else sorters[i])
     return found.reshape(values.shape)

@@ -164,6 +164,15 @@ def sinc(input: Tensor) -> Tensor:
     return np.where(input == 0, input.dtype.type(1), np.sin(angle) / angle)
 
 
+@composite(namespace="special", out=True)
+def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
+    """Logarithm of the sum of exponentials along ``dim``; see :func:`torch.logsumexp`.
+
+    Source: torch.special.logsumexp.
+    """
+    return input.logsumexp(dim, keepdim)
+
+
 # -- gamma function -------------------------------------------------------------------------------------------------------------
 def _poles(input: np.ndarray) -> np.ndarray:
     return (input == np.floor(input)) & (input < 0)
@@ -226,10 +235,10 @@ def polygamma(n: int, input: Tensor) -> Tensor:
 
 
 def _install_polygamma() -> None:
-    from ..core.registry import add_method
+    from ..core.registry import add_method, overwritten
 
     add_method("polygamma", lambda: lambda self, n: polygamma(n, self))
-    add_method("polygamma_", lambda: lambda self, n: self.copy_(polygamma(n, self)))
+    add_method("polygamma_", lambda: lambda self, n: overwritten(self, polygamma(n, self)))
 
 
 _install_polygamma()

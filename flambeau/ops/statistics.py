@@ -39,7 +39,7 @@ def _median_along(array: np.ndarray, dim: int, keepdim: bool, ignore_nan: bool) 
     if not array.ndim:
         return array.copy(), np.zeros((), _I8)
     kept = _middle(array, dim, ignore_nan)
-    indices = row_major(kept if keepdim else np.squeeze(kept, dim)).astype(_I8, copy=False)
+    indices: Any = row_major(kept if keepdim else np.squeeze(kept, dim)).astype(_I8, copy=False)
     return taken_along(array, indices, dim, keepdim), indices
 
 
@@ -235,6 +235,16 @@ quantile.__doc__ = _QUANTILE_DOC.format(name="quantile", nan="NaN where there is
 nanquantile.__doc__ = _QUANTILE_DOC.format(name="nanquantile", nan="NaN are left out.")
 
 
+@op(name="_without_derivative", method=False, halves="native", grad={"source": lambda grad, operation: complain_derivative(operation)})
+def without_derivative(values: Tensor, source: Tensor, operation: str) -> Tensor:
+    """``values`` computed from ``source``, with an error instead of a derivative."""
+    return values.copy()
+
+
+def complain_derivative(operation: str) -> None:
+    raise RuntimeError(f"derivative for {operation} is not implemented")
+
+
 # -- histograms -----------------------------------------------------------------------------------------------------------------
 @op(promotion="same", grad=None)
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
@@ -292,15 +302,16 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Any:
         raise RuntimeError("weights should be 1-d and have the same length as input")
     kind = np.float32 if weights.dtype is dtypes.float32 else np.float64
     found = np.bincount(array.astype(_I8, copy=False), weights._array.astype(np.float64), minlength)
-    return wrap(found.astype(kind))
+    made = wrap(found.astype(kind))
+    return without_derivative(made, weights, "bincount") if weights.requires_grad else made
 
 
 def _edges_of(input: Any, bins: Any, range: Any) -> Any:
     """Bin edges of ``histogram``."""
-    from .creation import linspace
+    from .ranges import linspace
 
     if isinstance(bins, TensorType):
-        return bins
+        return bins.clone()
     if range is None:
         low, high = (float(input.min()), float(input.max())) if input.numel() else (0.0, 1.0)
     else:
@@ -340,7 +351,10 @@ def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None
     found = np.bincount(place, None if weights is None else weights[inside], len(edges._array) - 1).astype(input._array.dtype)
     if density:
         found = found / found.sum() / np.diff(edges._array)
-    return named_result("histogram", ("hist", "bin_edges"))((wrap(found), edges))
+    made = wrap(found)
+    if input.requires_grad:
+        made = without_derivative(made, input, "histogram")
+    return named_result("histogram", ("hist", "bin_edges"))((made, edges))
 
 
 # -- covariance -----------------------------------------------------------------------------------------------------------------

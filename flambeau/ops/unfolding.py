@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import dtype as dtypes
 from ..core.annotations import Tensor
 from ..core.registry import composite, op
 from .patches import Ints, add_windows, ints, padded, product, window_count, windows
@@ -17,8 +18,12 @@ def _geometry(name: str, kernel_size: Any, dilation: Any, padding: Any, stride: 
     Raises:
         RuntimeError: sizes that are not positive.
     """
-    found = tuple([ints(v, 2, name, n, what=name) for v, n in
-                   ((kernel_size, "kernel_size"), (dilation, "dilation"), (padding, "padding"), (stride, "stride"))])
+    found = tuple(
+        [
+            ints(v, 2, name, n, what=name)
+            for v, n in ((kernel_size, "kernel_size"), (dilation, "dilation"), (padding, "padding"), (stride, "stride"))
+        ]
+    )
     for word, sizes, least in (("kernel", found[0], 1), ("dilation", found[1], 1), ("stride", found[3], 1)):
         if min(sizes) < least:
             raise RuntimeError(f"{word} size should be greater than zero, but got {name} {word}: {sizes}")
@@ -45,6 +50,8 @@ def _positions(spatial: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, 
 )
 def image_to_columns(input: Tensor, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
     """Patches of ``(N, C, H, W)`` images as ``(N, C * kh * kw, L)``."""
+    if input.dtype.kind in "iu":
+        raise NotImplementedError(f"\"im2col_out_cpu\" not implemented for '{dtypes.of_array(input).legacy}'")
     positions = _positions(input.shape[2:], kernel_size, dilation, padding, stride)
     seen = windows(padded(input, padding, padding), kernel_size, stride, dilation, positions)
     return seen.copy().reshape(input.shape[0], input.shape[1] * product(kernel_size), product(positions))
@@ -91,12 +98,14 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     shape = tuple(input.shape)
     if len(shape) not in (3, 4) or 0 in shape[-3:]:
         raise RuntimeError(
-            f"Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {list(shape)}"
+            f"Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but "
+            f"got: {list(shape)}"
         )
     if min(_positions(shape[-2:], kernel_size, dilation, padding, stride)) < 1:
         raise RuntimeError(
-            f"Given input with spatial size {shape[-2:]}, kernel_size={kernel_size}, dilation={dilation}, padding={padding}, calculated shape of "
-            f"the array of sliding blocks as {_positions(shape[-2:], kernel_size, dilation, padding, stride)}, but its components must be at "
+            f"Given input with spatial size {shape[-2:]}, kernel_size={kernel_size}, dilation={dilation}, padding={padding}, calculated "
+            f"shape of the array of sliding blocks as {_positions(shape[-2:], kernel_size, dilation, padding, stride)}, but its components "
+            "must be at "
             "least one."
         )
     if len(shape) == 4:
@@ -124,7 +133,8 @@ def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, p
     shape = tuple(input.shape)
     if len(shape) not in (2, 3) or 0 in shape[-2:]:
         raise RuntimeError(
-            f"Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, but got: {list(shape)}"
+            f"Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, but "
+            f"got: {list(shape)}"
         )
     if shape[-2] % product(kernel_size):
         raise RuntimeError(
@@ -134,8 +144,8 @@ def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, p
     positions = _positions(size, kernel_size, dilation, padding, stride)
     if min(positions) < 1 or product(positions) != shape[-1]:
         raise RuntimeError(
-            f"Given output_size={size}, kernel_size={kernel_size}, dilation={dilation}, padding={padding}, stride={stride}, expected size of "
-            f"input's dimension 2 to match the calculated number of sliding blocks {' * '.join(map(str, positions))} = "
+            f"Given output_size={size}, kernel_size={kernel_size}, dilation={dilation}, padding={padding}, stride={stride}, expected "
+            f"size of input's dimension 2 to match the calculated number of sliding blocks {' * '.join(map(str, positions))} = "
             f"{product(positions)}, but got input.size(2)={shape[-1]}."
         )
     if len(shape) == 3:

@@ -197,13 +197,21 @@ def _fractional_call(
 
 def _declare_fractional(rank: int, shape: str) -> None:
     def fractional(
-        input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+        input: Tensor,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
         _random_samples: Tensor | None = None,
     ) -> Any:
         return _fractional_call(rank, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
     def indexed(
-        input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+        input: Tensor,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
         _random_samples: Tensor | None = None,
     ) -> Any:
         return _fractional_call(rank, input, kernel_size, output_size, output_ratio, True, _random_samples)
@@ -222,7 +230,9 @@ def _declare_fractional(rank: int, shape: str) -> None:
         RuntimeError: windows that do not fit.
     Source: torch.nn.functional.fractional_max_pool{rank}d. Graham 2014, "Fractional max-pooling".
     """
-    indexed.__doc__ = f"``fractional_max_pool{rank}d`` with indices.\n\n    Source: torch.nn.functional.fractional_max_pool{rank}d_with_indices.\n    "
+    indexed.__doc__ = (
+        f"``fractional_max_pool{rank}d`` with indices.\n\n    Source: torch.nn.functional.fractional_max_pool{rank}d_with_indices.\n    "
+    )
     composite(name=f"fractional_max_pool{rank}d", namespace="nn.functional")(fractional)
     composite(name=f"fractional_max_pool{rank}d_with_indices", namespace="nn.functional")(indexed)
 

@@ -28,6 +28,7 @@ from ..core.shape import (
 from ..core.tensor import Tensor as TensorType
 from ..core.state import grad_enabled
 from ..core.tensor import storage_of
+from .small import small_sum
 
 
 # -- shape ------------------------------------------------------------------------------------------------------------------
@@ -462,18 +463,31 @@ def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
     return expand_to(input, size)
 
 
+def _quick_sum_to(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    """The usual case, a bias under a matrix, without NumPy's machinery for reductions."""
+    if array.ndim == 2 and len(shape) == 1 and shape[0] == array.shape[1]:
+        made = small_sum(array, 0)
+        if made is not None:
+            return made
+    return sum_to_shape_array(array, shape)
+
+
+def sum_to_shape_array(input: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    lead = input.ndim - len(shape)
+    dims = tuple(range(lead)) + tuple(i for i in range(lead, input.ndim) if shape[i - lead] == 1 != input.shape[i])
+    return np.add.reduce(input, axis=dims, keepdims=True).reshape(shape) if dims else input.copy()
+
+
 @op(
     name="_sum_to_size",
-    method=False,
     promotion="bool_to_long",
+    fast=_quick_sum_to,
     grad={"input": lambda grad, input_shape: grad.expand(input_shape)},
     node_name="SumBackward1",
 )
 def sum_to_shape(input: Tensor, shape: Sequence[int]) -> Tensor:
     """Sum over the dimensions in which ``shape`` is 1 or missing."""
-    lead = input.ndim - len(shape)
-    dims = tuple(range(lead)) + tuple(i for i in range(lead, input.ndim) if shape[i - lead] == 1 != input.shape[i])
-    return np.add.reduce(input, axis=dims, keepdims=True).reshape(shape) if dims else input.copy()
+    return sum_to_shape_array(input, shape)
 
 
 @method()
@@ -487,7 +501,7 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     lead = len(have) - len(shape)
     if lead < 0 or any(n not in (1, old) for n, old in zip(shape, have[max(lead, 0) :], strict=False)):
         raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(have)}}}.")
-    return input if have == shape else sum_to_shape(input, shape)
+    return input if have == shape and shape else sum_to_shape(input, shape)
 
 
 # -- parts --------------------------------------------------------------------------------------------------------------------

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from .. import ops
-from ..autograd.grad_mode import enable_grad, set_grad_enabled
+from ..autograd.grad_mode import enable_grad
 from ..core.dtype import dtype, float32, float64, get_default_dtype
+from ..core.state import set_grad, thread
 from ..core.tensor import Tensor
 from .optimizer import Optimizer
 
@@ -48,13 +49,22 @@ class GroupOptimizer(Optimizer):
             What ``closure`` returned, or None.
         """
         loss = None
-        with set_grad_enabled(self.defaults.get("differentiable", False)):
+        grad_mode = thread.grad
+        set_grad(bool(self.defaults.get("differentiable", False)))
+        try:
             if closure is not None:
                 with enable_grad():
                     loss = closure()
             for group in self.param_groups:
-                self._update_group(group)
+                if not self._update_arrays(group):
+                    self._update_group(group)
+        finally:
+            set_grad(grad_mode)
         return loss
+
+    def _update_arrays(self, group: dict[str, Any]) -> bool:
+        """Update a usual group through raw arrays (see ``_arrays``); False where nothing was done, and any tensor may come."""
+        return False
 
     def _update_group(self, group: dict[str, Any]) -> None:
         raise NotImplementedError
@@ -91,6 +101,11 @@ def column(states: list[dict[str, Any]], name: str) -> list[Any]:
 def scalar(value: Any) -> Any:
     """A hyperparameter as a number or a 0-d tensor: tensors of one element lose their dimensions."""
     return value.squeeze() if isinstance(value, Tensor) and value.dim() != 0 else value
+
+
+def are_numbers(*values: Any) -> bool:
+    """Whether all hyperparameters are real Python numbers, so that arrays can be stepped with them."""
+    return all(isinstance(value, (float, int)) for value in values)
 
 
 def number(value: Any) -> Any:

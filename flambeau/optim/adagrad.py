@@ -97,6 +97,16 @@ class Adagrad(GroupOptimizer):
         value = complex(start, start) if param.is_complex() else start
         return {"step": new_scalar(0.0, param, group), "sum": ops.full_like(param, value)}
 
+    def _update_arrays(self, group: dict[str, Any]) -> bool:
+        lr, options = group["lr"], [group[name] for name in ("lr_decay", "eps", "weight_decay")]
+        if group["differentiable"] or not are_numbers(number(lr), *options):
+            return False
+        rows = self._plans.rows(self, group, ("sum", "step"))
+        if rows is None:
+            return False
+        run_quietly(_update_rows, rows, scalar(lr), *options, group["maximize"])
+        return True
+
     def _update_group(self, group: dict[str, Any]) -> None:
         params, grads, states = self._gather(group)
         adagrad(
@@ -113,6 +123,24 @@ class Adagrad(GroupOptimizer):
             eps=group["eps"],
             maximize=group["maximize"],
         )
+
+
+def _update_rows(rows: list[Row], lr: Any, lr_decay: float, eps: float, weight_decay: float, maximize: bool) -> None:
+    """The passes of :func:`adagrad` over raw arrays."""
+    seen: Any = None
+    multiply, add = np.multiply, np.add
+    for plan, grad in rows:
+        count = counted(plan.step)
+        if seen != (plan.dtype, count):
+            seen = plan.dtype, count
+            step_size, floor, decay = constants(plan.dtype, -number(lr / (1 + (count - 1) * lr_decay)), eps, weight_decay)
+        for param, slope, state_sum, own, root, scratch in plan.blocks(grad):
+            if maximize or weight_decay != 0:
+                slope = effective_gradient(param, slope, decay if weight_decay != 0 else None, maximize, own, scratch)
+            add(state_sum, multiply(slope, slope, scratch), state_sum)
+            add(np.sqrt(state_sum, root), floor, root)
+            add(param, np.divide(multiply(step_size, slope, scratch), root, scratch), param)
+    note_writes(rows)
 
 
 def adagrad(

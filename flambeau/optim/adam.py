@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
+
 from .. import ops
+from ..core.state import run_quietly
 from ..core.tensor import Tensor
+from ._arrays import Row, constants, counted, effective_gradient, lerp, lerp_rest, note_writes
 from ._stepping import (
     GroupOptimizer,
+    are_numbers,
     check_betas,
     check_capturable,
     check_fused_options,
@@ -111,6 +116,19 @@ class Adam(GroupOptimizer):
             state["max_exp_avg_sq"] = ops.zeros_like(param)
         return state
 
+    def _update_arrays(self, group: dict[str, Any]) -> bool:
+        lr, (beta1, beta2), eps, weight_decay = group["lr"], group["betas"], group["eps"], group["weight_decay"]
+        if group["capturable"] or group["differentiable"] or not are_numbers(beta1, beta2, eps, weight_decay):
+            return False
+        if isinstance(lr, Tensor) and group["foreach"]:
+            return False
+        rows = self._plans.rows(self, group, _STATE_WITH_LARGEST if group["amsgrad"] else _STATE)
+        if rows is None:
+            return False
+        decoupled = group["decoupled_weight_decay"]
+        run_quietly(_update_rows, rows, scalar(lr), beta1, beta2, eps, weight_decay, decoupled, group["maximize"])
+        return True
+
     def _update_group(self, group: dict[str, Any]) -> None:
         params, grads, states = self._gather(group)
         steps = column(states, "step")
@@ -191,6 +209,48 @@ class AdamW(Adam):
         super().__setstate__(state)
         for group in self.param_groups:
             group["decoupled_weight_decay"] = True
+
+
+_STATE = ("exp_avg", "exp_avg_sq", "step")
+_STATE_WITH_LARGEST = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step")
+
+
+def _update_rows(
+    rows: list[Row], lr: Any, beta1: float, beta2: float, eps: float, weight_decay: float, decoupled: bool, maximize: bool
+) -> None:
+    """The passes of :func:`adam` over raw arrays."""
+    seen: Any = None
+    shrinks, penalized = weight_decay != 0 and decoupled, weight_decay != 0 and not decoupled
+    multiply, add, divide = np.multiply, np.add, np.divide
+    for plan, grad in rows:
+        count = counted(plan.step)
+        if seen != (plan.dtype, count):
+            seen = plan.dtype, count
+            step_size = -number(lr / (1 - beta1**count))
+            correction = (1 - beta2**count) ** 0.5
+            decay = number(1 - lr * weight_decay) if decoupled else weight_decay
+            scalars = constants(plan.dtype, 1 - beta1, beta2, 1 - beta2, correction, eps, step_size, decay)
+            weight, kept, taken, correction, floor, step_size, decay = scalars
+            rest = lerp_rest(weight)
+        for param, slope, exp_avg, exp_avg_sq, *largest, own, scratch, direction in plan.blocks(grad):
+            if shrinks:
+                multiply(param, decay, param)
+            if penalized or maximize:
+                slope = effective_gradient(param, slope, decay if penalized else None, maximize, own, scratch)
+            lerp(exp_avg, slope, weight, rest, scratch)
+            multiply(exp_avg_sq, kept, exp_avg_sq)
+            multiply(taken, slope, scratch)
+            multiply(scratch, slope, scratch)
+            add(exp_avg_sq, scratch, exp_avg_sq)
+            if largest:
+                exp_avg_sq = np.maximum(largest[0], exp_avg_sq, largest[0])
+            np.sqrt(exp_avg_sq, scratch)
+            divide(scratch, correction, scratch)
+            add(scratch, floor, scratch)
+            multiply(step_size, exp_avg, direction)
+            divide(direction, scratch, direction)
+            add(param, direction, param)
+    note_writes(rows)
 
 
 def _check_beta_types(betas: tuple[Any, Any], wants_numbers: bool) -> None:

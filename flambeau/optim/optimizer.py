@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 from ..core.dtype import float32
 from ..core.hooks import RemovableHandle
-from ..core.tensor import Tensor
+from ..core.tensor import Parameter, Tensor
+from ._arrays import Plans
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
@@ -138,9 +139,10 @@ class Optimizer:
     # ---- hooks ---------------------------------------------------------------------------------------------------
 
     def _prepare_hooks(self) -> None:
-        """Make the missing hook registries and put the hooks around the class's own ``step``, once per class."""
+        """Make the missing hook registries, forget plans of earlier steps, and put the hooks around the class's own ``step``, once per class."""
         for name in _HOOK_REGISTRIES:
             self.__dict__.setdefault(name, OrderedDict())
+        self._plans = Plans()
         kind = type(self)
         if not getattr(kind.step, "hooked", False):
             kind.step = self.profile_hook_step(kind.step)  # type: ignore[method-assign]
@@ -325,7 +327,10 @@ class Optimizer:
         for group in self.param_groups:
             for param in group["params"]:
                 if set_to_none:
-                    param.grad = None
+                    if param.__class__ is not Parameter:
+                        param.grad = None
+                    elif hasattr(param, "_grad"):  # what the property does, without the calls
+                        del param._grad
                     continue
                 grad = param.grad
                 if grad is None:

@@ -98,6 +98,18 @@ class RMSprop(GroupOptimizer):
             state["grad_avg"] = ops.zeros_like(param)
         return state
 
+    def _update_arrays(self, group: dict[str, Any]) -> bool:
+        options = [number(group["lr"]), *(group[name] for name in ("alpha", "eps", "weight_decay", "momentum"))]
+        if group["capturable"] or group["differentiable"] or not are_numbers(*options):
+            return False
+        centered = ("grad_avg",) if group["centered"] else ()
+        buffered = ("momentum_buffer",) if group["momentum"] > 0 else ()
+        rows = self._plans.rows(self, group, ("square_avg", *centered, *buffered, "step"))
+        if rows is None:
+            return False
+        run_quietly(_update_rows, rows, *options, group["centered"], group["maximize"])
+        return True
+
     def _update_group(self, group: dict[str, Any]) -> None:
         params, grads, states = self._gather(group)
         rmsprop(
@@ -118,6 +130,42 @@ class RMSprop(GroupOptimizer):
             momentum=group["momentum"],
             centered=group["centered"],
         )
+
+
+def _update_rows(
+    rows: list[Row], lr: float, alpha: float, eps: float, weight_decay: float, momentum: float, centered: bool, maximize: bool
+) -> None:
+    """The passes of :func:`rmsprop` over raw arrays."""
+    dtype: Any = None
+    multiply, add = np.multiply, np.add
+    for plan, grad in rows:
+        counted(plan.step)
+        if plan.dtype != dtype:
+            dtype = plan.dtype
+            scalars = constants(dtype, alpha, 1 - alpha, -1, eps, momentum, -lr, weight_decay)
+            kept, taken, minus_one, floor, buffer_kept, step_size, decay = scalars
+            rest = lerp_rest(taken)
+        for param, slope, square_avg, *averages, own, root, scratch in plan.blocks(grad):
+            if maximize or weight_decay != 0:
+                slope = effective_gradient(param, slope, decay if weight_decay != 0 else None, maximize, own, scratch)
+            multiply(square_avg, kept, square_avg)
+            add(square_avg, multiply(multiply(taken, slope, scratch), slope, scratch), square_avg)
+            if centered:
+                grad_avg = averages[0]
+                lerp(grad_avg, slope, taken, rest, scratch)
+                add(square_avg, multiply(multiply(minus_one, grad_avg, scratch), grad_avg, scratch), root)
+                np.sqrt(root, root)
+            else:
+                np.sqrt(square_avg, root)
+            add(root, floor, root)
+            if momentum > 0:
+                buffer = averages[-1]
+                multiply(buffer, buffer_kept, buffer)
+                add(buffer, np.divide(slope, root, scratch), buffer)
+                add(param, multiply(buffer, step_size, scratch), param)
+            else:
+                add(param, np.divide(multiply(step_size, slope, scratch), root, scratch), param)
+    note_writes(rows)
 
 
 def rmsprop(

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
+
+from ..core.state import run_quietly
 from ..core.tensor import Tensor
+from ._arrays import Row, constants, effective_gradient, note_writes
 from ._stepping import (
     GroupOptimizer,
+    are_numbers,
     check_fused,
     check_fused_options,
     decayed,
@@ -88,6 +93,18 @@ class SGD(GroupOptimizer):
         super().__init__(params, defaults)
         check_fused_options(defaults)
 
+    def _update_arrays(self, group: dict[str, Any]) -> bool:
+        lr, momentum, dampening, weight_decay = group["lr"], group["momentum"], group["dampening"], group["weight_decay"]
+        if isinstance(lr, Tensor):
+            lr = lr if lr.requires_grad else lr.item()
+        if group["differentiable"] or not are_numbers(lr, momentum, dampening, weight_decay):
+            return False
+        rows = self._plans.rows(self, group, ("momentum_buffer",) if momentum != 0 else ())
+        if rows is None:
+            return False
+        run_quietly(_update_rows, rows, lr, momentum, dampening, weight_decay, group["nesterov"], group["maximize"])
+        return True
+
     def _update_group(self, group: dict[str, Any]) -> None:
         params = [param for param in group["params"] if param.grad is not None]
         if group["fused"]:
@@ -112,6 +129,28 @@ class SGD(GroupOptimizer):
         )
         for state, buffer in zip(states, buffers, strict=True):
             state["momentum_buffer"] = buffer
+
+
+def _update_rows(
+    rows: list[Row], lr: float, momentum: float, dampening: float, weight_decay: float, nesterov: bool, maximize: bool
+) -> None:
+    """The passes of :func:`sgd` over raw arrays."""
+    dtype: Any = None
+    multiply, add = np.multiply, np.add
+    for plan, grad in rows:
+        if plan.dtype != dtype:
+            dtype = plan.dtype
+            step_size, kept, taken, decay = constants(dtype, -lr, momentum, 1 - dampening, weight_decay)
+        for param, slope, *buffers, own, scratch, _ in plan.blocks(grad):
+            if maximize or weight_decay != 0:
+                slope = effective_gradient(param, slope, decay if weight_decay != 0 else None, maximize, own, scratch)
+            if buffers:
+                (buffer,) = buffers
+                multiply(buffer, kept, buffer)
+                add(buffer, multiply(slope, taken, scratch) if dampening else slope, buffer)
+                slope = add(slope, multiply(buffer, kept, scratch), own) if nesterov else buffer
+            add(param, multiply(slope, step_size, scratch), param)
+    note_writes(rows)
 
 
 def sgd(

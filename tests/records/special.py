@@ -60,6 +60,13 @@ RECORDS = [
     pointwise(
         "sinc", 1, np.sinc, away=0.2, dtypes=HALVES, tolerance={"complex64": (1e-4, 1e-4), **LOOSE}, specials=False, notes="sin of 1e38"
     ),
+    Record(
+        "special.logsumexp",
+        lambda make: [call(make(3, 4), 1), call(make(3, 4), (0, 1), keepdim=True)],
+        lambda x, dim, keepdim=False: special.logsumexp(x, dim, keepdims=keepdim),
+        ("float32", "float64"),
+        tolerance=LOOSE,
+    ),
     pointwise("lgamma", 1, special.gammaln, low=0.5, high=4, dtypes=HALVES, tolerance=LOOSE),
     pointwise("digamma", 1, special.psi, low=0.5, high=4, dtypes=HALVES, **PLAIN),
     Record(

@@ -295,7 +295,13 @@ PARTS = [
     ),
     _view(
         "split",
-        lambda make: [call(make(5, 4), 2), call(make(5, 4), [1, 3], 1), call(make(5, 4), 4, -1), call(make(5), [0, 5]), call(make(0, 2), 0)],
+        lambda make: [
+            call(make(5, 4), 2),
+            call(make(5, 4), [1, 3], 1),
+            call(make(5, 4), 4, -1),
+            call(make(5), [0, 5]),
+            call(make(0, 2), 0),
+        ],
         lambda x, size, dim=0: _split(x, size, dim) if size else [x],
         (
             Error(lambda make: call(make(5), [2, 2]), RuntimeError, "sum exactly to 5"),
@@ -444,7 +450,14 @@ STRIDES = [
     *(
         _view(
             f"atleast_{number}d",
-            lambda make: [call(make()), call(make(3)), call(make(3, 4)), call(make(2, 3, 4)), call((make(), make(2))), call(make(), make(2))],
+            lambda make: [
+                call(make()),
+                call(make(3)),
+                call(make(3, 4)),
+                call(make(2, 3, 4)),
+                call((make(), make(2))),
+                call(make(), make(2)),
+            ],
             lambda *x, number=number: _at_least(number)(*(x[0] if isinstance(x[0], tuple) else x)),
         )
         for number in (1, 2, 3)

@@ -1,0 +1,236 @@
+"""Products added to something: ``beta * input + alpha * product``."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..core.annotations import Tensor
+from ..core.registry import op
+from ..core.tensor import Tensor as TensorType
+from .arithmetic import conj
+from .creation import row_major
+from .products import (
+    bmm,
+    broadcast_or_none,
+    check_bmm,
+    check_product,
+    matmul,
+    mm,
+    mv,
+    outer,
+    require_dims,
+    require_numbers,
+    require_same_dtype,
+)
+
+
+def _old_order(op: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, Any, Any]:
+    """``f(beta, input, alpha, a, b)`` and the like, told by where the numbers stand."""
+    *operands, old, beta, alpha = values
+    if not old:
+        return op, (*operands, (), beta, alpha), out
+    given = [*operands, *old]
+    tensors = [each for each in given if isinstance(each, TensorType)]
+    numbers = [each for each in given if not isinstance(each, TensorType)]
+    if len(tensors) != 3 or len(numbers) > 2 or not all(isinstance(each, (int, float, complex)) for each in numbers):
+        raise TypeError(f"{op.name}() takes 3 positional arguments but {len(given)} were given")
+    warnings.warn(f"This overload of {op.name} is deprecated: pass beta and alpha as keyword arguments", UserWarning, stacklevel=4)
+    beta, alpha = (*numbers, 1)[:2]
+    return op, (*tensors, (), beta, alpha), out
+
+
+def _scaled(grad: Any, factor: Any) -> Any:
+    return grad if factor == 1 else grad * conj(factor)
+
+
+def _plus(input: np.ndarray, product: np.ndarray, beta: Any, alpha: Any) -> np.ndarray:
+    """``beta * input + alpha * product``; with beta 0 whatever ``input`` holds is ignored, NaN too."""
+    if product.dtype.kind in "biu":
+        beta, alpha = int(beta), int(alpha)
+    if alpha != 1:
+        product = product * product.dtype.type(alpha)
+    if beta == 0:
+        return row_major(np.broadcast_to(product, product.shape))
+    scaled = input if beta == 1 else input * input.dtype.type(beta)
+    return row_major(scaled + product)
+
+
+def _check_expands(input: Any, shape: tuple[int, ...]) -> None:
+    have = tuple(input._array.shape)
+    if broadcast_or_none(have, shape) != shape:
+        for back in range(1, len(have) + 1):
+            if back > len(shape) or have[-back] not in (1, shape[-back]):
+                expected = shape[-back] if back <= len(shape) else 0
+                raise RuntimeError(
+                    f"The expanded size of the tensor ({expected}) must match the existing size ({have[-back]}) at non-singleton "
+                    f"dimension {max(len(shape) - back, 0)}.  Target sizes: {list(shape)}.  Tensor sizes: {list(have)}"
+                )
+
+
+def _added(name: str, ranks: tuple[int, int], shape_of: Any, check: Any, product: Any, rules: Any, doc: str, words: tuple[str, str]) -> Any:
+    """Declare ``beta * input + alpha * product(a, b)``."""
+
+    def prepare(input: Any, a: Any, b: Any, old: Any, beta: Any, alpha: Any) -> tuple[Any, ...]:
+        check(a, b)
+        require_same_dtype(a, b, input)
+        _check_expands(input, shape_of(a, b))
+        return (input, a, b, old, beta, alpha)
+
+    def fast(input: np.ndarray, a: np.ndarray, b: np.ndarray, old: Any, beta: Any, alpha: Any) -> Any:
+        if old or beta != 1 or alpha != 1 or (a.ndim, b.ndim) != ranks or (ranks[0] == 3 and a.shape[0] != b.shape[0]):
+            return None
+        made = product(a, b)
+        made += input  # raises where input does not broadcast to the product
+        return made
+
+    left, right = rules
+    body = (
+        f"def {name}(input: Tensor, {words[0]}: Tensor, {words[1]}: Tensor, *old: Any, beta: Any = 1, alpha: Any = 1) -> Tensor:\n"
+        f"    return plus(input, product({words[0]}, {words[1]}), beta, alpha)\n"
+        f"def left_rule(grad, {words[1]}, alpha, {words[0]}_shape):\n    return left(scaled(grad, alpha), {words[1]}, {words[0]}_shape)\n"
+        f"def right_rule(grad, {words[0]}, alpha, {words[1]}_shape):\n    return right(scaled(grad, alpha), {words[0]}, {words[1]}_shape)\n"
+    )
+    env: dict[str, Any] = {"plus": _plus, "product": product, "left": left, "right": right, "scaled": _scaled, "__name__": __name__}
+    exec("from __future__ import annotations\n" + body, env)
+    kernel = env[name]
+    kernel.__doc__ = doc
+    return op(
+        promotion="same",
+        reroute=_old_order,
+        prepare=prepare,
+        fast=fast,
+        fast_bool=False,
+        inplace=True,
+        grad={"input": lambda grad, beta: _scaled(grad, beta), words[0]: env["left_rule"], words[1]: env["right_rule"]},
+    )(kernel)
+
+
+_ADDED_DOC = """``beta * input + alpha * {product}``.
+
+    Args:
+        input: broadcastable to the product's shape; ignored where beta is 0, so that its NaN do not show.
+        {words}
+        beta, alpha: factors. The old argument orders ``(beta, input, alpha, ...)`` and ``(input, beta, alpha, ...)`` are understood.
+    Raises:
+        RuntimeError: sizes that do not fit, or different dtypes.
+    Source: torch.{name}.
+    """
+
+
+def _check_mm(a: Any, b: Any) -> None:
+    require_dims(a, 2, f"mat1 must be a matrix, got {a._array.ndim}-D tensor")
+    require_dims(b, 2, f"mat2 must be a matrix, got {b._array.ndim}-D tensor")
+    check_product(a, b)
+    require_numbers(a)
+
+
+addmm = _added(
+    "addmm",
+    (2, 2),
+    lambda a, b: (a.shape[0], b.shape[1]),
+    _check_mm,
+    lambda a, b: a.dot(b),
+    (lambda grad, b, shape: mm(grad, conj(b).t()), lambda grad, a, shape: mm(conj(a).t(), grad)),
+    _ADDED_DOC.format(product="(mat1 @ mat2)", words="mat1, mat2: matrices ``(n, m)`` and ``(m, p)``.", name="addmm"),
+    ("mat1", "mat2"),
+)
+
+
+def _check_mv(a: Any, b: Any) -> None:
+    if a._array.ndim != 2 or b._array.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {a._array.ndim}, {b._array.ndim}")
+    check_product(a, b)
+    require_numbers(a)
+
+
+addmv = _added(
+    "addmv",
+    (2, 1),
+    lambda a, b: (a.shape[0],),
+    _check_mv,
+    lambda a, b: a.dot(b),
+    (lambda grad, b, shape: outer(grad, conj(b)), lambda grad, a, shape: mv(conj(a).t(), grad)),
+    _ADDED_DOC.format(product="(mat @ vec)", words="mat, vec: a matrix ``(n, m)`` and a vector ``(m)``.", name="addmv"),
+    ("mat", "vec"),
+)
+
+
+def _check_bmm(a: Any, b: Any) -> None:
+    check_bmm(a, b)
+
+
+addbmm = _added(
+    "addbmm",
+    (3, 3),
+    lambda a, b: (a.shape[1], b.shape[2]),
+    _check_bmm,
+    lambda a, b: np.matmul(a, b).sum(0, dtype=a.dtype),
+    (
+        lambda grad, b, shape: matmul(grad, conj(b).transpose(1, 2)),
+        lambda grad, a, shape: matmul(conj(a).transpose(1, 2), grad),
+    ),
+    _ADDED_DOC.format(
+        product="(the sum of batch1[i] @ batch2[i])", words="batch1, batch2: ``(b, n, m)`` and ``(b, m, p)``.", name="addbmm"
+    ),
+    ("batch1", "batch2"),
+)
+baddbmm = _added(
+    "baddbmm",
+    (3, 3),
+    lambda a, b: (a.shape[0], a.shape[1], b.shape[2]),
+    _check_bmm,
+    lambda a, b: np.matmul(a, b),
+    (
+        lambda grad, b, shape: bmm(grad, conj(b).transpose(1, 2)),
+        lambda grad, a, shape: bmm(conj(a).transpose(1, 2), grad),
+    ),
+    _ADDED_DOC.format(product="(batch1 @ batch2)", words="batch1, batch2: ``(b, n, m)`` and ``(b, m, p)``.", name="baddbmm"),
+    ("batch1", "batch2"),
+)
+
+
+def _reroute_addr(op: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, Any, Any]:
+    return _old_order(op, values, out)
+
+
+def _prepare_addr(input: Any, vec1: Any, vec2: Any, old: Any, beta: Any, alpha: Any) -> tuple[Any, ...]:
+    for name, each in (("vec1", vec1), ("vec2", vec2)):
+        if each._array.ndim != 1:
+            raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {each._array.ndim}-D")
+    _check_expands(input, (vec1.shape[0], vec2.shape[0]))
+    return (input, vec1, vec2, old, beta, alpha)
+
+
+def _add_outer(input: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta: Any, alpha: Any) -> np.ndarray:
+    if input.dtype.kind == "b":
+        product = np.logical_and.outer(vec1, vec2)
+        return np.logical_or(product & bool(alpha), input) if beta else row_major(product & bool(alpha))
+    return _plus(input, np.multiply.outer(vec1, vec2), beta, alpha)
+
+
+@op(
+    promotion="default",
+    reroute=_reroute_addr,
+    prepare=_prepare_addr,
+    inplace=True,
+    grad={
+        "input": lambda grad, beta: _scaled(grad, beta),
+        "vec1": lambda grad, vec2, alpha: mv(_scaled(grad, alpha), conj(vec2).to(grad.dtype)),
+        "vec2": lambda grad, vec1, alpha: mv(_scaled(grad, alpha).t(), conj(vec1).to(grad.dtype)),
+    },
+)
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *old: Any, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * input + alpha * outer(vec1, vec2)``.
+
+    Args:
+        input: broadcastable to ``(n, m)``; ignored where beta is 0.
+        vec1, vec2: vectors ``(n)`` and ``(m)``.
+        beta, alpha: factors; the old argument orders are understood.
+    Raises:
+        RuntimeError: sizes that do not fit.
+    Source: torch.addr.
+    """
+    return _add_outer(input, vec1, vec2, beta, alpha)

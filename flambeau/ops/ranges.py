@@ -1,0 +1,304 @@
+"""Tensors of numbers that follow a rule: ``arange``, ``linspace``, ``logspace``."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.dispatch import cast_array
+from ..core.registry import composite
+from ..core.state import modes, run_quietly
+from ..core.tensor import Tensor
+from .creation import checked_place, finish, override, result_dtype
+
+_new = object.__new__
+
+
+_RANGE_FORMS = (
+    "arange() received an invalid combination of arguments - expected (end), (start, end) or (start, end, step), numbers, and the "
+    "keywords out, dtype, layout, device, pin_memory, requires_grad"
+)
+
+
+def _as_number(value: Any, operation: str, argument: str) -> Any:
+    """A Python number out of a number or a one-element tensor."""
+    if isinstance(value, (Tensor, np.number, np.bool_)):
+        value = value.item()
+    if isinstance(value, complex):
+        if value.imag:
+            raise RuntimeError("value cannot be converted to type double without overflow")
+        return value.real
+    if not isinstance(value, (int, float)):
+        raise TypeError(f"{operation}(): argument '{argument}' must be Number, not {type(value).__name__}")
+    return value
+
+
+@composite(method=False)
+def arange(
+    *args: Any,
+    out: Any = None,
+    dtype: dtypes.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    **named: Any,
+) -> Any:
+    """Numbers from ``start`` (inclusive) to ``end`` (exclusive), ``step`` apart: ``arange(end)``, ``arange(start, end, step=1)``.
+
+    Args:
+        start, end, step: numbers, by position or keyword.
+        dtype: element type; int64 when None and all three are integers, the default floating type otherwise.
+        out, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+    Returns:
+        ``ceil((end - start) / step)`` numbers, each computed as ``start + i * step``.
+    Raises:
+        RuntimeError: a step of 0 or of the wrong sign, or bounds that are not finite.
+    Source: torch.arange.
+    """
+    if len(args) == 1 and not named and dtype is None and out is None and device is None and layout is None and not requires_grad:
+        end = args[0]
+        if end.__class__ is int and end >= 0 and not modes.active and not pin_memory:
+            tensor = _new(Tensor)
+            tensor._array = np.arange(end)
+            tensor._storage = tensor._node = tensor._view_of = None
+            tensor._requires_grad = False
+            return tensor
+    taken = override(
+        "arange", args, out=out, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, requires_grad=requires_grad, **named
+    )
+    if taken is not NotImplemented:
+        return taken
+    checked_place("arange", device, layout, pin_memory)
+    start, end, step = _range_bounds(args, named)
+    if dtype is None and out is not None:
+        kind = out.dtype
+    elif dtype is None:
+        whole = all(not (isinstance(e, (float, complex)) or (isinstance(e, Tensor) and e.dtype.category > 1)) for e in (start, end, step))
+        kind = dtypes.int64 if whole else dtypes.get_default_dtype()
+    else:
+        kind = result_dtype(dtype, out, "arange")
+    bounds = [_as_number(each, "arange", name) for each, name in ((start, "start"), (end, "end"), (step, "step"))]
+    return finish(range_array(bounds[0], bounds[1], bounds[2], kind), out, requires_grad, "arange")
+
+
+def _range_bounds(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any]:
+    names = ("end",) if len(args) == 1 and "end" not in named else ("start", "end", "step")
+    if len(args) > 3 or set(names[: len(args)]) & named.keys() or named.keys() - {"start", "end", "step"}:
+        raise TypeError(_RANGE_FORMS)
+    given = {**dict(zip(names, args, strict=False)), **named}
+    if "end" not in given:
+        raise TypeError(_RANGE_FORMS)
+    return given.get("start", 0), given["end"], given.get("step", 1)
+
+
+def check_range(start: Any, end: Any, step: Any) -> None:
+    """Raises:
+    RuntimeError: no such range.
+    """
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
+    if not ((step > 0 and end >= start) or (step < 0 and end <= start)):
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+
+
+def range_array(start: Any, end: Any, step: Any, dtype: dtypes.dtype) -> np.ndarray:
+    """The values of ``arange``, computed in int64 or float64 and rounded once."""
+    if dtype is dtypes.bool_ or dtype.is_complex:
+        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{dtype.legacy}'")
+    if dtype.category == dtypes.INTEGER:
+        check_range(start, end, step)
+        first, by = int(start), int(step)
+        if dtype is dtypes.int64:  # int64 alone is counted after truncation
+            end, step, start = int(end), by, first
+            check_range(start, end, step)
+        return cast_array(np.arange(_steps(start, end, step), dtype=np.int64) * by + first, dtype)
+    check_range(start, end, step)
+    return cast_array(np.arange(_steps(start, end, step)) * float(step) + float(start), dtype)
+
+
+def _steps(start: Any, end: Any, step: Any) -> int:
+    if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
+        return -((start - end) // step)
+    return math.ceil((end - start) / step)
+
+
+@composite(name="range", method=False)
+def range_(
+    start: Any = 0,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    out: Any = None,
+    dtype: dtypes.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Any:
+    """Numbers from ``start`` to ``end``, both inclusive. Deprecated; use ``arange``, which leaves out the end.
+
+    Args:
+        start, end, step: numbers.
+        dtype: element type; the default floating type when None.
+        out, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+    Source: torch.range.
+    """
+    warnings.warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range "
+        "builtin. Instead, use torch.arange, which produces values in [start, end).",
+        UserWarning,
+        stacklevel=2,
+    )
+    if end is None:
+        raise TypeError("range() missing required argument: end")
+    checked_place("range", device, layout, pin_memory)
+    kind = result_dtype(dtype, out, "range")
+    first, last, by = (_as_number(each, "range", name) for each, name in ((start, "start"), (end, "end"), (step, "step")))
+    check_range(first, last, by)
+    values = np.arange(math.floor((last - first) / by) + 1) * by + first
+    return finish(cast_array(values, kind), out, requires_grad, "range")
+
+
+def _spaced_dtype(dtype: Any, out: Any, ends: tuple[Any, Any], operation: str) -> dtypes.dtype:
+    """Result dtype of ``linspace`` and ``logspace``: complex where an end is."""
+    if dtype is not None or out is not None:
+        return result_dtype(dtype, out, operation)
+    is_complex = any(isinstance(e, complex) or (isinstance(e, Tensor) and e.dtype.is_complex) for e in ends)
+    default = dtypes.get_default_dtype()
+    return default.to_complex() if is_complex else default
+
+
+def spaced_array(start: Any, end: Any, steps: int, dtype: dtypes.dtype) -> np.ndarray:
+    """``steps`` evenly spaced numbers, counted from both ends so that the result is symmetric."""
+    compute: Any = np.dtype(np.float64) if dtype.category < dtypes.FLOATING else dtype.numpy
+    if dtype in dtypes.REDUCED:
+        compute = np.dtype(np.float32)
+    first, last = compute.type(start), compute.type(end)
+    if dtype.category < dtypes.FLOATING:
+        first, last = compute.type(int(start)), compute.type(int(end))
+    if steps == 1:
+        return cast_array(np.full(1, first), dtype)
+    step = (last - first) / compute.type(max(steps - 1, 1))
+    half, idx = steps // 2, np.arange(steps)
+    front: Any
+    back: Any
+    front, back = idx[:half].astype(compute), (steps - 1 - idx[half:]).astype(compute)
+    return cast_array(np.concatenate((first + step * front, last - step * back)), dtype)
+
+
+def _check_steps(steps: Any, operation: str) -> int:
+    if isinstance(steps, (bool, float)) or not hasattr(steps, "__index__"):
+        raise TypeError(f"{operation}(): argument 'steps' must be int, not {type(steps).__name__}")
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    return steps.__index__()
+
+
+def _end(value: Any, operation: str, argument: str) -> Any:
+    if isinstance(value, Tensor):
+        if value._array.ndim:
+            raise RuntimeError(
+                f"{operation} only supports 0-dimensional start and end tensors, but got {argument} with {value._array.ndim} dimension(s)."
+            )
+        return value.item()
+    if not isinstance(value, (bool, int, float, complex, np.number)):
+        raise TypeError(f"{operation}(): argument '{argument}' must be Number, not {type(value).__name__}")
+    return value
+
+
+@composite(method=False)
+def linspace(
+    start: Any,
+    end: Any,
+    steps: int = 100,
+    *,
+    out: Any = None,
+    dtype: dtypes.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Any:
+    """``steps`` evenly spaced numbers from ``start`` to ``end``, both inclusive.
+
+    Args:
+        start, end: numbers or 0-d tensors.
+        steps: how many; 100 where old programs leave it out.
+        dtype: element type; the default floating type (complex for complex ends) when None.
+        out, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
+    Raises:
+        RuntimeError: a negative number of steps.
+    Source: torch.linspace.
+    """
+    taken = override(
+        "linspace",
+        (start, end, steps),
+        out=out,
+        dtype=dtype,
+        layout=layout,
+        device=device,
+        pin_memory=pin_memory,
+        requires_grad=requires_grad,
+    )
+    if taken is not NotImplemented:
+        return taken
+    checked_place("linspace", device, layout, pin_memory)
+    kind, count = _spaced_dtype(dtype, out, (start, end), "linspace"), _check_steps(steps, "linspace")
+    first, last = _end(start, "linspace", "start"), _end(end, "linspace", "end")
+    if kind.category < dtypes.COMPLEX and (isinstance(first, complex) or isinstance(last, complex)):
+        raise RuntimeError(f"torch.linspace(): inferred dtype ComplexFloat can't be safely cast to passed dtype {kind}")
+    return finish(run_quietly(spaced_array, first, last, count, kind), out, requires_grad, "linspace")
+
+
+@composite(method=False)
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int = 100,
+    base: float = 10.0,
+    *,
+    out: Any = None,
+    dtype: dtypes.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Any:
+    """``steps`` numbers from ``base**start`` to ``base**end`` whose logarithms are evenly spaced.
+
+    Args:
+        start, end: exponents; numbers or 0-d tensors.
+        steps: how many; 100 where old programs leave it out.
+        base: base of the powers.
+        dtype, out, layout, device, pin_memory, requires_grad: as for ``torch.linspace``.
+    Raises:
+        RuntimeError: a negative number of steps.
+    Source: torch.logspace.
+    """
+    taken = override(
+        "logspace",
+        (start, end, steps, base),
+        out=out,
+        dtype=dtype,
+        layout=layout,
+        device=device,
+        pin_memory=pin_memory,
+        requires_grad=requires_grad,
+    )
+    if taken is not NotImplemented:
+        return taken
+    checked_place("logspace", device, layout, pin_memory)
+    kind, count = _spaced_dtype(dtype, out, (start, end), "logspace"), _check_steps(steps, "logspace")
+    first, last = _end(start, "logspace", "start"), _end(end, "logspace", "end")
+    if kind.category < dtypes.FLOATING:
+        first, last = int(first), int(last)
+    wide = dtypes.complex128 if kind.is_complex else dtypes.float64
+    powers = run_quietly(lambda: np.power(wide.numpy.type(base), spaced_array(first, last, count, wide)))
+    return finish(cast_array(powers, kind), out, requires_grad, "logspace")

@@ -1,0 +1,275 @@
+"""Hooks on tensors, leaves and nodes, their order, retained gradients, and hooks on saved tensors."""
+
+from __future__ import annotations
+
+import pytest
+
+import flambeau as torch
+
+
+@pytest.fixture
+def x():
+    return torch.tensor([1.0, 2.0], requires_grad=True)
+
+
+def test_tensor_hook_sees_and_replaces_the_gradient(x):
+    y = x * 2
+    seen = []
+    y.register_hook(lambda g: seen.append(g.tolist()))
+    y.register_hook(lambda g: g * 10)
+    y.register_hook(lambda g: seen.append(g.tolist()))
+    y.sum().backward()
+    assert seen == [[1, 1], [10, 10]] and x.grad.tolist() == [20, 20]
+
+
+def test_removed_hook_is_not_called(x):
+    y = x * 2
+    handle = y.register_hook(lambda g: g * 10)
+    handle.remove()
+    handle.remove()
+    y.sum().backward()
+    assert x.grad.tolist() == [2, 2]
+
+
+def test_leaf_hook_gets_the_whole_gradient_of_the_pass_once(x):
+    seen = []
+    x.register_hook(lambda g: seen.append(g.tolist()))
+    (x * 2 + x * 3).sum().backward()
+    assert seen == [[5, 5]]
+
+
+def test_leaf_hook_replaces_what_is_accumulated(x):
+    x.register_hook(lambda g: g * 100)
+    (x * 1).sum().backward()
+    (x * 1).sum().backward()
+    assert x.grad.tolist() == [200, 200]
+
+
+def test_hooks_work_with_autograd_grad(x):
+    y = x * 2
+    y.register_hook(lambda g: g * 3)
+    x.register_hook(lambda g: g + 1)
+    gy, gx = torch.autograd.grad(y.sum(), [y, x])
+    assert gy.tolist() == [3, 3] and gx.tolist() == [7, 7]
+
+
+def test_hook_must_keep_the_shape(x):
+    y = x * 2
+    y.register_hook(lambda g: torch.ones(3))
+    with pytest.raises(RuntimeError, match="has changed the size"):
+        y.sum().backward()
+
+
+def test_hook_must_return_a_tensor_or_none(x):
+    y = x * 2
+    y.register_hook(lambda g: 3)
+    with pytest.raises(TypeError):
+        y.sum().backward()
+
+
+def test_hook_needs_requires_grad():
+    with pytest.raises(RuntimeError, match="doesn't require gradient"):
+        torch.ones(2).register_hook(lambda g: g)
+
+
+def test_hook_is_recorded_under_create_graph(x):
+    y = x * x
+    y.register_hook(lambda g: g * x)
+    (first,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    assert first.tolist() == [2, 8] and second.tolist() == [4, 8]  # 2 x * x, derived once more
+
+
+def test_retain_grad(x):
+    y = x * 2
+    assert not y.retains_grad
+    y.retain_grad()
+    y.retain_grad()
+    assert y.retains_grad
+    (y * y).sum().backward(retain_graph=True)
+    assert y.grad.tolist() == [4, 8]
+    x.retain_grad()  # nothing to do on a leaf
+    with pytest.raises(RuntimeError, match="can't retain_grad"):
+        torch.ones(1).retain_grad()
+
+
+def test_retained_gradient_is_what_hooks_made_of_it(x):
+    y = x * 2
+    y.retain_grad()
+    y.register_hook(lambda g: g * 5)
+    y.sum().backward()
+    assert y.grad.tolist() == [5, 5]
+
+
+def test_retain_grad_of_one_of_several_results(x):
+    a, b = (x * 2).unbind(0)
+    b.retain_grad()
+    (a + b * 3).backward()
+    assert b.grad.item() == 3
+
+
+def test_retain_grad_follows_an_in_place_write(x):
+    y = x * 1
+    y.retain_grad()
+    y.mul_(2)
+    assert y.retains_grad
+    y.sum().backward()
+    assert y.grad.tolist() == [1, 1] and x.grad.tolist() == [2, 2]
+
+
+def test_tensor_hook_stays_with_the_value_it_was_registered_on(x):
+    y = x * 1
+    seen = []
+    y.register_hook(lambda g: seen.append(("before", g.tolist())))
+    y.mul_(2)
+    y.register_hook(lambda g: seen.append(("after", g.tolist())))
+    y.sum().backward()
+    assert seen == [("after", [1, 1]), ("before", [2, 2])]
+
+
+def test_post_accumulate_hook_sees_the_leaf(x):
+    seen = []
+
+    def step(leaf):
+        seen.append(leaf.grad.tolist())
+        leaf.grad = None
+
+    handle = x.register_post_accumulate_grad_hook(step)
+    (x * 2).sum().backward()
+    (x * 3).sum().backward()
+    assert seen == [[2, 2], [3, 3]] and x.grad is None
+    handle.remove()
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [2, 2]
+    with pytest.raises(RuntimeError, match="non-leaf"):
+        (x * 2).register_post_accumulate_grad_hook(step)
+
+
+def test_post_accumulate_hook_is_not_run_by_grad(x):
+    x.register_post_accumulate_grad_hook(lambda leaf: pytest.fail("called"))
+    torch.autograd.grad((x * 2).sum(), x)
+
+
+def test_node_hooks_and_prehooks(x):
+    y = x * 2
+    seen = []
+    y.grad_fn.register_prehook(lambda outs: seen.append(("pre", [g.tolist() for g in outs])))
+    y.grad_fn.register_hook(lambda ins, outs: seen.append(("post", ins[0].tolist(), outs[0].tolist())))
+    y.sum().backward()
+    assert seen == [("pre", [[1, 1]]), ("post", [2, 2], [1, 1])]
+
+
+def test_node_hooks_replace_gradients(x):
+    y = x * 2
+    y.grad_fn.register_prehook(lambda outs: (outs[0] * 10,))
+    y.grad_fn.register_hook(lambda ins, outs: (ins[0] + 1, *ins[1:]))
+    y.sum().backward()
+    assert x.grad.tolist() == [21, 21]
+
+
+def test_order_of_hooks_of_one_value(x):
+    order = []
+    y = x * 2
+    y.grad_fn.register_prehook(lambda outs: order.append("node prehook"))
+    y.register_hook(lambda g: order.append("tensor hook"))
+    y.grad_fn.register_hook(lambda ins, outs: order.append("node hook"))
+    x.register_hook(lambda g: order.append("leaf hook"))
+    x.register_post_accumulate_grad_hook(lambda leaf: order.append("after accumulation"))
+    y.sum().backward()
+    assert order == ["tensor hook", "node prehook", "node hook", "leaf hook", "after accumulation"]
+
+
+def test_hooks_on_accumulate_grad(x):
+    seen = []
+    node = (x * 2).grad_fn.next_functions[0][0]
+    node.register_prehook(lambda outs: seen.append("pre"))
+    node.register_hook(lambda ins, outs: seen.append(("post", x.grad.tolist())))
+    (x * 2).sum().backward()
+    assert seen == ["pre", ("post", [2, 2])]
+
+
+def test_multi_grad_hook_of_all(x):
+    y, z = x * 2, x * 3
+    seen = []
+    handle = torch.autograd.graph.register_multi_grad_hook((y, z), lambda grads: seen.append([g if g is None else g.tolist() for g in grads]))
+    (y + z).sum().backward()
+    assert seen == [[[1, 1], [1, 1]]]
+    handle.remove()
+    (x * 2).sum().backward()
+    assert len(seen) == 1
+
+
+def test_multi_grad_hook_of_any_runs_once_per_pass(x):
+    y, z = x * 2, x * 3
+    seen = []
+    torch.autograd.graph.register_multi_grad_hook((y, z), lambda g: seen.append(g.tolist()), mode="any")
+    total = (y + z * 2).sum()
+    total.backward(retain_graph=True)
+    total.backward()
+    assert len(seen) == 2
+    with pytest.raises(ValueError, match="mode"):
+        torch.autograd.graph.register_multi_grad_hook((y,), print, mode="some")
+
+
+def test_multi_grad_hook_with_one_tensor_out_of_the_pass(x):
+    y, z = x * 2, x * 3
+    seen = []
+    torch.autograd.graph.register_multi_grad_hook((y, z), lambda grads: seen.append([g is None for g in grads]))
+    y.sum().backward()
+    assert seen == [[False, True]]
+
+
+def test_saved_tensors_hooks_pack_and_unpack(x):
+    log = []
+
+    def pack(t):
+        log.append("pack")
+        return t.numpy() if not t.requires_grad else t.detach().numpy()
+
+    def unpack(a):
+        log.append("unpack")
+        return torch.from_numpy(a)
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        y = x * x
+    y.sum().backward()
+    assert log == ["pack", "pack", "unpack", "unpack"] and x.grad.tolist() == [2, 4]
+
+
+def test_saved_tensors_hooks_see_results_too(x):
+    packed = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: (packed.append(t), t)[1], lambda t: t * 2):
+        y = x.exp()
+    y.sum().backward()
+    assert torch.equal(packed[0], y.detach())
+    assert torch.equal(x.grad, 2 * y.detach())
+
+
+def test_innermost_saved_tensors_hooks_win(x):
+    hooks = torch.autograd.graph.saved_tensors_hooks
+    with hooks(lambda t: t, lambda t: t * 100), hooks(lambda t: t, lambda t: t * 0):
+        y = x.exp()
+    y.sum().backward()
+    assert x.grad.tolist() == [0, 0]
+
+
+def test_saved_tensors_hooks_can_be_forbidden(x):
+    with torch.autograd.graph.disable_saved_tensors_hooks("not here"):
+        with pytest.raises(RuntimeError, match="not here"), torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+            pass
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        pass
+
+
+def test_save_on_cpu(x):
+    with torch.autograd.graph.save_on_cpu():
+        y = x * x
+    y.sum().backward()
+    assert x.grad.tolist() == [2, 4]
+
+
+def test_second_derivative_through_saved_tensors_hooks(x):
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        (first,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), x)
+    assert second.tolist() == [6, 12]

@@ -1,0 +1,238 @@
+"""In-place writes: to leaves, views, chains of views, and tensors that must not be written; versions."""
+
+from __future__ import annotations
+
+import pytest
+
+import flambeau as torch
+
+
+@pytest.fixture
+def x():
+    return torch.arange(1.0, 7.0).reshape(2, 3).requires_grad_()
+
+
+def gradient(x, result):
+    (g,) = torch.autograd.grad(result.sum(), x)
+    return g.tolist()
+
+
+def test_leaf_that_requires_grad(x):
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation"):
+        x.add_(1)
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad is being used in an in-place operation"):
+        x[0].add_(1)
+    with pytest.raises(RuntimeError):
+        x[0, 0] = 1
+    with torch.no_grad():
+        x.add_(1)
+        x[0, 0] = 5
+    assert x[0].tolist() == [5, 3, 4] and x.is_leaf and x._version == 2
+
+
+def test_write_to_a_view_changes_the_base_history(x):
+    y = x * 1
+    y[0].mul_(10)
+    assert y.grad_fn.name() == "torch::autograd::CopySlices"
+    assert gradient(x, y) == [[10, 10, 10], [1, 1, 1]]
+
+
+def test_write_to_the_base_reaches_views(x):
+    y = x * 1
+    view = y[1]
+    y.mul_(3)
+    assert gradient(x, view) == [[0, 0, 0], [3, 3, 3]]
+
+
+def test_write_to_one_view_reaches_another(x):
+    y = x * 1
+    first, column = y[0], y[:, 1]
+    first.mul_(5)
+    assert column.tolist() == [10, 5]
+    assert gradient(x, column) == [[0, 5, 0], [0, 1, 0]]
+
+
+def test_write_to_a_view_of_a_view_of_a_view(x):
+    y = x * 1
+    y.t()[1:].select(1, 0)[0:1].mul_(7)
+    assert gradient(x, y) == [[1, 7, 1], [1, 1, 1]]
+
+
+def test_write_of_a_recorded_value_into_plain_memory(x):
+    buffer = torch.zeros(4, 3)
+    for i in range(2):
+        buffer[i] = x[i] * (i + 2)
+    assert buffer.requires_grad and not buffer.is_leaf
+    assert gradient(x, buffer) == [[2, 2, 2], [3, 3, 3]]
+
+
+def test_overwritten_values_get_zero_gradients(x):
+    y = x * 1
+    y[0] = 0.0
+    assert gradient(x, y) == [[0, 0, 0], [1, 1, 1]]
+    y = x * 1
+    y.zero_()
+    assert gradient(x, y) == [[0, 0, 0], [0, 0, 0]]
+
+
+def test_write_by_mask_and_by_index(x):
+    y = x * 1
+    y[x > 4] = 0.0
+    assert gradient(x, y) == [[1, 1, 1], [1, 0, 0]]
+    y = x * 1
+    y[:, torch.tensor([0, 2])] = y[:, 1:2].detach()
+    assert gradient(x, y) == [[0, 1, 0], [0, 1, 0]]
+    y = x * 1
+    y.index_add_(0, torch.tensor([0, 0]), x)
+    assert gradient(x, y) == [[2, 2, 2], [2, 2, 2]]
+
+
+def test_write_to_a_view_through_another_dtype():
+    z = torch.tensor([1 + 2j, 3 + 4j], requires_grad=True)
+    y = z * 1
+    torch.view_as_real(y).mul_(torch.tensor([2.0, 0.0]))
+    (g,) = torch.autograd.grad(y.real.sum() + y.imag.sum(), z)
+    assert g.tolist() == [2, 2]
+
+
+def test_second_derivative_through_a_write_to_a_view(x):
+    y = x * x
+    y[0].mul_(x[1])
+    (first,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    # d/dx of 2 x0 x1 + (x0^2 + 2 x1): rows of x are x0 and x1
+    x0, x1 = x.detach()
+    assert torch.equal(second[0], 2 * x1 + 2 * x0) and torch.equal(second[1], 2 * x0 + 2)
+
+
+def test_outputs_of_a_function_with_several_views_are_read_only(x):
+    for make in (lambda y: y.unbind(0), lambda y: y.split(1), lambda y: y.chunk(2)):
+        y = x * 1
+        first, second = make(y)
+        with pytest.raises(RuntimeError, match="is a view and is being modified inplace.*multiple views"):
+            first.mul_(2)
+        y.mul_(2)
+        with pytest.raises(RuntimeError, match="is a view and its base or another view of its base has been modified inplace"):
+            second * 1
+        with torch.no_grad():
+            assert second.flatten().tolist() == [8, 10, 12]
+
+
+def test_several_views_without_gradient_may_be_written():
+    first, second = torch.zeros(2, 2).unbind(0)
+    first.add_(1)
+    second.fill_(3)
+    assert first.tolist() == [1, 1] and second.tolist() == [3, 3]
+
+
+def test_view_made_without_grad_mode(x):
+    y = x * 1
+    with torch.no_grad():
+        view = y[0]
+    with pytest.raises(RuntimeError, match="A view was created in no_grad mode and is being modified inplace with grad mode enabled"):
+        view.mul_(2)
+    with torch.no_grad():
+        view.mul_(2)
+    y.mul_(2)
+    with pytest.raises(RuntimeError, match="A view was created in no_grad mode and its base or another view"):
+        view * 1
+
+
+def test_view_made_without_grad_mode_of_plain_memory_cannot_take_recorded_values(x):
+    buffer = torch.zeros(2, 3)
+    with torch.no_grad():
+        view = buffer[0]
+    view.add_(1)
+    with pytest.raises(RuntimeError, match="created in no_grad mode"):
+        view.copy_(x[0])
+
+
+def test_expanded_tensors():
+    y = torch.zeros(3).expand(2, 3)
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory location"):
+        y.add_(1)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        y.copy_(torch.ones(2, 3))
+    y.fill_(2)
+    assert y.tolist() == [[2, 2, 2], [2, 2, 2]]
+
+
+def test_partly_overlapping_operands():
+    y = torch.arange(6.0)
+    with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor refer to a single memory location"):
+        y[1:].add_(y[:-1])
+    y.add_(y)
+    assert y.tolist() == [0, 2, 4, 6, 8, 10]
+
+
+def test_result_dtype_must_fit():
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        torch.ones(2, dtype=torch.int64).add_(torch.ones(2))
+    with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
+        torch.ones(3).add_(torch.ones(2, 3))
+
+
+def test_versions_are_shared_by_views_and_detached_tensors():
+    y = torch.zeros(2, 2)
+    view, detached = y[0], y.detach()
+    y.add_(1)
+    view.add_(1)
+    detached.add_(1)
+    assert y._version == view._version == detached._version == 3
+    assert y.clone()._version == 0
+    torch.autograd.graph.increment_version(y)
+    assert view._version == 4
+
+
+def test_views_know_their_base():
+    y = torch.zeros(2, 2)
+    view = y[0][1:]
+    assert view._is_view() and view._base is y
+    assert not y._is_view() and y._base is None
+    assert not y.detach()._is_view() and not y.clone()._is_view()
+
+
+def test_detach_in_place(x):
+    y = x * 2
+    y.detach_()
+    assert y.is_leaf and not y.requires_grad
+    with pytest.raises(RuntimeError, match="Can't detach views in-place"):
+        (x * 2)[0].detach_()
+
+
+def test_transposing_in_place_is_recorded(x):
+    y = x * 1
+    y.t_()
+    assert y.shape == (3, 2)
+    y[0].mul_(4)
+    assert gradient(x, y) == [[4, 1, 1], [4, 1, 1]]
+
+
+def test_leaf_flag_reaches_views_made_before():
+    w = torch.zeros(2, 2)
+    view = w[0]
+    w.requires_grad_()
+    assert view.requires_grad
+    with pytest.raises(RuntimeError, match="a view of a leaf"):
+        view.add_(1)
+
+
+def test_as_strided_of_a_part_drops_what_lies_outside(x):
+    y = (x * 1).view(6)
+    whole = y[2:4].as_strided((6,), (1,), 0)
+    assert whole.tolist() == [1, 2, 3, 4, 5, 6]
+    assert gradient(x, whole) == [[0, 0, 1], [1, 0, 0]]
+
+
+def test_as_strided_with_repeats_adds_up(x):
+    y = (x * 1).view(6).as_strided((3, 2), (1, 1))
+    assert gradient(x, y) == [[1, 2, 2], [1, 0, 0]]
+
+
+def test_failed_write_changes_nothing(x):
+    y = torch.arange(3.0)
+    with pytest.raises(RuntimeError):
+        y.copy_(torch.ones(2))
+    with pytest.raises(IndexError):
+        y[3] = 1
+    assert y.tolist() == [0, 1, 2] and y._version == 0

@@ -1,0 +1,261 @@
+"""Records of products, and of operations on matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .record import FLOATS, Error, Maker, Record, Sample, call
+
+NUMBERS = ("float32", "float64", "bfloat16", "int64", "complex64")
+LOOSE = {"bfloat16": (5e-2, 5e-2), "float32": (1e-5, 1e-5), "complex64": (1e-5, 1e-5)}
+SHAPES = (
+    ((3,), (3,)),
+    ((2, 3), (3,)),
+    ((3,), (3, 2)),
+    ((2, 3), (3, 4)),
+    ((5, 2, 3), (3, 4)),
+    ((5, 2, 3), (3,)),
+    ((3,), (5, 3, 2)),
+    ((2, 3), (5, 3, 4)),
+    ((5, 2, 3), (5, 3, 4)),
+    ((5, 1, 2, 3), (4, 3, 2)),
+    ((2, 0), (0, 3)),
+    ((0, 2), (2, 3)),
+)
+
+
+def matmuls(make: Maker) -> list[Sample]:
+    return [call(make(*a), make(*b)) for a, b in SHAPES]
+
+
+def added(*shapes: tuple[int, ...]):
+    """Samples of ``beta * input + alpha * product``."""
+
+    def samples(make: Maker) -> list[Sample]:
+        full = [make(*shape) for shape in shapes]
+        holes = [np.full_like(full[0], np.nan) if full[0].dtype.kind == "f" else full[0], *full[1:]]
+        return [call(*full), call(*full, beta=2, alpha=3), call(make(1), *full[1:]), call(*holes, beta=0)]
+
+    return samples
+
+
+def vectors(make: Maker) -> list[Sample]:
+    return [call(make(3, 4), make(3, 4)), call(make(3, 4), make(4))]
+
+
+def squares(make: Maker) -> list[Sample]:
+    return [call(make(3, 3), n) for n in (0, 1, 2, 5)] + [call(make(2, 2, 2), 3)]
+
+
+def mismatched(a: tuple[int, ...], b: tuple[int, ...], match: str = "") -> Error:
+    return Error(lambda m: call(m(*a), m(*b)), RuntimeError, match)
+
+
+def triangles(make: Maker) -> list[Sample]:
+    return [call(make(3, 4)), call(make(4, 3), 1), call(make(2, 3, 3), -1), call(make(0, 3))]
+
+
+def distances(make: Maker) -> list[Sample]:
+    return [call(make(3, 4), make(2, 4), p) for p in (2.0, 1.0, 3.0)] + [call(make(2, 3, 4), make(2, 2, 4))]
+
+
+def einsums(make: Maker) -> list[Sample]:
+    return [
+        call("ij,jk->ik", make(2, 3), make(3, 4)),
+        call("ij,jk", make(2, 3), make(3, 4)),
+        call("ii", make(3, 3)),
+        call("ii->i", make(3, 3)),
+        call("ij->ji", make(2, 3)),
+        call("bij,bjk->bik", make(2, 2, 3), make(2, 3, 2)),
+        call("...ij,...jk->...ik", make(2, 2, 3), make(3, 2)),
+        call("i,j->ij", make(2), make(3)),
+        call("ij,ij->", make(2, 3), make(2, 3)),
+        call("bn,anm,bm->ba", make(2, 3), make(4, 3, 2), make(2, 2)),
+        call(make(2, 3), [0, 1], make(3, 2), [1, 2], [0, 2]),
+    ]
+
+
+RECORDS = (
+    Record(
+        "matmul",
+        matmuls,
+        lambda a, b: np.matmul(a, b),
+        dtypes=NUMBERS,
+        tolerance=LOOSE,
+        errors=(
+            mismatched((2, 3), (2, 3), "cannot be multiplied"),
+            mismatched((2, 3), (2,), "size mismatch"),
+            mismatched((2,), (3,), "inconsistent tensor size"),
+            mismatched((), (2,), "at least 1D"),
+            Error(lambda m: call(m(2, 3), m(3, 2, dtype="float64")), RuntimeError, "same dtype"),
+            Error(lambda m: call(m(2, 2), m(2, 2)), RuntimeError, "not implemented for 'Bool'", dtype="bool"),
+        ),
+    ),
+    Record(
+        "mm",
+        lambda m: [call(m(2, 3), m(3, 4)), call(m(2, 0), m(0, 3))],
+        lambda a, b: a @ b,
+        dtypes=NUMBERS,
+        tolerance=LOOSE,
+        errors=(mismatched((2, 3), (2, 3), "cannot be multiplied"), mismatched((2,), (2, 3), "matrix")),
+    ),
+    Record(
+        "bmm",
+        lambda m: [call(m(2, 2, 3), m(2, 3, 4)), call(m(0, 2, 3), m(0, 3, 2))],
+        lambda a, b: a @ b,
+        dtypes=NUMBERS,
+        tolerance=LOOSE,
+        errors=(mismatched((1, 2, 3), (2, 3, 4), "Expected size"), mismatched((2, 3), (2, 3), "3D")),
+    ),
+    Record(
+        "mv",
+        lambda m: [call(m(2, 3), m(3))],
+        lambda a, b: a @ b,
+        dtypes=NUMBERS,
+        tolerance=LOOSE,
+        errors=(mismatched((2, 3), (2,), "size mismatch"), mismatched((2,), (2,), "vector")),
+    ),
+    Record(
+        "dot",
+        lambda m: [call(m(4), m(4)), call(m(0), m(0))],
+        lambda a, b: a @ b,
+        dtypes=NUMBERS,
+        tolerance=LOOSE,
+        errors=(mismatched((2,), (3,), "inconsistent"), mismatched((2, 2), (2,), "1D tensors expected")),
+    ),
+    Record("vdot", lambda m: [call(m(4), m(4))], lambda a, b: np.vdot(a, b), dtypes=NUMBERS, tolerance=LOOSE),
+    Record(
+        "outer",
+        lambda m: [call(m(3), m(4)), call(m(0), m(2))],
+        lambda a, b: np.outer(a, b),
+        tolerance=LOOSE,
+        errors=(mismatched((2, 2), (2,), "Expected 1-D argument self"),),
+    ),
+    Record(
+        "inner",
+        lambda m: [call(m(2, 3), m(4, 3)), call(m(3), m(3)), call(m(), m(2)), call(m(2, 2, 3), m(3))],
+        dtypes=NUMBERS,
+        tolerance=LOOSE,
+        errors=(mismatched((2, 3), (2,), "last dimension"),),
+    ),
+    Record(
+        "addmm",
+        added((2, 4), (2, 3), (3, 4)),
+        dtypes=NUMBERS,
+        tolerance=LOOSE,
+        errors=(
+            Error(lambda m: call(m(2, 2), m(2, 3), m(2, 3)), RuntimeError, "cannot be multiplied"),
+            Error(lambda m: call(m(2, 2), m(2, 3), m(3, 3)), RuntimeError, "expanded size"),
+        ),
+    ),
+    Record("addmv", added((2,), (2, 3), (3,)), dtypes=NUMBERS, tolerance=LOOSE),
+    Record("addbmm", added((2, 4), (2, 2, 3), (2, 3, 4)), dtypes=("float32", "float64", "int64", "complex64"), tolerance=LOOSE),
+    Record("baddbmm", added((2, 2, 4), (2, 2, 3), (2, 3, 4)), dtypes=NUMBERS, tolerance=LOOSE),
+    Record("addr", added((2, 3), (2,), (3,)), dtypes=("float32", "float64", "int64", "complex64"), tolerance=LOOSE),
+    Record("chain_matmul", lambda m: [call(m(2, 3), m(3, 4), m(4, 2)), call(m(2, 3), m(3, 1))], dtypes=FLOATS, tolerance=LOOSE),
+    Record(
+        "linalg.multi_dot",
+        lambda m: [call([m(2, 3), m(3, 4), m(4, 2)]), call([m(3), m(3, 2), m(2)])],
+        dtypes=FLOATS,
+        tolerance=LOOSE,
+        errors=(Error(lambda m: call([m(2)]), RuntimeError, "at least 2 tensors"),),
+    ),
+    Record(
+        "nn.functional.linear",
+        lambda m: [
+            call(m(2, 3), m(4, 3), m(4)),
+            call(m(2, 3), m(4, 3)),
+            call(m(3), m(4, 3), m(4)),
+            call(m(5, 2, 3), m(4, 3), m(4)),
+            call(m(2, 3), m(3)),
+            call(m(0, 3), m(4, 3), m(4)),
+        ],
+        dtypes=(*FLOATS, "bfloat16", "complex64"),
+        tolerance=LOOSE,
+        errors=(
+            mismatched((2, 3), (4, 2), "cannot be multiplied"),
+            Error(lambda m: call(m(2, 3), m(4, 3), m(5)), RuntimeError, "expanded size"),
+        ),
+    ),
+    Record(
+        "nn.functional.bilinear",
+        lambda m: [call(m(4, 2), m(4, 3), m(5, 2, 3), m(5)), call(m(2), m(3), m(5, 2, 3))],
+        dtypes=FLOATS,
+        tolerance=LOOSE,
+    ),
+    Record(
+        "tensordot",
+        lambda m: [call(m(2, 3, 4), m(3, 4, 2)), call(m(2, 3), m(3, 2), 1), call(m(2, 3), m(4, 2), ([0], [1])), call(m(2), m(3), 0)],
+        dtypes=FLOATS,
+        tolerance=LOOSE,
+        errors=(Error(lambda m: call(m(2, 3), m(2, 3), 1), RuntimeError, "contracted dimensions"),),
+    ),
+    Record(
+        "einsum",
+        einsums,
+        dtypes=(*FLOATS, "complex64"),
+        tolerance=LOOSE,
+        is_view=True,
+        errors=(
+            Error(lambda m: call("ij,jk->il", m(2, 3), m(3, 2)), RuntimeError, "does not appear"),
+            Error(lambda m: call("ij", m(2)), RuntimeError, "number of subscripts"),
+            Error(lambda m: call("ij,jk", m(2, 3), m(2, 3)), RuntimeError, "does not broadcast"),
+        ),
+    ),
+    Record("cdist", distances, dtypes=FLOATS, tolerance=LOOSE, errors=(mismatched((2, 3), (2, 2), "same number of columns"),)),
+    Record("nn.functional.pdist", lambda m: [call(m(4, 3)), call(m(3, 2), 1.0)], dtypes=FLOATS, tolerance=LOOSE),
+    Record(
+        "nn.functional.pairwise_distance", lambda m: [*vectors(m), call(m(3, 4), m(3, 4), 1.0, 1e-6, True)], dtypes=FLOATS, tolerance=LOOSE
+    ),
+    Record(
+        "nn.functional.cosine_similarity",
+        lambda m: [*vectors(m), call(m(2, 3), m(2, 3), 0), call(m(4), m(4), dim=0)],
+        dtypes=FLOATS,
+        tolerance=LOOSE,
+    ),
+    Record("linalg.vecdot", lambda m: [*vectors(m), call(m(3, 4), m(3, 4), dim=0)], dtypes=(*FLOATS, "complex64"), tolerance=LOOSE),
+    # matrices
+    Record("tril", triangles, lambda a, k=0: np.tril(a, k), errors=(Error(lambda m: call(m(3)), RuntimeError, "at least 2 dim"),)),
+    Record("triu", triangles, lambda a, k=0: np.triu(a, k), errors=(Error(lambda m: call(m(3)), RuntimeError, "at least 2 dim"),)),
+    Record("diag_embed", lambda m: [call(m(2, 3)), call(m(3), 1), call(m(2, 3), -1, 0, 2), call(m(2, 3), 0, 2, 1)]),
+    Record(
+        "diag",
+        lambda m: [call(m(3)), call(m(3), 1), call(m(3, 4)), call(m(3, 4), -1)],
+        errors=(Error(lambda m: call(m(1, 1, 1)), RuntimeError, "1D or 2D"),),
+    ),
+    Record("diagflat", lambda m: [call(m(3)), call(m(2, 2), 1)]),
+    Record(
+        "trace",
+        lambda m: [call(m(3, 3)), call(m(2, 4))],
+        lambda a: np.trace(a),
+        dtypes=NUMBERS,
+        tolerance=LOOSE,
+        errors=(Error(lambda m: call(m(3)), RuntimeError, "expected a matrix"),),
+    ),
+    Record("kron", lambda m: [call(m(2, 3), m(3, 2)), call(m(2), m(3)), call(m(), m(2))], lambda a, b: np.kron(a, b), tolerance=LOOSE),
+    Record(
+        "cross",
+        lambda m: [call(m(2, 3), m(2, 3)), call(m(3, 2), m(3, 2)), call(m(3, 4), m(3, 4), 0)],
+        dtypes=("float32", "float64", "int64", "complex64"),
+        tolerance=LOOSE,
+        errors=(mismatched((2, 2), (2, 2), "size 3"),),
+    ),
+    Record(
+        "linalg.cross",
+        lambda m: [call(m(2, 3), m(2, 3)), call(m(3, 2), m(3, 1), dim=0)],
+        dtypes=("float32", "float64", "int64", "complex64"),
+        tolerance=LOOSE,
+        errors=(mismatched((2, 2), (2, 2), "length 3"),),
+    ),
+    Record(
+        "matrix_power",
+        squares,
+        dtypes=FLOATS,
+        tolerance={"float32": (1e-4, 1e-4)},
+        gradient=True,
+        errors=(Error(lambda m: call(m(2, 3), 2), RuntimeError, "square"),),
+    ),
+    Record("linalg.matrix_power", squares, dtypes=FLOATS, tolerance={"float32": (1e-4, 1e-4)}),
+    Record("vander", lambda m: [call(m(3)), call(m(3), 2), call(m(3), 4, True)], dtypes=("float64", "int64"), tolerance=LOOSE),
+    Record("linalg.vander", lambda m: [call(m(3)), call(m(2, 3), N=2)], dtypes=("float32", "float64", "int64"), tolerance=LOOSE),
+)

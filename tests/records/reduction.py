@@ -1,0 +1,298 @@
+"""Records of reductions, extrema, norms, running totals and statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .record import FLOATS, Error, Maker, Record, Sample, call
+
+F64, I64 = np.dtype("float64"), np.dtype("int64")
+REAL = ("float32", "float64", "bfloat16", "int64", "bool")
+NUMBERS = ("float32", "float64", "int64")
+LOOSE = {"bfloat16": (3e-2, 3e-2), "float32": (1e-5, 1e-5), "complex64": (1e-5, 1e-5)}
+
+
+def distinct(make: Maker, *shape: int) -> np.ndarray:
+    """Values of which no two are equal, so that there is one right index."""
+    count = int(np.prod(shape))
+    values = make.rng.permutation(count) - count // 2
+    return np.asarray(values.reshape(shape)).astype(make(0).dtype)
+
+
+def over_dims(make: Maker) -> list[Sample]:
+    return [
+        call(make(3, 4)),
+        call(make(3, 4), 1),
+        call(make(3, 4), 0, True),
+        call(make(2, 3, 4), (0, 2)),
+        call(make(2, 3, 4), [-1, 0], True),
+        call(make(2, 3, 4), dim=1, keepdim=True),
+        call(make(2, 3, 4), ()),
+        call(make()),
+        call(make(), 0),
+        call(make(0, 3), 0),
+        call(make(0, 3)),
+        call(make(3, 4), axis=1),
+        call(make(3, 4), None, True),
+    ]
+
+
+def along_dim(make: Maker) -> list[Sample]:
+    return [call(distinct(make, 3, 4), 1), call(distinct(make, 2, 3, 4), -1, True), call(make(), 0), call(distinct(make, 3, 4), dim=1)]
+
+
+def bad_dim(*dims: int) -> Callable[[Maker], Sample]:
+    return lambda make: call(make(3, 4), *dims)
+
+
+OUT_OF_RANGE = Error(bad_dim(2), IndexError, "Dimension out of range")
+
+
+def numbered(make: Maker, *shape: int) -> np.ndarray:
+    """Values away from 0, where quotients and powers are smooth."""
+    return make(*shape, low=0.5, high=2)
+
+
+def spread_samples(make: Maker) -> list[Sample]:
+    return [
+        call(make(3, 4)),
+        call(make(3, 4), 1),
+        call(make(3, 4), False),
+        call(make(3, 4), 1, False, True),
+        call(make(2, 3, 4), (0, 2), correction=0),
+        call(make(3, 4), dim=0, correction=2, keepdim=True),
+        call(make(1), 0),
+    ]
+
+
+def with_zeros(make: Maker) -> list[Sample]:
+    first, second = numbered(make, 3, 4), numbered(make, 2, 3)
+    first[0, 1] = second[0, 0] = second[0, 2] = 0
+    return [call(first, 1), call(second, -1), call(numbered(make, 3, 4), 0), call(numbered(make), 0)]
+
+
+def nan_in(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind in "fV":
+        array[0, 1] = np.nan
+    return array
+
+
+def quantile_samples(make: Maker) -> list[Sample]:
+    array = distinct(make, 3, 5)
+    return [
+        call(array, 0.3),
+        call(array, np.array([0.1, 0.6], array.dtype), 1),
+        call(array, 0.25, 0, True),
+        *[call(array, 0.6, 1, interpolation=each) for each in ("lower", "higher", "midpoint", "nearest")],
+    ]
+
+
+def norm_samples(make: Maker) -> list[Sample]:
+    orders = (2, 1, 0, 3, 0.5, float("inf"), -float("inf"))
+    away = np.asarray(0.3, make(0).dtype)  # from the kink at 0
+    return [call(distinct(make, 3, 4) + away, each) for each in orders] + [call(make(2, 3, 4), 2, (0, 2), True), call(make(3, 4))]
+
+
+RECORDS = (
+    Record(
+        "sum",
+        lambda m: [*over_dims(m), call(m(3, 4), dtype=F64)],
+        lambda a, dim=None, keepdim=False, dtype=None, axis=None: np.sum(
+            a,
+            axis=None if dim == () else tuple(dim) if isinstance(dim, list) else (axis if dim is None else dim) if a.ndim else None,
+            keepdims=keepdim,
+        ),
+        errors=(OUT_OF_RANGE, Error(bad_dim((0, 0)), RuntimeError, "appears multiple times")),
+        tolerance=LOOSE,
+    ),
+    Record("nansum", lambda m: [call(nan_in(m(3, 4))), call(nan_in(m(3, 4)), 1), call(m(2, 3), 0, True)], tolerance=LOOSE),
+    Record(
+        "mean",
+        lambda m: [*over_dims(m), call(m(3, 4), dtype=F64)],
+        tolerance=LOOSE,
+        errors=(OUT_OF_RANGE, Error(bad_dim(), RuntimeError, "could not infer output dtype", dtype="int64")),
+    ),
+    Record("nanmean", lambda m: [call(nan_in(m(3, 4))), call(nan_in(m(3, 4)), 1), call(m(2, 3), 0, True)], tolerance=LOOSE),
+    Record(
+        "prod",
+        lambda m: [call(numbered(m, 2, 3)), *with_zeros(m), call(m(0, 3), 0), call(m(2), dtype=F64)],
+        tolerance=LOOSE,
+        errors=(OUT_OF_RANGE,),
+    ),
+    *[
+        Record(name, spread_samples, tolerance=LOOSE, errors=(Error(bad_dim(), RuntimeError, "floating point and complex", dtype="int64"),))
+        for name in ("var", "std", "var_mean", "std_mean")
+    ],
+    Record("all", over_dims, errors=(OUT_OF_RANGE,), gradient=False),
+    Record("any", over_dims, errors=(OUT_OF_RANGE,), gradient=False),
+    Record("count_nonzero", lambda m: [call(m(3, 4)), call(m(3, 4), 1), call(m(2, 3, 4), (0, 2)), call(m())], gradient=False),
+    Record(
+        "logsumexp", lambda m: [call(m(3, 4), 1), call(m(2, 3, 4), (0, 2), True), call(m(), 0)], tolerance=LOOSE, errors=(OUT_OF_RANGE,)
+    ),
+    *[
+        Record(
+            name,
+            lambda m: [call(distinct(m, 3, 4)), call(distinct(m, 3, 4), 1), call(distinct(m, 2, 3, 4), (0, 2), True), call(m())],
+            dtypes=REAL,
+            errors=(OUT_OF_RANGE, Error(lambda m: call(m(0)), RuntimeError, "numel")),
+        )
+        for name in ("amax", "amin")
+    ],
+    *[
+        Record(
+            name,
+            lambda m: [call(distinct(m, 3, 4)), *along_dim(m), call(m(3, 4), m(3, 4))],
+            dtypes=REAL,
+            errors=(OUT_OF_RANGE, Error(lambda m: call(m(0)), RuntimeError, "numel")),
+        )
+        for name in ("max", "min")
+    ],
+    Record("aminmax", lambda m: [call(distinct(m, 3, 4)), call(distinct(m, 3, 4), dim=1), call(m(3, 4), dim=0, keepdim=True)], dtypes=REAL),
+    *[
+        Record(
+            name,
+            lambda m: [call(distinct(m, 3, 4)), *along_dim(m), call(m(3, 4), None, True)],
+            dtypes=(*NUMBERS, "bfloat16"),
+            gradient=False,
+            errors=(OUT_OF_RANGE, Error(lambda m: call(m(0)), IndexError)),
+        )
+        for name in ("argmax", "argmin")
+    ],
+    # running totals
+    Record(
+        "cumsum",
+        lambda m: [call(m(3, 4), 1), call(m(2, 3, 4), 0), call(m(), 0), call(m(0, 3), 0)],
+        lambda a, dim, dtype=None: np.cumsum(a, dim if a.ndim else None).reshape(a.shape),
+        tolerance=LOOSE,
+        errors=(OUT_OF_RANGE,),
+    ),
+    Record("cumprod", with_zeros, tolerance=LOOSE, errors=(OUT_OF_RANGE,)),
+    *[
+        Record(
+            name, lambda m: [call(distinct(m, 3, 4), 1), call(distinct(m, 2, 3, 4), 0), call(m(), 0)], dtypes=REAL, errors=(OUT_OF_RANGE,)
+        )
+        for name in ("cummax", "cummin")
+    ],
+    Record(
+        "logcumsumexp",
+        lambda m: [call(m(3, 4), 1), call(m(3, 4), 0), call(m(), 0)],
+        dtypes=(*FLOATS, "bfloat16"),
+        tolerance={**LOOSE, "gradient": (1e-3, 1e-4)},
+    ),
+    Record(
+        "diff",
+        lambda m: [call(m(3, 4)), call(m(3, 4), 2), call(m(3, 4), 1, 0), call(m(3, 4), prepend=m(3, 1), append=m(3, 2)), call(m(2), 5)],
+        tolerance=LOOSE,
+        is_view=False,
+    ),
+    Record(
+        "trapezoid",
+        lambda m: [call(m(3, 4)), call(m(3, 4), m(4)), call(m(3, 4), dx=0.5, dim=0), call(m(3, 4), m(3, 4))],
+        dtypes=FLOATS,
+        tolerance=LOOSE,
+    ),
+    Record(
+        "cumulative_trapezoid", lambda m: [call(m(3, 4)), call(m(3, 4), m(4)), call(m(3, 4), dx=0.5, dim=0)], dtypes=FLOATS, tolerance=LOOSE
+    ),
+    # norms
+    Record(
+        "norm",
+        lambda m: [*norm_samples(m), call(m(3, 4), "fro"), call(m(3, 4), "fro", (0, 1)), call(m(3, 4), 2, 1)],
+        dtypes=FLOATS,
+        tolerance=LOOSE,
+    ),
+    Record(
+        "dist",
+        lambda m: [call(m(3, 4), m(3, 4)), call(m(3, 4), m(4), 1), call(m(3), m(3), float("inf"))],
+        dtypes=(*FLOATS, "complex64"),
+        tolerance=LOOSE,
+    ),
+    Record(
+        "linalg.vector_norm",
+        norm_samples,
+        dtypes=FLOATS,
+        tolerance=LOOSE,
+        errors=(Error(bad_dim(), RuntimeError, "floating point or complex", dtype="int64"),),
+    ),
+    Record(
+        "linalg.matrix_norm",
+        lambda m: (
+            [call(distinct(m, 3, 4), each) for each in ("fro", 1, -1, float("inf"), -float("inf"))]
+            + [call(m(2, 3, 4), "fro", (0, 2), True)]
+        ),
+        dtypes=FLOATS,
+        tolerance=LOOSE,
+        errors=(Error(lambda m: call(m(3)), RuntimeError, "at least 2 dim"), Error(bad_dim(7), RuntimeError, "not supported")),
+    ),
+    Record(
+        "linalg.norm",
+        lambda m: [call(m(3, 4)), call(m(2, 3, 4)), call(m(4), 3), call(m(3, 4), 1, 1)],
+        dtypes=FLOATS,
+        tolerance=LOOSE,
+    ),
+    # statistics
+    *[
+        Record(
+            name,
+            lambda m: [
+                call(distinct(m, 3, 5)),
+                call(distinct(m, 3, 4), 1),
+                call(nan_in(distinct(m, 3, 5)), 1),
+                call(distinct(m, 2, 5), 1, True),
+            ],
+            dtypes=("float64", "float32", "int64"),
+            gradient=False,
+            notes="gradients meet NaN; test_selections_send_gradients_to_one_place has them",
+        )
+        for name in ("median", "nanmedian")
+    ],
+    Record(
+        "mode",
+        lambda m: [call(np.sort(m(3, 5, low=0, high=3).round().astype(m(0).dtype), 1)), call(distinct(m, 3, 4), 1)],
+        dtypes=NUMBERS,
+        gradient=False,
+        notes="an index among equals",
+    ),
+    Record("quantile", quantile_samples, dtypes=FLOATS, tolerance=LOOSE, errors=(Error(bad_dim(2.0), RuntimeError, "range"),)),
+    Record("nanquantile", quantile_samples, dtypes=FLOATS, tolerance=LOOSE),
+    Record(
+        "histc",
+        lambda m: [call(m(20)), call(m(3, 4), 5), call(m(9), 4, -1, 1), call(m(3), bins=3, min=0, max=2)],
+        dtypes=FLOATS,
+        gradient=False,
+        errors=(Error(lambda m: call(m(3), 0), RuntimeError, "bins"),),
+    ),
+    Record(
+        "histogram",
+        lambda m: [
+            call(m(20), 4),
+            call(m(9), 3, range=(-1.0, 1.0)),
+            call(m(9), np.array([-1, 0, 1.5], m(0).dtype)),
+            call(m(9), 3, weight=m(9), density=True),
+        ],
+        dtypes=FLOATS,
+        gradient=False,
+        tolerance=LOOSE,
+    ),
+    Record(
+        "bincount",
+        lambda m: [
+            call(m.integers(9, high=5)),
+            call(m.integers(4, high=3), minlength=6),
+            call(m.integers(0)),
+            call(m.integers(4, high=3), m(4, dtype="float64")),
+        ],
+        dtypes=("float32",),
+        gradient=False,
+        errors=(Error(lambda m: call(np.array([-1])), RuntimeError, "non-negative"),),
+    ),
+    Record(
+        "cov",
+        lambda m: [call(m(3, 5)), call(m(4)), call(m(2, 4), correction=0), call(m(2, 3), fweights=np.array([1, 2, 1]))],
+        dtypes=(*FLOATS, "complex64"),
+        tolerance=LOOSE,
+    ),
+    Record("corrcoef", lambda m: [call(m(3, 5)), call(m(2, 6))], dtypes=FLOATS, tolerance=LOOSE),
+)
