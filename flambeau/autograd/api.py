@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.state import thread
 from ..core.tensor import Tensor
 from .engine import run_backward
 
@@ -35,11 +34,6 @@ def _paired(tensors: tuple[Tensor, ...], grads: Any, name: str) -> tuple[Any, ..
     return found
 
 
-def _forbid_inference(where: str) -> None:
-    if thread.inference:
-        raise RuntimeError(f"{where} cannot be called inside inference mode")
-
-
 def backward(
     tensors: Any,
     grad_tensors: Any = None,
@@ -62,7 +56,6 @@ def backward(
         RuntimeError: a root of several elements without gradient, a root without history, or a graph that was freed.
     Source: torch.autograd.backward.
     """
-    _forbid_inference("backward()")
     if grad_variables is not None:
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
         if grad_tensors is not None:
@@ -110,11 +103,10 @@ def grad(
         ValueError: ``materialize_grads`` with ``allow_unused=False``.
     Source: torch.autograd.grad.
     """
-    _forbid_inference("grad()")
     if is_grads_batched:
         raise NotImplementedError("autograd.grad: is_grads_batched=True is not supported yet")
     if not only_inputs:
-        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True).", FutureWarning, stacklevel=2)
+        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts of the graph, use backward.", FutureWarning, stacklevel=2)
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     allow_unused = materialize_grads if allow_unused is None else allow_unused
@@ -154,7 +146,7 @@ def tensor_backward(
         retain_variables: deprecated spelling of ``retain_graph``.
     Source: torch.Tensor.backward.
     """
-    if inputs is None and not create_graph and retain_variables is None and not thread.inference and self.__class__ is Tensor:
+    if inputs is None and not create_graph and retain_variables is None and self.__class__ is Tensor:
         run_backward((self,), (gradient,), bool(retain_graph), False)
         return
     backward(self, gradient, retain_graph, create_graph, inputs=inputs, retain_variables=retain_variables)

@@ -76,7 +76,7 @@ def quiet_add(a: np.ndarray, b: np.ndarray) -> Any:
 class _Pass:
     """One backward pass: pending gradients per node, gradients collected for leaves and for requested inputs."""
 
-    __slots__ = ("borrowed", "captured", "heap", "keep", "leaves", "needed", "pending", "reached", "record")
+    __slots__ = ("__weakref__", "at_end", "borrowed", "captured", "heap", "keep", "leaves", "needed", "pending", "reached", "record")
 
     def __init__(self, keep: bool, record: bool):
         self.keep, self.record = keep, record
@@ -84,6 +84,7 @@ class _Pass:
         self.pending: dict[Node, Any] = {}
         self.leaves: dict[int, list[Any]] = {}
         self.needed: set[Any] | None = None  # nodes to run, where only some inputs are asked for
+        self.at_end: list[Any] = []
         self.borrowed: set[int] = set()  # ids of arrays that somebody else holds
 
     def send(self, edge: Any, grad: Tensor) -> None:
@@ -121,6 +122,8 @@ class _Pass:
                     self.captured[node] = grad
                 if node not in needed:
                     continue
+            if node.hooks is not None and node.hooks.pre:
+                grad = _prepared(node, grad)
             if anomaly.enabled:
                 grads = _traced_apply(node, grad)
             else:
@@ -162,7 +165,7 @@ class _Pass:
                         entry[1] = _add(entry[1], each, self.record)
 
     def _before(self, node: Node, grad: Any) -> Any:
-        """Tensor hooks of the outputs, retained gradients, then the node's own pre-hooks."""
+        """Tensor hooks of the outputs, then retained gradients."""
         hooks = node.hooks
         grads = grad if node.is_several else [grad]
         self.borrowed.update(id(each._array) for each in grads if each is not None)
@@ -170,16 +173,22 @@ class _Pass:
             for hook in list(group.values()):
                 if grads[index] is not None:
                     grads[index] = _hooked(grads[index], hook)
-        for hook in list(hooks.pre.values()):
-            replaced = as_user(hook, tuple(grads))
-            if replaced is not None:
-                grads = list(replaced) if isinstance(replaced, (tuple, list)) else [replaced]
         for index, reference in hooks.retain.items():
             tensor = reference()
             if tensor is not None and grads[index] is not None:
                 have = getattr(tensor, "_grad", None)
                 tensor._grad = grads[index] if have is None else have + grads[index]
         return grads if node.is_several else grads[0]
+
+
+def _prepared(node: Node, grad: Any) -> Any:
+    """What the node's own pre-hooks make of its gradients; neither retained nor returned gradients show it."""
+    grads = grad if node.is_several else [grad]
+    for hook in list(node.hooks.pre.values()):
+        replaced = as_user(hook, tuple(grads))
+        if replaced is not None:
+            grads = list(replaced) if isinstance(replaced, (tuple, list)) else [replaced]
+    return grads if node.is_several else grads[0]
 
 
 def _traced_apply(node: Node, grad: Any) -> Any:
@@ -275,6 +284,8 @@ def run_backward(
     was, outside, around = thread.grad, thread.outside, (thread.function_override, thread.function_modes)
     set_grad(record)
     thread.outside, thread.function_override, thread.function_modes = around, False, ()
+    running, thread.running = thread.running, work
+    inference, thread.inference = thread.inference, False
     borrowed = work.borrowed
     try:
         for root, grad in zip(roots, grads, strict=True):
@@ -298,6 +309,8 @@ def run_backward(
                 if after:
                     for hook in list(after.values()):
                         as_user(hook, leaf)
+        for function in work.at_end:
+            as_user(function)
         if targets is not None:
             results = [_collected(work, edge) for edge in targets]
             if accumulates:
@@ -307,6 +320,7 @@ def run_backward(
         return results
     finally:
         set_grad(was)
+        thread.running, thread.inference = running, inference
         thread.outside, (thread.function_override, thread.function_modes) = outside, around
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -126,22 +127,31 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    current: Any = None  # the pass that ``seen`` belongs to
     seen: dict[int, Any] = {}
-    fired = False
+
+    def finish() -> None:
+        if seen:
+            found = [seen.get(i) for i in range(len(tensors))]
+            seen.clear()
+            fn(found)
 
     def hook_for(index: int) -> Callable[[Tensor], None]:
         def hook(grad: Tensor) -> None:
-            nonlocal fired
+            nonlocal current
+            is_first = current is None or current() is not thread.running
+            if is_first:
+                current = weakref.ref(thread.running)
+                seen.clear()
             if mode == "any":
-                if not fired:
-                    fired = True
+                if is_first:
                     fn(grad)
                 return
+            if is_first:
+                thread.running.at_end.append(finish)  # whatever is missing then takes no part in this pass
             seen[index] = grad
             if len(seen) == len(tensors):
-                found = [seen.get(i) for i in range(len(tensors))]
-                seen.clear()
-                fn(found)
+                finish()
 
         return hook
 

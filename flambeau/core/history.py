@@ -215,7 +215,7 @@ def check_writable(target: Tensor, recorded: bool, *, may_overlap: bool = False)
         if recorded:
             _check_view_kind(target)
         root = root_of(target)
-        if root._node is None and root._requires_grad:
+        if root._node is None and (root._requires_grad or target._requires_grad):
             raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
     if target._requires_grad and target._node is None:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")

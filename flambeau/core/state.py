@@ -35,6 +35,7 @@ class ThreadState(threading.local):
     inference = False
     function_override = True  # whether __torch_function__ of subclasses is honoured
     function_modes: tuple[Any, ...] = ()
+    running: Any = None  # the backward pass of this thread; functions in its ``at_end`` are called when gradients are there
     outside: tuple[bool, tuple[Any, ...]] = (True, ())  # these two as they were before the backward pass that is running
     saved_hooks: tuple[Any, ...] = ()
     creation_device: Any = None

@@ -62,6 +62,8 @@ FAMILIES = (
 
 for _family in FAMILIES:
     importlib.import_module(f".{_family}", __name__)
+    if _family in TABLES["torch"]:
+        del globals()[_family]  # ``ops.scatter`` is the operation; its family stays reachable as ``flambeau.ops.scatter`` by import
 
 
 def __getattr__(name: str) -> Any:

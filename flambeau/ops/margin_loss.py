@@ -11,7 +11,6 @@ from .loss import reduced, reduction_of
 
 
 @composite(namespace="nn.functional")
-@composite(method=False)
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -41,7 +40,6 @@ def margin_ranking_loss(
 
 
 @composite(namespace="nn.functional")
-@composite(method=False)
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -66,7 +64,6 @@ def hinge_embedding_loss(
 
 
 @composite(namespace="nn.functional")
-@composite(method=False)
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -115,7 +112,6 @@ def _check_margin(margin: float) -> None:
 
 
 @composite(namespace="nn.functional")
-@composite(method=False)
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,

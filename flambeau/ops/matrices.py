@@ -183,6 +183,10 @@ def diagflat(input: Tensor, offset: int = 0) -> Any:
     return diag_embed(input.reshape(-1), offset)
 
 
+def _trace_gradient(grad: Any, input_shape: Any) -> Any:
+    return on_diagonal(grad, input_shape)
+
+
 def _prepare_trace(input: Any) -> tuple[Any, ...]:
     if input._array.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input._array.ndim}")
@@ -193,7 +197,7 @@ def _prepare_trace(input: Any) -> tuple[Any, ...]:
     promotion="same",
     out=False,
     prepare=_prepare_trace,
-    grad={"input": lambda grad, input_shape: on_diagonal(grad, input_shape)},
+    grad={"input": _trace_gradient},
 )
 def trace(input: Tensor) -> Tensor:
     """Sum of the main diagonal of a matrix.
@@ -232,6 +236,14 @@ def kron(input: Tensor, other: Tensor) -> Any:
     return (left * right).reshape([m * n for m, n in zip(a, b, strict=True)])
 
 
+def _cross_left(grad: Any, other: Any, dim: int) -> Any:
+    return linalg_cross(other.conj() if other.is_complex() else other, grad, dim=dim)
+
+
+def _cross_right(grad: Any, input: Any, dim: int) -> Any:
+    return linalg_cross(grad, input.conj() if input.is_complex() else input, dim=dim)
+
+
 def _prepare_cross(input: Any, other: Any, dim: int) -> tuple[Any, ...]:
     if input._array.ndim != other._array.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
@@ -260,8 +272,8 @@ def _cross_kernel(input: np.ndarray, other: np.ndarray, dim: int) -> np.ndarray:
     broadcasts=True,
     prepare=_prepare_cross,
     grad={
-        "input": lambda grad, other, dim: linalg_cross(other.conj() if other.is_complex() else other, grad, dim=dim),
-        "other": lambda grad, input, dim: linalg_cross(grad, input.conj() if input.is_complex() else input, dim=dim),
+        "input": _cross_left,
+        "other": _cross_right,
     },
 )
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
@@ -311,7 +323,7 @@ def matrix_to_power(matrix: Any, n: int) -> Any:
     if n == 0:
         return matrix.clone(memory_format=contiguous_format).copy_(identity_of(matrix))  # on the tape, with a gradient of 0
     if n < 0:
-        matrix, n = resolve("linalg", "inv")(matrix), -n
+        raise NotImplementedError("matrix_power: negative powers are not supported yet; they need the inverse")
     result, original = None, matrix
     while True:
         n, odd = divmod(n, 2)

@@ -150,6 +150,22 @@ def require_dims(operand: Any, ndim: int, message: str) -> None:
         raise RuntimeError(message)
 
 
+def _mm_left(grad: Any, mat2: Any) -> Any:
+    return mm(grad, conj(mat2).t())
+
+
+def _mm_right(grad: Any, input: Any) -> Any:
+    return mm(conj(input).t(), grad)
+
+
+def _bmm_left(grad: Any, mat2: Any) -> Any:
+    return bmm(grad, conj(mat2).transpose(1, 2))
+
+
+def _bmm_right(grad: Any, input: Any) -> Any:
+    return bmm(conj(input).transpose(1, 2), grad)
+
+
 def _prepare_mm(input: Any, mat2: Any) -> tuple[Any, ...]:
     require_dims(input, 2, "self must be a matrix")
     require_dims(mat2, 2, "mat2 must be a matrix")
@@ -161,7 +177,7 @@ def _prepare_mm(input: Any, mat2: Any) -> tuple[Any, ...]:
     fast_bool=False,
     prepare=_prepare_mm,
     fast=lambda a, b: a.dot(b) if a.ndim == 2 and b.ndim == 2 else None,
-    grad={"input": lambda grad, mat2: mm(grad, conj(mat2).t()), "mat2": lambda grad, input: mm(conj(input).t(), grad)},
+    grad={"input": _mm_left, "mat2": _mm_right},
 )
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two matrices, ``(n, m) @ (m, p)``.
@@ -190,10 +206,7 @@ def check_bmm(input: Any, mat2: Any) -> tuple[Any, ...]:
     fast_bool=False,
     prepare=check_bmm,
     fast=lambda a, b: np.matmul(a, b) if a.ndim == 3 and b.ndim == 3 and len(a) == len(b) else None,
-    grad={
-        "input": lambda grad, mat2: bmm(grad, conj(mat2).transpose(1, 2)),
-        "mat2": lambda grad, input: bmm(conj(input).transpose(1, 2), grad),
-    },
+    grad={"input": _bmm_left, "mat2": _bmm_right},
 )
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Products of matrices pairwise, ``(b, n, m) @ (b, m, p)``.
@@ -217,7 +230,7 @@ def _prepare_mv(input: Any, vec: Any) -> tuple[Any, ...]:
     fast_bool=False,
     prepare=_prepare_mv,
     fast=lambda a, b: a.dot(b) if a.ndim == 2 and b.ndim == 1 else None,
-    grad={"input": lambda grad, vec: outer(grad, conj(vec)), "vec": lambda grad, input: mv(conj(input).t(), grad)},
+    grad={"input": lambda grad, vec: grad.outer(conj(vec)), "vec": lambda grad, input: conj(input).t().mv(grad)},
 )
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """Product of a matrix and a vector, ``(n, m) @ (m)``.

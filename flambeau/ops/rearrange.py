@@ -102,7 +102,11 @@ def _prepare_flip(input: Any, dims: Any) -> tuple[Any, ...]:
 
 @op(name="_flip", method=False, prepare=_prepare_flip, node_name="FlipBackward0", grad={"input": lambda grad, dims: flip(grad, dims)})
 def flip_copy(input: Tensor, dims: Dim) -> Tensor:
-    return np.flip(input, dims).copy(order="K")  # the input's layout, as PyTorch has it
+    from .creation import array_like
+
+    made = array_like(input, input.dtype)
+    made[...] = np.flip(input, dims)
+    return made
 
 
 @composite(method=False)

@@ -96,7 +96,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
         return np.empty(index.shape, input.dtype)
     if not input.ndim:
         return np.full(index.shape, input)
-    return np.array(input[_along(index, dim)]).reshape(index.shape)
+    return np.asarray(input[_along(index, dim)], order="C").reshape(index.shape)
 
 
 @composite(out=True)

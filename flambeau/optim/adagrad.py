@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
+
 from .. import ops
+from ..core.state import run_quietly
 from ..core.tensor import Tensor
+from ._arrays import Row, constants, counted, effective_gradient, note_writes
 from ._stepping import (
     GroupOptimizer,
+    are_numbers,
     check_fused_options,
     check_lr,
     check_non_negative,
@@ -104,7 +109,7 @@ class Adagrad(GroupOptimizer):
         rows = self._plans.rows(self, group, ("sum", "step"))
         if rows is None:
             return False
-        run_quietly(_update_rows, rows, scalar(lr), *options, group["maximize"])
+        run_quietly(_step_rows, rows, scalar(lr), *options, group["maximize"])
         return True
 
     def _update_group(self, group: dict[str, Any]) -> None:
@@ -125,7 +130,7 @@ class Adagrad(GroupOptimizer):
         )
 
 
-def _update_rows(rows: list[Row], lr: Any, lr_decay: float, eps: float, weight_decay: float, maximize: bool) -> None:
+def _step_rows(rows: list[Row], lr: Any, lr_decay: float, eps: float, weight_decay: float, maximize: bool) -> None:
     """The passes of :func:`adagrad` over raw arrays."""
     seen: Any = None
     multiply, add = np.multiply, np.add

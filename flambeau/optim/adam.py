@@ -126,7 +126,7 @@ class Adam(GroupOptimizer):
         if rows is None:
             return False
         decoupled = group["decoupled_weight_decay"]
-        run_quietly(_update_rows, rows, scalar(lr), beta1, beta2, eps, weight_decay, decoupled, group["maximize"])
+        run_quietly(_step_rows, rows, scalar(lr), beta1, beta2, eps, weight_decay, decoupled, group["maximize"])
         return True
 
     def _update_group(self, group: dict[str, Any]) -> None:
@@ -215,7 +215,7 @@ _STATE = ("exp_avg", "exp_avg_sq", "step")
 _STATE_WITH_LARGEST = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step")
 
 
-def _update_rows(
+def _step_rows(
     rows: list[Row], lr: Any, beta1: float, beta2: float, eps: float, weight_decay: float, decoupled: bool, maximize: bool
 ) -> None:
     """The passes of :func:`adam` over raw arrays."""
@@ -243,7 +243,7 @@ def _update_rows(
             multiply(scratch, slope, scratch)
             add(exp_avg_sq, scratch, exp_avg_sq)
             if largest:
-                exp_avg_sq = np.maximum(largest[0], exp_avg_sq, largest[0])
+                exp_avg_sq = np.maximum(largest[0], exp_avg_sq, out=largest[0])
             np.sqrt(exp_avg_sq, scratch)
             divide(scratch, correction, scratch)
             add(scratch, floor, scratch)

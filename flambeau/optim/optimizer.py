@@ -139,7 +139,7 @@ class Optimizer:
     # ---- hooks ---------------------------------------------------------------------------------------------------
 
     def _prepare_hooks(self) -> None:
-        """Make the missing hook registries, forget plans of earlier steps, and put the hooks around the class's own ``step``, once per class."""
+        """Make the missing hook registries and the plans, and put the hooks around the class's own ``step``, once per class."""
         for name in _HOOK_REGISTRIES:
             self.__dict__.setdefault(name, OrderedDict())
         self._plans = Plans()

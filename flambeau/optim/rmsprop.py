@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
+
 from .. import ops
+from ..core.state import run_quietly
 from ..core.tensor import Tensor
+from ._arrays import Row, constants, counted, effective_gradient, lerp, lerp_rest, note_writes
 from ._stepping import (
     GroupOptimizer,
+    are_numbers,
     check_capturable,
     check_lr,
     check_non_negative,
@@ -107,7 +112,7 @@ class RMSprop(GroupOptimizer):
         rows = self._plans.rows(self, group, ("square_avg", *centered, *buffered, "step"))
         if rows is None:
             return False
-        run_quietly(_update_rows, rows, *options, group["centered"], group["maximize"])
+        run_quietly(_step_rows, rows, *options, group["centered"], group["maximize"])
         return True
 
     def _update_group(self, group: dict[str, Any]) -> None:
@@ -132,7 +137,7 @@ class RMSprop(GroupOptimizer):
         )
 
 
-def _update_rows(
+def _step_rows(
     rows: list[Row], lr: float, alpha: float, eps: float, weight_decay: float, momentum: float, centered: bool, maximize: bool
 ) -> None:
     """The passes of :func:`rmsprop` over raw arrays."""
@@ -140,7 +145,7 @@ def _update_rows(
     multiply, add = np.multiply, np.add
     for plan, grad in rows:
         counted(plan.step)
-        if plan.dtype != dtype:
+        if plan.dtype is not dtype:
             dtype = plan.dtype
             scalars = constants(dtype, alpha, 1 - alpha, -1, eps, momentum, -lr, weight_decay)
             kept, taken, minus_one, floor, buffer_kept, step_size, decay = scalars

@@ -102,7 +102,7 @@ class SGD(GroupOptimizer):
         rows = self._plans.rows(self, group, ("momentum_buffer",) if momentum != 0 else ())
         if rows is None:
             return False
-        run_quietly(_update_rows, rows, lr, momentum, dampening, weight_decay, group["nesterov"], group["maximize"])
+        run_quietly(_step_rows, rows, lr, momentum, dampening, weight_decay, group["nesterov"], group["maximize"])
         return True
 
     def _update_group(self, group: dict[str, Any]) -> None:
@@ -131,14 +131,14 @@ class SGD(GroupOptimizer):
             state["momentum_buffer"] = buffer
 
 
-def _update_rows(
+def _step_rows(
     rows: list[Row], lr: float, momentum: float, dampening: float, weight_decay: float, nesterov: bool, maximize: bool
 ) -> None:
     """The passes of :func:`sgd` over raw arrays."""
     dtype: Any = None
     multiply, add = np.multiply, np.add
     for plan, grad in rows:
-        if plan.dtype != dtype:
+        if plan.dtype is not dtype:
             dtype = plan.dtype
             step_size, kept, taken, decay = constants(dtype, -lr, momentum, 1 - dampening, weight_decay)
         for param, slope, *buffers, own, scratch, _ in plan.blocks(grad):

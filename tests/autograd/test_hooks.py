@@ -49,8 +49,21 @@ def test_hooks_work_with_autograd_grad(x):
     y = x * 2
     y.register_hook(lambda g: g * 3)
     x.register_hook(lambda g: g + 1)
-    gy, gx = torch.autograd.grad(y.sum(), [y, x])
+    total = y.sum()
+    (gy,) = torch.autograd.grad(total, y, retain_graph=True)
+    (gx,) = torch.autograd.grad(total, x)
     assert gy.tolist() == [3, 3] and gx.tolist() == [7, 7]
+
+
+def test_node_prehook_is_not_seen_by_retained_and_returned_gradients(x):
+    y = x * 2
+    y.grad_fn.register_prehook(lambda outs: (outs[0] * 7,))
+    y.retain_grad()
+    total = y.sum()
+    gy, gx = torch.autograd.grad(total, [y, x], retain_graph=True)
+    assert gy.tolist() == [1, 1] and gx.tolist() == [14, 14]
+    total.backward()
+    assert y.grad.tolist() == [2, 2] and x.grad.tolist() == [14, 14]
 
 
 def test_hook_must_keep_the_shape(x):

@@ -9,7 +9,7 @@ import flambeau as torch
 
 @pytest.fixture
 def x():
-    return torch.arange(1.0, 7.0).reshape(2, 3).requires_grad_()
+    return torch.arange(1.0, 7.0).reshape(2, 3).clone().requires_grad_()
 
 
 def gradient(x, result):
@@ -28,6 +28,13 @@ def test_leaf_that_requires_grad(x):
         x.add_(1)
         x[0, 0] = 5
     assert x[0].tolist() == [5, 3, 4] and x.is_leaf and x._version == 2
+
+
+def test_leaf_that_is_a_view_itself():
+    x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    for target in (x, x[0]):
+        with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+            target.add_(1)
 
 
 def test_write_to_a_view_changes_the_base_history(x):

