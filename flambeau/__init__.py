@@ -15,8 +15,8 @@ from .autograd.grad_mode import is_grad_enabled, is_inference_mode_enabled
 from .core import dtype as _dtypes
 from .core import layout as _layouts
 from .core.device import device
-from .core.generator import Generator, default_generator
 from .core.dtype import can_cast, dtype, get_default_dtype, promote_types, set_default_dtype
+from .core.generator import Generator, default_generator
 from .core.layout import layout, memory_format
 from .core.legacy import CONSTRUCTORS as _CONSTRUCTORS
 from .core.legacy import STORAGES as _STORAGES

@@ -61,8 +61,10 @@ class Library:
         array = private_copy(array)
         if not self.is_oracle:
             made = wrap(array)
+            if array.size and any(n > 1 and not step for n, step in zip(array.shape, array.strides, strict=True)):
+                return made.detach().expand(array.shape)  # a view: what overlaps itself must be noticed
             if not array.flags.c_contiguous:
-                storage_of(made)  # as views have: what overlaps itself must be noticed
+                storage_of(made)
             return made
         if array.dtype == numpy_dtype("bfloat16"):
             return self.torch.from_numpy(array.view(np.int16)).view(self.torch.bfloat16)

@@ -113,7 +113,7 @@ _MODEL: dict[str, Any] = {
     "unfold": _unfolded,
     "split": _pieces,
     "chunk": lambda a, n, dim: _pieces(a, -(-a.shape[dim] // n), dim),
-    "unbind": lambda a, dim: list(np.moveaxis(a, dim, 0)[i, ...] for i in range(a.shape[dim])),
+    "unbind": lambda a, dim: [np.moveaxis(a, dim, 0)[i, ...] for i in range(a.shape[dim])],
     "detach": lambda a: a,
     "clone": lambda a: a.copy(order="K"),
     "contiguous": lambda a: np.ascontiguousarray(a).reshape(a.shape),

@@ -59,7 +59,9 @@ def backward(
     if grad_variables is not None:
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
         if grad_tensors is not None:
-            raise RuntimeError("`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use `grad_tensors`.")
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use `grad_tensors`."
+            )
         grad_tensors = grad_variables
     if retain_variables is not None:
         warnings.warn("`retain_variables` is deprecated. Use `retain_graph` instead.", FutureWarning, stacklevel=2)
@@ -106,7 +108,12 @@ def grad(
     if is_grads_batched:
         raise NotImplementedError("autograd.grad: is_grads_batched=True is not supported yet")
     if not only_inputs:
-        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts of the graph, use backward.", FutureWarning, stacklevel=2)
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts of the "
+            "graph, use backward.",
+            FutureWarning,
+            stacklevel=2,
+        )
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     allow_unused = materialize_grads if allow_unused is None else allow_unused
@@ -126,7 +133,10 @@ def grad(
             "behavior."
         )
     if materialize_grads:
-        found = [source.new_zeros(source.shape) if each is None and isinstance(source, Tensor) else each for each, source in zip(found, wanted, strict=True)]
+        found = [
+            source.new_zeros(source.shape) if each is None and isinstance(source, Tensor) else each
+            for each, source in zip(found, wanted, strict=True)
+        ]
     return tuple(found)
 
 

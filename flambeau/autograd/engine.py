@@ -52,7 +52,8 @@ def fit(grad: Tensor, shape: tuple[int, ...], dtype: np.dtype, node: Node, edge:
     if not fits:
         index = next(i for i, each in enumerate(node.edges) if each is edge)
         raise RuntimeError(
-            f"Function {node.name()} returned an invalid gradient at index {index} - got {list(have)} but expected shape compatible with {list(shape)}"
+            f"Function {node.name()} returned an invalid gradient at index {index} - got {list(have)} but expected shape compatible "
+            f"with {list(shape)}"
         )
     return grad._sum_to_size(shape)
 
@@ -132,7 +133,7 @@ class _Pass:
                 grads = _after(node, grads, grad)
             if not keep and node.frees:
                 node.release()
-            for edge, each in zip(node.edges, grads):  # noqa: B905 - apply returns one gradient per edge
+            for edge, each in zip(node.edges, grads):
                 if each is None or edge is None:
                     continue
                 array = each._array

@@ -95,9 +95,7 @@ class FunctionNode(Node):
         count = len(ctx.needs_input_grad)
         if len(found) != count:
             if len(found) < count or any(each is not None for each in found[count:]):
-                raise RuntimeError(
-                    f"function {self.name()} returned an incorrect number of gradients (expected {count}, got {len(found)})"
-                )
+                raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients (expected {count}, got {len(found)})")
         results = []
         for slot, (given, edge) in enumerate(zip(found, self._edge_per_input(), strict=False)):
             if slot not in self.tensor_slots:

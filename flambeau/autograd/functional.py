@@ -37,7 +37,12 @@ def vjp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: 
         used = _started(given, create_graph)
         outputs, single_output = _as_tensors(func(*used), "outputs of the user-provided function", "vjp")
         _require_dependence(outputs, "outputs", strict)
-        vector = _checked_vector(v, outputs, single_output, "The vector v can only be None if the user-provided function returns a single Tensor with a single element.")
+        vector = _checked_vector(
+            v,
+            outputs,
+            single_output,
+            "The vector v can only be None if the user-provided function returns a single Tensor with a single element.",
+        )
     with set_grad_enabled(create_graph or _grad_was_on()):
         found = _gradients(outputs, used, vector, create_graph)
         products = _filled(found, used, strict, create_graph, "back")
@@ -59,7 +64,12 @@ def jvp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: 
     with enable_grad():
         given, single = _as_tensors(inputs, "inputs", "jvp")
         used = _started(given, create_graph)
-        vector = _checked_vector(v, given, single, "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element.")
+        vector = _checked_vector(
+            v,
+            given,
+            single,
+            "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element.",
+        )
         outputs, single_output = _as_tensors(func(*used), "outputs of the user-provided function", "jvp")
         _require_dependence(outputs, "outputs", strict)
         dummies = tuple(each.detach().new_zeros(each.shape).requires_grad_() for each in outputs)
@@ -112,7 +122,9 @@ def _jacobian_of(output: Tensor, position: int, inputs: tuple[Tensor, ...], crea
         found = _gradients((element,), inputs, None, create_graph, retain_graph=True)
         for j, (each, x, column) in enumerate(zip(found, inputs, columns, strict=True)):
             if each is None and strict:
-                raise RuntimeError(f"Output {position} of the user-provided function is independent of input {j}. This is not allowed in strict mode.")
+                raise RuntimeError(
+                    f"Output {position} of the user-provided function is independent of input {j}. This is not allowed in strict mode."
+                )
             if each is not None and strict and create_graph and not each.requires_grad:
                 raise RuntimeError(
                     "The jacobian of the user-provided function is independent of input "
@@ -171,7 +183,7 @@ def vhp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: 
     Source: torch.autograd.functional.vhp.
     """
     with enable_grad():
-        given, single, used, vector, outputs = _hessian_start(func, inputs, v, create_graph, strict, "vhp")
+        _, single, used, vector, outputs = _hessian_start(func, inputs, v, create_graph, strict, "vhp")
         first = _filled(_gradients(outputs, used, None, True), used, strict, True, "jacobian")
     with set_grad_enabled(create_graph or _grad_was_on()):
         found = _second(first, used, vector, create_graph)
@@ -206,7 +218,12 @@ def hvp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: 
 def _hessian_start(func: Any, inputs: Any, v: Any, create_graph: bool, strict: bool, name: str) -> Any:
     given, single = _as_tensors(inputs, "inputs", name)
     used = _started(given, create_graph)
-    vector = _checked_vector(v, given, single, "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element.")
+    vector = _checked_vector(
+        v,
+        given,
+        single,
+        "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element.",
+    )
     outputs, single_output = _as_tensors(func(*used), "outputs of the user-provided function", name)
     _require_dependence(outputs, "outputs", strict)
     _require_number(outputs, single_output, name)
@@ -237,11 +254,14 @@ def _as_tensors(value: Any, what: str, where: str) -> tuple[tuple[Tensor, ...], 
     if isinstance(value, Tensor):
         return (value,), True
     if not isinstance(value, tuple):
-        raise TypeError(f"The {what} given to {where} must be either a Tensor or a tuple of Tensors but the given {what} has type {type(value)}.")
+        raise TypeError(
+            f"The {what} given to {where} must be either a Tensor or a tuple of Tensors but the given {what} has type {type(value)}."
+        )
     for i, each in enumerate(value):
         if not isinstance(each, Tensor):
             raise TypeError(
-                f"The {what} given to {where} must be either a Tensor or a tuple of Tensors but the value at index {i} has type {type(each)}."
+                f"The {what} given to {where} must be either a Tensor or a tuple of Tensors but the value at index {i} has type "
+                f"{type(each)}."
             )
     return value, False
 
@@ -343,7 +363,8 @@ def _filled(grads: Sequence[Any], like: Sequence[Tensor], strict: bool, create_g
                 )
             what = "The jacobian" if "double" not in stage else "The hessian"
             raise RuntimeError(
-                f"{what} of the user-provided function is independent of input {i}. This is not allowed in strict mode when create_graph=True."
+                f"{what} of the user-provided function is independent of input {i}. This is not allowed in strict mode when "
+                "create_graph=True."
             )
         made.append(each)
     return tuple(made)

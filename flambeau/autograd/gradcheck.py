@@ -75,7 +75,12 @@ def gradcheck(
         NotImplementedError: a check that is not supported yet.
     Source: torch.autograd.gradcheck.
     """
-    _reject("gradcheck", check_batched_grad=check_batched_grad, check_forward_ad=check_forward_ad, check_batched_forward_grad=check_batched_forward_grad)
+    _reject(
+        "gradcheck",
+        check_batched_grad=check_batched_grad,
+        check_forward_ad=check_forward_ad,
+        check_batched_forward_grad=check_batched_forward_grad,
+    )
     if not check_backward_ad:
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
     settings = _Settings(eps, atol, rtol, nondet_tol, check_grad_dtypes)
@@ -265,7 +270,10 @@ def _check_part(part: Any, args: Any, checked: Any, settings: _Settings, fast_mo
 
 
 def _mismatch(analytic: Any, numeric: Any, output: int, position: int) -> str:
-    return f"Jacobian mismatch for output {output} with respect to input {position},\nnumerical:{wrap(np.array(numeric))}\nanalytical:{wrap(np.array(analytic))}\n"
+    return (
+        f"Jacobian mismatch for output {output} with respect to input {position},\n"
+        f"numerical:{wrap(np.array(numeric))}\nanalytical:{wrap(np.array(analytic))}\n"
+    )
 
 
 def _close(a: Any, b: Any, rtol: float, atol: float) -> bool:
@@ -361,7 +369,9 @@ def _check_fast(part: Any, args: Any, outputs: Sequence[Tensor], checked: Any, s
             # |v.Au - v.Bu| <= atol * sum(v) * sum(u) if the entries of A and B differ by less than atol
             if not _close(product, numeric, settings.rtol, settings.atol * float(u.sum()) * float(v.sum())):
                 raise GradcheckError(
-                    note + _mismatch(product, numeric, i, position) + "\nThe above quantities relating the numerical and analytical jacobians "
+                    note
+                    + _mismatch(product, numeric, i, position)
+                    + "\nThe above quantities relating the numerical and analytical jacobians "
                     "are computed in fast mode: each is one random projection of a Jacobian. Use fast_mode=False to see whole Jacobians.\n"
                 )
 

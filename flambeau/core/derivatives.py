@@ -62,7 +62,7 @@ def _source_of(op: Op, name: str) -> tuple[str, int | None]:
     if name in op.names:
         position = op.names.index(name)
         return ("attr" if op.params[position].kind == "attr" else "operand"), position
-    if name.startswith("result") and name[6:].isdigit() or name == "result":
+    if (name.startswith("result") and name[6:].isdigit()) or name == "result":
         return "result", int(name[6:] or 0)
     for suffix in ("shape", "dtype", "strides"):
         base = name.removesuffix("_" + suffix)
@@ -125,9 +125,7 @@ def _collect(kind: Any, values: Any, required: dict[str, bool], made: list[Tenso
         else:
             value = values[item.position]
             saved.append(tuple(value) if isinstance(value, list) else value)
-    attrs = [
-        values[item.position] if item.source == "attr" else fact_of(values[item.position], item.source) for item in kind.others
-    ]
+    attrs = [values[item.position] if item.source == "attr" else fact_of(values[item.position], item.source) for item in kind.others]
     return tuple(saved), tuple(attrs)
 
 
@@ -136,7 +134,11 @@ def _generate_apply(op: Op, inputs: tuple[str, ...], tensors: list[Item], others
     lines = [f"def apply(self, {'grads' if op.is_several else 'grad'}):"]
     uses_grad = any("grad" in argument_names(rule) for rule in (op.rules or {}).values())
     if op.is_several and uses_grad:
-        lines += ["    grad = grads[0]", f"    if grad is None and {not _any_uses(op, 'grads')}:", f"        return (None,) * {len(inputs)}"]
+        lines += [
+            "    grad = grads[0]",
+            f"    if grad is None and {not _any_uses(op, 'grads')}:",
+            f"        return (None,) * {len(inputs)}",
+        ]
     if tensors:
         lines += ["    saved = self.saved", "    if saved is None:", "        complain_freed(self)"]
         lines.append(f"    {', '.join(i.name for i in tensors)}, = saved")

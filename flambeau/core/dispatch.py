@@ -166,7 +166,7 @@ class Op:
         for param in params[len(args) :]:
             value = kwargs.pop(param.name, param.default)
             if value is REQUIRED:
-                raise TypeError(f"{self.name}() missing 1 required positional arguments: \"{param.name}\"")
+                raise TypeError(f'{self.name}() missing 1 required positional arguments: "{param.name}"')
             values.append(value)
         if kwargs:
             raise TypeError(f"{self.name}() got an unexpected keyword argument '{next(iter(kwargs))}'")
@@ -178,9 +178,7 @@ class Op:
 
 # -- operands ---------------------------------------------------------------------------------------------------------------
 def _wrong_operand(op: Op, position: int, value: Any) -> None:
-    raise TypeError(
-        f"{op.name}(): argument '{op.names[position]}' (position {position + 1}) must be Tensor, not {type(value).__name__}"
-    )
+    raise TypeError(f"{op.name}(): argument '{op.names[position]}' (position {position + 1}) must be Tensor, not {type(value).__name__}")
 
 
 def is_number(value: Any) -> bool:
@@ -194,13 +192,15 @@ def operands_of(op: Op, values: Sequence[Any]) -> list[Any]:
         TypeError: something else where a tensor is expected.
     """
     params, found = op.params, []
+    if op.other_keywords:  # then every parameter may be left out by position
+        for param, value in zip(params, values, strict=True):
+            if value is REQUIRED:
+                raise TypeError(f"{op.name}() missing 1 required positional arguments: \"{param.name}\"")
     for i in op.positions:
         value, kind = values[i], params[i].kind
         if isinstance(value, Tensor):
             if kind == "list":
-                raise TypeError(
-                    f"{op.name}(): argument '{params[i].name}' (position {i + 1}) must be tuple of Tensors, not Tensor"
-                )
+                raise TypeError(f"{op.name}(): argument '{params[i].name}' (position {i + 1}) must be tuple of Tensors, not Tensor")
             found.append(value)
         elif kind == "list":
             if not isinstance(value, (tuple, list)):
@@ -209,9 +209,7 @@ def operands_of(op: Op, values: Sequence[Any]) -> list[Any]:
                 )
             for j, each in enumerate(value):
                 if not isinstance(each, Tensor) and not hasattr(type(each), "__torch_function__"):
-                    raise TypeError(
-                        f"expected Tensor as element {j} in argument {i}, but got {type(each).__name__}"
-                    )
+                    raise TypeError(f"expected Tensor as element {j} in argument {i}, but got {type(each).__name__}")
                 found.append(each)
         elif value is None and kind == "optional":
             pass
@@ -301,7 +299,7 @@ def checked_number(value: Any, dtype: dtypes.dtype) -> np.ndarray:
         largest = float(ml_dtypes.finfo(dtype.to_real().numpy).max)
         parts = (value.real, value.imag) if isinstance(value, complex) else (value,)
         fits = len(parts) == 1 or dtype.is_complex
-        fits = fits and all(isinstance(part, float) and not math.isfinite(part) or -largest <= part <= largest for part in parts)
+        fits = fits and all((isinstance(part, float) and not math.isfinite(part)) or -largest <= part <= largest for part in parts)
     if not fits:
         raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(dtype.name, dtype.name)} without overflow")
     return number_array(value, dtype)
@@ -496,7 +494,8 @@ def into_out(op: Op, made: list[Tensor], out: Any, operands: list[Any]) -> Any:
         raise TypeError(f"{op.name}(): expected {len(made)} tensors in 'out', got {len(targets)}")
     if grad_enabled() and any(isinstance(each, Tensor) and each._requires_grad for each in (*operands, *targets)):
         raise RuntimeError(
-            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
+            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+            "requires grad."
         )
     for target, result in zip(targets, made, strict=True):
         if not isinstance(target, Tensor):
@@ -559,7 +558,7 @@ def long_inplace(op: Op, values: tuple[Any, ...]) -> Tensor:
     if array.shape != shape:
         raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(array.shape)}")
     node_values = values
-    if recorded and "input" in op.node.saves_inputs or recorded and values[0] in _identity(values[1:]):
+    if (recorded and "input" in op.node.saves_inputs) or (recorded and values[0] in _identity(values[1:])):
         # the derivative needs what is about to be overwritten
         before = target.detach().clone()
         before._requires_grad, before._node = target._requires_grad, target._node

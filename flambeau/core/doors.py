@@ -39,8 +39,8 @@ from .dispatch import BOOL, KEEP, REQUIRED, SAME, Op
 from .history import inherited, view_of
 from .node import Output
 from .return_types import named_result
-from .state import modes, quiet, run_quietly, thread, tick, without_grad
 from .scalars import FLOATS32, FLOATS64, INTS32, INTS64
+from .state import modes, quiet, run_quietly, thread, tick, without_grad
 from .tensor import Parameter, Tensor, new_storage, storage_of
 
 _SHOW = bool(os.environ.get("FLAMBEAU_SHOW_DOORS"))
@@ -133,17 +133,13 @@ def signature_of(op: Op, source: _Source, with_out: bool) -> str:
 
 
 def add_other_keywords(op: Op, source: _Source) -> None:
-    """Lines that give a parameter the value passed under another spelling, and complain where there is none at all."""
+    """Lines that give a parameter the value passed under another spelling; the long way complains where there is none at all."""
     for other, name in op.other_keywords.items():
         source.add(1, f"if {other} is not None: {name} = {other}")
-    if "REQUIRED" in source.env:
-        for p in op.params:
-            if p.default is REQUIRED:
-                source.add(1, f"if {p.name} is REQUIRED: complain_missing(op, {p.name!r})")
 
 
 def complain_missing(op: Op, name: str) -> None:
-    raise TypeError(f"{op.name}() missing 1 required positional arguments: \"{name}\"")
+    raise TypeError(f'{op.name}() missing 1 required positional arguments: "{name}"')
 
 
 def _tuple(names: list[str]) -> str:
@@ -153,7 +149,9 @@ def _tuple(names: list[str]) -> str:
 def saved_source(item: Item, op: Op, numbers: frozenset[str] = frozenset()) -> str:
     """Expression for one saved thing, under the condition that some gradient needs it."""
     if item.source == "result":
-        value = f"(r[{item.position}], new_storage(made[{item.position}]), {item.position})" if op.is_several else "(r, new_storage(t), None)"
+        value = (
+            f"(r[{item.position}], new_storage(made[{item.position}]), {item.position})" if op.is_several else "(r, new_storage(t), None)"
+        )
     else:
         value = op.names[item.position or 0]
     operands = [n for n in op.names if n in item.needed_for and n not in numbers]
@@ -287,7 +285,9 @@ def _add_call(source: _Source, indent: int, arguments: str, fallback: str, check
     """Lines that run the kernel (after line ``before``); whatever goes wrong is the long way's to explain."""
     op = source.op
     call = op.fast if isinstance(op.fast, str) else f"kernel({arguments})" if op.is_view else f"quiet(kernel, {arguments})"
-    source.add(indent, "try:", *([] if before is None else [f"    {before}"]), f"    r = {call}", "except Exception:", f"    return {fallback}")
+    source.add(
+        indent, "try:", *([] if before is None else [f"    {before}"]), f"    r = {call}", "except Exception:", f"    return {fallback}"
+    )
     if op.fast is not op.ufunc and (not isinstance(op.fast, str) or "None" in op.fast):
         source.add(indent, f"if r is None: return {fallback}")
     if op.is_several:
@@ -365,6 +365,7 @@ def _add_fast(source: _Source, fallback: str, with_out: bool, operator: bool) ->
             same.append(f"b{k}.dtype is d")
     check = op.promotion in ("default", "int_to_float", "bool_to_long")
     gate = [] if op.promotion == KEEP else [*same, f"(d is F32 or d is F64 or d is I64{' or d is B8' if op.fast_bool else ''})"]
+
     def arguments(extra: dict[str, str]) -> str:
         names = {**arrays, **extra}
         order = []
@@ -374,6 +375,7 @@ def _add_fast(source: _Source, fallback: str, with_out: bool, operator: bool) ->
             elif p.name in passed:
                 order.append(f"{p.name}={p.name}" if p.keyword_only and op.fast is op.kernel else p.name)
         return ", ".join(order)
+
     if number is None:
         indent = 2
         if gate:

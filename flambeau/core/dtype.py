@@ -135,9 +135,7 @@ def _promote(a: dtype, b: dtype) -> dtype:
     if a.category < b.category:
         a, b = b, a
     if (a in _BAREBONES or b in _BAREBONES) and not a.is_floating_point:
-        raise RuntimeError(
-            f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {a.legacy} and {b.legacy}"
-        )
+        raise RuntimeError(f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {a.legacy} and {b.legacy}")
     if a.category > b.category:
         if a.is_complex and b.is_floating_point:
             return _promote(a.to_real(), b).to_complex() if b is not bfloat16 or a is not complex32 else complex64

@@ -120,7 +120,10 @@ def scattered(grad: Tensor, shape: Any, strides: Any, view: Any, dtype: dtypes.d
     view_shape, view_strides, offset = view
     before = max(-offset, 0)
     before += before % 2 if dtype is not whole_dtype else 0
-    extent = max(extent_of(shape, strides) * (2 if whole_dtype.is_complex and not dtype.is_complex else 1), offset + extent_of(view_shape, view_strides))
+    extent = max(
+        extent_of(shape, strides) * (2 if whole_dtype.is_complex and not dtype.is_complex else 1),
+        offset + extent_of(view_shape, view_strides),
+    )
     flat = grad.new_zeros(before + extent + (before + extent) % 2)
     place = (view_shape, view_strides, before + offset)
     if _repeats(view_shape, view_strides):
@@ -235,14 +238,19 @@ def check_overlap(target: Tensor, operands: Any, *, same_allowed: bool = True) -
     """
     array = target._array
     for each in operands:
-        if not isinstance(each, Tensor) or each is target and same_allowed or each._storage is None or each._storage is not target._storage:
+        if (
+            not isinstance(each, Tensor)
+            or (each is target and same_allowed)
+            or each._storage is None
+            or each._storage is not target._storage
+        ):
             continue
         other = each._array
         if not (is_dense(array) and is_dense(other)) or not array.size or not other.size:
             continue
         begin, start = array.__array_interface__["data"][0], other.__array_interface__["data"][0]
         same = begin == start and (array.shape == other.shape or array.size == other.size == 1) and _steps(array) == _steps(other)
-        if same and same_allowed or begin >= start + other.nbytes or start >= begin + array.nbytes:
+        if (same and same_allowed) or begin >= start + other.nbytes or start >= begin + array.nbytes:
             continue
         raise RuntimeError(
             "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "

@@ -254,9 +254,6 @@ def reduce_storage(storage: UntypedStorage) -> tuple[Any, ...]:
     return _rebuild_storage, (storage._flat.tobytes(),)
 
 
-
-
-
 # -- deepcopy -------------------------------------------------------------------------------------------------------------
 def _copied_storage(storage: UntypedStorage, memo: dict[Any, Any]) -> UntypedStorage:
     """The storage's copy; the same one for everything that shows the same memory, ``x`` and ``x.data`` included."""

@@ -15,7 +15,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from . import doors
 from .dispatch import BOOL, REQUIRED, Op, Param, _override, into_out, operands_of, other_keywords
@@ -24,6 +24,11 @@ from .state import modes
 from .tensor import Parameter, Tensor
 
 TABLES: dict[str, dict[str, Any]] = {"torch": {}, "nn.functional": {}, "Tensor": {}, "linalg": {}, "fft": {}, "special": {}}
+
+
+# What a decorator for operations is to type checkers. With a callable as its result they know every declared operation from the
+# start, also in the rules of decorators that stand above its definition.
+Declare: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def declared_name(function: Callable[..., Any]) -> str:
@@ -174,6 +179,9 @@ def _composite_long(entry: Composite, values: tuple[Any, ...], out: Any) -> Any:
     overridden = _override(entry.door, _Shown(params), values, tensors, out)  # type: ignore[arg-type]
     if overridden is not NotImplemented:
         return overridden
+    for position, (param, value) in enumerate(zip(params, values, strict=True)):
+        if param.kind == "tensor" and not isinstance(value, Tensor) and value is not param.default:
+            raise TypeError(f"{entry.name}(): argument '{param.name}' (position {position + 1}) must be Tensor, not {type(value).__name__}")
     split = sum(not p.keyword_only for p in params)
     result = entry.body(*values[:split], **{p.name: v for p, v in zip(params[split:], values[split:], strict=True)})
     if out is None:
@@ -240,7 +248,7 @@ class InplaceEntry:
         return self.entry.inplace_door
 
 
-def op(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+def op(**options: Any) -> Declare:
     """Declare a primitive; see ``dispatch.Op`` for the options. ``grad`` must be given: rules, or None if not differentiable.
 
     ``ufunc=np.f`` names the NumPy ufunc that is the kernel when every attribute has its default.  ``fast`` is a kernel for the short
@@ -265,7 +273,7 @@ def op(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return declare
 
 
-def pointwise(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+def pointwise(**options: Any) -> Declare:
     """Declare an element-wise primitive: operands are promoted ('default' unless told) and broadcast; it has ``f_`` and ``out=``."""
     options.setdefault("promotion", "default")
     options.setdefault("broadcasts", True)
@@ -283,12 +291,12 @@ def _register_operator(entry: Entry, word: str) -> None:
         add_method(f"__i{word}__", lambda: doors.make_inplace(entry, f"__i{word}__", operator=True))
 
 
-def view(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+def view(**options: Any) -> Declare:
     """Declare an operation whose kernel returns a view of its first operand's array."""
     return op(view=True, **options)
 
 
-def composite(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+def composite(**options: Any) -> Declare:
     """Declare a function over other operations; returns the function unchanged."""
 
     def declare(body: Callable[..., Any]) -> Any:
@@ -299,7 +307,7 @@ def composite(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return declare
 
 
-def method(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+def method(**options: Any) -> Declare:
     """Declare a function that exists as a Tensor method only; its first parameter is the tensor."""
     return composite(namespace="Tensor", **options)
 

@@ -193,7 +193,9 @@ def is_dense(array: np.ndarray) -> bool:
 def strided(base: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...], address: int, dtype: np.dtype) -> np.ndarray:
     """A view of the bytes ``base`` (1-D uint8) at byte ``address`` with strides in bytes."""
     if 0 in shape:
-        return np.ndarray(shape, dtype, base, min(address, max(base.nbytes - dtype.itemsize, 0)) if base.nbytes else 0, strides) if (
-            base.nbytes >= dtype.itemsize
-        ) else np.empty(shape, dtype)
+        return (
+            np.ndarray(shape, dtype, base, min(address, max(base.nbytes - dtype.itemsize, 0)) if base.nbytes else 0, strides)
+            if (base.nbytes >= dtype.itemsize)
+            else np.empty(shape, dtype)
+        )
     return np.ndarray(shape, dtype, base, address, strides)

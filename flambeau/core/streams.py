@@ -29,6 +29,7 @@ from . import dtype as dtypes
 from .box_muller import fused_float32, fused_float64, libm
 from .dtype import BY_NUM, REDUCED, bfloat16, bool_, dtype, float16, float32, float64, int64, of_array
 from .generator import Generator
+from .layout import empty_as
 
 kernels: dict[str, Callable[..., Any]] = {}
 
@@ -616,7 +617,7 @@ def _multinomial_without(generator: Generator, probs: np.ndarray, count: int) ->
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if (probs.sum(-1, dtype=np.float64) == 0).any():
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-    drawn = np.empty_like(probs)
+    drawn = empty_as(probs, None, probs.shape, probs.dtype)
     fill_exponential(generator, drawn)
     if of_array(probs) in REDUCED:
         keys = (probs.astype(np.float32) / drawn.astype(np.float32)).astype(probs.dtype)

@@ -295,7 +295,7 @@ def _lerp(input: np.ndarray, end: np.ndarray, weight: Any) -> np.ndarray:
     if weight.__class__ is float or weight.__class__ is int:
         if abs(weight) < 0.5:
             return np.add(input, np.multiply(weight, span))
-        return np.subtract(end, np.multiply(span, 1 - weight))
+        return np.subtract(end, np.multiply(span, span.dtype.type(1) - span.dtype.type(weight)))
     near = np.add(input, np.multiply(weight, span))
     far = np.subtract(end, np.multiply(span, np.subtract(input.dtype.type(1), weight)))
     return np.where(np.abs(weight) < 0.5, near, far)

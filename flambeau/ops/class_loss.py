@@ -10,7 +10,9 @@ from ..core import dtype as dtypes
 from ..core.annotations import Tensor
 from ..core.registry import composite, op
 from ..core.state import grad_enabled
+from ..core.tensor import Tensor as TensorClass
 from .loss import reduced, reduction_of
+from .small import small_cross_entropy, small_cross_entropy_gradient
 
 
 # -- checks ----------------------------------------------------------------------------------------------------------------------
@@ -205,6 +207,10 @@ def nll_loss(
 
 # -- cross entropy -----------------------------------------------------------------------------------------------------------------
 def _cross_entropy(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int) -> np.ndarray:
+    if weight is None and reduction == "mean" and ignore_index < 0:
+        made = small_cross_entropy(input, target)
+        if made is not None:
+            return made
     _check_classes(input, target, weight, ignore_index)
     if input.dtype.kind in "iubc":
         raise NotImplementedError(f"\"log_softmax_lastdim_kernel_impl\" not implemented for '{dtypes.of_array(input).legacy}'")
@@ -222,6 +228,10 @@ def _cross_entropy(input: np.ndarray, target: np.ndarray, weight: Any, reduction
 def _cross_entropy_backward(
     grad_output: np.ndarray, input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int
 ) -> np.ndarray:
+    if weight is None and reduction == "mean" and ignore_index < 0:
+        quick = small_cross_entropy_gradient(grad_output, input, target)
+        if quick is not None:
+            return quick
     x, grad = _wide(input), _wide(grad_output)
     batched = input.ndim > 1
     x = x if batched else x[None]
@@ -345,7 +355,10 @@ def cross_entropy(
     """
     if reduction != "mean" or size_average is not None or reduce is not None:
         reduction = reduction_of(reduction, size_average, reduce)
-    if (label_smoothing.__class__ is not float and not 0 <= label_smoothing <= 1) or not 0.0 <= label_smoothing <= 1.0:
+    for position, (name, each) in enumerate((("input", input), ("target", target)), 1):
+        if not isinstance(each, TensorClass):
+            raise TypeError(f"cross_entropy_loss(): argument '{name}' (position {position}) must be Tensor, not {type(each).__name__}")
+    if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if (
         target._array.shape == input._array.shape

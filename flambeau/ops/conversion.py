@@ -113,7 +113,9 @@ def to_copy(input: Tensor, dtype: Any, memory_format: Any = None) -> Tensor:
     target = dtype.numpy
     if input.flags.c_contiguous and memory_format is None and input.dtype is not target and input.dtype.kind != "c":
         return cast_array(input, dtype)
-    return copied(cast_array(input, dtype), memory_format, target)
+    made = empty_as(input, memory_format, input.shape, target)
+    made[...] = cast_array(input, dtype)
+    return made
 
 
 def converted(input: Any, dtype: Any, copy: bool = False, form: Any = None) -> Any:
@@ -258,7 +260,8 @@ def pin_memory(input: Tensor, device: Any = None) -> Tensor:
 def is_set_to(input: Tensor, tensor: Tensor) -> bool:
     """Whether both show exactly the same memory with the same shape and strides. Source: torch.Tensor.is_set_to."""
     a, b = input._array, tensor._array
-    return input.data_ptr() == tensor.data_ptr() and a.shape == b.shape and a.strides == b.strides
+    same = storage_of(input) is storage_of(tensor) and input.storage_offset() == tensor.storage_offset()
+    return same and a.shape == b.shape and a.strides == b.strides
 
 
 def device_of(input: Any) -> device:

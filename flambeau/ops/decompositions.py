@@ -14,7 +14,16 @@ def _no_derivative(grads: Any) -> Any:
     raise NotImplementedError("linalg.qr: the derivative is not supported yet")
 
 
-@op(name="qr", namespace="linalg", method=False, returns=("Q", "R"), result_name="linalg_qr", promotion="same", grad={"A": _no_derivative}, node_name="LinalgQrBackward0")
+@op(
+    name="qr",
+    namespace="linalg",
+    method=False,
+    returns=("Q", "R"),
+    result_name="linalg_qr",
+    promotion="same",
+    grad={"A": _no_derivative},
+    node_name="LinalgQrBackward0",
+)
 def qr(A: Tensor, mode: str = "reduced") -> Tensor:
     """QR decomposition: ``A = Q @ R`` with orthonormal columns in Q and upper triangular R.
 

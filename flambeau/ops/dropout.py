@@ -44,6 +44,12 @@ def _mask(input: Any, p: float, feature: bool) -> np.ndarray:
     return mask
 
 
+def _full_mask(array: np.ndarray) -> np.ndarray:
+    mask = array_like(array, np.dtype(np.bool_))
+    mask.fill(True)
+    return mask
+
+
 def _rounded(value: Any, of: np.dtype) -> Any:
     """A number as PyTorch's kernels hold it: float32 for the reduced types."""
     return np.float32(value) if of.itemsize == 2 else of.type(value)
@@ -65,6 +71,10 @@ def _dropped(input: Any, p: Any, train: bool, feature: bool, alpha: bool, inplac
     if p == 1:
         return multiply(input, wrap(np.zeros((), of)))
     mask = _mask(input, p, feature)
+    if feature and not input._array.flags.c_contiguous:  # all dimensions, so that the product has the input's strides
+        spread = array_like(input._array, mask.dtype)
+        spread[...] = mask
+        mask = spread
     if not alpha:
         scale = run_quietly(np.divide, _rounded(1.0, of), _rounded(1.0 - p, of))
         return multiply(input, _choose(mask, scale, 0.0, of))
@@ -162,7 +172,7 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> Any:
     if array.size == 0:
         return input, wrap(np.empty_like(array))
     if train is False:
-        return input.clone(), wrap(np.ones_like(array, np.bool_))
+        return input.clone(), wrap(_full_mask(array))
     keep = 1.0 - _check_p(p)
     mask = array_like(array, np.dtype(np.bool_))
     streams.fill_bernoulli(default_generator, mask, keep)

@@ -17,7 +17,7 @@ from ..core.annotations import Number, Tensor
 from ..core.dispatch import cast_array, checked_number, common_dtype
 from ..core.history import check_overlap, check_writable, overlaps_itself
 from ..core.registry import composite, method, op, pointwise
-from ..core.shape import broadcast_shape, wrap_dim
+from ..core.shape import broadcast_shape
 from ..core.state import grad_enabled, modes
 from ..core.tensor import Parameter, new_storage, storage_of, wrap
 from ..core.tensor import Tensor as TensorType
@@ -62,7 +62,7 @@ def getitem(self: Any, key: Any) -> Any:
                     return take(self, (*key, ...))
                 except IndexError:
                     pass  # the general way below names the dimension
-    if self.__class__ is not TensorType and self.__class__ is not Parameter or modes.active:
+    if (self.__class__ is not TensorType and self.__class__ is not Parameter) or modes.active:
         overridden = _overridden(getitem, (self, key), key)
         if overridden is not NotImplemented:
             return overridden
@@ -208,7 +208,11 @@ def _part(part: Any) -> Any:
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         return int(array) if not array.ndim else array
     if isinstance(part, (list, tuple, range, np.ndarray)):
-        array = np.asarray(part) if not _holds_tensors(part) else np.array([each.tolist() if isinstance(each, TensorType) else each for each in part])
+        array = (
+            np.asarray(part)
+            if not _holds_tensors(part)
+            else np.array([each.tolist() if isinstance(each, TensorType) else each for each in part])
+        )
         if not array.size and array.dtype.kind == "f":
             array = array.astype(np.int64)
         if array.dtype.kind not in "iub":
@@ -218,8 +222,7 @@ def _part(part: Any) -> Any:
         return part.__index__()
     except (AttributeError, TypeError):
         raise IndexError(
-            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got "
-            f"{type(part).__name__})"
+            f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {type(part).__name__})"
         ) from None
 
 
@@ -230,9 +233,7 @@ def _holds_tensors(values: Any) -> bool:
 def _warn_byte_mask() -> None:
     import warnings
 
-    warnings.warn(
-        "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", UserWarning, stacklevel=5
-    )
+    warnings.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", UserWarning, stacklevel=5)
 
 
 def plain_indices(indices: Sequence[Any], shape: tuple[int, ...], lengths: int) -> list[Any]:
@@ -321,7 +322,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         IndexError: as for reading.
         RuntimeError: a value whose shape does not fit, and what an in-place write may raise.
     """
-    if self.__class__ is not TensorType and self.__class__ is not Parameter or modes.active:
+    if (self.__class__ is not TensorType and self.__class__ is not Parameter) or modes.active:
         overridden = _overridden(setitem, (self, key, value), (key, value))
         if overridden is not NotImplemented:
             return
@@ -342,7 +343,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
 def _put_into(target: Any, indices: Any, values: Any, accumulate: bool) -> Any:
     """``target``, with ``values`` put at index arrays."""
     check_overlap(target, (values,), same_allowed=False)
-    if not overlaps_itself(target._array) or grad_enabled() and (target._requires_grad or values._requires_grad):
+    if not overlaps_itself(target._array) or (grad_enabled() and (target._requires_grad or values._requires_grad)):
         return target._index_put_(indices, values, accumulate)
     import warnings
 
@@ -368,7 +369,7 @@ def _written_quickly(tensor: Any, key: Any, value: Any) -> bool:
     kind = value.__class__
     if kind is TensorType or kind is Parameter:
         source = value._array
-        if source.dtype is not array.dtype or value._requires_grad or value._storage is not None and value._storage is tensor._storage:
+        if source.dtype is not array.dtype or value._requires_grad or (value._storage is not None and value._storage is tensor._storage):
             return False
     elif (kind is float or kind is int) and array.dtype.kind == "f" and -65504 <= value <= 65504:  # no floating dtype overflows
         source = value
@@ -428,7 +429,9 @@ def _prepare_put(input: Any, indices: Any, values: Any, accumulate: bool) -> tup
         except RuntimeError:
             fits = False
         if not fits:
-            raise RuntimeError(f"shape mismatch: value tensor of shape {list(have)} cannot be broadcast to indexing result of shape {list(target)}")
+            raise RuntimeError(
+                f"shape mismatch: value tensor of shape {list(have)} cannot be broadcast to indexing result of shape {list(target)}"
+            )
     return input, indices, values, accumulate
 
 
@@ -477,7 +480,10 @@ def zero_at(input: Tensor, indices: Any) -> Tensor:
 
 
 def _index_arrays(indices: Any) -> list[Any]:
-    return [None if each is None else _part(each) if isinstance(each, TensorType) and each._array.ndim else np.asarray(_part(each)) for each in indices]
+    return [
+        None if each is None else _part(each) if isinstance(each, TensorType) and each._array.ndim else np.asarray(_part(each))
+        for each in indices
+    ]
 
 
 def _checked_values(input: Any, values: Any) -> Any:
@@ -518,7 +524,9 @@ def _require_bool(operation: str, mask: Any) -> None:
 def _prepare_mask_fill(input: Any, mask: Any, value: Any) -> tuple[Any, ...]:
     _require_bool("masked_fill_", mask)
     if isinstance(value, TensorType) and value._array.ndim:
-        raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value._array.ndim} dimension(s).")
+        raise RuntimeError(
+            f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value._array.ndim} dimension(s)."
+        )
     return input, mask, value
 
 
@@ -589,7 +597,8 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {dtypes.of_array(mask)}")
     if input.dtype != source.dtype:
         raise RuntimeError(
-            f"masked_scatter: expected self and source to have same dtypes but got {dtypes.of_array(input).legacy} and {dtypes.of_array(source).legacy}"
+            f"masked_scatter: expected self and source to have same dtypes but got {dtypes.of_array(input).legacy} and "
+            f"{dtypes.of_array(source).legacy}"
         )
     shape = broadcast_shape(input.shape, mask.shape)
     made = np.array(np.broadcast_to(input, shape), order="C")
@@ -648,7 +657,12 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     if condition.dtype is dtypes.uint8:
         import warnings
 
-        warnings.warn("where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version of PyTorch. Use a boolean condition instead.", UserWarning, stacklevel=3)
+        warnings.warn(
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version of PyTorch. "
+            "Use a boolean condition instead.",
+            UserWarning,
+            stacklevel=3,
+        )
         condition = condition.bool()
     elif condition.dtype is not dtypes.bool_:
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.legacy}")

@@ -15,6 +15,7 @@ from ..core.annotations import Number, Tensor
 from ..core.dispatch import cast_array, checked_number
 from ..core.dtype import of_array
 from ..core.history import check_writable
+from ..core.layout import contiguous_format, empty_as, format_strides
 from ..core.registry import composite, method, op
 from ..core.shape import broadcast_shape, contiguous_strides, sizes_of, strided
 from ..core.state import grad_enabled, modes
@@ -39,7 +40,8 @@ def _prepare_copy(input: Any, src: Any, non_blocking: bool) -> tuple[Any, ...]:
         if len(have) <= len(shape):
             at = next(-i for i in range(1, len(have) + 1) if have[-i] not in (1, shape[-i]))
             raise RuntimeError(
-                f"The size of tensor a ({shape[at]}) must match the size of tensor b ({have[at]}) at non-singleton dimension {at + len(shape)}"
+                f"The size of tensor a ({shape[at]}) must match the size of tensor b ({have[at]}) at non-singleton dimension "
+                f"{at + len(shape)}"
             )
         raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(broadcast_shape(shape, tuple(have)))}")
     return input, src, non_blocking
@@ -91,13 +93,17 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
     Source: torch.fill.
     """
     dtype = of_array(input)
-    return np.full(input.shape, cast_array(value, dtype) if isinstance(value, np.ndarray) else checked_number(value, dtype), input.dtype)
+    made = empty_as(input, None, input.shape, input.dtype)
+    made.fill((cast_array(value, dtype) if isinstance(value, np.ndarray) else checked_number(value, dtype))[()])
+    return made
 
 
 @op(method=False, inplace=True, may_overlap=True, grad={"input": lambda grad: zeros_like_grad(grad)})
 def zero(input: Tensor) -> Tensor:
     """Zeros like ``input``; ``zero_`` writes them into ``input``. Source: torch.Tensor.zero_."""
-    return np.zeros(input.shape, input.dtype)
+    made = empty_as(input, None, input.shape, input.dtype)
+    made.fill(0)
+    return made
 
 
 def writable_now(tensor: Any) -> bool:
@@ -179,8 +185,6 @@ def resize_(input: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     if input._requires_grad and grad_enabled():
         raise RuntimeError("cannot resize variables that require grad")
     if memory_format is not None:
-        from ..core.layout import contiguous_format, format_strides
-
         resize(input, shape, format_strides(shape, memory_format) if memory_format is not contiguous_format else None)
     elif input._array.shape != shape:
         resize(input, shape)
@@ -195,11 +199,11 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None
 
 @method(name="resize")
 def resize_method(input: Tensor, *sizes: Any) -> Tensor:
-    """Old non-in-place resize: ``reshape``. Deprecated."""
+    """A contiguous tensor with another shape of as many elements. Deprecated: use ``reshape``."""
     import warnings
 
     warnings.warn("non-inplace resize is deprecated", UserWarning, stacklevel=3)
-    return input.reshape(*sizes)
+    return input.contiguous().view(*sizes)
 
 
 @method(name="set_")
@@ -224,6 +228,8 @@ def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any =
         input._array, input._storage = source._array, storage
     else:
         if isinstance(source, TensorType):
+            if not source.is_contiguous():
+                raise RuntimeError("passed in tensor to be used as storage must be contiguous")
             storage = storage_of(source)
         elif source is None:
             storage = UntypedStorage(0)
@@ -253,9 +259,10 @@ def numel(input: Tensor) -> int:
 @method()
 def apply_(input: Tensor, callable: Any) -> Tensor:
     """Replace every element by what a Python function makes of it. Source: torch.Tensor.apply_."""
-    check_writable(input, False)
-    flat = [callable(value) for value in input.reshape(-1).tolist()]
-    input._array[...] = np.array(flat, input._array.dtype).reshape(input._array.shape)
+    check_writable(input, False, may_overlap=True)
+    array = input._array
+    for place in np.ndindex(array.shape):
+        array[place] = callable(array[place].item())
     storage_of(input)._bump()
     return input
 
@@ -263,9 +270,9 @@ def apply_(input: Tensor, callable: Any) -> Tensor:
 @method(name="map_")
 def map_(input: Tensor, tensor: Tensor, callable: Any) -> Tensor:
     """Replace every element by a Python function of it and the matching element of ``tensor``. Source: torch.Tensor.map_."""
-    check_writable(input, False)
-    other = np.broadcast_to(tensor._array, input._array.shape)
-    values = [callable(a, b) for a, b in zip(input.reshape(-1).tolist(), other.reshape(-1).tolist(), strict=True)]
-    input._array[...] = np.array(values, input._array.dtype).reshape(input._array.shape)
+    check_writable(input, False, may_overlap=True)
+    array, other = input._array, np.broadcast_to(tensor._array, input._array.shape)
+    for place in np.ndindex(array.shape):
+        array[place] = callable(array[place].item(), other[place].item())
     storage_of(input)._bump()
     return input

@@ -11,6 +11,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
 from ..core.registry import composite, op
+from ..core.state import grad_enabled
 
 _REDUCTIONS = ("none", "mean", "sum")
 
@@ -523,4 +524,8 @@ def soft_margin_loss(
     Source: torch.nn.functional.soft_margin_loss.
     """
     reduction = reduction_of(reduction, size_average, reduce)
+    if target.requires_grad and grad_enabled():
+        raise RuntimeError(
+            "The function 'soft_margin_loss' is not differentiable with respect to argument 'target'. This input cannot have requires_grad True."
+        )
     return reduced((-target * input).exp().log1p(), reduction)

@@ -57,9 +57,11 @@ def hinge_embedding_loss(
         size_average, reduce, reduction: as for ``mse_loss``.
     Source: torch.nn.functional.hinge_embedding_loss.
     """
+    from .. import ops
+
     reduction = reduction_of(reduction, size_average, reduce)
-    apart = (margin - input).clamp_min(0).masked_fill(target == 1, 0)
-    together = input.masked_fill(target == -1, 0)
+    apart = ops.where(target != 1, (margin - input).clamp_min(0), 0)
+    together = ops.where(target != -1, input, 0)
     return reduced(apart + together, reduction)
 
 

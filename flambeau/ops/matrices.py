@@ -10,7 +10,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
 from ..core.layout import contiguous_format
-from ..core.registry import composite, op, resolve
+from ..core.registry import composite, op
 from ..core.shape import broadcast_shape, wrap_dim
 from .creation import checked_place, dtype_of, finish, row_major
 from .products import matmul

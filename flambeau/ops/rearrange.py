@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Dim, Tensor
+from ..core.layout import contiguous_format
 from ..core.registry import composite, method, op
 from ..core.shape import sizes_of, wrap_dim, wrap_dims
 from ..core.tensor import Tensor as TensorType
@@ -194,4 +195,4 @@ def rot90(input: Tensor, k: int = 1, dims: Dim = (0, 1)) -> Tensor:
         return flip_copy(input, (a, b))
     if turns == 1:
         return flip_copy(input, (b,)).transpose(a, b)
-    return flip_copy(input, (a,)).transpose(a, b) if turns == 3 else input.clone()
+    return flip_copy(input, (a,)).transpose(a, b) if turns == 3 else input.clone(memory_format=contiguous_format)

@@ -195,7 +195,9 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 _REDUCE = {"add": "sum", "multiply": "prod"}
 
 
-def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None, inplace: bool = False) -> Any:
+def scatter(
+    input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None, inplace: bool = False
+) -> Any:
     """``input`` with ``src`` written at ``index`` along ``dim``: ``out[index[i][j]][j] = src[i][j]`` for ``dim=0``.
 
     Args:
@@ -222,6 +224,7 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
 
 
 composite()(scatter)
+
 
 @method()
 def scatter_(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Tensor:
@@ -265,8 +268,11 @@ def reduce_at(made: np.ndarray, places: Any, values: np.ndarray, reduce: str, in
         made[...] = made // counts if made.dtype.kind in "biu" else made / counts.astype(made.dtype)
 
 
-def _reduce_gradients(grad: Any, input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool, result: Any) -> tuple[Any, Any]:
+def _reduce_gradients(
+    grad: Any, input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool, result: Any
+) -> tuple[Any, Any]:
     """Gradients of ``scatter_reduce``: the share that the old value and each source element have in the result."""
+
     def back(x: Any) -> Any:
         return placed(x.gather(dim, index), src.shape)
 
@@ -370,7 +376,8 @@ def _prepare_rows(name: str) -> Any:
             if name in ("index_add", "index_reduce", "index_copy"):
                 if source.dtype is not input.dtype:
                     raise RuntimeError(
-                        f"{name}(): self and source expected to have the same dtype, but got (self) {input.dtype.legacy} and (source) {source.dtype.legacy}"
+                        f"{name}(): self and source expected to have the same dtype, but got (self) {input.dtype.legacy} and "
+                        f"(source) {source.dtype.legacy}"
                     )
                 _check_source(name, array.shape, dim, index._array.size, source._array.shape)
         return (input, dim, index, *rest)
@@ -599,7 +606,9 @@ def _clone_with_strides(input: Any) -> Any:
     """A copy with ``input``'s strides and offset, in a copy of its whole storage where it does not fill it."""
     array = input._array
     count = storage_of(input).nbytes() // array.itemsize
-    if array.flags.c_contiguous and array.size == count or any(n > 1 and not step for n, step in zip(array.shape, array.strides, strict=True)):
+    if (array.flags.c_contiguous and array.size == count) or any(
+        n > 1 and not step for n, step in zip(array.shape, array.strides, strict=True)
+    ):
         return input.clone()
     return input.as_strided((count,), (1,), 0).clone().as_strided(array.shape, input.stride(), input.storage_offset())
 
@@ -610,7 +619,8 @@ def _with_part(input: Any, src: Any, part: Any) -> Any:
     shown = part(made)
     if tuple(shown._array.shape) != tuple(src._array.shape):
         raise RuntimeError(
-            f"expected src to have a size equal to the slice of self. src size = {list(src._array.shape)}, slice size = {list(shown._array.shape)}"
+            f"expected src to have a size equal to the slice of self. src size = {list(src._array.shape)}, slice size = "
+            f"{list(shown._array.shape)}"
         )
     shown.copy_(src)
     return made

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 LIMIT = 256
-_F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
+_F32, _F64, _I64, _ONE = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64), np.float32(1)
 _LONGEST32, _LONGEST64 = np.ones(LIMIT, np.float32), np.ones(LIMIT, np.float64)
 _ONES32, _ONES64 = [_LONGEST32[:n] for n in range(LIMIT + 1)], [_LONGEST64[:n] for n in range(LIMIT + 1)]
 
@@ -42,3 +42,46 @@ def prepare_square(a: np.ndarray) -> None:
     """Make the matrix of ones for arrays of this shape, if they are small enough."""
     if a.ndim == 2 and 0 < a.size <= LIMIT and len(SQUARES) < 1000:
         SQUARES[a.shape] = np.ones((a.shape[1], a.shape[1]), np.float32)
+
+
+_places: dict[tuple[int, ...], np.ndarray] = {}  # shape of a small matrix -> where its rows begin in the flattened matrix
+
+
+def _picked_places(a: np.ndarray, target: np.ndarray) -> np.ndarray | None:
+    """Positions in the flattened scores of each sample's class; None unless this is a small, moderate case without ignored samples."""
+    shape = a.shape
+    if a.dtype is not _F32 or target.dtype is not _I64 or target.shape != shape[:1]:
+        return None
+    if shape not in SQUARES:
+        prepare_square(a)
+        if shape not in SQUARES:
+            return None
+    classes = target.tolist()
+    if min(classes) < 0 or max(classes) >= shape[1] or not a.flags.c_contiguous or a.tobytes()[3::4].translate(None, MODERATE):
+        return None
+    begins = _places.get(shape)
+    if begins is None:
+        begins = _places[shape] = np.arange(shape[0]) * shape[1]
+    return begins + target
+
+
+def small_cross_entropy(a: np.ndarray, target: np.ndarray) -> Any:
+    """Mean over the samples of ``log(sum(exp(row)) / exp(row[class]))``; None where the general way must be taken."""
+    places = _picked_places(a, target)
+    if places is None:
+        return None
+    grown = np.exp(a)
+    n, classes = a.shape
+    each = np.log(grown.dot(_ONES32[classes]) / grown.ravel()[places])
+    return each.dot(_ONES32[n]) / np.float32(n)
+
+
+def small_cross_entropy_gradient(grad: np.ndarray, a: np.ndarray, target: np.ndarray) -> np.ndarray | None:
+    """Derivative of ``small_cross_entropy``: ``(softmax - 1 at the class) * grad / n``."""
+    places = _picked_places(a, target)
+    if places is None or grad.dtype is not _F32:
+        return None
+    made = np.exp(a)
+    np.divide(made, made.dot(SQUARES[a.shape]), made)
+    made.ravel()[places] -= _ONE
+    return np.multiply(made, grad / np.float32(a.shape[0]), made)

@@ -188,7 +188,8 @@ def _fractional_call(
         samples = ops.rand(shape[0] if len(shape) == rank + 2 else 1, shape[-rank - 1], rank, dtype=input.dtype)
     elif samples._requires_grad:
         raise RuntimeError(
-            f"The function '{name}' is not differentiable with respect to argument '_random_samples'. This input cannot have requires_grad True."
+            f"The function '{name}' is not differentiable with respect to argument '_random_samples'. This input cannot have "
+            "requires_grad True."
         )
     elif samples.dtype is not input.dtype:
         raise RuntimeError(f"Expect _random_samples to have the same dtype as input, got {samples.dtype} and {input.dtype}")

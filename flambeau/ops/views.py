@@ -191,7 +191,9 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     if sizes.count(-1) == 1 and known and shape[dim] % known == 0:
         sizes = tuple(shape[dim] // known if n == -1 else n for n in sizes)
     elif math.prod(sizes) != shape[dim]:
-        raise RuntimeError(f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({shape[dim]}) in the input tensor")
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({shape[dim]}) in the input tensor"
+        )
     return view_shape(input, (*shape[:dim], *sizes, *shape[dim + 1 :]))
 
 
@@ -435,7 +437,9 @@ def expand_to(input: Tensor, size: Sequence[int], implicit: bool = False) -> Ten
         strides.append(step if n == old else 0)
     if 0 in size:
         return np.lib.stride_tricks.as_strided(input, size, strides)
-    return np.ndarray(size, input.dtype, input, 0, strides) if input.flags.c_contiguous else np.lib.stride_tricks.as_strided(input, size, strides)
+    if input.flags.c_contiguous:
+        return np.ndarray(size, input.dtype, input, 0, strides)
+    return np.lib.stride_tricks.as_strided(input, size, strides)
 
 
 @method(name="expand")
@@ -501,7 +505,9 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     lead = len(have) - len(shape)
     if lead < 0 or any(n not in (1, old) for n, old in zip(shape, have[max(lead, 0) :], strict=False)):
         raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(have)}}}.")
-    return input if have == shape and shape else sum_to_shape(input, shape)
+    if not shape:
+        return input.sum()
+    return input if have == shape else sum_to_shape(input, shape)
 
 
 # -- parts --------------------------------------------------------------------------------------------------------------------
@@ -942,7 +948,9 @@ def view_as_complex(input: Tensor) -> Tensor:
     Source: torch.view_as_complex.
     """
     if input.dtype.kind != "f":
-        raise RuntimeError(f"view_as_complex is only supported for floating point tensors, but got a tensor of scalar type: {dtypes.of_array(input)}")
+        raise RuntimeError(
+            f"view_as_complex is only supported for floating point tensors, but got a tensor of scalar type: {dtypes.of_array(input)}"
+        )
     if not input.ndim or input.shape[-1] != 2:
         raise RuntimeError("Tensor must have a last dimension of size 2")
     itemsize = input.itemsize

@@ -28,6 +28,8 @@ Row = tuple["Plan", np.ndarray]
 class Plan:
     """A parameter, its state and its scratch as flat arrays; good as long as the tensors keep the arrays they had.
 
+    A small parameter whose state is laid out otherwise (the first momentum buffer is laid out as the gradient) is not flattened.
+
     Args:
         param: the parameter.
         state: its state.
@@ -36,7 +38,7 @@ class Plan:
         scratches: flat arrays of at least a block's size, or the parameter's.
     """
 
-    __slots__ = ("array", "dtype", "flat", "names", "order", "param", "scratch", "shape", "step", "watched")
+    __slots__ = ("array", "dtype", "flat", "is_flat", "names", "order", "param", "scratch", "shape", "step", "watched")
 
     def __init__(self, param: Tensor, state: dict[str, Any], names: tuple[str, ...], scratches: list[np.ndarray]):
         array = param._array
@@ -44,8 +46,12 @@ class Plan:
         self.order = None if array.flags.c_contiguous else sorted(range(array.ndim), key=lambda dim: -array.strides[dim])
         self.step = state["step"]._array if "step" in names else None
         self.watched = [(name, state[name], state[name]._array) for name in names]
-        self.flat = [self.flattened(array), *(self.flattened(each) for name, _, each in self.watched if name != "step")]
+        entries = [each for name, _, each in self.watched if name != "step"]
+        self.is_flat = all(_is_laid_out_as(each, array) for each in entries)
+        self.flat = [self.flattened(each) for each in (array, *entries)]
         self.scratch = [scratch[: array.size] for scratch in scratches]
+        if not self.is_flat:
+            self.scratch = [scratch.reshape(self.shape) for scratch in self.scratch]
 
     def fits(self, param: Tensor, state: dict[str, Any], names: tuple[str, ...]) -> bool:
         """Whether the tensors are still those that the plan was made for."""
@@ -58,6 +64,8 @@ class Plan:
 
     def flattened(self, array: np.ndarray) -> np.ndarray:
         """The elements in the order in which the parameter's lie in memory; a copy where ``array`` is laid out otherwise."""
+        if not self.is_flat:
+            return array
         return (array if self.order is None else array.transpose(self.order)).reshape(-1)
 
     def blocks(self, grad: np.ndarray) -> Iterable[Any]:
@@ -123,7 +131,12 @@ class Plans:
         array = param._array
         for name in names:
             entry = state[name]._array
-            if entry.ndim if name == "step" else not _is_laid_out_as(entry, array):
+            if name == "step":
+                fits = entry.ndim == 0
+            else:
+                fits = entry.dtype == array.dtype and entry.shape == array.shape
+                fits = fits and (array.size <= BLOCK or _is_laid_out_as(entry, array))
+            if not fits:
                 return None
         params = [each for group in optimizer.param_groups for each in group["params"]]
         if len(self._by_param) >= len(params):
@@ -151,9 +164,7 @@ def _is_usual(tensor: Any) -> bool:
 
 
 def _is_laid_out_as(array: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two dense arrays have the same dtype, and their elements the same order in memory."""
-    if array.dtype != other.dtype or array.shape != other.shape:
-        return False
+    """Whether the elements of two dense arrays of one shape have the same order in memory."""
     return array.strides == other.strides or (array.flags.c_contiguous and other.flags.c_contiguous)
 
 

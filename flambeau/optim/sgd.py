@@ -131,9 +131,7 @@ class SGD(GroupOptimizer):
             state["momentum_buffer"] = buffer
 
 
-def _step_rows(
-    rows: list[Row], lr: float, momentum: float, dampening: float, weight_decay: float, nesterov: bool, maximize: bool
-) -> None:
+def _step_rows(rows: list[Row], lr: float, momentum: float, dampening: float, weight_decay: float, nesterov: bool, maximize: bool) -> None:
     """The passes of :func:`sgd` over raw arrays."""
     dtype: Any = None
     multiply, add = np.multiply, np.add

@@ -87,7 +87,7 @@ def test_metadata_is_a_dictionary_per_node(x):
 
 
 def test_gradient_edge_names_node_and_output(x):
-    a, b = x.unbind(0)
+    _, b = x.unbind(0)
     edge = torch.autograd.graph.get_gradient_edge(b)
     assert edge.node is b.grad_fn and edge.output_nr == 1
     with pytest.raises(RuntimeError, match="does not require grad"):

@@ -204,7 +204,9 @@ def test_hooks_on_accumulate_grad(x):
 def test_multi_grad_hook_of_all(x):
     y, z = x * 2, x * 3
     seen = []
-    handle = torch.autograd.graph.register_multi_grad_hook((y, z), lambda grads: seen.append([g if g is None else g.tolist() for g in grads]))
+    handle = torch.autograd.graph.register_multi_grad_hook(
+        (y, z), lambda grads: seen.append([g if g is None else g.tolist() for g in grads])
+    )
     (y + z).sum().backward()
     assert seen == [[[1, 1], [1, 1]]]
     handle.remove()

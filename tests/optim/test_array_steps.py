@@ -111,8 +111,9 @@ def test_arrays_step_as_tensors_do(name, options, dtype, block, monkeypatch):
         usual.step()
         plain.step()
         assert_same(usual, plain)
-    assert any(taken[:2]) or name != "Adagrad"
-    assert all(taken[-4:])  # the first steps of the others make the state
+    assert all(taken[:2]) or name != "Adagrad"
+    # The first steps of the others make the state, and large momentum buffers laid out otherwise than their parameter stay with tensors.
+    assert all(taken[-4:]) or (name == "SGD" and block == 16)
 
 
 @pytest.mark.parametrize(("name", "options"), CASES, ids=IDS)

@@ -17,9 +17,7 @@ LOOSE = {"float32": (1e-4, 1e-4), "complex64": (1e-4, 1e-4), "bfloat16": (5e-2, 
 RESAMPLED = {"bfloat16": (5e-2, 5e-2), "float32": (2e-5, 2e-5)}
 
 
-def _correlation(
-    x: Any, w: Any, b: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
-) -> np.ndarray:
+def _correlation(x: Any, w: Any, b: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> np.ndarray:
     """Convolution by its definition: a loop over output positions."""
     rank = w.ndim - 2
     lone = x.ndim == rank + 1
@@ -36,7 +34,9 @@ def _correlation(
         seen = x[(..., *[slice(i * s, i * s + d * (k - 1) + 1, d) for i, s, d, k in zip(at, steps, holes, w.shape[2:])])]
         for g in range(groups):
             part = seen[:, g * inputs : (g + 1) * inputs].reshape(x.shape[0], inputs * int(np.prod(w.shape[2:])))
-            made[(slice(None), slice(g * outputs, (g + 1) * outputs), *at)] = part @ w[g * outputs : (g + 1) * outputs].reshape(outputs, -1).T
+            made[(slice(None), slice(g * outputs, (g + 1) * outputs), *at)] = (
+                part @ w[g * outputs : (g + 1) * outputs].reshape(outputs, -1).T
+            )
     if b is not None:
         made = made + b.reshape(-1, *(1,) * rank)
     return made[0] if lone else made

@@ -15,11 +15,24 @@ def _samples(*shape: int) -> Any:
 
 
 def _dropout(name: str, *shape: int) -> list[Record]:
-    errors = (Error(lambda make: call(make(*shape), 1.5, True), RuntimeError, _P), Error(lambda make: call(make(*shape), -0.5, True), RuntimeError, _P))
+    errors = (
+        Error(lambda make: call(make(*shape), 1.5, True), RuntimeError, _P),
+        Error(lambda make: call(make(*shape), -0.5, True), RuntimeError, _P),
+    )
     same = "the tensor itself where nothing is dropped"
     return [
         Record(name, _samples(*shape), None, FLOATS, errors, random=True, is_view=True, notes=same),
-        Record(name + "_", _samples(*shape), None, FLOATS, errors, gradient=False, random=True, is_view=True, notes="works on the tensor itself"),
+        Record(
+            name + "_",
+            _samples(*shape),
+            None,
+            FLOATS,
+            errors,
+            gradient=False,
+            random=True,
+            is_view=True,
+            notes="works on the tensor itself",
+        ),
     ]
 
 

@@ -40,22 +40,53 @@ RECORDS = [
     ),
     Record(
         "result_type",
-        lambda make: [
-            call(make(2), make(3, dtype=other)) for other in ("bool", "uint8", "int8", "int32", "float16", "bfloat16", "float64", "complex64")
-        ]
-        + [call(make(2), number) for number in (True, 1, 1.5, 1j)]
-        + [call(1.5, make(2)), call(1, 2), call(1, 2.0), call(make(), 1.5), call(make(2), make(dtype="float64"))],
+        lambda make: (
+            [
+                call(make(2), make(3, dtype=other))
+                for other in ("bool", "uint8", "int8", "int32", "float16", "bfloat16", "float64", "complex64")
+            ]
+            + [call(make(2), number) for number in (True, 1, 1.5, 1j)]
+            + [call(1.5, make(2)), call(1, 2), call(1, 2.0), call(make(), 1.5), call(make(2), make(dtype="float64"))]
+        ),
         None,
         DTYPES,
         gradient=False,
         notes="test_dtypes has the whole tables",
     ),
-    Record("get_num_threads", lambda make: [call(1)], None, ("float32",), (Error(lambda make: call(1), TypeError),), gradient=False, notes=_SETTING),
-    Record("set_num_threads", lambda make: [call(0)], None, ("float32",), (Error(lambda make: call(0), RuntimeError),), gradient=False, notes=_SETTING),
     Record(
-        "get_num_interop_threads", lambda make: [call(1)], None, ("float32",), (Error(lambda make: call(1), TypeError),), gradient=False, notes=_SETTING
+        "get_num_threads",
+        lambda make: [call(1)],
+        None,
+        ("float32",),
+        (Error(lambda make: call(1), TypeError),),
+        gradient=False,
+        notes=_SETTING,
     ),
     Record(
-        "set_num_interop_threads", lambda make: [call(0)], None, ("float32",), (Error(lambda make: call(0), RuntimeError),), gradient=False, notes=_SETTING
+        "set_num_threads",
+        lambda make: [call(0)],
+        None,
+        ("float32",),
+        (Error(lambda make: call(0), RuntimeError),),
+        gradient=False,
+        notes=_SETTING,
+    ),
+    Record(
+        "get_num_interop_threads",
+        lambda make: [call(1)],
+        None,
+        ("float32",),
+        (Error(lambda make: call(1), TypeError),),
+        gradient=False,
+        notes=_SETTING,
+    ),
+    Record(
+        "set_num_interop_threads",
+        lambda make: [call(0)],
+        None,
+        ("float32",),
+        (Error(lambda make: call(0), RuntimeError),),
+        gradient=False,
+        notes=_SETTING,
     ),
 ]

@@ -75,7 +75,12 @@ def _indexed_samples(rank: int) -> Callable[[Any], list]:
 
 def _mean_samples(rank: int) -> Callable[[Any], list]:
     size = (7, 6, 5)[:rank]
-    return lambda make: [call(make(2, 3, *size), 2), call(make(2, 3, *size), 3, 2, 1), call(make(3, *size), 3, 1), call(make(0, 3, *size), 2)]
+    return lambda make: [
+        call(make(2, 3, *size), 2),
+        call(make(2, 3, *size), 3, 2, 1),
+        call(make(3, *size), 3, 1),
+        call(make(0, 3, *size), 2),
+    ]
 
 
 def _pool_errors(rank: int) -> tuple[Error, ...]:

@@ -68,7 +68,7 @@ RECORDS = [
     _made(
         "randperm",
         lambda make: [call(10), call(0), call(1), call(50, dtype=np.dtype("int32"))],
-        (Error(lambda make: call(-1), RuntimeError, "non-negative"),),
+        (Error(lambda make: call(-1), RuntimeError),),
     ),
     _made(
         "bernoulli",

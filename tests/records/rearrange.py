@@ -68,7 +68,13 @@ RECORDS = [
     *_REPEATS,
     Record(
         "flip",
-        lambda make: [call(make(3, 4), (0,)), call(make(3, 4), (0, -1)), call(make(2, 3, 4), (1,)), call(make(), ()), call(make(0, 2), (0,))],
+        lambda make: [
+            call(make(3, 4), (0,)),
+            call(make(3, 4), (0, -1)),
+            call(make(2, 3, 4), (1,)),
+            call(make(), ()),
+            call(make(0, 2), (0,)),
+        ],
         np.flip,
         DTYPES,
         (
