@@ -1,7 +1,8 @@
 # On a fresh machine with nothing but Python >= 3.11: `make demo`, `make test`.
 #
 # Each environment is made once. A stamp file records what was installed; as long as it is newer than pyproject.toml, pip is
-# not called, so that the second run needs no network.
+# not called, so that the second run needs no network. Byte code is written then too: where PYTHONDONTWRITEBYTECODE is set, every
+# start would compile the package again.
 PYTHON ?= python3
 VENV   ?= .venv
 JOBS   ?= 2
@@ -28,14 +29,17 @@ $(BIN)/python:
 
 $(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
 	$(PIP) install -e '.[examples]'
+	$(BIN)/python -m compileall -q flambeau
 	@touch $@
 
 $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
 	$(PIP) install -e '.[test]'
+	$(BIN)/python -m compileall -q flambeau
 	@touch $@ $(VENV)/demo.stamp
 
 $(VENV)/oracle.stamp: pyproject.toml $(VENV)/test.stamp
 	$(PIP) install -e '.[oracle]'
+	$(BIN)/python -m compileall -q flambeau
 	@touch $@
 
 demo: $(VENV)/demo.stamp

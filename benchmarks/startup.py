@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import statistics
 import subprocess
 import sys
@@ -28,7 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def import_in_a_process(name: str) -> tuple[float, list[str]]:
     """Seconds that ``import name`` takes in a fresh interpreter, and the heavy packages that came with it."""
     command = [sys.executable, "-c", PROGRAM.format(name=name, heavy=HEAVY)]
-    words = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}  # as installed: compiled
+    words = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.split()
     return float(words[0]), words[1:]
 
 

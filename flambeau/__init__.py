@@ -6,6 +6,7 @@ The namespace is filled from the registry of operations; functions are generated
 from __future__ import annotations
 
 import importlib
+from math import e, inf, nan, pi
 from typing import Any
 
 from . import ops
@@ -24,15 +25,23 @@ from .core.legacy import set_default_tensor_type
 from .core.shape import Size
 from .core.storage import TypedStorage, UntypedStorage
 from .core.tensor import Tensor
+from .ops.inspection import finfo, iinfo
 from .version import __version__
 
 _SUBMODULES = frozenset(
     ("autograd", "nn", "optim", "utils", "linalg", "special", "fft", "overrides", "return_types", "testing", "random", "serialization")
-    + ("version", "types", "storage", "cuda", "backends")
+    + ("version", "types", "storage", "cuda", "cpu", "mps", "backends")
 )
 _SERIALIZATION = frozenset(("save", "load"))
 _PRINTING = frozenset(("set_printoptions",))
+_SETTINGS = frozenset(
+    ("get_default_device", "set_default_device", "get_device_module", "compile", "AcceleratorError", "OutOfMemoryError")
+    + ("get_float32_matmul_precision", "set_float32_matmul_precision", "set_flush_denormal", "set_warn_always", "is_warn_always_enabled")
+    + ("use_deterministic_algorithms", "are_deterministic_algorithms_enabled", "is_deterministic_algorithms_warn_only_enabled")
+    + ("set_deterministic_debug_mode", "get_deterministic_debug_mode")
+)
 Storage = TypedStorage
+newaxis = None
 
 _names = globals()
 _names.update(_dtypes.ALL)
@@ -77,6 +86,10 @@ def __getattr__(name: str) -> Any:
         from .core import printing
 
         found = getattr(printing, name)
+    elif name in _SETTINGS:
+        from . import _settings
+
+        found = getattr(_settings, name)
     else:
         found = ops.resolve("torch", name)
     _names[name] = found
@@ -84,7 +97,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*_names, *ops.names("torch"), *_SUBMODULES, *_SERIALIZATION, *_PRINTING})
+    return sorted({*_names, *ops.names("torch"), *_SUBMODULES, *_SERIALIZATION, *_PRINTING, *_SETTINGS})
 
 
 __all__ = [
@@ -94,8 +107,12 @@ __all__ = [
     "can_cast",
     "device",
     "dtype",
+    "e",
     "enable_grad",
+    "finfo",
     "get_default_dtype",
+    "iinfo",
+    "inf",
     "inference_mode",
     "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",
@@ -103,7 +120,10 @@ __all__ = [
     "is_inference_mode_enabled",
     "is_storage",
     "is_tensor",
+    "nan",
+    "newaxis",
     "no_grad",
+    "pi",
     "promote_types",
     "set_default_dtype",
     "set_default_tensor_type",

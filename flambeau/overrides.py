@@ -63,6 +63,7 @@ def handle_torch_function(public_api: Callable[..., Any], relevant_args: Iterabl
         ...     return x * 2
         >>> double(torch.ones(2))
         tensor([2., 2.])
+
     Source: torch.overrides.handle_torch_function.
     """
     relevant_args = tuple(relevant_args)

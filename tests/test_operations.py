@@ -112,6 +112,8 @@ def row_major(array: np.ndarray) -> np.ndarray:
 def test_memory_layouts(record: Record, layout: str, request: pytest.FixtureRequest) -> None:
     """Non-contiguous and expanded inputs give the values of contiguous ones, and PyTorch's strides."""
     change = LAYOUTS[layout]
+    if layout == "expanded" and not record.expanded:
+        return
     for sample in main_samples(record):
         laid_out = Sample(map_arrays(sample.args, change), sample.kwargs)
         where = f"{describe(record, laid_out)} {layout}"
@@ -208,6 +210,7 @@ def test_gradients_agree_with_pytorch(record: Record, dtype: str, theirs: Any) -
                 np.testing.assert_allclose(ours.astype(kind), other.astype(kind), rtol=rtol, atol=atol, err_msg=f"{where}: gradient")
 
 
+@pytest.mark.filterwarnings("ignore")  # what a sample warns of is compared where its values are
 @by_record(condition=lambda r: r.gradient and "float64" in r.dtypes)
 def test_derivatives_equal_finite_differences(record: Record) -> None:
     function = OURS.function(record.name)

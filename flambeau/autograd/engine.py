@@ -78,6 +78,8 @@ class _Pass:
     """One backward pass: pending gradients per node, gradients collected for leaves and for requested inputs."""
 
     __slots__ = ("__weakref__", "at_end", "borrowed", "captured", "heap", "keep", "leaves", "needed", "pending", "reached", "record")
+    captured: dict[Node, Any]  # where only some inputs are asked for: the gradients of those that are nodes' outputs
+    reached: set[Node]  # these nodes and the ``needed`` ones
 
     def __init__(self, keep: bool, record: bool):
         self.keep, self.record = keep, record
@@ -111,7 +113,7 @@ class _Pass:
 
     def run(self) -> None:
         heap, pending, leaves, needed = self.heap, self.pending, self.leaves, self.needed
-        reached = None if needed is None else self.reached
+        reached: Any = None if needed is None else self.reached
         keep = self.keep
         while heap:
             node = _pop(heap)[1]
@@ -297,7 +299,7 @@ def run_backward(
         results: list[Tensor | None] = []
         chosen = None if targets is None else {id(each) for each in targets if isinstance(each, Tensor)}
         for leaf, grad in list(work.leaves.values()):
-            if chosen is not None and id(leaf) not in chosen or leaf._requires_grad is not True:
+            if (chosen is not None and id(leaf) not in chosen) or leaf._requires_grad is not True:
                 continue
             hooks = getattr(leaf, "_backward_hooks", None)
             if hooks:
@@ -357,7 +359,7 @@ def _find_needed(roots: Sequence[Tensor], targets: list[Any], work: _Pass) -> No
             continue
         seen[id(node)] = node
         stack.extend(node.edges)
-    work.captured = {}  # nodes whose output's gradient is asked for
+    work.captured = {}
     for each in targets:
         node = each.node if each.__class__ is Output else each
         if isinstance(node, Node):
@@ -369,7 +371,7 @@ def _find_needed(roots: Sequence[Tensor], targets: list[Any], work: _Pass) -> No
             if before is not None and (id(before) in wanted or (isinstance(before, Node) and before in leading)):
                 leading.add(node)
                 break
-    work.needed, work.reached = leading, leading | set(work.captured)  # nodes to run; these and the captured ones
+    work.needed, work.reached = leading, leading | set(work.captured)
 
 
 def seed_gradient(root: Tensor, grad: Tensor | None) -> Tensor:
@@ -389,9 +391,7 @@ def seed_gradient(root: Tensor, grad: Tensor | None) -> Tensor:
         one = FLOATS32[1.0].copy() if array.dtype is _F32 else FLOATS64[1.0].copy() if array.dtype is _F64 else np.ones((), array.dtype)
         return wrap(one if not array.ndim else np.full(array.shape, one))
     if grad._array.shape != array.shape:
-        raise RuntimeError(
-            f"Mismatch in shape: grad_output[0] has a shape of {grad.shape} and output[0] has a shape of {root.shape}."
-        )
+        raise RuntimeError(f"Mismatch in shape: grad_output[0] has a shape of {grad.shape} and output[0] has a shape of {root.shape}.")
     if (grad._array.dtype.kind == "c") != (array.dtype.kind == "c") and array.dtype.kind != "c":
         raise RuntimeError(
             "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "

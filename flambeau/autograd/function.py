@@ -157,6 +157,7 @@ class Function(metaclass=_FunctionMeta):
         >>> Double.apply(x).sum().backward()
         >>> x.grad
         tensor([2., 2.])
+
     Source: torch.autograd.Function.
     """
 
@@ -164,8 +165,8 @@ class Function(metaclass=_FunctionMeta):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
-            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke them on the class "
-            "itself. Instantiating an autograd function will raise an error in a future version of PyTorch.",
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke them on the "
+            "class itself. Instantiating an autograd function will raise an error in a future version of PyTorch.",
             DeprecationWarning,
             stacklevel=2,
         )
@@ -214,7 +215,7 @@ class Function(metaclass=_FunctionMeta):
             tensors, kwargs = [each for each in args if isinstance(each, Tensor)], {}
         ctx = FunctionCtx()
         recorded = grad_enabled() and any(each._requires_grad for each in tensors)
-        ctx.needs_input_grad = tuple([isinstance(each, Tensor) and each._requires_grad for each in args])
+        ctx.needs_input_grad = tuple([isinstance(each, Tensor) and each.requires_grad for each in args])
         with no_grad():
             output = cls.forward(*args) if two_parts else cls.forward(ctx, *args)
             if two_parts:
@@ -253,7 +254,8 @@ def _recorded_output(cls: Any, ctx: FunctionCtx, args: tuple[Any, ...], output: 
     made: list[Any] = []
     node = _new_node(cls, ctx, args) if recorded else None
     index = 0
-    shapes, dtypes = [], []
+    shapes: list[Any] = []
+    dtypes: list[Any] = []
     replaced: dict[int, Any] = {}
     for each in outputs:
         if not isinstance(each, Tensor):

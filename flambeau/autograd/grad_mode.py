@@ -144,7 +144,7 @@ class inference_mode(_ContextDecorator):
         self = object.__new__(cls)
         if isinstance(mode, bool):
             return self
-        self.__init__()
+        cls.__init__(self)
         return self(mode)
 
     def __init__(self, mode: bool = True):

@@ -33,6 +33,7 @@ class Variable(metaclass=VariableMeta):
         >>> x = torch.autograd.Variable(torch.ones(2), requires_grad=True)
         >>> x, isinstance(x, torch.autograd.Variable)
         (tensor([1., 1.], requires_grad=True), True)
+
     Source: torch.autograd.Variable.
     """
 
@@ -45,7 +46,7 @@ class Variable(metaclass=VariableMeta):
             data = Tensor()
         if not isinstance(data, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
-        made = data.detach()  # type: ignore[attr-defined]
+        made = data.detach()
         return made.requires_grad_() if requires_grad else made
 
 

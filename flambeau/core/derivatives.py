@@ -16,7 +16,7 @@ the engine brings every gradient to the shape and dtype of the input it belongs 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .node import Node
 from .saved import complain_freed, unpack, unpack_result
@@ -31,8 +31,42 @@ class Item:
 
     __slots__ = ("name", "needed_for", "position", "source")
 
-    def __init__(self, name: str, source: str, position: int | None, needed_for: set[str]):
+    def __init__(self, name: str, source: str, position: int, needed_for: set[str]):
         self.name, self.source, self.position, self.needed_for = name, source, position, needed_for
+
+
+class OpNode(Node):
+    """A recorded call of a declared operation; ``make_node_class`` derives one class per operation.
+
+    Attributes:
+        op: the operation.
+        inputs: names of the operands that edges lead to, in the signature's order.
+        tensors, others: what ``saved`` and ``attrs`` hold.
+        saves_inputs: names of the operands among ``tensors``.
+    """
+
+    __slots__ = ()
+    op: ClassVar[Op]
+    inputs: ClassVar[tuple[str, ...]]
+    tensors: ClassVar[list[Item]]
+    others: ClassVar[list[Item]]
+    saves_inputs: ClassVar[frozenset[str]]
+
+    @classmethod
+    def collect(cls, values: Any, required: dict[str, bool], made: list[Tensor]) -> tuple[Any, Any]:
+        """What a node for this call keeps: (tensors, other values)."""
+        saved: list[Any] = []
+        for item in cls.tensors:
+            if not any(required.get(name) for name in item.needed_for):
+                saved.append(None)
+            elif item.source == "result":
+                result = made[item.position]
+                saved.append((result._array, new_storage(result), item.position if cls.is_several else None))
+            else:
+                value = values[item.position]
+                saved.append(tuple(value) if isinstance(value, list) else value)
+        attrs = [values[item.position] if item.source == "attr" else fact_of(values[item.position], item.source) for item in cls.others]
+        return tuple(saved), tuple(attrs)
 
 
 def rule_inputs(key: str) -> tuple[str, ...]:
@@ -58,7 +92,7 @@ def plan_items(op: Op) -> list[Item]:
     return list(items.values())
 
 
-def _source_of(op: Op, name: str) -> tuple[str, int | None]:
+def _source_of(op: Op, name: str) -> tuple[str, int]:
     if name in op.names:
         position = op.names.index(name)
         return ("attr" if op.params[position].kind == "attr" else "operand"), position
@@ -82,7 +116,7 @@ def fact_of(value: Any, fact: str) -> Any:
     return value.dtype if fact == "dtype" else value.stride()
 
 
-def make_node_class(op: Op) -> type[Node]:
+def make_node_class(op: Op) -> type[OpNode]:
     """The class ``AddBackward0`` for operation ``add``: what it keeps, and ``apply`` generated from the rules."""
     items = plan_items(op)
     tensors = [i for i in items if i.source in ("operand", "result")]
@@ -104,29 +138,12 @@ def make_node_class(op: Op) -> type[Node]:
         "frees": bool(tensors),
         "is_several": op.is_several,
         "is_multi_view": op.is_multi_view,
-        "collect": classmethod(_collect),
         "apply": _generate_apply(op, inputs, tensors, others),
     }
-    kind = type(name, (Node,), body)
+    kind = type(name, (OpNode,), body)
     for item in items:
         _add_saved_property(kind, item, tensors, others)
     return kind
-
-
-def _collect(kind: Any, values: Any, required: dict[str, bool], made: list[Tensor]) -> tuple[Any, Any]:
-    """What a node for this call keeps: (tensors, other values)."""
-    saved = []
-    for item in kind.tensors:
-        if not any(required.get(name) for name in item.needed_for):
-            saved.append(None)
-        elif item.source == "result":
-            result = made[item.position]
-            saved.append((result._array, new_storage(result), item.position if kind.is_several else None))
-        else:
-            value = values[item.position]
-            saved.append(tuple(value) if isinstance(value, list) else value)
-    attrs = [values[item.position] if item.source == "attr" else fact_of(values[item.position], item.source) for item in kind.others]
-    return tuple(saved), tuple(attrs)
 
 
 def _generate_apply(op: Op, inputs: tuple[str, ...], tensors: list[Item], others: list[Item]) -> Any:

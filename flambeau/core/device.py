@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .state import add_active, thread
+
 _KINDS = ("cpu", "cuda", "meta", "mps", "xpu", "mtia", "hpu", "xla", "vulkan", "privateuseone", "ipu", "lazy", "ort", "fpga", "maia", "ve")
 
 
@@ -63,8 +65,25 @@ class device:
     def __reduce__(self) -> tuple[Any, ...]:
         return (device, (str(self),))
 
+    def __enter__(self) -> device:
+        """Make this the device on which the thread's factories make tensors."""
+        thread.creation_devices = (*thread.creation_devices, thread.creation_device)
+        set_creation_device(self)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        set_creation_device(thread.creation_devices[-1])
+        thread.creation_devices = thread.creation_devices[:-1]
+
 
 cpu = device("cpu")
+
+
+def set_creation_device(where: device | None) -> None:
+    """Choose where this thread's factories make tensors; anything but the CPU sends them the long way, which refuses it."""
+    found = None if where is None or where.type == "cpu" else where
+    add_active((found is not None) - (thread.creation_device is not None))
+    thread.creation_device = found
 
 
 def require_cpu(where: Any, operation: str = "tensor") -> device:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -25,6 +25,9 @@ from .saved import pack_saved
 from .shape import broadcast_shape
 from .state import grad_enabled, modes, run_quietly, thread
 from .tensor import Parameter, RestrictedView, Tensor, root_of, storage_of, wrap
+
+if TYPE_CHECKING:
+    from .derivatives import OpNode
 
 _NUMBERS = (int, float, complex, np.number, np.bool_)
 REQUIRED = inspect.Parameter.empty
@@ -117,7 +120,7 @@ class Op:
         if self.is_view or self.is_multi_view:
             self.out = False
         self._params: tuple[Param, ...] | None = None
-        self._node: type[Node] | None = None
+        self._node: type[OpNode] | None = None
         self.result_name: str = options.pop("result_name", None) or self.name
         self.is_several = bool(options.pop("several", False) or self.returns or self.is_multi_view)
         self.public: Any = None  # the doors, once they were made
@@ -138,8 +141,15 @@ class Op:
             self.keyword_names = tuple(p.name for p in self._params if p.keyword_only)
         return self._params
 
+    if TYPE_CHECKING:  # the registry's entries have them
+
+        @property
+        def door(self) -> Any: ...
+        @property
+        def inplace_door(self) -> Any: ...
+
     @property
-    def node(self) -> type[Node]:
+    def node(self) -> type[OpNode]:
         """The class of this operation's tape nodes."""
         if self._node is None:
             from .derivatives import make_node_class
@@ -195,7 +205,7 @@ def operands_of(op: Op, values: Sequence[Any]) -> list[Any]:
     if op.other_keywords:  # then every parameter may be left out by position
         for param, value in zip(params, values, strict=True):
             if value is REQUIRED:
-                raise TypeError(f"{op.name}() missing 1 required positional arguments: \"{param.name}\"")
+                raise TypeError(f'{op.name}() missing 1 required positional arguments: "{param.name}"')
     for i in op.positions:
         value, kind = values[i], params[i].kind
         if isinstance(value, Tensor):
@@ -226,7 +236,9 @@ def operands_of(op: Op, values: Sequence[Any]) -> list[Any]:
 
 def common_dtype(operands: Sequence[Any]) -> dtypes.dtype:
     """The dtype that tensors and numbers are promoted to together."""
-    dimensioned, zero_dim, numbers = [], [], []
+    dimensioned: list[dtypes.dtype] = []
+    zero_dim: list[dtypes.dtype] = []
+    numbers: list[dtypes.dtype] = []
     for each in operands:
         if isinstance(each, Tensor):
             (dimensioned if each._array.ndim else zero_dim).append(each.dtype)
@@ -245,6 +257,8 @@ def cast_array(array: np.ndarray, dtype: dtypes.dtype) -> np.ndarray:
     source = array.dtype
     if source.kind == "c" and target.kind != "c" and target.kind != "b":
         array = array.real
+    if dtype is dtypes.float8_e4m3fn:
+        array = np.clip(array.astype(np.float32), -448, 448)  # has no infinity: PyTorch takes the largest number instead
     if source.kind == "f" and target.kind == "u":
         array = array.astype(np.int64)  # a negative float wraps, as C does through int64
     return array.astype(target, order="C" if 0 in array.strides else "K")
@@ -402,7 +416,13 @@ def compute(op: Op, values: Sequence[Any], operands: list[Any]) -> tuple[list[np
             each = np.asarray(each)
         if result_dtype is not None and op.returns is None and each.dtype is not result_dtype.numpy:
             each = cast_array(each, result_dtype)
-        elif op.returns is not None and result_dtype is not None and dtype is not result_dtype and each.dtype is dtype.numpy:
+        elif (
+            op.returns is not None
+            and result_dtype is not None
+            and dtype is not None
+            and dtype is not result_dtype
+            and each.dtype is dtype.numpy
+        ):
             each = cast_array(each, result_dtype)  # values that were widened for computing; indices stay
         results.append(each)
     return results, several

@@ -85,7 +85,9 @@ class _Source:
     """Lines of a door being written, with the environment it will run in."""
 
     def __init__(self, op: Op):
-        self.op, self.lines, self.env = op, [], dict(_ENVIRONMENT, op=op)
+        self.op = op
+        self.lines: list[str] = []
+        self.env = dict(_ENVIRONMENT, op=op)
 
     def add(self, indent: int, *lines: str) -> None:
         self.lines += ["    " * indent + line for line in lines]
@@ -537,6 +539,8 @@ def _add_fast_inplace(source: _Source, fallback: str, operator: bool) -> None:
     )
     source.add(4, f"if input._storage is not None and input._storage is {n}._storage: return {fallback}")
     _add_inplace_call(source, 4, "a, b, a", fallback)
+    if operands[1].kind != "number":
+        return
     source.add(
         2,
         f"elif ({n}.__class__ is float or {n}.__class__ is int) and (d is F32 or d is F64 or d is I64) and "

@@ -212,9 +212,9 @@ def _combine(higher: dtype | None, lower: dtype | None) -> dtype | None:
         return higher or lower
     if higher.category >= lower.category or (higher.is_complex):
         return higher
-    if higher.is_floating_point and lower.is_complex:
-        return higher.to_complex()
-    return lower
+    if lower.is_complex:
+        return higher.to_complex() if higher.is_floating_point else lower
+    return promote(higher, lower)
 
 
 def result_dtype(dimensioned: list[dtype], zero_dim: list[dtype], numbers: list[dtype]) -> dtype:

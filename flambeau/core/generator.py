@@ -191,7 +191,7 @@ class Generator:
         if stop <= BLOCK and count:
             floats = self._floats
             if floats is None:
-                floats = self._floats = (self._block & _FLOAT32_MASK).astype(np.float32)  # type: ignore[operator]
+                floats = self._floats = (self._block & _FLOAT32_MASK).astype(np.float32)
                 floats *= _FLOAT32_SCALE
             self._position = stop
             return floats[start:stop].copy()

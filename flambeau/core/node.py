@@ -10,7 +10,7 @@ a saved *result* is kept as its array and storage, so a finished graph has no re
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from .hooks import RemovableHandle
 from .state import grad_enabled, tick
@@ -91,29 +91,6 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} object at {id(self):#x}>"
-
-
-class OpNode(Node):
-    """A recorded call of a declared operation; ``derivatives`` makes one subclass per operation.
-
-    Attributes:
-        op: the operation.
-        inputs: names of the operands that edges lead to, in the signature's order.
-        tensors, others: what ``saved`` and ``attrs`` hold, one ``derivatives.Item`` each.
-        saves_inputs: names of the operands among ``tensors``.
-    """
-
-    __slots__ = ()
-    op: ClassVar[Any]
-    inputs: ClassVar[tuple[str, ...]]
-    tensors: ClassVar[list[Any]]
-    others: ClassVar[list[Any]]
-    saves_inputs: ClassVar[frozenset[str]]
-
-    @classmethod
-    def collect(cls, values: Any, required: dict[str, bool], made: list[Tensor]) -> tuple[Any, Any]:
-        """What a node for this call keeps: (tensors, other values)."""
-        raise NotImplementedError(f"{cls.__name__} says nothing about what it keeps")
 
 
 class Hooks:

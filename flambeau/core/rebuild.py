@@ -41,7 +41,7 @@ def reduce_tensor(tensor: Tensor, protocol: Any) -> tuple[Any, ...]:
     Source: torch.Tensor.__reduce_ex__.
     """
     _warn_of_hooks(tensor)
-    function, args = _parts(tensor, tensor._requires_grad)
+    function, args = _parts(tensor, tensor.requires_grad)
     state = _state_of(tensor)
     if type(tensor) is Tensor and not state:
         return function, args
@@ -282,7 +282,7 @@ def deepcopy_tensor(tensor: Tensor, memo: dict[Any, Any]) -> Any:
     copied = share(array, storage)
     if type(tensor) is not Tensor:
         copied = copied.as_subclass(type(tensor))
-    memo[id(tensor)] = copied.requires_grad_(tensor._requires_grad)
+    memo[id(tensor)] = copied.requires_grad_(tensor.requires_grad)
     if tensor.grad is not None:
         copied.grad = deepcopy(tensor.grad, memo)
     for name in _own_slots(type(tensor)):

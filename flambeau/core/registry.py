@@ -81,8 +81,7 @@ class Composite:
     @property
     def params(self) -> tuple[Param, ...]:
         return tuple(
-            Param(p.name, str(p.annotation), p.default, p.kind is p.KEYWORD_ONLY)
-            for p in inspect.signature(self.body).parameters.values()
+            Param(p.name, str(p.annotation), p.default, p.kind is p.KEYWORD_ONLY) for p in inspect.signature(self.body).parameters.values()
         )
 
     @property
@@ -121,7 +120,7 @@ def _composite_door(entry: Composite) -> Any:
     variadic = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in signature)
     params = entry.params
     first = next((p.name for p in params if p.kind in ("tensor", "number", "optional")), None)
-    if variadic or first is None and not entry.out:
+    if variadic or (first is None and not entry.out):
         return body
     env: dict[str, Any] = {"Tensor": Tensor, "Parameter": Parameter, "modes": modes, "body": body, "entry": entry, "long": _composite_long}
     parts, passed, starred, lines = [], [], False, []
@@ -172,7 +171,7 @@ class _Shown:
 
 def _composite_long(entry: Composite, values: tuple[Any, ...], out: Any) -> Any:
     params = entry.params
-    operands = []
+    operands: list[Any] = []
     for value in values:
         operands += value if isinstance(value, (list, tuple)) else [value]
     tensors = [each for each in operands if hasattr(type(each), "__torch_function__")]
@@ -324,6 +323,11 @@ def resolve(namespace: str, name: str) -> Any:
     return entry.door
 
 
+def primitive(name: str, namespace: str = "torch") -> Entry:
+    """The declaration of that name; its family's module shows a plain callable there, and the door once it was made."""
+    return TABLES[namespace][name]
+
+
 def names(namespace: str) -> list[str]:
     return sorted(TABLES[namespace])
 
@@ -338,4 +342,17 @@ def entries() -> Iterator[Any]:
                 yield entry
 
 
-__all__ = ["TABLES", "composite", "entries", "method", "names", "op", "operands_of", "overwritten", "pointwise", "resolve", "view"]
+__all__ = [
+    "TABLES",
+    "composite",
+    "entries",
+    "method",
+    "names",
+    "op",
+    "operands_of",
+    "overwritten",
+    "pointwise",
+    "primitive",
+    "resolve",
+    "view",
+]

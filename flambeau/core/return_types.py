@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 _made: dict[str, type] = {}
@@ -31,6 +32,6 @@ def named_result(name: str, fields: tuple[str, ...]) -> Any:
     if found is None:
         body: dict[str, Any] = {"__slots__": (), "_fields": fields, "__module__": "torch.return_types", "n_fields": len(fields)}
         for index, field in enumerate(fields):
-            body[field] = property(lambda self, index=index: self[index])
+            body[field] = property(itemgetter(index))
         found = _made[name] = type(name, (_NamedResult,), body)
     return found

@@ -84,7 +84,8 @@ def wrap_dims(dims: int | Sequence[int] | None, ndim: int, *, empty_is_all: bool
     if dims is None:
         return tuple(range(ndim))
     if not isinstance(dims, (tuple, list)):
-        return (wrap_dim(dims.__index__(), ndim),)
+        single: Any = dims  # whatever has an index
+        return (wrap_dim(single.__index__(), ndim),)
     if not dims and empty_is_all:
         return tuple(range(ndim))
     wrapped = tuple(wrap_dim(each.__index__(), ndim) for each in dims)

@@ -38,7 +38,8 @@ class ThreadState(threading.local):
     running: Any = None  # the backward pass of this thread; functions in its ``at_end`` are called when gradients are there
     outside: tuple[bool, tuple[Any, ...]] = (True, ())  # these two as they were before the backward pass that is running
     saved_hooks: tuple[Any, ...] = ()
-    creation_device: Any = None
+    creation_device: Any = None  # where factories make tensors; None is the CPU
+    creation_devices: tuple[Any, ...] = ()  # what it was outside the `with device:` blocks that are open
 
 
 thread = ThreadState()

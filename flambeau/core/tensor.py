@@ -13,7 +13,7 @@ import numpy as np
 from . import dtype as dtypes
 from .device import cpu, device
 from .hooks import RemovableHandle
-from .node import INHERITED, AccumulateGrad, Output, StaleHistory, edge_of, graph_edge
+from .node import INHERITED, AccumulateGrad, Inherited, Output, StaleHistory, edge_of, graph_edge
 from .shape import Size, contiguous_strides, element_strides, wrap_dim
 from .state import grad_enabled, modes, thread
 from .storage import TypedStorage, UntypedStorage
@@ -42,7 +42,7 @@ class Tensor:
     _array: np.ndarray
     _grad: Tensor | None
     _node: Any
-    _requires_grad: bool
+    _requires_grad: bool | Inherited | StaleHistory
     _storage: UntypedStorage | None
     _view_of: Any
 
@@ -59,6 +59,7 @@ class Tensor:
         def __rtruediv__(self, other: Any) -> Tensor: ...
         def __pow__(self, other: Any) -> Tensor: ...
         def __matmul__(self, other: Any) -> Tensor: ...
+        def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]  # element-wise
         def __neg__(self) -> Tensor: ...
         def __invert__(self) -> Tensor: ...
         def __and__(self, other: Any) -> Tensor: ...
@@ -416,10 +417,19 @@ class Tensor:
         return bool(array.item())
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._real_item("int64_t"))
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._real_item("double"))
+
+    def _real_item(self, kind: str) -> Any:
+        """The one element; a complex one must have no imaginary part."""
+        value = self.item()
+        if value.__class__ is not complex:
+            return value
+        if value.imag:
+            raise RuntimeError(f"value cannot be converted to type {kind} without overflow")
+        return value.real
 
     def __complex__(self) -> complex:
         return complex(self.item())
@@ -569,13 +579,13 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         storage._add_alias(made)
         return made.requires_grad_() if requires_grad else made
 
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]  # mypy drops the keyword's name
         return f"Parameter containing:\n{Tensor.__repr__(self)}"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
             copied = self._array.copy(order="K")
-            memo[id(self)] = type(self)(wrap(copied), self._requires_grad)
+            memo[id(self)] = type(self)(wrap(copied), self.requires_grad)
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:

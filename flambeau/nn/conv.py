@@ -12,7 +12,7 @@ from . import init
 from ._tuples import repeated
 from .module import Module
 
-__all__ = ["Conv1d", "Conv2d", "Conv3d"]
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
 _PADDINGS = {"same", "valid"}
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
@@ -230,3 +230,116 @@ class Conv3d(_Conv):
         if self.padding_mode != "zeros":
             return F.conv3d(self._padded(input), self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
         return F.conv3d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+_TRANSPOSED_DOC = """Transposed convolution over {dims} dimension{s}: enlarges its input by ``stride``.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output.
+        kernel_size: of the kernel.
+        stride: distance of neighbouring inputs in the output.
+        padding: elements cut off on each side of the full output.
+        output_padding: elements added on one side, to choose among the sizes that a convolution maps to one.
+        groups: blocks of channels that do not see each other; divides both channel numbers.
+        bias: whether there is a bias.
+        dilation: distance of neighbouring kernel elements in the output.
+        padding_mode: ``"zeros"`` only.
+    Shape:
+        ``(N, in_channels, {axes})`` to ``(N, out_channels, {outputs})``, both with or without ``N``, where each output size is
+        ``(size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``.
+    Attributes:
+        weight: ``(in_channels, out_channels / groups, *kernel_size)``, uniform in ``±1 / sqrt(fan_in)``.
+        bias: ``(out_channels,)``, the same; None without bias.
+    Raises:
+        ValueError: ``groups`` does not fit the channels, or another padding mode.
+    Source: torch.nn.ConvTranspose{dims}d.
+    """
+
+
+class _ConvTransposeNd(_ConvNd):
+    """A transposed convolution; ``forward`` may be told the output's size."""
+
+    _dims = 0
+    _function = ""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | tuple[int, ...],
+        stride: int | tuple[int, ...] = 1,
+        padding: int | tuple[int, ...] = 0,
+        output_padding: int | tuple[int, ...] = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int | tuple[int, ...] = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if padding_mode != "zeros":
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+        dims = self._dims
+        super().__init__(
+            in_channels,
+            out_channels,
+            repeated(kernel_size, dims),
+            repeated(stride, dims),
+            repeated(padding, dims),
+            repeated(dilation, dims),
+            True,
+            repeated(output_padding, dims),
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def _output_padding_for(self, input: Tensor, output_size: Any) -> tuple[int, ...]:
+        """The ``output_padding`` that gives ``output_size``; the module's own when None.
+
+        Raises:
+            ValueError: a wrong number of sizes, or a size that no padding gives.
+        """
+        if output_size is None:
+            return self.output_padding
+        dims, sizes = self._dims, tuple(output_size)
+        spatial = tuple(input.shape)[-dims:]
+        if len(sizes) == input.dim():
+            sizes = sizes[-dims:]
+        if len(sizes) != dims:
+            raise ValueError(
+                f"{type(self).__name__}: for {input.dim()}D input, output_size must have {dims} or {input.dim()} elements (got {len(sizes)})"
+            )
+        smallest = [
+            (n - 1) * step - 2 * pad + gap * (kernel - 1) + 1
+            for n, step, pad, gap, kernel in zip(spatial, self.stride, self.padding, self.dilation, self.kernel_size, strict=True)
+        ]
+        largest = [low + step - 1 for low, step in zip(smallest, self.stride, strict=True)]
+        if any(not low <= n <= high for n, low, high in zip(sizes, smallest, largest, strict=True)):
+            raise ValueError(
+                f"requested an output size of {list(sizes)}, but valid sizes range from {smallest} to {largest} (for an input of {list(spatial)})"
+            )
+        return tuple(n - low for n, low in zip(sizes, smallest, strict=True))
+
+    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+        extra = self._output_padding_for(input, output_size)
+        function = getattr(F, self._function)
+        return function(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
+
+
+class ConvTranspose1d(_ConvTransposeNd):
+    __doc__ = _TRANSPOSED_DOC.format(dims=1, s="", axes="L", outputs="L_out")
+    _dims, _function = 1, "conv_transpose1d"
+
+
+class ConvTranspose2d(_ConvTransposeNd):
+    __doc__ = _TRANSPOSED_DOC.format(dims=2, s="s", axes="H, W", outputs="H_out, W_out")
+    _dims, _function = 2, "conv_transpose2d"
+
+
+class ConvTranspose3d(_ConvTransposeNd):
+    __doc__ = _TRANSPOSED_DOC.format(dims=3, s="s", axes="D, H, W", outputs="D_out, H_out, W_out")
+    _dims, _function = 3, "conv_transpose3d"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from ..core import doors
 from ..core import dtype as dtypes
 from ..core.annotations import Number, Tensor
-from ..core.registry import TABLES, add_method, composite, pointwise
+from ..core.registry import TABLES, add_method, composite, pointwise, primitive
 from ..core.tensor import Tensor as TensorType
 
 
@@ -203,7 +204,7 @@ def rsub(input: Tensor, other: Tensor | Number, alpha: Number = 1) -> Tensor:
     return np.subtract(other, np.multiply(input, factor("rsub", "alpha", alpha, input)))
 
 
-add_method("__rsub__", lambda entry=rsub: doors.make_door(entry, "__rsub__", operator=True))
+add_method("__rsub__", partial(doors.make_door, primitive("rsub"), "__rsub__", operator=True))
 
 
 @pointwise(
@@ -370,8 +371,8 @@ def _rdiv(self: Any, other: Any) -> Any:
 
 add_method("__rtruediv__", lambda: _rdiv)
 add_method("__rdiv__", lambda: _rdiv)
-add_method("__div__", lambda entry=div: doors.make_door(entry, "__div__", operator=True))
-add_method("__idiv__", lambda entry=div: doors.make_inplace(entry, "__idiv__", operator=True))
+add_method("__div__", partial(doors.make_door, primitive("div"), "__div__", operator=True))
+add_method("__idiv__", partial(doors.make_inplace, primitive("div"), "__idiv__", operator=True))
 
 
 @composite(inplace=True, out=True)
@@ -539,7 +540,7 @@ def neg(input: Tensor) -> Tensor:
     return np.negative(input)
 
 
-add_method("__neg__", lambda entry=neg: doors.make_door(entry, "__neg__", operator=True))
+add_method("__neg__", partial(doors.make_door, primitive("neg"), "__neg__", operator=True))
 
 
 @composite()

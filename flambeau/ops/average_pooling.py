@@ -137,7 +137,7 @@ def average_pool(
     return _average(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-_AVERAGES = {
+_AVERAGES: dict[int, Any] = {
     rank: op(
         name=f"_avg_pool{rank}d",
         namespace="nn.functional",
@@ -288,7 +288,7 @@ def adaptive_average_backward(grad_output: Tensor, spatial: Any) -> Tensor:
     return _adaptive_average_backward(grad_output, tuple(spatial))
 
 
-_ADAPTIVE = {
+_ADAPTIVE: dict[int, Any] = {
     rank: op(
         name=f"_adaptive_avg_pool{rank}d",
         namespace="nn.functional",

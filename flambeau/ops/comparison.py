@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ..core import doors
 from ..core import dtype as dtypes
 from ..core.annotations import Number, Tensor
-from ..core.registry import add_method, composite, op, pointwise
+from ..core.registry import add_method, composite, op, pointwise, primitive
 from .arithmetic import order_of, reject
 
 
@@ -359,12 +360,9 @@ def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_un
 
 def _install() -> None:
     names = (("__and__", "bitwise_and"), ("__or__", "bitwise_or"), ("__xor__", "bitwise_xor"))
-    from ..core.registry import TABLES
-
     for word, name in names:
-        entry = TABLES["torch"][name]
         reflected = word.replace("__", "__r", 1)
-        add_method(reflected, lambda entry=entry, reflected=reflected: doors.make_door(entry, reflected, operator=True))
+        add_method(reflected, partial(doors.make_door, primitive(name), reflected, operator=True))
 
 
 _install()

@@ -158,7 +158,8 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, b
     """
     given = dict(kwargs)
     rest = list(args)
-    where = dtype = None
+    where: Any = None
+    dtype = None
     if rest:
         first = rest.pop(0)
         if isinstance(first, dtypes.dtype):

@@ -104,7 +104,7 @@ def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, list
             basic.append(None)
             indices.append(None)
             names = take_unsqueezed
-        elif kind is bool or kind is np.bool_:
+        elif kind is bool:
             basic.append(None)
             indices.append(np.array([bool(part)]))
         elif kind is slice:
@@ -138,7 +138,24 @@ def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, list
         view = tensor if advanced or writes else _whole(tensor)
     else:
         view = names(tensor, plain)
+        if None in basic and view._array.size:
+            view._array = _with_unit_strides(view._array, tensor._array, basic)
     return view, (indices if advanced else None)
+
+
+def _with_unit_strides(part: np.ndarray, whole: np.ndarray, basic: list[Any]) -> np.ndarray:
+    """``part`` with PyTorch's strides of the dimensions that None put in: a step past the next dimension of ``whole``."""
+    strides, dim = [], 0
+    found = iter(part.strides)
+    for each in basic:
+        if each is None:
+            next(found)
+            strides.append(whole.strides[dim] * whole.shape[dim] if dim < whole.ndim else whole.itemsize)
+        else:
+            dim += 1
+            if each.__class__ is slice:
+                strides.append(next(found))
+    return np.lib.stride_tricks.as_strided(part, strides=(*strides, *found))
 
 
 def _whole(tensor: Any) -> Any:
@@ -149,7 +166,7 @@ def _whole(tensor: Any) -> Any:
 
 def _consumed(part: Any) -> int:
     """How many of the tensor's dimensions a part of a key uses up."""
-    if part is None or part is Ellipsis or part.__class__ is bool or part.__class__ is np.bool_:
+    if part is None or part is Ellipsis or part.__class__ is bool:
         return 0
     if isinstance(part, np.ndarray) and part.dtype.kind == "b":
         return part.ndim
@@ -194,7 +211,7 @@ def _is_tuple_like(key: Any) -> bool:
 
 
 def _part(part: Any) -> Any:
-    if part is None or part is Ellipsis or part.__class__ in (slice, bool, np.bool_):
+    if part is None or part is Ellipsis or part.__class__ in (slice, bool):
         return part
     if isinstance(part, TensorType):
         array = part._array
@@ -218,6 +235,8 @@ def _part(part: Any) -> Any:
         if array.dtype.kind not in "iub":
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         return array
+    if isinstance(part, str):
+        raise TypeError("new(): invalid data type 'str'")
     try:
         return part.__index__()
     except (AttributeError, TypeError):
@@ -337,7 +356,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     if len(indices) == 1 and indices[0].dtype.kind == "b" and not value._array.ndim and not value._requires_grad:
         view.masked_fill_(wrap(indices[0]) if indices[0].ndim == view._array.ndim else _trailing(indices[0], view), value)
         return
-    _put_into(view, indices, value, False)
+    _put_into(view, indices, _checked_values(view, value), False)
 
 
 def _put_into(target: Any, indices: Any, values: Any, accumulate: bool) -> Any:
@@ -389,9 +408,15 @@ def _trailing(mask: np.ndarray, view: Any) -> Any:
 
 
 def _as_value(value: Any, dtype: Any) -> Any:
-    if isinstance(value, (int, float, complex, np.number, np.bool_)):
+    if isinstance(value, (int, float, complex, np.integer)):
         return wrap(checked_number(value, dtype))
-    raise TypeError(f"can't assign a {type(value).__name__} to a torch.{dtype.legacy}Tensor")
+    raise _cannot_assign(value, dtype)
+
+
+def _cannot_assign(value: Any, dtype: Any) -> TypeError:
+    kind = type(value)
+    name = f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
+    return TypeError(f"can't assign a {name} to a torch.{dtype.legacy}Tensor")
 
 
 def _assign(view: Any, value: Any) -> None:
@@ -401,17 +426,15 @@ def _assign(view: Any, value: Any) -> None:
         if extra > 0 and all(n == 1 for n in have[:extra]):
             value = value.reshape(have[extra:])
         view.copy_(value if value._array.shape == shape else value.expand(shape))
-    elif isinstance(value, (int, float, complex, np.number, np.bool_)):
+    elif isinstance(value, (int, float, complex, np.integer)):
         view.fill_(value)
-    elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
-        view.copy_(wrap(np.array(value)))
     else:
-        raise TypeError(f"can't assign a {type(value).__name__} to a torch.{view.dtype.legacy}Tensor")
+        raise _cannot_assign(value, view.dtype)
 
 
 getitem.__name__, setitem.__name__ = "__getitem__", "__setitem__"  # as seen by __torch_function__
-TensorType.__getitem__ = getitem  # type: ignore[attr-defined]
-TensorType.__setitem__ = setitem  # type: ignore[attr-defined]
+TensorType.__getitem__ = getitem  # type: ignore[method-assign]
+TensorType.__setitem__ = setitem  # type: ignore[method-assign]
 
 
 def _prepare_put(input: Any, indices: Any, values: Any, accumulate: bool) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ from ..core.dispatch import cast_array, checked_number
 from ..core.dtype import of_array
 from ..core.history import check_writable
 from ..core.layout import contiguous_format, empty_as, format_strides
-from ..core.registry import composite, method, op
+from ..core.registry import composite, method, op, primitive
 from ..core.shape import broadcast_shape, contiguous_strides, sizes_of, strided
 from ..core.state import grad_enabled, modes
 from ..core.storage import TypedStorage, UntypedStorage
@@ -112,7 +112,7 @@ def writable_now(tensor: Any) -> bool:
     return (
         (kind is TensorType or kind is Parameter)
         and not modes.active
-        and (tensor._array.flags.c_contiguous or tensor._view_of is None and tensor._storage is None)  # not overlapping itself
+        and (tensor._array.flags.c_contiguous or (tensor._view_of is None and tensor._storage is None))  # not overlapping itself
         and not (tensor._requires_grad and grad_enabled())
         and (tensor._storage is None or not tensor._storage.is_inference)
     )
@@ -152,9 +152,9 @@ def zero_(self: Any) -> Any:
 
 
 # The generated in-place doors serve whatever the short ways above do not.
-_slow_copy, _slow_fill, _slow_zero = copy.inplace_door, fill.inplace_door, zero.inplace_door
-for _entry, _function in ((copy, copy_), (fill, fill_), (zero, zero_)):
-    _entry.public_inplace = _function
+_slow_copy, _slow_fill, _slow_zero = (primitive(_name).inplace_door for _name in ("copy", "fill", "zero"))
+for _name, _function in (("copy", copy_), ("fill", fill_), ("zero", zero_)):
+    primitive(_name).public_inplace = _function
     setattr(TensorType, _function.__name__, _function)
 
 
@@ -221,9 +221,7 @@ def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any =
         raise NotImplementedError("set_ on a tensor with a history is not supported; detach it first")
     if isinstance(source, TensorType) and size is None:
         if source.dtype is not input.dtype:
-            raise RuntimeError(
-                f"Could not set tensor of type {source.dtype.legacy} to a tensor of type {input.dtype.legacy}"
-            )
+            raise RuntimeError(f"Could not set tensor of type {source.dtype.legacy} to a tensor of type {input.dtype.legacy}")
         storage = storage_of(source)
         input._array, input._storage = source._array, storage
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
@@ -136,7 +137,7 @@ class finfo:
         self.bits = real.itemsize * 8
         self.eps, self.max, self.min = float(facts.eps), float(facts.max), float(facts.min)
         self.tiny = self.smallest_normal = float(facts.smallest_normal)
-        self.resolution = float(facts.resolution)
+        self.resolution = float(f"1e-{int(facts.nmant * math.log10(2))}")  # decimal digits that every number keeps
 
     def __repr__(self) -> str:
         return (

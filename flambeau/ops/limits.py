@@ -166,7 +166,7 @@ def clamp_max(input: Tensor, max: Tensor | Number) -> Tensor:
 
 
 def _install_in_place() -> None:
-    from ..core.registry import InplaceEntry, add_method
+    from ..core.registry import InplaceEntry
 
     def clamp_min_(self: Any, min: Any) -> Any:
         """In-place version of :func:`torch.clamp_min`."""
@@ -177,7 +177,7 @@ def _install_in_place() -> None:
         return self.clamp_(max=max)
 
     for name, function in (("clamp_min", clamp_min_), ("clamp_max", clamp_max_)):
-        add_method(name + "_", lambda function=function: function)
+        setattr(TensorType, name + "_", function)
         entry = InplaceEntry(TABLES["torch"][name])
         TABLES["torch"][name + "_"] = entry
 

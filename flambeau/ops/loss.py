@@ -188,7 +188,7 @@ def bounded_loss(input: Tensor, target: Tensor, reduction: str, delta: float, sc
     return _huber(input, target, reduction, delta, scale)
 
 
-_BOUNDED = {
+_BOUNDED: dict[str, Any] = {
     name: op(
         name="_" + name,
         namespace="nn.functional",
@@ -526,6 +526,7 @@ def soft_margin_loss(
     reduction = reduction_of(reduction, size_average, reduce)
     if target.requires_grad and grad_enabled():
         raise RuntimeError(
-            "The function 'soft_margin_loss' is not differentiable with respect to argument 'target'. This input cannot have requires_grad True."
+            "The function 'soft_margin_loss' is not differentiable with respect to argument 'target'. This input "
+            "cannot have requires_grad True."
         )
     return reduced((-target * input).exp().log1p(), reduction)

@@ -10,7 +10,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
 from ..core.layout import contiguous_format
-from ..core.registry import composite, op
+from ..core.registry import composite, op, resolve
 from ..core.shape import broadcast_shape, wrap_dim
 from .creation import checked_place, dtype_of, finish, row_major
 from .products import matmul
@@ -323,7 +323,7 @@ def matrix_to_power(matrix: Any, n: int) -> Any:
     if n == 0:
         return matrix.clone(memory_format=contiguous_format).copy_(identity_of(matrix))  # on the tape, with a gradient of 0
     if n < 0:
-        raise NotImplementedError("matrix_power: negative powers are not supported yet; they need the inverse")
+        matrix, n = resolve("linalg", "inv")(matrix), -n
     result, original = None, matrix
     while True:
         n, odd = divmod(n, 2)

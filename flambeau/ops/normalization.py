@@ -183,7 +183,7 @@ def _normalized_rule(
     )
 
 
-_NORMS = {
+_NORMS: dict[str, Any] = {
     kind: op(
         name=f"_{kind.lower()}_norm",
         namespace="nn.functional",
@@ -612,7 +612,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, o
         out: where to write the result; it cannot be differentiated then.
     Source: torch.nn.functional.normalize.
     """
-    lengths = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
+    lengths = input.norm(p, dim, keepdim=True).clamp_min(eps)
     if out is None:
         return input / lengths
     from .. import ops

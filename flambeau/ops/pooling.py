@@ -206,7 +206,7 @@ def max_pool(input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilatio
     return _max(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-_MAX_POOLS = {
+_MAX_POOLS: dict[int, Any] = {
     rank: op(
         name=f"_max_pool{rank}d",
         namespace="nn.functional",
@@ -302,7 +302,7 @@ def max_pool_with_places(input: Tensor, kernel_size: Any, stride: Any, padding: 
     return _with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-_MAX_POOLS_WITH_INDICES = {
+_MAX_POOLS_WITH_INDICES: dict[int, Any] = {
     rank: op(
         name=f"_max_pool{rank}d_with_places",
         namespace="nn.functional",
@@ -501,7 +501,7 @@ def adaptive_max_pool(input: Tensor, size: Any) -> Tensor:
     return in_layout(values.astype(input.dtype, copy=False), last), in_layout(indices, last)
 
 
-_ADAPTIVE_MAX = {
+_ADAPTIVE_MAX: dict[int, Any] = {
     rank: op(
         name=f"_adaptive_max_pool{rank}d",
         namespace="nn.functional",

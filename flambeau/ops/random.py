@@ -806,7 +806,7 @@ def random_(input: Tensor, *bounds: Any, generator: Generator | None = None, **n
     """
     stream = _generator(generator, "random_")
     if len(bounds) == 1 and not named:
-        bounds, named = (), {"to": bounds[0]}
+        named, bounds = {"to": bounds[0]}, ()
     low, high = _from_to(bounds, named, "random_", (None, None))
     if low is None and high is None:
         return _fill(input, lambda array: streams.fill_random(stream, array), "RandomBackward2")

@@ -87,7 +87,7 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
     if counts.dtype.kind not in "iu":
         raise RuntimeError("repeats has to be Long or Int tensor")
     size = input._array.shape[dim]
-    if counts.ndim > 1 or counts.ndim == 1 and counts.size not in (1, size):
+    if counts.ndim > 1 or (counts.ndim == 1 and counts.size not in (1, size)):
         raise RuntimeError("repeats must have the same size as input along dim")
     if (counts < 0).any():
         raise RuntimeError("repeats can not be negative")
@@ -150,7 +150,7 @@ def _prepare_roll(input: Any, shifts: Any, dims: Any) -> tuple[Any, ...]:
     shifts, dims = _as_dims(shifts), _as_dims(dims)
     if not shifts:
         raise RuntimeError("`shifts` required")
-    if dims and len(shifts) != len(dims) or not dims and len(shifts) != 1:
+    if (dims and len(shifts) != len(dims)) or (not dims and len(shifts) != 1):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     if dims and not input._array.ndim:
         raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")

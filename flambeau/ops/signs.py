@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ..core import doors
 from ..core import dtype as dtypes
 from ..core.annotations import Number, Tensor
-from ..core.registry import add_method, composite, op, pointwise, view
+from ..core.registry import add_method, composite, op, pointwise, primitive, view
 from .arithmetic import dtype_of, missing_derivative, order_of, reject, zeros
 from .limits import keep_where
 
@@ -33,7 +34,7 @@ def abs_(input: Tensor) -> Tensor:
     return np.absolute(input)
 
 
-add_method("__abs__", lambda entry=abs_: doors.make_door(entry, "__abs__", operator=True))
+add_method("__abs__", partial(doors.make_door, primitive("abs"), "__abs__", operator=True))
 
 
 def _sign(array: np.ndarray) -> np.ndarray:

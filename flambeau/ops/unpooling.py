@@ -39,7 +39,7 @@ def max_unpool(input: Tensor, indices: Tensor, spatial: Any) -> Tensor:
     return in_layout(made.reshape(*input.shape[:-rank], *spatial), rank == 2 and is_channels_last(input))
 
 
-_UNPOOLS = {
+_UNPOOLS: dict[int, Any] = {
     rank: op(
         name=f"_max_unpool{rank}d",
         namespace="nn.functional",
@@ -148,7 +148,7 @@ def fractional_pool(input: Tensor, samples: Tensor, kernel_size: Any, size: Any)
     return _fractional(input, samples, tuple(kernel_size), tuple(size))
 
 
-_FRACTIONAL = {
+_FRACTIONAL: dict[int, Any] = {
     rank: op(
         name=f"_fractional_max_pool{rank}d",
         namespace="nn.functional",

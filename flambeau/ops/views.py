@@ -8,7 +8,7 @@ derivative, ``scatter_part``; the names differ only on the tape.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..core import dtype as dtypes
 from ..core.annotations import Tensor
 from ..core.history import make_view, point_at
 from ..core.layout import contiguous_format
-from ..core.registry import composite, method, op, view
+from ..core.registry import composite, method, op, primitive, view
 from ..core.shape import (
     inferred_shape,
     sizes_of,
@@ -25,8 +25,8 @@ from ..core.shape import (
     wrap_dim,
     wrap_dims,
 )
-from ..core.tensor import Tensor as TensorType
 from ..core.state import grad_enabled
+from ..core.tensor import Tensor as TensorType
 from ..core.tensor import storage_of
 from .small import small_sum
 
@@ -108,11 +108,11 @@ def reshape(input: Tensor, shape: Sequence[int]) -> Tensor:
         shape: sizes, one of which may be -1.
     Source: torch.reshape.
     """
-    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     array = input._array
     if array.flags.c_contiguous:
-        return view_shape(input, shape)
-    wanted = inferred_shape(sizes_of(shape, "reshape"), array.size)
+        return view_shape(input, sizes)
+    wanted = inferred_shape(sizes_of(sizes, "reshape"), array.size)
     try:
         array.reshape(wanted, copy=False)
     except ValueError:
@@ -184,17 +184,17 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """
     shape = input._array.shape
     dim = wrap_dim(dim, len(shape))
-    sizes = tuple(sizes) if isinstance(sizes, (tuple, list)) else (sizes,)
-    if not sizes:
+    parts: tuple[Any, ...] = tuple(sizes) if isinstance(sizes, (tuple, list)) else (sizes,)
+    if not parts:
         raise RuntimeError("unflatten: sizes must be non-empty")
-    known = math.prod(n for n in sizes if n != -1)
-    if sizes.count(-1) == 1 and known and shape[dim] % known == 0:
-        sizes = tuple(shape[dim] // known if n == -1 else n for n in sizes)
-    elif math.prod(sizes) != shape[dim]:
+    known = math.prod(n for n in parts if n != -1)
+    if parts.count(-1) == 1 and known and shape[dim] % known == 0:
+        parts = tuple(shape[dim] // known if n == -1 else n for n in parts)
+    elif math.prod(parts) != shape[dim]:
         raise RuntimeError(
-            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({shape[dim]}) in the input tensor"
+            f"unflatten: Provided sizes {list(parts)} don't multiply up to the size of dim {dim} ({shape[dim]}) in the input tensor"
         )
-    return view_shape(input, (*shape[:dim], *sizes, *shape[dim + 1 :]))
+    return view_shape(input, (*shape[:dim], *parts, *shape[dim + 1 :]))
 
 
 # -- order of dimensions ------------------------------------------------------------------------------------------------------
@@ -537,7 +537,7 @@ def _part(name: str, node_name: str) -> Any:
 
 
 take_select = _part("_select", "SelectBackward0")
-take_slice = _part("_slice", "SliceBackward0")
+take_slice: Callable[..., Any] = _part("_slice", "SliceBackward0")
 take_unsqueezed = _part("_index_unsqueeze", "UnsqueezeBackward0")
 
 
@@ -920,7 +920,7 @@ def diagonal_gradient(input: Tensor, shape: Sequence[int], offset: int, dim1: in
     """Zeros of ``shape`` with ``input`` on the diagonal."""
     whole = np.zeros(shape, input.dtype)
     ndim = len(shape)
-    diagonal.kernel(whole, offset, dim1 % ndim, dim2 % ndim)[...] = input
+    primitive("diagonal").kernel(whole, offset, dim1 % ndim, dim2 % ndim)[...] = input
     return whole
 
 

@@ -58,7 +58,8 @@ class Plan:
         if self.param is not param or self.array is not param._array or self.names != names:
             return False
         for name, tensor, array in self.watched:
-            if state.get(name) is not tensor or tensor._array is not array:
+            current: Any = state.get(name)
+            if current is not tensor or current._array is not array:
                 return False
         return True
 

@@ -12,6 +12,7 @@ from .. import nn, ops
 from ..autograd.grad_mode import no_grad
 from ..core.dtype import int64
 from ..core.tensor import Tensor
+from ..nn.normalization import _BatchNorm
 from .lr_scheduler.base import LRScheduler, per_group
 from .optimizer import Optimizer
 
@@ -201,7 +202,7 @@ def update_bn(loader: Iterable[Any], model: nn.Module, device: Any = None) -> No
     """
     momenta = {}
     for module in model.modules():
-        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+        if isinstance(module, _BatchNorm):
             module.reset_running_stats()
             momenta[module] = module.momentum
     if not momenta:

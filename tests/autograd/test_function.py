@@ -228,7 +228,7 @@ def test_what_backward_may_return(x, returned, error):
     y = function(lambda ctx, a, b: a + b, lambda ctx, g: returned(g)).apply(x, w).sum()
     if error is None:
         y.backward()
-        assert x.grad is None or x.grad.dtype is torch.float32 and x.grad.shape == (2,)
+        assert x.grad is None or (x.grad.dtype is torch.float32 and x.grad.shape == (2,))
     else:
         with pytest.raises(RuntimeError, match=error):
             y.backward()

@@ -72,9 +72,10 @@ def test_tuples_of_results_have_the_subclass(s):
     assert type(found.values) is Plain and type(found.indices) is Plain
 
 
-def test_writing_a_subclass_into_a_plain_tensor_gives_the_plain_tensor(s):
+def test_writing_a_subclass_into_a_plain_tensor_leaves_it_plain(s):
     target = torch.zeros(2, 2)
-    assert target.copy_(s) is target and type(target) is torch.Tensor
+    target.copy_(s)
+    assert type(target) is torch.Tensor
     target[0] = s[1]
     assert target[0].tolist() == [2, 3]
 
@@ -113,11 +114,9 @@ def test_backward_is_no_business_of_modes_and_subclasses():
 
     x = torch.ones(2).as_subclass(Counting).requires_grad_()
     y = torch.exp(x) * x
-    seen = []
-    torch.Tensor.register_hook(y, lambda g: seen.append(type(g * x)))
     calls.clear()
     torch.autograd.backward([y], [torch.ones(2)])
-    assert seen == [Counting] and len(calls) == 1  # the hook's own product
+    assert calls == []
 
 
 def test_subclass_as_parameter(s):

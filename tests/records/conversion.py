@@ -39,7 +39,15 @@ def _type_samples(make: Any) -> list:
 
 RECORDS = [
     Record("clone", _one, np.copy, DTYPES),
-    Record("detach_", lambda make: [call(make()), call(make(1))], _itself, DTYPES, gradient=False, is_view=True, notes="gives the tensor itself"),
+    Record(
+        "detach_",
+        lambda make: [call(make()), call(make(1))],
+        _itself,
+        DTYPES,
+        gradient=False,
+        is_view=True,
+        notes="gives the tensor itself",
+    ),
     Record("Tensor.contiguous", _one, np.array, DTYPES, is_view=True, notes="the tensor itself where it is contiguous"),
     Record(
         "Tensor.to",

@@ -155,13 +155,15 @@ def _interpolations(make: Any) -> list:
     aligned = [call(image, (7, 3), mode=mode, align_corners=True) for mode in ("bilinear", "bicubic")]
     smooth = [call(image, (3, 6), mode=mode, antialias=True) for mode in ("bilinear", "bicubic", "lanczos")]
     return [
-        *modes, *aligned, *smooth,
+        *modes,
+        *aligned,
+        *smooth,
         call(image, scale_factor=1.7, mode="bilinear"),
         call(image, scale_factor=1.7, mode="bilinear", recompute_scale_factor=True),
         call(make(2, 3, 5), 8, mode="linear"),
         call(make(1, 2, 3, 4, 3), (4, 4, 4), mode="trilinear"),
         call(make(1, 2, 3, 4, 3), scale_factor=(2.0, 1.0, 0.5)),
-    ]  # fmt: skip
+    ]
 
 
 def _both(name: str, *rest: Any, **options: Any) -> list[Record]:
@@ -178,15 +180,26 @@ RECORDS = [
             call(make(2, 4, 5, 5), make(3, 4, 3, 3), make(3), [1, 1], [1, 1], [1, 1], False, [0, 0], 1),
             call(make(2, 4, 3, 3), make(4, 3, 3, 3), None, [2, 2], [1, 1], [1, 1], True, [1, 1], 1),
         ],
-        None, ("float32", "float64", "bfloat16", "int64"), (), LOOSE,
+        None,
+        ("float32", "float64", "bfloat16", "int64"),
+        (),
+        LOOSE,
     ),
     Record(
-        "constant_pad_nd", lambda make: [call(make(2, 3), (1, 2)), call(make(2, 3), (1, -1, 2, 0), 3)],
-        lambda x, pad, value=0: _pad(x, pad, "constant", value), (*FLOATS, "bool"),
-        (Error(lambda make: call(make(2, 3), (1,)), RuntimeError, "even"), Error(lambda make: call(make(2), (-3, 0)), RuntimeError, "negative")),
+        "constant_pad_nd",
+        lambda make: [call(make(2, 3), (1, 2)), call(make(2, 3), (1, -1, 2, 0), 3)],
+        lambda x, pad, value=0: _pad(x, pad, "constant", value),
+        (*FLOATS, "bool"),
+        (
+            Error(lambda make: call(make(2, 3), (1,)), RuntimeError, "even"),
+            Error(lambda make: call(make(2), (-3, 0)), RuntimeError, "negative"),
+        ),
     ),
     Record(
-        F + "pad", _pad_samples, _pad, FLOATS,
+        F + "pad",
+        _pad_samples,
+        _pad,
+        FLOATS,
         (
             Error(lambda make: call(make(2, 3), (1,)), RuntimeError, "divisible by 2"),
             Error(lambda make: call(make(2, 3, 4), (4, 0), "reflect"), RuntimeError, "less than the corresponding"),
@@ -196,26 +209,49 @@ RECORDS = [
         ),
     ),
     Record(
-        F + "unfold", lambda make: [call(make(2, 3, 5, 4), 2), call(make(3, 5, 4), (2, 3), 1, 1, (2, 1)), call(make(2, 1, 5, 5), 2, 2)],
-        None, FLOATS, (Error(lambda make: call(make(2, 3, 2, 2), 3), RuntimeError, "sliding blocks"),),
+        F + "unfold",
+        lambda make: [call(make(2, 3, 5, 4), 2), call(make(3, 5, 4), (2, 3), 1, 1, (2, 1)), call(make(2, 1, 5, 5), 2, 2)],
+        None,
+        FLOATS,
+        (Error(lambda make: call(make(2, 3, 2, 2), 3), RuntimeError, "sliding blocks"),),
     ),
     Record(
-        F + "fold", lambda make: [call(make(2, 12, 12), (5, 4), 2), call(make(12, 12), (4, 5), (2, 2), 1, 0, 1)],
-        None, ("float32", "float64", "bfloat16", "complex64"),
+        F + "fold",
+        lambda make: [call(make(2, 12, 12), (5, 4), 2), call(make(12, 12), (4, 5), (2, 2), 1, 0, 1)],
+        None,
+        ("float32", "float64", "bfloat16", "complex64"),
         (
             Error(lambda make: call(make(2, 12, 11), (5, 4), 2), RuntimeError, "sliding blocks"),
             Error(lambda make: call(make(2, 11, 12), (5, 4), 2), RuntimeError, "divisible by the product"),
         ),
         {"bfloat16": (3e-2, 3e-2)},
     ),
-    *_both("pixel_shuffle", lambda make: [call(make(2, 8, 3, 2), 2), call(make(9, 1, 2), 3)], _shuffled, FLOATS,
-           (Error(lambda make: call(make(2, 6, 3, 2), 2), RuntimeError, "divisible by the square"),)),
-    *_both("pixel_unshuffle", lambda make: [call(make(2, 2, 4, 6), 2), call(make(1, 3, 6), 3)], _unshuffled, FLOATS,
-           (Error(lambda make: call(make(2, 6, 3, 2), 2), RuntimeError, "height to be divisible"),)),
-    *_both("channel_shuffle", lambda make: [call(make(2, 6, 3), 2), call(make(1, 6, 2, 2), 3)], _channels, FLOATS,
-           (Error(lambda make: call(make(2, 6, 3, 2), 4), RuntimeError, "divisible by groups"),)),
+    *_both(
+        "pixel_shuffle",
+        lambda make: [call(make(2, 8, 3, 2), 2), call(make(9, 1, 2), 3)],
+        _shuffled,
+        FLOATS,
+        (Error(lambda make: call(make(2, 6, 3, 2), 2), RuntimeError, "divisible by the square"),),
+    ),
+    *_both(
+        "pixel_unshuffle",
+        lambda make: [call(make(2, 2, 4, 6), 2), call(make(1, 3, 6), 3)],
+        _unshuffled,
+        FLOATS,
+        (Error(lambda make: call(make(2, 6, 3, 2), 2), RuntimeError, "height to be divisible"),),
+    ),
+    *_both(
+        "channel_shuffle",
+        lambda make: [call(make(2, 6, 3), 2), call(make(1, 6, 2, 2), 3)],
+        _channels,
+        FLOATS,
+        (Error(lambda make: call(make(2, 6, 3, 2), 4), RuntimeError, "divisible by groups"),),
+    ),
     Record(
-        F + "interpolate", _interpolations, None, REAL,
+        F + "interpolate",
+        _interpolations,
+        None,
+        REAL,
         (
             Error(lambda make: call(make(1, 2, 3, 3)), ValueError, "either size or scale_factor"),
             Error(lambda make: call(make(1, 2, 3, 3), 4, 2), ValueError, "only one of"),
@@ -227,8 +263,16 @@ RECORDS = [
         RESAMPLED,
     ),
     *[
-        Record(F + name, lambda make: [call(make(1, 2, 3, 3), 5), call(make(1, 2, 3, 3), scale_factor=2)], None, REAL, (), RESAMPLED,
-               gradient=False, notes="warns at each call; interpolate has the derivative")
+        Record(
+            F + name,
+            lambda make: [call(make(1, 2, 3, 3), 5), call(make(1, 2, 3, 3), scale_factor=2)],
+            None,
+            REAL,
+            (),
+            RESAMPLED,
+            gradient=False,
+            notes="warns at each call; interpolate has the derivative",
+        )
         for name in ("upsample", "upsample_nearest", "upsample_bilinear")
     ],
-]  # fmt: skip
+]

@@ -69,7 +69,13 @@ RECORDS = [
         lambda make: [call(make(3, 4), make(2, 2)), call(make(3, 6), make(2, 3))],
         lambda x, y: x.reshape(-1)[: y.size].reshape(y.shape),
     ),
-    Record("Tensor.resize", lambda make: [call(make(3, 4), 4, 3), call(make(4), 2, 2)], lambda x, *s: x.reshape(*s), gradient=False, is_view=True),
+    Record(
+        "Tensor.resize",
+        lambda make: [call(make(3, 4), 4, 3), call(make(4), 2, 2)],
+        lambda x, *s: x.reshape(*s),
+        gradient=False,
+        is_view=True,
+    ),
     Record(
         "Tensor.set_",
         lambda make: [

@@ -27,9 +27,14 @@ def _pairs(make: Any) -> list:
 def _pairwise(name: str, formula: Any, **options: Any) -> Record:
     """Record of a loss of two tensors of one shape."""
     return Record(
-        F + name, _pairs, lambda x, y, reduction="mean": _reduced(formula(x, y), reduction), FLOATS,
-        (Error(lambda make: call(make(2), make(2), reduction="half"), ValueError, "not a valid value"),), LOOSE, **options,
-    )  # fmt: skip
+        F + name,
+        _pairs,
+        lambda x, y, reduction="mean": _reduced(formula(x, y), reduction),
+        FLOATS,
+        (Error(lambda make: call(make(2), make(2), reduction="half"), ValueError, "not a valid value"),),
+        LOOSE,
+        **options,
+    )
 
 
 def _targets(make: Any) -> list:
@@ -135,8 +140,14 @@ def _bags(make: Any) -> list:
 
 
 def _dropped(name: str, *shape: int) -> Record:
-    return Record(F + name, lambda make: [call(make(*shape), 0.3, True), call(make(*shape), 1.0, True)],
-                  None, FLOATS, (Error(lambda make: call(make(*shape), 1.5), ValueError, "has to be between 0 and 1"),), random=True)  # fmt: skip
+    return Record(
+        F + name,
+        lambda make: [call(make(*shape), 0.3, True), call(make(*shape), 1.0, True)],
+        None,
+        FLOATS,
+        (Error(lambda make: call(make(*shape), 1.5), ValueError, "has to be between 0 and 1"),),
+        random=True,
+    )
 
 
 RECORDS = [
@@ -152,7 +163,8 @@ RECORDS = [
         lambda make: [
             *[call(_probabilities(make, 3, 4), _probabilities(make, 3, 4), reduction=each) for each in _REDUCTIONS],
         ],
-        _bce, FLOATS,
+        _bce,
+        FLOATS,
         (
             Error(lambda make: call(_probabilities(make, 3), _probabilities(make, 2)), ValueError, "different to the input size"),
             Error(lambda make: call(make(3, low=2, high=3), _probabilities(make, 3)), RuntimeError, "between 0 and 1"),
@@ -164,68 +176,150 @@ RECORDS = [
         lambda make: [
             *[call(make(3, 4), _probabilities(make, 3, 4), reduction=each) for each in _REDUCTIONS],
         ],
-        _bce_logits, FLOATS, (Error(lambda make: call(make(3), make(2)), ValueError, "must be the same as input size"),), LOOSE,
-        gradient=False, notes="weights cannot be differentiated; test_neural_operations checks the others",
+        _bce_logits,
+        FLOATS,
+        (Error(lambda make: call(make(3), make(2)), ValueError, "must be the same as input size"),),
+        LOOSE,
+        gradient=False,
+        notes="weights cannot be differentiated; test_neural_operations checks the others",
     ),
     Record(
         F + "kl_div",
-        lambda make: [call(make(3, 4), make(3, 4, low=0.1), reduction=each) for each in ("batchmean", "sum", "none")]
-        + [call(make(3, 4), make(3, 4), reduction="sum", log_target=True)],
-        None, FLOATS, (Error(lambda make: call(make(2), make(2), reduction="half"), ValueError),), LOOSE,
+        lambda make: (
+            [call(make(3, 4), make(3, 4, low=0.1), reduction=each) for each in ("batchmean", "sum", "none")]
+            + [call(make(3, 4), make(3, 4), reduction="sum", log_target=True)]
+        ),
+        None,
+        FLOATS,
+        (Error(lambda make: call(make(2), make(2), reduction="half"), ValueError),),
+        LOOSE,
     ),
     Record(
         F + "gaussian_nll_loss",
-        lambda make: [call(make(3, 4), make(3, 4), make(3, 4, low=0.5), reduction=each) for each in _REDUCTIONS]
-        + [call(make(3, 4), make(3, 4), make(3, 1, low=0.5), True)],
-        _gaussian, FLOATS, (Error(lambda make: call(make(2), make(2), -1.0), ValueError, "negative"),), LOOSE,
+        lambda make: (
+            [call(make(3, 4), make(3, 4), make(3, 4, low=0.5), reduction=each) for each in _REDUCTIONS]
+            + [call(make(3, 4), make(3, 4), make(3, 1, low=0.5), True)]
+        ),
+        _gaussian,
+        FLOATS,
+        (Error(lambda make: call(make(2), make(2), -1.0), ValueError, "negative"),),
+        LOOSE,
     ),
     Record(F + "nll_loss", _targets, _likelihood, FLOATS, _CLASS_ERRORS, LOOSE),
     Record(
-        F + "cross_entropy", _targets, _cross_entropy, FLOATS,
-        (*_CLASS_ERRORS, Error(lambda make: call(make(4, 3), make.integers(4), label_smoothing=2.0), RuntimeError, "between 0.0 and 1.0")), LOOSE,
+        F + "cross_entropy",
+        _targets,
+        _cross_entropy,
+        FLOATS,
+        (*_CLASS_ERRORS, Error(lambda make: call(make(4, 3), make.integers(4), label_smoothing=2.0), RuntimeError, "between 0.0 and 1.0")),
+        LOOSE,
     ),
     Record(
         F + "multi_margin_loss",
-        lambda make: [call(make(4, 3), make.integers(4, high=3), reduction=each) for each in _REDUCTIONS]
-        + [call(make(4, 3), make.integers(4, high=3), 2, 0.5)],
-        _margins, ("float32", "float64"),
-        (Error(lambda make: call(make(4, 3), make.integers(4), 3), ValueError, "only p == 1"),
-         Error(lambda make: call(make(4, 3), make.integers(4, low=3, high=4)), RuntimeError, "out of range")), LOOSE,
-    ),
-    Record(F + "multilabel_margin_loss", _labelled, None, ("float32", "float64"),
-           (Error(lambda make: call(make(2, 3), make.integers(3)), RuntimeError, "inconsistent target size"),), LOOSE),
-    Record(
-        F + "multilabel_soft_margin_loss", lambda make: [call(make(3, 4), _probabilities(make, 3, 4), reduction=each) for each in _REDUCTIONS],
-        lambda x, t, reduction="mean": _reduced(-(t * special.log_expit(x) + (1 - t) * special.log_expit(-x)).mean(-1), reduction), FLOATS, (),
+        lambda make: (
+            [call(make(4, 3), make.integers(4, high=3), reduction=each) for each in _REDUCTIONS]
+            + [call(make(4, 3), make.integers(4, high=3), 2, 0.5)]
+        ),
+        _margins,
+        ("float32", "float64"),
+        (
+            Error(lambda make: call(make(4, 3), make.integers(4), 3), ValueError, "only p == 1"),
+            Error(lambda make: call(make(4, 3), make.integers(4, low=3, high=4)), RuntimeError, "out of range"),
+        ),
         LOOSE,
     ),
-    Record(F + "margin_ranking_loss", lambda make: [call(make(3, 4), make(3, 4), _signs(make, 3, 4), 0.3)], _ranking, FLOATS,
-           (Error(lambda make: call(make(3, 4), make(4), make(3, 4)), RuntimeError, "same dimension"),), LOOSE),
-    Record(F + "cosine_embedding_loss", lambda make: [call(make(3, 4), make(3, 4), _signs(make, 3), 0.1)], _cosine, FLOATS,
-           (Error(lambda make: call(make(3, 4), make(3, 4), make(3, 4)), RuntimeError, "0D or 1D target"),), LOOSE),
-    Record(F + "triplet_margin_loss", _triplets, _triplet, FLOATS,
-           (Error(lambda make: call(make(3, 4), make(3, 4), make(4)), RuntimeError, "same number of dimensions"),), LOOSE),
-    Record(F + "triplet_margin_with_distance_loss", lambda make: [call(make(3, 4), make(3, 4), make(3, 4), swap=True)], None, FLOATS, (), LOOSE),
     Record(
-        F + "embedding", lambda make: [call(make.integers(2, 3, high=5), make(5, 4)), call(make.integers(3, high=5), make(5, 4), 2)],
-        lambda i, w, padding_idx=None: w[i], FLOATS,
-        (Error(lambda make: call(make.integers(2, low=5, high=6), make(5, 4)), IndexError, "out of range"),
-         Error(lambda make: call(make(2), make(5, 4)), RuntimeError, "scalar types")),
-        gradient=False, notes="the padding row gets no gradient, which finite differences do not know; see test_neural_operations",
+        F + "multilabel_margin_loss",
+        _labelled,
+        None,
+        ("float32", "float64"),
+        (Error(lambda make: call(make(2, 3), make.integers(3)), RuntimeError, "inconsistent target size"),),
+        LOOSE,
     ),
-    Record("embedding", lambda make: [call(make(5, 4), make.integers(2, 3, high=5))], lambda w, i: w[i], FLOATS,
-           (Error(lambda make: call(make(5, 4), make.integers(2, low=5, high=6)), IndexError, "out of range"),)),
-    Record("embedding_renorm_", lambda make: [call(make(5, 4, low=1), make.integers(3, high=5), 1.0, 2.0)], None, ("float32", "float64"),
-           gradient=False, is_view=True),
-    Record(F + "embedding_bag", _bags, None, ("float32", "float64"),
-           (Error(lambda make: call(make.integers(3), make(5, 4)), ValueError, "offsets"),
-            Error(lambda make: call(make.integers(3, 2), make(5, 4), mode="min"), ValueError, "mode has to be")),
-           LOOSE, gradient=False, notes="the padding row gets no gradient; test_op_db has the others"),
     Record(
-        F + "one_hot", lambda make: [call(make.integers(2, 3, high=4)), call(make.integers(3, high=4), 6)],
-        lambda i, n=-1: np.eye(i.max() + 1 if n < 0 else n, dtype=np.int64)[i], ("float32",),
-        (Error(lambda make: call(make(3)), RuntimeError, "index tensor"), Error(lambda make: call(make.integers(3, low=3, high=4), 2), RuntimeError,
-                                                                                 "smaller than num_classes")),
+        F + "multilabel_soft_margin_loss",
+        lambda make: [call(make(3, 4), _probabilities(make, 3, 4), reduction=each) for each in _REDUCTIONS],
+        lambda x, t, reduction="mean": _reduced(-(t * special.log_expit(x) + (1 - t) * special.log_expit(-x)).mean(-1), reduction),
+        FLOATS,
+        (),
+        LOOSE,
+    ),
+    Record(
+        F + "margin_ranking_loss",
+        lambda make: [call(make(3, 4), make(3, 4), _signs(make, 3, 4), 0.3)],
+        _ranking,
+        FLOATS,
+        (Error(lambda make: call(make(3, 4), make(4), make(3, 4)), RuntimeError, "same dimension"),),
+        LOOSE,
+    ),
+    Record(
+        F + "cosine_embedding_loss",
+        lambda make: [call(make(3, 4), make(3, 4), _signs(make, 3), 0.1)],
+        _cosine,
+        FLOATS,
+        (Error(lambda make: call(make(3, 4), make(3, 4), make(3, 4)), RuntimeError, "0D or 1D target"),),
+        LOOSE,
+    ),
+    Record(
+        F + "triplet_margin_loss",
+        _triplets,
+        _triplet,
+        FLOATS,
+        (Error(lambda make: call(make(3, 4), make(3, 4), make(4)), RuntimeError, "same number of dimensions"),),
+        LOOSE,
+    ),
+    Record(
+        F + "triplet_margin_with_distance_loss", lambda make: [call(make(3, 4), make(3, 4), make(3, 4), swap=True)], None, FLOATS, (), LOOSE
+    ),
+    Record(
+        F + "embedding",
+        lambda make: [call(make.integers(2, 3, high=5), make(5, 4)), call(make.integers(3, high=5), make(5, 4), 2)],
+        lambda i, w, padding_idx=None: w[i],
+        FLOATS,
+        (
+            Error(lambda make: call(make.integers(2, low=5, high=6), make(5, 4)), IndexError, "out of range"),
+            Error(lambda make: call(make(2), make(5, 4)), RuntimeError, "scalar types"),
+        ),
+        gradient=False,
+        notes="the padding row gets no gradient, which finite differences do not know; see test_neural_operations",
+    ),
+    Record(
+        "embedding",
+        lambda make: [call(make(5, 4), make.integers(2, 3, high=5))],
+        lambda w, i: w[i],
+        FLOATS,
+        (Error(lambda make: call(make(5, 4), make.integers(2, low=5, high=6)), IndexError, "out of range"),),
+    ),
+    Record(
+        "embedding_renorm_",
+        lambda make: [call(make(5, 4, low=1), make.integers(3, high=5), 1.0, 2.0)],
+        None,
+        ("float32", "float64"),
+        gradient=False,
+        is_view=True,
+    ),
+    Record(
+        F + "embedding_bag",
+        _bags,
+        None,
+        ("float32", "float64"),
+        (
+            Error(lambda make: call(make.integers(3), make(5, 4)), ValueError, "offsets"),
+            Error(lambda make: call(make.integers(3, 2), make(5, 4), mode="min"), ValueError, "mode has to be"),
+        ),
+        LOOSE,
+        gradient=False,
+        notes="the padding row gets no gradient; test_op_db has the others",
+    ),
+    Record(
+        F + "one_hot",
+        lambda make: [call(make.integers(2, 3, high=4)), call(make.integers(3, high=4), 6)],
+        lambda i, n=-1: np.eye(i.max() + 1 if n < 0 else n, dtype=np.int64)[i],
+        ("float32",),
+        (
+            Error(lambda make: call(make(3)), RuntimeError, "index tensor"),
+            Error(lambda make: call(make.integers(3, low=3, high=4), 2), RuntimeError, "smaller than num_classes"),
+        ),
         gradient=False,
     ),
     _dropped("dropout", 3, 4),
@@ -234,4 +328,4 @@ RECORDS = [
     _dropped("dropout1d", 3, 4, 2),
     _dropped("dropout2d", 3, 4, 2, 2),
     _dropped("dropout3d", 2, 4, 2, 2, 2),
-]  # fmt: skip
+]

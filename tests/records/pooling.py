@@ -102,7 +102,7 @@ def _bins(x: Any, sizes: Any, rank: int, reduce: Any) -> Any:
 
 
 def _adaptive_samples(rank: int) -> Callable[[Any], list]:
-    size = (7, 6, 5)[:rank]
+    size = (7, 6, 5)[:rank] if rank < 3 else (5, 4, 3)  # finite differences take two calls an element
     sizes = [3, 1, (5,) * rank] if rank == 1 else [3, 1, (5, None, 2)[:rank]]
     return lambda make: [call(_distinct(make, 2, 3, *size), each) for each in sizes] + [call(_distinct(make, 3, *size), 2)]
 
@@ -141,8 +141,9 @@ def _affine(x: Any, weight: Any, bias: Any) -> Any:
     return x if bias is None else x + bias.reshape(shape)
 
 
-def _batch_norm(x: Any, mean: Any, var: Any, weight: Any = None, bias: Any = None, training: bool = False, momentum: float = 0.1,
-                eps: float = 1e-5) -> Any:  # fmt: skip
+def _batch_norm(
+    x: Any, mean: Any, var: Any, weight: Any = None, bias: Any = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5
+) -> Any:
     if training:
         return _affine(_standard(x, (0, *range(2, x.ndim)), eps), weight, bias)
     shape = (-1, *(1,) * (x.ndim - 2))
@@ -225,13 +226,26 @@ RECORDS = [
             Record(f"max_pool{rank}d", _max_samples(rank), _max(rank), FLOATS if rank == 1 else REAL, _pool_errors(rank)),
             Record(F + f"max_pool{rank}d_with_indices", _indexed_samples(rank), None, FLOATS),
             Record(F + f"avg_pool{rank}d", _mean_samples(rank), _mean(rank), FLOATS[:2], _pool_errors(rank), LOOSE),
-            Record(F + f"adaptive_avg_pool{rank}d", _adaptive_samples(rank), lambda x, s, r=rank: _bins(x, s, r, lambda y, a: y.mean(a)),
-                   FLOATS, (), LOOSE),
-            Record(F + f"adaptive_max_pool{rank}d", _adaptive_samples(rank), lambda x, s, r=rank: _bins(x, s, r, lambda y, a: y.max(a)), FLOATS),
+            Record(
+                F + f"adaptive_avg_pool{rank}d",
+                _adaptive_samples(rank),
+                lambda x, s, r=rank: _bins(x, s, r, lambda y, a: y.mean(a)),
+                FLOATS,
+                (),
+                LOOSE,
+            ),
+            Record(
+                F + f"adaptive_max_pool{rank}d", _adaptive_samples(rank), lambda x, s, r=rank: _bins(x, s, r, lambda y, a: y.max(a)), FLOATS
+            ),
             Record(F + f"adaptive_max_pool{rank}d_with_indices", _adaptive_samples(rank), None, FLOATS),
-            Record(F + f"lp_pool{rank}d",
-                   lambda make, r=rank: [call(make(2, 3, *(5,) * r, low=0.5), 2, 2), call(make(3, *(5,) * r, low=0.5), 3.0, 3, 1)],
-                   lambda x, p, k, s=None, r=rank: (_windows(x, k, s, 0, 1, False, r, 0) ** p).sum(-1) ** (1 / p), FLOATS[:2], (), LOOSE),
+            Record(
+                F + f"lp_pool{rank}d",
+                lambda make, r=rank: [call(make(2, 3, *(5,) * r, low=0.5), 2, 2), call(make(3, *(5,) * r, low=0.5), 3.0, 3, 1)],
+                lambda x, p, k, s=None, r=rank: (_windows(x, k, s, 0, 1, False, r, 0) ** p).sum(-1) ** (1 / p),
+                FLOATS[:2],
+                (),
+                LOOSE,
+            ),
             Record(F + f"max_unpool{rank}d", _unpool_samples(rank), None, FLOATS),
         )
     ],
@@ -240,38 +254,75 @@ RECORDS = [
     Record("adaptive_max_pool1d", _adaptive_samples(1), None, FLOATS),
     *[
         Record(F + f"fractional_max_pool{rank}d{word}", _fractional_samples(rank), None, FLOATS[:2], random=True)
-        for rank in (2, 3) for word in ("", "_with_indices")
+        for rank in (2, 3)
+        for word in ("", "_with_indices")
     ],
     Record(
-        F + "batch_norm", _batch_samples, _batch_norm, FLOATS,
+        F + "batch_norm",
+        _batch_samples,
+        _batch_norm,
+        FLOATS,
         (
             Error(lambda make: call(make(2, 3, 2), None, None), RuntimeError, "must be defined in evaluation mode"),
             Error(lambda make: call(make(1, 3), None, None, training=True), ValueError, "more than 1 value per channel"),
             Error(lambda make: call(make(2, 3), make(4), make(4)), RuntimeError, "should contain 3 elements not 4"),
             Error(lambda make: call(make(2, 3), make(3), None, training=True), ValueError, "both be None"),
         ),
-        LOOSE, gradient=False, notes="the running moments cannot be differentiated; test_neural_operations checks the others",
+        LOOSE,
+        gradient=False,
+        notes="the running moments cannot be differentiated; test_neural_operations checks the others",
     ),
-    Record("batch_norm", _flags(_batch_samples, lambda x, m, v, w=None, b=None, t=True, a=0.1, e=1e-5: (x, w, b, m, v, t, a, e, False)),
-           None, FLOATS, (), LOOSE, gradient=False, notes="as for nn.functional.batch_norm"),
     Record(
-        F + "instance_norm", lambda make: [call(make(2, 3, 4), None, None, make(3), make(3)), call(make(2, 3, 2, 3))], _instance_norm, FLOATS,
-        (Error(lambda make: call(make(2, 3, 1)), ValueError, "more than 1 spatial element"),
-         Error(lambda make: call(make(2, 3, 4), use_input_stats=False), RuntimeError, "to be defined")),
+        "batch_norm",
+        _flags(_batch_samples, lambda x, m, v, w=None, b=None, t=True, a=0.1, e=1e-5: (x, w, b, m, v, t, a, e, False)),
+        None,
+        FLOATS,
+        (),
+        LOOSE,
+        gradient=False,
+        notes="as for nn.functional.batch_norm",
+    ),
+    Record(
+        F + "instance_norm",
+        lambda make: [call(make(2, 3, 4), None, None, make(3), make(3)), call(make(2, 3, 2, 3))],
+        _instance_norm,
+        FLOATS,
+        (
+            Error(lambda make: call(make(2, 3, 1)), ValueError, "more than 1 spatial element"),
+            Error(lambda make: call(make(2, 3, 4), use_input_stats=False), RuntimeError, "to be defined"),
+        ),
         LOOSE,
     ),
-    Record("instance_norm", lambda make: [call(make(2, 3, 4), make(3), make(3), None, None, True, 0.1, 1e-5, False)], None, FLOATS, (), LOOSE),
+    Record(
+        "instance_norm", lambda make: [call(make(2, 3, 4), make(3), make(3), None, None, True, 0.1, 1e-5, False)], None, FLOATS, (), LOOSE
+    ),
     *[Record(space + "layer_norm", _layer_samples, _layer_norm, FLOATS, _LAYER_ERRORS, LOOSE) for space in ("", F)],
     *[Record(space + "group_norm", _group_samples, _group_norm, FLOATS, _GROUP_ERRORS, LOOSE) for space in ("", F)],
     *[
-        Record(space + "rms_norm", lambda make: [call(make(2, 3, 4), (4,), make(4)), call(make(2, 3, 4), [3, 4], None, 1e-3)], _rms_norm, FLOATS,
-               (Error(lambda make: call(make(2, 3), (4,)), RuntimeError, "Given normalized_shape"),), LOOSE)
+        Record(
+            space + "rms_norm",
+            lambda make: [call(make(2, 3, 4), (4,), make(4)), call(make(2, 3, 4), [3, 4], None, 1e-3)],
+            _rms_norm,
+            FLOATS,
+            (Error(lambda make: call(make(2, 3), (4,)), RuntimeError, "Given normalized_shape"),),
+            LOOSE,
+        )
         for space in ("", F)
     ],
-    Record(F + "local_response_norm", lambda make: [call(make(1, 5, 1), 2), call(make(1, 5, 1, 1), 3, 0.5, 0.6, 2.0)], _response, FLOATS[:2],
-           (Error(lambda make: call(make(2, 3), 2), ValueError, "3D or higher"),), LOOSE),
     Record(
-        F + "normalize", lambda make: [call(make(2, 3)), call(make(2, 3, 2), 3.0, 0), call(make(2, 3), 1.0, -1, 1e-3)],
-        lambda x, p=2.0, dim=1, eps=1e-12: x / np.maximum((np.abs(x) ** p).sum(dim, keepdims=True) ** (1 / p), eps), FLOATS, (), LOOSE,
+        F + "local_response_norm",
+        lambda make: [call(make(1, 5, 1), 2), call(make(1, 5, 1, 1), 3, 0.5, 0.6, 2.0)],
+        _response,
+        FLOATS[:2],
+        (Error(lambda make: call(make(2, 3), 2), ValueError, "3D or higher"),),
+        LOOSE,
     ),
-]  # fmt: skip
+    Record(
+        F + "normalize",
+        lambda make: [call(make(2, 3)), call(make(4, 3), 3.0, 0), call(make(2, 3), 1.0, -1, 1e-3)],
+        lambda x, p=2.0, dim=1, eps=1e-12: x / np.maximum((np.abs(x) ** p).sum(dim, keepdims=True) ** (1 / p), eps),
+        FLOATS,
+        (),
+        LOOSE,
+    ),
+]

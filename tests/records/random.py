@@ -42,7 +42,14 @@ RECORDS = [
     ),
     _made(
         "randn",
-        lambda make: [call(3, 4), call((2, 3)), call(()), call(40), call(5, dtype=np.dtype("float64")), call(4, dtype=np.dtype("complex64"))],
+        lambda make: [
+            call(3, 4),
+            call((2, 3)),
+            call(()),
+            call(40),
+            call(5, dtype=np.dtype("float64")),
+            call(4, dtype=np.dtype("complex64")),
+        ],
         (Error(lambda make: call(-1), RuntimeError), Error(lambda make: call(2, dtype=np.dtype("int64")), RuntimeError)),
     ),
     _made("rand_like", lambda make: [call(make(3, 4)), call(make(40)), call(make(2), dtype=np.dtype("float64"))], dtypes=FLOATS),
@@ -100,12 +107,24 @@ RECORDS = [
     _filled("Tensor.uniform_", {"from": -2, "to": 3}, errors=(Error(lambda make: call(make(2), 3, 1), RuntimeError, "uniform_ expects"),)),
     _filled("Tensor.normal_", {"mean": 2, "std": 0.5}, errors=(Error(lambda make: call(make(2), 0, -1), RuntimeError, "std >= 0"),)),
     _filled(
-        "Tensor.random_", {"to": 7}, {"from": 2, "to": 9}, dtypes=("int64", "float32", "float64"), errors=(Error(lambda make: call(make(2), 0), RuntimeError),)
+        "Tensor.random_",
+        {"to": 7},
+        {"from": 2, "to": 9},
+        dtypes=("int64", "float32", "float64"),
+        errors=(Error(lambda make: call(make(2), 0), RuntimeError),),
     ),
-    _filled("Tensor.bernoulli_", {"p": 0.2}, dtypes=ANY, errors=(Error(lambda make: call(make(2), 1.5), RuntimeError, "in \\[0, 1\\]|between 0 and 1"),)),
+    _filled(
+        "Tensor.bernoulli_",
+        {"p": 0.2},
+        dtypes=ANY,
+        errors=(Error(lambda make: call(make(2), 1.5), RuntimeError, "in \\[0, 1\\]|between 0 and 1"),),
+    ),
     _filled("Tensor.exponential_", {"lambd": 2.5}, errors=(Error(lambda make: call(make(2), -1.0), RuntimeError, "lambda > 0"),)),
     _filled(
-        "Tensor.geometric_", {"p": 0.5}, dtypes=("float32", "float64", "int64"), errors=(Error(lambda make: call(make(2), 1.5), RuntimeError, "p to be in"),)
+        "Tensor.geometric_",
+        {"p": 0.5},
+        dtypes=("float32", "float64", "int64"),
+        errors=(Error(lambda make: call(make(2), 1.5), RuntimeError, "p to be in"),),
     ),
     _filled("Tensor.log_normal_", {"mean": 0.5, "std": 0.25}, errors=(Error(lambda make: call(make(2), 0, -1), RuntimeError, "std > 0"),)),
     _filled("Tensor.cauchy_", {"median": 1, "sigma": 2}, errors=(Error(lambda make: call(make(2), 0, -1), RuntimeError, "sigma > 0"),)),

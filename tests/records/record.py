@@ -104,6 +104,7 @@ class Record:
         specials: whether non-finite and extreme values must agree as well.
         signed_zeros: whether the sign of a zero among the special results must agree too.
         is_view: whether results share memory with the first operand.
+        expanded: whether inputs that repeat one row make sense (they are singular as matrices).
         random: whether the operation draws from the generator, which is then seeded before each call.
         notes: why a flag is set.
     """
@@ -119,6 +120,7 @@ class Record:
     specials: bool = True
     signed_zeros: bool = True
     is_view: bool = False
+    expanded: bool = True
     random: bool = False
     notes: str = ""
 

@@ -1,0 +1,18 @@
+"""The short way of multi-head attention and transformer layers in evaluation. Source: torch.backends.mha."""
+
+from __future__ import annotations
+
+__all__ = ["get_fastpath_enabled", "set_fastpath_enabled"]
+
+_enabled = True
+
+
+def get_fastpath_enabled() -> bool:
+    """Whether the short way may be taken; the result is the same. Source: torch.backends.mha.get_fastpath_enabled."""
+    return _enabled
+
+
+def set_fastpath_enabled(value: bool) -> None:
+    """Allow the short way or not. Source: torch.backends.mha.set_fastpath_enabled."""
+    global _enabled
+    _enabled = bool(value)

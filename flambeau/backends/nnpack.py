@@ -1,0 +1,10 @@
+"""NNPACK, which is not there: NumPy computes. Source: torch.backends.nnpack."""
+
+from __future__ import annotations
+
+__all__ = ["is_available"]
+
+
+def is_available() -> bool:
+    """Whether NNPACK computes: False. Source: torch.backends.nnpack.is_available."""
+    return False

@@ -1,0 +1,10 @@
+"""OpenMP, which is not there: NumPy computes. Source: torch.backends.openmp."""
+
+from __future__ import annotations
+
+__all__ = ["is_available"]
+
+
+def is_available() -> bool:
+    """Whether OpenMP computes: False. Source: torch.backends.openmp.is_available."""
+    return False
