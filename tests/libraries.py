@@ -229,7 +229,7 @@ def expected_type(error: Exception) -> type[Exception]:
     # what real PyTorch has not implemented for a dtype or device is a RuntimeError to programs
     # and so are its own exception classes, all of which derive from it
     own = type(error).__module__.startswith("torch")
-    return RuntimeError if isinstance(error, NotImplementedError) or own and isinstance(error, RuntimeError) else type(error)
+    return RuntimeError if isinstance(error, NotImplementedError) or (own and isinstance(error, RuntimeError)) else type(error)
 
 
 def shares_memory(a: np.ndarray, b: np.ndarray) -> bool:

@@ -24,7 +24,9 @@ EVERY = (*USUAL, *WIDE, *EIGHTS)
 NUMBERS = (True, 3, 1.5, 2j)
 
 # Rows and columns in the order of USUAL; one letter a dtype.
-LETTERS = dict(zip(USUAL, "?BbhilefdFD", strict=False)) | dict(zip(USUAL, ("?", "u", "a", "b", "c", "l", "h", "g", "f", "d", "F", "D"), strict=True))
+LETTERS = dict(zip(USUAL, "?BbhilefdFD", strict=False)) | dict(
+    zip(USUAL, ("?", "u", "a", "b", "c", "l", "h", "g", "f", "d", "F", "D"), strict=True)
+)
 PROMOTED = """
 ? u a b c l h g f d F D
 u u b b c l h g f d F D
@@ -79,7 +81,9 @@ def test_a_0d_tensor_and_a_number_change_the_kind_only() -> None:
                 if kind <= mine:
                     assert got is x.dtype
                 elif not isinstance(operand, flambeau.Tensor):
-                    default = {1: "int64", 2: "float32"}.get(kind) or {"float16": "complex32", "float64": "complex128"}.get(name, "complex64")
+                    default = {1: "int64", 2: "float32"}.get(kind) or {"float16": "complex32", "float64": "complex128"}.get(
+                        name, "complex64"
+                    )
                     assert got is dtype(default), (x.dtype, operand)
 
 
@@ -92,7 +96,10 @@ def test_promotion_of_every_pair_is_pytorchs(first: str, oracle: ModuleType) -> 
         for torch in (oracle, flambeau):
             a, b = dtype(first, torch), dtype(second, torch)
             tensors = [(torch.ones(s, dtype=a), torch.ones(t, dtype=b)) for s in shapes for t in shapes]
-            results = [outcome(lambda a=a, b=b, torch=torch: torch.promote_types(a, b)), outcome(lambda a=a, b=b, torch=torch: torch.can_cast(a, b))]
+            results = [
+                outcome(lambda a=a, b=b, torch=torch: torch.promote_types(a, b)),
+                outcome(lambda a=a, b=b, torch=torch: torch.can_cast(a, b)),
+            ]
             results += [outcome(lambda x=x, y=y, torch=torch: torch.result_type(x, y)) for x, y in tensors]
             found.append(results)
         assert found[0] == found[1], (first, second)
@@ -108,7 +115,12 @@ def test_dtypes_of_results_are_pytorchs(name: str, operation: str, oracle: Modul
             for torch in (oracle, flambeau):
                 x = torch.ones(shapes[0], dtype=dtype(name, torch))
                 y = torch.ones(shapes[1], dtype=dtype(other, torch)) if isinstance(other, str) else other
-                found.append((outcome(lambda x=x, y=y, torch=torch: getattr(torch, operation)(x, y)), outcome(lambda x=x, y=y: getattr(x.clone(), operation + "_")(y))))
+                found.append(
+                    (
+                        outcome(lambda x=x, y=y, torch=torch: getattr(torch, operation)(x, y)),
+                        outcome(lambda x=x, y=y: getattr(x.clone(), operation + "_")(y)),
+                    )
+                )
             # flambeau has no complex32, which float16 and complex numbers give
             if "torch.complex32" not in (found[0][0], outcome(lambda x=x, y=y: flambeau.result_type(x, y))):
                 assert found[0] == found[1] or (operation, name, other) == ("pow", "bool", True), (name, other, shapes)
@@ -120,16 +132,38 @@ def test_numbers_on_either_side_of_operators(name: str, oracle: ModuleType) -> N
     operators = ("+", "-", "*", "/", "//", "%", "**", "<", "==", "&", "|", "^", "<<")
     for operator, number in itertools.product(operators, NUMBERS):
         for text in (f"x {operator} {number!r}", f"{number!r} {operator} x"):
-            found = [outcome(lambda torch=torch: eval(text, {"x": torch.ones(2, dtype=dtype(name, torch))})) for torch in (oracle, flambeau)]
+            found = [
+                outcome(lambda torch=torch, text=text: eval(text, {"x": torch.ones(2, dtype=dtype(name, torch))}))
+                for torch in (oracle, flambeau)
+            ]
             assert found[0] == found[1] or (name, number) == ("float16", 2j) or (name, operator, number) == ("bool", "**", True), text
 
 
 @pytest.mark.parametrize("name", [*USUAL, *WIDE])
 @pytest.mark.oracle
 def test_dtypes_of_reductions_and_unary_operations(name: str, oracle: ModuleType) -> None:
-    for operation in ("sum", "prod", "mean", "cumsum", "amax", "argmax", "any", "exp", "sqrt", "neg", "abs", "floor", "sigmoid", "sign", "std"):
+    for operation in (
+        "sum",
+        "prod",
+        "mean",
+        "cumsum",
+        "amax",
+        "argmax",
+        "any",
+        "exp",
+        "sqrt",
+        "neg",
+        "abs",
+        "floor",
+        "sigmoid",
+        "sign",
+        "std",
+    ):
         arguments = (0,) if operation == "cumsum" else ()
-        found = [outcome(lambda torch=torch: getattr(torch.ones(3, dtype=dtype(name, torch)), operation)(*arguments)) for torch in (oracle, flambeau)]
+        found = [
+            outcome(lambda x=x, operation=operation, arguments=arguments: getattr(x, operation)(*arguments))
+            for x in (torch.ones(3, dtype=dtype(name, torch)) for torch in (oracle, flambeau))
+        ]
         if name in WIDE and isinstance(found[0], type):
             continue  # PyTorch has few kernels for these; more is no harm
         assert found[0] == found[1], operation
@@ -227,11 +261,27 @@ def test_what_pytorch_computes_in_rare_dtypes(name: str, oracle: ModuleType) -> 
     def tries(torch: Any) -> dict[str, Any]:
         x = torch.tensor([1, 2, 3]).to(dtype(name, torch))
         acts = {
-            "==": lambda: x == x, "+": lambda: x + x, "*": lambda: x * x, "clone": x.clone, "copy": lambda: torch.zeros(3).copy_(x),
-            "cat": lambda: torch.cat([x, x]), "index": lambda: x[torch.tensor([0, 2])], "fill": lambda: x.clone().fill_(2), "item": lambda: x[1].item(),
-            "list": x.tolist, "zeros": lambda: torch.zeros(2, dtype=x.dtype), "stack": lambda: torch.stack([x, x]), "float": x.float,
-            "view": lambda: x.reshape(3, 1).t(), "gt": lambda: x > 1, "sum": x.sum, "sub": lambda: x - x, "repr": lambda: repr(x), "half": x.half, "bfloat16": x.bfloat16,
-        }  # fmt: skip
+            "==": lambda: x == x,
+            "+": lambda: x + x,
+            "*": lambda: x * x,
+            "clone": x.clone,
+            "copy": lambda: torch.zeros(3).copy_(x),
+            "cat": lambda: torch.cat([x, x]),
+            "index": lambda: x[torch.tensor([0, 2])],
+            "fill": lambda: x.clone().fill_(2),
+            "item": lambda: x[1].item(),
+            "list": x.tolist,
+            "zeros": lambda: torch.zeros(2, dtype=x.dtype),
+            "stack": lambda: torch.stack([x, x]),
+            "float": x.float,
+            "view": lambda: x.reshape(3, 1).t(),
+            "gt": lambda: x > 1,
+            "sum": x.sum,
+            "sub": lambda: x - x,
+            "repr": lambda: repr(x),
+            "half": x.half,
+            "bfloat16": x.bfloat16,
+        }
         found = {}
         for label, act in acts.items():
             try:
@@ -317,7 +367,14 @@ def test_limits_and_attributes_are_pytorchs(name: str, oracle: ModuleType) -> No
 
 
 def test_aliases_and_identity() -> None:
-    for names in (("float32", "float"), ("float64", "double"), ("float16", "half"), ("int64", "long"), ("int32", "int"), ("int16", "short")):
+    for names in (
+        ("float32", "float"),
+        ("float64", "double"),
+        ("float16", "half"),
+        ("int64", "long"),
+        ("int32", "int"),
+        ("int16", "short"),
+    ):
         assert dtype(names[0]) is dtype(names[1])
     assert flambeau.cfloat is flambeau.complex64 and flambeau.cdouble is flambeau.complex128
     for name in EVERY:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..core.history import check_writable, is_differentiable, make_view, rebase
-from ..core.node import Node, Output, edge_of
+from ..core.node import Node, Output, complain_freed, edge_of
 from ..core.override import call_override
-from ..core.saved import complain_freed, pack_saved, unpack
+from ..core.saved import pack_saved, unpack
 from ..core.state import as_user, grad_enabled, modes, thread, tick
 from ..core.tensor import Parameter, RestrictedView, Tensor, root_of, storage_of, wrap
 from .grad_mode import no_grad

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..core.registry import resolve
 from ..core.tensor import Tensor
 from .api import grad
 from .grad_mode import enable_grad, set_grad_enabled
@@ -115,8 +116,6 @@ def jacobian(
 
 
 def _jacobian_of(output: Tensor, position: int, inputs: tuple[Tensor, ...], create_graph: bool, strict: bool) -> tuple[Tensor, ...]:
-    from .. import ops
-
     columns: list[list[Tensor]] = [[] for _ in inputs]
     for element in output.reshape(-1) if output.numel() else ():
         found = _gradients((element,), inputs, None, create_graph, retain_graph=True)
@@ -132,7 +131,7 @@ def _jacobian_of(output: Tensor, position: int, inputs: tuple[Tensor, ...], crea
                 )
             column.append(x.detach().new_zeros(x.shape) if each is None else each)
     return tuple(
-        ops.stack(column).reshape((*output.shape, *x.shape)) if column else x.detach().new_zeros((*output.shape, *x.shape))
+        resolve("torch", "stack")(column).reshape((*output.shape, *x.shape)) if column else x.detach().new_zeros((*output.shape, *x.shape))
         for column, x in zip(columns, inputs, strict=True)
     )
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from .node import Node
-from .saved import complain_freed, unpack, unpack_result
+from .node import Node, complain_freed
+from .saved import unpack, unpack_result
 from .tensor import Tensor, new_storage
 
 if TYPE_CHECKING:

@@ -561,7 +561,7 @@ def long_inplace(op: Op, values: tuple[Any, ...]) -> Tensor:
     if op.promotion == COMPLEX_TO_FLOAT and target._array.dtype.kind == "c":
         raise RuntimeError(f"In-place {op.name} is not supported for complex tensors.")
     recorded = grad_enabled() and op.rules is not None and any(isinstance(e, Tensor) and e._requires_grad for e in operands)
-    check_writable(target, recorded, may_overlap=op.may_overlap)
+    check_writable(target, recorded, may_overlap=op.may_overlap and sum(isinstance(e, Tensor) for e in operands) == 1)
     check_overlap(target, operands)
     if op.prepare is not None:
         values = op.prepare(*values)

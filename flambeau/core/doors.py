@@ -537,7 +537,7 @@ def _add_fast_inplace(source: _Source, fallback: str, operator: bool) -> None:
         f"if b.dtype is d and (d is F32 or d is F64 or d is I64) and (not (input._requires_grad or {n}._requires_grad) "
         "or not (not without_grad or thread.grad)):",
     )
-    source.add(4, f"if input._storage is not None and input._storage is {n}._storage: return {fallback}")
+    source.add(4, f"if input._storage is not None and input._storage is {n}._storage and {n} is not input: return {fallback}")
     _add_inplace_call(source, 4, "a, b, a", fallback)
     if operands[1].kind != "number":
         return

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from . import dtype as dtypes
-from .node import INHERITED, Node, Output, StaleHistory, edge_of, graph_edge, new_node
+from .node import INHERITED, Node, Output, StaleHistory, complain_freed, edge_of, graph_edge, new_node
 from .shape import element_strides, is_dense, overlaps_itself
 from .state import grad_enabled, thread
 from .tensor import RestrictedView, Tensor, root_of, storage_of, wrap
@@ -74,6 +74,8 @@ class CopySlices(Node):
         return "torch::autograd::CopySlices"
 
     def apply(self, grad: Tensor) -> Any:
+        if self.saved is None:
+            complain_freed(self)
         write, at, shape, strides, view, dtype = self.attrs
         kept = grad.new_empty_strided(shape, strides)
         kept.copy_(grad)
@@ -87,6 +89,7 @@ class CopySlices(Node):
         return (kept, *inner[:at], *inner[at + 1 :])
 
     def release(self) -> None:
+        self.saved = None
         write = self.attrs[0]
         if write.frees:
             write.release()

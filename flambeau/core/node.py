@@ -192,6 +192,14 @@ def graph_edge(edge: Any) -> tuple[Any, int]:
     return (AccumulateGrad(edge), 0)
 
 
+def complain_freed(node: Node) -> None:
+    raise RuntimeError(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
+        "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if "
+        "you need to backward through the graph a second time or if you need to access saved tensors after calling backward."
+    )
+
+
 def new_node(kind: type[Node], edges: tuple[Any, ...], saved: Any, attrs: Any, shape: Any, dtype: Any) -> Node:
     """A node of class ``kind``, made now."""
     node = _new(kind)

@@ -53,14 +53,6 @@ class Packed:
         return tensor
 
 
-def complain_freed(node: Node) -> None:
-    raise RuntimeError(
-        "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
-        "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if "
-        "you need to backward through the graph a second time or if you need to access saved tensors after calling backward."
-    )
-
-
 def complain_changed(node: Node, kind: str, shape: tuple[int, ...], storage: Any, output_of: str) -> None:
     raise RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "

@@ -406,7 +406,7 @@ class Tensor:
         return array.astype(dtype, copy=bool(copy) if copy is not None else False)
 
     def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
-        return wrap(np.array(array, copy=True) if array.dtype.kind != "b" else array.astype(np.bool_))
+        return wrap(np.array(array, np.uint8 if array.dtype.kind == "b" else None))  # bool becomes uint8, as in PyTorch
 
     def __bool__(self) -> bool:
         array = self._array

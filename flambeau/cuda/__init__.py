@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal
 
 from .._settings import AcceleratorError as AcceleratorError
 from .._settings import OutOfMemoryError as OutOfMemoryError
@@ -159,7 +159,7 @@ class device:
         if self.idx >= 0:
             raise RuntimeError("PyTorch was compiled without CUDA support")
 
-    def __exit__(self, *exc_info: object) -> bool:
+    def __exit__(self, *exc_info: object) -> Literal[False]:
         return False
 
 

@@ -311,16 +311,16 @@ class _ConvTransposeNd(_ConvNd):
             sizes = sizes[-dims:]
         if len(sizes) != dims:
             raise ValueError(
-                f"{type(self).__name__}: for {input.dim()}D input, output_size must have {dims} or {input.dim()} elements (got {len(sizes)})"
+                f"{type(self).__name__}: for {input.dim()}D input, output_size must have {dims} or {input.dim()} elements "
+                f"(got {len(sizes)})"
             )
-        smallest = [
-            (n - 1) * step - 2 * pad + gap * (kernel - 1) + 1
-            for n, step, pad, gap, kernel in zip(spatial, self.stride, self.padding, self.dilation, self.kernel_size, strict=True)
-        ]
+        places: Any = zip(spatial, self.stride, self.padding, self.dilation, self.kernel_size, strict=True)
+        smallest = [(n - 1) * step - 2 * pad + gap * (kernel - 1) + 1 for n, step, pad, gap, kernel in places]
         largest = [low + step - 1 for low, step in zip(smallest, self.stride, strict=True)]
         if any(not low <= n <= high for n, low, high in zip(sizes, smallest, largest, strict=True)):
             raise ValueError(
-                f"requested an output size of {list(sizes)}, but valid sizes range from {smallest} to {largest} (for an input of {list(spatial)})"
+                f"requested an output size of {list(sizes)}, but valid sizes range from {smallest} to {largest} "
+                f"(for an input of {list(spatial)})"
             )
         return tuple(n - low for n, low in zip(sizes, smallest, strict=True))
 

@@ -248,6 +248,18 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 @method()
+def new(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """What ``torch.Tensor(...)`` makes of the arguments, with ``input``'s dtype. Old: use ``new_tensor`` or ``new_empty``.
+
+    Raises:
+        TypeError: no sizes, sequence, storage, or tensor of that dtype.
+    """
+    from ..core.legacy import construct
+
+    return construct(TensorType, input.dtype, args, kwargs)
+
+
+@method()
 def pin_memory(input: Tensor, device: Any = None) -> Tensor:
     """A copy in page-locked memory.
 

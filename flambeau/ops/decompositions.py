@@ -49,7 +49,9 @@ def inv(A: Tensor) -> Tensor:
     try:
         return _by_columns(np.linalg.inv(A))
     except np.linalg.LinAlgError:
-        raise _LinAlgError("linalg.inv: The diagonal element is zero, the inversion could not be completed because the input matrix is singular.") from None
+        raise _LinAlgError(
+            "linalg.inv: The diagonal element is zero, the inversion could not be completed because the input matrix is singular."
+        ) from None
 
 
 class _LinAlgError(RuntimeError):
@@ -67,7 +69,9 @@ def _qr_gradient(grads: Any, result0: Any, result1: Any, mode: str) -> Any:
     q, r = result0, result1
     rows, columns = q.shape[-2], r.shape[-1]
     if mode == "r":
-        raise RuntimeError("The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, mode='reduced')")
+        raise RuntimeError(
+            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, mode='reduced')"
+        )
     if rows < columns or (mode == "complete" and rows != columns):
         raise NotImplementedError("linalg.qr: the derivative is supported for mode='reduced' and at least as many rows as columns only")
     grad_q, grad_r = grads

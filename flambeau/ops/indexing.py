@@ -427,6 +427,7 @@ def _assign(view: Any, value: Any) -> None:
             value = value.reshape(have[extra:])
         view.copy_(value if value._array.shape == shape else value.expand(shape))
     elif isinstance(value, (int, float, complex, np.integer)):
+        check_writable(view, False)  # unlike fill_, which may write to repeated elements
         view.fill_(value)
     else:
         raise _cannot_assign(value, view.dtype)

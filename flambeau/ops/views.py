@@ -80,7 +80,27 @@ def view_method(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None)
     return view_shape(input, shape)
 
 
-@view(name="_view_dtype", method=False, node_name="ViewBackward0", grad={"input": lambda grad, input_dtype: grad.view(input_dtype)})
+def _prepare_view_dtype(input: Any, dtype: Any) -> tuple[Any, ...]:
+    times = dtype.itemsize // input.dtype.itemsize
+    if times > 1 and input._array.ndim and input._array.size:
+        for name, value in [
+            ("storage_offset()", input.storage_offset()),
+            *((f"stride({d})", n) for d, n in enumerate(input.stride()[:-1])),
+        ]:
+            if value % times:
+                raise RuntimeError(
+                    f"self.{name} must be divisible by {times} to view {input.dtype} as {dtype} (different element sizes), but got {value}"
+                )
+    return input, dtype
+
+
+@view(
+    name="_view_dtype",
+    method=False,
+    prepare=_prepare_view_dtype,
+    node_name="ViewBackward0",
+    grad={"input": lambda grad, input_dtype: grad.view(input_dtype)},
+)
 def view_dtype(input: Tensor, dtype: Any) -> Tensor:
     """``input``'s bytes read as another dtype; the last dimension grows or shrinks where the item size differs."""
     have, want = input.dtype.itemsize, dtype.itemsize
@@ -305,27 +325,69 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     return permute(input, tuple(placed[d] if d in placed else next(rest) for d in range(ndim)))
 
 
-def _matrix_transpose(input: Any) -> Any:
-    if input._array.ndim < 2:
-        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {input._array.ndim}-D tensor.")
+def _warn(words: str) -> None:
+    import warnings
+
+    warnings.warn(words, UserWarning, stacklevel=4)
+
+
+def _swapped(input: Any, name: str, advice: str) -> Any:
+    """The last two dimensions exchanged; a 0-d tensor is given back with a warning."""
+    ndim = input._array.ndim
+    if not ndim:
+        _warn(f"{name.replace('tensor.adjoint', 'adjoint').replace('tensor', 'Tensor')} is deprecated on 0-D tensors. {advice}")
+        return input
+    if ndim < 2:
+        raise RuntimeError(f"{name} is only supported on matrices or batches of matrices. Got {ndim}-D tensor.")
     return input.transpose(-2, -1)
+
+
+_IDENTITY = "This function is the identity in these cases."
+_USE_CONJ = "Consider using x.conj()."
+
+
+def _matrix_transpose(input: Any) -> Any:
+    return _swapped(input, "tensor.mT", _IDENTITY)
+
+
+def _matrix_adjoint(input: Any) -> Any:
+    return _swapped(input, "tensor.mH", _USE_CONJ).conj()
+
+
+def _adjoint_of_matrix(input: Any) -> Any:
+    ndim = input._array.ndim
+    if ndim not in (0, 2):
+        more = ". For batches of matrices, consider using tensor.mH" if ndim > 2 else ""
+        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {ndim}-D tensor{more or '.'}")
+    if not ndim:
+        _warn(f"Tensor.H is deprecated on 0-D tensors. {_USE_CONJ}")
+        return input.conj()
+    return input.t().conj()
 
 
 def _reverse_dims(input: Any) -> Any:
     ndim = input._array.ndim
+    if ndim == 0:
+        _warn(f"Tensor.T is deprecated on 0-D tensors. {_IDENTITY}")
+    elif ndim > 2:
+        _warn(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an error in a "
+            "future release. Consider `x.mT` to transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse "
+            "the dimensions of a tensor."
+        )
     return input.t() if ndim <= 2 else permute(input, tuple(range(ndim))[::-1])
 
 
 @composite()
 def adjoint(input: Tensor) -> Tensor:
     """Conjugate transpose of the last two dimensions. Source: torch.adjoint."""
-    return _matrix_transpose(input).conj()
+    return _swapped(input, "tensor.adjoint()", _USE_CONJ).conj()
 
 
 TensorType.T = property(_reverse_dims, doc="All dimensions in reverse order, a view.")  # type: ignore[attr-defined]
 TensorType.mT = property(_matrix_transpose, doc="The last two dimensions exchanged, a view.")  # type: ignore[attr-defined]
-TensorType.mH = property(lambda self: adjoint(self), doc="Conjugate transpose of the last two dimensions.")  # type: ignore[attr-defined]
-TensorType.H = property(lambda self: self.t().conj(), doc="Conjugate transpose of a matrix.")  # type: ignore[attr-defined]
+TensorType.mH = property(_matrix_adjoint, doc="Conjugate transpose of the last two dimensions.")  # type: ignore[attr-defined]
+TensorType.H = property(_adjoint_of_matrix, doc="Conjugate transpose of a matrix.")  # type: ignore[attr-defined]
 
 
 # -- size-1 dimensions, expansion -----------------------------------------------------------------------------------------------
@@ -813,6 +875,10 @@ def _strided_array(input: Any, size: Any, stride: Any, storage_offset: int | Non
     if min(stride, default=0) < 0:
         raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
     start = input.storage_offset() if storage_offset is None else storage_offset
+    if start < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {start}")
+    if min(size, default=0) < 0:
+        raise RuntimeError(f"as_strided: expected sizes of at least 0, got {list(size)}")
     reach = 0 if 0 in size else 1 + start + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     itemsize, flat = input._array.itemsize, storage_of(input)._flat
     if reach * itemsize > flat.nbytes:

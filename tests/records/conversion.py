@@ -96,6 +96,17 @@ RECORDS = [
         is_view=True,
     ),
     Record(
+        "Tensor.new",
+        lambda make: [call(make(2)), call(make(2), [1, 0]), call(make(1), [[1], [0]])],
+        lambda x, values=(): np.array(values, x.dtype),
+        REAL,
+        (
+            Error(lambda make: call(make(2), 3.5), TypeError, "data must be a sequence"),
+            Error(lambda make: call(make(2), make(2, dtype="int32")), TypeError, "expected"),
+        ),
+        gradient=False,
+    ),
+    Record(
         "Tensor.pin_memory",
         _one,
         None,
