@@ -123,7 +123,7 @@ def test_memory_layouts(record: Record, layout: str, request: pytest.FixtureRequ
             # operands of different shapes and layouts: NumPy's choice among equally good result layouts may differ
             strides = len({array.shape for array in arrays_in(laid_out.args)}) < 2
             assert_same_outcome(outcome, run(library, record, laid_out), library, record, where, strides=strides)
-        elif outcome[1] is None and not record.is_view:
+        elif outcome[1] is None and not record.is_view and not record.random and record.layout_free:
             plain = Sample(map_arrays(laid_out.args, row_major), sample.kwargs)
             for got, want in zip(flat(outcome[0]), flat(run(OURS, record, plain)[0]), strict=True):
                 if isinstance(got, Tensor):

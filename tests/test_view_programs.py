@@ -361,7 +361,8 @@ class ViewPrograms(RuleBasedStateMachine):
         a = self.pick(data)
         others = [name for name in self.names if broadcasts_with(self.shape(a), self.shape(name))]
         b = data.draw(st.one_of(st.just("0.5"), st.sampled_from(others)))
-        line = data.draw(st.sampled_from([f"({a} * {b}){_AS_ROWS}", f"({a} + {b}){_AS_ROWS}", f"{a}.clone()", f"{a}.contiguous()"]))
+        cloned = f"{a}.contiguous()" if overlaps_itself(self.spaces[0][a]._array) else f"{a}.clone()"
+        line = data.draw(st.sampled_from([f"({a} * {b}){_AS_ROWS}", f"({a} + {b}){_AS_ROWS}", cloned, f"{a}.contiguous()"]))
         (name,) = self.fresh()
         if a in self.names and (b in self.names or b == "0.5"):
             self.execute(f"{name} = {line}", (name,), no_grad == 7)

@@ -40,6 +40,7 @@ from .history import inherited, view_of
 from .node import Output
 from .return_types import named_result
 from .scalars import FLOATS32, FLOATS64, INTS32, INTS64
+from .shape import overlaps_itself
 from .state import modes, quiet, run_quietly, thread, tick, without_grad
 from .tensor import Parameter, Tensor, new_storage, storage_of
 
@@ -70,6 +71,7 @@ _ENVIRONMENT = {
     "INTS32": INTS32,
     "INTS64": INTS64,
     "inherited": inherited,
+    "overlaps_itself": overlaps_itself,
     "F32": np.dtype(np.float32),
     "F64": np.dtype(np.float64),
     "I64": np.dtype(np.int64),
@@ -576,7 +578,7 @@ def _add_written_inplace(source: _Source, fallback: str, kernel: Any) -> None:
         )
     source.add(2, "if fits and not (needs and (not without_grad or thread.grad)):")
     source.add(3, "storage = input._storage", "if storage is None: storage = new_storage(input)")
-    source.add(3, "if (input._view_of is None or a.flags.c_contiguous) and not storage.is_inference:")
+    source.add(3, "if (a.flags.c_contiguous or not overlaps_itself(a)) and not storage.is_inference:")
     source.add(
         4,
         "try:",
@@ -596,7 +598,7 @@ def _add_inplace_call(source: _Source, indent: int, arguments: str, fallback: st
         indent,
         "storage = input._storage",
         "if storage is None: storage = new_storage(input)",
-        "if (input._view_of is None or a.flags.c_contiguous) and not storage.is_inference:",
+        "if (a.flags.c_contiguous or not overlaps_itself(a)) and not storage.is_inference:",
         "    try:",
         *([] if before is None else [f"        {before}"]),
         f"        quiet(kernel, {arguments})",

@@ -105,6 +105,7 @@ class Record:
         signed_zeros: whether the sign of a zero among the special results must agree too.
         is_view: whether results share memory with the first operand.
         expanded: whether inputs that repeat one row make sense (they are singular as matrices).
+        layout_free: whether values do not depend on the inputs' order in memory (they do for ``as_strided``).
         random: whether the operation draws from the generator, which is then seeded before each call.
         notes: why a flag is set.
     """
@@ -121,6 +122,7 @@ class Record:
     signed_zeros: bool = True
     is_view: bool = False
     expanded: bool = True
+    layout_free: bool = True
     random: bool = False
     notes: str = ""
 

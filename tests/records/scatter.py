@@ -423,5 +423,7 @@ RECORDS = [
         _with(_as_strided_scatter),
         _PART_DTYPES,
         (Error(lambda make: call(make(3, 4), make(3), (2,), (1,)), RuntimeError, "size equal to the slice"),),
+        layout_free=False,
+        notes="as_strided addresses memory, not elements",
     ),
 ]
