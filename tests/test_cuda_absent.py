@@ -118,6 +118,8 @@ def test_nvtx_refuses(torch):
 def test_cudnn_switches_keep_what_they_are_set_to(torch, name):
     cudnn = torch.backends.cudnn
     before = getattr(cudnn, name)
+    if torch.__name__ == "torch" and torch.backends.flags_frozen():
+        pytest.skip("PyTorch's own test databases, imported by another test, forbid setting the flags")
     try:
         setattr(cudnn, name, not before)
         assert getattr(cudnn, name) is (not before)

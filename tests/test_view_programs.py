@@ -372,7 +372,7 @@ class ViewPrograms(RuleBasedStateMachine):
     def change_flag(self, data: Any, change: str) -> None:
         name = self.pick(data)
         # A view made before its base required grad is a leaf in PyTorch until the next write, and then is none.
-        if change != "requires_grad_()" or sum(self.share_memory(name, other) for other in self.names) == 1:
+        if change not in ("requires_grad_()", "detach_()") or sum(self.share_memory(name, other) for other in self.names) == 1:
             if change != "retain_grad()" or not self.spaces[1][name]._is_view():  # PyTorch leaves made-again views out of the way
                 self.execute(f"{name}.{change}")
 

@@ -145,6 +145,8 @@ def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, list
 
 def _with_unit_strides(part: np.ndarray, whole: np.ndarray, basic: list[Any]) -> np.ndarray:
     """``part`` with PyTorch's strides of the dimensions that None put in: a step past the next dimension of ``whole``."""
+    if part.size == whole.size and whole.flags.c_contiguous:
+        return whole.reshape(part.shape)  # the same strides, found faster
     strides, dim = [], 0
     found = iter(part.strides)
     for each in basic:

@@ -322,9 +322,9 @@ def matrix_to_power(matrix: Any, n: int) -> Any:
         )
     if n == 0:
         return matrix.clone(memory_format=contiguous_format).copy_(identity_of(matrix))  # on the tape, with a gradient of 0
+    result, original = None, matrix
     if n < 0:
         matrix, n = resolve("linalg", "inv")(matrix), -n
-    result, original = None, matrix
     while True:
         n, odd = divmod(n, 2)
         if odd:

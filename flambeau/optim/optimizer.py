@@ -130,11 +130,11 @@ class Optimizer:
         self.defaults.setdefault("differentiable", False)
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} ("]
+        parts = [f"{type(self).__name__} ("]
         for i, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {i}")
-            lines.extend(f"    {key}: {group[key]}" for key in sorted(group) if key != "params")
-        return "\n".join(lines) + "\n)"
+            options = "".join(f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params")
+            parts.append(f"\nParameter Group {i}\n{options}")
+        return "".join(parts) + ")"
 
     # ---- hooks ---------------------------------------------------------------------------------------------------
 
