@@ -90,7 +90,6 @@ GAPS: dict[str, tuple[Gap, ...]] = {
     ),
     "linalg.matrix_norm": (_NO_SVD,),
     "norm.nuc": (_NO_SVD,),
-    "linalg.qr": (Gap(("gradient",), "the derivative is supported for", "only square and tall matrices have it yet"),),
     "nn.functional.embedding": (Gap(("float",), "sparse gradients are not supported", "there are no sparse tensors"),),
 }
 
