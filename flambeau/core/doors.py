@@ -83,6 +83,11 @@ def _plain(name: str) -> str:
     return f"({name}.__class__ is Tensor or {name}.__class__ is Parameter)"
 
 
+def _edge(name: str) -> str:
+    """Expression for the edge to an operand, as ``node.edge_of`` makes it."""
+    return f"(({name} if {name}._node is None else {name}._node) if {name}._requires_grad else None)"
+
+
 class _Source:
     """Lines of a door being written, with the environment it will run in."""
 
@@ -229,7 +234,7 @@ def _add_node(source: _Source, indent: int, numbers: frozenset[str], shape: str,
         elif len(inputs) == 1 and op.params[op.names.index(n)].kind != "optional":
             edges.append(f"({n} if {n}._node is None else {n}._node)")
         else:
-            edges.append(f"(({n} if {n}._node is None else {n}._node) if {_requires(op, n)} else None)")
+            edges.append(_edge(n) if op.params[op.names.index(n)].kind != "optional" else f"(None if {n} is None else {_edge(n)})")
     source.add(indent, f"if ({' or '.join(_requires(op, n) for n in inputs)}) and (not without_grad or thread.grad){guard}:")
     source.add(
         indent + 1,
@@ -408,18 +413,31 @@ def _add_fast_list(source: _Source, name: str, fallback: str, with_out: bool) ->
     source.add(1, f"if ({name}.__class__ is list or {name}.__class__ is tuple) and {name} and not modes.active{out_test}:")
     source.add(
         2,
-        "arrays = []",
-        "needs = False",
-        "d = None",
-        f"for e in {name}:",
-        "    if e.__class__ is not Tensor and e.__class__ is not Parameter: break",
-        "    a = e._array",
-        "    if a.dtype is not d:",
-        "        if d is not None: break",
+        "arrays = None",
+        f"if len({name}) == 2:",  # the usual number, without a loop
+        f"    e, f = {name}",
+        f"    if {_plain('e')} and {_plain('f')}:",
+        "        a = e._array",
+        "        b = f._array",
         "        d = a.dtype",
-        "    arrays.append(a)",
-        "    if e._requires_grad: needs = True",
+        "        if b.dtype is d:",
+        "            arrays = (a, b)",
+        "            needs = e._requires_grad or f._requires_grad",
         "else:",
+        "    found = []",
+        "    needs = False",
+        "    d = None",
+        f"    for e in {name}:",
+        "        if e.__class__ is not Tensor and e.__class__ is not Parameter: break",
+        "        a = e._array",
+        "        if a.dtype is not d:",
+        "            if d is not None: break",
+        "            d = a.dtype",
+        "        found.append(a)",
+        "        if e._requires_grad: needs = True",
+        "    else:",
+        "        arrays = found",
+        "if arrays is not None:",
     )
     _add_call(source, 3, passed, fallback, op.promotion in ("default", "int_to_float", "bool_to_long"))
     source.add(3, f"if not r.flags.c_contiguous: return {fallback}")  # NumPy keeps the order of columns-first inputs
@@ -432,7 +450,8 @@ def _add_fast_list(source: _Source, name: str, fallback: str, with_out: bool) ->
             3,
             "if needs and (not without_grad or thread.grad) and r.dtype.kind in 'fcV':",
             "    n = new(Kind)",
-            f"    n.edges = tuple([(e if e._node is None else e._node) if e._requires_grad else None for e in {name}])",
+            f"    if len({name}) == 2: n.edges = ({_edge('e')}, {_edge('f')})",
+            f"    else: n.edges = tuple([{_edge('e')} for e in {name}])",
             *_list_saved(op, name, values),
             "    n.shape = r.shape",
             "    n.dtype = r.dtype",

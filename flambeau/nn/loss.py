@@ -15,7 +15,6 @@ from .module import Module
 __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
-    "CTCLoss",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "GaussianNLLLoss",
@@ -308,25 +307,6 @@ class BCEWithLogitsLoss(_Loss):
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy_with_logits(input, target, self.weight, pos_weight=self.pos_weight, reduction=self.reduction)
-
-
-class CTCLoss(_Loss):
-    __doc__ = _doc(
-        "Minus the logarithm of the probability of the target sequences, summed over all alignments.",
-        "CTCLoss",
-        '\n        blank: number of the blank label.\n        reduction: ``"none"``, ``"mean"`` or ``"sum"``.'
-        "\n        zero_infinity: replace infinite losses, of targets that do not fit, and their gradients by zeros.",
-        "Log-probabilities ``(T, N, C)``, targets ``(N, S)`` or all in a row, lengths of both ``(N,)``,",
-    )
-    __constants__ = ["blank", "reduction"]
-
-    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
-        super().__init__(reduction=reduction)
-        self.blank = blank
-        self.zero_infinity = zero_infinity
-
-    def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any) -> Tensor:
-        return F.ctc_loss(log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity)
 
 
 # -- margins ------------------------------------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ LAYERS = [
     ("PReLU", (3, 0.1), {}),
     ("Softmax", (1,), {}),
     *((name, (), {}) for name in ("L1Loss", "MSELoss", "SmoothL1Loss", "HuberLoss", "NLLLoss", "CrossEntropyLoss", "PoissonNLLLoss")),
-    *((name, (), {}) for name in ("GaussianNLLLoss", "KLDivLoss", "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "HingeEmbeddingLoss")),
+    *((name, (), {}) for name in ("GaussianNLLLoss", "KLDivLoss", "BCELoss", "BCEWithLogitsLoss", "HingeEmbeddingLoss")),
     *((name, (), {}) for name in ("SoftMarginLoss", "CosineEmbeddingLoss", "MarginRankingLoss", "MultiMarginLoss")),
     *((name, (), {}) for name in ("MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "TripletMarginLoss")),
     ("TripletMarginWithDistanceLoss", (), {"swap": True}),
@@ -104,7 +104,6 @@ LAYERS = [
     ("HuberLoss", ("sum", 2.0), {}),
     ("SmoothL1Loss", (), {"beta": 0.5}),
     ("KLDivLoss", (), {"reduction": "batchmean", "log_target": True}),
-    ("CTCLoss", (1, "sum", True), {}),
     ("CrossEntropyLoss", (), {"ignore_index": 3, "label_smoothing": 0.1}),
 ]
 IDS = [f"{name}-{number}" for number, (name, _, _) in enumerate(LAYERS)]
