@@ -27,6 +27,7 @@ from ..core.tensor import Tensor, new_storage, wrap
 from .anomaly import anomaly
 
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
+_np_add = np.add
 _push, _pop = heapq.heappush, heapq.heappop
 
 
@@ -67,11 +68,11 @@ def _add(have: Tensor, more: Tensor, record: bool) -> Tensor:
     return have + more
 
 
-def quiet_add(a: np.ndarray, b: np.ndarray) -> Any:
+def quiet_add(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> Any:
     try:
-        return quiet(np.add, a, b)
+        return quiet(_np_add, a, b, out)
     except RuntimeError:
-        return run_quietly(np.add, a, b)
+        return run_quietly(_np_add, a, b, out)
 
 
 class _Pass:
@@ -93,7 +94,7 @@ class _Pass:
     def send(self, edge: Any, grad: Tensor) -> None:
         """Add the gradient of a root to what is pending for its producer."""
         if isinstance(edge, Tensor):
-            entry = self.leaves.setdefault(id(edge), [edge, None])
+            entry = self.leaves.setdefault(id(edge), [edge, None, False])
             entry[1] = grad if entry[1] is None else _add(entry[1], grad, self.record)
         elif edge.__class__ is Output:
             self.send_to_output(edge.node, edge.index, grad)
@@ -163,9 +164,13 @@ class _Pass:
                         each = fit(each, target.shape, target.dtype, node, edge)
                     entry = leaves.get(id(edge))
                     if entry is None:
-                        leaves[id(edge)] = [edge, each]
+                        leaves[id(edge)] = [edge, each, False]
+                    elif entry[2] and each.__class__ is Tensor:
+                        sum_of_both = entry[1]._array  # made here by an earlier sum: nobody else has it
+                        quiet_add(sum_of_both, each._array, sum_of_both)
                     else:
                         entry[1] = _add(entry[1], each, self.record)
+                        entry[2] = not self.record and entry[1].__class__ is Tensor and entry[1]._array is not each._array
 
     def _before(self, node: Node, grad: Any) -> Any:
         """Tensor hooks of the outputs, then retained gradients."""
@@ -298,7 +303,7 @@ def run_backward(
         work.run()
         results: list[Tensor | None] = []
         chosen = None if targets is None else {id(each) for each in targets if isinstance(each, Tensor)}
-        for leaf, grad in list(work.leaves.values()):
+        for leaf, grad, _ in list(work.leaves.values()):
             if (chosen is not None and id(leaf) not in chosen) or leaf._requires_grad is not True:
                 continue
             hooks = getattr(leaf, "_backward_hooks", None)
