@@ -21,6 +21,7 @@ FAMILIES = (
     "activation",
     "softmaxes",
     "views",
+    "parts",
     "conversion",
     "inplace",
     "indexing",

@@ -22,7 +22,7 @@ from ..core.state import grad_enabled, modes
 from ..core.tensor import Parameter, new_storage, storage_of, wrap
 from ..core.tensor import Tensor as TensorType
 from .inplace import writable_now
-from .views import take_select, take_slice, take_unsqueezed
+from .parts import take_select, take_slice, take_unsqueezed
 
 _INTEGER_KINDS = "iu"
 _SLICE_ALL = slice(None)

@@ -151,7 +151,7 @@ def placed(part: Any, shape: Any) -> Any:
     """``part`` at the front corner of zeros of ``shape``; nothing for a source that was a number."""
     if tuple(part._array.shape) == tuple(shape):
         return part
-    from .views import scatter_part
+    from .parts import scatter_part
 
     return scatter_part(part, tuple(shape), (*(slice(n) for n in part._array.shape), ...))
 

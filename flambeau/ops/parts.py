@@ -1,0 +1,443 @@
+"""Views of parts: selecting, slicing, splitting, striding, windows and diagonals.
+
+Taking parts (``select``, ``narrow``, slices, basic indexing) is one operation with a NumPy index as its attribute, and one
+derivative, ``scatter_part``; the names differ only on the tape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.annotations import Tensor
+from ..core.history import make_view, point_at
+from ..core.layout import contiguous_format
+from ..core.registry import composite, method, op, primitive, view
+from ..core.shape import (
+    sizes_of,
+    strided,
+    wrap_dim,
+)
+from ..core.state import grad_enabled
+from ..core.tensor import Tensor as TensorType
+from ..core.tensor import storage_of
+
+
+# -- parts --------------------------------------------------------------------------------------------------------------------
+@op(name="_scatter_part", method=False, node_name="SliceBackward0", grad={"input": lambda grad, key: take_slice(grad, key)})
+def scatter_part(input: Tensor, shape: Sequence[int], key: Any) -> Tensor:
+    """Zeros of ``shape`` with ``input`` at the basic index ``key``: the derivative of taking a part."""
+    whole = np.zeros(shape, input.dtype)
+    whole[key] = input
+    return whole
+
+
+def _part(name: str, node_name: str) -> Any:
+    """One of the operations that take a part by a basic NumPy index; they differ in the name on the tape only."""
+
+    def take(input: Tensor, key: Any) -> Tensor:
+        """The part of ``input`` at basic index ``key``, which contains an Ellipsis so that the result is a view."""
+        return input[key]
+
+    take.__name__ = name
+    return view(
+        name=name,
+        method=False,
+        fast="a[key]",
+        node_name=node_name,
+        grad={"input": lambda grad, input_shape, key: scatter_part(grad, input_shape, key)},
+    )(take)
+
+
+take_select = _part("_select", "SelectBackward0")
+take_slice: Callable[..., Any] = _part("_slice", "SliceBackward0")
+take_unsqueezed = _part("_index_unsqueeze", "UnsqueezeBackward0")
+
+
+def dim_key(dim: int, index: Any) -> tuple[Any, ...]:
+    """Basic index that applies ``index`` to dimension ``dim`` (counted from the front)."""
+    return (*(slice(None),) * dim, index, ...)
+
+
+@composite()
+def select(input: Tensor, dim: int, index: int) -> Tensor:
+    """The slice of ``input`` at ``index`` of dimension ``dim``, which is dropped.
+
+    Returns:
+        A view.
+    Raises:
+        IndexError: a 0-d tensor, or ``dim`` or ``index`` out of range.
+    Source: torch.select.
+    """
+    shape = input._array.shape
+    if not shape:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    dim, index = wrap_dim(dim, len(shape)), index.__index__()
+    if not -shape[dim] <= index < shape[dim]:
+        raise IndexError(f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {dim}")
+    return take_select(input, dim_key(dim, index))
+
+
+@composite()
+def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+    """``length`` entries of dimension ``dim`` from ``start`` on.
+
+    Args:
+        start: an int, or a 0-d integer tensor; negative values count from the end.
+    Returns:
+        A view.
+    Raises:
+        RuntimeError: a 0-d tensor, or a range that does not fit.
+    Source: torch.narrow.
+    """
+    shape = input._array.shape
+    if not shape:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if isinstance(start, TensorType) and (start._array.ndim or start._array.dtype.kind not in "iu"):
+        raise RuntimeError("start must be an 0-dim integral Tensor.")
+    dim, start = wrap_dim(dim, len(shape)), start.__index__()
+    size = shape[dim]
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    if not -size <= start <= size:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-size}, {size}], but got {start})")
+    start += size if start < 0 else 0
+    if start + length > size:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
+    return take_slice(input, dim_key(dim, slice(start, start + length)))
+
+
+@method(name="narrow")
+def narrow_method(input: Tensor, *args: Any, dimension: int | None = None, **kwargs: Any) -> Tensor:
+    """See ``torch.narrow``; ``dimension`` is the old spelling of ``dim``."""
+    return narrow(input, *args, **kwargs) if dimension is None else narrow(input, dimension, *args, **kwargs)
+
+
+@composite()
+def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """``narrow`` as a copy. Source: torch.narrow_copy."""
+    return narrow(input, dim, start, length).clone(memory_format=contiguous_format)
+
+
+# -- several views ------------------------------------------------------------------------------------------------------------
+def _key_shape(shape: Any, key: Any) -> tuple[int, ...]:
+    full = (*key[:-1], *(slice(None),) * (len(shape) - len(key) + 1))
+    return tuple(len(range(*k.indices(n))) for n, k in zip(shape, full, strict=True) if isinstance(k, slice))
+
+
+@op(name="_put_parts", method=False, node_name="SplitBackward0", grad={"parts": lambda grad, keys: [take_slice(grad, key) for key in keys]})
+def put_parts(parts: Sequence[Tensor], shape: Sequence[int], keys: Any) -> Tensor:
+    """A tensor of ``shape`` with each part at its basic index; the parts cover it."""
+    whole = np.zeros(shape, parts[0].dtype)
+    for part, key in zip(parts, keys, strict=True):
+        whole[key] = part
+    return whole
+
+
+def _whole_gradient(grads: Any, input_shape: Any, keys: Any) -> Any:
+    given = next(each for each in grads if each is not None)
+    parts = [given.new_zeros(_key_shape(input_shape, k)) if g is None else g for g, k in zip(grads, keys, strict=True)]
+    return put_parts(parts, input_shape, keys)
+
+
+def _parts(name: str, node_name: str) -> Any:
+    def take(input: Tensor, keys: Any) -> Any:
+        """Several views of ``input``, one per basic index."""
+        return [input[key] for key in keys]
+
+    take.__name__ = name
+    return op(
+        name=name,
+        method=False,
+        view=True,
+        multi_view=True,
+        node_name=node_name,
+        grad={"input": lambda grads, input_shape, keys: _whole_gradient(grads, input_shape, keys)},
+    )(take)
+
+
+take_split = _parts("_split", "SplitBackward0")
+take_unbind = _parts("_unbind", "UnbindBackward0")
+
+
+def _split_sizes(input: Any, sizes: Sequence[int], dim: int) -> Any:
+    keys, start = [], 0
+    for n in sizes:
+        keys.append(dim_key(dim, slice(start, start + n)))
+        start += n
+    return take_split(input, keys)
+
+
+@composite(method=False)
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Pieces of ``tensor`` along ``dim``.
+
+    Args:
+        split_size_or_sections: size of each piece (the last may be smaller), or the list of sizes.
+    Returns:
+        A tuple of views.
+    Raises:
+        RuntimeError: a negative size, or sizes that do not add up.
+    Source: torch.split.
+    """
+    shape = tensor._array.shape
+    if not shape:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    dim = wrap_dim(dim, len(shape))
+    size = shape[dim]
+    if isinstance(split_size_or_sections, (tuple, list)):
+        sizes = [each.__index__() for each in split_size_or_sections]
+        if min(sizes, default=0) < 0:
+            raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={sizes}")
+        if sum(sizes) != size:
+            raise RuntimeError(
+                f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {dim}), but got "
+                f"split_sizes={sizes}"
+            )
+        return _split_sizes(tensor, sizes, dim)
+    piece = split_size_or_sections.__index__()
+    if piece < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={piece}")
+    if piece == 0:
+        if size:
+            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
+        return _split_sizes(tensor, [0], dim)
+    return _split_sizes(tensor, [min(piece, size - at) for at in range(0, size, piece)] or [0], dim)
+
+
+@method(name="split")
+def split_method(input: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """See ``torch.split``."""
+    return split(input, split_size, dim)
+
+
+@composite()
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Pieces of the given sizes along ``dim``; see ``torch.split``."""
+    return split(input, list(split_sizes), dim)
+
+
+@composite()
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most ``chunks`` pieces of equal size along ``dim``; the last may be smaller.
+
+    Returns:
+        A tuple of views.
+    Source: torch.chunk.
+    """
+    shape = input._array.shape
+    if not shape:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    size = shape[wrap_dim(dim, len(shape))]
+    if not size:
+        return _split_sizes(input, [0] * chunks, wrap_dim(dim, len(shape)))
+    return split(input, -(-size // chunks), dim)
+
+
+@composite()
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Pieces along ``dim``: a number of nearly equal ones, or cut at the given indices.
+
+    Returns:
+        A tuple of views.
+    Source: torch.tensor_split.
+    """
+    if isinstance(indices_or_sections, TensorType):
+        indices_or_sections = indices_or_sections.tolist()
+    shape = input._array.shape
+    if not shape:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    dim = wrap_dim(dim, len(shape))
+    size = shape[dim]
+    if isinstance(indices_or_sections, int):
+        count = indices_or_sections
+        if count <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {count}")
+        small, extra = divmod(size, count)
+        return _split_sizes(input, [small + 1] * extra + [small] * (count - extra), dim)
+    cuts = [slice(None, each).indices(size)[1] for each in indices_or_sections]
+    keys = [dim_key(dim, slice(a, max(a, b))) for a, b in zip([0, *cuts], [*cuts, size], strict=True)]
+    return tuple(take_slice(input, key) for key in keys)
+
+
+def _axis_split(name: str, least: int, dim_of: Any) -> Any:
+    def split_along(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+        ndim = input._array.ndim
+        if ndim < least:
+            raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension but got a tensor with {ndim} dimensions!")
+        dim = dim_of(ndim)
+        size = input._array.shape[dim]
+        if isinstance(indices_or_sections, int) and (indices_or_sections <= 0 or size % indices_or_sections):
+            raise RuntimeError(
+                f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {size} is not divisible by the "
+                f"split_size {indices_or_sections}!"
+            )
+        return tensor_split(input, indices_or_sections, dim)
+
+    split_along.__name__ = name
+    split_along.__doc__ = f"``tensor_split`` along the dimension that NumPy's ``{name}`` uses. Source: torch.{name}."
+    return composite()(split_along)
+
+
+hsplit = _axis_split("hsplit", 1, lambda ndim: 0 if ndim == 1 else 1)
+vsplit = _axis_split("vsplit", 2, lambda ndim: 0)
+dsplit = _axis_split("dsplit", 3, lambda ndim: 2)
+
+
+@composite()
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """The slices of ``input`` along ``dim``, which is removed.
+
+    Returns:
+        A tuple of views.
+    Source: torch.unbind.
+    """
+    shape = input._array.shape
+    if not shape:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    dim = wrap_dim(dim, len(shape))
+    return take_unbind(input, [dim_key(dim, i) for i in range(shape[dim])])
+
+
+# -- strides ------------------------------------------------------------------------------------------------------------------
+@composite(inplace=False)
+def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+    """A view of ``input``'s storage with the given size, strides and offset, in elements.
+
+    Args:
+        storage_offset: from the storage's start; ``input``'s own when None.
+    Raises:
+        RuntimeError: negative strides, or a view that reaches past the storage.
+    Source: torch.as_strided.
+    """
+    array = _strided_array(input, size, stride, storage_offset)
+    made = make_view(array, input)
+    if input._requires_grad and grad_enabled():
+        point_at(made, input)
+    return made
+
+
+def _strided_array(input: Any, size: Any, stride: Any, storage_offset: int | None) -> np.ndarray:
+    size, stride = sizes_of(tuple(size), "as_strided"), sizes_of(tuple(stride), "as_strided")
+    if len(size) != len(stride):
+        raise RuntimeError(f"mismatch in length of strides and shape: {len(size)} and {len(stride)}")
+    if min(stride, default=0) < 0:
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
+    start = input.storage_offset() if storage_offset is None else storage_offset
+    if start < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {start}")
+    if min(size, default=0) < 0:
+        raise RuntimeError(f"as_strided: expected sizes of at least 0, got {list(size)}")
+    reach = 0 if 0 in size else 1 + start + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    itemsize, flat = input._array.itemsize, storage_of(input)._flat
+    if reach * itemsize > flat.nbytes:
+        raise RuntimeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {start}, and itemsize {itemsize} requiring a storage "
+            f"size of {reach * itemsize} are out of bounds for storage of size {flat.nbytes}"
+        )
+    return strided(flat, size, tuple(step * itemsize for step in stride), start * itemsize, input._array.dtype)
+
+
+@method()
+def as_strided_(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+    """Give this tensor another size, strides and offset in its storage. Source: torch.Tensor.as_strided_."""
+    if input._requires_grad and grad_enabled():
+        raise NotImplementedError("as_strided_ on a tensor that requires grad is not supported yet; use as_strided")
+    input._array = _strided_array(input, size, stride, storage_offset)
+    storage_of(input)._bump()
+    return input
+
+
+def _prepare_unfold(input: Any, dimension: int, size: int, step: int) -> tuple[Any, ...]:
+    shape = input._array.shape
+    dim = wrap_dim(dimension, len(shape))
+    length = shape[dim] if shape else 1
+    if not 0 <= size <= length:
+        raise RuntimeError(f"maximum size for tensor at dimension {dim} is {length} but size is {size}")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    return input, dim, size, step
+
+
+@view(
+    namespace="Tensor",
+    prepare=_prepare_unfold,
+    grad={"input": lambda grad, input_shape, dimension, size, step: unfold_gradient(grad, input_shape, dimension, size, step)},
+)
+def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """All windows of ``size`` entries of a dimension, ``step`` apart, as a new last dimension.
+
+    Returns:
+        A view; windows may share elements.
+    Source: torch.Tensor.unfold.
+    """
+    if not input.ndim:
+        return np.lib.stride_tricks.as_strided(input, (size,), (input.itemsize,))
+    length, unit = input.shape[dimension], input.strides[dimension]
+    shape = (*input.shape[:dimension], (length - size) // step + 1, *input.shape[dimension + 1 :], size)
+    strides = (*input.strides[:dimension], unit * step, *input.strides[dimension + 1 :], unit)
+    return np.lib.stride_tricks.as_strided(input, shape, strides)
+
+
+@op(name="_unfold_backward", method=False, grad={"input": lambda grad, dim, size, step: grad.unfold(dim, size, step)})
+def unfold_gradient(input: Tensor, shape: Sequence[int], dim: int, size: int, step: int) -> Tensor:
+    """Windows added back to the places they were taken from."""
+    whole = np.zeros(shape, input.dtype)
+    if not shape:
+        return whole + input.sum()
+    moved, windows = np.moveaxis(whole, dim, -1), np.moveaxis(input, dim, -2)
+    for i in range(windows.shape[-2]):
+        moved[..., i * step : i * step + size] += windows[..., i, :]
+    return whole
+
+
+def _prepare_diagonal(input: Any, offset: int, dim1: int, dim2: int) -> tuple[Any, ...]:
+    ndim = input._array.ndim
+    a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return input, offset, a, b
+
+
+@view(
+    prepare=_prepare_diagonal,
+    grad={"input": lambda grad, input_shape, offset, dim1, dim2: diagonal_gradient(grad, input_shape, offset, dim1, dim2)},
+)
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """The diagonal of two dimensions as a new last dimension.
+
+    Args:
+        offset: 0 for the main diagonal, positive above it, negative below.
+    Returns:
+        A view.
+    Source: torch.diagonal.
+    """
+    shape, strides = input.shape, input.strides
+    rows, columns = (shape[dim1], shape[dim2] - offset) if offset >= 0 else (shape[dim1] + offset, shape[dim2])
+    length = max(min(rows, columns), 0)
+    keep = [d for d in range(input.ndim) if d not in (dim1, dim2)]
+    begin = [slice(None)] * input.ndim
+    begin[dim2 if offset >= 0 else dim1] = slice(min(abs(offset), shape[dim2 if offset >= 0 else dim1]), None)
+    return np.lib.stride_tricks.as_strided(
+        input[tuple(begin)],
+        (*(shape[d] for d in keep), length),
+        (*(strides[d] for d in keep), strides[dim1] + strides[dim2]),
+    )
+
+
+@op(
+    name="_diagonal_backward",
+    method=False,
+    node_name="DiagonalBackwardBackward0",
+    grad={"input": lambda grad, offset, dim1, dim2: grad.diagonal(offset, dim1, dim2)},
+)
+def diagonal_gradient(input: Tensor, shape: Sequence[int], offset: int, dim1: int, dim2: int) -> Tensor:
+    """Zeros of ``shape`` with ``input`` on the diagonal."""
+    whole = np.zeros(shape, input.dtype)
+    ndim = len(shape)
+    primitive("diagonal").kernel(whole, offset, dim1 % ndim, dim2 % ndim)[...] = input
+    return whole
