@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,10 @@ from tools import tables
 @pytest.mark.parametrize("name", tables.TABLES)
 def test_the_written_tables_are_up_to_date(name: str) -> None:
     written = (tables.ROOT / "docs" / name).read_text()
-    assert written == tables.TABLES[name](), f"docs/{name} is out of date: run `{tables.COMMAND}`"
+    # a process of its own: other tests add names to the packages that are counted
+    program = f"from tools import tables; print(tables.TABLES[{name!r}](), end='')"
+    made = subprocess.run([sys.executable, "-c", program], cwd=tables.ROOT, capture_output=True, text=True, check=True).stdout
+    assert written == made, f"docs/{name} is out of date: run `{tables.COMMAND}`"
 
 
 def test_every_operation_has_a_row() -> None:

@@ -5,7 +5,6 @@ Operations are added to the class by the registry (``dispatch``), recording and 
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -651,10 +650,6 @@ def new_storage(tensor: Tensor) -> UntypedStorage:
     if storage is None:
         storage = tensor._storage = UntypedStorage._of_array(tensor._array)
     return storage
-
-
-def numel_of(shape: tuple[int, ...]) -> int:
-    return math.prod(shape)
 
 
 def _warn_non_leaf_grad() -> None:
