@@ -154,6 +154,8 @@ class Op:
         if self._node is None:
             from .derivatives import make_node_class
 
+            _ = self.params  # reads the signature, which the class is made from
+
             self._node = make_node_class(self)
         return self._node
 

@@ -202,7 +202,8 @@ def _add_wrap(source: _Source, indent: int) -> None:
             "aliases = storage._aliases",
             "if not aliases: storage_of(input)",
             "aliases.append(ref(t))",
-            "if len(aliases) > storage._prune_at: storage._prune()",
+            "storage._room -= 1",
+            "if not storage._room: storage._prune()",
         )
     else:
         source.add(indent, "t._storage = t._view_of = None")
@@ -226,7 +227,7 @@ def _add_node(source: _Source, indent: int, numbers: frozenset[str], shape: str,
     inputs = [n for n in op.node.inputs if n not in numbers] if op.rules is not None else []
     if not inputs:
         return False
-    kind = source.env["Kind"] = op.node
+    kind = source.env[f"Kind{op.name}"] = op.node
     edges = []
     for n in kind.inputs:
         if n in numbers:
@@ -238,7 +239,7 @@ def _add_node(source: _Source, indent: int, numbers: frozenset[str], shape: str,
     source.add(indent, f"if ({' or '.join(_requires(op, n) for n in inputs)}) and (not without_grad or thread.grad){guard}:")
     source.add(
         indent + 1,
-        "n = new(Kind)",
+        f"n = new(Kind{op.name})",
         f"n.edges = {_tuple(edges)}",
         f"n.saved = {_tuple([saved_source(i, op, numbers) for i in kind.tensors])}",
         f"n.attrs = {_tuple([attr_source(i, op, numbers) for i in kind.others])}",
@@ -334,6 +335,41 @@ def make_door(op: Op, name: str | None = None, *, operator: bool = False) -> Any
     source.add(1, f"return {fallback}")
     made = source.compile(name)
     made.__wrapped__ = made.kernel = op.kernel
+    return made
+
+
+def make_getitem(select: Op, part: Op, general: Any) -> Any:
+    """``__getitem__``: a short way for one int or one slice, taken by ``select`` and ``part``; ``general`` does everything else."""
+    source = _Source(select)
+    source.env["general"] = general
+    source.add(0, "def __getitem__(input, key):")
+    source.add(1, f"if {_plain('input')} and not modes.active:", "    a = input._array")
+    for op, test, expression in ((select, "int", "a[key, ...]"), (part, "slice", "a[key]")):
+        further = " and key.step is None and a.ndim" if op is part else ""
+        source.op = op
+        source.add(2, f"if key.__class__ is {test}{further}:")
+        source.add(3, "try:", f"    r = {expression}", "except (IndexError, TypeError):", "    return general(input, key)")
+        if op is select:
+            source.add(3, "key = (key, ...)")
+        _add_wrap(source, 3)
+        _add_record(source, 3)
+    source.add(1, "return general(input, key)")
+    return source.compile("__getitem__")
+
+
+def make_sized(op: Op, name: str, general: Any) -> Any:
+    """The method ``view`` or ``reshape``: a short way for sizes given one by one over row-major memory; ``general`` does the rest."""
+    source = _Source(op)
+    source.env["general"] = general
+    source.add(0, f"def {name}(input, *shape, **named):")
+    source.add(1, f"if shape and shape[0].__class__ is int and {_plain('input')} and not modes.active and not named:")
+    source.add(2, "a = input._array", "if a.flags.c_contiguous:")
+    source.add(3, "try:", "    r = a.reshape(shape)", "except (TypeError, ValueError):", "    return general(input, *shape)")
+    _add_wrap(source, 3)
+    _add_record(source, 3)
+    source.add(1, "return general(input, *shape, **named)")
+    made = source.compile(name)
+    made.__doc__, made.__wrapped__ = general.__doc__, general
     return made
 
 

@@ -40,7 +40,7 @@ class UntypedStorage:
     Source: torch.UntypedStorage.
     """
 
-    __slots__ = ("__weakref__", "_aliases", "_array", "_bytes", "_prune_at", "changed", "is_inference", "version")
+    __slots__ = ("__weakref__", "_aliases", "_array", "_bytes", "_room", "changed", "is_inference", "version")
 
     def __init__(self, size: Any = 0, *, device: Any = None):
         data = np.zeros(size, np.uint8) if isinstance(size, int) else np.array(list(size), np.uint8)
@@ -49,13 +49,13 @@ class UntypedStorage:
     _array: np.ndarray
     _bytes: np.ndarray | None
     _aliases: list[weakref.ref[Tensor]]
-    _prune_at: int
+    _room: int
     version: int
     changed: int
     is_inference: bool
 
     def _adopt(self, array: np.ndarray) -> UntypedStorage:
-        self._array, self._bytes, self._aliases, self._prune_at = array, None, [], 32
+        self._array, self._bytes, self._aliases, self._room = array, None, [], 32
         self.version = self.changed = 0
         self.is_inference = False
         return self
@@ -66,15 +66,15 @@ class UntypedStorage:
 
     def _add_alias(self, tensor: Tensor) -> None:
         """Remember a tensor that shares this storage, weakly; the list is pruned when it has doubled."""
-        aliases = self._aliases
-        aliases.append(weakref.ref(tensor))
-        if len(aliases) > self._prune_at:
+        self._aliases.append(weakref.ref(tensor))
+        self._room -= 1
+        if not self._room:
             self._prune()
 
     def _prune(self) -> None:
         """Forget aliases that have died."""
         self._aliases = [ref for ref in self._aliases if ref() is not None]
-        self._prune_at = 2 * len(self._aliases) + 32
+        self._room = len(self._aliases) + 32
 
     def _live_aliases(self) -> Iterator[Tensor]:
         for ref in self._aliases:

@@ -7,16 +7,18 @@ otherwise ``index`` takes the elements.  Writing uses the same split: into the v
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ..core import doors
 from ..core import dtype as dtypes
 from ..core.annotations import Number, Tensor
 from ..core.dispatch import cast_array, checked_number, common_dtype
 from ..core.history import check_overlap, check_writable, overlaps_itself
-from ..core.registry import composite, method, op, pointwise
+from ..core.registry import composite, method, op, pointwise, primitive
 from ..core.shape import broadcast_shape
 from ..core.state import grad_enabled, modes
 from ..core.tensor import Parameter, new_storage, storage_of, wrap
@@ -36,16 +38,7 @@ def getitem(self: Any, key: Any) -> Any:
     Raises:
         IndexError: an index out of range, too many indices, or a key of another type.
     """
-    if key.__class__ is int:
-        if self._array.ndim:
-            try:
-                return take_select(self, (key, ...))
-            except IndexError:
-                raise IndexError(f"index {key} is out of bounds for dimension 0 with size {self._array.shape[0]}") from None
-    elif key.__class__ is slice:
-        if key.step is None and self._array.ndim:
-            return take_slice(self, key)
-    elif key.__class__ is tuple:
+    if key.__class__ is tuple:
         take = take_slice
         for part in key:
             kind = part.__class__
@@ -63,7 +56,7 @@ def getitem(self: Any, key: Any) -> Any:
                 except IndexError:
                     pass  # the general way below names the dimension
     if (self.__class__ is not TensorType and self.__class__ is not Parameter) or modes.active:
-        overridden = _overridden(getitem, (self, key), key)
+        overridden = _overridden(TensorType.__getitem__, (self, key), key)
         if overridden is not NotImplemented:
             return overridden
     view, indices = split_key(self, key)
@@ -176,7 +169,10 @@ def _consumed(part: Any) -> int:
 
 
 def _checked_slice(part: slice) -> slice:
-    bounds = [None if each is None else each.__index__() for each in (part.start, part.stop, part.step)]
+    try:
+        bounds = [None if each is None else operator.index(each) for each in (part.start, part.stop, part.step)]
+    except TypeError:
+        raise TypeError("slice indices must be integers or None or have an __index__ method") from None
     if bounds[2] is not None and bounds[2] <= 0:
         raise ValueError("step must be greater than zero")
     return slice(*bounds)
@@ -436,7 +432,7 @@ def _assign(view: Any, value: Any) -> None:
 
 
 getitem.__name__, setitem.__name__ = "__getitem__", "__setitem__"  # as seen by __torch_function__
-TensorType.__getitem__ = getitem  # type: ignore[method-assign]
+TensorType.__getitem__ = doors.make_getitem(primitive("_select"), primitive("_slice"), getitem)  # type: ignore[method-assign]
 TensorType.__setitem__ = setitem  # type: ignore[method-assign]
 
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ..core import doors
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
-from ..core.registry import composite, method, op, view
+from ..core.registry import TABLES, add_method, composite, method, op, primitive, view
 from ..core.shape import (
     inferred_shape,
     sizes_of,
@@ -153,6 +155,17 @@ composite(method=False)(reshape)
 def reshape_method(input: Tensor, *shape: Any) -> Tensor:
     """See ``torch.reshape``; sizes one by one or as a sequence."""
     return reshape(input, shape[0] if len(shape) == 1 and shape[0].__class__ is not int else shape)
+
+
+def _sized_method(name: str) -> Any:
+    """The method's door with a short way in front; the declared composite becomes its general way."""
+    entry = TABLES["Tensor"][name]
+    entry.public = doors.make_sized(primitive("_view"), name, entry.door)
+    return entry.public
+
+
+for _name in ("view", "reshape"):
+    add_method(_name, partial(_sized_method, _name))
 
 
 @method()
