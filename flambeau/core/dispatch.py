@@ -77,6 +77,7 @@ class Op:
         rules: derivative per input name (or comma-separated names), None where it is not differentiable.
         fast: kernel of the short way, or None where there is none; it may return None to take the long way. A string is an
             expression over ``a`` (the first operand's array) and the attributes, put into the door as it is.
+        calm: the kernel of the short way meets no floating-point errors, or silences NumPy itself.
         is_view: the kernel returns views of its first operand's array.
         halves: how float16 and bfloat16 are computed: 'float32' (cast around the kernel) or 'native'.
         prepare: function (arrays and attributes in signature order) -> the same, or an error; checks before any work.
@@ -98,6 +99,7 @@ class Op:
         self.broadcasts: bool = options.pop("broadcasts", False)
         self.rules: dict[str, Callable[..., Any]] | None = options.pop("grad")
         self.fast: Callable[..., Any] | None = options.pop("fast", None)
+        self.calm: bool = options.pop("calm", False)
         self.is_view: bool = options.pop("view", False)
         self.is_multi_view: bool = options.pop("multi_view", False)
         self.halves: str = options.pop("halves", "float32")

@@ -294,7 +294,7 @@ def scalar_source(name: str) -> str:
 def _add_call(source: _Source, indent: int, arguments: str, fallback: str, check: bool, before: str | None = None) -> None:
     """Lines that run the kernel (after line ``before``); whatever goes wrong is the long way's to explain."""
     op = source.op
-    call = op.fast if isinstance(op.fast, str) else f"kernel({arguments})" if op.is_view else f"quiet(kernel, {arguments})"
+    call = op.fast if isinstance(op.fast, str) else f"kernel({arguments})" if op.is_view or op.calm else f"quiet(kernel, {arguments})"
     source.add(
         indent, "try:", *([] if before is None else [f"    {before}"]), f"    r = {call}", "except Exception:", f"    return {fallback}"
     )
@@ -342,17 +342,27 @@ def make_getitem(select: Op, part: Op, general: Any) -> Any:
     """``__getitem__``: a short way for one int or one slice, taken by ``select`` and ``part``; ``general`` does everything else."""
     source = _Source(select)
     source.env["general"] = general
+    source.env.update(Select=select.node, Part=part.node, everything=slice(None))
     source.add(0, "def __getitem__(input, key):")
-    source.add(1, f"if {_plain('input')} and not modes.active:", "    a = input._array")
-    for op, test, expression in ((select, "int", "a[key, ...]"), (part, "slice", "a[key]")):
-        further = " and key.step is None and a.ndim" if op is part else ""
-        source.op = op
-        source.add(2, f"if key.__class__ is {test}{further}:")
-        source.add(3, "try:", f"    r = {expression}", "except (IndexError, TypeError):", "    return general(input, key)")
-        if op is select:
-            source.add(3, "key = (key, ...)")
-        _add_wrap(source, 3)
-        _add_record(source, 3)
+    source.add(1, f"if {_plain('input')} and not modes.active:", "    a = input._array", "    given = key")
+    source.add(2, "if key.__class__ is int:", "    key = (key, ...)", "    Kind = Select")
+    source.add(2, "elif key.__class__ is slice:", "    if key.step is not None: return general(input, key)", "    Kind = Part")
+    source.add(
+        2,
+        "elif key.__class__ is tuple and key:",
+        "    Kind = Part",
+        "    for p in key:",
+        "        if p.__class__ is int: Kind = Select",
+        "        elif p.__class__ is not slice or p.step is not None: return general(input, key)",
+        "        elif p != everything: Kind = Part",
+        "    key = (*key, ...)",
+        "else:",
+        "    return general(input, key)",
+    )
+    source.add(2, "try:", "    r = a[key]", "except (IndexError, TypeError):", "    return general(input, given)")
+    _add_wrap(source, 2)
+    _add_record(source, 2)
+    source.lines = [line.replace(f"new(Kind{select.name})", "new(Kind)") for line in source.lines]
     source.add(1, "return general(input, key)")
     return source.compile("__getitem__")
 

@@ -80,6 +80,7 @@ _concatenate = getattr(np.concatenate, "_implementation", np.concatenate)
     renamed={"inputs": "tensors", "dimension": "dim"},
     prepare=_prepare_cat,
     fast=_concatenate,
+    calm=True,
     grad={"tensors": _cat_gradients},
 )
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -152,6 +153,7 @@ def _fast_stack(arrays: list[np.ndarray], dim: int) -> np.ndarray | None:
     renamed={"inputs": "tensors"},
     prepare=_prepare_stack,
     fast=_fast_stack,
+    calm=True,
     grad={"tensors": lambda grad, dim: list(grad.unbind(dim))},
 )
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:

@@ -33,8 +33,9 @@ def small_sum(a: np.ndarray, dim: int | None) -> Any:
     return ones[a.shape[0]].dot(a) if dim == 0 or dim == -2 else None
 
 
-# High bytes of little-endian float32 numbers x with |x| < 32, of either sign: exp(x) and sums of LIMIT of them stay far inside float32.
-MODERATE = bytes(sign | high for sign in (0x00, 0x80) for high in range(0x42)) if sys.byteorder == "little" else b""
+# High byte of a little-endian float32 number x -> 0 where |x| < 32, so that exp(x) and sums of LIMIT of them stay far inside
+# float32, else 1. ``1 in a.tobytes()[3::4].translate(LARGE)`` takes a sixth of the time of a maximum.
+LARGE = bytes(int(high & 0x7F > 0x41 or sys.byteorder != "little") for high in range(256))
 SQUARES: dict[tuple[int, ...], np.ndarray] = {}  # shape of a small matrix -> the ones that replace each element by its row's sum
 
 
@@ -57,7 +58,7 @@ def _picked_places(a: np.ndarray, target: np.ndarray) -> np.ndarray | None:
         if shape not in SQUARES:
             return None
     classes = target.tolist()
-    if min(classes) < 0 or max(classes) >= shape[1] or not a.flags.c_contiguous or a.tobytes()[3::4].translate(None, MODERATE):
+    if min(classes) < 0 or max(classes) >= shape[1] or not a.flags.c_contiguous or 1 in a.tobytes()[3::4].translate(LARGE):
         return None
     begins = _places.get(shape)
     if begins is None:

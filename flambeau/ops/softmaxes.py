@@ -12,8 +12,9 @@ from ..core.annotations import Tensor
 from ..core.dispatch import cast_array
 from ..core.registry import TABLES, composite, op
 from ..core.shape import wrap_dim
+from ..core.state import run_quietly
 from .arithmetic import reject
-from .small import MODERATE, SQUARES, prepare_square
+from .small import LARGE, SQUARES, prepare_square
 
 
 def _prepare(input: Any, dim: int, dtype: Any) -> tuple[Any, ...]:
@@ -83,10 +84,10 @@ def _fast_softmax(input: np.ndarray, dim: Any, dtype: Any) -> np.ndarray | None:
         square = SQUARES.get(input.shape)
         if square is None:
             prepare_square(input)
-        elif input.flags.c_contiguous and not input.tobytes()[3::4].translate(None, MODERATE):
+        elif input.flags.c_contiguous and 1 not in input.tobytes()[3::4].translate(LARGE):
             made = _exp(input)
             return _divide(made, made.dot(square), made)
-    return _any_softmax(input, dim, dtype)
+    return run_quietly(_any_softmax, input, dim, dtype)
 
 
 def _softmax_slope(grad: np.ndarray, output: np.ndarray, dim: int) -> np.ndarray:
@@ -162,6 +163,7 @@ def log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, inp
 
 @op(
     fast=_fast_softmax,
+    calm=True,
     prepare=_prepare,
     grad={"input": lambda grad, result, dim, input_dtype: softmax_backward_data(grad, result, dim, input_dtype)},
 )
