@@ -9,7 +9,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
 from ..core.registry import composite, op
-from ..core.state import grad_enabled
+from ..core.state import grad_enabled, run_quietly
 from ..core.tensor import Tensor as TensorClass
 from .loss import reduced, reduction_of
 from .small import small_cross_entropy, small_cross_entropy_gradient
@@ -206,11 +206,15 @@ def nll_loss(
 
 
 # -- cross entropy -----------------------------------------------------------------------------------------------------------------
-def _cross_entropy(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int) -> np.ndarray:
+def _fast_cross_entropy(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int) -> np.ndarray:
     if weight is None and reduction == "mean" and ignore_index < 0:
         made = small_cross_entropy(input, target)
         if made is not None:
             return made
+    return run_quietly(_cross_entropy, input, target, weight, reduction, ignore_index)
+
+
+def _cross_entropy(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int) -> np.ndarray:
     _check_classes(input, target, weight, ignore_index)
     if input.dtype.kind in "iubc":
         raise NotImplementedError(f"\"log_softmax_lastdim_kernel_impl\" not implemented for '{dtypes.of_array(input).legacy}'")
@@ -225,13 +229,19 @@ def _cross_entropy(input: np.ndarray, target: np.ndarray, weight: Any, reduction
     return found if x.dtype == input.dtype else np.asarray(found).astype(input.dtype)
 
 
-def _cross_entropy_backward(
+def _fast_cross_entropy_backward(
     grad_output: np.ndarray, input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int
 ) -> np.ndarray:
     if weight is None and reduction == "mean" and ignore_index < 0:
         quick = small_cross_entropy_gradient(grad_output, input, target)
         if quick is not None:
             return quick
+    return run_quietly(_cross_entropy_backward, grad_output, input, target, weight, reduction, ignore_index)
+
+
+def _cross_entropy_backward(
+    grad_output: np.ndarray, input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int
+) -> np.ndarray:
     x, grad = _wide(input), _wide(grad_output)
     batched = input.ndim > 1
     x = x if batched else x[None]
@@ -249,7 +259,7 @@ def _cross_entropy_backward(
     return made.reshape(input.shape).astype(input.dtype, copy=False)
 
 
-@op(name="_cross_entropy_backward", namespace="nn.functional", out=False, fast=_cross_entropy_backward, grad=None)
+@op(name="_cross_entropy_backward", namespace="nn.functional", out=False, fast=_fast_cross_entropy_backward, calm=True, grad=None)
 def cross_entropy_backward(
     grad_output: Tensor, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int
 ) -> Tensor:
@@ -270,7 +280,8 @@ def _cross_entropy_rule(grad: Any, input: Any, target: Any, weight: Any, reducti
     namespace="nn.functional",
     node_name="NllLossBackward0",
     out=False,
-    fast=_cross_entropy,
+    fast=_fast_cross_entropy,
+    calm=True,
     grad={"input": _cross_entropy_rule},
 )
 def class_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int) -> Tensor:

@@ -12,6 +12,7 @@ import numpy as np
 from ..core.annotations import Tensor
 from ..core.registry import composite, op
 from ..core.shape import broadcast_shape
+from ..core.state import quiet
 from .arithmetic import conj
 from .creation import row_major
 
@@ -385,10 +386,8 @@ def broadcast_or_none(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]
 def _linear(a: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> Any:
     if weight.ndim != 2 or not a.ndim:
         return None
-    made = a.dot(weight.T) if a.ndim < 3 else multiply(a, weight.T)
-    if bias is not None:
-        made += bias
-    return made
+    made = a.dot(weight.T) if a.ndim < 3 else quiet(multiply, a, weight.T)
+    return made if bias is None else quiet(np.add, made, bias, made)
 
 
 def _linear_weight_gradient(grad: Any, input: Any, weight_shape: Any) -> Any:
@@ -414,6 +413,7 @@ def _linear_input_gradient(grad: Any, weight: Any) -> Any:
     fast_bool=False,
     prepare=_prepare_linear,
     fast=_linear,
+    calm=True,
     node_name="AddmmBackward0",
     grad={"input": _linear_input_gradient, "weight": _linear_weight_gradient, "bias": lambda grad: grad},
 )

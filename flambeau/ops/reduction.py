@@ -14,6 +14,7 @@ from ..core.dispatch import cast_array
 from ..core.registry import composite, op
 from ..core.scalars import FLOATS32, FLOATS64
 from ..core.shape import reduced_shape, wrap_dims
+from ..core.state import quiet
 from .creation import row_major
 from .small import small_sum
 
@@ -120,14 +121,14 @@ def _fast_sum(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
         if made is not None:
             return made
     if dim is None:
-        return None if keepdim else np.add.reduce(a, None)
+        return None if keepdim else quiet(np.add.reduce, a, None)
     if a.size > 16384:
         return None
     if dim.__class__ is not int:
         dim = tuple(dim)
         if not dim:
             return None
-    made = np.add.reduce(a, dim, None, None, keepdim)
+    made = quiet(np.add.reduce, a, dim, None, None, keepdim)
     return made if made.ndim < 2 or made.flags.c_contiguous else None
 
 
@@ -136,6 +137,7 @@ def _fast_sum(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
     halves="native",
     prepare=normal_dims,
     fast=_fast_sum,
+    calm=True,
     grad={"input": lambda grad, input_shape, dim, keepdim: spread(grad, input_shape, dim, keepdim)},
 )
 def sum_(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
@@ -203,15 +205,15 @@ def _fast_mean(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
     if not keepdim and (dim is None or dim.__class__ is int):
         made = small_sum(a, dim)
         if made is not None:
-            return np.divide(made, (FLOATS32 if a.dtype is _F4 else FLOATS64)[float(a.size if dim is None else a.shape[dim])])
+            return quiet(np.divide, made, (FLOATS32 if a.dtype is _F4 else FLOATS64)[float(a.size if dim is None else a.shape[dim])])
     if a.dtype.kind != "f" or (a.size > 16384 and dim is not None):
         return None
     if dim is None:
-        return None if keepdim else np.add.reduce(a, None) / a.size
+        return None if keepdim else quiet(np.divide, quiet(np.add.reduce, a, None), a.dtype.type(a.size))
     if dim.__class__ is not int:
         return None
-    made = np.add.reduce(a, dim, None, None, keepdim)
-    made /= a.shape[dim]
+    made = quiet(np.add.reduce, a, dim, None, None, keepdim)
+    made = quiet(np.divide, made, a.dtype.type(a.shape[dim]))
     return made if made.ndim < 2 or made.flags.c_contiguous else None
 
 
@@ -220,7 +222,7 @@ def _mean_gradient(grad: Any, input_shape: Any, dim: Any, keepdim: bool) -> Any:
     return spread(grad / count, input_shape, dim, keepdim) if count else spread(grad, input_shape, dim, keepdim)
 
 
-@op(promotion="same", halves="native", prepare=normal_dims, fast=_fast_mean, grad={"input": _mean_gradient})
+@op(promotion="same", halves="native", prepare=normal_dims, fast=_fast_mean, calm=True, grad={"input": _mean_gradient})
 def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean of ``input``, over all of it or over ``dim``: the sum divided by the number of elements.
 
