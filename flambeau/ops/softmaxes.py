@@ -72,7 +72,7 @@ def _fast(kernel: Any) -> Any:
 
 
 _any_softmax = _fast(_softmax)
-_F4, _exp, _divide = np.dtype(np.float32), np.exp, np.divide
+_F4, _exp, _divide, _square_for = np.dtype(np.float32), np.exp, np.divide, SQUARES.get
 
 
 def _fast_softmax(input: np.ndarray, dim: Any, dtype: Any) -> np.ndarray | None:
@@ -80,11 +80,11 @@ def _fast_softmax(input: np.ndarray, dim: Any, dtype: Any) -> np.ndarray | None:
 
     There no maximum has to be subtracted, and a product with a matrix of ones puts each row's sum at every place of the row.
     """
-    if dtype is None and input.dtype is _F4 and (dim == -1 or dim == 1):
-        square = SQUARES.get(input.shape)
+    if dtype is None and (dim == -1 or dim == 1):
+        square = _square_for(input.shape)
         if square is None:
             prepare_square(input)
-        elif input.flags.c_contiguous and 1 not in input.tobytes()[3::4].translate(LARGE):
+        elif input.dtype is _F4 and input.flags.c_contiguous and 1 not in input.tobytes()[3::4].translate(LARGE):
             made = _exp(input)
             return _divide(made, made.dot(square), made)
     return run_quietly(_any_softmax, input, dim, dtype)
