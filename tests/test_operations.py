@@ -113,7 +113,7 @@ def test_memory_layouts(record: Record, layout: str, request: pytest.FixtureRequ
     """Non-contiguous and expanded inputs give the values of contiguous ones, and PyTorch's strides."""
     change = LAYOUTS[layout]
     if layout == "expanded" and not record.expanded:
-        return
+        pytest.skip("inputs that repeat one row are singular matrices, whose factors are not determined")
     for sample in main_samples(record):
         laid_out = Sample(map_arrays(sample.args, change), sample.kwargs)
         where = f"{describe(record, laid_out)} {layout}"

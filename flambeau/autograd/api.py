@@ -16,7 +16,7 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
     return (value,) if isinstance(value, Tensor) or hasattr(value, "output_nr") else tuple(value)
 
 
-def _paired(tensors: tuple[Tensor, ...], grads: Any, name: str) -> tuple[Any, ...]:
+def _paired(tensors: tuple[Tensor, ...], grads: Any) -> tuple[Any, ...]:
     """``grads`` as a tuple of the length of ``tensors``.
 
     Raises:
@@ -76,7 +76,7 @@ def backward(
             if not each._requires_grad:
                 raise RuntimeError("One of the differentiated Tensors given as 'inputs' to backward does not require grad")
     keep = create_graph if retain_graph is None else retain_graph
-    run_backward(roots, _paired(roots, grad_tensors, "backward"), keep, create_graph, chosen)
+    run_backward(roots, _paired(roots, grad_tensors), keep, create_graph, chosen)
 
 
 def grad(
@@ -126,7 +126,7 @@ def grad(
     if not all(isinstance(each, Tensor) for each in roots):
         raise NotImplementedError("autograd.grad: outputs must be tensors; a GradientEdge is supported among the inputs only")
     keep = create_graph if retain_graph is None else retain_graph
-    found = run_backward(roots, _paired(roots, grad_outputs, "grad"), keep, create_graph, wanted, accumulates=False)
+    found = run_backward(roots, _paired(roots, grad_outputs), keep, create_graph, wanted, accumulates=False)
     if not allow_unused and any(each is None for each in found):
         raise RuntimeError(
             "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired "

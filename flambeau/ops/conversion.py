@@ -8,9 +8,8 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
-from ..core.device import cpu, device, require_cpu
+from ..core.device import device, require_cpu
 from ..core.dispatch import cast_array
-from ..core.history import make_view
 from ..core.layout import contiguous_format, empty_as, is_contiguous_as, memory_format, preserve_format
 from ..core.registry import add_method, composite, method, op, view
 from ..core.state import modes
@@ -227,7 +226,7 @@ def cuda(input: Tensor, device: Any = None, non_blocking: bool = False, memory_f
 
 
 @method(name="type")
-def type_method(input: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+def type_method(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The legacy type's name, or the tensor converted to a dtype, a type name or a typed constructor.
 
     Args:
@@ -277,8 +276,4 @@ def is_set_to(input: Tensor, tensor: Tensor) -> bool:
     return same and a.shape == b.shape and a.strides == b.strides
 
 
-def device_of(input: Any) -> device:
-    return cpu
-
-
-__all__ = ["clone", "converted", "detach", "make_view", "parse_to"]
+__all__ = ["clone", "converted", "detach", "parse_to"]

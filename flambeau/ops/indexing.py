@@ -253,7 +253,7 @@ def _warn_byte_mask() -> None:
     warnings.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", UserWarning, stacklevel=5)
 
 
-def plain_indices(indices: Sequence[Any], shape: tuple[int, ...], lengths: int) -> list[Any]:
+def plain_indices(indices: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
     """Index arrays per dimension: masks become their non-zero positions, and every index is checked.
 
     Raises:
@@ -288,7 +288,7 @@ def numpy_key(indices: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _prepare_index(input: Any, indices: Any) -> tuple[Any, ...]:
-    return input, plain_indices(indices, input._array.shape, 0)
+    return input, plain_indices(indices, input._array.shape)
 
 
 @op(
@@ -305,7 +305,7 @@ def index(input: Tensor, indices: Sequence[Any]) -> Tensor:
 
 
 def _frozen(indices: Any, shape: Any) -> list[Any]:
-    return plain_indices(indices, shape, 0)
+    return plain_indices(indices, shape)
 
 
 @op(
@@ -438,7 +438,7 @@ TensorType.__setitem__ = setitem  # type: ignore[method-assign]
 
 def _prepare_put(input: Any, indices: Any, values: Any, accumulate: bool) -> tuple[Any, ...]:
     shape = input._array.shape
-    indices = plain_indices(indices, shape, 0)
+    indices = plain_indices(indices, shape)
     arrays = [each for each in indices if each is not None]
     if arrays:
         target = np.empty(shape, np.bool_)[numpy_key(indices)].shape if 0 in shape else _indexed_shape(shape, indices)
@@ -497,7 +497,7 @@ def _put(made: np.ndarray, indices: Any, values: np.ndarray, accumulate: bool) -
 def zero_at(input: Tensor, indices: Any) -> Tensor:
     """``input`` with zeros at index arrays."""
     made = input.copy()
-    made[numpy_key(plain_indices(indices, input.shape, 0))] = 0
+    made[numpy_key(plain_indices(indices, input.shape))] = 0
     return made
 
 

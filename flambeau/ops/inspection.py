@@ -85,6 +85,9 @@ def get_num_threads() -> int:
 def set_num_threads(int: int) -> None:
     """Set the number of threads used inside operations.
 
+    The operations run on NumPy, on one thread; only products go through NumPy's BLAS, whose number of threads is set by
+    ``OPENBLAS_NUM_THREADS`` before the start and not by this call.
+
     Raises:
         RuntimeError: a number below 1.
     Source: torch.set_num_threads.
