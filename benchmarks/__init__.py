@@ -1,1 +1,1 @@
-"""Benchmarks of flambeau beside real PyTorch: ``python -m benchmarks overhead | startup | leak``. See docs/benchmarks.md."""
+"""Benchmarks of flambeau beside real PyTorch: ``python -m benchmarks --help``. See docs/benchmarks.md."""

@@ -1,17 +1,27 @@
-"""``python -m benchmarks NAME [options]``: each benchmark is a module of this package with ``describe`` and ``main``."""
+"""``python -m benchmarks NAME [options]``: each benchmark is a module of this package with ``add_arguments``, ``main`` and ``THREADS``.
+
+``THREADS`` is the number of threads that both frameworks and NumPy's BLAS get. ``all`` runs every benchmark in a process of its own.
+"""
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import os
+import subprocess
 import sys
 
-NAMES = ("overhead", "startup", "leak")
+from .measuring import set_threads
 
-# One thread everywhere: NumPy's BLAS and PyTorch read these when they are loaded.
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(variable, "1")
+NAMES = ("overhead", "kernels", "convolution", "training", "optimizers", "coldstart", "scaling", "startup", "leak")
+
+
+def run_all(options: argparse.Namespace) -> int:
+    """Every benchmark, even when one before it failed; 1 when any did."""
+    passed_on = [f"--{name}" for name in ("quick", "write") if getattr(options, name)]
+    failed = [name for name in NAMES if subprocess.run([sys.executable, "-m", __package__, name, *passed_on], check=False).returncode]
+    if failed:
+        print(f"not in order: {', '.join(failed)}", file=sys.stderr)
+    return int(bool(failed))
 
 
 def main() -> int:
@@ -19,8 +29,16 @@ def main() -> int:
     commands = parser.add_subparsers(dest="name", required=True)
     modules = {name: importlib.import_module(f"{__package__}.{name}") for name in NAMES}
     for name, module in modules.items():
-        module.add_arguments(commands.add_parser(name, help=module.__doc__.splitlines()[0]))
+        command = commands.add_parser(name, help=module.__doc__.splitlines()[0])
+        module.add_arguments(command)
+        command.add_argument("--threads", type=int, default=module.THREADS, help=f"threads for both, {module.THREADS} unless told")
+    every = commands.add_parser("all", help="Every benchmark, each in a process of its own.")
+    every.add_argument("--quick", action="store_true", help="rough figures")
+    every.add_argument("--write", action="store_true", help="write all sections")
     options = parser.parse_args()
+    if options.name == "all":
+        return run_all(options)
+    set_threads(options.threads)
     return modules[options.name].main(options)
 
 

@@ -8,33 +8,28 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib
-import os
-import resource
 import sys
-from pathlib import Path
 
 from .cases import training_step
+from .measuring import resident_bytes
 from .report import machine, write_section
+
+THREADS = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--allowed", type=float, default=5.0, help="megabytes between a tenth of the steps and the last one")
     parser.add_argument("--package", default="flambeau")
+    parser.add_argument("--quick", action="store_true", help="1000 steps")
     parser.add_argument("--write", action="store_true", help="write the section of docs/benchmarks.md")
-
-
-def resident_bytes() -> int:
-    """Memory of this process that is in use now; where the system does not tell, the most that ever was."""
-    statm = Path("/proc/self/statm")
-    if statm.exists():
-        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def main(options: argparse.Namespace) -> int:
     torch = importlib.import_module(options.package)
-    torch.set_num_threads(1)
+    torch.set_num_threads(options.threads)
+    if options.quick:
+        options.steps = 1000
     step = training_step(torch)
     gc.collect()
     gc.disable()

@@ -7,16 +7,14 @@ Every figure contains the call of one Python function, about 0.03 us.
 from __future__ import annotations
 
 import argparse
-import gc
 import importlib
-import itertools
-import math
-import time
 from types import ModuleType
 
-from .cases import CASES, Case, Timed
+from .cases import CASES, Case
+from .measuring import best, geometric_mean, settle
 from .report import machine, table, write_section
 
+THREADS = 1
 GROUPS = {"plain": "without gradients", "recorded": "recorded for backward", "whole": "passes and steps"}
 
 
@@ -26,42 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", default="", help="only cases whose group or name contains this")
     parser.add_argument("--package", default="flambeau", help="the module to hold against torch")
     parser.add_argument("--alone", action="store_true", help="measure the package without PyTorch")
+    parser.add_argument("--quick", action="store_true", help="three short rounds")
     parser.add_argument("--write", action="store_true", help="write the section of docs/benchmarks.md")
-
-
-def measure(function: Timed, count: int) -> float:
-    """Seconds that one of ``count`` calls takes."""
-    repeat = itertools.repeat(None, count)
-    begin = time.perf_counter()
-    for _ in repeat:
-        function()
-    return (time.perf_counter() - begin) / count
-
-
-def calls_in(function: Timed, seconds: float) -> int:
-    """How many calls take about ``seconds``; warms the function up on the way."""
-    count = 1
-    while True:
-        taken = measure(function, count) * count
-        if taken > seconds / 4:
-            return max(1, round(count * seconds / taken))
-        count *= 2
-
-
-def best(functions: list[Timed], rounds: int, seconds: float) -> list[float]:
-    """The fewest seconds a call of each function took, over rounds in which all take their turn."""
-    counts = [calls_in(function, seconds) for function in functions]
-    order = list(range(len(functions)))
-    fewest = [math.inf] * len(functions)
-    for _ in range(rounds):
-        for i in order:
-            fewest[i] = min(fewest[i], measure(functions[i], counts[i]))
-        order.reverse()
-    return fewest
-
-
-def geometric_mean(values: list[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values))
 
 
 def run(cases: list[Case], modules: list[ModuleType], rounds: int, seconds: float) -> list[list[float]]:
@@ -76,12 +40,13 @@ def run(cases: list[Case], modules: list[ModuleType], rounds: int, seconds: floa
 def main(options: argparse.Namespace) -> int:
     modules = [importlib.import_module(name) for name in ([options.package] if options.alone else [options.package, "torch"])]
     for module in modules:
-        module.set_num_threads(1)
+        module.set_num_threads(options.threads)
+    if options.quick:
+        options.rounds, options.milliseconds = 3, 0.5
     cases = [case for case in CASES if options.only in case.group or options.only in case.name]
     if not cases:
         raise SystemExit(f"no case contains {options.only!r}")
-    gc.collect()
-    gc.freeze()  # what the imports left behind is not scanned again during a measurement
+    settle()
     results = run(cases, modules, options.rounds, options.milliseconds / 1e3)
 
     parts = []
@@ -106,7 +71,7 @@ def main(options: argparse.Namespace) -> int:
     text = "\n\n".join(parts)
     print(text)
     if options.write:
-        settings = f"one thread, best of {options.rounds} rounds in turn"
+        settings = f"{options.threads} thread(s), best of {options.rounds} rounds in turn"
         write_section(
             "overhead", f"`python -m benchmarks overhead`; {machine()}; {settings}. Ratios below 1: flambeau is faster.\n\n{text}"
         )

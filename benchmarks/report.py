@@ -40,14 +40,15 @@ def machine() -> str:
     return f"{model}, {os.cpu_count()} cores; {', '.join(versions)}"
 
 
-def write_section(name: str, text: str) -> None:
-    """Put ``text`` between the markers of section ``name`` in docs/benchmarks.md; a missing section goes to the end."""
+def write_section(name: str, text: str, page_path: Path | None = None) -> None:
+    """Put ``text`` between the markers of section ``name`` of a page, docs/benchmarks.md at first; a missing section goes to the end."""
+    path = page_path or PAGE
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    page = PAGE.read_text() if PAGE.exists() else "# Benchmarks\n"
+    page = path.read_text() if path.exists() else f"# {path.stem.capitalize()}\n"
     if begin not in page:
         page = f"{page.rstrip()}\n\n## {name.capitalize()}\n\n{begin}\n{end}\n"
     head, rest = page.split(begin)
     tail = rest.split(end)[1]
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(f"{head}{begin}\n{text.strip()}\n{end}{tail}")
-    print(f"wrote the section {name!r} of {PAGE}")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"{head}{begin}\n{text.strip()}\n{end}{tail}")
+    print(f"wrote the section {name!r} of {path}")

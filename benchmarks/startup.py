@@ -11,6 +11,7 @@ import sys
 
 from .report import machine, table, write_section
 
+THREADS = 1
 HEAVY = ("scipy", "llvmlite", "PIL", "matplotlib", "torch")
 PROGRAM = """
 import sys, time
@@ -23,6 +24,7 @@ print(seconds, *(name for name in {heavy!r} if name in sys.modules))
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=9, help="processes for each package")
+    parser.add_argument("--quick", action="store_true", help="three processes")
     parser.add_argument("--write", action="store_true", help="write the section of docs/benchmarks.md")
 
 
@@ -35,6 +37,8 @@ def import_in_a_process(name: str) -> tuple[float, list[str]]:
 
 
 def main(options: argparse.Namespace) -> int:
+    if options.quick:
+        options.rounds = 3
     names = [name for name in ("numpy", "flambeau", "torch") if importlib.util.find_spec(name)]
     seconds: dict[str, list[float]] = {name: [] for name in names}
     guests: set[str] = set()

@@ -1,0 +1,96 @@
+"""From a kernel's Python function to something that can be called."""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ...core.native import NoKernel
+from . import cache, image
+from . import target as targets
+from .language import Builder
+from .pool import pool
+
+_SHOW = os.environ.get("FLAMBEAU_SHOW_KERNELS", "")  # names of kernels to print, IR and assembly, as they are built; "all" for all
+_lock = threading.RLock()
+
+
+
+def compiled(ir: str, name: str, target: targets.Target) -> int:
+    """Address of the machine function ``name`` of a module: from disk, or compiled now.
+
+    Raises:
+        NoKernel: llvmlite is not installed, or the code needs something outside itself.
+    """
+    key = cache.key_of(ir, target)
+    found = cache.read(key)
+    if found is None:
+        try:
+            found = image.link(image.compile_object(ir, target), name)
+        except ImportError as error:
+            raise NoKernel("llvmlite is not installed") from error
+        except image.LinkError as error:
+            raise NoKernel(f"{name}: {error}") from error
+        cache.write(key, found)
+    if _SHOW and (_SHOW == "all" or name in _SHOW.split(",")):
+        print(ir, image.assembly(ir, target), sep="\n")
+    return image.load(found)
+
+
+class Kernel:
+    """A compiled kernel: ``kernel(chunks, *arguments)`` runs it on the pool.
+
+    Arguments are given in the order in which the kernel asked for them: ``id(array)``, integers and numbers.  The arrays must stay alive
+    and unchanged in shape until the call returns, and nothing checks their sizes: that is the caller's job.
+    """
+
+    __slots__ = ("address", "pack")
+
+    def __init__(self, address: int, slots: str):
+        self.address, self.pack = address, struct.Struct("=" + slots).pack
+
+    def __call__(self, chunks: int, *arguments: Any) -> None:
+        pool.launch(self.address, self.pack(*arguments), chunks)
+
+
+def source_of(generator: Callable[..., None], specification: tuple[Any, ...], target: targets.Target) -> Builder:
+    """The builder after ``generator`` wrote its kernel."""
+    k = Builder(generator.__name__, target)
+    generator(k, *specification)
+    return k
+
+
+def kernel(generator: Callable[..., None]) -> Callable[..., Kernel]:
+    """Decorator: calling the result with a specification (hashable arguments) gives the Kernel for it, built once.
+
+    Raises:
+        NoKernel: when called, where the kernel cannot be had.
+    """
+    built: dict[tuple[Any, ...], Kernel | NoKernel] = {}
+
+    def get(*specification: Any) -> Kernel:
+        found = built.get(specification)
+        if found is None:
+            with _lock:
+                found = built.get(specification)
+                if found is None:
+                    found = built[specification] = _build(generator, specification)
+        if found.__class__ is NoKernel:
+            raise found
+        return found  # type: ignore[return-value]
+
+    get.generator = generator  # type: ignore[attr-defined]
+    get.__doc__, get.__name__ = generator.__doc__, generator.__name__
+    return get
+
+
+def _build(generator: Callable[..., None], specification: tuple[Any, ...]) -> Kernel | NoKernel:
+    try:
+        target = targets.current()
+        k = source_of(generator, specification, target)
+        return Kernel(compiled(k.text(), k.name, target), k.slots)
+    except (NoKernel, targets.UnsupportedMachine) as error:
+        return error if isinstance(error, NoKernel) else NoKernel(str(error))

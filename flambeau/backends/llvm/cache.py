@@ -1,0 +1,117 @@
+"""Compiled kernels on disk.
+
+One file per kernel in ``FLAMBEAU_CACHE`` (default: ``flambeau`` in ``XDG_CACHE_HOME`` or ``~/.cache``), named by a hash of its IR, the
+target and the version of llvmlite.  Files are written under a temporary name and renamed, so that several processes may share the
+directory.  It holds at most ``LIMIT`` bytes; the files that were unused longest go first.  Machine code is only taken from a directory
+that belongs to this user and that nobody else can write to, and only if it matches its own hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from . import image
+from .target import Target
+
+LIMIT = 128 << 20  # bytes; a kernel has some 2 to 60 KB
+
+
+@cache
+def directory() -> Path | None:
+    """Where compiled kernels are kept; None where no safe directory can be had."""
+    chosen = os.environ.get("FLAMBEAU_CACHE")
+    if chosen is not None and not chosen:
+        return None  # FLAMBEAU_CACHE= switches the cache off
+    try:
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        path = Path(chosen or os.path.join(base, "flambeau"))
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.stat()
+    except OSError:
+        return None
+    if found.st_uid != os.getuid() or found.st_mode & 0o022 or not os.access(path, os.W_OK):
+        return None
+    return path
+
+
+@cache
+def _compiler() -> str:
+    """Name and version of the installed llvmlite, read from the name of its metadata's folder: importing it takes 30 ms."""
+    from importlib.util import find_spec
+
+    spec = find_spec("llvmlite")
+    if spec is None or spec.origin is None:
+        return "none"
+    site = Path(spec.origin).parent.parent
+    return next((each.name for each in site.glob("llvmlite-*.dist-info")), spec.origin)
+
+
+def key_of(ir: str, target: Target) -> str:
+    text = "\0".join((ir, target.name, target.cpu, target.features, _compiler()))
+    return hashlib.sha256(text.encode()).hexdigest()[:40]
+
+
+def read(key: str) -> bytes | None:
+    """The image stored under ``key``, if there is a whole one."""
+    place = directory()
+    if place is None:
+        return None
+    path = place / f"{key}.image"
+    try:
+        found = path.read_bytes()
+    except OSError:
+        return None
+    if not image.is_whole(found):
+        return None
+    try:
+        os.utime(path)  # its last use, for ``_trim``
+    except OSError:
+        pass  # a read-only copy of a cache
+    return found
+
+
+def write(key: str, content: bytes) -> None:
+    """Store an image; a full disk or a read-only directory only means that it is compiled again next time."""
+    place = directory()
+    if place is None:
+        return
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(dir=place, prefix=".new-")
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(temporary, place / f"{key}.image")
+        temporary = None
+        _trim(place)
+    except OSError:
+        if temporary is not None and os.path.exists(temporary):
+            os.unlink(temporary)
+
+
+def _trim(place: Path) -> None:
+    """Remove what was unused longest until the directory is within ``LIMIT``."""
+    entries = []
+    for entry in os.scandir(place):
+        if entry.name.endswith(".image"):
+            found = entry.stat()
+            entries.append((found.st_mtime, found.st_size, entry.path))
+    total = sum(size for _, size, _ in entries)
+    for _, size, path in sorted(entries):
+        if total <= LIMIT:
+            return
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass  # another process removed it first
+        total -= size
+
+
+def clear() -> None:
+    """Remove all compiled kernels from disk."""
+    place = directory()
+    for path in place.glob("*.image") if place is not None else ():
+        path.unlink(missing_ok=True)

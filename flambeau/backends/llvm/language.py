@@ -1,0 +1,684 @@
+"""The kernel language: LLVM IR written through Python values.
+
+A kernel is a Python function that receives a ``Builder`` and computes with ``Value``s; running it once writes the IR.  Python's own
+loops, functions and tables unroll and specialise; ``k.loop`` makes loops of the machine.
+
+    @kernel
+    def scale(k, kind):                          # y = a * x over chunks of 4096 elements
+        x, y, n, a = k.array(), k.array(), k.integer(), k.number(kind)
+        lanes = k.lanes(kind)
+        def step(i, mask):
+            k.store(k.load(x, i, kind, lanes, mask) * a, y, i, kind, mask)
+        def chunk(c):
+            k.vector_loop(c * 4096, k.least((c + 1) * 4096, n), lanes, step)
+        k.for_chunks(chunk)
+
+    scale("f32")(chunks, id(source), id(target), source.size, 3.0)
+
+Every kernel is one machine function ``void (ptr arguments, i64 first, i64 last)``: the pool hands out chunks ``first`` to ``last``,
+and ``arguments`` points to one 8-byte slot for each of ``k.array()``, ``k.integer()``, ``k.number()`` in the order of these calls.
+
+Kinds of elements.  In registers: ``f32 f64 i8 i16 i32 i64 u8 u16 u32 u64``, ``b1`` (truth values) and ``ptr``.  In memory also ``b8``
+(bools, b1 in registers), ``f16`` and ``bf16`` (f32 in registers).  A Value has one kind and a number of lanes; operators take equal
+kinds, or a Python number, and spread one lane over many.  Arithmetic is IEEE's, without fast-math: what is written is computed.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from . import target as targets
+
+# Kinds by NumPy dtype, their sizes in bytes, and LLVM's names of them.
+KINDS = {
+    np.dtype(np.float32): "f32",
+    np.dtype(np.float64): "f64",
+    np.dtype(np.float16): "f16",
+    np.dtype(ml_dtypes.bfloat16): "bf16",
+    np.dtype(np.bool_): "b8",
+    **{np.dtype(f"{sign}{size}"): f"{sign}{8 * size}" for sign in "iu" for size in (1, 2, 4, 8)},
+}
+SIZES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2, "b8": 1, "ptr": 8, **{f"{sign}{8 * size}": size for sign in "iu" for size in (1, 2, 4, 8)}}
+REGISTER = {"b8": "b1", "f16": "f32", "bf16": "f32"}  # the kind in registers, where it differs from the one in memory
+_NAMES = {"f32": "float", "f64": "double", "f16": "half", "b1": "i1", "ptr": "ptr", "b8": "i8"}
+_BITS_OF = {"f32": "i32", "f64": "i64"}
+
+
+def register_kind(kind: str) -> str:
+    return REGISTER.get(kind, kind)
+
+
+def llvm_name(kind: str, lanes: int = 1) -> str:
+    element = _NAMES.get(kind) or "i" + kind[1:]
+    return element if lanes == 1 else f"<{lanes} x {element}>"
+
+
+def literal(value: Any, kind: str) -> str:
+    """A number as LLVM writes it; floats as the hexadecimal of a double, which is exact."""
+    if kind in ("f32", "f64"):
+        number = float(np.float32(value)) if kind == "f32" else float(value)
+        return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+    if kind == "b1":
+        return "true" if value else "false"
+    bits = int(kind[1:])
+    number = int(value) & ((1 << bits) - 1)
+    return str(number - (1 << bits) if number >> (bits - 1) else number)
+
+
+class Value:
+    """A value in a register: ``lanes`` elements of one kind."""
+
+    __slots__ = ("k", "kind", "lanes", "text")
+    __array_ufunc__ = None  # NumPy's numbers leave operators to us
+
+    def __init__(self, k: Builder, text: str, kind: str, lanes: int = 1):
+        self.k, self.text, self.kind, self.lanes = k, text, kind, lanes
+
+    @property
+    def type(self) -> str:
+        return llvm_name(self.kind, self.lanes)
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind in ("f32", "f64")
+
+    def __repr__(self) -> str:
+        return f"Value({self.type} {self.text})"
+
+    def __add__(self, other: Any) -> Value:
+        return self.k.binary("fadd" if self.is_float else "add", self, other)
+
+    def __sub__(self, other: Any) -> Value:
+        return self.k.binary("fsub" if self.is_float else "sub", self, other)
+
+    def __mul__(self, other: Any) -> Value:
+        return self.k.binary("fmul" if self.is_float else "mul", self, other)
+
+    def __truediv__(self, other: Any) -> Value:
+        return self.k.binary("fdiv", self, other)
+
+    def __floordiv__(self, other: Any) -> Value:
+        """Division of integers that are not negative; the divisor must not be zero."""
+        return self.k.binary("udiv", self, other)
+
+    def __mod__(self, other: Any) -> Value:
+        """Remainder of integers that are not negative; the divisor must not be zero."""
+        return self.k.binary("urem", self, other)
+
+    def __and__(self, other: Any) -> Value:
+        return self.k.binary("and", self, other)
+
+    def __or__(self, other: Any) -> Value:
+        return self.k.binary("or", self, other)
+
+    def __xor__(self, other: Any) -> Value:
+        return self.k.binary("xor", self, other)
+
+    def __lshift__(self, other: Any) -> Value:
+        return self.k.binary("shl", self, other)
+
+    def __rshift__(self, other: Any) -> Value:
+        return self.k.binary("lshr" if self.kind[0] == "u" else "ashr", self, other)
+
+    def __radd__(self, other: Any) -> Value:
+        return self.k.like(other, self) + self
+
+    def __rsub__(self, other: Any) -> Value:
+        return self.k.like(other, self) - self
+
+    def __rmul__(self, other: Any) -> Value:
+        return self.k.like(other, self) * self
+
+    def __rtruediv__(self, other: Any) -> Value:
+        return self.k.like(other, self) / self
+
+    def __neg__(self) -> Value:
+        if self.is_float:
+            return self.k.emit(f"fneg {self.type} {self.text}", self.kind, self.lanes)
+        return self.k.like(0, self) - self
+
+    def __invert__(self) -> Value:
+        return self.k.binary("xor", self, True if self.kind == "b1" else -1)
+
+    def __lt__(self, other: Any) -> Value:
+        return self.k.compare("lt", self, other)
+
+    def __le__(self, other: Any) -> Value:
+        return self.k.compare("le", self, other)
+
+    def __gt__(self, other: Any) -> Value:
+        return self.k.compare("gt", self, other)
+
+    def __ge__(self, other: Any) -> Value:
+        return self.k.compare("ge", self, other)
+
+    def eq(self, other: Any) -> Value:
+        return self.k.compare("eq", self, other)
+
+    def ne(self, other: Any) -> Value:
+        return self.k.compare("ne", self, other)
+
+    def is_nan(self) -> Value:
+        return self.k.emit(f"fcmp uno {self.type} {self.text}, {self.text}", "b1", self.lanes)
+
+
+class Builder:
+    """Writes the IR of one kernel; see the module's docstring.
+
+    Attributes:
+        target: the processor that is written for.
+        name: name of the machine function.
+        slots: struct-module letter of each argument.
+    """
+
+    def __init__(self, name: str, target: targets.Target):
+        self.name, self.target = name, target
+        self.lines: list[str] = []
+        self.declared: dict[str, str] = {}
+        self.slots = ""
+        self.block = "entry"
+        self.count = 0
+        self.arguments = Value(self, "%arguments", "ptr")
+        self.first, self.last = Value(self, "%first", "i64"), Value(self, "%last", "i64")
+
+    # -- text ---------------------------------------------------------------------------------------------------------------
+    def fresh(self) -> str:
+        self.count += 1
+        return f"%v{self.count}"
+
+    def emit(self, instruction: str, kind: str, lanes: int = 1) -> Value:
+        """Append an instruction; its result as a Value."""
+        name = self.fresh()
+        self.lines.append(f"  {name} = {instruction}")
+        return Value(self, name, kind, lanes)
+
+    def effect(self, instruction: str) -> None:
+        self.lines.append("  " + instruction)
+
+    def call(self, name: str, kind: str, lanes: int, *operands: Value, more: str = "") -> Value:
+        """Call an intrinsic, declared at its first use; ``more`` are further immediate operands with their types."""
+        result = llvm_name(kind, lanes)
+        kinds = [v.type for v in operands] + [part.split()[0] for part in filter(None, more.split(", "))]
+        self.declared[name] = f"declare {result} @{name}({', '.join(kinds)})"
+        passed = ", ".join([f"{v.type} {v.text}" for v in operands] + ([more] if more else []))
+        return self.emit(f"call {result} @{name}({passed})", kind, lanes)
+
+    def text(self) -> str:
+        """The module: this kernel and what it declares."""
+        body = "\n".join(self.lines)
+        declarations = "\n".join(self.declared.values())
+        return (
+            f"{declarations}\ndefine void @{self.name}(ptr noalias readonly %arguments, i64 %first, i64 %last) "
+            f'nounwind "no-builtins" {{\nentry:\n{body}\n  ret void\n}}\n'
+        )
+
+    # -- arguments ----------------------------------------------------------------------------------------------------------
+    def _slot(self, letter: str, kind: str) -> Value:
+        at = self.emit(f"getelementptr i64, ptr %arguments, i64 {len(self.slots)}", "ptr")
+        self.slots += letter
+        return self.emit(f"load {llvm_name(kind)}, ptr {at.text}, align 8", kind)
+
+    def array(self) -> Value:
+        """Pointer to the data of a NumPy array, which is passed as ``id(array)``: the kernel reads the array's own header."""
+        header = self._slot("q", "ptr")
+        at = self.emit(f"getelementptr i8, ptr {header.text}, i64 {targets.ARRAY_DATA}", "ptr")
+        return self.emit(f"load ptr, ptr {at.text}, align 8", "ptr")
+
+    def pointer(self) -> Value:
+        """An address, passed as an integer."""
+        return self._slot("q", "ptr")
+
+    def integer(self) -> Value:
+        return self._slot("q", "i64")
+
+    def number(self, kind: str = "f64") -> Value:
+        """A Python number as a Value of ``kind``: floats are passed as double, everything else as int64."""
+        kind = register_kind(kind)
+        if kind in ("f32", "f64"):
+            return self.cast(self._slot("d", "f64"), kind)
+        return self.cast(self._slot("q", "i64"), kind)
+
+    # -- constants and spreading --------------------------------------------------------------------------------------------
+    def const(self, value: Any, kind: str, lanes: int = 1) -> Value:
+        text = literal(value, kind)
+        return Value(self, text if lanes == 1 else f"splat ({llvm_name(kind)} {text})", kind, lanes)
+
+    def like(self, value: Any, model: Value) -> Value:
+        """``value`` with the kind and lanes of ``model``."""
+        if not isinstance(value, Value):
+            return self.const(value, model.kind, model.lanes)
+        if value.kind != model.kind:
+            raise TypeError(f"{self.name}: expected a value of kind {model.kind}, got {value.kind}; cast it first")
+        return self.splat(value, model.lanes)
+
+    def splat(self, value: Value, lanes: int) -> Value:
+        """One lane spread over ``lanes``."""
+        if value.lanes == lanes:
+            return value
+        if value.lanes != 1:
+            raise TypeError(f"{self.name}: cannot spread {value.lanes} lanes over {lanes}")
+        if not value.text.startswith("%"):
+            return Value(self, f"splat ({value.type} {value.text})", value.kind, lanes)
+        wide = llvm_name(value.kind, lanes)
+        one = self.emit(f"insertelement {wide} poison, {value.type} {value.text}, i32 0", value.kind, lanes)
+        return self.emit(f"shufflevector {wide} {one.text}, {wide} poison, <{lanes} x i32> zeroinitializer", value.kind, lanes)
+
+    def pair(self, a: Any, b: Any) -> tuple[Value, Value]:
+        """Two operands with equal kinds and lanes."""
+        if not isinstance(a, Value):
+            a = self.const(a, b.kind)
+        b = self.like(b, a) if not isinstance(b, Value) else b
+        if a.kind != b.kind:
+            raise TypeError(f"{self.name}: operands of kinds {a.kind} and {b.kind}; cast one first")
+        lanes = max(a.lanes, b.lanes)
+        return self.splat(a, lanes), self.splat(b, lanes)
+
+    def indices(self, lanes: int, kind: str = "i64") -> Value:
+        """0, 1, 2, ... in as many lanes."""
+        if lanes == 1:
+            return self.const(0, kind)
+        element = llvm_name(kind)
+        return Value(self, "<" + ", ".join(f"{element} {i}" for i in range(lanes)) + ">", kind, lanes)
+
+    # -- arithmetic -----------------------------------------------------------------------------------------------------------
+    def binary(self, instruction: str, a: Any, b: Any) -> Value:
+        a, b = self.pair(a, b)
+        return self.emit(f"{instruction} {a.type} {a.text}, {b.text}", a.kind, a.lanes)
+
+    def compare(self, relation: str, a: Any, b: Any) -> Value:
+        """Ordered comparison; ``ne`` alone is true of NaN."""
+        a, b = self.pair(a, b)
+        if a.is_float:
+            word = "fcmp " + ("une" if relation == "ne" else "o" + relation)
+        elif relation in ("eq", "ne"):
+            word = "icmp " + relation
+        else:
+            word = "icmp " + ("u" if a.kind[0] in "ub" or a.kind == "ptr" else "s") + relation
+        return self.emit(f"{word} {a.type} {a.text}, {b.text}", "b1", a.lanes)
+
+    def select(self, mask: Value, a: Any, b: Any) -> Value:
+        """``a`` where ``mask``, else ``b``."""
+        a, b = self.pair(a, b)
+        lanes = max(mask.lanes, a.lanes)
+        a, b = self.splat(a, lanes), self.splat(b, lanes)
+        return self.emit(f"select {mask.type} {mask.text}, {a.type} {a.text}, {b.type} {b.text}", a.kind, lanes)
+
+    def _intrinsic(self, name: str, *values: Any) -> Value:
+        model = max((v for v in values if isinstance(v, Value)), key=lambda v: v.lanes)
+        operands = [self.like(v, model) for v in values]
+        element = model.kind if model.is_float else "i" + model.kind[1:]
+        suffix = element if model.lanes == 1 else f"v{model.lanes}{element}"
+        return self.call(f"llvm.{name}.{suffix}", model.kind, model.lanes, *operands)
+
+    def fma(self, a: Any, b: Any, c: Any) -> Value:
+        """``a * b + c``: one rounding where the processor has the instruction, two elsewhere."""
+        if self.target.has_fma:
+            return self._intrinsic("fma", a, b, c)
+        return a * b + c if isinstance(a, Value) else b * a + c
+
+    def sqrt(self, a: Value) -> Value:
+        return self._intrinsic("sqrt", a)
+
+    def abs(self, a: Value) -> Value:
+        if a.is_float:
+            return self._intrinsic("fabs", a)
+        return a if a.kind[0] == "u" else self.select(a < 0, -a, a)
+
+    def copysign(self, magnitude: Any, sign: Value) -> Value:
+        """``magnitude`` with the sign of ``sign``."""
+        return self._intrinsic("copysign", magnitude, sign)
+
+    def least(self, a: Any, b: Any) -> Value:
+        """The smaller of two; of floats the second where either is NaN (one machine instruction)."""
+        a, b = self.pair(a, b)
+        return self.select(a < b, a, b)
+
+    def most(self, a: Any, b: Any) -> Value:
+        """The larger of two; of floats the second where either is NaN (one machine instruction)."""
+        a, b = self.pair(a, b)
+        return self.select(a > b, a, b)
+
+    def minimum(self, a: Any, b: Any) -> Value:
+        """The smaller of two; NaN where either is NaN."""
+        a, b = self.pair(a, b)
+        return self.select(a.is_nan(), a, self.least(a, b)) if a.is_float else self.least(a, b)
+
+    def maximum(self, a: Any, b: Any) -> Value:
+        """The larger of two; NaN where either is NaN."""
+        a, b = self.pair(a, b)
+        return self.select(a.is_nan(), a, self.most(a, b)) if a.is_float else self.most(a, b)
+
+    def round_even(self, a: Value) -> Value:
+        """To the nearest whole number, ties to even, for |a| below 2**22 (float32) or 2**51 (float64)."""
+        magic = 1.5 * 2.0**23 if a.kind == "f32" else 1.5 * 2.0**52
+        return (a + magic) - magic
+
+    def floor(self, a: Value) -> Value:
+        return self._whole("floor", a)
+
+    def ceil(self, a: Value) -> Value:
+        return self._whole("ceil", a)
+
+    def trunc(self, a: Value) -> Value:
+        return self._whole("trunc", a)
+
+    def rint(self, a: Value) -> Value:
+        """To the nearest whole number, ties to even."""
+        return self._whole("rint", a)
+
+    def _whole(self, name: str, a: Value) -> Value:
+        """Rounding functions; on processors without the instruction from ``round_even``, whole numbers being left alone."""
+        if self.target.has_rounding:
+            return self._intrinsic(name, a)
+        small = self.abs(a) < (2.0**22 if a.kind == "f32" else 2.0**51)
+        near = self.round_even(a)
+        if name == "floor":
+            near = self.select(near > a, near - 1.0, near)
+        elif name == "ceil":
+            near = self.select(near < a, near + 1.0, near)
+        elif name == "trunc":
+            size = self.abs(a)
+            near = self.round_even(size)
+            near = self.select(near > size, near - 1.0, near)
+        if a.kind == "f64":  # between 2**51 and 2**52 there are halves, which the sum with a larger constant cannot hold
+            large = self.abs(a) < 2.0**52
+            whole = self.select(a < 0.0, (a - 2.0**52) + 2.0**52, (a + 2.0**52) - 2.0**52)
+            small, near = small | large, self.select(small, near, whole)
+        else:
+            large = self.abs(a) < 2.0**23
+            whole = self.select(a < 0.0, (a - 2.0**23) + 2.0**23, (a + 2.0**23) - 2.0**23)
+            small, near = small | large, self.select(small, near, whole)
+        return self.select(small, self.copysign(near, a), a)
+
+    # -- conversions ----------------------------------------------------------------------------------------------------------
+    def bits(self, a: Value, kind: str | None = None) -> Value:
+        """The same bits as another kind of the same size: by default a float's as integer, an integer's as float."""
+        if kind is None:
+            kind = _BITS_OF[a.kind] if a.is_float else "f" + a.kind[1:]
+        return self.emit(f"bitcast {a.type} {a.text} to {llvm_name(kind, a.lanes)}", kind, a.lanes)
+
+    def cast(self, a: Value, kind: str) -> Value:
+        """``a`` as another kind, by C's rules: floats are truncated, integers wrap."""
+        if a.kind == kind:
+            return a
+        if kind == "b1":
+            return a.ne(0)
+        if a.kind == "b1":
+            if kind in ("f32", "f64"):
+                return self.select(a, self.const(1, kind, a.lanes), self.const(0, kind, a.lanes))
+            return self._convert("zext", a, kind)
+        if a.is_float and kind in ("f32", "f64"):
+            return self._convert("fpext" if kind == "f64" else "fptrunc", a, kind)
+        if a.is_float:
+            # to narrow integers through wider ones: out of range they wrap, as C's compilers make it on the usual processors
+            through = "i64" if kind in ("i64", "u64", "u8", "u16", "u32") else "i32"
+            return self.cast(self._convert("fptosi", a, through), kind)
+        if kind in ("f32", "f64"):
+            return self._convert("uitofp" if a.kind[0] == "u" else "sitofp", a, kind)
+        have, want = int(a.kind[1:]), int(kind[1:])
+        if have == want:
+            return Value(self, a.text, kind, a.lanes)
+        return self._convert("trunc" if want < have else "zext" if a.kind[0] == "u" else "sext", a, kind)
+
+    def _convert(self, instruction: str, a: Value, kind: str) -> Value:
+        return self.emit(f"{instruction} {a.type} {a.text} to {llvm_name(kind, a.lanes)}", kind, a.lanes)
+
+    # -- memory -----------------------------------------------------------------------------------------------------------------
+    def at(self, pointer: Value, index: Any, kind: str) -> Value:
+        """Pointer to element ``index`` (counted in elements of ``kind``)."""
+        index = self.like(index, self.const(0, "i64")) if not isinstance(index, Value) else index
+        if index.text == "0":
+            return pointer
+        return self.emit(f"getelementptr {_memory_name(kind)}, ptr {pointer.text}, i64 {index.text}", "ptr")
+
+    def load(self, pointer: Value, index: Any, kind: str, lanes: int = 1, mask: Value | None = None, other: Any = 0) -> Value:
+        """``lanes`` neighbouring elements from ``index`` on; where ``mask`` is false nothing is read and the lane is ``other``."""
+        at = self.at(pointer, index, kind)
+        memory = "i16" if kind == "bf16" else kind
+        size = SIZES[kind]
+        if mask is None or lanes == 1:
+            got = self.emit(f"load {llvm_name(memory, lanes)}, ptr {at.text}, align {size}", memory, lanes)
+        else:
+            raw = self.const(0 if kind in REGISTER else other, "i16" if kind == "f16" else memory, lanes)
+            if kind == "f16":
+                raw = Value(self, "zeroinitializer", "f16", lanes)
+            name = f"llvm.masked.load.v{lanes}{'i8' if memory == 'b8' else _intrinsic_element(memory)}.p0"
+            result = llvm_name(memory, lanes)
+            self.declared[name] = f"declare {result} @{name}(ptr, i32, <{lanes} x i1>, {result})"
+            got = self.emit(
+                f"call {result} @{name}(ptr {at.text}, i32 {size}, <{lanes} x i1> {mask.text}, {result} {raw.text})", memory, lanes
+            )
+        value = self._from_memory(got, kind)
+        if mask is not None and lanes > 1 and kind in REGISTER and not (isinstance(other, (int, float)) and other == 0):
+            value = self.select(mask, value, other)
+        return value
+
+    def store(self, value: Value, pointer: Value, index: Any, kind: str, mask: Value | None = None) -> None:
+        """Write ``value``'s lanes as neighbouring elements from ``index`` on, those where ``mask`` is false excepted."""
+        at = self.at(pointer, index, kind)
+        raw = self._to_memory(value, kind)
+        memory = "i16" if kind == "bf16" else kind
+        size = SIZES[kind]
+        if mask is None or value.lanes == 1:
+            self.effect(f"store {raw.type} {raw.text}, ptr {at.text}, align {size}")
+            return
+        name = f"llvm.masked.store.v{value.lanes}{'i8' if memory == 'b8' else _intrinsic_element(memory)}.p0"
+        self.declared[name] = f"declare void @{name}({raw.type}, ptr, i32, <{value.lanes} x i1>)"
+        self.effect(f"call void @{name}({raw.type} {raw.text}, ptr {at.text}, i32 {size}, <{value.lanes} x i1> {mask.text})")
+
+    def gather(self, pointer: Value, index: Value, kind: str, mask: Value | None = None) -> Value:
+        """The elements at ``index`` (i64, one per lane); masked lanes are not read and are zero."""
+        if index.lanes == 1:
+            return self.load(pointer, index, kind)
+        memory = "i16" if kind == "bf16" else kind
+        n = index.lanes
+        at = self.emit(f"getelementptr {_memory_name(kind)}, ptr {pointer.text}, {index.type} {index.text}", "ptr", n)
+        name = f"llvm.masked.gather.v{n}{'i8' if memory == 'b8' else _intrinsic_element(memory)}.v{n}p0"
+        result = llvm_name(memory, n)
+        self.declared[name] = f"declare {result} @{name}(<{n} x ptr>, i32, <{n} x i1>, {result})"
+        lanes = mask.text if mask is not None else "splat (i1 true)"
+        got = self.emit(
+            f"call {result} @{name}(<{n} x ptr> {at.text}, i32 {SIZES[kind]}, <{n} x i1> {lanes}, {result} zeroinitializer)", memory, n
+        )
+        return self._from_memory(got, kind)
+
+    def load_strided(self, pointer: Value, index: Value, stride: Value, kind: str, lanes: int, mask: Value | None = None) -> Value:
+        """Elements ``index``, ``index + stride``, ... of as many lanes."""
+        if lanes == 1:
+            return self.load(pointer, index, kind)
+        return self.gather(pointer, self.splat(index, lanes) + self.indices(lanes) * stride, kind, mask)
+
+    def _from_memory(self, raw: Value, kind: str) -> Value:
+        if kind == "b8":
+            return self.emit(f"icmp ne {llvm_name('i8', raw.lanes)} {raw.text}, {'0' if raw.lanes == 1 else 'zeroinitializer'}", "b1", raw.lanes)
+        if kind == "f16":
+            return self._convert("fpext", raw, "f32")
+        if kind == "bf16":
+            return self.bits(self._convert("zext", raw, "i32") << 16)
+        return raw
+
+    def _to_memory(self, value: Value, kind: str) -> Value:
+        if value.kind != register_kind(kind):
+            raise TypeError(f"{self.name}: cannot store a value of kind {value.kind} as {kind}; cast it first")
+        if kind == "b8":
+            return Value(self, self._convert("zext", value, "i8").text, "b8", value.lanes)
+        if kind == "f16":
+            return self._convert("fptrunc", value, "f16")
+        if kind == "bf16":  # round to nearest even by adding just below half; a NaN keeps its upper bits, made quiet
+            bits = Value(self, self.bits(value).text, "u32", value.lanes)
+            rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+            quiet = (bits >> 16) | 0x40
+            return self._convert("trunc", self.select(value.is_nan(), quiet, rounded), "i16")
+        return value
+
+    def prefetch(self, pointer: Value, index: Any, kind: str) -> None:
+        at = self.at(pointer, index, kind)
+        self.declared["llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+        self.effect(f"call void @llvm.prefetch.p0(ptr {at.text}, i32 0, i32 3, i32 1)")
+
+    def scratch(self, count: int, kind: str) -> Value:
+        """Memory of ``count`` elements on the thread's stack, for at most some 64 KB; 64-byte aligned. Call it before any loop."""
+        return self.emit(f"alloca [{count} x {_memory_name(kind)}], align 64", "ptr")
+
+    # -- lanes ---------------------------------------------------------------------------------------------------------------------
+    def lanes(self, kind: str) -> int:
+        """How many elements of ``kind``, as it is in registers, one vector register holds."""
+        size = 4 if kind in REGISTER and kind != "b8" else SIZES.get(kind, 1)
+        return self.target.width // size
+
+    def extract(self, a: Value, lane: int) -> Value:
+        return a if a.lanes == 1 else self.emit(f"extractelement {a.type} {a.text}, i32 {lane}", a.kind)
+
+    def shuffle(self, a: Value, order: Sequence[int], b: Value | None = None) -> Value:
+        """Lanes in another order, from ``a`` and (counted on) ``b``."""
+        second = "poison" if b is None else b.text
+        mask = ", ".join(f"i32 {i}" for i in order)
+        return self.emit(f"shufflevector {a.type} {a.text}, {a.type} {second}, <{len(order)} x i32> <{mask}>", a.kind, len(order))
+
+    def sum(self, a: Value) -> Value:
+        """The sum of all lanes."""
+        return self.fold(a, lambda x, y: x + y)
+
+    def fold(self, a: Value, combine: Callable[[Value, Value], Value]) -> Value:
+        """All lanes combined pairwise to one by ``combine``; always in the same order."""
+        lanes = a.lanes
+        while lanes > 1:
+            lanes //= 2
+            a = combine(a, self.shuffle(a, [*range(lanes, 2 * lanes), *range(lanes, a.lanes)]))
+        return self.extract(a, 0)
+
+    def any(self, mask: Value) -> Value:
+        """Whether any lane of ``mask`` is true."""
+        if mask.lanes == 1:
+            return mask
+        whole = self.emit(f"bitcast {mask.type} {mask.text} to i{mask.lanes}", f"i{mask.lanes}")
+        return self.emit(f"icmp ne i{mask.lanes} {whole.text}, 0", "b1")
+
+    # -- control -----------------------------------------------------------------------------------------------------------------
+    def label(self, name: str) -> None:
+        self.lines.append(f"{name}:")
+        self.block = name
+
+    def loop(
+        self,
+        start: Any,
+        stop: Any,
+        body: Callable[..., Any],
+        *,
+        step: Any = 1,
+        carried: Sequence[Value] = (),
+    ) -> Any:
+        """``for i in range(start, stop, step)``: ``body(i, *carried)`` returns the next values of ``carried`` (a tuple, or one Value).
+
+        Returns the last ones: a tuple, or one Value where there is one.
+        """
+        model = next((v for v in (start, stop) if isinstance(v, Value)), self.const(0, "i64"))
+        start, stop, step = (self.like(v, model) for v in (start, stop, step))
+        self.count += 1
+        n = self.count
+        before, head, inside, after = self.block, f"head{n}", f"body{n}", f"after{n}"
+        self.effect(f"br label %{head}")
+        self.label(head)
+        index = Value(self, f"%i{n}", model.kind)
+        slots = [Value(self, self.fresh(), v.kind, v.lanes) for v in carried]
+        place = len(self.lines)
+        self.lines += [""] * (1 + len(slots))
+        more = index < stop
+        self.effect(f"br i1 {more.text}, label %{inside}, label %{after}")
+        self.label(inside)
+        results = _as_tuple(body(index, *slots))
+        if len(results) != len(slots):
+            raise TypeError(f"{self.name}: a loop's body returned {len(results)} values for {len(slots)} carried ones")
+        following = index + step
+        self.lines[place] = f"  {index.text} = phi {index.type} [{start.text}, %{before}], [{following.text}, %{self.block}]"
+        for k, (slot, first, result) in enumerate(zip(slots, carried, results, strict=True)):
+            result = self.like(result, slot)
+            self.lines[place + 1 + k] = f"  {slot.text} = phi {slot.type} [{first.text}, %{before}], [{result.text}, %{self.block}]"
+        self.effect(f"br label %{head}")
+        self.label(after)
+        return tuple(slots) if len(slots) != 1 else slots[0]
+
+    def when(self, condition: Value, then: Callable[[], Any], otherwise: Callable[[], Any] | None = None) -> Any:
+        """A branch; both sides return values of the same kinds (a tuple, one Value, or None), which are the result."""
+        self.count += 1
+        n = self.count
+        self.effect(f"br i1 {condition.text}, label %then{n}, label %else{n}")
+        self.label(f"then{n}")
+        yes, yes_block = _as_tuple(then()), None
+        self.effect(f"br label %join{n}")
+        yes_block = self.block
+        self.label(f"else{n}")
+        no = _as_tuple(otherwise() if otherwise is not None else None)
+        self.effect(f"br label %join{n}")
+        no_block = self.block
+        self.label(f"join{n}")
+        if len(yes) != len(no):
+            raise TypeError(f"{self.name}: the sides of a branch return {len(yes)} and {len(no)} values")
+        made = tuple(
+            self.emit(f"phi {a.type} [{a.text}, %{yes_block}], [{b.text}, %{no_block}]", a.kind, a.lanes)
+            for a, b in zip(yes, no, strict=True)
+        )
+        return made if len(made) != 1 else made[0]
+
+    def for_chunks(self, body: Callable[[Value], Any]) -> None:
+        """Run ``body(chunk)`` for every chunk that this call of the kernel was given."""
+        self.loop(self.first, self.last, body)
+
+    def mask_below(self, index: Value, stop: Value, lanes: int) -> Value:
+        """Which of the elements ``index``, ``index + 1``, ... lie below ``stop``."""
+        left = self.cast(stop - index, "i32")
+        return self.indices(lanes, "i32") < self.splat(left, lanes)
+
+    def vector_loop(
+        self,
+        start: Any,
+        stop: Any,
+        lanes: int,
+        body: Callable[..., Any],
+        *,
+        carried: Sequence[Value] = (),
+        unroll: int = 1,
+    ) -> Any:
+        """``body(i, mask, *carried)`` for every ``lanes`` elements from ``start`` to ``stop``.
+
+        ``mask`` is None in the main loop and the remaining lanes in the last step, which runs only where elements remain.
+        """
+        start, stop = (self.like(v, self.const(0, "i64")) for v in (start, stop))
+        wide = lanes * unroll
+
+        def several(i: Value, *values: Value) -> Any:
+            for u in range(unroll):
+                values = _as_tuple(body(i + u * lanes, None, *values))
+            return values
+
+        values: Any = tuple(carried)
+        done = start
+        for width, run in [(wide, several)] + ([(lanes, lambda i, *v: body(i, None, *v))] if unroll > 1 else []):
+            end = stop - ((stop - done) % width) if width & (width - 1) else stop - ((stop - done) & (width - 1))
+            values = _as_tuple(self.loop(done, end, run, step=width, carried=values))
+            done = end
+        if lanes > 1:
+            last = done
+            values = _as_tuple(
+                self.when(last < stop, lambda: body(last, self.mask_below(last, stop, lanes), *values), lambda: values or None)
+            )
+        return values if len(values) != 1 else values[0]
+
+
+def _as_tuple(values: Any) -> tuple[Value, ...]:
+    if values is None:
+        return ()
+    return tuple(values) if isinstance(values, (tuple, list)) else (values,)
+
+
+def _memory_name(kind: str) -> str:
+    return "i16" if kind == "bf16" else llvm_name(kind)
+
+
+def _intrinsic_element(kind: str) -> str:
+    return kind if kind[0] == "f" else "i" + kind[1:]

@@ -1,0 +1,277 @@
+"""The fork-join pool: native threads that run chunks of a kernel without Python.
+
+Workers are plain pthreads inside one machine function.  They never touch the interpreter, so they need no GIL, show up in no list of
+Python threads and cannot delay its exit.  A launch hands out the chunks of one job:
+
+      caller                          ticket = | epoch : 32 | next chunk : 32 |                  worker (any number of them)
+      ------                                                                                    ------
+      epoch += 1, "no chunk left"  -->  nobody takes anything while the job is written
+      write function, arguments, n
+      epoch += 1, next = 0         -->  chunks are there; wake sleepers, if there are any
+      take chunks like a worker    <->  compare-and-swap (epoch, i) to (epoch, i + 1): chunk i    read the job, take a chunk, run it,
+      wait until n chunks are done <--  done += 1                                                 done += 1, again; none left: spin
+                                                                                                  a while, then sleep on the epoch
+
+A chunk can only be taken under the epoch whose job was read, so a worker that comes late finds nothing and harms nothing, and the caller
+waits for chunks, never for workers: where a worker sleeps or is descheduled, the caller does its chunks itself.  Which thread runs a
+chunk does not matter to the result, because chunks are cut by size alone.
+
+A second caller (another Python thread, while a job runs) runs all its chunks itself.  After a fork the child starts with no workers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import signal
+from collections.abc import Callable
+from functools import partial
+
+from . import image
+from . import target as targets
+
+SPIN = 4000  # looks at the ticket, some 20 to 40 ns each, before a worker sleeps: the gap between two operations of a training step
+
+# Offsets in the shared record, in 8-byte words; what different threads write lies in different cache lines.
+_TICKET, _DONE, _JOB, _SLEEPERS, _LIMIT, _BUSY, _COUNT = 0, 8, 16, 24, 32, 40, 48
+
+_SYSCALL = {
+    "x86_64": ("syscall", "={rax},{rax},{rdi},{rsi},{rdx},{r10},{r8},{r9},~{rcx},~{r11},~{memory}", 202, 24),
+    "aarch64": ("svc #0", "={x0},{x8},{x0},{x1},{x2},{x3},{x4},{x5},~{memory}", 98, 124),
+}
+_PAUSE = {
+    "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
+    "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
+}
+
+
+def source(target: targets.Target) -> tuple[str, str]:
+    """The IR of ``launch(record, function, arguments, chunks)`` and of ``worker(record)``, which never returns."""
+    processor = target.triple.split("-")[0]
+    instruction, registers, futex, sched_yield = _SYSCALL[processor]
+    declaration, pause = _PAUSE[processor]
+
+    def syscall(number: int, a: str = "0", b: str = "0", c: str = "0") -> str:
+        return (
+            f'call i64 asm sideeffect "{instruction}", "{registers}"'
+            f"(i64 {number}, i64 {a}, i64 {b}, i64 {c}, i64 0, i64 0, i64 0)"
+        )
+
+    take = f"""
+{declaration}
+
+; Take chunks of the present job while there are any; returns the ticket that had none left.
+define internal i64 @take(ptr %record) noinline nounwind {{
+entry:
+  %done_at = getelementptr i64, ptr %record, i64 {_DONE}
+  %job = getelementptr i64, ptr %record, i64 {_JOB}
+  %arguments_at = getelementptr i64, ptr %job, i64 1
+  %chunks_at = getelementptr i64, ptr %job, i64 2
+  br label %look
+look:
+  %ticket = load atomic i64, ptr %record seq_cst, align 8
+  %function = load atomic ptr, ptr %job monotonic, align 8
+  %arguments = load atomic ptr, ptr %arguments_at monotonic, align 8
+  %chunks = load atomic i64, ptr %chunks_at monotonic, align 8
+  %chunk = and i64 %ticket, 4294967295
+  %some = icmp ult i64 %chunk, %chunks
+  br i1 %some, label %try, label %none
+try:
+  %following = add i64 %ticket, 1
+  %swap = cmpxchg ptr %record, i64 %ticket, i64 %following seq_cst seq_cst
+  %taken = extractvalue {{ i64, i1 }} %swap, 1
+  br i1 %taken, label %run, label %look
+run:
+  %after = add i64 %chunk, 1
+  call void %function(ptr %arguments, i64 %chunk, i64 %after)
+  %d = atomicrmw add ptr %done_at, i64 1 acq_rel
+  br label %look
+none:
+  ret i64 %ticket
+}}
+
+"""
+    worker = f"""
+define ptr @worker(ptr %record) nounwind {{
+entry:
+  %limit_at = getelementptr i64, ptr %record, i64 {_LIMIT}
+  %sleepers_at = getelementptr i64, ptr %record, i64 {_SLEEPERS}
+  %count_at = getelementptr i64, ptr %record, i64 {_COUNT}
+  %epoch_at = getelementptr i32, ptr %record, i64 1
+  %epoch_number = ptrtoint ptr %epoch_at to i64
+  %number = atomicrmw add ptr %count_at, i64 1 seq_cst
+  %mine = add i64 %number, 1
+  br label %again
+again:
+  %limit = load atomic i64, ptr %limit_at monotonic, align 8
+  %wanted = icmp ult i64 %mine, %limit
+  br i1 %wanted, label %take, label %skip
+take:
+  %t = call i64 @take(ptr %record)
+  br label %wait
+skip:
+  %u = load atomic i64, ptr %record seq_cst, align 8
+  br label %wait
+wait:
+  %seen = phi i64 [%t, %take], [%u, %skip]
+  %seen_epoch = lshr i64 %seen, 32
+  br label %spin
+spin:
+  %i = phi i64 [0, %wait], [%i1, %still]
+  %now = load atomic i64, ptr %record monotonic, align 8
+  %now_epoch = lshr i64 %now, 32
+  %new = icmp ne i64 %now_epoch, %seen_epoch
+  br i1 %new, label %again, label %still
+still:
+  {pause}
+  %i1 = add i64 %i, 1
+  %long = icmp ugt i64 %i1, {SPIN}
+  br i1 %long, label %sleep, label %spin
+sleep:
+  %s0 = atomicrmw add ptr %sleepers_at, i64 1 seq_cst
+  %w = {syscall(futex, "%epoch_number", "128", "%seen_epoch")}
+  %s1 = atomicrmw sub ptr %sleepers_at, i64 1 seq_cst
+  br label %again
+}}
+
+"""
+    launch = f"""
+define void @launch(ptr %record, ptr %function, ptr %arguments, i64 %chunks) nounwind {{
+entry:
+  %limit_at = getelementptr i64, ptr %record, i64 {_LIMIT}
+  %limit = load atomic i64, ptr %limit_at monotonic, align 8
+  %one_thread = icmp ult i64 %limit, 2
+  %one_chunk = icmp ult i64 %chunks, 2
+  %alone = or i1 %one_thread, %one_chunk
+  br i1 %alone, label %serial, label %ask
+ask:
+  %busy_at = getelementptr i64, ptr %record, i64 {_BUSY}
+  %swap = cmpxchg ptr %busy_at, i64 0, i64 1 seq_cst seq_cst
+  %mine = extractvalue {{ i64, i1 }} %swap, 1
+  br i1 %mine, label %launch, label %serial
+serial:
+  call void %function(ptr %arguments, i64 0, i64 %chunks)
+  ret void
+launch:
+  %old = load atomic i64, ptr %record monotonic, align 8
+  %epoch = lshr i64 %old, 32
+  %writing = add i64 %epoch, 1
+  %writing_up = shl i64 %writing, 32
+  %closed = or i64 %writing_up, 4294967295
+  store atomic i64 %closed, ptr %record seq_cst, align 8
+  %job = getelementptr i64, ptr %record, i64 {_JOB}
+  %arguments_at = getelementptr i64, ptr %job, i64 1
+  %chunks_at = getelementptr i64, ptr %job, i64 2
+  %done_at = getelementptr i64, ptr %record, i64 {_DONE}
+  store atomic ptr %function, ptr %job monotonic, align 8
+  store atomic ptr %arguments, ptr %arguments_at monotonic, align 8
+  store atomic i64 %chunks, ptr %chunks_at monotonic, align 8
+  store atomic i64 0, ptr %done_at monotonic, align 8
+  %open_epoch = add i64 %epoch, 2
+  %open = shl i64 %open_epoch, 32
+  store atomic i64 %open, ptr %record seq_cst, align 8
+  %sleepers_at = getelementptr i64, ptr %record, i64 {_SLEEPERS}
+  %sleepers = load atomic i64, ptr %sleepers_at seq_cst, align 8
+  %asleep = icmp ne i64 %sleepers, 0
+  br i1 %asleep, label %wake, label %help
+wake:
+  %epoch_at = getelementptr i32, ptr %record, i64 1
+  %epoch_number = ptrtoint ptr %epoch_at to i64
+  %more = sub i64 %chunks, 1
+  %w = {syscall(futex, "%epoch_number", "129", "%more")}
+  br label %help
+help:
+  %t = call i64 @take(ptr %record)
+  br label %join
+join:
+  %i = phi i64 [0, %help], [%i1, %patient], [%i1, %rest]
+  %done = load atomic i64, ptr %done_at acquire, align 8
+  %all = icmp eq i64 %done, %chunks
+  br i1 %all, label %finish, label %pause
+pause:
+  {pause}
+  %i1 = add i64 %i, 1
+  %impatient = icmp ugt i64 %i1, {SPIN}
+  br i1 %impatient, label %rest, label %patient
+patient:
+  br label %join
+rest:
+  %y = {syscall(sched_yield)}
+  br label %join
+finish:
+  store atomic i64 0, ptr %busy_at release, align 8
+  ret void
+}}
+"""
+    return take + launch, take + worker
+
+
+class Pool:
+    """The workers of this process, started when first needed.
+
+    ``launch(function, arguments, chunks)`` runs machine function ``function`` for chunks 0 to ``chunks`` and returns when all are done.
+    """
+
+    def __init__(self) -> None:
+        self._forget()
+        self.threads = _default_threads()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """As in a new process: after a fork there are no workers."""
+        self._record = self._workers = self._worker = 0
+        self.launch: Callable[[int, bytes, int], None] = self._start
+
+    def set_threads(self, count: int) -> None:
+        """How many threads run a kernel, the caller's included."""
+        self.threads = count
+        if self._record:
+            self._staff()
+
+    def _start(self, function: int, arguments: bytes, chunks: int) -> None:
+        """The first launch: compile, start workers, and from then on go to machine code directly."""
+        from .build import compiled
+
+        target = targets.current()
+        launch, worker = source(target)
+        address = compiled(launch, "launch", target)
+        self._worker = compiled(worker, "worker", target)
+        self._record = image.pages(mmap.PAGESIZE)
+        self._staff()
+        native = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64)(address)
+        self.launch = partial(native, self._record)
+        self.launch(function, arguments, chunks)
+
+    def _staff(self) -> None:
+        while self._workers < self.threads - 1:
+            _start_thread(self._worker, self._record)
+            self._workers += 1
+        ctypes.c_int64.from_address(self._record + 8 * _LIMIT).value = self.threads
+
+
+def _default_threads() -> int:
+    """One per core that this process may use, or what ``OMP_NUM_THREADS`` says."""
+    chosen = os.environ.get("OMP_NUM_THREADS", "")
+    return int(chosen) if chosen.isdigit() and int(chosen) else len(os.sched_getaffinity(0))
+
+
+def _start_thread(function: int, record: int) -> None:
+    """A pthread in the worker's function. It blocks all signals: they are for Python's threads.
+
+    Raises:
+        OSError: the system allows no further thread.
+    """
+    libc = ctypes.CDLL(None)
+    identity = ctypes.c_ulong()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        error = libc.pthread_create(ctypes.byref(identity), None, ctypes.c_void_p(function), ctypes.c_void_p(record))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    if error:
+        raise OSError(error, f"pthread_create: {os.strerror(error)}")
+    libc.pthread_detach(identity)
+
+
+pool = Pool()
