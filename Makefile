@@ -62,9 +62,7 @@ quick: $(VENV)/test.stamp
 	FLAMBEAU_KERNELS=numpy $(PYTEST) -q -x -m 'not slow' -n $(JOBS)
 
 bench: $(VENV)/test.stamp $(VENV)/oracle.stamp
-	$(BIN)/python -m benchmarks overhead
-	$(BIN)/python -m benchmarks startup
-	$(BIN)/python -m benchmarks leak
+	$(BIN)/python -m benchmarks all
 
 clean:
 	rm -rf $(VENV) build dist out *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

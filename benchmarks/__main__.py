@@ -29,7 +29,7 @@ def main() -> int:
     commands = parser.add_subparsers(dest="name", required=True)
     modules = {name: importlib.import_module(f"{__package__}.{name}") for name in NAMES}
     for name, module in modules.items():
-        command = commands.add_parser(name, help=module.__doc__.splitlines()[0])
+        command = commands.add_parser(name, help=str(module.__doc__).splitlines()[0])
         module.add_arguments(command)
         command.add_argument("--threads", type=int, default=module.THREADS, help=f"threads for both, {module.THREADS} unless told")
     every = commands.add_parser("all", help="Every benchmark, each in a process of its own.")

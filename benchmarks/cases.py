@@ -19,6 +19,11 @@ class Case:
     group: str
     build: Callable[[ModuleType], Timed]
     rtol: float = 1e-3  # how far flambeau's values may be from PyTorch's, where they are compared
+    rehearsals: int = 1  # calls before the values are compared
+
+    @property
+    def key(self) -> str:
+        return f"{self.group}: {self.name}"
 
 
 CASES: list[Case] = []

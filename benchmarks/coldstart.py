@@ -39,7 +39,7 @@ CHOSEN = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rounds", type=int, default=3, help="processes of each kind; the best counts for each operation")
+    parser.add_argument("--rounds", type=int, default=3, help="processes of each kind; their median counts for each operation")
     parser.add_argument("--only", default="", help="only operations whose group or name contains this")
     parser.add_argument("--quick", action="store_true", help="one process of each kind")
     parser.add_argument("--write", action="store_true", help="write the section of docs/benchmarks.md")
@@ -73,8 +73,8 @@ def in_a_process(package: str, cache: str, options: argparse.Namespace) -> dict[
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment).stdout)
 
 
-def least(runs: list[dict[str, float]]) -> dict[str, float]:
-    return {name: min(run[name] for run in runs) for name in runs[0]}
+def medians(runs: list[dict[str, float]]) -> dict[str, float]:
+    return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
 
 
 def main(options: argparse.Namespace) -> int:
@@ -90,15 +90,15 @@ def main(options: argparse.Namespace) -> int:
                 runs[title].append(in_a_process(package, cache, options))
         for package, seconds in imports.items():
             seconds.append(import_in_a_process(package)[0])
-    columns = [least(found) for found in runs.values()]
+    columns = [medians(found) for found in runs.values()]
     rows = [[name, *(f"{column[name] * 1e3:.2f}" for column in columns)] for name in columns[0]]
     for title, choose in (("median", statistics.median), ("maximum", max)):
         rows.append([title, *(f"{choose(column.values()) * 1e3:.2f}" for column in columns)])
-    share = min(imports["flambeau"]) / min(imports["torch"])
-    closing = f"`import flambeau` takes {min(imports['flambeau']):.3f} s, {share:.2f} of PyTorch's {min(imports['torch']):.3f} s."
+    ours, theirs = (statistics.median(seconds) for seconds in imports.values())
+    closing = f"`import flambeau` takes {ours:.3f} s, {ours / theirs:.2f} of PyTorch's {theirs:.3f} s."
     text = f"{table(['first call above the second', *runs], rows)}\n\n{closing}"
     print(text)
     if options.write:
-        settings = f"{options.threads} threads; the best of {rounds} fresh processes of each kind"
+        settings = f"{options.threads} threads; the median of {rounds} fresh processes of each kind"
         write_section(options.name, f"`python -m benchmarks coldstart`; {machine()}; {settings}.\n\n{text}")
     return 0

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import inspect
 import math
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,10 +14,13 @@ from types import ModuleType
 from typing import Any
 
 from .cases import Case
-from .measuring import Timed, geometric_mean, in_turn, settle
+from .measuring import Timed, geometric_mean
 from .report import machine, table, write_section
+from .sides import Side, both, foreign, in_turn
 
 THREADS = 2
+ALLOWED = 0.1  # processors that other programs may keep busy during a measurement
+ATTEMPTS = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,27 +31,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--write", action="store_true", help="write the section of docs/benchmarks.md")
 
 
-def effort(options: argparse.Namespace) -> tuple[int, float]:
-    """Rounds, and seconds of a turn."""
-    return (2, 3e-3) if options.quick else (options.rounds, options.milliseconds / 1e3)
+def effort(options: argparse.Namespace) -> tuple[int, float, int]:
+    """Rounds, seconds of a turn, and how often a disturbed case is measured."""
+    return (2, 3e-3, 1) if options.quick else (options.rounds, options.milliseconds / 1e3, ATTEMPTS)
 
 
 def described(options: argparse.Namespace) -> str:
     """The line under a heading: command, machine, and how it was measured."""
-    rounds, seconds = effort(options)
+    rounds, seconds, _ = effort(options)
     return (
-        f"`python -m benchmarks {options.name}`; {machine()}; {options.threads} threads; the best of {rounds} turns of "
+        f"`python -m benchmarks {options.name}`; {machine()}; {options.threads} threads, a process each; the best of {rounds} turns of "
         f"{seconds * 1e3:g} ms, each the median of its calls; values compared. Ratios below 1: flambeau is faster."
     )
-
-
-def both(threads: int) -> list[ModuleType]:
-    """flambeau and PyTorch, on ``threads`` threads."""
-    modules = [importlib.import_module(name) for name in ("flambeau", "torch")]
-    for module in modules:
-        module.set_num_threads(threads)
-    settle()
-    return modules
 
 
 class Source:
@@ -112,20 +106,14 @@ def backward(row: Callable[..., Any], torch: ModuleType, values: Sequence[Any], 
     return lambda: torch.autograd.grad(result, inputs, grad, retain_graph=True)
 
 
-def as_arrays(result: Any) -> list[Any]:
-    """The values of a tensor or a tuple of tensors, in NumPy; bfloat16, which NumPy lacks, as float32."""
-    tensors = result if isinstance(result, tuple) else (result,)
-    return [(t.float() if str(t.dtype) == "torch.bfloat16" else t).detach().numpy() for t in tensors]
-
-
-def difference(results: Sequence[Any], rtol: float) -> str:
+def difference(results: Sequence[Sequence[Any]], rtol: float) -> str:
     """In words, where flambeau's result is not PyTorch's; empty where it is. Sums that cancel are judged by the largest value."""
     import numpy as np
 
-    for ours, theirs in zip(*map(as_arrays, results)):
+    for ours, theirs in zip(*results):
         if (ours.shape, ours.dtype) != (theirs.shape, theirs.dtype):
             return f"expected {theirs.dtype} of shape {theirs.shape}, got {ours.dtype} of shape {ours.shape}"
-        scale = float(np.abs(theirs).max(initial=0)) if theirs.dtype.kind == "f" else 0.0
+        scale = float(np.abs(theirs[np.isfinite(theirs)]).max(initial=0)) if theirs.dtype.kind == "f" else 0.0
         wrong = ~np.isclose(ours, theirs, rtol=rtol, atol=1e-4 * scale, equal_nan=True)
         if wrong.any():
             first = tuple(int(i) for i in np.argwhere(wrong)[0])
@@ -138,25 +126,53 @@ class Outcome:
     case: Case
     seconds: list[float]  # of each module; empty when there is a problem
     problem: str = ""
+    others: float = 0.0  # processors that other programs kept busy meanwhile
+
+    @property
+    def disturbance(self) -> str:
+        """In words, when it was too much for a figure to be trusted."""
+        return f"disturbed: other programs took {self.others:.2f} processors" if self.others > ALLOWED else ""
+
+    @property
+    def label(self) -> str:
+        return f"{self.case.name} *" if self.disturbance else self.case.name
 
     @property
     def ratio(self) -> float:
         return self.seconds[0] / self.seconds[1]
 
 
-def run_case(case: Case, modules: Sequence[ModuleType], rounds: int, seconds: float) -> Outcome:
-    """Compare the values of both modules and take their times."""
-    functions, results = [], []
-    for module in modules:
-        try:
-            functions.append(case.build(module))
-            module.manual_seed(0)
-            results.append(functions[-1]())
-        except Exception as error:  # whatever a framework lacks is a line of the report, not the end of it
-            return Outcome(case, [], f"{module.__name__}: {type(error).__name__}: {error}")
-    problem = difference(results, case.rtol)
-    del results
-    return Outcome(case, [], problem) if problem else Outcome(case, in_turn(functions, rounds, seconds))
+def undisturbed(entries: Sequence[tuple[Side, str]], rounds: int, seconds: float, most: int) -> tuple[list[float], float]:
+    """Seconds of each entry, and how many processors other programs took; again, later, when these were too many, ``most`` times in all."""
+    attempts = []
+    for attempt in range(most):
+        time.sleep(attempt)
+        with foreign([entries[0][0], entries[-1][0]]) as share:
+            taken = in_turn(entries, rounds, seconds)
+        attempts.append((share[0], taken))
+        if share[0] <= ALLOWED:
+            break
+    share_of_others, taken = min(attempts)
+    return taken, share_of_others
+
+
+def run_case(case: Case, module: str, entries: Sequence[tuple[Side, str]], rounds: int, seconds: float, most: int) -> Outcome:
+    """Build what each side has to build under a key of ``module``, compare the values of the first two, and take the times of all."""
+    taken: list[float] = []
+    others = 0.0
+    try:
+        values = [side.ask("build", module, key) for side, key in entries]
+        problem = difference(values[:2], case.rtol)
+        if not problem:
+            taken, others = undisturbed(entries, rounds, seconds, most)
+    except RuntimeError as error:
+        problem = str(error)
+    for side in {side for side, _ in entries}:
+        side.ask("clear")
+    outcome = Outcome(case, taken, problem, others)
+    remark = f", {outcome.disturbance}" if outcome.disturbance else ""
+    print(f"{case.key}: {problem or ' / '.join(map(duration, taken)) + ' ms'}{remark}", file=sys.stderr, flush=True)
+    return outcome
 
 
 def duration(seconds: float) -> str:
@@ -164,50 +180,62 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1e3:.3g}" if seconds < 1 else f"{seconds * 1e3:.0f}"
 
 
+def mean_ratio(outcomes: Sequence[Outcome]) -> str:
+    """The geometric mean over the cases that nothing disturbed; a dash where there is none."""
+    ratios = [outcome.ratio for outcome in outcomes if outcome.seconds and not outcome.disturbance]
+    return f"{geometric_mean(ratios):.2f}" if ratios else "-"
+
+
 def summary(outcomes: Sequence[Outcome]) -> str:
     """Tables by group with their geometric means, the mean over all, and what could not be measured."""
     parts = []
     for group in dict.fromkeys(outcome.case.group for outcome in outcomes):
         chosen = [outcome for outcome in outcomes if outcome.case.group == group and outcome.seconds]
-        rows = [[o.case.name, *map(duration, o.seconds), f"{o.ratio:.2f}"] for o in chosen]
         if chosen:
-            rows.append(["geometric mean", "", "", f"{geometric_mean([o.ratio for o in chosen]):.2f}"])
+            rows = [[o.label, *map(duration, o.seconds), f"{o.ratio:.2f}"] for o in chosen]
+            rows.append(["geometric mean", "", "", mean_ratio(chosen)])
             parts.append(table([group, "flambeau, ms", "PyTorch, ms", "ratio"], rows))
-    measured = [outcome for outcome in outcomes if outcome.seconds]
-    if measured:
-        worst = max(measured, key=lambda outcome: outcome.ratio)
-        mean = geometric_mean([outcome.ratio for outcome in measured])
-        slower = sum(outcome.ratio > 1 for outcome in measured)
+    trusted = [outcome for outcome in outcomes if outcome.seconds and not outcome.disturbance]
+    if trusted:
+        worst = max(trusted, key=lambda outcome: outcome.ratio)
+        slower = sum(outcome.ratio > 1 for outcome in trusted)
         parts.append(
-            f"All {len(measured)} cases: geometric mean {mean:.2f}, largest {worst.ratio:.2f} ({worst.case.group}: {worst.case.name}); "
+            f"All {len(trusted)} cases: geometric mean {mean_ratio(trusted)}, largest {worst.ratio:.2f} ({worst.case.key}); "
             f"flambeau is slower in {slower}."
         )
-    parts += [f"Not measured: {o.case.group}: {o.case.name}: {o.problem}" for o in outcomes if o.problem]
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, *problems(outcomes)])
+
+
+def problems(outcomes: Sequence[Outcome]) -> list[str]:
+    """A paragraph for each case without a figure, and one about the figures that are not to be trusted."""
+    lines = [f"Not measured: {outcome.case.key}: {outcome.problem}" for outcome in outcomes if outcome.problem]
+    disturbed = [outcome.others for outcome in outcomes if outcome.disturbance]
+    if disturbed:
+        lines.append(
+            f"{len(disturbed)} cases (*) were disturbed by other programs, which took up to {max(disturbed):.2f} processors; "
+            "the means leave them out."
+        )
+    return lines
 
 
 def chosen_cases(cases: Sequence[Case], only: str) -> list[Case]:
-    found = [case for case in cases if only in f"{case.group}: {case.name}"]
+    """Those with ``only`` in their key; the program ends where there are none."""
+    found = [case for case in cases if only in case.key]
     if not found:
         raise SystemExit(f"no case contains {only!r}")
     return found
 
 
-def run_cases(cases: Sequence[Case], options: argparse.Namespace) -> list[Outcome]:
-    """The outcomes of those cases that the options choose, with a line on the terminal for each."""
-    modules = both(options.threads)
-    outcomes = []
-    for case in chosen_cases(cases, options.only):
-        outcome = run_case(case, modules, *effort(options))
-        figures = f"{duration(outcome.seconds[0])} / {duration(outcome.seconds[1])} ms" if outcome.seconds else outcome.problem
-        print(f"{case.group}: {case.name}: {figures}", file=sys.stderr, flush=True)
-        outcomes.append(outcome)
-    return outcomes
+def run_cases(module: str, cases: Sequence[Case], options: argparse.Namespace) -> list[Outcome]:
+    """The outcomes of those cases of ``module`` that the options choose."""
+    chosen = chosen_cases(cases, options.only)
+    with both(options.threads) as sides:
+        return [run_case(case, module, [(side, case.key) for side in sides], *effort(options)) for case in chosen]
 
 
-def report(cases: Sequence[Case], options: argparse.Namespace) -> int:
-    """Run, print, and write the section named after the benchmark; 1 when something could not be measured."""
-    outcomes = run_cases(cases, options)
+def report(module: str, cases: Sequence[Case], options: argparse.Namespace) -> int:
+    """Run the cases of ``module``, print, and write the section named after the benchmark; 1 when something could not be measured."""
+    outcomes = run_cases(module, cases, options)
     text = summary(outcomes)
     print(text)
     if options.write:

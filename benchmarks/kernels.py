@@ -168,4 +168,4 @@ CASES = [
 
 
 def main(options: argparse.Namespace) -> int:
-    return comparison.report(CASES, options)
+    return comparison.report(__name__, CASES, options)

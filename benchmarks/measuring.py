@@ -1,7 +1,7 @@
-"""Time and memory: short rounds in which all functions take their turn, and how much memory a piece of work needed at most.
+"""Time and memory: how long calls take in a turn, and how much memory a piece of work needed at most.
 
-What one function leaves running must not be charged to the next: pools of threads go on spinning for milliseconds after their last
-piece of work (OpenBLAS about 25, OpenMP some). So a turn begins with a pause and with calls that are not counted.
+What one function leaves running must not be charged to the next: pools of threads go on spinning after their last piece of work
+(OpenBLAS about 100 ms, OpenMP 5). So a process rests after its turn until it is quiet, and a turn begins with calls that are not counted.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 Timed = Callable[[], object]
 
-PAUSE = 0.03  # seconds before a turn
 SAMPLE = 2e-4  # seconds that one reading of the clock covers at least
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -62,15 +62,14 @@ def best(functions: Sequence[Timed], rounds: int, seconds: float) -> list[float]
     return fewest
 
 
-def consume(result: object) -> None:
+def consume(result: Any) -> None:
     """Ask for the addresses of what was computed, so that nobody can put the work off."""
     for value in result if isinstance(result, tuple) else (result,):
-        value.data_ptr()  # type: ignore[attr-defined]
+        value.data_ptr()
 
 
 def one_turn(function: Timed, calls: int, samples: int) -> float:
-    """Seconds of a call: the median over ``samples`` readings of ``calls`` calls each, after a pause and a fifth of it uncounted."""
-    time.sleep(PAUSE)
+    """Seconds of a call: the median over ``samples`` readings of ``calls`` calls each, after a fifth of that uncounted."""
     readings = []
     for number in range(-math.ceil(samples / 5), samples):
         begin = time.perf_counter()
@@ -82,23 +81,29 @@ def one_turn(function: Timed, calls: int, samples: int) -> float:
     return statistics.median(readings)
 
 
-def in_turn(functions: Sequence[Timed], rounds: int, seconds: float) -> list[float]:
-    """Seconds of a call of each function: the best of its turns. A turn takes about ``seconds``, and the order is reversed each round.
+def plan(function: Timed, seconds: float) -> tuple[int, int]:
+    """Calls in a reading of the clock, and readings in a turn of about ``seconds``."""
+    calls = calls_in(function, min(SAMPLE, seconds))
+    return calls, max(1, round(seconds / (measure(function, calls) * calls)))
 
-    The median within a turn keeps what every so often belongs to the work (fresh memory, the collector); the best turn leaves out
-    what other programs on the machine took.
-    """
-    plans = []
-    for function in functions:
-        calls = calls_in(function, min(SAMPLE, seconds))
-        plans.append((calls, max(1, round(seconds / (measure(function, calls) * calls)))))
-    order = list(range(len(functions)))
-    fewest = [math.inf] * len(functions)
-    for _ in range(rounds):
-        for i in order:
-            fewest[i] = min(fewest[i], one_turn(functions[i], *plans[i]))
-        order.reverse()
-    return fewest
+
+def rest(longest: float = 1.0) -> None:
+    """Sleep until no thread of this process computes any more, at most ``longest`` seconds."""
+    end, step = time.perf_counter() + longest, 0.005
+    while time.perf_counter() < end:
+        used = time.process_time()
+        time.sleep(step)
+        if time.process_time() - used < step / 5:
+            return
+
+
+def busy_seconds() -> float:
+    """Seconds that all processors together have been busy since the start of the machine; Linux alone tells, elsewhere 0."""
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return 0.0
+    user, nice, system, _, _, *others = map(int, stat.read_text().split("\n", 1)[0].split()[1:9])
+    return (user + nice + system + sum(others)) / os.sysconf("SC_CLK_TCK")
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -54,7 +54,7 @@ def resnet(torch: ModuleType) -> Step:
     """ResNet-14 of basic blocks with 16, 32 and 64 channels, with SGD and momentum, batches of 32 images of 32x32."""
     nn, source = torch.nn, Source(torch)
 
-    class Block(nn.Module):  # type: ignore[misc,name-defined]
+    class Block(nn.Module):  # type: ignore[name-defined]
         def __init__(self, inputs: int, outputs: int, stride: int) -> None:
             super().__init__()
             self.conv1 = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
@@ -87,7 +87,7 @@ def transformer(torch: ModuleType) -> Step:
     nn, source = torch.nn, Source(torch)
     width, heads, length, batch, words = 128, 4, 64, 32, 1000
 
-    class Layer(nn.Module):  # type: ignore[misc,name-defined]
+    class Layer(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
@@ -104,7 +104,7 @@ def transformer(torch: ModuleType) -> Step:
             x = x + self.attention(self.norm1(x))
             return x + self.narrow(nn.functional.gelu(self.wide(self.norm2(x))))
 
-    class Classifier(nn.Module):  # type: ignore[misc,name-defined]
+    class Classifier(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.words = nn.Embedding(words, width)

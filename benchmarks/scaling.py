@@ -1,14 +1,14 @@
 """Time against size over four decades, beside PyTorch and beside what the machine can do at all; writes docs/scaling.md.
 
 The ceilings are measured in the same run. Memory: a NumPy copy of 256 MB (reads and writes counted) and the sum of squares of as much
-(reads), each cut into one piece for each thread, the best of several. Arithmetic: the fastest product of matrices that any side achieved.
-A share above one means that the operands were in a cache, which is faster than the memory whose ceiling it is held against.
+(reads), each cut into one piece for each thread, the best of several before and after everything else. Arithmetic: the fastest product
+of matrices that any side achieved. A share above one means that the operands were in a cache, which is faster than the memory whose
+ceiling it is held against.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,13 +20,15 @@ from typing import Any
 from . import comparison
 from .cases import Case
 from .comparison import Outcome, Source, add_arguments, duration
-from .measuring import Timed
+from .measuring import Timed, rest
 from .report import PAGE, table, write_section
 
-__all__ = ["THREADS", "add_arguments", "main"]
+__all__ = ["CASES", "THREADS", "add_arguments", "main"]
 
 THREADS = comparison.THREADS
 CEILING_BYTES = 256_000_000
+
+Points = list[tuple[Any, Outcome]]  # of a curve: sizes and what was measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,14 @@ class Curve:
     work: Callable[[Any], float]  # bytes to and from memory, or floating point operations
     unit: str  # GB/s or GFLOP/s
     ceiling: str  # which one it is held against
+
+    def case(self, size: Any) -> Case:
+        return Case(f"{self.elements(size)}", self.name, lambda torch: self.build(torch, size))
+
+    def points(self, outcomes: Sequence[Outcome]) -> Points:
+        """The sizes that were run, with their outcomes."""
+        found = {outcome.case.key: outcome for outcome in outcomes}
+        return [(size, found[self.case(size).key]) for size in self.sizes if self.case(size).key in found]
 
 
 def pointwise(row: Callable[..., Any], inputs: int) -> Callable[[ModuleType, int], Timed]:
@@ -81,19 +91,25 @@ CURVES = (
 )
 
 
+CASES = [curve.case(size) for curve in CURVES for size in curve.sizes]
+
+
 def memory_ceilings(threads: int, rounds: int) -> dict[str, float]:
     """Bytes a second of a large copy and of large reads, on ``threads`` threads."""
     import numpy as np
 
     source, target = np.ones(CEILING_BYTES // 4, np.float32), np.zeros(CEILING_BYTES // 4, np.float32)
     pieces = list(zip(np.array_split(source, threads), np.array_split(target, threads)))
-    works: dict[str, tuple[float, Callable[[tuple[Any, Any]], Any]]] = {
-        "copy": (2.0, lambda piece: np.copyto(piece[1], piece[0])),
-        "read": (1.0, lambda piece: np.dot(piece[0], piece[0])),
-    }
+
+    def copy(piece: tuple[Any, Any]) -> None:
+        np.copyto(piece[1], piece[0])
+
+    def read(piece: tuple[Any, Any]) -> None:
+        np.dot(piece[0], piece[0])
+
     ceilings = {}
     with ThreadPoolExecutor(threads) as pool:
-        for name, (passes, work) in works.items():
+        for name, passes, work in (("copy", 2.0, copy), ("read", 1.0, read)):
             seconds = []
             for _ in range(max(5, rounds)):
                 begin = time.perf_counter()
@@ -104,47 +120,32 @@ def memory_ceilings(threads: int, rounds: int) -> dict[str, float]:
     return ceilings
 
 
-def numpy_product(size: int) -> float:
-    """Floating point operations a second of NumPy's product of two large matrices."""
+def arithmetic_ceiling(products: Points, size: int = 2048) -> float:
+    """Floating point operations a second of the best product of matrices: one of those given, or NumPy's of this size."""
     import numpy as np
 
     x = np.ones((size, size), np.float32)
-    seconds = []
+    rates = [2.0 * n**3 / seconds for n, outcome in products for seconds in outcome.seconds]
     for _ in range(4):
         begin = time.perf_counter()
         x @ x
-        seconds.append(time.perf_counter() - begin)
-    return 2.0 * size**3 / min(seconds)
+        rates.append(2.0 * size**3 / (time.perf_counter() - begin))
+    return max(rates)
 
 
-def run_curves(curves: Sequence[Curve], options: argparse.Namespace) -> dict[str, list[tuple[Any, Outcome]]]:
-    """Outcomes of each curve with their sizes."""
-    modules = comparison.both(options.threads)
-    results: dict[str, list[tuple[Any, Outcome]]] = {}
-    for curve in curves:
-        points = []
-        for size in curve.sizes:
-            case = Case(f"{curve.elements(size)}", curve.name, lambda torch, build=curve.build, size=size: build(torch, size))
-            points.append((size, comparison.run_case(case, modules, *comparison.effort(options))))
-            print(f"{curve.name} {size}: {points[-1][1].problem or points[-1][1].seconds}", file=sys.stderr, flush=True)
-        results[curve.name] = points
-    return results
-
-
-def curve_table(curve: Curve, points: Sequence[tuple[Any, Outcome]], ceiling: float) -> str:
+def curve_table(curve: Curve, points: Points, ceiling: float) -> str:
     header = [curve.name, "flambeau, ms", "PyTorch, ms", "ratio", f"flambeau, {curve.unit}", "share of the ceiling", "PyTorch's share"]
     rows = []
     for size, outcome in points:
         if outcome.problem:
-            rows.append([outcome.case.name, outcome.problem, *[""] * (len(header) - 2)])
             continue
         rates = [curve.work(size) / seconds for seconds in outcome.seconds]
         shares = [f"{rate / ceiling:.2f}" for rate in rates]
-        rows.append([outcome.case.name, *map(duration, outcome.seconds), f"{outcome.ratio:.2f}", f"{rates[0] / 1e9:.3g}", *shares])
+        rows.append([outcome.label, *map(duration, outcome.seconds), f"{outcome.ratio:.2f}", f"{rates[0] / 1e9:.3g}", *shares])
     return table(header, rows)
 
 
-def draw(curves: Sequence[Curve], results: dict[str, list[tuple[Any, Outcome]]], ceilings: dict[str, float], path: Path) -> None:
+def draw(curves: Sequence[Curve], results: dict[str, Points], ceilings: dict[str, float], path: Path) -> None:
     """A panel for each curve: seconds against elements, with the ceiling's as a dashed line."""
     import matplotlib
 
@@ -166,24 +167,22 @@ def draw(curves: Sequence[Curve], results: dict[str, list[tuple[Any, Outcome]]],
 
 
 def main(options: argparse.Namespace) -> int:
-    curves = [curve for curve in CURVES if options.only in curve.name]
-    if not curves:
-        raise SystemExit(f"no curve contains {options.only!r}")
-    results = run_curves(curves, options)
-    ceilings = memory_ceilings(options.threads, comparison.effort(options)[0])
-    rates = [
-        curve.work(size) / seconds
-        for curve in curves
-        if curve.name == "matmul"
-        for size, outcome in results[curve.name]
-        for seconds in outcome.seconds
-    ]
-    ceilings["product"] = max([numpy_product(2048), *rates])
+    rounds, *_ = comparison.effort(options)
+    before = memory_ceilings(options.threads, rounds)
+    rest()
+    outcomes = comparison.run_cases(__name__, CASES, options)
+    results = {curve.name: curve.points(outcomes) for curve in CURVES}
+    curves = [curve for curve in CURVES if results[curve.name]]
+    after = memory_ceilings(options.threads, rounds)
+    ceilings = {name: max(value, after[name]) for name, value in before.items()}
+    ceilings["product"] = arithmetic_ceiling(results["matmul"])
     measured = (
         f"Ceilings of this machine in this run, {options.threads} threads: copying {ceilings['copy'] / 1e9:.1f} GB/s (read and written), "
         f"reading {ceilings['read'] / 1e9:.1f} GB/s, float32 arithmetic {ceilings['product'] / 1e9:.0f} GFLOP/s (best product of matrices)."
     )
-    text = "\n\n".join([measured, *(curve_table(curve, results[curve.name], ceilings[curve.ceiling]) for curve in curves)])
+    text = "\n\n".join(
+        [measured, *(curve_table(curve, results[curve.name], ceilings[curve.ceiling]) for curve in curves), *comparison.problems(outcomes)]
+    )
     print(text)
     if options.write:
         page = PAGE.with_name("scaling.md")
@@ -191,4 +190,4 @@ def main(options: argparse.Namespace) -> int:
         remark = "A share above 1 means operands in a cache, held against the ceiling of the memory; dashed in the picture."
         picture = "![time against size](scaling.png)"
         write_section("scaling", f"{comparison.described(options)}\n\n{picture}\n\n{remark} {text}", page)
-    return int(any(outcome.problem for points in results.values() for _, outcome in points))
+    return int(any(outcome.problem for outcome in outcomes))

@@ -15,7 +15,7 @@ __all__ = ["CASES", "THREADS", "add_arguments", "main"]
 
 THREADS = comparison.THREADS
 STEPS = 5  # before the peak is read: the optimizer's state appears in the first, the allocator settles
-CASES = [Case(name, "training step", build) for name, build in MODELS.items()]
+CASES = [Case(name, "training step", build, rehearsals=3) for name, build in MODELS.items()]
 
 
 def memory_table(outcomes: Sequence[Outcome], threads: int) -> str:
@@ -31,11 +31,14 @@ def memory_table(outcomes: Sequence[Outcome], threads: int) -> str:
 
 
 def main(options: argparse.Namespace) -> int:
-    outcomes = comparison.run_cases(CASES, options)
+    outcomes = comparison.run_cases(__name__, CASES, options)
     measured = [outcome for outcome in outcomes if outcome.seconds]
     text = f"{comparison.summary(outcomes)}\n\n{memory_table(measured, options.threads)}"
     print(text)
     if options.write:
-        remark = "Memory: resident, in a fresh process for each; first what the steps added to the process with its model and batch."
+        remark = (
+            "Memory: resident, in a fresh process for each; first what the steps added to the process with its model and batch "
+            "(which contains code that is paged in or generated for them)."
+        )
         write_section(options.name, f"{comparison.described(options)} {remark}\n\n{text}")
     return int(len(measured) < len(outcomes))

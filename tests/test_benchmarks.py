@@ -1,4 +1,4 @@
-"""The benchmarks' own parts: every case runs on flambeau, and a section of the page is replaced without touching the others."""
+"""The benchmarks' own parts: every case runs on flambeau, wrong values are noticed, and a section of a page is replaced by itself."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from benchmarks import cases, overhead, report
+from benchmarks import __main__ as commands
+from benchmarks import cases, coldstart, comparison, convolution, kernels, measuring, optimizers, report, scaling, sides, training
 
 ROOT = Path(__file__).resolve().parent.parent
+LARGE = (kernels, convolution, training, scaling)
 
 
 @pytest.mark.parametrize("case", cases.CASES, ids=lambda case: f"{case.group}: {case.name}")
@@ -27,6 +30,143 @@ def test_cases_have_names_of_their_own():
     assert len({(case.group, case.name) for case in cases.CASES}) == len(cases.CASES) >= 25
 
 
+@pytest.mark.parametrize(("module", "least"), [(kernels, 60), (convolution, 28), (training, 4), (optimizers, 18), (scaling, 25)])
+def test_large_cases_have_keys_of_their_own(module, least):
+    assert len({case.key for case in module.CASES}) == len(module.CASES) >= least
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [case for module in LARGE for case in module.CASES], ids=lambda case: case.key)
+def test_a_large_case_gives_tensors_of_finite_values(case):
+    import flambeau
+
+    timed = case.build(flambeau)
+    timed()
+    for array in sides.as_arrays(timed()):
+        assert array.size > 0 and np.isfinite(array).all()
+
+
+def test_the_first_calls_that_are_timed_are_cases():
+    for module, names in coldstart.CHOSEN.items():
+        known = {case.key for case in {"kernels": kernels, "convolution": convolution}[module].CASES}
+        assert set(names) <= known, set(names) - known
+
+
+def test_two_sources_of_operands_agree():
+    import flambeau
+
+    first, second = (comparison.Source(flambeau) for _ in range(2))
+    for source in (first, second):
+        source.integers(10, 3)
+    assert first.normal(4).tolist() == second.normal(4).tolist() != first.normal(4).tolist()
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "words"),
+    [
+        (np.ones(3, np.float32), np.ones(3, np.float32), ""),
+        (np.full(3, np.nan, np.float32), np.full(3, np.nan, np.float32), ""),
+        (np.array([1.0, 2.1]), np.array([1.0, 2.0]), "1 of 2 values differ"),
+        (np.array([1, 3]), np.array([1, 2]), "1 of 2 values differ"),
+        (np.ones(3), np.ones(3, np.float32), "expected float32"),
+        (np.ones((3, 1)), np.ones(3), "shape (3,)"),
+    ],
+)
+def test_a_difference_is_noticed(ours, theirs, words):
+    found = comparison.difference([[ours], [theirs]], rtol=1e-3)
+    assert (words in found) if words else (found == "")
+
+
+def test_the_backward_case_is_the_derivative():
+    import flambeau
+
+    source = comparison.Source(flambeau)
+    x = source.normal(4)
+    timed = comparison.backward(lambda torch, x: x**2, flambeau, [x], [x], source)
+    (first,), (second,) = timed(), timed()
+    grad = comparison.Source(flambeau)
+    grad.normal(4)
+    assert first.tolist() == second.tolist() == pytest.approx((2 * x * grad.normal(4)).tolist())
+
+
+def test_a_side_builds_takes_its_turn_and_says_what_failed():
+    side = sides.Side("flambeau", 1)
+    try:
+        (values,) = side.ask("build", "benchmarks.cases", "plain: add")
+        assert values.shape == (4, 4)
+        assert 0 < min(sides.in_turn([(side, "plain: add")], rounds=2, seconds=1e-4)) < 1e-2
+        with pytest.raises(RuntimeError, match="flambeau: ModuleNotFoundError"):
+            side.ask("build", "benchmarks.absent", "plain: add")
+        side._process.kill()
+        with pytest.raises(RuntimeError, match="ended with exit code -9"):
+            side.ask("turn", "plain: add")
+        assert side.ask("clear") is None
+    finally:
+        side.close()
+
+
+@pytest.mark.skipif(not Path("/proc/stat").exists(), reason="only Linux tells what all processors do")
+def test_what_other_programs_take_is_seen():
+    side = sides.Side("flambeau", 1)
+    try:
+        side.ask("used")
+        with sides.foreign([side]) as share:
+            other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            try:
+                other.wait(timeout=0.5)
+            except subprocess.TimeoutExpired:
+                other.kill()
+                other.wait()
+        assert share[0] > comparison.ALLOWED
+    finally:
+        side.close()
+
+
+def test_problems_and_disturbances_are_said_and_left_out_of_the_mean():
+    fine, wrong, noisy = (cases.Case(name, "group", lambda torch: lambda: None) for name in ("fine", "wrong", "noisy"))
+    outcomes = [comparison.Outcome(fine, [2.0, 1.0]), comparison.Outcome(wrong, [], "values differ")]
+    text = comparison.summary([*outcomes, comparison.Outcome(noisy, [1.0, 100.0], others=0.5)])
+    assert "All 1 cases: geometric mean 2.00" in text and "Not measured: group: wrong: values differ" in text
+    assert "noisy *" in text and "1 cases (*) were disturbed" in text
+
+
+def test_the_benchmarks_are_loaded_before_numpy_and_set_its_threads():
+    program = (
+        "import importlib, os, sys, benchmarks.__main__ as commands\n"
+        "modules = [importlib.import_module(f'benchmarks.{name}') for name in commands.NAMES]\n"
+        "commands.set_threads(3)\n"
+        "print('numpy' in sys.modules, os.environ['OMP_NUM_THREADS'], all(module.THREADS for module in modules))"
+    )
+    words = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert words.split() == ["False", "3", "True"]
+
+
+def test_threads_cannot_be_set_after_numpy():
+    with pytest.raises(RuntimeError, match="before NumPy"):
+        measuring.set_threads(1)
+
+
+def test_all_runs_every_benchmark(monkeypatch):
+    ran = []
+
+    def run(command, check):
+        ran.append(command[3:])
+        return subprocess.CompletedProcess(command, int(command[3] == "kernels"))
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "all", "--quick"])
+    assert commands.main() == 1
+    assert ran == [[name, "--quick"] for name in commands.NAMES]
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux can forget an earlier peak")
+def test_the_peak_is_that_of_the_work_alone():
+    np.ones(20_000_000).sum()
+    before = measuring.resident_bytes()
+    small, large = measuring.peak_bytes(lambda: None), measuring.peak_bytes(lambda: np.ones(10_000_000).sum())
+    assert small - before < 40e6 < large - before < 120e6
+
+
 def test_recorded_cases_record():
     import flambeau
 
@@ -37,12 +177,12 @@ def test_recorded_cases_record():
 
 def test_the_best_round_counts_for_each_function():
     calls = []
-    fewest = overhead.best([lambda: calls.append(0), lambda: [calls.append(1) for _ in range(100)]], rounds=3, seconds=1e-4)
+    fewest = measuring.best([lambda: calls.append(0), lambda: [calls.append(1) for _ in range(100)]], rounds=3, seconds=1e-4)
     assert 0 < 5 * fewest[0] < fewest[1] < 1e-2
 
 
 def test_the_geometric_mean_of_a_ratio_and_its_inverse_is_one():
-    assert overhead.geometric_mean([0.5, 2.0]) == pytest.approx(1.0)
+    assert measuring.geometric_mean([0.5, 2.0]) == pytest.approx(1.0)
 
 
 def test_a_section_is_replaced_and_the_rest_stays(tmp_path, monkeypatch, capsys):

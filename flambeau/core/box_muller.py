@@ -21,6 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from .generator import worth_a_kernel
+from .native import attempt
+
 _ROWS = 512  # groups of 16 converted at a time: the temporaries stay in the first- and second-level cache
 
 _F32, _F64 = np.float32, np.float64
@@ -144,7 +147,14 @@ def standard_normal_float64(groups: np.ndarray) -> None:
 
 
 def libm(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
-    """``function`` of the C library, element by element: NumPy's vector versions round some results differently."""
+    """``function`` of the C library, element by element: NumPy's vector versions round some results differently.
+
+    Args:
+        function: called like the C library's but for underscores around the name; may differ from it only where that gives no number.
+    """
+    made = attempt("libm", function.__name__.strip("_"), x) if worth_a_kernel(x.size) else None
+    if made is not None:
+        return made
     return np.fromiter(map(function, x.ravel().tolist()), _F64, x.size).reshape(x.shape)
 
 

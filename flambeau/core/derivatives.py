@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from . import native
 from .node import Node, complain_freed
 from .saved import unpack, unpack_result
 from .tensor import Tensor, new_storage
@@ -185,6 +186,7 @@ def _generate_apply(op: Op, inputs: tuple[str, ...], tensors: list[Item], others
     env = {"complain_freed": complain_freed, "unpack": unpack, "unpack_result": unpack_result, "Tensor": Tensor}
     for k, rule in enumerate((op.rules or {}).values()):
         env[f"rule{k}"] = rule
+        env[f"large{k}"] = native.rule_beside(rule)
     exec("\n".join(lines), env)
     return env["apply"]
 
@@ -196,7 +198,10 @@ def _any_uses(op: Op, name: str) -> bool:
 def _rule_call(op: Op, key: str, k: int, needs: str = "()") -> str:
     arguments = argument_names((op.rules or {})[key])
     passed = [needs if name == "needs" else "self" if name == "node" else name for name in arguments]
-    return f"rule{k}({', '.join(passed)})"
+    rule = f"rule{k}"
+    if op.elementwise and arguments[:1] == ("grad",) and native.is_chain((op.rules or {})[key]):
+        rule = f"(rule{k} if grad._array.size < {native.LARGE} else large{k})"
+    return f"{rule}({', '.join(passed)})"
 
 
 def _rule_lines(op: Op, inputs: tuple[str, ...]) -> list[str]:

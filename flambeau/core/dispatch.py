@@ -19,6 +19,7 @@ import ml_dtypes
 import numpy as np
 
 from . import dtype as dtypes
+from . import native
 from .history import check_overlap, check_writable, is_differentiable, make_view, rebase
 from .node import Node, Output, edge_of, new_node
 from .saved import pack_saved
@@ -74,9 +75,12 @@ class Op:
         name: public name; ``kernel``: reference over arrays, its signature is the public one.
         promotion: one of the promotion words above.
         broadcasts: whether operands are broadcast against each other (checked before the kernel runs).
+        constants: numbers that, as operands, deserve a native kernel of their own.
+        elementwise: whether the kernel is an expression over corresponding elements, which a native kernel can be made of.
         rules: derivative per input name (or comma-separated names), None where it is not differentiable.
         fast: kernel of the short way, or None where there is none; it may return None to take the long way. A string is an
-            expression over ``a`` (the first operand's array) and the attributes, put into the door as it is.
+            expression over ``a`` (the first operand's array), ``d`` (its dtype), the attributes and names of the family's module, put
+            into the door as it is.
         calm: the kernel of the short way meets no floating-point errors, or silences NumPy itself.
         is_view: the kernel returns views of its first operand's array.
         halves: how float16 and bfloat16 are computed: 'float32' (cast around the kernel) or 'native'.
@@ -97,6 +101,8 @@ class Op:
         self.namespace: str = options.pop("namespace", "torch")
         self.promotion: str = options.pop("promotion", KEEP)
         self.broadcasts: bool = options.pop("broadcasts", False)
+        self.constants: frozenset[Any] = frozenset(options.pop("constants", ()))
+        self.elementwise: bool = options.pop("elementwise", self.broadcasts)
         self.rules: dict[str, Callable[..., Any]] | None = options.pop("grad")
         self.fast: Callable[..., Any] | None = options.pop("fast", None)
         self.calm: bool = options.pop("calm", False)
@@ -259,6 +265,10 @@ def cast_array(array: np.ndarray, dtype: dtypes.dtype) -> np.ndarray:
     if array.dtype is target or array.dtype == target:
         return array
     source = array.dtype
+    if array.size >= native.LARGE:
+        made = native.cast(array, target)
+        if made is not None:
+            return made
     if source.kind == "c" and target.kind != "c" and target.kind != "b":
         array = array.real
     if dtype is dtypes.float8_e4m3fn:
@@ -411,12 +421,17 @@ def compute(op: Op, values: Sequence[Any], operands: list[Any]) -> tuple[list[np
     dtype, result_dtype, _ = _promotion(op, operands)
     if op.broadcasts:
         broadcast_shape(*operand_shapes(op, values))
+    if op.elementwise:
+        plain = [each._array if isinstance(each, Tensor) else each for each in values]
+        made = run_quietly(native.pointwise, op, plain, dtype, result_dtype)
+        if made is not None:
+            return [made], False
     arrays = arrays_of(op, values, dtype)
     found = run_quietly(_call_kernel, op, arrays)
     several = found.__class__ is tuple or found.__class__ is list
     results = []
     for each in found if several else (found,):
-        if each.__class__ is not np.ndarray:
+        if each.__class__ is not np.ndarray and not hasattr(each, "writer"):  # a Symbol of the kernels' tracer stays one
             each = np.asarray(each)
         if result_dtype is not None and op.returns is None and each.dtype is not result_dtype.numpy:
             each = cast_array(each, result_dtype)
@@ -433,6 +448,14 @@ def compute(op: Op, values: Sequence[Any], operands: list[Any]) -> tuple[list[np
 
 
 def _call_kernel(op: Op, arrays: list[Any]) -> Any:
+    """The native kernel's results, if there is one for operands of this size, else the reference's."""
+    first = arrays[op.positions[0]] if op.positions else None
+    if first.__class__ is list:
+        first = first[0] if first else None
+    if first.__class__ is np.ndarray and first.size >= native.LARGE and not op.elementwise:  # type: ignore[union-attr]
+        found = native.attempt(native.key_of(op), *arrays)
+        if found is not None:
+            return found
     if not op.keyword_names:
         return op.kernel(*arrays)
     split = len(arrays) - len(op.keyword_names)

@@ -27,23 +27,28 @@ Set ``FLAMBEAU_SHOW_DOORS=1`` to print each door as it is made.
 
 from __future__ import annotations
 
+import inspect
 import os
+import sys
 import weakref
 from typing import Any
 
 import numpy as np
 
-from . import dispatch
+from . import dispatch, native
 from .derivatives import Item
 from .dispatch import BOOL, KEEP, REQUIRED, SAME, Op
+from .dtype import BY_NUM
 from .history import inherited, view_of
 from .node import Output
 from .return_types import named_result
 from .scalars import FLOATS32, FLOATS64, INTS32, INTS64
 from .shape import overlaps_itself
-from .state import modes, quiet, run_quietly, thread, tick, without_grad
+from .state import clock, modes, quiet, run_quietly, thread, tick, without_grad
 from .tensor import Parameter, Tensor, new_storage, storage_of
 
+_CHECKED = ("default", "int_to_float", "bool_to_long")  # where the short way's result has the operands' dtype, or the long way is taken
+_INT = np.dtype(np.int64).char
 _SHOW = bool(os.environ.get("FLAMBEAU_SHOW_DOORS"))
 _ENVIRONMENT = {
     "Tensor": Tensor,
@@ -54,7 +59,9 @@ _ENVIRONMENT = {
     "quiet": quiet,
     "run_quietly": run_quietly,
     "tick": tick,
+    "clock": clock,
     "new": object.__new__,
+    "BY_NUM": BY_NUM,
     "ndarray": np.ndarray,
     "asarray": np.asarray,
     "long": dispatch.long,
@@ -62,6 +69,8 @@ _ENVIRONMENT = {
     "long_inplace_view": dispatch.long_inplace_view,
     "storage_of": storage_of,
     "complain_missing": None,  # set below
+    "complain_many": None,
+    "nothing": REQUIRED,
     "view_of": view_of,
     "ref": weakref.ref,
     "new_storage": new_storage,
@@ -94,6 +103,7 @@ class _Source:
     def __init__(self, op: Op):
         self.op = op
         self.lines: list[str] = []
+        self.has_guard = False  # whether parameter ``_`` stands before those that are passed by keyword only
         self.env = dict(_ENVIRONMENT, op=op)
 
     def add(self, indent: int, *lines: str) -> None:
@@ -111,9 +121,14 @@ class _Source:
 
 
 def signature_of(op: Op, source: _Source, with_out: bool) -> str:
-    """The parameter list of a door, defaults passed through the environment; other spellings follow as keywords."""
+    """The parameter list of a door, defaults passed through the environment; other spellings follow as keywords.
+
+    Python spends 10 ns on each keyword-only parameter that is left out.  A parameter ``_``, which nobody may pass, takes the place of
+    the star where it can.
+    """
     parts, starred = [], False
     others = op.other_keywords
+    star = "*" if any(p.keyword_only and p.default is REQUIRED for p in op.params) else "_=nothing"
     for p in op.params:
         if p.name == "old":
             parts.append("*old")
@@ -121,7 +136,7 @@ def signature_of(op: Op, source: _Source, with_out: bool) -> str:
             starred = True
             continue
         if p.keyword_only and not starred:
-            parts.append("*")
+            parts.append(star)
             starred = True
         if p.default is REQUIRED and p.name in others.values():
             source.env["REQUIRED"] = REQUIRED
@@ -135,20 +150,31 @@ def signature_of(op: Op, source: _Source, with_out: bool) -> str:
             source.env[f"default_{p.name}"] = p.default
             parts.append(f"{p.name}=default_{p.name}")
     if (with_out or others) and not starred:
-        parts.append("*")
+        parts.append(star)
     if with_out:
         parts.append("out=None")
+    source.has_guard = "_=nothing" in parts
     return ", ".join([*parts, *[f"{name}=None" for name in others]])
 
 
 def add_other_keywords(op: Op, source: _Source) -> None:
-    """Lines that give a parameter the value passed under another spelling; the long way complains where there is none at all."""
+    """Lines that refuse too many arguments, and that give a parameter the value passed under another spelling.
+
+    The long way complains where there is none at all.
+    """
+    if source.has_guard:
+        source.add(1, "if _ is not nothing: complain_many(op)")
     for other, name in op.other_keywords.items():
         source.add(1, f"if {other} is not None: {name} = {other}")
 
 
 def complain_missing(op: Op, name: str) -> None:
     raise TypeError(f'{op.name}() missing 1 required positional arguments: "{name}"')
+
+
+def complain_many(op: Op) -> None:
+    count = sum(not p.keyword_only for p in op.params)
+    raise TypeError(f"{op.name}() takes {count} positional argument{'s' if count != 1 else ''} but more were given")
 
 
 def _tuple(names: list[str]) -> str:
@@ -158,9 +184,10 @@ def _tuple(names: list[str]) -> str:
 def saved_source(item: Item, op: Op, numbers: frozenset[str] = frozenset()) -> str:
     """Expression for one saved thing, under the condition that some gradient needs it."""
     if item.source == "result":
-        value = (
-            f"(r[{item.position}], new_storage(made[{item.position}]), {item.position})" if op.is_several else "(r, new_storage(t), None)"
-        )
+        k = item.position
+        value = "(r, new_storage(t), None)"
+        if op.is_several:
+            value = f"(r[{k}], new_storage({f'made{k}' if op.returns is not None else f'made[{k}]'}), {k})"
     else:
         value = op.names[item.position or 0]
     operands = [n for n in op.names if n in item.needed_for and n not in numbers]
@@ -184,7 +211,7 @@ def attr_source(item: Item, op: Op, numbers: frozenset[str] = frozenset()) -> st
         return "()" if item.source == "shape" else "None"
     if op.params[item.position or 0].kind == "optional":
         return f"(None if {name} is None else {name}.{'_array.shape' if item.source == 'shape' else item.source})"
-    return {"shape": f"{name}._array.shape", "dtype": f"{name}.dtype", "strides": f"{name}.stride()"}[item.source]
+    return {"shape": f"{name}._array.shape", "dtype": f"BY_NUM[{name}._array.dtype.num]", "strides": f"{name}.stride()"}[item.source]
 
 
 def _add_wrap(source: _Source, indent: int) -> None:
@@ -200,10 +227,15 @@ def _add_wrap(source: _Source, indent: int) -> None:
             "if not without_grad or thread.grad: t._view_of = input if input._view_of is None else input._view_of",
             "else: t._view_of = view_of(input)",
             "aliases = storage._aliases",
-            "if not aliases: storage_of(input)",
+            "if aliases:",  # as a rule the last view is dead, and its place is free
+            "    last = aliases.pop()",
+            "    if last() is not None:",
+            "        aliases.append(last)",
+            "        storage._room -= 1",
+            "        if not storage._room: aliases = storage._prune()",
+            "else:",
+            "    aliases = storage_of(input)._aliases",
             "aliases.append(ref(t))",
-            "storage._room -= 1",
-            "if not storage._room: storage._prune()",
         )
     else:
         source.add(indent, "t._storage = t._view_of = None")
@@ -212,8 +244,12 @@ def _add_wrap(source: _Source, indent: int) -> None:
 def _add_record(source: _Source, indent: int, numbers: frozenset[str] = frozenset()) -> None:
     """Lines that put the call on the tape if needed, and return ``t``."""
     op = source.op
-    guard = " and r.dtype.kind in 'fcV'" if op.promotion in (KEEP, SAME) else ""
-    if not _add_node(source, indent, numbers, "r.shape", "r.dtype", guard):
+    checked = op.promotion in _CHECKED
+    guard, dtype = "", "d" if checked else "a.dtype" if op.is_view else "r.dtype"
+    if not checked and not op.is_view and op.promotion in (KEEP, SAME):  # an operand that requires grad is floating point or complex
+        alike = op.promotion == SAME or sum(p.kind != "attr" for p in op.params) == 1
+        guard = f" and ({'r.dtype is d or ' if alike else ''}r.dtype.kind in 'fcV')"
+    if not _add_node(source, indent, numbers, "r.shape", dtype, guard):
         source.add(indent, "t._node = None", "t._requires_grad = False", "return t")
         return
     source.add(indent + 1, "t._node = n", "t._requires_grad = True")
@@ -239,14 +275,14 @@ def _add_node(source: _Source, indent: int, numbers: frozenset[str], shape: str,
     source.add(indent, f"if ({' or '.join(_requires(op, n) for n in inputs)}) and (not without_grad or thread.grad){guard}:")
     source.add(
         indent + 1,
-        f"n = new(Kind{op.name})",
+        f"n = Kind{op.name}()",
         f"n.edges = {_tuple(edges)}",
         f"n.saved = {_tuple([saved_source(i, op, numbers) for i in kind.tensors])}",
         f"n.attrs = {_tuple([attr_source(i, op, numbers) for i in kind.others])}",
         f"n.shape = {shape}",
         f"n.dtype = {dtype}",
         "n.hooks = None",
-        "n.seq = tick()",
+        "n.seq = next(clock)",
     )
     return True
 
@@ -255,6 +291,9 @@ def _add_several(source: _Source, indent: int, numbers: frozenset[str]) -> None:
     """Lines that wrap a tuple of results, record the call if needed, and return the tuple."""
     op = source.op
     source.env["package"] = named_result(op.result_name, op.returns) if op.returns is not None else tuple
+    if op.returns is not None:
+        _add_named(source, indent, numbers, range(len(op.returns)))
+        return
     source.add(
         indent,
         "made = []",
@@ -276,6 +315,22 @@ def _add_several(source: _Source, indent: int, numbers: frozenset[str]) -> None:
     source.add(indent, "return package(made)")
 
 
+def _add_named(source: _Source, indent: int, numbers: frozenset[str], places: range) -> None:
+    """As ``_add_several``, without loops, for a number of results that the declaration tells."""
+    made, results = [f"made{k}" for k in places], [f"r{k}" for k in places]
+    source.add(indent, f"{_tuple(results)} = r")
+    for t, r in zip(made, results, strict=True):
+        source.add(indent, f"{t} = new(Tensor)", f"{t}._array = {r}", f"{t}._storage = {t}._view_of = {t}._node = None")
+        source.add(indent, f"{t}._requires_grad = False")
+    shape, dtype = _tuple([f"{r}.shape" for r in results]), _tuple([f"{r}.dtype" for r in results])
+    if _add_node(source, indent, numbers, shape, dtype, ""):
+        alike = "e is d or " if source.op.promotion == SAME else ""  # then d is the dtype of an operand that requires grad
+        for k in places:
+            source.add(indent + 1, f"e = r{k}.dtype", f"if {alike}e is not I64 and e.kind in 'fcV':")
+            source.add(indent + 2, f"made{k}._node = e = new(Output)", "e.node = n", f"e.index = {k}", f"made{k}._requires_grad = True")
+    source.add(indent, f"return package({_tuple(made)})")
+
+
 def _add_finish(source: _Source, indent: int, numbers: frozenset[str] = frozenset()) -> None:
     """Lines from the kernel's result to the caller's."""
     if source.op.is_several and not source.op.is_multi_view:
@@ -291,10 +346,20 @@ def scalar_source(name: str) -> str:
     return f"b = ({floats}) if {name}.__class__ is float else INTS32[{name}] if d is F32 else {name} if d is F64 else INTS64[{name}]"
 
 
+def _sized_kernel(source: _Source, array: str) -> str:
+    """Expression for the kernel to call: a native one, where there may be one, if ``array`` is large."""
+    large = native.beside(source.op)
+    if large is None:
+        return "kernel"
+    source.env["large"] = large
+    return f"(kernel if {array}.size < {native.size_of(source.op)} else large)"
+
+
 def _add_call(source: _Source, indent: int, arguments: str, fallback: str, check: bool, before: str | None = None) -> None:
     """Lines that run the kernel (after line ``before``); whatever goes wrong is the long way's to explain."""
     op = source.op
-    call = op.fast if isinstance(op.fast, str) else f"kernel({arguments})" if op.is_view or op.calm else f"quiet(kernel, {arguments})"
+    kernel = _sized_kernel(source, "arrays[0]" if arguments.startswith("arrays") else "a")
+    call = op.fast if isinstance(op.fast, str) else f"{kernel}({arguments})" if op.is_view or op.calm else f"quiet({kernel}, {arguments})"
     source.add(
         indent, "try:", *([] if before is None else [f"    {before}"]), f"    r = {call}", "except Exception:", f"    return {fallback}"
     )
@@ -362,7 +427,7 @@ def make_getitem(select: Op, part: Op, general: Any) -> Any:
     source.add(2, "try:", "    r = a[key]", "except (IndexError, TypeError):", "    return general(input, given)")
     _add_wrap(source, 2)
     _add_record(source, 2)
-    source.lines = [line.replace(f"new(Kind{select.name})", "new(Kind)") for line in source.lines]
+    source.lines = [line.replace(f"Kind{select.name}()", "Kind()") for line in source.lines]
     source.add(1, "return general(input, key)")
     return source.compile("__getitem__")
 
@@ -371,13 +436,15 @@ def make_sized(op: Op, name: str, general: Any) -> Any:
     """The method ``view`` or ``reshape``: a short way for sizes given one by one over row-major memory; ``general`` does the rest."""
     source = _Source(op)
     source.env["general"] = general
-    source.add(0, f"def {name}(input, *shape, **named):")
-    source.add(1, f"if shape and shape[0].__class__ is int and {_plain('input')} and not modes.active and not named:")
+    has_keywords = any(p.kind is p.KEYWORD_ONLY for p in inspect.signature(general).parameters.values())
+    named, none_named = (", **named", " and not named") if has_keywords else ("", "")
+    source.add(0, f"def {name}(input, *shape{named}):")
+    source.add(1, f"if shape and shape[0].__class__ is int and {_plain('input')} and not modes.active{none_named}:")
     source.add(2, "a = input._array", "if a.flags.c_contiguous:")
     source.add(3, "try:", "    r = a.reshape(shape)", "except (TypeError, ValueError):", "    return general(input, *shape)")
     _add_wrap(source, 3)
     _add_record(source, 3)
-    source.add(1, "return general(input, *shape, **named)")
+    source.add(1, f"return general(input, *shape{named})")
     made = source.compile(name)
     made.__doc__, made.__wrapped__ = general.__doc__, general
     return made
@@ -386,6 +453,8 @@ def make_sized(op: Op, name: str, general: Any) -> Any:
 def _add_fast(source: _Source, fallback: str, with_out: bool, operator: bool) -> None:
     op = source.op
     source.env["kernel"] = op.fast
+    if isinstance(op.fast, str):
+        _add_names(source, op.fast)
     operands = [p for p in op.params if p.kind in ("tensor", "number", "optional")]
     lists = [p for p in op.params if p.kind == "list"]
     if lists:
@@ -418,8 +487,12 @@ def _add_fast(source: _Source, fallback: str, with_out: bool, operator: bool) ->
         else:
             source.add(2, f"b{k} = {p.name}._array")
             same.append(f"b{k}.dtype is d")
-    check = op.promotion in ("default", "int_to_float", "bool_to_long")
-    gate = [] if op.promotion == KEEP else [*same, f"(d is F32 or d is F64 or d is I64{' or d is B8' if op.fast_bool else ''})"]
+    check = op.promotion in _CHECKED
+    allowed = f"(d is F32 or d is F64 or d is I64{' or d is B8' if op.fast_bool else ''})"
+    if check and not _keeps_dtype(op, "fd" + _INT + ("?" if op.fast_bool else "")) and _keeps_dtype(op, "fd"):
+        allowed = "(d is F32 or d is F64)"  # the results of others are not what PyTorch's are
+    check_tensors = check and not _keeps_dtype(op, "fd")
+    gate = [] if op.promotion == KEEP else [*same, allowed]
 
     def arguments(extra: dict[str, str]) -> str:
         names = {**arrays, **extra}
@@ -436,18 +509,33 @@ def _add_fast(source: _Source, fallback: str, with_out: bool, operator: bool) ->
         if gate:
             source.add(2, f"if {' and '.join(gate)}:")
             indent = 3
-        _add_call(source, indent, arguments({}), fallback, check)
+        _add_call(source, indent, arguments({}), fallback, check_tensors)
         _add_finish(source, indent)
         return
     n = number.name
     source.add(2, f"if {_plain(n)}:", f"    b = {n}._array")
     source.add(3, f"if {' and '.join(['b.dtype is d', *gate])}:" if gate else "if True:")
-    _add_call(source, 4, arguments({n: "b"}), fallback, check)
+    _add_call(source, 4, arguments({n: "b"}), fallback, check_tensors)
     _add_finish(source, 4)
     source.add(2, f"elif ({n}.__class__ is float or {n}.__class__ is int){' and (d is F32 or d is F64 or d is I64)' if gate else ''}:")
     as_array = op.fast is op.ufunc
     _add_call(source, 3, arguments({n: "b" if as_array else n}), fallback, check, scalar_source(n) if as_array else None)
     _add_finish(source, 3, frozenset((n,)))
+
+
+def _add_names(source: _Source, expression: str) -> None:
+    """Give the door what ``expression`` names of its family's module."""
+    family = sys.modules[source.op.module].__dict__
+    for name in compile(expression, "<expression>", "eval").co_names:
+        if name in family and name not in source.op.names:
+            source.env.setdefault(name, family[name])
+
+
+def _keeps_dtype(op: Op, kinds: str) -> bool:
+    """Whether the short way is a ufunc whose results have the operands' dtype, for the dtypes that ``kinds`` names as NumPy does."""
+    if not isinstance(op.ufunc, np.ufunc) or op.fast is not op.ufunc:
+        return False
+    return all(f"{kind * op.ufunc.nin}->{kind}" in op.ufunc.types for kind in kinds)
 
 
 def _add_fast_list(source: _Source, name: str, fallback: str, with_out: bool) -> None:
@@ -485,7 +573,8 @@ def _add_fast_list(source: _Source, name: str, fallback: str, with_out: bool) ->
         "        arrays = found",
         "if arrays is not None:",
     )
-    _add_call(source, 3, passed, fallback, op.promotion in ("default", "int_to_float", "bool_to_long"))
+    checked = op.promotion in _CHECKED
+    _add_call(source, 3, passed, fallback, checked)
     source.add(3, f"if not r.flags.c_contiguous: return {fallback}")  # NumPy keeps the order of columns-first inputs
     _add_wrap(source, 3)
     source.add(3, "t._node = None", "t._requires_grad = False")
@@ -494,15 +583,15 @@ def _add_fast_list(source: _Source, name: str, fallback: str, with_out: bool) ->
         values = _tuple([name, *attrs])
         source.add(
             3,
-            "if needs and (not without_grad or thread.grad) and r.dtype.kind in 'fcV':",
-            "    n = new(Kind)",
+            "if needs and (not without_grad or thread.grad)" + ("" if checked else " and r.dtype.kind in 'fcV'") + ":",
+            "    n = Kind()",
             f"    if len({name}) == 2: n.edges = ({_edge('e')}, {_edge('f')})",
             f"    else: n.edges = tuple([{_edge('e')} for e in {name}])",
             *_list_saved(op, name, values),
             "    n.shape = r.shape",
-            "    n.dtype = r.dtype",
+            f"    n.dtype = {'d' if checked else 'r.dtype'}",
             "    n.hooks = None",
-            "    n.seq = tick()",
+            "    n.seq = next(clock)",
             "    t._node = n",
             "    t._requires_grad = True",
         )
@@ -513,7 +602,7 @@ def _list_saved(op: Op, name: str, values: str) -> list[str]:
     """Lines that fill ``saved`` and ``attrs`` of a node over a list of tensors."""
     if op.node.tensors:
         return [f"    n.saved, n.attrs = Kind.collect({values}, {{{name!r}: True}}, (t,))"]
-    facts = {"shape": "tuple([a.shape for a in arrays])", "dtype": f"tuple([e.dtype for e in {name}])"}
+    facts = {"shape": f"(a.shape, b.shape) if len({name}) == 2 else tuple([a.shape for a in arrays])", "dtype": f"tuple([e.dtype for e in {name}])"}
     attrs = [op.names[i.position or 0] if i.source == "attr" else facts[i.source] for i in op.node.others]
     return ["    n.saved = ()", f"    n.attrs = {_tuple(attrs)}"]
 
@@ -666,7 +755,7 @@ def _add_inplace_call(source: _Source, indent: int, arguments: str, fallback: st
         "if (a.flags.c_contiguous or not overlaps_itself(a)) and not storage.is_inference:",
         "    try:",
         *([] if before is None else [f"        {before}"]),
-        f"        quiet(kernel, {arguments})",
+        f"        quiet({_sized_kernel(source, 'a')}, {arguments})",
         "    except Exception:",
         f"        return {fallback}",
         "    storage.version += 1",
@@ -675,6 +764,6 @@ def _add_inplace_call(source: _Source, indent: int, arguments: str, fallback: st
     )
 
 
-_ENVIRONMENT["complain_missing"] = complain_missing
+_ENVIRONMENT.update(complain_missing=complain_missing, complain_many=complain_many)
 
 __all__ = ["BOOL", "KEEP", "SAME", "make_door", "make_inplace", "make_reflected", "operator_long"]

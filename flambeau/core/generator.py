@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .native import LARGE, attempt, switch
+
 if TYPE_CHECKING:
     from .device import device as Device
     from .tensor import Tensor
@@ -49,6 +51,20 @@ def _twist_state(block: np.ndarray) -> np.ndarray:
     return words
 
 
+# What small draws have cost so far, in numbers; asking for a kernel costs as much as these many, getting the first one far more.
+_PRICE = 256
+_paid = [0]
+_kernels: dict[tuple[str, np.dtype, bool], Any] = {}  # by rule, dtype and whether nothing is scaled
+
+
+def worth_a_kernel(count: int) -> bool:
+    """Whether a draw of ``count`` numbers should go to a native kernel: a large one, or any after some hundreds."""
+    if count < LARGE and _paid[0] < 16 * LARGE:
+        _paid[0] += count + _PRICE
+        return False
+    return switch.on
+
+
 def _seed_value(seed: Any) -> int:
     """``seed`` as an unsigned 64-bit number; negative ones count down from 2**64."""
     if not -(1 << 63) <= seed < 1 << 64:
@@ -68,7 +84,7 @@ class Generator:
     Source: torch.Generator. Matsumoto and Nishimura 1998, "Mersenne twister", with the seeding of the authors' 2002 version.
     """
 
-    __slots__ = ("__weakref__", "_bits", "_block", "_floats", "_lock", "_position", "_seed", "next_double_normal", "next_float_normal")
+    __slots__ = ("__weakref__", "_bits", "_block", "_floats", "_lock", "_position", "_seed", "_spare", "next_double_normal", "next_float_normal")
 
     def __init__(self, device: Any = "cpu"):
         if device is not None and str(device) != "cpu":
@@ -77,6 +93,7 @@ class Generator:
             raise RuntimeError(f"Generator: only device 'cpu' has a generator, got '{Device(device)}'")
         self._lock = threading.Lock()
         self._bits: Any = None
+        self._spare: np.ndarray | None = None  # where a native kernel puts the following block
         self._restart(DEFAULT_SEED)
 
     def _restart(self, seed: int) -> None:
@@ -142,6 +159,36 @@ class Generator:
         self._block, self._floats = block, None
         return block
 
+    def drawn(self, rule: str, out: np.ndarray, *numbers: Any) -> bool:
+        """Fill ``out`` from the next words by a native kernel (see ``backends/llvm/random.py``), where that is to be had and worth it.
+
+        Args:
+            rule: its name there.
+            out: C-contiguous, not empty.
+            numbers: what the rule takes; a factor and a summand are the last ones.
+        Returns:
+            Whether that was done; if not, no word is used.
+        """
+        if not worth_a_kernel(out.size):
+            return False
+        key = rule, out.dtype, numbers[-2:] == (1.0, 0.0)
+        if key not in _kernels:
+            _kernels[key] = attempt("random.draw", rule, out.dtype, not key[2])
+        fill = _kernels[key]
+        if fill is None:
+            return False
+        with self._lock:
+            old, new = self._block, self._spare
+            if new is None:
+                new = self._spare = np.empty(BLOCK, np.uint32)
+            bits = self._fresh_bits() if old is None else self._bits
+            stop = self._position + fill(out, bits.ctypes.state_address, new if old is None else old, new, self._position, *numbers)
+            if stop > BLOCK:
+                self._block, self._floats, self._spare = new, None, None
+                stop = BLOCK - -stop % BLOCK
+            self._position = stop
+        return True
+
     def words(self, count: int) -> np.ndarray:
         """The next ``count`` 32-bit words; the array may be a slice of the current block and must not be written to."""
         start = self._position
@@ -150,6 +197,8 @@ class Generator:
             self._position = stop
             return self._block[start:stop] if count else np.empty(0, np.uint32)  # type: ignore[index]
         words = np.empty(count, np.uint32)
+        if self.drawn("words", words):
+            return words
         for at, part in self._parts(count):
             words[at : at + part.size] = part
         return words
@@ -196,6 +245,8 @@ class Generator:
             self._position = stop
             return floats[start:stop].copy()
         out = np.empty(count, np.float32)
+        if count and self.drawn("uniform", out):
+            return out
         for at, part in self._parts(count):
             piece = out[at : at + part.size]
             piece[...] = part & _FLOAT32_MASK
@@ -205,6 +256,8 @@ class Generator:
     def doubles(self, count: int) -> np.ndarray:
         """The next ``count`` float64 uniforms in [0, 1): 53 bits of two words each, the first word being the upper one."""
         out = np.empty(count)
+        if count and self.drawn("uniform", out):
+            return out
         for start in range(0, count, _DOUBLES_CHUNK):
             piece = out[start : start + _DOUBLES_CHUNK]
             bits = self.long_words(piece.size)
@@ -215,6 +268,9 @@ class Generator:
 
     def long_words(self, count: int) -> np.ndarray:
         """The next ``count`` unsigned 64-bit numbers, of two words each, the first word being the upper one."""
+        made = np.empty(count, np.uint64)
+        if count and self.drawn("words", made):
+            return made
         pairs = self.words(2 * count).view(np.uint64)
         if sys.byteorder == "big":
             return pairs.copy()

@@ -6,22 +6,32 @@ kernels are asked only for operands of ``LARGE`` elements or more, below which s
 
     FLAMBEAU_KERNELS=llvm     (the default) kernels are used where they exist and llvmlite or a compiled copy is there
     FLAMBEAU_KERNELS=numpy    reference kernels only
+    FLAMBEAU_KERNELS_FROM=1   use them from that many elements on (tests do, so that small samples reach them)
 
 The back end is imported when the first large operand comes; this module knows only its name.
 """
 
 from __future__ import annotations
 
+import dis
 import importlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from .state import grad_enabled, modes
+
 if TYPE_CHECKING:
     from .dispatch import Op
 
-LARGE = 8192  # elements
+_CHOSEN = os.environ.get("FLAMBEAU_KERNELS_FROM", "")
+LARGE = int(_CHOSEN) if _CHOSEN else 8192  # elements
+LARGE_SIMPLE = int(_CHOSEN) if _CHOSEN else 32768  # elements, for the functions that NumPy itself runs with vector instructions
+_SIMPLE = 32768  # elements, for the functions that NumPy itself runs with vector instructions
+_SIMPLE = frozenset((np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute, np.sqrt, np.square, np.maximum, np.minimum))
 _BACKEND = f"{__package__.rpartition('.')[0]}.backends.llvm"
 
 _registered: dict[str, Callable[..., Any]] = {}  # by operation, filled by @native
@@ -62,7 +72,7 @@ def find(name: str) -> Callable[..., Any] | None:
     if name not in _found:
         global _families
         if _families is None:
-            _families = importlib.import_module(_BACKEND).FAMILIES
+            _families = _backend().FAMILIES
         family = _families.get(name)
         if family is not None:
             importlib.import_module(f"{_BACKEND}.{family}")
@@ -107,12 +117,105 @@ def attempt(name: str, *arguments: Any, **named: Any) -> Any:
         return None
 
 
-def beside(op: Op, reference: Callable[..., Any]) -> Callable[..., Any]:
-    """What a short way calls with large operands: the native kernel, or where that declines ``reference``."""
+def _backend() -> Any:
+    return importlib.import_module(_BACKEND)
+
+
+def pointwise(op: Op, values: Any, compute: Any, result: Any) -> Any:
+    """The result of an element-wise operation on large operands of any dtypes, from the kernel made of its expression.
+
+    Args:
+        values: arrays, numbers and attributes in signature order.
+        compute, result: dtypes to compute with and of the result; None for the operands' own.
+    Returns:
+        None where there is no such kernel.
+    """
+    if not switch.on or not any([each.__class__ is np.ndarray and each.size >= LARGE for each in values]):
+        return None
+    try:
+        return importlib.import_module(f"{_BACKEND}.pointwise").run(op, values, compute, result)
+    except NoKernel:
+        switch.on = False
+        return None
+
+
+def beside(op: Op) -> Callable[..., Any] | None:
+    """What a short way calls with large operands instead of ``op.fast``; None where the operation has no native kernel."""
+    if op.fast is None or op.is_view or isinstance(op.fast, str):
+        return None
+    reference: Callable[..., Any] = op.fast
+    if op.elementwise:
+        if op.prepare is not None and reference is not op.ufunc:
+            return _to_long_way
+        return _late_pointwise(op, reference)
     name = key_of(op)
+    if name not in _backend().FAMILIES:
+        return None
 
     def large(*arguments: Any, **named: Any) -> Any:
         result = attempt(name, *arguments, **named)
         return reference(*arguments, **named) if result is None else result
 
     return large
+
+
+def _late_pointwise(op: Op, reference: Callable[..., Any]) -> Callable[..., Any]:
+    """The back end's way for large operands of an element-wise operation, imported at the first call."""
+    made: list[Callable[..., Any]] = []
+
+    def large(*arguments: Any, **named: Any) -> Any:
+        if not switch.on or named:
+            return reference(*arguments, **named)
+        if not made:
+            made.append(importlib.import_module(f"{_BACKEND}.pointwise").door(op))
+        try:
+            return made[0](*arguments)
+        except NoKernel:
+            switch.on = False  # without a compiler there are no kernels at all
+            return reference(*arguments)
+
+    return large
+
+
+def is_chain(rule: Callable[..., Any]) -> bool:
+    """Whether a derivative rule may be more than one operation, so that one kernel for all of it pays."""
+    names = [each.opname for each in dis.get_instructions(rule)]
+    operators = sum(name in ("BINARY_OP", "COMPARE_OP", "UNARY_NEGATIVE", "UNARY_INVERT") for name in names)
+    return operators > 1 or any(name.startswith("CALL") for name in names)
+
+
+def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
+    """A large array as another dtype, in the same order of memory; None where NumPy has to do it."""
+    if not switch.on:
+        return None
+    try:
+        return importlib.import_module(f"{_BACKEND}.pointwise").cast(array, dtype)
+    except NoKernel:
+        switch.on = False
+        return None
+
+
+def rule_beside(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """What a node calls with a large gradient: one kernel for the whole rule, unless the gradient's own graph is wanted."""
+
+    def large(*arguments: Any) -> Any:
+        if switch.on and not grad_enabled() and not modes.active:
+            try:
+                found = importlib.import_module(f"{_BACKEND}.pointwise").run_rule(rule, arguments)
+            except NoKernel:
+                switch.on, found = False, None
+            if found is not None:
+                return found
+        return rule(*arguments)
+
+    return large
+
+
+def size_of(op: Op) -> int:
+    """From how many elements on the native kernel of ``op`` is asked."""
+    return LARGE_SIMPLE if op.ufunc in _SIMPLE else LARGE
+
+
+def _to_long_way(*arguments: Any) -> Any:
+    """The long way prepares attributes, casts in registers and knows which kernel is there."""
+    return None

@@ -25,7 +25,8 @@ modes = Modes()
 modes.active = 0
 modes.on_record = None  # called with every node made on the long way; anomaly detection sets it
 
-tick = itertools.count(1).__next__  # one clock orders nodes of the tape and writes to storages
+clock = itertools.count(1)  # one clock orders nodes of the tape and writes to storages
+tick = clock.__next__
 
 
 class ThreadState(threading.local):

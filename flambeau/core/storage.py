@@ -48,14 +48,14 @@ class UntypedStorage:
 
     _array: np.ndarray
     _bytes: np.ndarray | None
-    _aliases: list[weakref.ref[Tensor]]
+    _aliases: Any  # weak references to the tensors that share it, a list; () until the first one
     _room: int
     version: int
     changed: int
     is_inference: bool
 
     def _adopt(self, array: np.ndarray) -> UntypedStorage:
-        self._array, self._bytes, self._aliases, self._room = array, None, [], 32
+        self._array, self._bytes, self._aliases, self._room = array, None, (), 32
         self.version = self.changed = 0
         self.is_inference = False
         return self
@@ -66,21 +66,23 @@ class UntypedStorage:
 
     def _add_alias(self, tensor: Tensor) -> None:
         """Remember a tensor that shares this storage, weakly; the list is pruned when it has doubled."""
+        if not self._aliases:
+            self._aliases = []
         self._aliases.append(weakref.ref(tensor))
         self._room -= 1
         if not self._room:
             self._prune()
 
-    def _prune(self) -> None:
-        """Forget aliases that have died."""
+    def _prune(self) -> list[weakref.ref[Tensor]]:
+        """Forget aliases that have died; the aliases that are left."""
         self._aliases = [ref for ref in self._aliases if ref() is not None]
         self._room = len(self._aliases) + 32
+        return self._aliases
 
     def _live_aliases(self) -> Iterator[Tensor]:
-        for ref in self._aliases:
-            tensor = ref()
-            if tensor is not None:
-                yield tensor
+        """Every tensor that shares this storage, once."""
+        found = {id(tensor): tensor for ref in self._aliases if (tensor := ref()) is not None}
+        return iter(found.values())
 
     def _bump(self) -> None:
         self.version += 1

@@ -11,15 +11,13 @@ float32 for float32 and narrower.  Where its compiler fuses ``a * b + c``, so do
 Two of PyTorch's kernels (Bernoulli numbers of one probability, exponential numbers) use Intel MKL's own streams on Intel CPUs and
 mt19937 everywhere else; the latter is what is here.
 
-``kernels`` may hold faster versions of the inner loops, which must give the same bits: ``standard_normal_float32(groups)``,
-``standard_normal_float64(groups)`` (see ``box_muller``) and ``shuffle(words, permutation)`` (see ``_shuffle``).
+``Generator.drawn`` may do an inner loop by a native kernel, from words to the result; it gives the same bits.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,8 +28,6 @@ from .box_muller import fused_float32, fused_float64, libm
 from .dtype import BY_NUM, REDUCED, bfloat16, bool_, dtype, float16, float32, float64, int64, of_array
 from .generator import Generator
 from .layout import empty_as
-
-kernels: dict[str, Callable[..., Any]] = {}
 
 _CHUNK = 16384
 _DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # bits of the significand
@@ -88,6 +84,12 @@ def in_memory_order(out: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, .
         return (out, *others)
     order = memory_order([out, *others])
     return tuple([each.transpose(order) for each in (out, *others)])
+
+
+def _drawn(generator: Generator, rule: str, out: np.ndarray, *numbers: float) -> bool:
+    """``generator.drawn`` in filling order."""
+    (target,) = in_memory_order(out)
+    return target.flags.c_contiguous and generator.drawn(rule, target, *numbers)
 
 
 def _put(out: np.ndarray, values: np.ndarray) -> None:
@@ -154,6 +156,13 @@ def fill_uniform(generator: Generator, out: np.ndarray, low: float = 0.0, high: 
     count = out.size
     if count == 0:
         return
+    is_unit = low == 0.0 and high == 1.0
+    if of not in REDUCED:
+        if is_unit and _drawn(generator, "uniform", out):
+            return
+        factor = float(np.float32(high) - np.float32(low)) if of is float32 else high - low
+        if not is_unit and _drawn(generator, "between", out, high, factor, low):
+            return
     if of is float64:
         values = generator.doubles(count)
         if low != 0.0 or high != 1.0:
@@ -180,7 +189,12 @@ def _scale_float32(values: np.ndarray, factor: Any, offset: Any) -> None:
 def randn(generator: Generator, shape: tuple[int, ...], of: dtype = float32) -> np.ndarray:
     """A new array of standard normal numbers."""
     out = np.empty(shape, of.numpy)
-    fill_normal(generator, out)
+    if of not in (float32, float64) or out.size == 0:
+        fill_normal(generator, out)
+    elif out.size >= 16:
+        _fill_groups(generator, out.reshape(-1), 0.0, 1.0)
+    elif not _draw_pairs(generator, out.reshape(-1), 0.0, 1.0):
+        _put(out, scalar_normals(generator, out.size))
     return out
 
 
@@ -199,17 +213,33 @@ def fill_normal(generator: Generator, out: np.ndarray, mean: float = 0.0, std: f
         out, std = _as_real(out), std / math.sqrt(2)
     _floating(out, "normal_kernel_cpu")
     if out.size < 16 or not out.flags.c_contiguous:
-        _put(out, scalar_normals(generator, out.size, mean, std))
+        if not (out.dtype.itemsize > 2 and out.flags.c_contiguous and _draw_pairs(generator, out.reshape(-1), mean, std)):
+            _put(out, scalar_normals(generator, out.size, mean, std))
     else:
         _fill_groups(generator, out.reshape(-1), mean, std)
 
 
+def _draw_pairs(generator: Generator, flat: np.ndarray, mean: float, std: float) -> bool:
+    """``scalar_normals`` by a native kernel, cast to float32 or float64, where that is to be had."""
+    before = generator.next_double_normal
+    rest = flat if before is None else flat[1:]
+    kept = np.empty(1)
+    if rest.size == 0 or not generator.drawn("normal pairs", rest, rest.size, id(kept), std, mean):
+        return False
+    if before is not None:
+        flat[:1] = fused_float64(np.array([before]), std, mean)
+    generator.next_double_normal = kept.item() if rest.size & 1 else None
+    return True
+
+
 def scalar_normals(generator: Generator, count: int, mean: float = 0.0, std: float = 1.0) -> np.ndarray:
     """float64 normals made one pair at a time; the second of a pair is kept in the generator where it is not needed yet."""
+    values = np.empty(count)
+    if _draw_pairs(generator, values, mean, std):
+        return values
     if count <= _FEW:
         few = np.array([_next_normal(generator) for _ in range(count)])
         return few * std + mean if std == 1.0 or mean == 0.0 else fused_float64(few, std, mean)
-    values = np.empty(count)
     at = 0
     if generator.next_double_normal is not None:
         values[0], generator.next_double_normal = generator.next_double_normal, None
@@ -242,35 +272,34 @@ def _next_normal(generator: Generator) -> float:
     return radius * math.cos(angle)
 
 
-def _standardize(groups: np.ndarray) -> None:
-    name = "standard_normal_float32" if groups.dtype == np.float32 else "standard_normal_float64"
-    (kernels.get(name) or getattr(box_muller, name))(groups)
-
-
 def _fill_groups(generator: Generator, flat: np.ndarray, mean: float, std: float) -> None:
     """Groups of 16; the last 16 elements are made again of 16 more uniforms where a group is incomplete.
 
     An incomplete group's own uniforms are drawn all the same, but not for float16 and bfloat16, which are computed in float32.
     """
-    uniforms = generator.doubles if flat.dtype == np.float64 else generator.floats
+    wide = flat if flat.dtype.itemsize > 2 else np.empty(flat.size, np.float32)
     whole = flat.size // 16 * 16
-    for start in range(0, whole, _NORMALS_CHUNK):
-        target = flat[start : min(start + _NORMALS_CHUNK, whole)]
-        target[...] = _group_normals(uniforms(target.size), mean, std)
+    _draw_groups(generator, wide[:whole], mean, std)
     if whole != flat.size:
-        if flat.dtype.itemsize > 2:
-            uniforms(flat.size - whole)
-        flat[-16:] = _group_normals(uniforms(16), mean, std)
+        if wide is flat:
+            generator.words((flat.size - whole) * (flat.dtype.itemsize // 4))
+        _draw_groups(generator, wide[-16:], mean, std)
+    if wide is not flat:
+        flat[...] = wide
 
 
-def _group_normals(uniforms: np.ndarray, mean: float, std: float) -> np.ndarray:
-    _standardize(uniforms.reshape(-1, 16))
-    if std == 1.0:
-        uniforms += mean  # also turns -0 into 0, as the fused form does
-        return uniforms
-    if uniforms.dtype == np.float32:
-        return fused_float32(uniforms, np.float32(std), np.float32(mean))
-    return fused_float64(uniforms, std, mean)
+def _draw_groups(generator: Generator, flat: np.ndarray, mean: float, std: float) -> None:
+    is_long = flat.dtype == np.float64
+    if generator.drawn("normal", flat, std, mean):
+        return
+    for start in range(0, flat.size, _NORMALS_CHUNK):
+        target = flat[start : start + _NORMALS_CHUNK]
+        uniforms = (generator.doubles if is_long else generator.floats)(target.size)
+        (box_muller.standard_normal_float64 if is_long else box_muller.standard_normal_float32)(uniforms.reshape(-1, 16))
+        if std == 1.0:
+            np.add(uniforms, mean, out=target)  # also turns -0 into 0, as the fused form does
+        else:
+            target[...] = fused_float64(uniforms, std, mean) if is_long else fused_float32(uniforms, np.float32(std), np.float32(mean))
 
 
 def fill_log_normal(generator: Generator, out: np.ndarray, mean: float = 1.0, std: float = 2.0) -> None:
@@ -317,6 +346,8 @@ def fill_random(generator: Generator, out: np.ndarray) -> None:
     else:
         raise _unsupported("random_kernel_cpu", of)
     wide = of is float64 or of is int64
+    if not wide and _drawn(generator, "below", out, span, 0):
+        return
     words = generator.long_words(out.size) if wide else generator.words(out.size)
     _put(out, words % words.dtype.type(span))
 
@@ -372,6 +403,8 @@ def fill_random_range(generator: Generator, out: np.ndarray, low: int, high: int
     if out.size == 0:
         return None
     span = (last - low + 1) & ((1 << 64) - 1)
+    if span < _WIDE_RANGE and _drawn(generator, "below", out, span, low):
+        return None
     if span >= _WIDE_RANGE:
         values = generator.long_words(out.size)
         values %= np.uint64(span)
@@ -432,14 +465,11 @@ def randperm(generator: Generator, count: int) -> np.ndarray:
         raise NotImplementedError(f"randperm: expected n below 214748364, got {count}")
     if count < 2:
         return np.arange(count)
-    steps = np.arange(count, 1, -1, dtype=np.uint32)
-    offsets = generator.words(count - 1) % steps
-    kernel = kernels.get("shuffle")
-    if kernel is None:
-        return _shuffle(offsets, count)
     permutation = np.arange(count)
-    kernel(offsets, permutation)
-    return permutation
+    if generator.drawn("shuffle", permutation[:-1], count):  # one step for each element but the last
+        return permutation
+    steps = np.arange(count, 1, -1, dtype=np.uint32)
+    return _shuffle(generator.words(count - 1) % steps, count)
 
 
 def _shuffle(offsets: np.ndarray, count: int) -> np.ndarray:
@@ -460,12 +490,19 @@ def _bernoulli_type(out: np.ndarray, operation: str) -> dtype:
     return of
 
 
+def _bound_of(p: float) -> int:
+    """A uniform number k / 2**53 is below ``p`` where k is below this."""
+    return math.ceil(p * 2.0**53)
+
+
 def bernoulli_mask(generator: Generator, count: int, p: float) -> np.ndarray:
     """``count`` bools that are true with probability ``p``, of 53 bits each; what dropout draws."""
-    # u < p, where u = k / 2**53, is k < ceil(p * 2**53); the upper word alone decides unless it equals the bound's
-    bound = math.ceil(p * 2.0**53)
+    # the upper word alone decides unless it equals the bound's
+    bound = _bound_of(p)
     upper, lower = bound >> 32, bound & 0xFFFFFFFF
     out = np.empty(count, np.bool_)
+    if count and generator.drawn("bernoulli", out, bound, 1.0):
+        return out
     for start in range(0, count, _CHUNK):
         piece = out[start : start + _CHUNK]
         words = generator.words(2 * piece.size)
@@ -478,8 +515,8 @@ def bernoulli_mask(generator: Generator, count: int, p: float) -> np.ndarray:
     return out
 
 
-def fill_bernoulli(generator: Generator, out: np.ndarray, p: float = 0.5) -> None:
-    """Ones with probability ``p``, else zeros.
+def fill_bernoulli(generator: Generator, out: np.ndarray, p: float = 0.5, kept: float = 1.0) -> None:
+    """``kept`` with probability ``p``, else zeros.
 
     Raises:
         RuntimeError: ``p`` outside [0, 1].
@@ -490,8 +527,12 @@ def fill_bernoulli(generator: Generator, out: np.ndarray, p: float = 0.5) -> Non
     if out.size == 0:
         return
     _bernoulli_type(out, "bernoulli_scalar_cpu_")
+    if _drawn(generator, "bernoulli", out, _bound_of(p), kept):
+        return
     (target,) = in_memory_order(out)
     target[...] = bernoulli_mask(generator, out.size, p).reshape(target.shape)
+    if kept != 1.0:
+        np.copyto(target, out.dtype.type(kept), where=target != 0)
 
 
 def fill_bernoulli_each(generator: Generator, out: np.ndarray, p: np.ndarray) -> None:

@@ -647,8 +647,14 @@ def storage_of(tensor: Tensor) -> UntypedStorage:
 def new_storage(tensor: Tensor) -> UntypedStorage:
     """The tensor's storage, made now if there is none, for watching writes only: it need not know this tensor yet."""
     storage = tensor._storage
-    if storage is None:
-        storage = tensor._storage = UntypedStorage._of_array(tensor._array)
+    if storage is None:  # ``_of_array`` spelled out, for its cost in every recorded call that saves its result
+        storage = tensor._storage = _new(UntypedStorage)
+        storage._array = tensor._array
+        storage._aliases = ()
+        storage._bytes = None
+        storage._room = 32
+        storage.version = storage.changed = 0
+        storage.is_inference = False
     return storage
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.annotations import Tensor
 from ..core.history import check_writable
 from ..core.registry import TABLES, composite, op, pointwise
-from .arithmetic import reject
+from .arithmetic import reject, row_major
 from .limits import LARGE, keep_where, kept, selected
 
 _functional = {"namespace": "nn.functional", "method": False}
@@ -30,6 +30,7 @@ def in_place(name: str) -> Any:
 # -- the ReLU family --------------------------------------------------------------------------------------------------------------
 @op(
     name="_threshold_backward",
+    elementwise=True,
     method=False,
     out=False,
     promotion="same",
@@ -50,6 +51,7 @@ def _fast_relu(input: np.ndarray) -> np.ndarray:
 @pointwise(
     fast_bool=False,
     fast=_fast_relu,
+    calm=True,
     grad={"input": lambda grad, result: threshold_backward(grad, result, 0)},
 )
 def relu(input: Tensor) -> Tensor:
@@ -123,6 +125,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 @op(
     name="_leaky_relu_backward",
+    elementwise=True,
     method=False,
     out=False,
     promotion="same",
@@ -479,7 +482,7 @@ def logsigmoid(input: Tensor) -> Tensor:
     Source: torch.nn.functional.logsigmoid.
     """
     _floats("log_sigmoid_cpu", input)
-    return np.array(np.minimum(input, input.dtype.type(0)) - np.log1p(np.exp(-np.abs(input))), order="C")
+    return row_major(np.minimum(input, input.dtype.type(0)) - np.log1p(np.exp(-np.abs(input))))
 
 
 @composite(**_functional)

@@ -59,6 +59,13 @@ def order_of(array: np.ndarray) -> Any:
     return "C" if 0 in array.strides else "K"
 
 
+def row_major(made: Any) -> Any:
+    """A result in row-major order, whatever its operands' order is."""
+    if made.__class__ is np.ndarray:
+        return np.asarray(made, order="C")
+    return made.row_major() if hasattr(made, "row_major") else made  # what stands for an array while a kernel is made of an expression
+
+
 def dtype_of(value: Any) -> dtypes.dtype:
     """The dtype of a tensor, or the one that a number stands for."""
     return value.dtype if isinstance(value, TensorType) else dtypes.of_number(value)
@@ -521,7 +528,7 @@ def lcm(input: Tensor, other: Tensor) -> Tensor:
 
 
 # -- signs --------------------------------------------------------------------------------------------------------------------
-@pointwise(ufunc=np.negative, aliases=("negative",), grad={"input": lambda grad: -grad})
+@pointwise(ufunc=np.negative, calm=True, aliases=("negative",), grad={"input": lambda grad: -grad})
 def neg(input: Tensor) -> Tensor:
     """``-input``.
 

@@ -15,7 +15,7 @@ from .arithmetic import order_of, reject
 
 
 # -- order --------------------------------------------------------------------------------------------------------------------
-@pointwise(ufunc=np.equal, promotion="bool", operator="eq", grad=None)
+@pointwise(ufunc=np.equal, promotion="bool", calm=True, operator="eq", grad=None)
 def eq(input: Tensor, other: Tensor | Number) -> Tensor:
     """``input == other``, element by element.
 
@@ -28,7 +28,7 @@ def eq(input: Tensor, other: Tensor | Number) -> Tensor:
     return np.equal(input, other)
 
 
-@pointwise(ufunc=np.not_equal, promotion="bool", operator="ne", aliases=("not_equal",), grad=None)
+@pointwise(ufunc=np.not_equal, promotion="bool", calm=True, operator="ne", aliases=("not_equal",), grad=None)
 def ne(input: Tensor, other: Tensor | Number) -> Tensor:
     """``input != other``, element by element. NaN differs from everything.
 
@@ -37,7 +37,7 @@ def ne(input: Tensor, other: Tensor | Number) -> Tensor:
     return np.not_equal(input, other)
 
 
-@pointwise(ufunc=np.less, promotion="bool", operator="lt", aliases=("less",), grad=None)
+@pointwise(ufunc=np.less, promotion="bool", calm=True, operator="lt", aliases=("less",), grad=None)
 def lt(input: Tensor, other: Tensor | Number) -> Tensor:
     """``input < other``, element by element.
 
@@ -49,7 +49,7 @@ def lt(input: Tensor, other: Tensor | Number) -> Tensor:
     return np.less(input, other)
 
 
-@pointwise(ufunc=np.less_equal, promotion="bool", operator="le", aliases=("less_equal",), grad=None)
+@pointwise(ufunc=np.less_equal, promotion="bool", calm=True, operator="le", aliases=("less_equal",), grad=None)
 def le(input: Tensor, other: Tensor | Number) -> Tensor:
     """``input <= other``, element by element.
 
@@ -61,7 +61,7 @@ def le(input: Tensor, other: Tensor | Number) -> Tensor:
     return np.less_equal(input, other)
 
 
-@pointwise(ufunc=np.greater, promotion="bool", operator="gt", aliases=("greater",), grad=None)
+@pointwise(ufunc=np.greater, promotion="bool", calm=True, operator="gt", aliases=("greater",), grad=None)
 def gt(input: Tensor, other: Tensor | Number) -> Tensor:
     """``input > other``, element by element.
 
@@ -73,7 +73,7 @@ def gt(input: Tensor, other: Tensor | Number) -> Tensor:
     return np.greater(input, other)
 
 
-@pointwise(ufunc=np.greater_equal, promotion="bool", operator="ge", aliases=("greater_equal",), grad=None)
+@pointwise(ufunc=np.greater_equal, promotion="bool", calm=True, operator="ge", aliases=("greater_equal",), grad=None)
 def ge(input: Tensor, other: Tensor | Number) -> Tensor:
     """``input >= other``, element by element.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ from ..core.tensor import Parameter, share, storage_of
 from ..core.tensor import Tensor as TensorType
 
 
+_new, _ref = object.__new__, weakref.ref
+
+
 def copied(array: np.ndarray, form: Any, dtype: np.dtype) -> np.ndarray:
     """A copy in a memory format; strides are kept for ``preserve_format`` where the elements are dense."""
     if array.flags.c_contiguous and (form is None or form is preserve_format) and array.dtype is dtype:
@@ -27,7 +31,7 @@ def copied(array: np.ndarray, form: Any, dtype: np.dtype) -> np.ndarray:
 
 
 @op(
-    fast=lambda a, memory_format: a.copy() if memory_format is None and a.flags.c_contiguous else None,
+    fast="a.copy() if memory_format is None and a.flags.c_contiguous else None",
     grad={"input": lambda grad: grad},
     out=False,
 )
@@ -68,7 +72,25 @@ def detach(input: Any) -> Any:
     kind = input.__class__
     if kind is TensorType or kind is Parameter:
         storage = input._storage
-        return share(input._array, storage_of(input) if storage is None else storage)
+        if storage is None:
+            storage = storage_of(input)
+        made = _new(TensorType)  # ``share`` spelled out: the call would be a third of the cost
+        made._array = input._array
+        made._storage = storage
+        made._node = made._view_of = None
+        made._requires_grad = False
+        aliases = storage._aliases
+        if aliases:
+            last = aliases.pop()
+            if last() is not None:
+                aliases.append(last)
+                storage._room -= 1
+                if not storage._room:
+                    aliases = storage._prune()
+            aliases.append(_ref(made))
+        else:
+            storage._add_alias(made)
+        return made
     if modes.active or isinstance(input, TensorType):
         from ..core.override import call_override
 
@@ -110,7 +132,8 @@ view_of_all = alias
 def to_copy(input: Tensor, dtype: Any, memory_format: Any = None) -> Tensor:
     """``input`` with another dtype, always a copy; see ``Tensor.to``."""
     target = dtype.numpy
-    if input.flags.c_contiguous and memory_format is None and input.dtype is not target and input.dtype.kind != "c":
+    plain = memory_format is None or memory_format is preserve_format
+    if plain and input.flags.c_contiguous and input.dtype is not target and input.dtype.kind != "c":
         return cast_array(input, dtype)
     made = empty_as(input, memory_format, input.shape, target)
     made[...] = cast_array(input, dtype)
@@ -144,6 +167,8 @@ def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         The tensor itself when nothing changes and ``copy`` is False.
     Source: torch.Tensor.to.
     """
+    if len(args) == 1 and not kwargs and args[0].__class__ is dtypes.dtype:
+        return converted(input, args[0])
     where, dtype, copy, form = parse_to(args, kwargs)
     require_cpu(where, "to")
     return converted(input, dtype, copy, form)

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core import native
 from ..core.annotations import Tensor
 from ..core.registry import composite, op
 from .arithmetic import conj
 from .convolution_kernels import correlate, correlate_pair, spread
-from .patches import Ints, in_layout, ints, is_channels_last
+from .patches import Ints, in_layout, ints, is_channels_last, product
 
+_LARGE = 200_000  # multiply-adds, from which on a native kernel is worth its start
 _NAMES = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
 
 
@@ -149,12 +151,22 @@ def _convolution(
             min(spatial, default=1) > 0 or input.size == 0,
             f"conv_transpose: calculated output size {spatial} is too small for input size {tuple(input.shape[2:])} and padding {padding}",
         )
+        last = is_channels_last(input) or is_channels_last(weight)
+        if input.size * weight.size >= weight.shape[0] * _LARGE:
+            made = native.attempt("_spread", input, weight, bias, spatial, stride, padding, dilation, groups, last)
+            if made is not None:
+                return made
         made = spread(input, weight, spatial, stride, padding, dilation, groups)
     else:
+        last = is_channels_last(input) or is_channels_last(weight)
+        if input.size * weight.size >= weight.shape[1] * _LARGE * product(stride):
+            made = native.attempt("_correlate", input, weight, bias, stride, padding, dilation, groups, last)
+            if made is not None:
+                return made
         made = correlate(input, weight, stride, padding, padding, dilation, groups)
     if bias is not None:
         made += bias.reshape(-1, *(1,) * rank)
-    return in_layout(made, is_channels_last(input) or is_channels_last(weight))
+    return in_layout(made, last)
 
 
 @op(
@@ -220,13 +232,21 @@ def _weight_other(grad: Any, input: Any, stride: Ints, padding: Ints, dilation: 
     return made
 
 
+def _pair(input: np.ndarray, other: np.ndarray, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> np.ndarray:
+    if other.size * input.shape[1] * product(kernel_size) >= groups * _LARGE:
+        made = native.attempt("_correlate_pair", input, other, kernel_size, stride, padding, dilation, groups)
+        if made is not None:
+            return made
+    return correlate_pair(input, other, kernel_size, stride, padding, dilation, groups)
+
+
 @op(
     name="_convolution_weight",
     node_name="ConvolutionBackward0",
     method=False,
     out=False,
     promotion="same",
-    fast=lambda input, other, kernel_size, stride, padding, dilation, groups: correlate_pair(
+    fast=lambda input, other, kernel_size, stride, padding, dilation, groups: _pair(
         input, other, tuple(kernel_size), stride, padding, dilation, groups
     ),
     grad={
@@ -240,7 +260,7 @@ def _weight_other(grad: Any, input: Any, stride: Ints, padding: Ints, dilation: 
 )
 def convolution_weight(input: Tensor, other: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Tensor:
     """Correlation of a convolution's input with something of its output's shape: the gradient of the weight."""
-    return correlate_pair(input, other, tuple(kernel_size), stride, padding, dilation, groups)
+    return _pair(input, other, tuple(kernel_size), stride, padding, dilation, groups)
 
 
 def _sums(input: np.ndarray) -> np.ndarray:

@@ -26,8 +26,8 @@ def _check_p(p: Any) -> float:
     return p
 
 
-def _mask(input: Any, p: float, feature: bool) -> np.ndarray:
-    """Which elements stay, in ``input``'s memory order; for feature dropout one bool a channel, broadcastable to ``input``."""
+def _noise(input: Any, feature: bool, made: Any) -> np.ndarray:
+    """Where to say which elements stay, in ``input``'s memory order; for feature dropout one element a channel, broadcastable to ``input``."""
     array = input._array
     of = dtypes.of_array(array)
     if of.is_complex:
@@ -37,11 +37,17 @@ def _mask(input: Any, p: float, feature: bool) -> np.ndarray:
     if feature:
         if array.ndim < 2:
             raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
-        mask = np.empty(array.shape[:2] + (1,) * (array.ndim - 2), np.bool_)
-    else:
-        mask = array_like(array, np.dtype(np.bool_))
-    streams.fill_bernoulli(default_generator, mask, 1.0 - p)
-    return mask
+        return np.empty(array.shape[:2] + (1,) * (array.ndim - 2), made)
+    return array_like(array, np.dtype(made))
+
+
+def _as_input(noise: np.ndarray, input: Any, feature: bool) -> np.ndarray:
+    """Feature noise in all dimensions, where a product with it would not have the input's strides."""
+    if not feature or input._array.flags.c_contiguous:
+        return noise
+    spread = array_like(input._array, noise.dtype)
+    spread[...] = noise
+    return spread
 
 
 def _full_mask(array: np.ndarray) -> np.ndarray:
@@ -70,14 +76,14 @@ def _dropped(input: Any, p: Any, train: bool, feature: bool, alpha: bool, inplac
     of = input._array.dtype
     if p == 1:
         return multiply(input, wrap(np.zeros((), of)))
-    mask = _mask(input, p, feature)
-    if feature and not input._array.flags.c_contiguous:  # all dimensions, so that the product has the input's strides
-        spread = array_like(input._array, mask.dtype)
-        spread[...] = mask
-        mask = spread
     if not alpha:
+        noise = _noise(input, feature, of)
         scale = run_quietly(np.divide, _rounded(1.0, of), _rounded(1.0 - p, of))
-        return multiply(input, _choose(mask, scale, 0.0, of))
+        streams.fill_bernoulli(default_generator, noise, 1.0 - p, float(of.type(scale)))
+        return multiply(input, wrap(_as_input(noise, input, feature)))
+    mask = _noise(input, feature, np.bool_)
+    streams.fill_bernoulli(default_generator, mask, 1.0 - p)
+    mask = _as_input(mask, input, feature)
     a = 1.0 / math.sqrt((_SELU_SATURATION * _SELU_SATURATION * p + 1) * (1 - p))
     # dropped elements become -(saturation * a) + offset; each step is rounded to the dtype, and a summand too
     lowered, offset = of.type(-_rounded(_SELU_SATURATION * a, of)), of.type(_SELU_SATURATION * a * p)

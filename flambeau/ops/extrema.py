@@ -13,6 +13,7 @@ from ..core.shape import reduced_shape, wrap_dim, wrap_dims
 from ..core.tensor import Tensor as TensorType
 from .creation import row_major
 from .reduction import array_dims, kept
+from .small import LIMIT, row_places
 
 _LARGEST, _SMALLEST = (np.maximum, "argmax"), (np.minimum, "argmin")
 
@@ -213,10 +214,15 @@ def _extremum_along(name: str, ufunc: Any, finder: str) -> Any:
         indices = index_along(finder, input, dim, keepdim)
         return taken_along(input, indices, dim, keepdim), indices
 
+    largest = finder == "argmax"
+
     def fast(a: np.ndarray, dim: int, keepdim: bool) -> Any:
         if keepdim or a.ndim != 2 or a.size == 0:
             return None
-        return row_major(ufunc.reduce(a, dim)), row_major(a.argmax(dim) if finder == "argmax" else a.argmin(dim))
+        if (dim == 1 or dim == -1) and a.size <= LIMIT and a.flags.c_contiguous:
+            indices = a.argmax(1) if largest else a.argmin(1)
+            return a.ravel()[indices + row_places(a.shape)], indices
+        return row_major(ufunc.reduce(a, dim)), row_major(a.argmax(dim) if largest else a.argmin(dim))
 
     kernel.__doc__ = f"Kernel of ``{name}`` along a dimension."
     kernel.__name__ = name
@@ -228,6 +234,7 @@ def _extremum_along(name: str, ufunc: Any, finder: str) -> Any:
         halves="native",
         prepare=_prepare_along(name),
         fast=fast,
+        calm=True,  # neither comparing nor choosing raises floating-point errors
         returns=("values", "indices"),
         node_name=f"{name.title()}Backward0",
         grad={"input": _to_result_place},

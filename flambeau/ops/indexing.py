@@ -23,6 +23,7 @@ from ..core.shape import broadcast_shape
 from ..core.state import grad_enabled, modes
 from ..core.tensor import Parameter, new_storage, storage_of, wrap
 from ..core.tensor import Tensor as TensorType
+from .arithmetic import row_major
 from .inplace import writable_now
 from .parts import take_select, take_slice, take_unsqueezed
 
@@ -571,7 +572,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
         RuntimeError: ``value`` outside the range of ``input``'s dtype, or a mask that is not bool.
     Source: torch.Tensor.masked_fill.
     """
-    return np.asarray(np.where(mask, checked_number(value, dtypes.of_array(input)), input), order="C")
+    return row_major(np.where(mask, checked_number(value, dtypes.of_array(input)), input))
 
 
 def _prepare_select_mask(input: Any, mask: Any) -> tuple[Any, ...]:

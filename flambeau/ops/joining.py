@@ -15,6 +15,7 @@ from ..core.registry import composite, op
 from ..core.shape import Size, broadcast_shape, sizes_of, wrap_dim
 from ..core.tensor import Tensor as TensorType
 from .creation import strided_array
+from .small import LIMIT
 
 
 # -- cat ------------------------------------------------------------------------------------------------------------------------
@@ -79,8 +80,7 @@ _concatenate = getattr(np.concatenate, "_implementation", np.concatenate)
     aliases=("concat", "concatenate"),
     renamed={"inputs": "tensors", "dimension": "dim"},
     prepare=_prepare_cat,
-    fast=_concatenate,
-    calm=True,
+    fast="_concatenate(arrays) if dim == 0 else _concatenate(arrays, dim)",
     grad={"tensors": _cat_gradients},
 )
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -129,12 +129,20 @@ def _prepare_stack(tensors: Any, dim: int) -> tuple[Any, ...]:
     return (tensors, dim)
 
 
+_array, _join = np.ndarray, bytearray().join
+
+
 def _fast_stack(arrays: list[np.ndarray], dim: int) -> np.ndarray | None:
     shape = arrays[0].shape
     for each in arrays:
         if each.shape != shape:
             return None
     if dim == 0:
+        if arrays[0].size <= LIMIT:
+            try:  # joined as bytes, which takes two thirds of the time of NumPy's functions
+                return _array((len(arrays), *shape), arrays[0].dtype, _join(arrays))
+            except TypeError:  # raised for an array that is no row of bytes: not row-major, or of a dtype that Python does not know
+                pass
         return np.array(arrays)
     ndim = len(shape)
     if not 0 < dim < ndim:

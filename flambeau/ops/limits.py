@@ -38,6 +38,7 @@ def selected(mask: np.ndarray, array: np.ndarray, other: np.ndarray) -> np.ndarr
 
 @op(
     name="_keep_where",
+    elementwise=True,
     method=False,
     out=False,
     fast=True,
@@ -209,7 +210,7 @@ def _shared(chosen: str) -> dict[str, Any]:
     }
 
 
-@pointwise(ufunc=np.maximum, inplace=False, prepare=_prepare_order("maximum"), grad=_shared("max"))
+@pointwise(ufunc=np.maximum, calm=True, inplace=False, prepare=_prepare_order("maximum"), grad=_shared("max"))
 def maximum(input: Tensor, other: Tensor) -> Tensor:
     """The larger of two, element by element; NaN where an operand is NaN.
 
@@ -221,7 +222,7 @@ def maximum(input: Tensor, other: Tensor) -> Tensor:
     return np.maximum(input, other)
 
 
-@pointwise(ufunc=np.minimum, inplace=False, prepare=_prepare_order("minimum"), grad=_shared("min"))
+@pointwise(ufunc=np.minimum, calm=True, inplace=False, prepare=_prepare_order("minimum"), grad=_shared("min"))
 def minimum(input: Tensor, other: Tensor) -> Tensor:
     """The smaller of two, element by element; NaN where an operand is NaN.
 

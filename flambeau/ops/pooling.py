@@ -102,23 +102,32 @@ def _max(input: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilatio
 
 
 def _shares(input: np.ndarray, values: np.ndarray, geometry: tuple[Ints, ...]) -> Any:
-    """For each place in the window, where it is, and which windows have their first maximum there."""
+    """For each place in the window, where it is, and which windows have their maximum there: the first one, or the last NaN."""
     kernel_size, stride, _, dilation, size = geometry
     framed = _framed(input, geometry, math.nan)  # equal to no maximum
     count, left = product(kernel_size), None
-    has_nan = bool(np.isnan(values).any())
+    nans = _last_nans(input, values, geometry) if np.isnan(values).any() else None
     for k, (_, where) in enumerate(taps(kernel_size, stride, dilation, size)):
-        part = framed[(..., *where)]
-        chosen = np.equal(part, values)
-        if has_nan:
-            chosen |= np.isnan(part) & np.isnan(values)
+        chosen = np.equal(framed[(..., *where)], values)
         if left is None:
             left = ~chosen
         else:
             chosen &= left
             if k < count - 1:
                 left &= ~chosen
+        if nans is not None:
+            chosen |= nans == k
         yield where, chosen
+
+
+def _last_nans(input: np.ndarray, values: np.ndarray, geometry: tuple[Ints, ...]) -> np.ndarray:
+    """Number of the last place in each window that is NaN; -1 where none is."""
+    kernel_size, stride, _, dilation, size = geometry
+    framed = _framed(np.isnan(input).astype(np.int8), geometry, 0)
+    last = np.full(values.shape, -1)
+    for k, (_, where) in enumerate(taps(kernel_size, stride, dilation, size)):
+        last[framed[(..., *where)] != 0] = k
+    return last
 
 
 def _max_backward(
@@ -179,7 +188,7 @@ def _max_pick(
 def max_pool_backward(
     grad_output: Tensor, input: Tensor, values: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> Tensor:
-    """``grad_output`` at the first place of each window's maximum."""
+    """``grad_output`` at the place of each window's maximum."""
     return _max_backward(grad_output, input, values, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -197,7 +206,7 @@ def max_pool_backward(
 def max_pool_pick(
     source: Tensor, input: Tensor, values: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> Tensor:
-    """What ``source`` has at the first place of each window's maximum of ``input``."""
+    """What ``source`` has at the place of each window's maximum of ``input``."""
     return _max_pick(source, input, values, kernel_size, stride, padding, dilation, ceil_mode)
 
 

@@ -78,6 +78,7 @@ def _prepare_pow(input: Any, exponent: Any) -> tuple[Any, ...]:
     operator="pow",
     fast=_fast_pow,
     prepare=_prepare_pow,
+    constants=_BY_EXPONENT,
     grad={"input": _pow_input_gradient, "exponent": _pow_exponent_gradient},
 )
 def pow_(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:

@@ -15,6 +15,7 @@ from ..core.shape import broadcast_shape
 from ..core.state import quiet
 from .arithmetic import conj
 from .creation import row_major
+from .small import small_rows
 
 _C_WORDS = {"float32": "float", "float64": "double", "int64": "long", "int32": "int", "float16": "c10::Half", "bfloat16": "c10::BFloat16"}
 
@@ -383,11 +384,16 @@ def broadcast_or_none(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]
         return None
 
 
+_add = np.add
+
+
 def _linear(a: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> Any:
     if weight.ndim != 2 or not a.ndim:
         return None
     made = a.dot(weight.T) if a.ndim < 3 else quiet(multiply, a, weight.T)
-    return made if bias is None else quiet(np.add, made, bias, made)
+    if bias is None:
+        return made
+    return quiet(_add, made, small_rows(bias, made.shape), made)
 
 
 def _linear_weight_gradient(grad: Any, input: Any, weight_shape: Any) -> Any:

@@ -340,6 +340,10 @@ def randn(
         NotImplementedError: another dtype.
     Source: torch.randn. Box and Muller 1958.
     """
+    if out is dtype is layout is device is size is None and not modes.active and not pin_memory:
+        # the usual call, kept short
+        array = run_quietly(streams.randn, _generator(generator, "randn"), sizes_from(sizes, "randn"), dtypes.get_default_dtype())
+        return require_grad(wrap(array)) if requires_grad else wrap(array)
     if modes.active:
         given = {"dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad}
         taken = override("randn", sizes, size=size, generator=generator, out=out, **given)

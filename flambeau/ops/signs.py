@@ -17,6 +17,7 @@ from .limits import keep_where
 
 @pointwise(
     ufunc=np.absolute,
+    calm=True,
     aliases=("absolute",),
     promotion="complex_to_float",
     fast_bool=False,
@@ -40,8 +41,8 @@ add_method("__abs__", partial(doors.make_door, primitive("abs"), "__abs__", oper
 def _sign(array: np.ndarray) -> np.ndarray:
     # np.sign keeps NaN, PyTorch makes it 0
     if array.dtype.kind in "bu":
-        return np.asarray(array != 0).astype(array.dtype)
-    return np.subtract(np.asarray(array > 0).astype(array.dtype), np.asarray(array < 0).astype(array.dtype))
+        return (array != 0).astype(array.dtype)
+    return np.subtract((array > 0).astype(array.dtype), (array < 0).astype(array.dtype))
 
 
 @pointwise(fast=_sign, grad={"input": zeros})

@@ -36,34 +36,57 @@ def small_sum(a: np.ndarray, dim: int | None) -> Any:
 # High byte of a little-endian float32 number x -> 0 where |x| < 32, so that exp(x) and sums of LIMIT of them stay far inside
 # float32, else 1. ``1 in a.tobytes()[3::4].translate(LARGE)`` takes a sixth of the time of a maximum.
 LARGE = bytes(int(high & 0x7F > 0x41 or sys.byteorder != "little") for high in range(256))
-SQUARES: dict[tuple[int, ...], np.ndarray] = {}  # shape of a small matrix -> the ones that replace each element by its row's sum
+# Strides of row-major float32 matrices -> the ones that replace each element of a row by the row's sum.
+SQUARES: dict[tuple[int, ...], np.ndarray] = {}
 
 
 def prepare_square(a: np.ndarray) -> None:
-    """Make the matrix of ones for arrays of this shape, if they are small enough."""
-    if a.ndim == 2 and 0 < a.size <= LIMIT and len(SQUARES) < 1000:
-        SQUARES[a.shape] = np.ones((a.shape[1], a.shape[1]), np.float32)
+    """Make the matrix of ones for arrays of these strides, if they are small enough."""
+    if a.ndim == 2 and a.dtype is _F32 and 0 < a.size <= LIMIT and a.strides == (4 * a.shape[1], 4):
+        SQUARES[a.strides] = np.ones((a.shape[1], a.shape[1]), np.float32)
 
 
 _places: dict[tuple[int, ...], np.ndarray] = {}  # shape of a small matrix -> where its rows begin in the flattened matrix
 
 
+def row_places(shape: tuple[int, ...]) -> np.ndarray:
+    """Where the rows of a small matrix begin when it is flattened."""
+    begins = _places.get(shape)
+    if begins is None:
+        begins = _places[shape] = np.arange(shape[0]) * shape[1]
+    return begins
+
+
+# Shape of a small matrix -> (column number of each element, shape of a row).
+_columns: dict[tuple[int, ...], tuple[np.ndarray, tuple[int, ...]]] = {}
+
+
+def small_rows(row: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """What to add to a matrix of ``shape`` to have ``row`` added to each of its rows: ``row`` itself, or a small matrix of such rows.
+
+    NumPy takes twice as long to broadcast a small row as to repeat it and add.
+    """
+    found = _columns.get(shape)
+    if found is None:
+        if len(shape) != 2 or not 0 < shape[0] * shape[1] <= LIMIT:
+            return row
+        found = _columns[shape] = np.broadcast_to(np.arange(shape[1]), shape).copy(), shape[1:]
+    return row.take(found[0]) if row.shape == found[1] else row
+
+
 def _picked_places(a: np.ndarray, target: np.ndarray) -> np.ndarray | None:
     """Positions in the flattened scores of each sample's class; None unless this is a small, moderate case without ignored samples."""
     shape = a.shape
-    if a.dtype is not _F32 or target.dtype is not _I64 or target.shape != shape[:1]:
+    if a.dtype is not _F32 or target.dtype is not _I64 or target.shape != shape[:1] or a.size > LIMIT:
         return None
-    if shape not in SQUARES:
+    if a.strides not in SQUARES:
         prepare_square(a)
-        if shape not in SQUARES:
+        if a.strides not in SQUARES:
             return None
     classes = target.tolist()
     if min(classes) < 0 or max(classes) >= shape[1] or not a.flags.c_contiguous or 1 in a.tobytes()[3::4].translate(LARGE):
         return None
-    begins = _places.get(shape)
-    if begins is None:
-        begins = _places[shape] = np.arange(shape[0]) * shape[1]
-    return begins + target
+    return row_places(shape) + target
 
 
 def small_cross_entropy(a: np.ndarray, target: np.ndarray) -> Any:
@@ -83,6 +106,6 @@ def small_cross_entropy_gradient(grad: np.ndarray, a: np.ndarray, target: np.nda
     if places is None or grad.dtype is not _F32:
         return None
     made = np.exp(a)
-    np.divide(made, made.dot(SQUARES[a.shape]), made)
+    np.divide(made, made.dot(SQUARES[a.strides]), made)
     made.ravel()[places] -= _ONE
     return np.multiply(made, grad / np.float32(a.shape[0]), made)

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core import native
 from ..core.annotations import Tensor
 from ..core.dispatch import cast_array
 from ..core.registry import TABLES, composite, op
 from ..core.shape import wrap_dim
 from ..core.state import run_quietly
 from .arithmetic import reject
-from .small import LARGE, SQUARES, prepare_square
+from .small import LARGE, LIMIT, SQUARES, prepare_square
 
 
 def _prepare(input: Any, dim: int, dtype: Any) -> tuple[Any, ...]:
@@ -72,21 +73,23 @@ def _fast(kernel: Any) -> Any:
 
 
 _any_softmax = _fast(_softmax)
-_F4, _exp, _divide, _square_for = np.dtype(np.float32), np.exp, np.divide, SQUARES.get
+_exp, _divide, _dot_of = np.exp, np.divide, getattr(np.dot, "_implementation", np.dot)
+
+# The rows of small float32 matrices without large elements: no maximum has to be subtracted there, and a product with a matrix of
+# ones puts each row's sum at every place of the row. Strides (4 * columns, 4) belong to row-major memory; where they belong to a
+# part of a wider matrix the product fails, and the call takes the long way.
+_SMALL_SOFTMAX = (
+    "_divide(m := _exp(a), _dot_of(m, ones), m) if dtype is None and (dim == -1 or dim == 1) and d is F32 "
+    "and (ones := SQUARES.get(a.strides)) is not None and a.size <= LIMIT and 1 not in a.tobytes()[3::4].translate(LARGE) "
+    "else _other_softmax(a, dim, dtype)"
+)
 
 
-def _fast_softmax(input: np.ndarray, dim: Any, dtype: Any) -> np.ndarray | None:
-    """``_softmax``, with a shorter way for the rows of small float32 matrices without large elements.
-
-    There no maximum has to be subtracted, and a product with a matrix of ones puts each row's sum at every place of the row.
-    """
-    if dtype is None and (dim == -1 or dim == 1):
-        square = _square_for(input.shape)
-        if square is None:
-            prepare_square(input)
-        elif input.dtype is _F4 and input.flags.c_contiguous and 1 not in input.tobytes()[3::4].translate(LARGE):
-            made = _exp(input)
-            return _divide(made, made.dot(square), made)
+def _other_softmax(input: np.ndarray, dim: Any, dtype: Any) -> np.ndarray | None:
+    """The short way of other arrays; None where there is none, or where a native kernel may be quicker."""
+    if input.size > LIMIT:
+        return None if input.size >= native.LARGE else run_quietly(_any_softmax, input, dim, dtype)
+    prepare_square(input)
     return run_quietly(_any_softmax, input, dim, dtype)
 
 
@@ -162,8 +165,7 @@ def log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, inp
 
 
 @op(
-    fast=_fast_softmax,
-    calm=True,
+    fast=_SMALL_SOFTMAX,
     prepare=_prepare,
     grad={"input": lambda grad, result, dim, input_dtype: softmax_backward_data(grad, result, dim, input_dtype)},
 )

@@ -4,15 +4,18 @@ A step is a dozen passes over arrays that are mostly small. Where everything is 
 dense, nothing recorded), an optimizer's ``_update_arrays`` runs the same passes, in the same order and with the same roundings as
 its function over tensors, as NumPy ufuncs that write into the parameter, its state and a shared scratch. Larger parameters go
 block by block, so that all passes over a block find it in the cache. Anything else is left to the function over tensors.
+
+Where native kernels are to be had, one launch does the passes over all parameters instead (``backends/llvm/optimizer.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
+from ..core.native import LARGE, attempt, switch
 from ..core.shape import is_dense
 from ..core.state import modes, tick
 from ..core.tensor import Parameter, Tensor, new_storage
@@ -23,6 +26,13 @@ SCRATCHES = 3
 _FLOATS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 
 Row = tuple["Plan", np.ndarray]
+
+
+class Rows(list[Row]):
+    """Plans of a group with their gradients; ``tables`` is where a kernel keeps what it knows of them."""
+
+    __slots__ = ("tables",)
+    tables: dict[int, Any]
 
 
 class Plan:
@@ -38,7 +48,7 @@ class Plan:
         scratches: flat arrays of at least a block's size, or the parameter's.
     """
 
-    __slots__ = ("array", "dtype", "flat", "is_flat", "names", "order", "param", "scratch", "shape", "step", "watched")
+    __slots__ = ("array", "dtype", "entries", "flat", "is_flat", "names", "order", "param", "scratch", "shape", "step", "watched")
 
     def __init__(self, param: Tensor, state: dict[str, Any], names: tuple[str, ...], scratches: list[np.ndarray]):
         array = param._array
@@ -46,9 +56,9 @@ class Plan:
         self.order = None if array.flags.c_contiguous else sorted(range(array.ndim), key=lambda dim: -array.strides[dim])
         self.step = state["step"]._array if "step" in names else None
         self.watched = [(name, state[name], state[name]._array) for name in names]
-        entries = [each for name, _, each in self.watched if name != "step"]
-        self.is_flat = all(_is_laid_out_as(each, array) for each in entries)
-        self.flat = [self.flattened(each) for each in (array, *entries)]
+        self.entries = [each for name, _, each in self.watched if name != "step"]
+        self.is_flat = all(_is_laid_out_as(each, array) for each in self.entries)
+        self.flat = [self.flattened(each) for each in (array, *self.entries)]
         self.scratch = [scratch[: array.size] for scratch in scratches]
         if not self.is_flat:
             self.scratch = [scratch.reshape(self.shape) for scratch in self.scratch]
@@ -71,7 +81,7 @@ class Plan:
 
     def blocks(self, grad: np.ndarray) -> Iterable[Any]:
         """Per block: parameter, gradient, the state by name, scratches."""
-        arrays = [self.flat[0], grad, *self.flat[1:]]
+        arrays = [self.flat[0], self.flattened(grad), *self.flat[1:]]
         size = grad.size
         if size <= BLOCK:
             return ([*arrays, *self.scratch],)
@@ -84,14 +94,15 @@ class Plan:
 class Plans:
     """The plans of one optimizer, by parameter; made when first needed, and again when they no longer fit."""
 
-    __slots__ = ("_by_param", "_scratches")
+    __slots__ = ("_by_param", "_scratches", "_tables")
 
     def __init__(self) -> None:
         self._by_param: dict[int, Plan] = {}
+        self._tables: dict[int, Any] = {}
         self._scratches: dict[Any, list[np.ndarray]] = {}
 
-    def rows(self, optimizer: Any, group: dict[str, Any], names: tuple[str, ...]) -> list[Row] | None:
-        """The plans of the group's parameters that have a gradient, each with the gradient flattened.
+    def rows(self, optimizer: Any, group: dict[str, Any], names: tuple[str, ...]) -> Rows | None:
+        """The plans of the group's parameters that have a gradient, each with the gradient.
 
         Args:
             names: the state entries that the step reads and writes.
@@ -100,7 +111,8 @@ class Plans:
         """
         if modes.active:
             return None
-        found: list[Row] = []
+        found = Rows()
+        found.tables = self._tables
         known, states = self._by_param, optimizer.state
         for param in group["params"]:
             if param.__class__ is not Parameter and param.__class__ is not Tensor:
@@ -121,7 +133,7 @@ class Plans:
                 return None
             if grad._storage is not None and grad._storage is param._storage:
                 return None
-            found.append((plan, plan.flattened(array)))
+            found.append((plan, array))
         return found
 
     def _made(self, optimizer: Any, param: Tensor, state: dict[str, Any], names: tuple[str, ...]) -> Plan | None:
@@ -142,6 +154,7 @@ class Plans:
         params = [each for group in optimizer.param_groups for each in group["params"]]
         if len(self._by_param) >= len(params):
             self._by_param.clear()  # plans of parameters that left their group would keep their memory alive
+        self._tables.clear()
         scratches = self._scratches.get(array.dtype)
         if scratches is None or scratches[0].size < min(BLOCK, array.size):
             size = min(BLOCK, max(each._array.size for each in params))
@@ -186,10 +199,51 @@ def note_writes(rows: list[Row]) -> None:
             storage.changed = now
 
 
+# How much array steps have done in this process, in elements; a row's calls cost as much as these many more.
+_PRICE_OF_ROW = 512
+_worked = [0]
+
+
+def kernel_step(rule: str, flags: dict[str, Any], rows: Rows, numbers: list[tuple[float, ...]]) -> bool:
+    """Update all rows by a native kernel, where there is one.
+
+    Getting a kernel takes milliseconds, so that small steps ask for it only when they have come to some dozens.
+
+    Args:
+        rule: its name there.
+        flags: which of its terms it has.
+        numbers: the rule's numbers for each row; the same tuple where they are equal.
+    Returns:
+        Whether that was done.
+    """
+    if not rows or not switch.on:
+        return False
+    if _worked[0] < 16 * LARGE:
+        _worked[0] += sum([grad.size + _PRICE_OF_ROW for _, grad in rows])
+        if _worked[0] < 16 * LARGE:
+            return False
+    for plan, grad in rows:
+        if grad.strides != plan.array.strides and not _is_laid_out_as(grad, plan.array):
+            return False
+    return attempt("optim.step", rule, tuple([flag for flag, on in flags.items() if on]), rows, numbers) is True
+
+
 def counted(step: np.ndarray) -> float:
     """Add one to a counter; what it reads then (the counter's dtype may have rounded it)."""
     step[()] = step.item() + 1
     return step.item()
+
+
+def numbers_by_count(rows: Rows, numbers_of: Callable[[float], tuple[float, ...]]) -> list[tuple[float, ...]]:
+    """Add one to each row's counter; what ``numbers_of`` makes of the counts, for each row, made once a count."""
+    made: dict[float, tuple[float, ...]] = {}
+    found = []
+    for plan, _ in rows:
+        count = counted(plan.step)
+        if count not in made:
+            made[count] = numbers_of(count)
+        found.append(made[count])
+    return found
 
 
 def constants(dtype: Any, *values: float) -> list[np.ndarray]:

@@ -9,7 +9,7 @@ import numpy as np
 from .. import ops
 from ..core.state import run_quietly
 from ..core.tensor import Tensor
-from ._arrays import Row, constants, counted, effective_gradient, note_writes
+from ._arrays import Rows, constants, effective_gradient, kernel_step, note_writes, numbers_by_count
 from ._stepping import (
     GroupOptimizer,
     are_numbers,
@@ -130,22 +130,28 @@ class Adagrad(GroupOptimizer):
         )
 
 
-def _step_rows(rows: list[Row], lr: Any, lr_decay: float, eps: float, weight_decay: float, maximize: bool) -> None:
+def _step_rows(rows: Rows, lr: Any, lr_decay: float, eps: float, weight_decay: float, maximize: bool) -> None:
     """The passes of :func:`adagrad` over raw arrays."""
+    numbers = numbers_by_count(rows, lambda count: (-number(lr / (1 + (count - 1) * lr_decay)), eps, weight_decay))
+    flags = {"maximize": maximize, "penalized": weight_decay != 0}
+    if not kernel_step("adagrad", flags, rows, numbers):
+        _pass_over(rows, numbers, **flags)
+    note_writes(rows)
+
+
+def _pass_over(rows: Rows, numbers: list[tuple[float, ...]], maximize: bool, penalized: bool) -> None:
     seen: Any = None
     multiply, add = np.multiply, np.add
-    for plan, grad in rows:
-        count = counted(plan.step)
-        if seen != (plan.dtype, count):
-            seen = plan.dtype, count
-            step_size, floor, decay = constants(plan.dtype, -number(lr / (1 + (count - 1) * lr_decay)), eps, weight_decay)
+    for (plan, grad), values in zip(rows, numbers, strict=True):
+        if seen != (plan.dtype, values):
+            seen = plan.dtype, values
+            step_size, floor, decay = constants(plan.dtype, *values)
         for param, slope, state_sum, own, root, scratch in plan.blocks(grad):
-            if maximize or weight_decay != 0:
-                slope = effective_gradient(param, slope, decay if weight_decay != 0 else None, maximize, own, scratch)
+            if maximize or penalized:
+                slope = effective_gradient(param, slope, decay if penalized else None, maximize, own, scratch)
             add(state_sum, multiply(slope, slope, scratch), state_sum)
             add(np.sqrt(state_sum, root), floor, root)
             add(param, np.divide(multiply(step_size, slope, scratch), root, scratch), param)
-    note_writes(rows)
 
 
 def adagrad(

@@ -9,7 +9,7 @@ import numpy as np
 from .. import ops
 from ..core.state import run_quietly
 from ..core.tensor import Tensor
-from ._arrays import Row, constants, counted, effective_gradient, lerp, lerp_rest, note_writes
+from ._arrays import Rows, constants, effective_gradient, kernel_step, lerp, lerp_rest, note_writes, numbers_by_count
 from ._stepping import (
     GroupOptimizer,
     are_numbers,
@@ -215,22 +215,33 @@ _STATE = ("exp_avg", "exp_avg_sq", "step")
 _STATE_WITH_LARGEST = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step")
 
 
-def _step_rows(
-    rows: list[Row], lr: Any, beta1: float, beta2: float, eps: float, weight_decay: float, decoupled: bool, maximize: bool
-) -> None:
+def _step_rows(rows: Rows, lr: Any, beta1: float, beta2: float, eps: float, weight_decay: float, decoupled: bool, maximize: bool) -> None:
     """The passes of :func:`adam` over raw arrays."""
+    decay = number(1 - lr * weight_decay) if decoupled else weight_decay
+
+    def numbers_of(count: float) -> tuple[float, ...]:
+        step_size = -number(lr / (1 - beta1**count))
+        return 1 - beta1, beta2, 1 - beta2, (1 - beta2**count) ** 0.5, eps, step_size, decay
+
+    numbers = numbers_by_count(rows, numbers_of)
+    flags = {
+        "shrinks": weight_decay != 0 and decoupled,
+        "penalized": weight_decay != 0 and not decoupled,
+        "maximize": maximize,
+        "near": abs(1 - beta1) < 0.5,
+    }
+    if not kernel_step("adam", flags, rows, numbers):
+        _pass_over(rows, numbers, **flags)
+    note_writes(rows)
+
+
+def _pass_over(rows: Rows, numbers: list[tuple[float, ...]], shrinks: bool, penalized: bool, maximize: bool, near: bool) -> None:
     seen: Any = None
-    shrinks, penalized = weight_decay != 0 and decoupled, weight_decay != 0 and not decoupled
     multiply, add, divide = np.multiply, np.add, np.divide
-    for plan, grad in rows:
-        count = counted(plan.step)
-        if seen != (plan.dtype, count):
-            seen = plan.dtype, count
-            step_size = -number(lr / (1 - beta1**count))
-            correction = (1 - beta2**count) ** 0.5
-            decay = number(1 - lr * weight_decay) if decoupled else weight_decay
-            scalars = constants(plan.dtype, 1 - beta1, beta2, 1 - beta2, correction, eps, step_size, decay)
-            weight, kept, taken, correction, floor, step_size, decay = scalars
+    for (plan, grad), values in zip(rows, numbers, strict=True):
+        if seen != (plan.dtype, values):
+            seen = plan.dtype, values
+            weight, kept, taken, correction, floor, step_size, decay = constants(plan.dtype, *values)
             rest = lerp_rest(weight)
         for param, slope, exp_avg, exp_avg_sq, *largest, own, scratch, direction in plan.blocks(grad):
             if shrinks:
@@ -250,7 +261,6 @@ def _step_rows(
             multiply(step_size, exp_avg, direction)
             divide(direction, scratch, direction)
             add(param, direction, param)
-    note_writes(rows)
 
 
 def _check_beta_types(betas: tuple[Any, Any], wants_numbers: bool) -> None:

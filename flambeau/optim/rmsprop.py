@@ -9,7 +9,7 @@ import numpy as np
 from .. import ops
 from ..core.state import run_quietly
 from ..core.tensor import Tensor
-from ._arrays import Row, constants, counted, effective_gradient, lerp, lerp_rest, note_writes
+from ._arrays import Rows, constants, effective_gradient, kernel_step, lerp, lerp_rest, note_writes, numbers_by_count
 from ._stepping import (
     GroupOptimizer,
     are_numbers,
@@ -138,21 +138,34 @@ class RMSprop(GroupOptimizer):
 
 
 def _step_rows(
-    rows: list[Row], lr: float, alpha: float, eps: float, weight_decay: float, momentum: float, centered: bool, maximize: bool
+    rows: Rows, lr: float, alpha: float, eps: float, weight_decay: float, momentum: float, centered: bool, maximize: bool
 ) -> None:
     """The passes of :func:`rmsprop` over raw arrays."""
+    values = (alpha, 1 - alpha, eps, momentum, -lr, weight_decay)
+    numbers = numbers_by_count(rows, lambda count: values)
+    flags = {
+        "maximize": maximize,
+        "penalized": weight_decay != 0,
+        "centered": centered,
+        "momentum": momentum > 0,
+        "near": abs(1 - alpha) < 0.5,
+    }
+    if not kernel_step("rmsprop", flags, rows, numbers):
+        _pass_over(rows, values, **flags)
+    note_writes(rows)
+
+
+def _pass_over(rows: Rows, values: tuple[float, ...], maximize: bool, penalized: bool, centered: bool, momentum: bool, near: bool) -> None:
     dtype: Any = None
     multiply, add = np.multiply, np.add
     for plan, grad in rows:
-        counted(plan.step)
         if plan.dtype is not dtype:
             dtype = plan.dtype
-            scalars = constants(dtype, alpha, 1 - alpha, -1, eps, momentum, -lr, weight_decay)
-            kept, taken, minus_one, floor, buffer_kept, step_size, decay = scalars
+            kept, taken, floor, buffer_kept, step_size, decay, minus_one = constants(dtype, *values, -1)
             rest = lerp_rest(taken)
         for param, slope, square_avg, *averages, own, root, scratch in plan.blocks(grad):
-            if maximize or weight_decay != 0:
-                slope = effective_gradient(param, slope, decay if weight_decay != 0 else None, maximize, own, scratch)
+            if maximize or penalized:
+                slope = effective_gradient(param, slope, decay if penalized else None, maximize, own, scratch)
             multiply(square_avg, kept, square_avg)
             add(square_avg, multiply(multiply(taken, slope, scratch), slope, scratch), square_avg)
             if centered:
@@ -163,14 +176,13 @@ def _step_rows(
             else:
                 np.sqrt(square_avg, root)
             add(root, floor, root)
-            if momentum > 0:
+            if momentum:
                 buffer = averages[-1]
                 multiply(buffer, buffer_kept, buffer)
                 add(buffer, np.divide(slope, root, scratch), buffer)
                 add(param, multiply(buffer, step_size, scratch), param)
             else:
                 add(param, np.divide(multiply(step_size, slope, scratch), root, scratch), param)
-    note_writes(rows)
 
 
 def rmsprop(

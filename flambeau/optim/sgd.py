@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.state import run_quietly
 from ..core.tensor import Tensor
-from ._arrays import Row, constants, effective_gradient, note_writes
+from ._arrays import Rows, constants, effective_gradient, kernel_step, note_writes
 from ._stepping import (
     GroupOptimizer,
     are_numbers,
@@ -131,24 +131,31 @@ class SGD(GroupOptimizer):
             state["momentum_buffer"] = buffer
 
 
-def _step_rows(rows: list[Row], lr: float, momentum: float, dampening: float, weight_decay: float, nesterov: bool, maximize: bool) -> None:
+def _step_rows(rows: Rows, lr: float, momentum: float, dampening: float, weight_decay: float, nesterov: bool, maximize: bool) -> None:
     """The passes of :func:`sgd` over raw arrays."""
+    numbers = (-lr, momentum, 1 - dampening, weight_decay)
+    flags = {"maximize": maximize, "penalized": weight_decay != 0, "dampened": dampening, "nesterov": nesterov}
+    if not kernel_step("sgd", flags, rows, [numbers] * len(rows)):
+        _pass_over(rows, numbers, **flags)
+    note_writes(rows)
+
+
+def _pass_over(rows: Rows, numbers: Any, maximize: bool, penalized: bool, dampened: Any, nesterov: bool) -> None:
     dtype: Any = None
     multiply, add = np.multiply, np.add
     for plan, grad in rows:
         if plan.dtype is not dtype:
             dtype = plan.dtype
-            step_size, kept, taken, decay = constants(dtype, -lr, momentum, 1 - dampening, weight_decay)
+            step_size, kept, taken, decay = constants(dtype, *numbers)
         for param, slope, *buffers, own, scratch, _ in plan.blocks(grad):
-            if maximize or weight_decay != 0:
-                slope = effective_gradient(param, slope, decay if weight_decay != 0 else None, maximize, own, scratch)
+            if maximize or penalized:
+                slope = effective_gradient(param, slope, decay if penalized else None, maximize, own, scratch)
             if buffers:
                 (buffer,) = buffers
                 multiply(buffer, kept, buffer)
-                add(buffer, multiply(slope, taken, scratch) if dampening else slope, buffer)
+                add(buffer, multiply(slope, taken, scratch) if dampened else slope, buffer)
                 slope = add(slope, multiply(buffer, kept, scratch), own) if nesterov else buffer
             add(param, multiply(slope, step_size, scratch), param)
-    note_writes(rows)
 
 
 def sgd(

@@ -225,7 +225,12 @@ class Builder:
 
     def array(self) -> Value:
         """Pointer to the data of a NumPy array, which is passed as ``id(array)``: the kernel reads the array's own header."""
-        header = self._slot("q", "ptr")
+        return self.data_of(self._slot("q", "ptr"))
+
+    def data_of(self, header: Value) -> Value:
+        """Pointer to the data of the NumPy array at an address, its ``id`` (a pointer, or an i64 read from a table)."""
+        if header.kind != "ptr":
+            header = self.emit(f"inttoptr i64 {header.text} to ptr", "ptr")
         at = self.emit(f"getelementptr i8, ptr {header.text}, i64 {targets.ARRAY_DATA}", "ptr")
         return self.emit(f"load ptr, ptr {at.text}, align 8", "ptr")
 
@@ -524,6 +529,14 @@ class Builder:
     def scratch(self, count: int, kind: str) -> Value:
         """Memory of ``count`` elements on the thread's stack, for at most some 64 KB; 64-byte aligned. Call it before any loop."""
         return self.emit(f"alloca [{count} x {_memory_name(kind)}], align 64", "ptr")
+
+    def table(self, values: Sequence[Any], kind: str) -> Value:
+        """Pointer to constants that the kernel carries with it; equal tables are stored once."""
+        element = llvm_name(kind)
+        body = f"[{len(values)} x {element}] [{', '.join(f'{element} {literal(v, kind)}' for v in values)}], align 64"
+        name = next((n for n, text in self.declared.items() if text.endswith(body)), f"table{len(self.declared)}")
+        self.declared[name] = f"@{name} = private unnamed_addr constant {body}"
+        return Value(self, "@" + name, "ptr")
 
     # -- lanes ---------------------------------------------------------------------------------------------------------------------
     def lanes(self, kind: str) -> int:

@@ -24,6 +24,7 @@ class Target:
         width: bytes of a vector register; ``registers``: how many there are.
         has_fma: whether one instruction computes ``a * b + c``; ``has_rounding``: whether one computes floor and rint.
         has_halves: whether instructions convert float16.
+        has_masks: whether loads and stores of all element sizes can be masked.
     """
 
     name: str
@@ -35,10 +36,11 @@ class Target:
     has_fma: bool = True
     has_rounding: bool = True
     has_halves: bool = True
+    has_masks: bool = False
 
 
 _X86 = "x86_64-unknown-linux-gnu"
-AVX512 = Target("avx512", _X86, "x86-64-v4", "", 64, 32)
+AVX512 = Target("avx512", _X86, "x86-64-v4", "", 64, 32, has_masks=True)
 AVX2 = Target("avx2", _X86, "x86-64-v3", "", 32, 16)
 PLAIN = Target("plain", _X86, "x86-64", "", 16, 16, has_fma=False, has_rounding=False, has_halves=False)
 NEON = Target("neon", "aarch64-unknown-linux-gnu", "generic", "+neon", 16, 32)

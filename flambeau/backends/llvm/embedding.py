@@ -1,0 +1,362 @@
+"""Rows and elements taken at indices, and added at indices.
+
+Every index is checked where it is read.  A kernel that meets one out of range reads and writes nothing there and leaves a mark; the
+operation then declines, and the reference kernel says what is wrong.
+
+Adding is done in the order of the indices, whatever the number of threads: each chunk owns the places that it adds to.  For rows, the
+indices are first sorted into buckets, one for each range of rows, keeping their order:
+
+      indices 7 0 5 2 7   ->   rows 0-3: positions 1, 3     rows 4-7: positions 0, 2, 4
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.native import native
+from .build import kernel
+from .copies import able, contiguous, copy_row
+from .language import KINDS, Builder, Value
+from .memory import empty
+
+CHUNK = 1 << 17  # bytes
+_BUCKETS = 256
+_COLUMNS = 512  # columns of a row that one chunk adds to
+_INDEX_KINDS = {np.dtype(np.int64): "i64", np.dtype(np.int32): "i32"}
+_FLOATS = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
+
+
+# -- kernels -------------------------------------------------------------------------------------------------------------------
+def _place(
+    k: Builder, indices: Value, at: Value, kind: str, size: Value, wrap: Value | None, lanes: int = 1, mask: Value | None = None
+) -> tuple[Value, Value]:
+    """An index, counted from the front, and whether it is in range; ``wrap`` is what is added to negative ones."""
+    place = k.cast(k.load(indices, at, kind, lanes, mask), "i64")
+    if wrap is not None:
+        place = place + k.select(place < 0, wrap, 0)
+    return place, Value(k, place.text, "u64", lanes) < Value(k, size.text, "u64")
+
+
+def _mark(k: Builder, bad: Value, wrong: Value) -> None:
+    k.when(wrong, lambda: k.store(k.const(1, "i64"), bad, 0, "i64"))
+
+
+@kernel
+def take_rows(k: Builder, index_kind: str, kind: str) -> None:
+    """``made[o, i, :] = source[o, indices[i], :]``; a chunk has ``block`` neighbouring ``i``."""
+    source, indices, made, bad = k.array(), k.array(), k.array(), k.array()
+    size, wrap, count, width, blocks, block = (k.integer() for _ in range(6))
+
+    def chunk(u: Value) -> None:
+        outer = u // blocks
+        first = (u - outer * blocks) * block
+
+        def row(i: Value, wrong: Value) -> Value:
+            place, good = _place(k, indices, i, index_kind, size, wrap)
+            from_, to = (outer * size + place) * width, (outer * count + i) * width
+            k.when(good, lambda: copy_row(k, kind, k.at(source, from_, kind), k.at(made, to, kind), width))
+            return wrong | ~good
+
+        _mark(k, bad, k.loop(first, k.least(first + block, count), row, carried=(k.const(False, "b1"),)))
+
+    k.for_chunks(chunk)
+
+
+@kernel
+def take_elements(k: Builder, index_kind: str, kind: str) -> None:
+    """``made[a, b, c] = source[a, b, c, indices[a, b, c]]``, by steps in elements; neighbouring ``c`` have neighbouring indices."""
+    source, indices, made, bad = k.array(), k.array(), k.array(), k.array()
+    b_size, c_size, blocks, block, size, wrap, units, per = (k.integer() for _ in range(8))
+    s_a, s_b, s_c, s_at, i_a, i_b = (k.integer() for _ in range(6))
+    lanes = k.lanes("i64")
+
+    def unit(u: Value, wrong: Value) -> Value:
+        row = u // blocks
+        first = (u - row * blocks) * block
+        a = row // b_size
+        b = row - a * b_size
+        from_, at = k.at(source, a * s_a + b * s_b, kind), k.at(indices, a * i_a + b * i_b, index_kind)
+        to = k.at(made, row * c_size, kind)
+
+        def some(c: Value, mask: Value | None, wrong: Value) -> Value:
+            place, good = _place(k, at, c, index_kind, size, wrap, lanes, mask)
+            offsets = k.select(good, place, 0) * s_at + (k.splat(c, lanes) + k.indices(lanes)) * s_c
+            k.store(k.gather(from_, offsets, kind, mask), to, c, kind, mask)
+            return wrong | ~good
+
+        return k.vector_loop(first, k.least(first + block, c_size), lanes, some, carried=(wrong,))
+
+    fine = k.const(False, "b1", lanes)
+    k.for_chunks(lambda c: _mark(k, bad, k.any(k.loop(c * per, k.least((c + 1) * per, units), unit, carried=(fine,)))))
+
+
+@kernel
+def add_elements(k: Builder, index_kind: str, kind: str, along: bool) -> None:
+    """Add ``source[a, b, c]`` at its index: to ``made[a, index, c]``, or if ``along`` to ``made[a, index]``.
+
+    A chunk owns some ``a``, and unless ``along`` a block of the columns ``c``.  Where an index is wrong, the sums are too.
+    """
+    source, indices, made, bad = k.array(), k.array(), k.array(), k.array()
+    b_size, c_size, blocks, block, size, units, per = (k.integer() for _ in range(7))
+
+    def unit(u: Value, wrong: Value) -> Value:
+        a = u // blocks
+        first = (u - a * blocks) * block
+        to = k.at(made, a * size if along else a * size * c_size, kind)
+
+        def line(b: Value, wrong: Value) -> Value:
+            row = (a * b_size + b) * c_size
+            index_row, source_row = k.at(indices, row, index_kind), k.at(source, row, kind)
+
+            def element(c: Value, wrong: Value) -> Value:
+                place, good = _place(k, index_row, c, index_kind, size, None)
+                place = k.select(good, place, 0)
+                at = place if along else place * c_size + c
+                k.store(k.load(to, at, kind) + k.load(source_row, c, kind), to, at, kind)
+                return wrong | ~good
+
+            return k.loop(first, k.least(first + block, c_size), element, carried=(wrong,))
+
+        return k.loop(0, b_size, line, carried=(wrong,))
+
+    fine = k.const(False, "b1")
+    k.for_chunks(lambda c: _mark(k, bad, k.loop(c * per, k.least((c + 1) * per, units), unit, carried=(fine,))))
+
+
+@kernel
+def sort_into_buckets(k: Builder, index_kind: str) -> None:
+    """Positions of the indices, bucket by bucket: those of bucket ``b`` end at ``ends[b]`` in ``order``. One chunk."""
+    indices, order, ends, bad = k.array(), k.array(), k.array(), k.array()
+    count, size, wrap, skipped, shift, buckets = (k.integer() for _ in range(6))
+
+    def each(visit: Any) -> None:
+        def step(i: Value) -> None:
+            at, good = _place(k, indices, i, index_kind, size, wrap)
+            _mark(k, bad, ~good)
+            k.when(good & at.ne(skipped), lambda: visit(i, k.emit(f"lshr i64 {at.text}, {shift.text}", "i64")))
+
+        k.loop(0, count, step)
+
+    def chunk(_: Value) -> None:
+        k.loop(0, buckets, lambda b: k.store(k.const(0, "i64"), ends, b, "i64"))
+        each(lambda i, b: k.store(k.load(ends, b, "i64") + 1, ends, b, "i64"))
+
+        def start(b: Value, total: Value) -> Value:
+            here = k.load(ends, b, "i64")
+            k.store(total, ends, b, "i64")
+            return total + here
+
+        k.loop(0, buckets, start, carried=(k.const(0, "i64"),))
+
+        def put(i: Value, b: Value) -> None:
+            at = k.load(ends, b, "i64")
+            k.store(i, order, at, "i64")
+            k.store(at + 1, ends, b, "i64")
+
+        each(put)
+
+    k.for_chunks(chunk)
+
+
+@kernel
+def add_rows(k: Builder, index_kind: str, kind: str, zeroed: bool) -> None:
+    """``made[indices[i], :] += source[i, :] * factor`` for sorted ``i``; a chunk owns some columns of one bucket's rows."""
+    source, indices, made, order, ends = k.array(), k.array(), k.array(), k.array(), k.array()
+    size, width, wrap, shift, column_blocks, factor = *(k.integer() for _ in range(5)), k.number(kind)
+    lanes = k.lanes(kind)
+
+    def chunk(u: Value) -> None:
+        bucket = u // column_blocks
+        left = (u - bucket * column_blocks) * _COLUMNS
+        right = k.least(left + _COLUMNS, width)
+        if zeroed:
+            top = k.emit(f"shl i64 {bucket.text}, {shift.text}", "i64")
+            bottom = k.least(top + k.emit(f"shl i64 1, {shift.text}", "i64"), size)
+            none = k.const(0, kind, lanes)
+
+            def clear(row: Value) -> None:
+                k.vector_loop(left, right, lanes, lambda c, mask: k.store(none, made, row * width + c, kind, mask))
+
+            k.loop(top, bottom, clear)
+        first = k.when(bucket > 0, lambda: k.load(ends, bucket - 1, "i64"), lambda: k.const(0, "i64"))
+
+        def add(p: Value) -> None:
+            i = k.load(order, p, "i64")
+            row = k.cast(k.load(indices, i, index_kind), "i64")
+            row = row + k.select(row < 0, wrap, 0)
+
+            def step(c: Value, mask: Value | None) -> None:
+                at = row * width + c
+                old = k.load(made, at, kind, lanes, mask)
+                k.store(k.fma(k.load(source, i * width + c, kind, lanes, mask), k.splat(factor, lanes), old), made, at, kind, mask)
+
+            k.vector_loop(left, right, lanes, step)
+
+        k.loop(first, k.load(ends, bucket, "i64"), add)
+
+    k.for_chunks(chunk)
+
+
+# -- taking --------------------------------------------------------------------------------------------------------------------
+def rows_at(source: np.ndarray, indices: np.ndarray, dim: int, shape: tuple[int, ...], wrap: bool = False) -> np.ndarray | None:
+    """``source`` at ``indices`` along ``dim``, as a new array of ``shape``; negative indices count from the end if ``wrap``."""
+    index_kind = _INDEX_KINDS.get(indices.dtype)
+    if index_kind is None or not able(source) or not source.flags.c_contiguous or not indices.size or not source.size:
+        return None
+    indices = indices if indices.flags.c_contiguous else contiguous(indices)
+    size, outer = source.shape[dim], math.prod(source.shape[:dim])
+    length = math.prod(source.shape[dim + 1 :]) * source.itemsize
+    made, bad = empty(shape, source.dtype), np.zeros(1, np.int64)
+    turn = size if wrap else 0
+    if length == source.itemsize and length < 16:
+        _take_elements(source, indices, made, bad, (outer, 1, indices.size), (size, 0, 0, 1), (0, 0), size, turn)
+    else:
+        unit = math.gcd(length, 8)
+        block = max(1, CHUNK // length)
+        blocks = -(-indices.size // block)
+        run = take_rows(index_kind, f"u{8 * unit}")
+        run(outer * blocks, *map(id, (source, indices, made, bad)), size, turn, indices.size, length // unit, blocks, block)
+    return None if bad[0] else made
+
+
+def _take_elements(
+    source: np.ndarray,
+    indices: np.ndarray,
+    made: np.ndarray,
+    bad: np.ndarray,
+    sizes: Any,
+    steps: Any,
+    index_steps: Any,
+    size: int,
+    wrap: int = 0,
+) -> None:
+    a, b, c = sizes
+    block = min(c, CHUNK // 8)
+    blocks = -(-c // block)
+    units, per = a * b * blocks, max(1, CHUNK // (8 * block))
+    run = take_elements(_INDEX_KINDS[indices.dtype], f"u{8 * source.itemsize}")
+    run(-(-units // per), *map(id, (source, indices, made, bad)), b, c, blocks, block, size, wrap, units, per, *steps, *index_steps)
+
+
+@native("embedding")
+def embedding(
+    weight: np.ndarray, indices: np.ndarray, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> np.ndarray | None:
+    if sparse or weight.ndim != 2:
+        return None
+    return rows_at(weight, indices, 0, (*indices.shape, weight.shape[1]))
+
+
+@native("index_select")
+def index_select(input: np.ndarray, dim: int, index: np.ndarray) -> np.ndarray | None:
+    if not input.ndim:
+        return None
+    return rows_at(input, index, dim, (*input.shape[:dim], index.size, *input.shape[dim + 1 :]))
+
+
+@native("_index")
+def index(input: np.ndarray, indices: Sequence[Any]) -> np.ndarray | None:
+    dim = len(indices) - 1
+    if any(each is not None for each in indices[:dim]):
+        return None
+    at = indices[dim]
+    return rows_at(input, at, dim, (*input.shape[:dim], *at.shape, *input.shape[dim + 1 :]), wrap=True)
+
+
+def _planes(source: np.ndarray, dim: int, index: np.ndarray) -> tuple[Any, ...] | None:
+    """``index`` as (outer, along ``dim``, inner) contiguous dimensions, where ``source`` has the same outer and inner ones."""
+    if index.ndim != source.ndim or not index.size or index.dtype not in _INDEX_KINDS:
+        return None
+    outer, inner = index.shape[:dim], index.shape[dim + 1 :]
+    if source.shape[:dim] != outer or source.shape[dim + 1 :] != inner:
+        return None
+    return math.prod(outer), index.shape[dim], math.prod(inner)
+
+
+@native("gather")
+def gather(input: np.ndarray, dim: int, index: np.ndarray, sparse_grad: bool = False) -> np.ndarray | None:
+    planes = _planes(input, dim, index)
+    if planes is None or not able(input) or input.itemsize == 16:
+        return None
+    outer, n, inner = planes
+    size = input.shape[dim]
+    source = input if input.flags.c_contiguous else contiguous(input)
+    index = index if index.flags.c_contiguous else contiguous(index)
+    made, bad = empty(index.shape, input.dtype), np.zeros(1, np.int64)
+    if inner == 1:
+        _take_elements(source, index, made, bad, (outer, 1, n), (size, 0, 0, 1), (n, 0), size)
+    else:
+        _take_elements(source, index, made, bad, (outer, n, inner), (size * inner, 0, 1, inner), (n * inner, inner), size)
+    return None if bad[0] else made
+
+
+# -- adding --------------------------------------------------------------------------------------------------------------------
+def add_rows_at(
+    grad: np.ndarray, indices: np.ndarray, made: np.ndarray, zeroed: bool, skipped: int = -1, wrap: bool = False, factor: float = 1
+) -> np.ndarray | None:
+    """``made``, whose rows are ``made[i]``, with the rows of ``grad`` added at ``indices`` (after it was filled with 0 if ``zeroed``)."""
+    kind, index_kind = _FLOATS.get(grad.dtype), _INDEX_KINDS.get(indices.dtype)
+    rows = made.shape[0]
+    if kind is None or index_kind is None or not made.size or not indices.size:
+        return None
+    grad = grad if grad.flags.c_contiguous else contiguous(grad)
+    indices = indices if indices.flags.c_contiguous else contiguous(indices)
+    width = made.size // rows
+    wanted = min(_BUCKETS, max(1, (made.nbytes + grad.nbytes) // CHUNK))
+    shift = max(0, math.ceil(math.log2(rows / wanted)))
+    buckets = -(-rows // (1 << shift))
+    order, ends, bad = empty((indices.size,), np.int64), np.empty(buckets, np.int64), np.zeros(1, np.int64)
+    turn = rows if wrap else 0
+    sort_into_buckets(index_kind)(1, *map(id, (indices, order, ends, bad)), indices.size, rows, turn, skipped, shift, buckets)
+    if bad[0]:
+        return None
+    blocks = -(-width // _COLUMNS)
+    run = add_rows(index_kind, kind, zeroed)
+    run(buckets * blocks, *map(id, (grad, indices, made, order, ends)), rows, width, turn, shift, blocks, factor)
+    return made
+
+
+@native("_embedding_backward")
+def embedding_backward(
+    grad_output: np.ndarray, indices: np.ndarray, rows: int, padding_idx: int, scale_grad_by_freq: bool
+) -> np.ndarray | None:
+    if scale_grad_by_freq:
+        return None
+    return add_rows_at(grad_output, indices, empty((rows, grad_output.shape[-1]), grad_output.dtype), True, padding_idx)
+
+
+@native("_index_backward")
+def index_backward(input: np.ndarray, shape: Sequence[int], indices: Any) -> np.ndarray | None:
+    if len(indices) != 1 or indices[0] is None:
+        return None
+    return add_rows_at(input, indices[0], empty(shape, input.dtype), True, wrap=True)
+
+
+@native("_index_add")
+def index_add(input: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, alpha: Any = 1) -> np.ndarray | None:
+    if dim or not input.ndim or input.dtype not in _FLOATS or source.shape[1:] != input.shape[1:]:
+        return None
+    return add_rows_at(source, index, contiguous(input), False, factor=float(alpha))
+
+
+@native("scatter_add")
+def scatter_add(input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray) -> np.ndarray | None:
+    planes = _planes(input, dim, index)
+    kind = KINDS.get(input.dtype)
+    if planes is None or not input.shape[dim] or src.shape != index.shape or kind not in ("f32", "f64", "i32", "i64"):
+        return None
+    outer, n, inner = planes
+    size = input.shape[dim]
+    made, bad = contiguous(input), np.zeros(1, np.int64)
+    src = src if src.flags.c_contiguous else contiguous(src)
+    index = index if index.flags.c_contiguous else contiguous(index)
+    block = n if inner == 1 else min(inner, 64 if outer < 16 else 1024)
+    sizes = (1, n, 1, n) if inner == 1 else (n, inner, -(-inner // block), block)
+    units, per = outer * sizes[2], max(1, CHUNK // (16 * sizes[0] * block))
+    run = add_elements(_INDEX_KINDS[index.dtype], kind, inner == 1)
+    run(-(-units // per), *map(id, (src, index, made, bad)), *sizes, size, units, per)
+    return None if bad[0] else made

@@ -1,0 +1,269 @@
+"""Matrix products out of registers, and the windows of images packed for them: what the convolution kernels are made of.
+
+A *panel* holds what some neighbouring output pixels see of the input: one row for each place in the window and channel, the pixels
+side by side, so that a vector register holds one row's values for as many pixels as it has lanes.
+
+    panel           row (tap, channel):   pixel 0, 1, 2, ... width - 1        zeros where a window hangs over the edge
+
+Where a window's places (*taps*) lie is data: a table of offsets ``dy, dx``, so that dilation, padding and the flipped, thinned-out
+windows of a gradient all are the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from .language import Builder, Value
+from .memory import empty
+from .pool import pool
+from .target import Target
+
+
+@dataclass(slots=True)
+class Images:
+    """What a kernel knows of the images that windows slide over: all are i64 Values, strides in elements.
+
+    Attributes:
+        data: pointer to the first element of the channels concerned.
+        n, c, y, x: strides.
+        height, width: sizes.
+        step_y, step_x: strides of the convolution.
+        out_height, out_width: how many windows there are.
+        taps, count: the table ``(dy, dx, anything)``, and how many rows it has.
+        inner, by_row: pixels are in the order (image, row, column), or where ``by_row`` is 1 (row, image, column); ``inner`` is the
+            size of the second of these.
+    """
+
+    data: Value
+    n: Value
+    c: Value
+    y: Value
+    x: Value
+    height: Value
+    width: Value
+    step_y: Value
+    step_x: Value
+    out_height: Value
+    out_width: Value
+    taps: Value
+    count: Value
+    inner: Value
+    by_row: Value
+
+    def place(self, k: Builder, line: Value) -> tuple[Value, Value]:
+        """Image and row of windows of the ``line``-th line of pixels."""
+        outer, inner = line // self.inner, line % self.inner
+        swapped = self.by_row.ne(0)
+        return k.select(swapped, inner, outer), k.select(swapped, outer, inner)
+
+    def taps_seen(self, k: Builder, first: Value, stop: Value) -> tuple[Value, Value]:
+        """The first and last (excluded) tap that meets a row of the image for any of the pixels ``first`` to ``stop``."""
+        low, high = first // self.out_width, (stop - 1) // self.out_width
+        (n0, y0), (n1, y1) = self.place(k, low), self.place(k, high)
+        whole = n0.ne(n1) & self.by_row.eq(0)
+        y0, y1 = k.select(whole, 0, y0) * self.step_y, k.select(whole, self.out_height - 1, y1) * self.step_y
+
+        def tap(t: Value, start: Value, end: Value) -> tuple[Value, Value]:
+            dy = k.load(self.taps, t * 3, "i64")
+            seen = (y1 + dy >= 0) & (y0 + dy < self.height)
+            return k.select(seen, k.least(start, t), start), k.select(seen, t + 1, end)
+
+        return k.loop(0, self.count, tap, carried=[self.count, k.const(0, "i64")])
+
+
+def tile_width(target: Target, rows: int) -> int:
+    """How many vectors wide a tile of ``rows`` rows may be, so that accumulators, one row of the panel and a factor fit the registers."""
+    return max(1, (target.registers - 2) // (rows + 1))
+
+
+def runs(k: Builder, first: Value, stop: Value, size: Value, body: Callable[[Value, Value, Value], None]) -> None:
+    """Cut pixels ``first`` to ``stop`` at the multiples of ``size``: ``body(which multiple, start, end)``."""
+
+    def one(r: Value) -> None:
+        body(r, k.most(first, r * size), k.least(stop, (r + 1) * size))
+
+    k.loop(first // size, (stop + size - 1) // size, one)
+
+
+def between(k: Builder, low: Value, high: Value, lanes: int) -> Value:
+    """Which lanes lie in ``low`` (included) to ``high``."""
+    idx = k.indices(lanes, "i32")
+    return (idx >= k.splat(k.cast(low, "i32"), lanes)) & (idx < k.splat(k.cast(high, "i32"), lanes))
+
+
+def unrolled(k: Builder, count: Value, body: Callable[[Value], None], times: int = 4) -> None:
+    """``body(i)`` for every ``i`` below ``count``, ``times`` (a power of two) per turn."""
+    main = count - (count & (times - 1))
+
+    def several(i: Value) -> None:
+        for u in range(times):
+            body(i + u)
+
+    k.loop(0, main, several, step=times)
+    k.loop(main, count, body)
+
+
+def pack(
+    k: Builder,
+    kind: str,
+    mode: str,
+    im: Images,
+    panel: Value,
+    width: Value | int,
+    first: Value,
+    stop: Value,
+    c0: Value,
+    channels: Value,
+    taps: tuple[Value | int, Value],
+) -> None:
+    """Fill a panel, rows ``width`` apart, with what pixels ``first`` to ``stop`` see of ``channels`` channels from ``c0`` on.
+
+    Rows are in the order (tap, channel); only those of the range ``taps`` are written.  ``mode`` says how the input's elements for
+    neighbouring pixels lie: ``"row"`` side by side, ``"pair"`` every second of a row, ``"any"`` apart.
+    """
+    lanes = k.lanes(kind)
+
+    def run(line: Value, start: Value, end: Value) -> None:
+        n, oy = im.place(k, line)
+        ox = start - line * im.out_width
+        place, length = start - first, end - start
+        y0, x0 = oy * im.step_y, ox * im.step_x
+        base = n * im.n + c0 * im.c
+
+        def tap(t: Value) -> None:
+            iy = y0 + k.load(im.taps, t * 3, "i64")
+            ix = x0 + k.load(im.taps, t * 3 + 1, "i64")
+            inside = (iy >= 0) & (iy < im.height)
+            limit = k.select(inside, im.width - ix, 0)
+            source = k.at(im.data, base + iy * im.y + ix * im.x, kind)
+            target = k.at(panel, t * channels * width + place, kind)
+
+            def some(v: Value) -> None:
+                left = length - v
+                keep = k.mask_below(v, length, lanes)
+                if mode == "row":
+                    seen = between(k, -(ix + v), k.least(left, limit - v), lanes)
+
+                    def fetch(c: Value) -> Value:
+                        return k.load(source, c * im.c + v, kind, lanes, seen)
+
+                elif mode == "pair":
+                    at = v * 2
+                    low, high = -(ix + at), k.least(left * 2, limit - at)
+                    halves = [between(k, low - h * lanes, high - h * lanes, lanes) for h in range(2)]
+
+                    def fetch(c: Value) -> Value:
+                        a, b = (k.load(source, c * im.c + (at + h * lanes), kind, lanes, halves[h]) for h in range(2))
+                        return k.shuffle(a, range(0, 2 * lanes, 2), b)
+
+                else:
+                    where = (k.splat(v, lanes) + k.indices(lanes)) * im.step_x
+                    seen = keep & (where + ix >= 0) & (where < limit)
+                    where = where * im.x
+
+                    def fetch(c: Value) -> Value:
+                        return k.gather(source, where + c * im.c, kind, seen)
+
+                unrolled(k, channels, lambda c: k.store(fetch(c), target, c * width + v, kind, keep))
+
+            k.loop(0, length, some, step=lanes)
+
+        k.loop(*taps, tap)
+
+    runs(k, first, stop, im.out_width, run)
+
+
+def product(k: Builder, kind: str, rows: int, vectors: int, width: int, factors: Value, panel: Value, depth: Value) -> list[list[Value]]:
+    """``factors`` (depth, rows) transposed, times ``panel`` (depth, width): ``rows`` by ``vectors`` registers."""
+    lanes = k.lanes(kind)
+    zero = k.const(0, kind, lanes)
+
+    def step(at: Value, *total: Value) -> tuple[Value, ...]:
+        line = [k.load(panel, at * width + v * lanes, kind, lanes) for v in range(vectors)]
+        made = []
+        for r in range(rows):
+            factor = k.splat(k.load(factors, at * rows + r, kind), lanes)
+            made += [k.fma(factor, line[v], total[r * vectors + v]) for v in range(vectors)]
+        return tuple(made)
+
+    total = k.loop(0, depth, step, carried=[zero] * (rows * vectors))
+    total = total if isinstance(total, tuple) else (total,)
+    return [list(total[r * vectors : (r + 1) * vectors]) for r in range(rows)]
+
+
+def inner_products(
+    k: Builder, kind: str, rows: int, columns: int, a: Value, a_pitch: Value, b: Value, b_pitch: Value, length: Value
+) -> list[Value]:
+    """Sums over ``length`` neighbours of the products of ``rows`` rows of ``a`` with ``columns`` rows of ``b``: registers full of sums.
+
+    The sum of row r and column c is in lane ``r * columns + c``, counted on through the registers.  ``length`` is a multiple of the lanes.
+    """
+    lanes = k.lanes(kind)
+    lines = [k.at(a, a_pitch * r, kind) for r in range(rows)]
+
+    def step(i: Value, *total: Value) -> list[Value]:
+        first = [k.load(line, i, kind, lanes) for line in lines]
+        made = list(total)
+        for c in range(columns):
+            value = k.load(b, b_pitch * c + i, kind, lanes)
+            for r in range(rows):
+                made[r * columns + c] = k.fma(first[r], value, total[r * columns + c])
+        return made
+
+    zero = k.const(0, kind, lanes)
+    total = list(k.loop(0, length, step, step=lanes, carried=[zero] * (rows * columns)))
+    return [lane_sums(k, total[i : i + lanes]) for i in range(0, len(total), lanes)]
+
+
+def lane_sums(k: Builder, values: list[Value]) -> Value:
+    """One register whose lane i is the sum of ``values[i]``'s lanes; at most as many values as lanes, the rest is zero."""
+    lanes = values[0].lanes
+    values = values + [k.const(0, values[0].kind, lanes)] * (lanes - len(values))
+    half = lanes // 2
+    while half:
+        # each register holds, for several values, ``2 * half`` partial sums of each; two registers become one with ``half`` of each
+        low = [i for i in range(2 * lanes) if i % (2 * half) < half]
+        high = [i for i in range(2 * lanes) if i % (2 * half) >= half]
+        values = [k.shuffle(a, low, b) + k.shuffle(a, high, b) for a, b in zip(values[::2], values[1::2], strict=True)]
+        half //= 2
+    return values[0]
+
+
+def borrow(k: Builder, flags: Value, count: Value) -> Value:
+    """The number of a piece of scratch memory that is this thread's until ``give_back``.
+
+    ``flags`` is an array of ``count`` pieces' states, 8 words apart, zero where free; there are as many as threads.
+    """
+    k.count += 1
+    n, before = k.count, k.block
+    k.effect(f"br label %look{n}")
+    k.label(f"look{n}")
+    k.effect(f"%piece{n} = phi i64 [0, %{before}], [%next{n}, %look{n}]")
+    piece = Value(k, f"%piece{n}", "i64")
+    at = k.at(flags, piece * 8, "i64")
+    got = k.emit(f"cmpxchg ptr {at.text}, i64 0, i64 1 acquire monotonic", "i64")
+    free = k.emit(f"extractvalue {{ i64, i1 }} {got.text}, 1", "b1")
+    following = (piece + 1) % count
+    k.effect(f"%next{n} = add i64 {following.text}, 0")
+    k.effect(f"br i1 {free.text}, label %mine{n}, label %look{n}")
+    k.label(f"mine{n}")
+    return piece
+
+
+def give_back(k: Builder, flags: Value, piece: Value) -> None:
+    at = k.at(flags, piece * 8, "i64")
+    k.effect(f"store atomic i64 0, ptr {at.text} release, align 8")
+
+
+def scratch_memory(size: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Flags for ``borrow``, and ``size`` elements for each thread."""
+    return np.zeros(8 * pool.threads, np.int64), empty((pool.threads, size), dtype)
+
+
+def strides_of(array: np.ndarray) -> list[int]:
+    """Strides in elements."""
+    size = array.itemsize
+    return [stride // size for stride in array.strides]

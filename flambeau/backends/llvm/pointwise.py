@@ -1,0 +1,533 @@
+"""Element-wise kernels: any operation's expression over arrays of any strides, in one pass.
+
+``expression`` turns an operation's reference kernel, or a derivative rule, into a program; here a program becomes two kernels.  ``flat``
+runs over memory that all operands share in order, which is the usual case.  ``rows`` takes broadcast and strided operands: dimensions that
+all operands step through alike are merged, and the innermost one that remains is the row.  Operands are cast in registers, so a sum of
+bfloat16 and float32, or a comparison of integers with a number, needs no converted copy.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ...core import dtype as dtypes
+from ...core.dispatch import BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT, DEFAULT, INT_TO_FLOAT, number_array
+from ...core.native import LARGE, switch
+from .build import Kernel, kernel
+from .expression import Program, Untraceable, lower, trace
+from .language import KINDS, SIZES, Builder, Value, register_kind
+from .memory import empty
+from .pool import pool
+
+if TYPE_CHECKING:
+    from ...core.dispatch import Op
+
+CHUNK, HEAVY_CHUNK = 16384, 4096  # elements: 10 to 20 us of work, for memory-bound and for transcendental programs
+SPECIALISATIONS = 32  # programs of one operation, before calls that look different again are left to its reference
+SHORT_ROW = min(24, LARGE)  # elements: rows below this are NumPy's, whose cost per row is smaller
+
+_SHOW = bool(os.environ.get("FLAMBEAU_SHOW_TRACES"))  # print why an expression has no program
+
+# An operand of a kernel: its kind in memory, the kind that the program computes with, and how it steps through a row:
+# "c" element by element, "0" not at all, "s" by a stride, "n" a number passed by value.
+Operand = tuple[str, str, str]
+
+
+# -- kernels ----------------------------------------------------------------------------------------------------------------------
+def _lanes(k: Builder, operands: tuple[Operand, ...], results: tuple[Operand, ...]) -> int:
+    """Lanes of a step: a full register of the narrowest operand, within 4 registers of the widest."""
+    sizes = [SIZES[register] if register != "b1" else SIZES[memory] for memory, register, _ in (*operands, *results)]
+    sizes += [SIZES[memory] for memory, _, _ in (*operands, *results)]
+    return min(k.target.width // min(sizes), 4 * k.target.width // max(sizes))
+
+
+def _steps(k: Builder, start: Value, stop: Value, lanes: int, step: Callable[[Value, Value | None, int], None]) -> None:
+    """``step`` over [start, stop); the remainder masked where the processor has masks for all sizes, else one by one."""
+    if k.target.has_masks:
+        k.vector_loop(start, stop, lanes, lambda i, mask: step(i, mask, lanes))
+        return
+    end = start + ((stop - start) & -lanes)
+    k.loop(start, end, lambda i: step(i, None, lanes), step=lanes)
+    k.loop(end, stop, lambda i: step(i, None, 1))
+
+
+def _chunk_size(program: Program) -> int:
+    return HEAVY_CHUNK if program.is_heavy else CHUNK
+
+
+@kernel
+def flat(k: Builder, program: Program, operands: tuple[Operand, ...], results: tuple[Operand, ...]) -> None:
+    """Arguments: arrays and numbers in the operands' order, the results, the number of elements."""
+    sources = [k.number(register) if step == "n" else k.array() for _, register, step in operands]
+    targets = [k.array() for _ in results]
+    n = k.integer()
+    size = _chunk_size(program)
+
+    def step(i: Value, mask: Value | None, lanes: int) -> None:
+        inputs = [
+            k.splat(source, lanes) if how == "n" else k.cast(k.load(source, i, memory, lanes, mask), register)
+            for source, (memory, register, how) in zip(sources, operands, strict=True)
+        ]
+        for made, target, (memory, _, _) in zip(lower(k, program, inputs), targets, results, strict=True):
+            k.store(k.cast(k.splat(made, lanes), register_kind(memory)), target, i, memory, mask)
+
+    def chunk(c: Value) -> None:
+        _steps(k, c * size, k.least((c + 1) * size, n), _lanes(k, operands, results), step)
+
+    k.for_chunks(chunk)
+
+
+@kernel
+def rows(k: Builder, program: Program, operands: tuple[Operand, ...], results: tuple[Operand, ...]) -> None:
+    """Arguments as of ``flat``, but for the number of elements: geometry (an int64 array), outer dimensions, row, units, units a chunk.
+
+    The geometry holds, for every array (operands, then results), its stride in a row; then for every outer dimension, the last first, its
+    size and the arrays' strides, in elements.  A unit is a row, or a segment of ``_chunk_size`` elements of a longer one.
+    """
+    sources = [k.number(register) if step == "n" else k.array() for _, register, step in operands]
+    targets = [k.array() for _ in results]
+    geometry, depth, length, units, per_chunk = k.array(), k.integer(), k.integer(), k.integer(), k.integer()
+    moving = [i for i, each in enumerate((*operands, *results)) if each[2] != "n"]
+    width = len(moving)
+    size = _chunk_size(program)
+    segments = (length + (size - 1)) // size
+    row_strides = [k.load(geometry, j, "i64") for j in range(width)]
+
+    def unit(u: Value) -> None:
+        row, segment = u // segments, u % segments
+
+        def outer(d: Value, rest: Value, *offsets: Value) -> tuple[Value, ...]:
+            at = d * (width + 1) + width
+            count = k.load(geometry, at, "i64")
+            place = rest % count
+            strides = [k.load(geometry, at + (1 + j), "i64") for j in range(width)]
+            return (rest // count, *[offset + place * stride for offset, stride in zip(offsets, strides, strict=True)])
+
+        zero = k.const(0, "i64")
+        _, *offsets = k.loop(zero, depth, outer, carried=(row, *[zero] * width))
+        base = dict(zip(moving, offsets, strict=True))
+        stride = dict(zip(moving, row_strides, strict=True))
+
+        def read(j: int, i: Value, mask: Value | None, lanes: int) -> Value:
+            memory, register, how = operands[j]
+            if how == "n":
+                return k.splat(sources[j], lanes)
+            if how == "0":
+                return k.splat(k.cast(k.load(sources[j], base[j], memory), register), lanes)
+            if how == "c":
+                return k.cast(k.load(sources[j], base[j] + i, memory, lanes, mask), register)
+            return k.cast(k.load_strided(sources[j], base[j] + i * stride[j], stride[j], memory, lanes, mask), register)
+
+        def step(i: Value, mask: Value | None, lanes: int) -> None:
+            made = lower(k, program, [read(j, i, mask, lanes) for j in range(len(operands))])
+            for j, (value, target, (memory, _, _)) in enumerate(zip(made, targets, results, strict=True)):
+                k.store(k.cast(k.splat(value, lanes), register_kind(memory)), target, base[len(operands) + j] + i, memory, mask)
+
+        _steps(k, segment * size, k.least((segment + 1) * size, length), _lanes(k, operands, results), step)
+
+    k.for_chunks(lambda c: k.loop(c * per_chunk, k.least((c + 1) * per_chunk, units), unit))
+
+
+# -- geometry ---------------------------------------------------------------------------------------------------------------------
+def axis_order(arrays: list[np.ndarray], ndim: int) -> list[int]:
+    """Dimensions in the order of memory, as NumPy chooses it for a result: an operand that has them in order already wins."""
+    strides = [(0,) * (ndim - a.ndim) + tuple([0 if n == 1 else s for n, s in zip(a.shape, a.strides, strict=True)]) for a in arrays]
+    order: list[int] = []
+    for axis in range(ndim):
+        place = len(order)
+        for k in range(len(order) - 1, -1, -1):
+            swap, decided = False, False
+            for each in strides:
+                before, here = abs(each[order[k]]), abs(each[axis])
+                if before and here:
+                    if here <= before:
+                        swap, decided = False, True
+                    elif not decided:
+                        swap, decided = True, True
+            if decided and not swap:
+                break
+            if decided:
+                place = k
+        order.insert(place, axis)
+    return order
+
+
+@lru_cache(maxsize=1024)
+def _merged(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...], sizes: tuple[int, ...], last: int) -> Any:
+    """Row length, outer dimensions and geometry of operands with these strides in bytes; None where elements straddle.
+
+    Dimensions are ordered by operand ``last`` (the result), and neighbours through which all operands step alike are merged.
+    """
+    if any(s % size for each, size in zip(strides, sizes, strict=True) for s in each):
+        return None
+    order = sorted(range(len(shape)), key=lambda i: (-abs(strides[last][i]), i))
+    dims: list[int] = []
+    steps: list[list[int]] = []  # per dimension, the strides in elements
+    for i in order:
+        if shape[i] == 1:
+            continue
+        step = [each[i] // size for each, size in zip(strides, sizes, strict=True)]
+        if dims and all(before == here * shape[i] for before, here in zip(steps[-1], step, strict=True)):
+            dims[-1], steps[-1] = dims[-1] * shape[i], step
+        else:
+            dims.append(shape[i])
+            steps.append(step)
+    if not dims:
+        dims, steps = [1], [[0] * len(strides)]
+    row = steps[-1]
+    outer = [number for n, step in zip(dims[-2::-1], steps[-2::-1], strict=True) for number in (n, *step)]
+    return dims[-1], len(dims) - 1, tuple(row), np.array([*row, *outer], np.int64)
+
+
+def _step_word(stride: int) -> str:
+    return "c" if stride == 1 else "0" if stride == 0 else "s"
+
+
+class Layout(NamedTuple):
+    """How a plan's operands lie, found out once per combination of shapes and strides.
+
+    Attributes:
+        shape, order: of the result's memory, and the transposition that makes the result of it (None: none).
+        run: the kernel, None where there is nothing to run or NumPy is to do it; ``chunks``, ``arguments``: for its calls.
+    """
+
+    shape: tuple[int, ...]
+    order: Any
+    run: Kernel | None
+    chunks: int
+    arguments: tuple[int, ...]
+    geometry: Any = None  # kept alive: its address is among the arguments
+
+
+# -- plans --------------------------------------------------------------------------------------------------------------------------
+class Plan:
+    """A program with the kinds of its operands: what to run for calls that look alike.
+
+    ``plan.run(*operands, out=None)`` gives the result for arrays and numbers, or None where NumPy would be as fast.
+    """
+
+    __slots__ = ("dtype", "kinds", "layouts", "numbers", "program", "result", "run", "size")
+
+    def __init__(self, program: Program, kinds: tuple[tuple[str, str], ...], numbers: tuple[bool, ...], dtype: np.dtype):
+        self.program, self.kinds, self.numbers, self.dtype = program, kinds, numbers, dtype
+        self.result = ((KINDS[dtype], register_kind(KINDS[dtype]), "c"),)
+        self.size = _chunk_size(program)
+        self.layouts: dict[Any, Layout] = {}
+        self.run = self._first_run
+
+    def _first_run(self, *operands: Any, out: np.ndarray | None = None) -> np.ndarray | None:
+        self.run = self._generate()
+        return self.run(*operands, out=out)
+
+    def _generate(self) -> Any:
+        """Source of ``run``: what depends on the number of operands only is written out, for calls that take microseconds."""
+        how = tuple((*kind, "n" if number else "c") for kind, number in zip(self.kinds, self.numbers, strict=True))
+        kernel = flat(self.program, how, self.result)
+        names = [f"x{i}" for i in range(len(how))]
+        arrays = [name for name, number in zip(names, self.numbers, strict=True) if not number]
+        first, *others = arrays
+        alike = [f"{name}.shape == shape" for name in others] + [f"{name}.flags.c_contiguous" for name in arrays]
+        passed = [name if number else f"id({name})" for name, number in zip(names, self.numbers, strict=True)]
+        lines = [
+            f"def run({', '.join(names)}, out=None):",
+            *[f"    if {name}.__class__ is ndarray: {name} = {name}.item()" for name in names if name not in arrays],
+            f"    shape = {first}.shape",
+            f"    if {' and '.join(alike)} and (out is None or (out.flags.c_contiguous and out.shape == shape)):",
+            "        if out is None: out = empty(shape, dtype)",
+            f"        n = {first}.size",
+            f"        pool.launch({kernel.address}, pack({', '.join(passed)}, id(out), n), -(-n // {self.size}))",
+            "        return out",
+            f"    return general(({', '.join(names)},), out)",
+        ]
+        scope = {"ndarray": np.ndarray, "empty": empty, "dtype": self.dtype, "pack": kernel.pack, "pool": pool, "general": self._run_rows}
+        exec("\n".join(lines), scope)
+        return scope["run"]
+
+    def _run_rows(self, operands: tuple[Any, ...], out: np.ndarray | None) -> np.ndarray | None:
+        """The result for operands that lie differently, or are broadcast."""
+        arrays = [each for each, number in zip(operands, self.numbers, strict=True) if not number]
+        key = tuple([(each.shape, each.strides) for each in (arrays if out is None else (*arrays, out))])
+        layout = self.layouts.get(key)
+        if layout is None:
+            if len(self.layouts) > 256:
+                self.layouts.clear()
+            layout = self.layouts[key] = self._lay_out(arrays, out)
+        if layout.order is not None and out is None:
+            made = empty(layout.shape, self.dtype).transpose(layout.order)
+        else:
+            made = empty(layout.shape, self.dtype) if out is None else out
+        if layout.run is None:
+            return made if not made.size else None
+        passed = [each if number else id(each) for each, number in zip(operands, self.numbers, strict=True)]
+        layout.run(layout.chunks, *passed, id(made), *layout.arguments)
+        return made
+
+    def _lay_out(self, arrays: list[np.ndarray], out: np.ndarray | None) -> Layout:
+        shape = np.broadcast_shapes(*[each.shape for each in arrays])
+        order = None
+        if out is None and not self.program.row_major and not all(each.flags.c_contiguous for each in arrays):
+            axes = axis_order(arrays, len(shape))
+            if axes != sorted(axes):
+                shape, order = tuple([shape[i] for i in axes]), np.argsort(axes)
+        made = out
+        if made is None:
+            made = np.empty(shape, self.dtype) if order is None else np.empty(shape, self.dtype).transpose(order)
+        if not made.size:
+            return Layout(shape, order, None, 0, ())
+        wide = [np.broadcast_to(each, made.shape) for each in (*arrays, made)]
+        found = _merged(made.shape, tuple([e.strides for e in wide]), tuple([e.itemsize for e in wide]), len(arrays))
+        if found is None:
+            return Layout(shape, order, None, 0, ())
+        length, depth, steps, geometry = found
+        words = [_step_word(step) for step in steps]
+        if words[-1] != "c" or (depth and length < SHORT_ROW):
+            return Layout(shape, order, None, 0, ())
+        moving = iter(words)
+        how = tuple((*kind, "n" if number else next(moving)) for kind, number in zip(self.kinds, self.numbers, strict=True))
+        units = made.size // length * -(-length // self.size)
+        per_chunk = max(1, self.size // length)
+        run = rows(self.program, how, self.result)
+        return Layout(shape, order, run, -(-units // per_chunk), (id(geometry), depth, length, units, per_chunk), geometry)
+
+
+_plans: dict[Any, Plan | None] = {}
+_specialised: dict[Any, int] = {}
+
+
+def _planned(key: Any, name: Any, make: Callable[[], Plan]) -> Plan | None:
+    """The plan under ``key``, made at its first use; None where there can be none."""
+    try:
+        return _plans[key]
+    except KeyError:
+        pass
+    except TypeError:  # an attribute that cannot be hashed
+        return None
+    count = _specialised[name] = _specialised.get(name, 0) + 1
+    plan = None
+    if count <= SPECIALISATIONS:
+        try:
+            plan = make()
+        except (Untraceable, AttributeError, KeyError, TypeError, ValueError) as error:
+            if _SHOW:
+                print(f"{name}: {error!r}")
+            plan = None  # the reference kernel wants something of its arrays that a Symbol does not have
+    _plans[key] = plan
+    return plan
+
+
+def run(op: Op, values: Any, compute: Any = None, result: Any = None, out: np.ndarray | None = None) -> np.ndarray | None:
+    """``op`` for arrays, numbers and attributes in signature order; None where the reference kernel has to do it.
+
+    Args:
+        compute: dtype that operands are cast to first; None for their own.
+        result: dtype of the result; None for the expression's own.
+        out: where to write the result, with the broadcast shape.
+    """
+    looks = [_look(op, value) if i in op.positions else (None, value) for i, value in enumerate(values)]
+    operands = _operands(values, looks)
+    key = (op, compute, result, out is not None and out.dtype, *looks)
+    plan = _planned(key, op, lambda: _plan_of(op, values, looks, compute, result, out))
+    if plan is None and "number" in looks:  # an expression that asks for the value of a number is made for that number
+        looks = [(None, value) if look == "number" else look for look, value in zip(looks, values, strict=True)]
+        operands = _operands(values, looks)
+        key = (op, compute, result, out is not None and out.dtype, *looks)
+        plan = _planned(key, op, lambda: _plan_of(op, values, looks, compute, result, out))
+    if plan is None:
+        return None
+    try:
+        return plan.run(*operands, out=out)
+    except (Untraceable, struct.error):
+        _plans[key] = None
+        return None
+
+
+def door(op: Op) -> Callable[..., Any]:
+    """What the short way of ``op`` calls with large operands, already of one dtype: the kernel for what they look like, or the reference."""
+    reference: Any = op.fast
+    is_ufunc = reference is op.ufunc
+    defaults = tuple([p.default for p in op.params if p.kind == "attr"]) if is_ufunc else ()
+    is_operand = tuple([p.kind != "attr" for p in op.params if not is_ufunc or p.kind != "attr"])
+    count = len(is_operand)
+    plans: dict[Any, Plan | None] = {}
+
+    def planned(looks: tuple[Any, ...], arguments: tuple[Any, ...], out: np.ndarray | None) -> Plan | None:
+        values = (*arguments, *defaults)
+        labels = [*looks, *[(None, value) for value in defaults]]
+        return _planned((op, "door", *looks), op, lambda: _plan_of(op, values, labels, None, None, out))
+
+    def large(*arguments: Any) -> Any:
+        out = None
+        if len(arguments) > count:  # a ufunc's place for its result
+            out, arguments = arguments[count], arguments[:count]
+        looks = tuple([_look(op, value) if operand else (None, value) for value, operand in zip(arguments, is_operand, strict=True)])
+        try:
+            plan = plans[looks]
+        except KeyError:
+            plan = plans[looks] = planned(looks, arguments, out)
+        except TypeError:  # an attribute that cannot be hashed
+            plan = None
+        if plan is not None and switch.on:
+            try:
+                made = plan.run(*_operands(arguments, looks), out=out)
+            except (Untraceable, struct.error):
+                made = plans[looks] = None
+            if made is not None:
+                return made
+        return reference(*arguments) if out is None else reference(*arguments, out)
+
+    def large_of_two(a: Any, b: Any, out: np.ndarray | None = None) -> Any:
+        looks = (a.dtype if a.__class__ is np.ndarray else None, b.dtype if b.__class__ is np.ndarray and b.ndim else None)
+        plan = pairs.get(looks) if switch.on else None
+        made = None if plan is None else plan.run(a, b, out=out)
+        if made is not None:
+            return made
+        made = large(a, b) if out is None else large(a, b, out)
+        if plan is None and looks[0] is not None and a.ndim:
+            pairs[looks] = plans.get((looks[0], looks[1] or "number"))
+        return made
+
+    if is_ufunc and count == 2:
+        pairs: dict[Any, Plan | None] = {}
+        return large_of_two
+    if count != 1:
+        return large
+
+    def large_of_one(a: np.ndarray, out: np.ndarray | None = None) -> Any:
+        plan = plans.get((a.dtype,)) if switch.on else None
+        made = None if plan is None else plan.run(a, out=out)
+        return made if made is not None else large(a) if out is None else large(a, out)
+
+    return large_of_one
+
+
+def _look(op: Op, value: Any) -> Any:
+    """What a plan depends on of an operand: an array's dtype; 'number', which takes the others' dtype; or (None, value) itself."""
+    if value.__class__ is np.ndarray:
+        if not value.ndim and op.constants and value.item() in op.constants:
+            return (None, value.item(), value.dtype)
+        return value.dtype if value.ndim else "number" if op.promotion in _COMMON else (None, value.item(), value.dtype)
+    return "number" if value is not None and op.promotion in _COMMON and value not in op.constants else (None, value)
+
+
+_COMMON = (DEFAULT, INT_TO_FLOAT, BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT)  # promotions to one dtype for all operands
+
+
+def _operands(values: Any, looks: Any) -> list[Any]:
+    """What is passed to the kernel: arrays, and numbers as Python's own."""
+    passed = [value for value, look in zip(values, looks, strict=True) if not isinstance(look, tuple)]
+    return [each if _is_array(each) or not isinstance(each, (np.ndarray, np.generic)) else each.item() for each in passed]
+
+
+def _is_array(value: Any) -> bool:
+    return value.__class__ is np.ndarray and value.ndim > 0
+
+
+def _plan_of(op: Op, values: Any, looks: list[Any], compute: Any, result: Any, out: np.ndarray | None) -> Plan:
+    model = next((each for each in values if _is_array(each)), None)
+    if model is None or (compute is None and any(_is_array(each) and each.dtype in _HALVES for each in values)):
+        raise Untraceable("only numbers, or an expression that computes with halves itself")
+    computed = None if compute is None else np.dtype(np.float32) if compute in dtypes.REDUCED else compute.numpy
+    inputs: list[np.dtype | None] = []
+    kinds: list[tuple[str, str]] = []
+    for look in looks:
+        if isinstance(look, tuple):
+            inputs.append(None)
+            continue
+        dtype = computed or (model.dtype if isinstance(look, str) else look)
+        memory = KINDS[dtype if isinstance(look, str) else look]
+        inputs.append(dtype)
+        kinds.append((memory, register_kind(KINDS[dtype])))
+    values = list(values)
+    if compute is not None:
+        for i in op.positions:
+            if isinstance(values[i], (int, float)):
+                values[i] = number_array(values[i], compute)
+    program, natural = _traced(op, values, inputs)
+    wanted = result.numpy if result is not None else natural
+    if out is not None:
+        wanted = out.dtype
+    numbers = tuple([isinstance(each, str) for each in looks if isinstance(each, (str, np.dtype))])
+    return Plan(program, tuple(kinds), numbers, wanted)
+
+
+def _traced(op: Op, values: list[Any], inputs: list[np.dtype | None]) -> tuple[Program, np.dtype]:
+    natural: list[np.dtype] = []
+    split = len(values) - len(op.keyword_names)
+
+    def call(*arguments: Any) -> Any:
+        made = op.kernel(*arguments[:split], **dict(zip(op.keyword_names, arguments[split:], strict=True)))
+        natural.append(made.dtype)
+        return made
+
+    return trace(call, values, inputs), natural[0]
+
+
+@lru_cache(maxsize=256)
+def _cast_plan(source: np.dtype, target: np.dtype) -> Plan | None:
+    memory, kind = KINDS.get(source), KINDS.get(target)
+    if memory is None or kind is None:
+        return None
+    register = register_kind(memory)
+    return Plan(Program((("input", register, 0),), (0,)), ((memory, register),), (False,), target)
+
+
+def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
+    """``array`` as ``dtype``, by C's rules, laid out like ``array``; None for dtypes without instructions."""
+    plan = None if array.dtype.kind == "f" and dtype.kind == "u" and dtype.itemsize == 8 else _cast_plan(array.dtype, dtype)
+    return None if plan is None else plan.run(array)
+
+
+# -- chains of derivative rules ---------------------------------------------------------------------------------------------------
+def run_rule(rule: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """A derivative rule on tensors as one kernel; None where it does not come down to element-wise operations on large tensors."""
+    from ...core.tensor import Tensor, wrap
+
+    looks = tuple([each._array.dtype if isinstance(each, Tensor) else (each.__class__, each) for each in arguments])
+    plan = _planned((rule, looks), rule, lambda: _plan_of_rule(rule, arguments))
+    if plan is None:
+        return None
+    arrays = [each._array for each in arguments if isinstance(each, Tensor)]
+    if any(each.ndim == 0 for each in arrays):
+        return None
+    try:
+        made = plan.run(*arrays)
+    except Untraceable:
+        made = _plans[rule, looks] = None
+    return None if made is None else wrap(made)
+
+
+def _plan_of_rule(rule: Callable[..., Any], arguments: tuple[Any, ...]) -> Plan:
+    from ...core.state import add_active, run_quietly
+    from ...core.tensor import Tensor, wrap
+
+    dtypes_of = [each._array.dtype if isinstance(each, Tensor) else None for each in arguments]
+    if any(each is not None and each not in _EXACT for each in dtypes_of):
+        raise Untraceable("a dtype that is computed in another one")
+    natural: list[np.dtype] = []
+
+    def call(*values: Any) -> Any:
+        made = rule(*[wrap(v) if t is not None else v for v, t in zip(values, dtypes_of, strict=True)])
+        if not isinstance(made, Tensor):
+            raise Untraceable("a rule without a gradient")
+        natural.append(made._array.dtype)
+        return made._array
+
+    add_active(1)  # the short ways of operations are for arrays
+    try:
+        program = run_quietly(trace, call, list(arguments), dtypes_of)
+    finally:
+        add_active(-1)
+    if program.length < 2:
+        raise Untraceable("one operation, which has a kernel already")
+    kinds = tuple((KINDS[each], register_kind(KINDS[each])) for each in dtypes_of if each is not None)
+    return Plan(program, kinds, (False,) * len(kinds), natural[0])
+
+
+_HALVES = frozenset(each for each in KINDS if KINDS[each] in ("f16", "bf16"))
+_EXACT = frozenset(KINDS) - _HALVES
