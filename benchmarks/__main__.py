@@ -38,6 +38,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.name == "all":
         return run_all(options)
+    if options.write and getattr(options, "only", ""):
+        parser.error("--write with --only would replace a whole section by a part of it")
     set_threads(options.threads)
     return modules[options.name].main(options)
 

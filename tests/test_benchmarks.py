@@ -159,6 +159,13 @@ def test_all_runs_every_benchmark(monkeypatch):
     assert ran == [[name, "--quick"] for name in commands.NAMES]
 
 
+def test_a_part_is_not_written_over_the_whole(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "kernels", "--only", "exp", "--write"])
+    with pytest.raises(SystemExit):
+        commands.main()
+    assert "--only" in capsys.readouterr().err
+
+
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux can forget an earlier peak")
 def test_the_peak_is_that_of_the_work_alone():
     np.ones(20_000_000).sum()

@@ -1,4 +1,6 @@
-"""Finds the polynomials of ``flambeau/backends/llvm/vectors.py``: ``python -m tools.minimax [name ...]`` prints tables of coefficients.
+"""Finds the polynomials of ``flambeau/backends/llvm/vectors.py``: ``python -m tools.minimax`` writes ``coefficients.py`` beside it.
+
+With names of tables as arguments, these are printed instead. The whole takes a minute and needs mpmath.
 
 Each fit is a polynomial in given powers that makes the largest weighted error smallest (Remez' exchange algorithm, in mpmath's
 arithmetic).  Coefficients are rounded to their format one after the other, from the lowest power on, and those left are fitted anew to what
@@ -10,12 +12,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from mpmath import mp, mpf
 
 mp.dps = 45
+TARGET = Path(__file__).resolve().parent.parent / "flambeau" / "backends" / "llvm" / "coefficients.py"
+HEADER = '''"""Coefficients of the polynomials in ``vectors.py``, lowest power first, by name and kind.
+
+Written by ``python -m tools.minimax``; do not edit. Behind each, the largest relative error of what is made of it.
+"""
+'''
 Function = Callable[[Any], Any]
 
 
@@ -98,110 +107,153 @@ def near_zero(function: Function, limit: Function) -> Function:
 LN2 = mp.log(2)
 HALF = LN2 / 2 * mpf("1.0002")
 
-FITS: dict[str, Fit] = {}
+FITS: dict[str, dict[str, Fit]] = {}  # by name and kind
+MEANINGS: dict[str, str] = {}  # by name, in one line
 
 
-def both(name: str, f32: int | Sequence[int], f64: int | Sequence[int], function: Function, low: Any, high: Any, weight: Function) -> None:
-    """The same fit for both formats, with as many coefficients (or these powers)."""
-    for kind, powers in (("f32", f32), ("f64", f64)):
-        FITS[f"{name}_{kind}"] = Fit(kind, function, low, high, range(powers) if isinstance(powers, int) else powers, weight)
+def fit(
+    name: str, meaning: str, counts: dict[str, int], function: Function, low: Any, high: Any, weight: Function = lambda x: mpf(1)
+) -> None:
+    """Ask for a polynomial with as many coefficients for each kind."""
+    MEANINGS.setdefault(name, meaning)
+    for kind, count in counts.items():
+        FITS.setdefault(name, {})[kind] = Fit(kind, function, low, high, range(count), weight)
 
 
-def exp_rest(x: Any) -> Any:
-    return mp.fsum(x**i / mp.factorial(i + 2) for i in range(28))
-
-
-def log_rest(x: Any) -> Any:
-    """(log(1 + x) - x + x**2 / 2) / x**3"""
-    return (mp.log1p(x) - x + x * x / 2) / x**3 if abs(x) > mpf(10) ** -6 else mpf(1) / 3 - x / 4 + x * x / 5
-
-
-both("EXP", 5, 10, exp_rest, -HALF, HALF, lambda r: r * r * mp.exp(-r))
-FITS["LOG_f32"] = Fit("f32", log_rest, -0.25, 0.5, range(9), lambda f: abs(f**3 / mp.log1p(f)) if f else mpf(0))
-# log(1 + f) = 2 atanh(s) with s = f / (2 + f), up to 1/5: 2 atanh(s) = 2 s + s * z * P(z) with z = s**2
-FITS["LOG_f64"] = Fit(
-    "f64",
-    near_zero(lambda z: (2 * mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 2) / z, lambda z: mpf(2) / 3 + 2 * z / 5),
-    0,
-    mpf("0.0401"),
-    range(8),
-    lambda z: z,
-)
-
-
-def of_square(function: Function, limit: Any) -> Function:
-    """(function(x) / x - 1) / x**2 as a function of x**2."""
+def odd(name: str, f32: int, f64: int, function: Function, limit: Any, high: Any) -> None:
+    """Ask for P with function(x) = x + x**3 * P(x**2)."""
 
     def g(z: Any) -> Any:
         x = mp.sqrt(z)
         return (function(x) / x - 1) / z if z > mpf(10) ** -12 else mpf(limit)
 
-    return g
+    meaning = f"({name.lower()}(x) / x - 1) / x**2 as a function of x**2, for x up to {high}"
+    fit(name, meaning, {"f32": f32, "f64": f64}, g, 0, mpf(high) ** 2, lambda z: abs(z / (1 + z * g(z))))
 
 
-def odd(name: str, f32: int, f64: int, function: Function, limit: Any, high: Any) -> None:
-    """x + x**3 * P(x**2) for an odd function."""
-    g = of_square(function, limit)
-    both(name, f32, f64, g, 0, mpf(high) ** 2, lambda z: abs(z / (1 + z * g(z))))
+def series(term: Callable[[int], Any]) -> Function:
+    """The power series with these coefficients."""
+    coefficients = [term(i) for i in range(28)]
+    return lambda x: mp.polyval(coefficients[::-1], x)
 
 
+def atanh_ratio(z: Any) -> Any:
+    """atanh(s) / s, z being s**2."""
+    return mp.atanh(mp.sqrt(z)) / mp.sqrt(z) if z else mpf(1)
+
+
+def scaled_erfc(t: Any) -> Any:
+    x = 2 * (1 + t) / (1 - t)
+    return (x + 2) * mp.erfc(x) * mp.exp(x * x)
+
+
+fit(
+    "EXP",
+    "(exp(r) - 1 - r) / r**2 for |r| up to log(2) / 2",
+    {"f32": 5, "f64": 10},
+    series(lambda i: 1 / mp.factorial(i + 2)),
+    -HALF,
+    HALF,
+    lambda r: r * r * mp.exp(-r),
+)
+fit(
+    "LOG",
+    "float32: (log(1 + f) - f + f**2 / 2) / f**3 for f from -1/4 to 1/2; float64: (2 atanh(s) / s - 2) / s**2 as a function of s**2",
+    {"f32": 9},
+    near_zero(lambda x: (mp.log1p(x) - x + x * x / 2) / x**3, lambda x: mpf(1) / 3 - x / 4),
+    -0.25,
+    0.5,
+    lambda f: abs(f**3 / mp.log1p(f)) if f else mpf(0),
+)
+# log(1 + f) = 2 atanh(s) with s = f / (2 + f), up to 1/5
+FIFTH = mpf("0.0401")
+fit("LOG", "", {"f64": 8}, near_zero(lambda z: (2 * atanh_ratio(z) - 2) / z, lambda z: mpf(2) / 3 + 2 * z / 5), 0, FIFTH, lambda z: z)
 odd("SIN", 3, 6, mp.sin, -mpf(1) / 6, "0.8")
-both("COS", 3, 6, lambda z: mp.fsum((-z) ** i / mp.factorial(2 * i + 4) for i in range(20)), 0, mpf("0.64"), lambda z: z * z)
+fit(
+    "COS",
+    "(cos(x) - 1 + x**2 / 2) / x**4 as a function of x**2, for x up to 0.8",
+    {"f32": 3, "f64": 6},
+    series(lambda i: mpf(-1) ** i / mp.factorial(2 * i + 4)),
+    0,
+    mpf("0.64"),
+    lambda z: z * z,
+)
 odd("TAN", 7, 14, mp.tan, mpf(1) / 3, "0.79")
-odd("ATAN", 9, 20, mp.atan, -mpf(1) / 3, 1)
+odd("ATAN", 9, 20, mp.atan, -mpf(1) / 3, "1")
 odd("ASIN", 5, 13, mp.asin, mpf(1) / 6, "0.5")
-# erf(x) = x + x * P(x**2) up to 1; beyond 1 - exp(-Q(x - 1))
-both(
+odd("SINH", 4, 7, mp.sinh, mpf(1) / 6, "1")
+odd("TANH", 5, 11, mp.tanh, -mpf(1) / 3, "0.55")
+fit(
     "ERF",
-    7,
-    12,
-    lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1 if z > mpf(10) ** -30 else 2 / mp.sqrt(mp.pi) - 1,
+    "erf(x) / x - 1 as a function of x**2, for x up to 1",
+    {"f32": 7, "f64": 12},
+    lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1 if z else 2 / mp.sqrt(mp.pi) - 1,
     0,
     1,
     lambda z: mp.sqrt(z) / mp.erf(mp.sqrt(z)) if z else mpf(1),
 )
-for kind, count, end in (("f32", 9, 4), ("f64", 18, 6)):
-    FITS[f"ERF_FAR_{kind}"] = Fit(
-        kind, lambda x: -mp.log(mp.erfc(x + 1)), 0, end - 1, range(count), lambda x: mp.erfc(x + 1) / mp.erf(x + 1)
+for kind, count, end in (("f32", 9, 3), ("f64", 18, 5)):
+    fit(
+        "ERF_FAR",
+        "-log(erfc(1 + x)), until erfc is nothing beside 1",
+        {kind: count},
+        lambda x: -mp.log(mp.erfc(x + 1)),
+        0,
+        end,
+        lambda x: mp.erfc(x + 1) / mp.erf(x + 1),
     )
-# erfc(x) = exp(-x**2) * P(t) / (x + 2) with t = (x - 2) / (x + 2), from 1/2 on
-FITS["ERFC_f64"] = Fit(
-    "f64",
-    lambda t: (2 * (1 + t) / (1 - t) + 2) * mp.erfc(2 * (1 + t) / (1 - t)) * mp.exp((2 * (1 + t) / (1 - t)) ** 2),
+fit(
+    "ERFC",
+    "erfc(x) * exp(x**2) * (x + 2) as a function of (x - 2) / (x + 2), from x = 1/2 on",
+    {"f32": 12, "f64": 23},
+    scaled_erfc,
     mpf("-0.6"),
     mpf(26) / 30,
-    range(23),
-    lambda t: mpf(1),
 )
-
-# atanh(s) = s + s * z / 3 + s * z**2 * P(z); for powers of float32 log2(m) = s * P(z) and 2**r = 1 + r * P(r), computed in float64
-FITS["POW_f64"] = Fit(
-    "f64",
-    lambda z: (mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 1 - z / 3) / z**2 if z > mpf(10) ** -10 else mpf(1) / 5 + z / 7,
+fit(
+    "POW",
+    "(atanh(s) / s - 1 - z / 3) / z**2 as a function of z = s**2, for |s| up to 1/5",
+    {"f64": 8},
+    lambda z: (atanh_ratio(z) - 1 - z / 3) / z**2 if z > mpf(10) ** -10 else mpf(1) / 5 + z / 7,
     0,
-    mpf("0.0401"),
-    range(8),
+    FIFTH,
     lambda z: z**2,
 )
-FITS["POW_LOG2_f64"] = Fit(
-    "f64",
-    lambda z: 2 * mp.atanh(mp.sqrt(z)) / mp.sqrt(z) / LN2 if z else 2 / LN2,
-    0,
-    mpf("0.0401"),
-    range(6),
-    lambda z: mpf(1),
+# powers of float32 are computed in float64, but no more exactly than they need to be
+fit("POW_LOG2", "log2((1 + s) / (1 - s)) / s as a function of s**2, for |s| up to 1/5", {"f64": 6}, lambda z: 2 * atanh_ratio(z) / LN2, 0, FIFTH)
+fit(
+    "POW_EXP2",
+    "(2**r - 1) / r for |r| up to 1/2",
+    {"f64": 7},
+    lambda r: (mpf(2) ** r - 1) / r if r else LN2,
+    mpf("-0.5001"),
+    mpf("0.5001"),
+    lambda r: abs(r) * mpf(2) ** -r,
 )
-FITS["POW_EXP2_f64"] = Fit(
-    "f64", lambda r: (mpf(2) ** r - 1) / r if r else LN2, mpf("-0.5001"), mpf("0.5001"), range(7), lambda r: abs(r) * mpf(2) ** -r
-)
+
+
+def table(name: str) -> str:
+    """A table as it stands in the file."""
+    lines = [f"# {MEANINGS[name]}", f"{name} = {{"]
+    for kind, wanted in FITS[name].items():
+        coefficients, worst = solve(wanted)
+        lines.append(f'    "{kind}": (  # 2**{float(mp.log(worst, 2)):.1f}')
+        line = "       "
+        for word in (repr(c) if kind == "f64" else f"{c:.9g}" for c in coefficients):
+            if len(line) + len(word) > 136:
+                lines.append(line)
+                line = "       "
+            line += f" {word},"
+        lines += [line, "    ),"]
+    return "\n".join([*lines, "}  # fmt: skip\n"])
 
 
 def main(names: Sequence[str]) -> None:
-    for name, fit in FITS.items():
-        if not names or any(name.startswith(n) for n in names):
-            coefficients, worst = solve(fit)
-            print(f"{name}: largest error 2**{float(mp.log(worst, 2)):.2f}")
-            print("    (" + ", ".join(repr(c) if fit.kind == "f64" else f"{c:.9g}" for c in coefficients) + ")", flush=True)
+    if names:
+        for name in names:
+            print(table(name))
+        return
+    TARGET.write_text(HEADER + "\n" + "".join(table(name) for name in FITS))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.dispatch import cast_array
+from ..core.native import LARGE_SIMPLE
 from ..core.node import INHERITED, AccumulateGrad, Node, Output, edge_of
 from ..core.scalars import FLOATS32, FLOATS64
 from ..core.shape import broadcast_shape
@@ -63,7 +64,7 @@ def _add(have: Tensor, more: Tensor, record: bool) -> Tensor:
     """Sum of two gradients; without recording, into the first where that is safe."""
     if not record and have.__class__ is Tensor and more.__class__ is Tensor:
         a, b = have._array, more._array
-        if a.dtype is b.dtype and a.shape == b.shape:
+        if a.dtype is b.dtype and a.shape == b.shape and a.size < LARGE_SIMPLE:
             return wrap(np.asarray(quiet_add(a, b)))
     return have + more
 
@@ -242,6 +243,9 @@ def accumulate(leaf: Tensor, grad: Tensor, record: bool, borrowed: set[int]) -> 
             leaf._grad = _own(grad, borrowed)
     elif have.__class__ is Tensor and have._array.dtype is grad._array.dtype and not have._requires_grad:
         array, more = have._array, grad._array
+        if array.size >= LARGE_SIMPLE:
+            have.add_(grad)
+            return
         try:
             quiet(np.add, array, more, array)
         except RuntimeError:

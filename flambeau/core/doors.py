@@ -602,7 +602,10 @@ def _list_saved(op: Op, name: str, values: str) -> list[str]:
     """Lines that fill ``saved`` and ``attrs`` of a node over a list of tensors."""
     if op.node.tensors:
         return [f"    n.saved, n.attrs = Kind.collect({values}, {{{name!r}: True}}, (t,))"]
-    facts = {"shape": f"(a.shape, b.shape) if len({name}) == 2 else tuple([a.shape for a in arrays])", "dtype": f"tuple([e.dtype for e in {name}])"}
+    facts = {
+        "shape": f"(a.shape, b.shape) if len({name}) == 2 else tuple([a.shape for a in arrays])",
+        "dtype": f"tuple([e.dtype for e in {name}])",
+    }
     attrs = [op.names[i.position or 0] if i.source == "attr" else facts[i.source] for i in op.node.others]
     return ["    n.saved = ()", f"    n.attrs = {_tuple(attrs)}"]
 

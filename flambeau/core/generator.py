@@ -54,7 +54,7 @@ def _twist_state(block: np.ndarray) -> np.ndarray:
 # What small draws have cost so far, in numbers; asking for a kernel costs as much as these many, getting the first one far more.
 _PRICE = 256
 _paid = [0]
-_kernels: dict[tuple[str, np.dtype, bool], Any] = {}  # by rule, dtype and whether nothing is scaled
+_kernels: dict[tuple[str, np.dtype], Any] = {}  # by rule and dtype
 
 
 def worth_a_kernel(count: int) -> bool:
@@ -84,7 +84,18 @@ class Generator:
     Source: torch.Generator. Matsumoto and Nishimura 1998, "Mersenne twister", with the seeding of the authors' 2002 version.
     """
 
-    __slots__ = ("__weakref__", "_bits", "_block", "_floats", "_lock", "_position", "_seed", "_spare", "next_double_normal", "next_float_normal")
+    __slots__ = (
+        "__weakref__",
+        "_bits",
+        "_block",
+        "_floats",
+        "_lock",
+        "_position",
+        "_seed",
+        "_spare",
+        "next_double_normal",
+        "next_float_normal",
+    )
 
     def __init__(self, device: Any = "cpu"):
         if device is not None and str(device) != "cpu":
@@ -171,9 +182,9 @@ class Generator:
         """
         if not worth_a_kernel(out.size):
             return False
-        key = rule, out.dtype, numbers[-2:] == (1.0, 0.0)
+        key = rule, out.dtype
         if key not in _kernels:
-            _kernels[key] = attempt("random.draw", rule, out.dtype, not key[2])
+            _kernels[key] = attempt("random.draw", rule, out.dtype)
         fill = _kernels[key]
         if fill is None:
             return False
@@ -182,7 +193,10 @@ class Generator:
             if new is None:
                 new = self._spare = np.empty(BLOCK, np.uint32)
             bits = self._fresh_bits() if old is None else self._bits
-            stop = self._position + fill(out, bits.ctypes.state_address, new if old is None else old, new, self._position, *numbers)
+            used = fill(out, bits.ctypes.state_address, new if old is None else old, new, self._position, *numbers)
+            if not used:
+                return False
+            stop = self._position + used
             if stop > BLOCK:
                 self._block, self._floats, self._spare = new, None, None
                 stop = BLOCK - -stop % BLOCK

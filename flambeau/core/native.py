@@ -16,6 +16,7 @@ from __future__ import annotations
 import dis
 import importlib
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,8 @@ LARGE_SIMPLE = int(_CHOSEN) if _CHOSEN else 32768  # elements, for the functions
 _SIMPLE = 32768  # elements, for the functions that NumPy itself runs with vector instructions
 _SIMPLE = frozenset((np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute, np.sqrt, np.square, np.maximum, np.minimum))
 _BACKEND = f"{__package__.rpartition('.')[0]}.backends.llvm"
+
+_PRODUCTS = frozenset(("matmul", "mm", "bmm", "linear"))
 
 _registered: dict[str, Callable[..., Any]] = {}  # by operation, filled by @native
 _found: dict[str, Callable[..., Any] | None] = {}  # what ``find`` answered
@@ -85,6 +88,31 @@ def forget(name: str) -> None:
     _found[name] = None
 
 
+def _default_threads() -> int:
+    """One per core that this process may use, or what ``OMP_NUM_THREADS`` says."""
+    chosen = os.environ.get("OMP_NUM_THREADS", "")
+    if chosen.isdigit() and int(chosen):
+        return int(chosen)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Threads:
+    """How many threads run inside operations, the caller's included."""
+
+    count = _default_threads()
+
+
+def set_threads(count: int) -> None:
+    """Have the pool of native threads, and NumPy's BLAS if it can be told, use ``count`` threads."""
+    Threads.count = count
+    pool = sys.modules.get(f"{_BACKEND}.pool")
+    if pool is not None:
+        pool.pool.set_threads(count)
+    blas = importlib.import_module(f"{_BACKEND}.blas").library()
+    if blas is not None:
+        blas.set_threads(count)
+
+
 @contextmanager
 def disabled() -> Iterator[None]:
     """Reference kernels only, within the block; in all threads."""
@@ -117,6 +145,27 @@ def attempt(name: str, *arguments: Any, **named: Any) -> Any:
         return None
 
 
+def copy_into(target: np.ndarray, source: np.ndarray) -> None:
+    """``target[...] = source``, by the native copy where much is to be copied."""
+    if target.size < LARGE or attempt("_copy_into", target, source) is None:
+        target[...] = source
+
+
+def contiguous(array: np.ndarray) -> np.ndarray:
+    """``np.ascontiguousarray(array)``, by the native copy where much is to be copied."""
+    if array.size >= LARGE and not array.flags.c_contiguous:
+        made = attempt("_contiguous", array)
+        if made is not None:
+            return made
+    return np.ascontiguousarray(array)
+
+
+def limits(indices: np.ndarray) -> tuple[int, int]:
+    """The least and the greatest of some indices."""
+    found = attempt("_limits", indices) if indices.size >= LARGE else None
+    return (indices.min(), indices.max()) if found is None else found
+
+
 def _backend() -> Any:
     return importlib.import_module(_BACKEND)
 
@@ -145,7 +194,7 @@ def beside(op: Op) -> Callable[..., Any] | None:
         return None
     reference: Callable[..., Any] = op.fast
     if op.elementwise:
-        if op.prepare is not None and reference is not op.ufunc:
+        if reference is not op.ufunc and (op.prepare is not None or op.reroute is not None):
             return _to_long_way
         return _late_pointwise(op, reference)
     name = key_of(op)
@@ -213,6 +262,8 @@ def rule_beside(rule: Callable[..., Any]) -> Callable[..., Any]:
 
 def size_of(op: Op) -> int:
     """From how many elements on the native kernel of ``op`` is asked."""
+    if op.name in _PRODUCTS:
+        return min(LARGE, 1024)  # small matrices may have many products
     return LARGE_SIMPLE if op.ufunc in _SIMPLE else LARGE
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core import native
 from ..core.annotations import Tensor
 from ..core.registry import composite, op
 from .patches import Ints, in_layout, ints, is_channels_last, padded, product
@@ -99,7 +100,7 @@ def _average_backward(
             else:
                 place += part
         part = whole[(..., slice(p, p + length), *rest)] if reach != length else whole
-    return np.ascontiguousarray(part)
+    return in_layout(native.contiguous(part), is_channels_last(grad_output))
 
 
 def _average_of_grad(
@@ -252,7 +253,7 @@ def _adaptive_average(input: np.ndarray, size: Ints) -> np.ndarray:
         for k, (start, stop) in enumerate(bins(length, count)):
             pieces[(..., k, *rest)] = made[(..., slice(start, stop), *rest)].sum(axis, dtype=made.dtype) / (stop - start)
         made = pieces
-    return in_layout(made.copy() if made is input else np.ascontiguousarray(made), is_channels_last(input))
+    return in_layout(made.copy() if made is input else native.contiguous(made), is_channels_last(input))
 
 
 def _adaptive_average_backward(grad_output: np.ndarray, spatial: Ints) -> np.ndarray:
@@ -268,7 +269,7 @@ def _adaptive_average_backward(grad_output: np.ndarray, spatial: Ints) -> np.nda
         for k, (start, stop) in enumerate(bins(length, count)):
             whole[(..., slice(start, stop), *rest)] += made[(..., slice(k, k + 1), *rest)] / (stop - start)
         made = whole
-    return made.copy() if made is grad_output else made
+    return in_layout(made.copy() if made is grad_output else made, is_channels_last(grad_output))
 
 
 def adaptive_average(input: Tensor, size: Any) -> Tensor:

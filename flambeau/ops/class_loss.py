@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core import native
 from ..core.annotations import Tensor
 from ..core.registry import composite, op
 from ..core.state import grad_enabled, run_quietly
@@ -134,6 +136,10 @@ def _nll(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ign
 
 
 def _nll_backward(grad_output: np.ndarray, target: np.ndarray, weight: Any, shape: Any, reduction: str, ignore_index: int) -> np.ndarray:
+    if math.prod(shape) >= native.LARGE:  # the door looks at the size of the gradient only
+        found = native.attempt("nn.functional._nll_loss_backward", grad_output, target, weight, shape, reduction, ignore_index)
+        if found is not None:
+            return found
     grad = _wide(grad_output)
     picked = _Picked(target, _wide(weight), ignore_index, len(shape) > 1, grad.dtype)
     made = np.zeros(shape, grad.dtype)
@@ -144,6 +150,7 @@ def _nll_backward(grad_output: np.ndarray, target: np.ndarray, weight: Any, shap
 @op(
     name="_nll_loss_backward",
     namespace="nn.functional",
+    halves="native",
     out=False,
     fast=_nll_backward,
     grad={
@@ -160,6 +167,7 @@ def likelihood_backward(
 @op(
     name="_nll_loss",
     namespace="nn.functional",
+    halves="native",
     node_name="NllLossBackward0",
     out=False,
     fast=_nll,
@@ -242,12 +250,18 @@ def _fast_cross_entropy_backward(
 def _cross_entropy_backward(
     grad_output: np.ndarray, input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int
 ) -> np.ndarray:
+    if input.size >= native.LARGE:  # the door looks at the size of the gradient only
+        found = native.attempt("nn.functional._cross_entropy_backward", grad_output, input, target, weight, reduction, ignore_index)
+        if found is not None:
+            return found
     x, grad = _wide(input), _wide(grad_output)
     batched = input.ndim > 1
     x = x if batched else x[None]
     picked = _Picked(target, _wide(weight), ignore_index, batched, x.dtype)
     shares = picked.shares(grad, reduction)
-    made = np.subtract(x, np.maximum.reduce(x, axis=1, keepdims=True)) if x.size else x.copy()
+    made = np.empty(x.shape, x.dtype)
+    if x.size:
+        np.subtract(x, np.maximum.reduce(x, axis=1, keepdims=True), out=made)
     np.exp(made, out=made)
     made *= np.divide(shares, np.add.reduce(made, axis=1, keepdims=True))
     if made.ndim == 2:
@@ -259,7 +273,15 @@ def _cross_entropy_backward(
     return made.reshape(input.shape).astype(input.dtype, copy=False)
 
 
-@op(name="_cross_entropy_backward", namespace="nn.functional", out=False, fast=_fast_cross_entropy_backward, calm=True, grad=None)
+@op(
+    name="_cross_entropy_backward",
+    namespace="nn.functional",
+    out=False,
+    halves="native",
+    fast=_fast_cross_entropy_backward,
+    calm=True,
+    grad=None,
+)
 def cross_entropy_backward(
     grad_output: Tensor, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int
 ) -> Tensor:
@@ -278,6 +300,7 @@ def _cross_entropy_rule(grad: Any, input: Any, target: Any, weight: Any, reducti
 @op(
     name="_cross_entropy",
     namespace="nn.functional",
+    halves="native",
     node_name="NllLossBackward0",
     out=False,
     fast=_fast_cross_entropy,
@@ -287,6 +310,89 @@ def _cross_entropy_rule(grad: Any, input: Any, target: Any, weight: Any, reducti
 def class_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int) -> Tensor:
     """Minus the log-probability of each sample's class under ``softmax(input)``, reduced; one node for both steps."""
     return _cross_entropy(input, target, weight, reduction, ignore_index)
+
+
+# -- smoothed labels -----------------------------------------------------------------------------------------------------------------
+def _smoothed_losses(
+    input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int, label_smoothing: float
+) -> np.ndarray:
+    _check_classes(input, target, weight, ignore_index)
+    if input.dtype.kind in "iubc":
+        raise NotImplementedError(f"\"log_softmax_lastdim_kernel_impl\" not implemented for '{dtypes.of_array(input).legacy}'")
+    x, weight = _wide(input if input.ndim > 1 else input[None]), _wide(weight)
+    picked = _Picked(target, weight, ignore_index, input.ndim > 1, x.dtype)
+    scores = np.subtract(x, np.maximum.reduce(x, axis=1, keepdims=True)) if x.size else x
+    scores = scores - np.log(np.add.reduce(np.exp(scores), axis=1, keepdims=True))
+    likelihood = _Picked.reduce(picked, -_take(scores, picked.index), "none")
+    even = -np.add.reduce(scores if weight is None else scores * _by_class(weight, x.ndim), axis=1)
+    even = np.where(target.reshape(even.shape) == ignore_index, 0, even).reshape(likelihood.shape)
+    losses = likelihood * (1 - label_smoothing) + even * (label_smoothing / max(x.shape[1], 1))
+    if reduction != "none":
+        losses = np.add.reduce(losses, axis=None)
+        losses = np.divide(losses, picked.total) if reduction == "mean" else losses
+    return np.asarray(losses).astype(input.dtype)
+
+
+def _by_class(weight: np.ndarray, ndim: int) -> np.ndarray:
+    """Weights ``(C,)`` beside scores ``(N, C, *)``."""
+    return weight.reshape(-1, *(1,) * (ndim - 2))
+
+
+@op(name="_smoothed_cross_entropy_backward", namespace="nn.functional", out=False, halves="native", grad=None)
+def smoothed_backward(
+    grad_output: Tensor, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int, label_smoothing: float
+) -> Tensor:
+    """The gradient of ``_smoothed_cross_entropy``: the softmax times the sum of all shares, minus each class's share."""
+    if input.size >= native.LARGE:  # the door looks at the size of the gradient only
+        name = "nn.functional._smoothed_cross_entropy_backward"
+        found = native.attempt(name, grad_output, input, target, weight, reduction, ignore_index, label_smoothing)
+        if found is not None:
+            return found
+    x, grad, weight = _wide(input if input.ndim > 1 else input[None]), _wide(grad_output), _wide(weight)
+    picked = _Picked(target, weight, ignore_index, input.ndim > 1, x.dtype)
+    own = picked.shares(grad, reduction) * (1 - label_smoothing)
+    grad = np.broadcast_to(np.divide(grad, picked.total) if reduction == "mean" else grad, target.shape).reshape(picked.index.shape)
+    shares = grad * (label_smoothing / x.shape[1]) * (np.ones((x.shape[1],) + (1,) * (x.ndim - 2), x.dtype) if weight is None else 1)
+    if weight is not None:
+        shares = shares * _by_class(weight, x.ndim)
+    shares = np.broadcast_to(shares, x.shape).copy()
+    np.put_along_axis(shares, picked.index, np.take_along_axis(shares, picked.index, 1) + own, 1)
+    shares[np.broadcast_to((target == ignore_index).reshape(picked.index.shape), shares.shape)] = 0
+    made = np.exp(x - np.maximum.reduce(x, axis=1, keepdims=True), out=np.empty(x.shape, x.dtype))
+    made *= np.add.reduce(shares, axis=1, keepdims=True) / np.add.reduce(made, axis=1, keepdims=True)
+    made -= shares
+    return made.reshape(input.shape).astype(input.dtype, copy=False)
+
+
+def _smoothed_rule(grad: Any, input: Any, target: Any, weight: Any, reduction: str, ignore_index: int, label_smoothing: float) -> Any:
+    if not grad_enabled():
+        return smoothed_backward(grad, input, target, weight, reduction, ignore_index, label_smoothing)
+    dim = 0 if input.ndim == 1 else 1
+    ignored = target == ignore_index
+    even = grad * (label_smoothing / max(input.size(dim), 1))
+    if reduction == "mean":
+        even = even / ((~ignored).sum() if weight is None else weight[target.masked_fill(ignored, 0)].masked_fill(ignored, 0.0).sum())
+    even = even.expand(target.shape).masked_fill(ignored, 0.0).unsqueeze(dim).expand(input.shape)
+    if weight is not None:
+        even = even * weight.reshape([-1 if each == dim else 1 for each in range(input.ndim)])
+    inner = likelihood_backward(grad * (1 - label_smoothing), target, weight, tuple(input.shape), reduction, ignore_index) - even
+    return inner - input.softmax(dim) * inner.sum(dim, keepdim=True)
+
+
+@op(
+    name="_smoothed_cross_entropy",
+    namespace="nn.functional",
+    node_name="AddBackward0",
+    out=False,
+    halves="native",
+    fast=_smoothed_losses,
+    grad={"input": _smoothed_rule},
+)
+def smoothed_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int, label_smoothing: float
+) -> Tensor:
+    """Cross entropy with a part ``label_smoothing`` of each label spread over all classes, reduced."""
+    return _smoothed_losses(input, target, weight, reduction, ignore_index, label_smoothing)
 
 
 def _smoothed(input: Any, target: Any, weight: Any, reduction: str, ignore_index: int, label_smoothing: float) -> Any:
@@ -379,7 +485,9 @@ def cross_entropy(
         if ignore_index >= 0:
             raise RuntimeError("ignore_index is not supported for floating point target")
         return _of_probabilities(input, target, weight, reduction, label_smoothing)
-    if label_smoothing > 0.0:
+    if label_smoothing > 0.0 and (weight is None or not weight.requires_grad):
+        return smoothed_cross_entropy(input, target, weight, reduction, ignore_index, label_smoothing)
+    if label_smoothing > 0.0:  # whose share of the weights' own gradient comes from the parts
         return _smoothed(input, target, weight, reduction, ignore_index, label_smoothing)
     return class_cross_entropy(input, target, weight, reduction, ignore_index)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core import native
 from ..core.annotations import Tensor
 from ..core.device import device, require_cpu
 from ..core.dispatch import cast_array
@@ -17,7 +18,6 @@ from ..core.state import modes
 from ..core.tensor import Parameter, share, storage_of
 from ..core.tensor import Tensor as TensorType
 
-
 _new, _ref = object.__new__, weakref.ref
 
 
@@ -26,12 +26,12 @@ def copied(array: np.ndarray, form: Any, dtype: np.dtype) -> np.ndarray:
     if array.flags.c_contiguous and (form is None or form is preserve_format) and array.dtype is dtype:
         return array.copy()
     made = empty_as(array, form, array.shape, dtype)
-    made[...] = array
+    native.copy_into(made, array)
     return made
 
 
 @op(
-    fast="a.copy() if memory_format is None and a.flags.c_contiguous else None",
+    fast=f"a.copy() if memory_format is None and a.size < {native.LARGE} and a.flags.c_contiguous else None",
     grad={"input": lambda grad: grad},
     out=False,
 )

@@ -52,6 +52,11 @@ def sizes_from(size: tuple[Any, ...], operation: str) -> tuple[int, ...]:
         size = tuple(size[0])
     elif not size:
         raise TypeError(f'{operation}() missing 1 required positional arguments: "size"')
+    for each in size:
+        if each.__class__ is not int or each < 0:
+            break
+    else:  # the usual case
+        return size
     found = []
     for position, each in enumerate(size):
         if isinstance(each, bool) or not hasattr(each, "__index__"):

@@ -27,7 +27,7 @@ def _check_p(p: Any) -> float:
 
 
 def _noise(input: Any, feature: bool, made: Any) -> np.ndarray:
-    """Where to say which elements stay, in ``input``'s memory order; for feature dropout one element a channel, broadcastable to ``input``."""
+    """Where to say which elements stay, in memory order of ``input``; for feature dropout one element a channel, to be broadcast."""
     array = input._array
     of = dtypes.of_array(array)
     if of.is_complex:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core import doors
 from ..core import dtype as dtypes
+from ..core import native
 from ..core.annotations import Number, Tensor
 from ..core.dispatch import cast_array, checked_number, common_dtype
 from ..core.history import check_overlap, check_writable, overlaps_itself
@@ -272,7 +273,7 @@ def plain_indices(indices: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
         if each is None or not each.size:
             continue
         size = shape[dim]
-        low, high = each.min(), each.max()
+        low, high = native.limits(each)
         if low < -size or high >= size:
             wrong = low if low < -size else high
             raise IndexError(f"index {wrong} is out of bounds for dimension {dim} with size {size}")

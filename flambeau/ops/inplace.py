@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from ..core import native
 from ..core.annotations import Number, Tensor
 from ..core.dispatch import cast_array, checked_number
 from ..core.dtype import of_array
 from ..core.history import check_writable
 from ..core.layout import contiguous_format, empty_as, format_strides
 from ..core.registry import composite, method, op, primitive
-from ..core.shape import broadcast_shape, contiguous_strides, sizes_of, strided
+from ..core.shape import broadcast_shape, contiguous_strides, overlaps_itself, sizes_of, strided
 from ..core.state import grad_enabled, modes
 from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tensor import Parameter, storage_of
@@ -112,7 +113,11 @@ def writable_now(tensor: Any) -> bool:
     return (
         (kind is TensorType or kind is Parameter)
         and not modes.active
-        and (tensor._array.flags.c_contiguous or (tensor._view_of is None and tensor._storage is None))  # not overlapping itself
+        and (
+            tensor._array.flags.c_contiguous
+            or (tensor._view_of is None and tensor._storage is None)
+            or not overlaps_itself(tensor._array)
+        )
         and not (tensor._requires_grad and grad_enabled())
         and (tensor._storage is None or not tensor._storage.is_inference)
     )
@@ -123,7 +128,7 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     if (src.__class__ is TensorType or src.__class__ is Parameter) and not src._requires_grad and writable_now(self):
         a, b = self._array, src._array
         if a.shape == b.shape and a.dtype is b.dtype and (src._storage is None or src._storage is not self._storage):
-            a[...] = b
+            native.copy_into(a, b)
             storage_of(self)._bump()
             return self
     if not isinstance(src, TensorType):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core import native
 from ..core.annotations import Tensor
 from ..core.dispatch import common_dtype
 from ..core.registry import composite
@@ -71,31 +71,29 @@ def result_type(tensor1: Any, tensor2: Any) -> dtypes.dtype:
     return common_dtype((tensor1, tensor2))
 
 
-_threads = os.cpu_count() or 1
-_interop_threads = _threads
+_interop_threads = native.Threads.count
 
 
 @composite(method=False)
 def get_num_threads() -> int:
     """Number of threads used inside operations. Source: torch.get_num_threads."""
-    return _threads
+    return native.Threads.count
 
 
 @composite(method=False)
 def set_num_threads(int: int) -> None:
     """Set the number of threads used inside operations.
 
-    The operations run on NumPy, on one thread; only products go through NumPy's BLAS, whose number of threads is set by
-    ``OPENBLAS_NUM_THREADS`` before the start and not by this call.
+    It holds for the native kernels and for NumPy's BLAS where that is OpenBLAS. At the start it is the number of cores that the process
+    may use, or ``OMP_NUM_THREADS``. Results do not depend on it.
 
     Raises:
         RuntimeError: a number below 1.
     Source: torch.set_num_threads.
     """
-    global _threads
     if int < 1:
         raise RuntimeError("set_num_threads expects a positive integer")
-    _threads = int
+    native.set_threads(int)
 
 
 @composite(method=False)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import native
 from ..core.annotations import Tensor
 from ..core.layout import channels_last, channels_last_3d, format_strides, is_contiguous_as
 from ..core.registry import composite, op
@@ -80,7 +81,7 @@ _concatenate = getattr(np.concatenate, "_implementation", np.concatenate)
     aliases=("concat", "concatenate"),
     renamed={"inputs": "tensors", "dimension": "dim"},
     prepare=_prepare_cat,
-    fast="_concatenate(arrays) if dim == 0 else _concatenate(arrays, dim)",
+    fast=f"None if arrays[0].size >= {native.LARGE} else _concatenate(arrays) if dim == 0 else _concatenate(arrays, dim)",
     grad={"tensors": _cat_gradients},
 )
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
-from ..core.registry import composite, op
+from ..core.registry import composite, op, pointwise
 from ..core.state import grad_enabled
 
 _REDUCTIONS = ("none", "mean", "sum")
@@ -94,9 +94,25 @@ def _mse(input: np.ndarray, target: np.ndarray, reduction: str) -> np.ndarray:
     return reduced_array(np.multiply(apart, apart), reduction)
 
 
+@pointwise(
+    name="_mse_loss_backward",
+    namespace="nn.functional",
+    inplace=False,
+    out=False,
+    fast=True,
+    grad={
+        "input": lambda grad, grad_output, factor: grad * (grad_output * factor),
+        "target": lambda grad, grad_output, factor: grad * (grad_output * -factor),
+        "grad_output": lambda grad, input, target, factor: grad * (input - target) * factor,
+    },
+)
+def squared_slope(input: Tensor, target: Tensor, grad_output: Tensor, factor: float) -> Tensor:
+    """``(input - target) * grad_output * factor``."""
+    return np.multiply(np.subtract(input, target), np.multiply(grad_output, factor))
+
+
 def _mse_rule(grad: Any, input: Any, target: Any, reduction: str, needs: Any) -> Any:
-    factor = grad * (2 / _numel(input, target) if reduction == "mean" else 2)
-    to_input = (input - target) * factor
+    to_input = squared_slope(input, target, grad, 2 / _numel(input, target) if reduction == "mean" else 2.0)
     return to_input if needs[0] else None, -to_input if needs[1] else None
 
 
@@ -106,6 +122,7 @@ def _mse_rule(grad: Any, input: Any, target: Any, reduction: str, needs: Any) ->
     node_name="MseLossBackward0",
     promotion="default",
     broadcasts=True,
+    elementwise=False,
     out=False,
     fast=_mse,
     grad={"input, target": _mse_rule},
@@ -178,8 +195,31 @@ def _huber(input: np.ndarray, target: np.ndarray, reduction: str, delta: float, 
     return reduced_array(low * (apart - low * apart.dtype.type(0.5)) * apart.dtype.type(scale), reduction)
 
 
+def _within(input: Any, target: Any, delta: float) -> Any:
+    apart = input - target
+    return (apart >= -delta) & (apart <= delta)
+
+
+@pointwise(
+    name="_huber_loss_backward",
+    namespace="nn.functional",
+    inplace=False,
+    out=False,
+    fast=True,
+    grad={
+        "input": lambda grad, input, target, grad_output, delta, factor: grad * (grad_output * factor) * _within(input, target, delta),
+        "target": lambda grad, input, target, grad_output, delta, factor: grad * (grad_output * -factor) * _within(input, target, delta),
+        "grad_output": lambda grad, input, target, delta, factor: grad * (input - target).clamp(-delta, delta) * factor,
+    },
+)
+def bounded_slope(input: Tensor, target: Tensor, grad_output: Tensor, delta: float, factor: float) -> Tensor:
+    """``input - target``, between ``-delta`` and ``delta``, times ``grad_output * factor``."""
+    return np.multiply(np.minimum(np.maximum(np.subtract(input, target), -delta), delta), np.multiply(grad_output, factor))
+
+
 def _huber_rule(grad: Any, input: Any, target: Any, reduction: str, delta: float, scale: float, needs: Any) -> Any:
-    to_input = (input - target).clamp(-delta, delta) * (share(grad, _numel(input, target), reduction) * scale)
+    factor = scale / _numel(input, target) if reduction == "mean" else float(scale)
+    to_input = bounded_slope(input, target, grad, float(delta), factor)
     return to_input if needs[0] else None, -to_input if needs[1] else None
 
 
@@ -195,6 +235,7 @@ _BOUNDED: dict[str, Any] = {
         node_name=node,
         promotion="default",
         broadcasts=True,
+        elementwise=False,
         out=False,
         fast=_huber,
         grad={"input, target": _huber_rule},
@@ -259,11 +300,36 @@ def _bce(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str) -> 
     return reduced_array(loss if weight is None else loss * weight, reduction)
 
 
+def _bce_second(grad: Any, input: Any, target: Any, grad_output: Any) -> Any:
+    spread = (1 - input) * input
+    floor = spread.clamp_min(1e-12)
+    inner = floor - (input - target) * (1 - 2 * input) * (spread >= 1e-12)
+    return grad * grad_output * inner / (floor * floor)
+
+
+@pointwise(
+    name="_binary_cross_entropy_backward",
+    namespace="nn.functional",
+    inplace=False,
+    out=False,
+    fast=True,
+    grad={
+        "input": _bce_second,
+        "target": lambda grad, input, grad_output: -grad * grad_output / ((1 - input) * input).clamp_min(1e-12),
+        "grad_output": lambda grad, input, target: grad * (input - target) / ((1 - input) * input).clamp_min(1e-12),
+    },
+)
+def probability_slope(input: Tensor, target: Tensor, grad_output: Tensor) -> Tensor:
+    """``(input - target) / (input (1 - input)) * grad_output``."""
+    spread = np.maximum(np.multiply(np.subtract(1, input), input), 1e-12)
+    return np.multiply(np.divide(np.subtract(input, target), spread), grad_output)
+
+
 def _bce_rule(grad: Any, input: Any, target: Any, weight: Any, reduction: str, needs: Any) -> Any:
     grad = share(grad, input.numel(), reduction)
     if weight is not None:
         grad = grad * weight
-    to_input = (input - target) / ((1 - input) * input).clamp_min(1e-12) * grad if needs[0] else None
+    to_input = probability_slope(input, target, grad) if needs[0] else None
     to_target = ((1 - input).log() - input.log()) * grad if needs[1] else None
     return to_input, to_target
 
@@ -326,6 +392,28 @@ def _bce_logits(input: np.ndarray, target: np.ndarray, weight: Any, pos_weight: 
     return reduced_array(loss if weight is None else loss * weight, reduction)
 
 
+def _logit_second(grad: Any, input: Any, grad_output: Any) -> Any:
+    p = input.sigmoid()
+    return grad * grad_output * p * (1 - p)
+
+
+@pointwise(
+    name="_binary_cross_entropy_with_logits_backward",
+    namespace="nn.functional",
+    inplace=False,
+    out=False,
+    fast=True,
+    grad={
+        "input": _logit_second,
+        "target": lambda grad, grad_output: -grad * grad_output,
+        "grad_output": lambda grad, input, target: grad * (input.sigmoid() - target),
+    },
+)
+def logit_slope(input: Tensor, target: Tensor, grad_output: Tensor) -> Tensor:
+    """``(sigmoid(input) - target) * grad_output``."""
+    return np.multiply(np.subtract(np.divide(1, np.add(1, np.exp(np.negative(input)))), target), grad_output)
+
+
 def _bce_logits_rule(grad: Any, input: Any, target: Any, weight: Any, pos_weight: Any, reduction: str, needs: Any) -> Any:
     shape = tuple(np.broadcast_shapes(*[tuple(e.shape) for e in (input, target, weight, pos_weight) if e is not None]))
     grad = share(grad, math.prod(shape), reduction)
@@ -334,7 +422,7 @@ def _bce_logits_rule(grad: Any, input: Any, target: Any, weight: Any, pos_weight
     to_input = to_target = None
     if needs[0]:
         if pos_weight is None:
-            to_input = (input.sigmoid() - target) * grad
+            to_input = logit_slope(input, target, grad)
         else:
             positive = pos_weight * target
             to_input = ((positive + 1 - target) * input.sigmoid() - positive) * grad
@@ -351,6 +439,7 @@ def _bce_logits_rule(grad: Any, input: Any, target: Any, weight: Any, pos_weight
     node_name="BinaryCrossEntropyWithLogitsBackward0",
     promotion="default",
     broadcasts=True,
+    elementwise=False,
     out=False,
     fast=_bce_logits,
     grad={"input, target": _bce_logits_rule},

@@ -116,7 +116,7 @@ def _derivatives_again(grad: Any, input: Any, weight: Any, view: Ints, axes: Int
     return to_input, to_weight, to_bias
 
 
-@op(name="_normalized_backward", namespace="nn.functional", out=False, several=True, fast=True, grad=None)
+@op(name="_normalized_backward", namespace="nn.functional", out=False, several=True, halves="native", fast=True, grad=None)
 def normalized_backward(
     grad_output: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, variance: Tensor, view: Any, axes: Any, affine: Any, eps: float
 ) -> Tensor:
@@ -190,6 +190,7 @@ _NORMS: dict[str, Any] = {
         node_name=f"Native{kind}NormBackward0",
         out=False,
         several=True,
+        halves="native",
         fast=normalized,
         grad={"input, weight, bias": _normalized_rule},
     )(normalized)
@@ -198,7 +199,28 @@ _NORMS: dict[str, Any] = {
 
 
 # -- batch norm ----------------------------------------------------------------------------------------------------------------
+@op(name="_batch_norm_fixed_backward", namespace="nn.functional", out=False, several=True, halves="native", fast=True, grad=None)
+def batch_norm_fixed_backward(
+    grad_output: Tensor, input: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, eps: float
+) -> Tensor:
+    """Gradients of ``_batch_norm_fixed`` for input, weight and bias."""
+    g, x = _wide(grad_output), _wide(input)
+    ones, summed = (1, -1, *(1,) * (x.ndim - 2)), (0, *range(2, x.ndim))
+    mean, variance = _wide(mean), _wide(variance)
+    scale = 1 / np.sqrt(variance + variance.dtype.type(eps))
+    factor = scale if weight is None else scale * _wide(weight)
+    made = np.multiply(g, factor.reshape(ones).astype(g.dtype, copy=False))
+    products = np.subtract(x, mean.reshape(ones))
+    np.multiply(products, g, out=products)
+    kind = input.dtype if weight is None else weight.dtype
+    to_weight, to_bias = _total(products, summed).reshape(-1) * scale, _total(g, summed).reshape(-1)
+    return made.astype(input.dtype, copy=False), to_weight.astype(kind, copy=False), to_bias.astype(kind, copy=False)
+
+
 def _fixed_rule(grad: Any, input: Any, mean: Any, variance: Any, weight: Any, bias_shape: Any, eps: float, needs: Any) -> Any:
+    if (needs[1] or needs[2]) and not grad_enabled():
+        made = batch_norm_fixed_backward(grad, input, mean, variance, weight, eps)
+        return tuple([each if need else None for each, need in zip(made, needs, strict=True)])
     ones = (1, -1, *(1,) * (input.ndim - 2))
     scale = variance.add(eps).rsqrt().to(input.dtype)
     summed = (0, *range(2, input.ndim))
@@ -218,6 +240,7 @@ def _fixed_rule(grad: Any, input: Any, mean: Any, variance: Any, weight: Any, bi
     namespace="nn.functional",
     node_name="NativeBatchNormBackward0",
     out=False,
+    halves="native",
     fast=True,
     grad={"input, weight, bias": _fixed_rule},
 )
@@ -545,6 +568,55 @@ def torch_group_norm(
     return group_norm(input, num_groups, weight, bias, eps)
 
 
+@op(name="_rms_norm_backward", namespace="nn.functional", out=False, several=True, fast=True, grad=None)
+def rms_normalized_backward(grad_output: Tensor, input: Tensor, weight: Tensor | None, square: Tensor, width: int, eps: float) -> Tensor:
+    """Gradients of ``_rms_norm`` for input and weight, from the saved mean squares."""
+    g, x = grad_output.reshape(-1, width), input.reshape(-1, width)
+    scale = 1 / np.sqrt(square + square.dtype.type(eps))
+    unit = np.multiply(x, scale)
+    products = np.multiply(g, unit)
+    to_weight = _total(products, (0,)).reshape(-1).astype(x.dtype, copy=False)
+    if weight is not None:
+        g = np.multiply(g, weight.reshape(-1))
+        products = np.multiply(g, unit)
+    np.multiply(unit, np.add.reduce(products, axis=1, keepdims=True) / x.dtype.type(-width), out=unit)
+    unit += g
+    np.multiply(unit, scale, out=unit)
+    return unit.reshape(input.shape), to_weight if weight is None else to_weight.reshape(weight.shape)
+
+
+def _rms_rule(grad: Any, input: Any, weight: Any, result1: Any, width: int, eps: float, needs: Any) -> Any:
+    if not grad_enabled():
+        to_input, to_weight = rms_normalized_backward(grad, input, weight, result1, width, eps)
+        return to_input if needs[0] else None, to_weight.reshape(weight.shape) if needs[1] else None
+    x, g = input.reshape(-1, width), grad.reshape(-1, width)
+    scale = (x * x).mean(1, keepdim=True).add(eps).rsqrt()
+    unit = x * scale
+    inner = g if weight is None else g * weight.reshape(-1)
+    to_input = (scale * (inner - unit * (inner * unit).mean(1, keepdim=True))).reshape(input.shape) if needs[0] else None
+    return to_input, (g * unit).sum(0).reshape(weight.shape) if needs[1] else None
+
+
+@op(
+    name="_rms_norm",
+    namespace="nn.functional",
+    node_name="MulBackward0",
+    promotion="same",
+    out=False,
+    several=True,
+    fast=True,
+    grad={"input, weight": _rms_rule},
+)
+def rms_normalized(input: Tensor, weight: Tensor | None, width: int, eps: float) -> Tensor:
+    """Rows of ``width`` divided by their root mean square, times ``weight``; with the mean squares."""
+    x = input.reshape(-1, width)
+    square = np.add.reduce(np.multiply(x, x), axis=1, keepdims=True) / x.dtype.type(width)
+    made = np.multiply(x, 1 / np.sqrt(square + x.dtype.type(eps)))
+    if weight is not None:
+        np.multiply(made, weight.reshape(-1), out=made)
+    return made.reshape(input.shape), square
+
+
 @composite(namespace="nn.functional")
 @composite(method=False)
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
@@ -562,6 +634,10 @@ def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
     sizes = _normalized_shape("rms_norm", input, normalized_shape)
     _check_parameters(sizes, weight=weight)
     kind = input.dtype
+    if eps is None and kind in (dtypes.float32, dtypes.float64):
+        eps = float(np.finfo(kind.numpy).eps)
+    if kind in (dtypes.float32, dtypes.float64) and (weight is None or weight.dtype is kind) and input.numel():
+        return rms_normalized(input, weight, product(sizes), eps)[0]
     x = (input.float() if kind in dtypes.REDUCED else input).contiguous()
     if eps is None:
         eps = float(np.finfo(x._array.dtype).eps)

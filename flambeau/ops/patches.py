@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import native
 from ..core.shape import element_strides
 
 Ints = tuple[int, ...]
@@ -61,7 +62,7 @@ def padded(array: np.ndarray, before: Sequence[int], after: Sequence[int], value
     made = new_like(array, shape, zeros=value == 0)
     if value != 0:
         made.fill(value)
-    made[tuple(target)] = array[tuple(source)]
+    native.copy_into(made[tuple(target)], array[tuple(source)])
     return made
 
 
@@ -73,7 +74,7 @@ def window_count(size: int, kernel: int, stride: int, dilation: int) -> int:
 def windows(array: np.ndarray, kernel: Ints, stride: Ints, dilation: Ints, positions: Ints) -> np.ndarray:
     """A view ``(N, C, *kernel, *positions)``: element ``[n, c, k, p]`` is ``array[n, c, p * stride + k * dilation]``."""
     if not array.flags.c_contiguous:
-        array = np.ascontiguousarray(array)
+        array = native.contiguous(array)
     lead = array.ndim - len(kernel)
     steps = array.strides
     inner = tuple([step * each for step, each in zip(steps[lead:], dilation, strict=True)])
@@ -123,8 +124,8 @@ def new_like(array: np.ndarray, shape: Sequence[int], *, zeros: bool) -> np.ndar
 def in_layout(array: np.ndarray, channels_last: bool) -> np.ndarray:
     """``array`` with its channels innermost in memory if asked for, else row-major."""
     if not channels_last:
-        return array if array.flags.c_contiguous else np.ascontiguousarray(array)
-    return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 1, -1)), -1, 1)
+        return array if array.flags.c_contiguous else native.contiguous(array)
+    return np.moveaxis(native.contiguous(np.moveaxis(array, 1, -1)), -1, 1)
 
 
 def product(values: Sequence[int]) -> int:

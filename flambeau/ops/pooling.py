@@ -1,7 +1,7 @@
 """Max pooling: windows, adaptive bins, and with the places of the maxima.
 
-Pooling without indices keeps no indices: its derivative compares the windows with the maxima again, which costs less than noting
-the places in the forward pass.  With indices, the derivative scatters to them.
+Pooling without indices keeps no indices: its derivative compares the windows with the maxima again, which in NumPy costs less than
+noting the places in the forward pass.  With indices, and where native kernels note them, the derivative scatters to them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core import native
 from ..core.annotations import Tensor
 from ..core.registry import composite, op
+from ..core.state import grad_enabled
 from .patches import Ints, in_layout, ints, is_channels_last, new_like, padded, product, taps
 
 
@@ -241,12 +243,15 @@ _MAX_POOLS: dict[int, Any] = {
     grad={"source": lambda grad, indices, spatial: gather_planes(grad, indices, len(spatial))},
 )
 def scatter_planes(source: Tensor, indices: Tensor, spatial: Any) -> Tensor:
-    """``(*, *spatial)`` zeros with ``source`` added at ``indices``, which count through the last dimensions of one plane."""
+    """``(*, *spatial)`` zeros with ``source`` added at ``indices``, which count through the last dimensions of one plane.
+
+    The result's layout is that of ``indices``.
+    """
     lead = source.shape[: source.ndim - len(spatial)]
     planes, area = product(lead), product(spatial)
     made = np.zeros(planes * area, source.dtype)
     np.add.at(made, _flat(indices, planes, area), source.reshape(-1))
-    return made.reshape(*lead, *spatial)
+    return in_layout(made.reshape(*lead, *spatial), is_channels_last(indices))
 
 
 @op(
@@ -325,11 +330,31 @@ _MAX_POOLS_WITH_INDICES: dict[int, Any] = {
 }
 
 
+_NOTED = (np.dtype(np.float32), np.dtype(np.float64))
+
+
 def _pool(rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, return_indices: bool) -> Any:
     name = f"max_pool{rank}d"
     kernel_size = ints(kernel_size, rank, name, "kernel_size", what="pooling")
-    door = (_MAX_POOLS_WITH_INDICES if return_indices else _MAX_POOLS)[rank].door
-    return door(input, kernel_size, stride, padding, dilation, ceil_mode)
+    if return_indices or _notes_places(rank, input):
+        found = _MAX_POOLS_WITH_INDICES[rank].door(input, kernel_size, stride, padding, dilation, ceil_mode)
+        return found if return_indices else found[0]
+    return _MAX_POOLS[rank].door(input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def _notes_places(rank: int, input: Any) -> bool:
+    """Whether a gradient will be wanted of a large input for which the native kernels are there: they note places at little cost."""
+    array = getattr(input, "_array", None)
+    return (
+        array is not None
+        and array.size >= native.LARGE
+        and rank < 3
+        and input._requires_grad
+        and grad_enabled()
+        and array.dtype in _NOTED
+        and native.switch.on
+        and native.find(f"nn.functional._max_pool{rank}d_with_places") is not None
+    )
 
 
 @composite(namespace="nn.functional")

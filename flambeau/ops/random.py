@@ -134,7 +134,7 @@ def _int(value: Any, name: str, operation: str, position: int = 1) -> int:
 
 
 def _float(value: Any, name: str, operation: str, position: int = 1) -> float:
-    if isinstance(value, (numbers.Real, np.bool_)) or (isinstance(value, TensorClass) and value.numel() == 1 and not value.requires_grad):
+    if value.__class__ is float or isinstance(value, (numbers.Real, np.bool_)) or (isinstance(value, TensorClass) and value.numel() == 1 and not value.requires_grad):
         return float(value)
     raise TypeError(f"{operation}(): argument '{name}' (position {position}) must be float, not {type(value).__name__}")
 
@@ -342,7 +342,7 @@ def randn(
     """
     if out is dtype is layout is device is size is None and not modes.active and not pin_memory:
         # the usual call, kept short
-        array = run_quietly(streams.randn, _generator(generator, "randn"), sizes_from(sizes, "randn"), dtypes.get_default_dtype())
+        array = streams.randn(_generator(generator, "randn"), sizes_from(sizes, "randn"), dtypes.get_default_dtype())
         return require_grad(wrap(array)) if requires_grad else wrap(array)
     if modes.active:
         given = {"dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad}
@@ -530,6 +530,13 @@ def randint(
         RuntimeError: ``low >= high``, or bounds that the dtype cannot hold.
     Source: torch.randint.
     """
+    if dtype is out is layout is device is None and not named and not modes.active and not pin_memory and args[-1].__class__ is tuple:
+        # the usual call, kept short; whatever is odd about the bounds is found below
+        low, high = args[:-1] if len(args) == 3 else (0, *args[:-1]) if len(args) == 2 else (0, None)
+        if low.__class__ is high.__class__ is int:
+            array = np.empty(sizes_from(args[-1:], "randint"), np.int64)
+            run_quietly(streams.fill_random_range, _generator(generator, "randint"), array, low, high)
+            return require_grad(wrap(array)) if requires_grad else wrap(array)
     if modes.active:
         given = {"dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad}
         taken = override("randint", args, generator=generator, out=out, **given, **named)

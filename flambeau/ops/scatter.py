@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core import native
 from ..core.annotations import Number, Tensor
 from ..core.dispatch import cast_array, checked_number, is_number
 from ..core.registry import composite, method, op
@@ -26,7 +27,7 @@ def _require_index(operation: str, index: Any, *, also_int32: bool = True) -> No
 def _require_range(operation: str, index: np.ndarray, size: int, dim: int, error: type[Exception] = RuntimeError) -> None:
     if not index.size:
         return
-    low, high = index.min(), index.max()
+    low, high = native.limits(index)
     if low < 0 or high >= size:
         wrong = low if low < 0 else high
         raise error(f"index {wrong} is out of bounds for dimension {dim} with size {size}")

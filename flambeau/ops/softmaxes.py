@@ -15,7 +15,7 @@ from ..core.registry import TABLES, composite, op
 from ..core.shape import wrap_dim
 from ..core.state import run_quietly
 from .arithmetic import reject
-from .small import LARGE, LIMIT, SQUARES, prepare_square
+from .small import LARGE, LIMIT, SQUARES, prepare_square  # noqa: F401  # LARGE and SQUARES: for ``_SMALL_SOFTMAX``
 
 
 def _prepare(input: Any, dim: int, dtype: Any) -> tuple[Any, ...]:
@@ -135,6 +135,7 @@ def _output_gradient(grad: Any, grad_output: Any, output: Any, dim: int) -> Any:
         "grad_output": lambda grad, output, dim, input_dtype: softmax_backward_data(grad, output, dim, output.dtype),
         "output": _output_gradient,
     },
+    halves="native",
     name="_softmax_backward_data",
 )
 def softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
@@ -154,6 +155,7 @@ def softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_d
             -grad * output.exp() * (grad_output.sum(dim, keepdim=True) if grad.ndim else grad_output)
         ),
     },
+    halves="native",
     name="_log_softmax_backward_data",
 )
 def log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
@@ -167,6 +169,7 @@ def log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, inp
 @op(
     fast=_SMALL_SOFTMAX,
     prepare=_prepare,
+    halves="native",
     grad={"input": lambda grad, result, dim, input_dtype: softmax_backward_data(grad, result, dim, input_dtype)},
 )
 def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
@@ -188,6 +191,7 @@ def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
 @op(
     fast=_fast(_log_softmax),
     prepare=_prepare,
+    halves="native",
     grad={"input": lambda grad, result, dim, input_dtype: log_softmax_backward_data(grad, result, dim, input_dtype)},
 )
 def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:

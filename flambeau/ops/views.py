@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import doors
+from ..core import doors, native
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
 from ..core.registry import TABLES, add_method, composite, method, op, primitive, view
@@ -548,7 +548,10 @@ def _quick_sum_to(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 def sum_to_shape_array(input: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     lead = input.ndim - len(shape)
     dims = tuple(range(lead)) + tuple(i for i in range(lead, input.ndim) if shape[i - lead] == 1 != input.shape[i])
-    return np.add.reduce(input, axis=dims, keepdims=True).reshape(shape) if dims else input.copy()
+    if not dims:
+        return input.copy()
+    made = native.attempt("sum", input, dims, True) if input.size >= native.LARGE else None
+    return (np.add.reduce(input, axis=dims, keepdims=True) if made is None else made).reshape(shape)
 
 
 @op(

@@ -15,6 +15,8 @@ from flambeau.backends.llvm.pool import pool
 from flambeau.core import native
 from flambeau.optim import _arrays
 
+from .guard import guarded
+
 CASES = [
     ("SGD", {"lr": 0.1}),
     ("SGD", {"lr": 0.1, "weight_decay": 0.01, "maximize": True}),
@@ -200,3 +202,66 @@ def test_overlapping_parameters_are_updated_one_after_the_other(launches):
     optimizer.step()
     assert base.tolist() == [-1.0] * 4 + [-2.0] * 4 + [-1.0] * 4
     assert launches == []
+
+
+@pytest.mark.parametrize("end", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_no_access_outside(dtype, end, launches):
+    sizes = (1, 7, 16, 37, 8191, 8193)
+    params = [torch.nn.Parameter(torch.from_numpy(guarded(np.ones(size, dtype), end=end))) for size in sizes]
+    optimizer = torch.optim.AdamW(params, amsgrad=True)
+    for _ in range(2):
+        for param, size in zip(params, sizes, strict=True):
+            param.grad = torch.from_numpy(guarded(np.ones(size, dtype), end=end))
+        optimizer.step()
+    assert launches == [len(sizes)]
+    assert all(param.detach().numpy().std() < 1e-6 for param in params)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("max_norm", [0.5, 1e9])
+def test_clipping_equals_the_reference(dtype, max_norm):
+    rng = np.random.default_rng(5)
+    slopes = [rng.standard_normal(shape).astype(dtype) for shape in SHAPES]
+    found = []
+    for kernels in (True, False):
+        params = [torch.nn.Parameter(torch.zeros(shape, dtype=getattr(torch, np.dtype(dtype).name))) for shape in SHAPES]
+        for param, slope in zip(params, slopes, strict=True):
+            param.grad = torch.from_numpy(slope.copy())
+        versions = [param.grad._version for param in params]
+        if kernels:
+            total = torch.nn.utils.clip_grad_norm_(params, max_norm)
+        else:
+            with native.disabled():
+                total = torch.nn.utils.clip_grad_norm_(params, max_norm)
+        assert [param.grad._version for param in params] == [version + 1 for version in versions]
+        assert total.dtype is params[0].dtype and total.shape == ()
+        found.append([total.numpy(), *(param.grad.numpy() for param in params)])
+    for mine, reference in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, reference, rtol=4 * np.finfo(dtype).eps)
+
+
+def test_norms_of_long_arrays_are_exact_to_the_last_digit():
+    x = np.random.default_rng(2).standard_normal(1_000_003).astype(np.float32)
+    found = torch.nn.utils.get_total_norm([torch.from_numpy(x)]).item()
+    assert abs(found - np.linalg.norm(x.astype(np.float64))) <= found * 2.0**-24
+
+
+def test_gradients_that_share_memory_are_scaled_one_after_the_other():
+    params = [torch.nn.Parameter(torch.zeros(9000)), torch.nn.Parameter(torch.zeros(9000))]
+    params[0].grad = params[1].grad = torch.ones(9000)
+    total = torch.nn.utils.clip_grad_norm_(params, 1.0)
+    factor = 1.0 / (total + 1e-6)
+    assert torch.equal(params[0].grad, torch.ones(9000) * factor * factor)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_clipping_by_a_norm_that_is_not_finite(value):
+    param = torch.nn.Parameter(torch.zeros(9000))
+    param.grad = torch.ones(9000)
+    param.grad[3] = value
+    total = torch.nn.utils.clip_grad_norm_([param], 1.0)
+    assert not torch.isfinite(total)
+    assert param.grad.isnan().all() if np.isnan(value) else param.grad.isnan().sum() == 1
+    with pytest.raises(RuntimeError, match="non-finite"):
+        torch.nn.utils.clip_grad_norm_([param], 1.0, error_if_nonfinite=True)

@@ -17,18 +17,34 @@ from typing import Any
 import numpy as np
 
 from ...core.native import native
-from . import depthwise
+from . import channels_last, depthwise
 from . import target as targets
 from .build import kernel
 from .language import KINDS, Builder, Value
 from .memory import empty
-from .microkernel import Images, borrow, give_back, inner_products, pack, product, runs, scratch_memory, strides_of, tile_width
+from .microkernel import (
+    Images,
+    borrow,
+    copy_line,
+    fill_plane,
+    give_back,
+    inner_products,
+    mode_of,
+    pack,
+    plane_layout,
+    product,
+    runs,
+    scratch_memory,
+    store_mode,
+    strides_of,
+    tile_width,
+)
 from .pool import pool
 
-DEPTH = 512  # rows of a panel: a strip of factors (16 KB) stays in the first-level cache
-PIXELS = 192  # pixels of a block: with DEPTH rows 384 KB
+DEPTH = 576  # rows of a panel: a strip of factors (16 KB) stays in the first-level cache
+PIXELS = 192  # pixels of a block: with DEPTH rows 432 KB
+BAND = 640  # pixels of a band, at least
 SUM_DEPTH, SUM_PIXELS = 144, 512  # the same of the weight gradient, whose panels are read once for each few outputs
-BYROW = True
 CHUNKS = 16  # that many chunks at least, where there is work enough for them
 
 
@@ -77,28 +93,32 @@ def images_of(k: Builder, data: Value) -> Images:
 
 
 @kernel
-def windows_times_weight(k: Builder, kind: str, mode: str, dense: bool, rows: int) -> None:
-    """The convolution: panels for a block of pixels are packed, then multiplied with one strip of ``rows`` outputs after the other.
+def windows_times_weight(k: Builder, kind: str, mode: str, store: str, rows: int, band: bool) -> None:
+    """The convolution: a block of pixels is packed, then multiplied with one strip of ``rows`` outputs after the other.
 
-    ``dense``: neighbouring pixels of the result are neighbours in memory.
+    ``mode`` and ``store`` are those of the input and the result, see ``mode_of``.  ``band``: a block is some rows of an image, packed as
+    they are with zeros around; otherwise it is any pixels, packed as panels.
     """
     lanes, vectors = k.lanes(kind), tile_width(k.target, rows)
     width = vectors * lanes
-    source, out, factors, bias, flags, room = (k.array() for _ in range(6))
+    source, out, factors, bias, flags, room, table = (k.array() for _ in range(7))
     im = images_of(k, source)
-    pieces, room_size = k.integer(), k.integer()
+    place = [k.integer() for _ in range(8)]
+    pieces, room_size, apart = (k.integer() for _ in range(3))
     channels, block, outputs, pixels, pixel_block, strip_block, line = (k.integer() for _ in range(7))
     to_n, to_c, to_y, to_x = (k.integer() for _ in range(4))
     tile, seen = k.scratch(rows * width, kind), k.scratch(2 * PIXELS, "i64")
     strips = (outputs + (rows - 1)) // rows
     strip_groups = (strips + strip_block - 1) // strip_block
-    pixel_groups = (pixels + pixel_block - 1) // pixel_block
+    image_blocks = (pixels + pixel_block - 1) // pixel_block
+    pixel_groups = im.inner * image_blocks if band else image_blocks  # of bands, inner is the number of images
 
     def chunk(index: Value) -> None:
         piece = borrow(k, flags, pieces)
         panels = k.at(room, piece * room_size, kind)
         strip0, rest = (index % strip_groups) * strip_block, index // strip_groups
-        p0, group = (rest % pixel_groups) * pixel_block, rest // pixel_groups
+        which, group = rest % pixel_groups, rest // pixel_groups
+        image, p0 = which // image_blocks, (which % image_blocks) * pixel_block
         p1 = k.least(p0 + pixel_block, pixels)
         im.data = k.at(source, group * channels * im.c, kind)
         mine = k.at(factors, group * strips * rows * channels * im.count, kind)
@@ -106,6 +126,17 @@ def windows_times_weight(k: Builder, kind: str, mode: str, dense: bool, rows: in
 
         def deep(c0: Value) -> None:
             some = k.least(block, channels - c0)
+
+            def fill_band(c: Value) -> None:
+                first = p0 // line  # row
+                held = (
+                    place[0] + first * im.step_y,
+                    place[1],
+                    k.least(place[2], (p1 - p0 + (line - 1)) // line + place[2] - pixel_block // line),
+                )
+                plane = k.at(panels, c * apart, kind)
+                data = k.at(im.data, image * im.n + (c0 + c) * im.c, kind)
+                fill_plane(k, kind, mode, plane, data, (im.y, im.x), (im.height, im.width), (*held, *place[3:]), place[2])
 
             def fill(p: Value) -> None:
                 stop = k.least(p + width, p1)
@@ -119,12 +150,26 @@ def windows_times_weight(k: Builder, kind: str, mode: str, dense: bool, rows: in
                 strip_factors = k.at(mine, c0 * im.count * strips * rows + o * some * im.count, kind)
 
                 def one(p: Value) -> None:
-                    stop, number = k.least(p + width, p1), (p - p0) // width
-                    low, high = (k.load(seen, number * 2 + i, "i64") for i in range(2))
-                    panel = k.at(panels, (p - p0) * some * im.count + low * some * width, kind)
+                    stop = k.least(p + width, p1)
 
                     def narrow(v: int) -> None:
-                        total = product(k, kind, rows, v, width, k.at(strip_factors, low * some * rows, kind), panel, (high - low) * some)
+                        if band:
+                            taps, count, pitch, first = (0, im.count), some, apart, strip_factors
+
+                            def line_of(t: Value) -> Value:
+                                return k.at(panels, p - p0 + k.load(table, t * 2, "i64"), kind)
+
+                        else:
+                            number = (p - p0) // width
+                            low, high = (k.load(seen, number * 2 + i, "i64") for i in range(2))
+                            taps, count, pitch = (0, 1), (high - low) * some, width
+                            first = k.at(strip_factors, low * some * rows, kind)
+                            panel = k.at(panels, (p - p0) * some * im.count + low * some * width, kind)
+
+                            def line_of(t: Value) -> Value:
+                                return panel
+
+                        total = product(k, kind, rows, v, first, taps, line_of, count, pitch)
                         for r in range(rows):
                             for j in range(v):
                                 k.store(total[r][j], tile, r * width + j * lanes, kind)
@@ -134,7 +179,10 @@ def windows_times_weight(k: Builder, kind: str, mode: str, dense: bool, rows: in
 
                 k.loop(p0, p1, one, step=width)
 
-            k.loop(p0, p1, fill, step=width)
+            if band:
+                k.loop(0, some, fill_band)
+            else:
+                k.loop(p0, p1, fill, step=width)
             k.loop(strip0 * rows, k.least((strip0 + strip_block) * rows, outputs), strip, step=rows)
 
         def write(o: Value, p: Value, stop: Value, c0: Value) -> None:
@@ -142,35 +190,23 @@ def windows_times_weight(k: Builder, kind: str, mode: str, dense: bool, rows: in
             left = k.least(outputs - o, rows)
 
             def part(which: Value, start: Value, end: Value) -> None:
-                n, y = im.place(k, which * (line // im.out_width))
+                if band:
+                    n, y, end = image, which, k.most(start, k.least(end, which * line + im.out_width))
+                else:
+                    n, y = im.place(k, which * (line // im.out_width))
                 place = k.at(target, n * to_n + y * to_y + (start - which * line) * to_x + o * to_c, kind)
                 values, length = k.at(tile, start - p, kind), end - start
 
-                def along(r: Value) -> None:
-                    at, row = k.at(place, r * to_c, kind), k.at(values, r * width, kind)
-
-                    def first(i: Value, mask: Value | None = None) -> None:
-                        k.store(k.load(row, i, kind, lanes, mask) + k.load(plus, o + r, kind), at, i, kind, mask)
-
-                    def later(i: Value, mask: Value | None = None) -> None:
-                        k.store(k.load(row, i, kind, lanes, mask) + k.load(at, i, kind, lanes, mask), at, i, kind, mask)
-
+                def row(r: Value) -> None:
+                    at, tile_row = k.at(place, r * to_c, kind), k.at(values, r * width, kind)
+                    first = k.load(plus, o + r, kind)
                     k.when(
-                        c0.eq(0), lambda: k.vector_loop(0, length, lanes, first), lambda: k.vector_loop(0, length, lanes, later)
+                        c0.eq(0),
+                        lambda: copy_line(k, kind, store, tile_row, at, length, to_x, lambda value, old: value + first),
+                        lambda: copy_line(k, kind, store, tile_row, at, length, to_x, lambda value, old: value + old()),
                     )
 
-                def across(i: Value) -> None:
-                    def one(r: Value) -> None:
-                        at = k.at(place, i * to_x + r * to_c, kind)
-                        old = k.when(c0.eq(0), lambda: k.load(plus, o + r, kind), lambda: k.load(at, 0, kind))
-                        k.store(k.load(values, r * width + i, kind) + old, at, 0, kind)
-
-                    k.loop(0, left, one)
-
-                if dense:
-                    k.loop(0, left, along)
-                else:
-                    k.loop(0, length, across)
+                k.loop(0, left, row)
 
             runs(k, p, stop, line, part)
 
@@ -246,9 +282,8 @@ def windows_times_grad(k: Builder, kind: str, mode: str, grad_mode: str) -> None
 
                 def column(j: Value) -> None:
                     def row(o: Value) -> None:
-                        made = inner_products(
-                            k, kind, rows, columns, k.at(lines, (o - o0) * pitch, kind), pitch, k.at(panel, j * columns * pitch, kind), pitch, length
-                        )
+                        factors, windows = k.at(lines, (o - o0) * pitch, kind), k.at(panel, j * columns * pitch, kind)
+                        made = inner_products(k, kind, rows, columns, factors, pitch, windows, pitch, length)
                         at = k.at(mine, (o // rows * tiles + j) * (registers * lanes), kind)
                         for i, value in enumerate(made):
                             old = k.when(p.eq(start), lambda: zero, lambda i=i: k.load(at, i * lanes, kind, lanes))
@@ -341,12 +376,6 @@ def _table(taps: list[tuple[int, int, int]]) -> np.ndarray:
 _CENTRE = _table([(0, 0, 0)])
 
 
-def _mode(array: np.ndarray, step: int) -> str:
-    if array.strides[3] != array.itemsize:
-        return "any"
-    return "row" if step == 1 else "pair" if step == 2 else "any"
-
-
 def _described(array: np.ndarray, step: tuple[int, int], out: tuple[int, int], table: np.ndarray, by_row: bool) -> tuple[Any, ...]:
     """The arguments that ``images_of`` takes."""
     n, _, height, width = array.shape
@@ -381,28 +410,46 @@ def _convolve(
     outputs //= groups
     target = targets.current()
     rows = _rows(outputs, target.registers)
-    strips, pixels = -(-outputs // rows), n * height * width
+    strips = -(-outputs // rows)
     panel = tile_width(target, rows) * (target.width // x.itemsize)
     block = _even(channels, DEPTH // max(1, count))
     factors = empty((groups * strips * rows * channels * count,), x.dtype)
-    pack_weight(kind, rows)(
-        groups * strips, id(weight), id(factors), id(table), count, channels, block, outputs, *weight_strides
-    )
-    pixel_block = min(PIXELS // panel * panel or panel, -(-pixels // panel) * panel)
-    while pixel_block > panel and groups * -(-pixels // pixel_block) < CHUNKS:
-        pixel_block -= panel
-    pixel_groups = groups * -(-pixels // pixel_block)
-    strip_block = max(1, -(-strips // max(1, CHUNKS // pixel_groups)))
-    chunks = pixel_groups * -(-strips // strip_block)
+    pack_weight(kind, rows)(groups * strips, id(weight), id(factors), id(table), count, channels, block, outputs, *weight_strides)
     to = strides_of(out)
-    dense = to[3] == 1 or width == 1
+    store = store_mode(out)
     overhangs = any(dy < 0 or (height - 1) * step[0] + dy >= x.shape[2] for dy in table[:, 0].tolist())
-    by_row = n > 1 and width < panel and overhangs and BYROW
-    line = height * width if dense and not by_row and (to[2] == width or height == 1) else width
-    flags, room = scratch_memory(pixel_block * block * count, x.dtype)
-    windows_times_weight(kind, _mode(x, step[1]), dense, rows)(
-        chunks, id(x), id(out), id(factors), id(bias), id(flags), id(room), *_described(x, step, (height, width), table, by_row),
-        pool.threads, room.shape[1], channels, block, outputs, pixels, pixel_block, strip_block, line, *to,
+    by_row = n > 1 and width < panel and overhangs
+    offsets, place = plane_layout(table.tobytes(), step, height, width) if count else (_CENTRE, (0,) * 8)
+    line, pitch, band = place[3], 0, count > 0
+    if band:
+        # what is computed for each wanted pixel against what packing panels costs in units of that: 6 cycles a register
+        wide = -(-height * line // panel) * panel / (height * width) * (1 + 8 / (outputs * count))
+        band = wide < (1 + 6 * max(1, 16 / width) / outputs) * (1 - by_row * min(0.3, 0.7 / height))
+    if band:
+        tall = min(height, max(1, -(-BAND // line)))
+        while tall > 8 and n * groups * -(-height // tall) < CHUNKS:
+            tall = -(-tall // 2)
+        offsets, place = plane_layout(table.tobytes(), step, tall, width)
+        pixels, pixel_block, blocks = height * line, tall * line, n * -(-height // tall)
+        pitch = (-(-place[6] * place[7] * place[2] * line // 16) | 1) * 16  # lines of different channels in different sets of the cache
+        size = block * pitch + panel + line
+        by_row, line_length = False, line
+    else:
+        pixels = n * height * width
+        pixel_block = min(PIXELS // panel * panel or panel, -(-pixels // panel) * panel)
+        while pixel_block > panel and groups * -(-pixels // pixel_block) < CHUNKS:
+            pixel_block -= panel
+        blocks = -(-pixels // pixel_block)
+        size = pixel_block * block * count
+        line_length = height * width if store == "row" and not by_row and (to[2] == width or height == 1) else width
+    strip_block = max(1, -(-strips // max(1, CHUNKS // (groups * blocks))))
+    flags, room = scratch_memory(size, x.dtype)
+    description = _described(x, step, (height, width), table, by_row)
+    if band:
+        description = (*description[:-2], n, 0)
+    windows_times_weight(kind, mode_of(x, step[1]), store, rows, band)(
+        groups * blocks * -(-strips // strip_block), id(x), id(out), id(factors), id(bias), id(flags), id(room), id(offsets), *description,
+        *place, pool.threads, room.shape[1], pitch, channels, block, outputs, pixels, pixel_block, strip_block, line_length, *to,
     )  # fmt: skip
 
 
@@ -415,15 +462,33 @@ def _flat(values: Any, fill: int) -> tuple[int, int]:
     return (values[0], values[1]) if len(values) == 2 else (fill, values[0])
 
 
-def _readable(array: np.ndarray) -> np.ndarray:
-    """``array``, or a copy where neither its columns nor its channels are neighbours in memory."""
-    return array if array.itemsize in (array.strides[3], array.strides[1]) else np.ascontiguousarray(array)
+def _planes(array: np.ndarray) -> np.ndarray:
+    """``array``, or a copy where neighbours in a row are not neighbours in memory."""
+    if array.flags.c_contiguous or array.strides[3] == array.itemsize:
+        return array
+    return channels_last.to_planes(array) if _is_last(array) else np.ascontiguousarray(array)
 
 
-def _result(shape: tuple[int, ...], dtype: np.dtype, channels_last: bool) -> np.ndarray:
-    if channels_last:
-        return np.moveaxis(empty((shape[0], *shape[2:], shape[1]), dtype), -1, 1)
-    return empty(shape, dtype)
+def _is_last(array: np.ndarray) -> bool:
+    """Whether channels are innermost, without gaps."""
+    _, channels, height, width = array.shape
+    size = array.itemsize
+    return array.strides == (channels * height * width * size, size, channels * width * size, channels * size)
+
+
+def _in_layout(planes: np.ndarray, last: bool, rank: int) -> np.ndarray:
+    """The result as PyTorch lays it out."""
+    if rank == 3:
+        return planes[:, :, 0]
+    if not last:
+        return planes
+    out = _empty_last(planes.shape, planes.dtype)
+    channels_last.from_planes(planes, out)
+    return out
+
+
+def _empty_last(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    return np.moveaxis(empty((shape[0], *shape[2:], shape[1]), dtype), -1, 1)
 
 
 def _unfit(*arrays: np.ndarray) -> bool:
@@ -436,25 +501,30 @@ _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 @native("_correlate")
 def correlate(
-    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, stride: Any, padding: Any, dilation: Any, groups: int, channels_last: bool
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, stride: Any, padding: Any, dilation: Any, groups: int, last: bool
 ) -> np.ndarray | None:
     """The convolution; geometry has been checked."""
     if _unfit(x, weight):
         return None
     rank = x.ndim
-    x, weight = _readable(_planar(x)), _planar(weight)
+    x, weight = _planar(x), _planar(weight)
     (sy, sx), (py, px), (ey, ex) = _flat(stride, 1), _flat(padding, 0), _flat(dilation, 1)
     outputs, channels, kh, kw = weight.shape
     height, width = (x.shape[2] + 2 * py - ey * (kh - 1) - 1) // sy + 1, (x.shape[3] + 2 * px - ex * (kw - 1) - 1) // sx + 1
     by = strides_of(weight)
     table = _window_table(kh, kw, py, px, ey, ex, by[2], by[3])
-    out = _result((x.shape[0], outputs, height, width), x.dtype, channels_last)
+    shape = (x.shape[0], outputs, height, width)
     bias = np.zeros(outputs, x.dtype) if bias is None else np.ascontiguousarray(bias)
+    if channels == 1 and groups == outputs and last and _is_last(x):
+        out = _empty_last(shape, x.dtype)
+        channels_last.convolve(x, _tap_major(weight, table), table, (sy, sx), out, bias)
+        return out
+    x, out = _planes(x), empty(shape, x.dtype)
     if channels == 1 and groups >= outputs // groups:
-        depthwise.convolve(x, weight, by[0], table, (sy, sx), out, bias, _mode(x, sx))
+        depthwise.convolve(x, weight, by[0], table, (sy, sx), out, bias)
     else:
         _convolve(x, weight, (outputs // groups * by[0], by[0], by[1]), table, (sy, sx), out, bias, groups, channels)
-    return out if rank == 4 else out[:, :, 0]
+    return _in_layout(out, last, rank)
 
 
 @native("_spread")
@@ -467,27 +537,43 @@ def spread(
     padding: Any,
     dilation: Any,
     groups: int,
-    channels_last: bool,
+    last: bool,
 ) -> np.ndarray | None:
     """The gradient with respect to the input, which is the transposed convolution."""
     if _unfit(grad, weight):
         return None
     rank = grad.ndim
-    grad, weight = _readable(_planar(grad)), _planar(weight)
+    grad, weight = _planar(grad), _planar(weight)
     (sy, sx), (py, px), (ey, ex) = _flat(stride, 1), _flat(padding, 0), _flat(dilation, 1)
     outputs, channels, kh, kw = weight.shape
     by = strides_of(weight)
-    out = _result((grad.shape[0], channels * groups, *_flat(spatial, 1)), grad.dtype, channels_last)
+    shape = (grad.shape[0], channels * groups, *_flat(spatial, 1))
     bias = np.zeros(channels * groups, grad.dtype) if bias is None else np.ascontiguousarray(bias)
+    each, innermost = outputs == groups and channels == 1, False
+    if each and last and _is_last(grad):
+        out, innermost = _empty_last(shape, grad.dtype), True
+    else:
+        grad, out = _planes(grad), empty(shape, grad.dtype)
     for ry in range(min(sy, out.shape[2])):
         for rx in range(min(sx, out.shape[3])):
             table = _turned_table(kh, kw, ry + py, rx + px, ey, ex, sy, sx, by[2], by[3])
             part = out[:, :, ry::sy, rx::sx]
-            if outputs == groups and channels == 1 and len(table):
-                depthwise.convolve(grad, weight, by[0], table, (1, 1), part, bias, _mode(grad, 1))
+            if innermost:
+                channels_last.convolve(grad, _tap_major(weight, table), table, (1, 1), part, bias)
+                continue
+            if each and len(table):
+                depthwise.convolve(grad, weight, by[0], table, (1, 1), part, bias)
                 continue
             _convolve(grad, weight, (outputs // groups * by[0], by[1], by[0]), table, (1, 1), part, bias, groups, outputs // groups)
-    return out if rank == 4 else out[:, :, 0]
+    return out if innermost else _in_layout(out, last, rank)
+
+
+def _tap_major(weight: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """Depthwise weights as ``(tap, channel)`` in the order of a table of taps."""
+    by = strides_of(weight)
+    places = [(y * by[2] + x * by[3]) for y in range(weight.shape[2]) for x in range(weight.shape[3])]
+    order = [places.index(place) for place in table[:, 2].tolist()]
+    return np.ascontiguousarray(weight.reshape(len(weight), -1).T[order])
 
 
 @lru_cache(maxsize=1024)
@@ -518,7 +604,7 @@ def correlate_pair(
     if _unfit(x, grad):
         return None
     rank = x.ndim
-    x, grad = _readable(_planar(x)), _readable(_planar(grad))
+    x, grad = _planar(x), _planar(grad)
     (sy, sx), (py, px), (ey, ex) = _flat(stride, 1), _flat(padding, 0), _flat(dilation, 1)
     kh, kw = _flat(kernel_size, 1)
     kind, dtype = KINDS[x.dtype], x.dtype
@@ -526,8 +612,11 @@ def correlate_pair(
     channels, outputs = x.shape[1] // groups, outputs // groups
     table = _window_table(kh, kw, py, px, ey, ex, 0, 0)
     count, pixels = kh * kw, n * height * width
+    if channels == 1 and outputs == 1 and rank == 4 and groups > 1 and _is_last(x) and _is_last(grad):
+        return channels_last.correlate_pair(x, grad, table, (sy, sx)).reshape(groups, 1, kh, kw)
+    x, grad = _planes(x), _planes(grad)
     if channels == 1 and groups >= outputs:
-        made = depthwise.correlate_pair(x, grad, table, (sy, sx), (_mode(x, sx), _mode(grad, 1)))
+        made = depthwise.correlate_pair(x, grad, table, (sy, sx))
         return made.reshape(groups * outputs, 1, *kernel_size)
     target = targets.current()
     lanes = target.width // dtype.itemsize
@@ -546,15 +635,13 @@ def correlate_pair(
     room_panel = tiles * columns * pitch
     partial = empty((splits * apart,), dtype)
     flags, room = scratch_memory(room_panel + output_block * pitch, dtype)
-    windows_times_grad(kind, _mode(x, stride[1]), _mode(grad, 1))(
+    windows_times_grad(kind, mode_of(x, sx), mode_of(grad, 1))(
         splits * blocks, id(x), id(grad), id(partial), id(flags), id(room), *_described(x, (sy, sx), (height, width), table, False),
         *_described(grad, (1, 1), (height, width), _CENTRE, False), pool.threads, room.shape[1], room_panel,
         channels, block, outputs, output_block, pixels, pixel_block, split, apart,
     )  # fmt: skip
     made = empty((groups * outputs, channels, kh, kw), dtype)
-    join_partial(kind)(
-        blocks * output_tiles, id(partial), id(made), count, channels, block, outputs, splits, apart
-    )
+    join_partial(kind)(blocks * output_tiles, id(partial), id(made), count, channels, block, outputs, splits, apart)
     return made if rank == 4 else made[:, :, 0]
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,10 @@ from .memory import empty
 CHUNK = 1 << 17  # bytes that one chunk copies
 _TILED = 128  # rows and columns of a block that is transposed: both sides of it fit the innermost cache
 _ROWS, _COLUMNS, _ROW_BLOCK, _COLUMN_BLOCK, _ROW_BLOCKS, _COLUMN_BLOCKS, _DIMS, _UNITS, _PER = range(9)  # places in a plan's table
-_STEPS, _OUTER = 9, 13  # ... of the steps in bytes: rows and columns of the source, of the target; then (size, step, step) per outer dimension
+_STEPS, _OUTER = (
+    9,
+    13,
+)  # ... of the steps in bytes: rows and columns of the source, of the target; then (size, step, step) per outer dimension
 
 
 # -- kernels -------------------------------------------------------------------------------------------------------------------
@@ -267,20 +271,21 @@ def able(source: np.ndarray) -> bool:
 # -- operations ----------------------------------------------------------------------------------------------------------------
 def _like(input: np.ndarray, form: Any) -> np.ndarray | None:
     """Memory for a copy of ``input`` in a memory format; None where the reference has to find the strides."""
-    if form is contiguous_format or input.flags.c_contiguous and form in (None, preserve_format):
+    if form is contiguous_format or (input.flags.c_contiguous and form in (None, preserve_format)):
         return empty(input.shape, input.dtype)
     if form is None or form is preserve_format:
         if not is_dense(input) or 0 in input.shape:
             return None
         order = sorted(range(input.ndim), key=lambda d: -input.strides[d])
-        if any(input.strides[a] == input.strides[b] for a, b in zip(order, order[1:], strict=False)):
+        if any(input.strides[a] == input.strides[b] for a, b in pairwise(order)):
             return None  # sizes of 1, whose strides say nothing about the order
     elif {channels_last: 4, channels_last_3d: 5}.get(form) == input.ndim:
         order = [0, *range(2, input.ndim), 1]
     else:
         return None
     made = empty([input.shape[d] for d in order], input.dtype).transpose(np.argsort(order))
-    return made if form in (None, preserve_format) and made.strides == input.strides or is_contiguous_as(made, form or contiguous_format) else None
+    fits = made.strides == input.strides if form in (None, preserve_format) else is_contiguous_as(made, form)
+    return made if fits else None
 
 
 @native("clone")
@@ -289,6 +294,11 @@ def clone(input: np.ndarray, memory_format: Any = None) -> np.ndarray | None:
     if made is not None:
         copy(input, made)
     return made
+
+
+@native("_reshaped_copy")
+def reshaped_copy(input: np.ndarray, shape: Any) -> np.ndarray | None:
+    return contiguous(input).reshape(shape) if able(input) else None
 
 
 @native("_contiguous")
@@ -310,7 +320,7 @@ def _joined(arrays: Sequence[np.ndarray], sizes: Sequence[int], dim: int, places
     if made.nbytes < len(arrays) << 14 and len(arrays) > 16:
         return None  # noting them down takes longer than NumPy needs
     entry = math.prod(made.shape[dim + 1 :]) * made.itemsize
-    if not all([each.flags.c_contiguous for each in arrays]) or entry * made.shape[dim] < 64 * len(arrays):
+    if not all(each.flags.c_contiguous for each in arrays) or entry * made.shape[dim] < 64 * len(arrays):
         if made.size < 2048 * len(arrays):
             return None  # too little for a launch each
         for each, place in zip(arrays, places, strict=True):
@@ -349,7 +359,7 @@ def cat(tensors: Sequence[np.ndarray], dim: int = 0) -> np.ndarray | None:
         return None
     rest = shape[:dim] + shape[dim + 1 :]
     sizes = [each.shape[dim] if each.ndim == ndim and each.dtype is first.dtype else -1 for each in tensors]
-    if not able(first) or -1 in sizes or any([[*each.shape[:dim], *each.shape[dim + 1 :]] != rest for each in tensors]):
+    if not able(first) or -1 in sizes or any([*each.shape[:dim], *each.shape[dim + 1 :]] != rest for each in tensors):
         return None
     shape[dim] = sum(sizes)
     made = empty(shape, first.dtype)
@@ -371,7 +381,11 @@ def _slices(sizes: Sequence[int]) -> list[slice]:
 def stack(tensors: Sequence[np.ndarray], dim: int = 0) -> np.ndarray | None:
     first = tensors[0]
     dim += first.ndim + 1 if dim < 0 else 0
-    if not able(first) or not 0 <= dim <= first.ndim or any([each.shape != first.shape or each.dtype is not first.dtype for each in tensors]):
+    if (
+        not able(first)
+        or not 0 <= dim <= first.ndim
+        or any(each.shape != first.shape or each.dtype is not first.dtype for each in tensors)
+    ):
         return None
     made = empty((*first.shape[:dim], len(tensors), *first.shape[dim:]), first.dtype)
     return _joined(tensors, [1] * len(tensors), dim, list(range(len(tensors))), made)

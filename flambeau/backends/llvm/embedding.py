@@ -24,6 +24,7 @@ from .language import KINDS, Builder, Value
 from .memory import empty
 
 CHUNK = 1 << 17  # bytes
+_SPAN = 1 << 14  # indices that one chunk looks at
 _BUCKETS = 256
 _COLUMNS = 512  # columns of a row that one chunk adds to
 _INDEX_KINDS = {np.dtype(np.int64): "i64", np.dtype(np.int32): "i32"}
@@ -201,6 +202,28 @@ def add_rows(k: Builder, index_kind: str, kind: str, zeroed: bool) -> None:
     k.for_chunks(chunk)
 
 
+@kernel
+def extremes(k: Builder, kind: str) -> None:
+    """Least and greatest element of each chunk of ``_SPAN``."""
+    indices, found, count = k.array(), k.array(), k.integer()
+    lanes = k.lanes(kind)
+
+    def chunk(c: Value) -> None:
+        start = c * _SPAN
+        some = k.splat(k.load(indices, start, kind), lanes)
+
+        def step(i: Value, mask: Value | None, low: Value, high: Value) -> tuple[Value, Value]:
+            here = k.load(indices, i, kind, lanes, mask)
+            here = here if mask is None else k.select(mask, here, some)
+            return k.least(low, here), k.most(high, here)
+
+        low, high = k.vector_loop(start, k.least(start + _SPAN, count), lanes, step, carried=(some, some), unroll=2)
+        k.store(k.cast(k.fold(low, k.least), "i64"), found, c * 2, "i64")
+        k.store(k.cast(k.fold(high, k.most), "i64"), found, c * 2 + 1, "i64")
+
+    k.for_chunks(chunk)
+
+
 # -- taking --------------------------------------------------------------------------------------------------------------------
 def rows_at(source: np.ndarray, indices: np.ndarray, dim: int, shape: tuple[int, ...], wrap: bool = False) -> np.ndarray | None:
     """``source`` at ``indices`` along ``dim``, as a new array of ``shape``; negative indices count from the end if ``wrap``."""
@@ -240,6 +263,17 @@ def _take_elements(
     units, per = a * b * blocks, max(1, CHUNK // (8 * block))
     run = take_elements(_INDEX_KINDS[indices.dtype], f"u{8 * source.itemsize}")
     run(-(-units // per), *map(id, (source, indices, made, bad)), b, c, blocks, block, size, wrap, units, per, *steps, *index_steps)
+
+
+@native("_limits")
+def limits(indices: np.ndarray) -> tuple[int, int] | None:
+    kind = _INDEX_KINDS.get(indices.dtype)
+    if kind is None or not indices.flags.c_contiguous or not indices.size:
+        return None
+    chunks = -(-indices.size // _SPAN)
+    found = np.empty((chunks, 2), np.int64)
+    extremes(kind)(chunks, id(indices), id(found), indices.size)
+    return int(found[:, 0].min()), int(found[:, 1].max())
 
 
 @native("embedding")

@@ -180,6 +180,7 @@ class Builder:
         self.name, self.target = name, target
         self.lines: list[str] = []
         self.declared: dict[str, str] = {}
+        self._functions: dict[str, list[tuple[str, int]]] = {}  # kinds and lanes of the results of those among the declared
         self.slots = ""
         self.block = "entry"
         self.count = 0
@@ -559,11 +560,20 @@ class Builder:
 
     def fold(self, a: Value, combine: Callable[[Value, Value], Value]) -> Value:
         """All lanes combined pairwise to one by ``combine``; always in the same order."""
-        lanes = a.lanes
-        while lanes > 1:
-            lanes //= 2
-            a = combine(a, self.shuffle(a, [*range(lanes, 2 * lanes), *range(lanes, a.lanes)]))
-        return self.extract(a, 0)
+        while a.lanes > 1:
+            a = combine(*self.halves(a))
+        return a
+
+    def halves(self, a: Value) -> tuple[Value, Value]:
+        """The lower and the upper lanes.
+
+        Folds take values of half the lanes, not whole ones whose upper lanes nobody reads: with those, LLVM 22 shuffles the wrong
+        lanes at times (in the least of int16, as int32).
+        """
+        if a.lanes == 2:
+            return self.extract(a, 0), self.extract(a, 1)
+        half = a.lanes // 2
+        return self.shuffle(a, range(half)), self.shuffle(a, range(half, a.lanes))
 
     def any(self, mask: Value) -> Value:
         """Whether any lane of ``mask`` is true."""
@@ -637,6 +647,34 @@ class Builder:
             for a, b in zip(yes, no, strict=True)
         )
         return made if len(made) != 1 else made[0]
+
+    def function(self, name: str, body: Callable[..., Sequence[Value]], *operands: Value) -> tuple[Value, ...]:
+        """``body(builder, *operands)`` as a function of its own, written once a kernel and called: for long parts that rarely run.
+
+        ``name`` and the operands' types must determine what ``body`` writes.
+        """
+        full = name + "".join(f".{v.kind}.{v.lanes}" for v in operands)
+        if full not in self.declared:
+            self.declared[full] = ""  # keeps its place, so that names of tables stay different
+            inner = Builder(full, self.target)
+            inner.declared = self.declared
+            results = body(inner, *(Value(inner, f"%a{i}", v.kind, v.lanes) for i, v in enumerate(operands)))
+            together, made = f"{{{', '.join(v.type for v in results)}}}", "poison"
+            for i, v in enumerate(results):
+                made = inner.emit(f"insertvalue {together} {made}, {v.type} {v.text}, {i}", "ptr").text
+            lines = "\n".join(inner.lines)
+            passed = ", ".join(f"{v.type} %a{i}" for i, v in enumerate(operands))
+            self._functions[full] = [(v.kind, v.lanes) for v in results]
+            self.declared[full] = (
+                f'define internal {together} @{full}({passed}) noinline nounwind "no-builtins" {{\nentry:\n{lines}\n'
+                f"  ret {together} {made}\n}}"
+            )
+        kinds = self._functions[full]
+        together = f"{{{', '.join(llvm_name(kind, lanes) for kind, lanes in kinds)}}}"
+        all_results = self.emit(f"call {together} @{full}({', '.join(f'{v.type} {v.text}' for v in operands)})", "ptr")
+        return tuple(
+            self.emit(f"extractvalue {together} {all_results.text}, {i}", kind, lanes) for i, (kind, lanes) in enumerate(kinds)
+        )
 
     def for_chunks(self, body: Callable[[Value], Any]) -> None:
         """Run ``body(chunk)`` for every chunk that this call of the kernel was given."""

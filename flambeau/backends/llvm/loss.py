@@ -108,19 +108,15 @@ def class_slopes(k: Builder, kind: str, across: bool, scores: bool, weighted: bo
     rows(k, kind, across, body)
 
 
-def _seen(input: np.ndarray, target: np.ndarray, weight: Any) -> tuple[str, View, np.ndarray, bool] | None:
-    """Kind, view, scores in this view and whether channels are innermost; None for what the reference does, or complains about."""
+def _seen(input: np.ndarray, target: np.ndarray, weight: Any) -> tuple[str, View] | None:
+    """Kind and view; None for what the reference does, or complains about."""
     kind = float_kind(input)
     if kind is None or input.ndim < 2 or target.dtype != np.int64 or target.shape != (input.shape[0], *input.shape[2:]):
         return None
     classes = input.shape[1]
     if weight is not None and (weight.shape != (classes,) or weight.dtype != input.dtype):
         return None
-    if input.ndim > 2 and not input.flags.c_contiguous and np.moveaxis(input, 1, -1).flags.c_contiguous:
-        return kind, (target.size, classes, 1), np.moveaxis(input, 1, -1), True
-    if input.ndim > 2 and not input.flags.c_contiguous:
-        return None  # the gradient has the memory layout of the input
-    return kind, (input.shape[0], classes, math.prod(input.shape[2:])), np.ascontiguousarray(input), False
+    return kind, (input.shape[0], classes, math.prod(input.shape[2:]))
 
 
 def _weights(weight: Any, kind: str) -> np.ndarray:
@@ -133,7 +129,12 @@ def _losses(
     seen = _seen(input, target, weight)
     if seen is None:
         return None
-    kind, view, x, _ = seen
+    kind, view = seen
+    moved = np.moveaxis(input, 1, -1)
+    if moved.flags.c_contiguous:
+        x, view = moved, (target.size, view[1], 1)
+    else:
+        x = np.ascontiguousarray(input)
     wide = np.float64 if kind == "f64" else np.float32
     losses, factors, flags = empty(target.shape, wide), empty(target.shape, wide), np.zeros(2, np.int64)
     get = class_losses(kind, view[2] > 1, scores, weight is not None, smoothing > 0)
@@ -161,10 +162,9 @@ def _slopes(
     seen = _seen(input, target, weight)
     if seen is None or grad_output.dtype != input.dtype:
         return None
-    kind, view, x, moved = seen
-    raw = empty(x.shape, input.dtype)
-    _run_slopes(kind, view, scores, x, raw, grad_output, target, weight, reduction, ignore_index, smoothing)
-    return np.moveaxis(raw, -1, 1) if moved else raw
+    made = empty(input.shape, input.dtype)
+    _run_slopes(*seen, scores, np.ascontiguousarray(input), made, grad_output, target, weight, reduction, ignore_index, smoothing)
+    return made
 
 
 def _run_slopes(
@@ -263,31 +263,41 @@ _LOSSES: dict[str, Callable[..., Value]] = {"squared": _squared, "bounded": _bou
 
 
 @kernel
-def loss_sums(k: Builder, kind: str, loss: str) -> None:
-    """Each chunk's sum of losses, as float64."""
-    x, t, sums, n = k.array(), k.array(), k.array(), k.integer()
+def plain_losses(k: Builder, kind: str, loss: str, summed: bool) -> None:
+    """Each element's loss, or each chunk's sum of losses as float64."""
+    x, t, made, n = k.array(), k.array(), k.array(), k.integer()
     numbers = k.number(register_kind(kind)), k.number(register_kind(kind))
+
+    def value(at: Place) -> Value:
+        return _LOSSES[loss](k, at.load(x), at.load(t), *numbers)
 
     def chunk(c: Value) -> None:
         start = c * _CHUNK
         row = Row(k, kind, False, start, k.least(n - start, _CHUNK), n, c)
-        row.put(k.cast(row.total(lambda at: _LOSSES[loss](k, at.load(x), at.load(t), *numbers)), "f64"), sums, "f64")
+        if summed:
+            row.put(k.cast(row.total(value), "f64"), made, "f64")
+        else:
+            row.map(lambda at: at.store(value(at), made))
 
     k.for_chunks(chunk)
 
 
 def _total(loss: str, input: np.ndarray, target: np.ndarray, reduction: str, *numbers: float) -> np.ndarray | None:
-    """The reduced loss; None where it is not reduced, or operands are not alike."""
+    """The reduced loss; None where operands are not alike."""
     kind = float_kind(input)
-    if kind is None or reduction == "none" or target.dtype != input.dtype or target.shape != input.shape:
+    if kind is None or target.dtype != input.dtype or target.shape != input.shape:
         return None
     if not (input.flags.c_contiguous and target.flags.c_contiguous):
-        if input.strides != target.strides or not input.flags.f_contiguous:
-            input, target = np.ascontiguousarray(input), np.ascontiguousarray(target)
+        if reduction == "none":
+            return None  # whose memory layout the reference knows
+        input, target = np.ascontiguousarray(input), np.ascontiguousarray(target)
     chunks = -(-input.size // _CHUNK)
-    sums = np.empty(chunks, np.float64)
-    loss_sums(kind, loss)(chunks, id(input), id(target), id(sums), input.size, *(numbers or (0.0, 0.0)))
-    total = np.add.reduce(sums)
+    made = empty(input.shape, input.dtype) if reduction == "none" else np.empty(chunks, np.float64)
+    get = plain_losses(kind, loss, reduction != "none")
+    get(chunks, id(input), id(target), id(made), input.size, *(numbers or (0.0, 0.0)))
+    if reduction == "none":
+        return made
+    total = np.add.reduce(made)
     return np.asarray(total / input.size if reduction == "mean" else total).astype(input.dtype)
 
 
@@ -304,7 +314,7 @@ def huber_loss(input: np.ndarray, target: np.ndarray, reduction: str, delta: flo
 @native("nn.functional._binary_cross_entropy")
 def binary_cross_entropy(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str) -> np.ndarray | None:
     made = _total("probability", input, target, reduction) if weight is None else None
-    return None if made is None or np.isnan(made) else made  # the reference tells a NaN from an element outside [0, 1]
+    return None if made is None or np.isnan(made).any() else made  # the reference tells a NaN from an element outside [0, 1]
 
 
 @native("nn.functional._binary_cross_entropy_with_logits")

@@ -4,8 +4,8 @@ A new buffer costs a page fault for every 4 KB when it is first written, which f
 itself.  ``empty`` therefore takes large buffers from those that earlier results have left, and notices by a weak reference when an array,
 and every view of it, is gone.  All of them begin at a page boundary, so that vector loads never straddle cache lines.
 
-What is kept is bounded: buffers in use and buffers waiting together never exceed what was once in use at the same time, so recycling does
-not raise a program's peak.  ``release`` gives back everything that waits.  NumPy's own allocations are left alone.
+What is kept is bounded: buffers in use and buffers waiting together never exceed what was once in use at the same time by more than half
+of it, or ``SLACK``.  ``release`` gives back everything that waits.  NumPy's own allocations are left alone.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 SMALL = 512 << 10  # bytes: below this the C library's allocator is quicker and keeps what it has
+SLACK = 64 << 20  # bytes by which buffers of sizes that do not fit again may exceed the peak; half of it at most
 _FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
@@ -42,9 +43,10 @@ class _Recycler:
         self.used = self.kept = self.peak = 0
 
     def take(self, size: int) -> _Block:
-        blocks = self.waiting.get(size)
+        blocks = self.waiting.get(size) or (self.kept and self._larger(size))
         if blocks:
             block = blocks.pop()
+            size = block.size
             self.kept -= size
         else:
             if self.kept:
@@ -68,9 +70,19 @@ class _Recycler:
 
         block.user = weakref.ref(array, back)
 
+    def _larger(self, size: int) -> list[_Block] | None:
+        """Waiting buffers of a class above ``size``, by a quarter at most."""
+        for _ in range(2):
+            size = size_class(size + 1)
+            blocks = self.waiting.get(size)
+            if blocks:
+                return blocks
+        return None
+
     def _make_room(self, size: int) -> None:
-        """Give waiting buffers back until a new one of ``size`` bytes keeps all of them within the peak."""
+        """Give waiting buffers back until a new one of ``size`` bytes keeps all of them within the bound."""
         limit = max(self.peak, self.used + size)
+        limit += min(limit // 2, SLACK)
         for each in sorted(self.waiting, reverse=True):
             blocks = self.waiting[each]
             while blocks and self.used + self.kept + size > limit:

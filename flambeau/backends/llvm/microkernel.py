@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -94,7 +96,7 @@ def between(k: Builder, low: Value, high: Value, lanes: int) -> Value:
     return (idx >= k.splat(k.cast(low, "i32"), lanes)) & (idx < k.splat(k.cast(high, "i32"), lanes))
 
 
-def unrolled(k: Builder, count: Value, body: Callable[[Value], None], times: int = 4) -> None:
+def unrolled(k: Builder, count: Value, body: Callable[[Value], None], times: int = 2) -> None:
     """``body(i)`` for every ``i`` below ``count``, ``times`` (a power of two) per turn."""
     main = count - (count & (times - 1))
 
@@ -176,21 +178,86 @@ def pack(
     runs(k, first, stop, im.out_width, run)
 
 
-def product(k: Builder, kind: str, rows: int, vectors: int, width: int, factors: Value, panel: Value, depth: Value) -> list[list[Value]]:
-    """``factors`` (depth, rows) transposed, times ``panel`` (depth, width): ``rows`` by ``vectors`` registers."""
+def fill_plane(
+    k: Builder,
+    kind: str,
+    mode: str,
+    plane: Value,
+    source: Value,
+    strides: tuple[Value, Value],
+    sizes: tuple[Value, Value],
+    place: Any,
+    lines: Value | None = None,
+) -> None:
+    """Copy a plane with zeros around it.
+
+    ``place`` has Values: the first row and column that are seen, ``rows`` and ``pitch`` of the copy, the steps, and how many of the
+    planes that the steps make are wanted in each direction.  Those planes are ``lines`` rows apart if not ``rows``.
+    """
+    lanes = k.lanes(kind)
+    (by_y, by_x), (height, width) = strides, sizes
+    y0, x0, rows, pitch, step_y, step_x, phases_y, phases_x = place
+
+    def phase(f: Value) -> None:
+        fy, fx = f // phases_x, f % phases_x
+        to = k.at(plane, f * (rows if lines is None else lines) * pitch, kind)
+
+        def row(j: Value) -> None:
+            iy = j * step_y + fy + y0
+            limit = k.select((iy >= 0) & (iy < height), width, 0)
+            line = k.at(source, iy * by_y, kind)
+
+            def some(v: Value) -> None:
+                ix = v * step_x + fx + x0
+                if mode == "row":
+                    value = k.load(line, ix, kind, lanes, between(k, -ix, limit - ix, lanes))
+                elif mode == "pair":
+                    a, b = (k.load(line, ix + h, kind, lanes, between(k, -(ix + h), limit - ix - h, lanes)) for h in (0, lanes))
+                    value = k.shuffle(a, range(0, 2 * lanes, 2), b)
+                else:
+                    at = k.indices(lanes) * step_x + ix
+                    value = k.gather(line, at * by_x, kind, (at >= 0) & (at < limit))
+                k.store(value, to, j * pitch + v, kind)  # what it writes beyond the row is written again by the next one
+
+            k.loop(0, pitch, some, step=lanes)
+
+        k.loop(0, rows, row)
+
+    k.loop(0, phases_y * phases_x, phase)
+
+
+def product(
+    k: Builder,
+    kind: str,
+    rows: int,
+    vectors: int,
+    factors: Value,
+    taps: tuple[Value | int, Value | int],
+    line_of: Callable[[Value], Value],
+    channels: Value,
+    pitch: Value | int,
+) -> list[list[Value]]:
+    """``factors`` (tap, channel, rows) transposed times lines of pixels, as ``rows`` by ``vectors`` registers.
+
+    The line of a tap's first channel is at ``line_of(tap)``, those of the following ones ``pitch`` apart.
+    """
     lanes = k.lanes(kind)
     zero = k.const(0, kind, lanes)
 
-    def step(at: Value, *total: Value) -> tuple[Value, ...]:
-        line = [k.load(panel, at * width + v * lanes, kind, lanes) for v in range(vectors)]
-        made = []
-        for r in range(rows):
-            factor = k.splat(k.load(factors, at * rows + r, kind), lanes)
-            made += [k.fma(factor, line[v], total[r * vectors + v]) for v in range(vectors)]
-        return tuple(made)
+    def tap(t: Value, *total: Value) -> list[Value]:
+        lines, mine = line_of(t), k.at(factors, t * channels * rows, kind)
 
-    total = k.loop(0, depth, step, carried=[zero] * (rows * vectors))
-    total = total if isinstance(total, tuple) else (total,)
+        def channel(c: Value, *total: Value) -> list[Value]:
+            line = [k.load(lines, c * pitch + v * lanes, kind, lanes) for v in range(vectors)]
+            made = []
+            for r in range(rows):
+                factor = k.splat(k.load(mine, c * rows + r, kind), lanes)
+                made += [k.fma(factor, line[v], total[r * vectors + v]) for v in range(vectors)]
+            return made
+
+        return k.loop(0, channels, channel, carried=total)
+
+    total = k.loop(*taps, tap, carried=[zero] * (rows * vectors))
     return [list(total[r * vectors : (r + 1) * vectors]) for r in range(rows)]
 
 
@@ -267,3 +334,68 @@ def strides_of(array: np.ndarray) -> list[int]:
     """Strides in elements."""
     size = array.itemsize
     return [stride // size for stride in array.strides]
+
+
+def copy_line(
+    k: Builder,
+    kind: str,
+    mode: str,
+    line: Value,
+    at: Value,
+    length: Value,
+    step: Value,
+    change: Callable[[Value, Callable[[], Value]], Value],
+) -> None:
+    """Store ``change(value, old)`` of a line's values at elements ``step`` apart; ``old()`` reads what is there.
+
+    ``mode``: ``"row"`` where ``step`` is 1, ``"pair"`` where it is 2, else ``"any"``.
+    """
+    lanes = k.lanes(kind)
+    if mode == "row":
+
+        def some(i: Value, mask: Value | None = None) -> None:
+            k.store(change(k.load(line, i, kind, lanes, mask), lambda: k.load(at, i, kind, lanes, mask)), at, i, kind, mask)
+
+        k.vector_loop(0, length, lanes, some)
+    elif mode == "pair":  # each register becomes two, in which every second lane is stored
+
+        def halves(i: Value) -> None:
+            value = k.load(line, i, kind, lanes, k.mask_below(i, length, lanes))
+            idx = k.indices(lanes, "i32")
+            for half in range(2):
+                place = i * 2 + half * lanes
+                mask = k.mask_below(place, length * 2, lanes) & (idx & 1).eq(0)
+                wide = k.shuffle(value, [half * lanes // 2 + lane // 2 for lane in range(lanes)])
+                k.store(change(wide, lambda place=place, mask=mask: k.load(at, place, kind, lanes, mask)), at, place, kind, mask)
+
+        k.loop(0, length, halves, step=lanes)
+    else:
+        k.loop(0, length, lambda i: k.store(change(k.load(line, i, kind), lambda: k.load(at, i * step, kind)), at, i * step, kind))
+
+
+@lru_cache(maxsize=1024)
+def plane_layout(taps: bytes, step: tuple[int, int], height: int, width: int) -> tuple[np.ndarray, tuple[int, ...]]:
+    """Of taps ``(dy, dx, place of the weight)`` seen by ``height`` by ``width`` pixels: the table (offset, place of the weight), and the
+    ``place`` of ``fill_plane``."""
+    rows = np.frombuffer(taps, np.int64).reshape(-1, 3)
+    sy, sx = step
+    first, last = rows[:, :2].min(0), rows[:, :2].max(0)
+    reach = last - first
+    pitch = width + int(reach[1]) // sx
+    lines = height + int(reach[0]) // sy
+    phases_y, phases_x = min(sy, int(reach[0]) + 1), min(sx, int(reach[1]) + 1)
+    dy, dx = (rows[:, :2] - first).T
+    phase = dy % sy * phases_x + dx % sx
+    table = np.stack([(phase * lines + dy // sy) * pitch + dx // sx, rows[:, 2]], 1)
+    return np.ascontiguousarray(table), (int(first[0]), int(first[1]), lines, pitch, sy, sx, phases_y, phases_x)
+
+
+def mode_of(array: np.ndarray, step: int) -> str:
+    """How elements ``step`` columns apart lie in memory: ``"row"`` side by side, ``"pair"`` every second, ``"any"``."""
+    stride = array.strides[3] // array.itemsize
+    return "row" if stride * step == 1 else "pair" if stride == 1 and step == 2 else "any"
+
+
+def store_mode(out: np.ndarray) -> str:
+    """The same of a result: how its neighbouring pixels lie."""
+    return {1: "row", 2: "pair"}.get(out.strides[3] // out.itemsize, "any") if out.shape[3] > 1 else "row"

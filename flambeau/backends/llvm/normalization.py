@@ -220,7 +220,7 @@ def _by_channels(array: np.ndarray) -> bool:
 
 def _kind(input: np.ndarray, *parameters: np.ndarray | None) -> str | None:
     """The kind to compute with; None where the reference kernel is to do it, or to complain."""
-    if not all([each is None or each.dtype in (input.dtype, np.float32) for each in parameters]):
+    if not all(each is None or each.dtype in (input.dtype, np.float32) for each in parameters):
         return None
     return float_kind(input)
 
@@ -264,20 +264,18 @@ def rms_norm(input: np.ndarray, weight: Any, width: int, eps: float) -> Arrays |
 
 
 @native("nn.functional._rms_norm_backward")
-def rms_norm_backward(
-    grad_output: np.ndarray, input: np.ndarray, weight: Any, square: np.ndarray, width: int, eps: float
-) -> Arrays | None:
+def rms_norm_backward(grad_output: np.ndarray, input: np.ndarray, weight: Any, square: np.ndarray, width: int, eps: float) -> Arrays | None:
     return _layer_backward(grad_output, input, weight, square, square, width, eps, False)
 
 
-# -- batch, group and instance norm ----------------------------------------------------------------------------------------------------------
+# -- batch, group and instance norm --------------------------------------------------------------------------------------------------------
 class _Rows:
     """How batch, group or instance norm sees an input of shape ``view``, whose ``axes`` are averaged over.
 
     Attributes:
         along: whether parameters lie along the rows, of which then ``tile`` are taken as one; ``moved``: whether channels are innermost.
         seen: what ``run`` takes.
-        lead: shape of an array with one element for each row (not along); ``shared``: whether those of all samples have the same parameters.
+        lead: shape of an array with one element for each row (not along), which are ``shared`` by samples or not.
         axes: those that numbers of rows are averaged over; ``count``: elements of each average.
     """
 

@@ -14,6 +14,7 @@ Rules round after every operation, in the order in which PyTorch's own loops ove
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from operator import is_
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -97,6 +98,11 @@ RULES = {
 }
 
 
+def _data(k: Builder, table: Value, at: Value) -> Value:
+    """The data of an array whose ``id`` is in a table."""
+    return k.load(k.at(k.load(table, at, "ptr"), ARRAY_DATA, "i8"), 0, "ptr")
+
+
 @kernel
 def optimizer_step(k: Builder, name: str, flags: tuple[str, ...], kind: str, states: int) -> None:
     """One step of rule ``name`` over all chunks of a table; see the module's docstring."""
@@ -105,14 +111,11 @@ def optimizer_step(k: Builder, name: str, flags: tuple[str, ...], kind: str, sta
     chunk_size, per_tensor = k.integer(), k.integer()
     lanes = k.lanes(kind)
 
-    def data(table: Value, at: Value) -> Value:
-        return k.load(k.at(k.load(table, at, "ptr"), ARRAY_DATA, "i8"), 0, "ptr")
-
     def chunk(c: Value) -> None:
         tensor, start = k.load(chunks, c * 2, "i64"), k.load(chunks, c * 2 + 1, "i64")
         row = tensor * (2 + states)
         stop = k.least(start + chunk_size, k.load(tensors, row, "i64"))
-        arrays = [data(tensors, row + 1), data(gradients, tensor), *(data(tensors, row + 2 + each) for each in range(states))]
+        arrays = [_data(k, tensors, row + 1), _data(k, gradients, tensor), *(_data(k, tensors, row + 2 + each) for each in range(states))]
         first = tensor * per_tensor
         n = {each: k.splat(k.cast(k.load(numbers, first + at, "f64"), kind), lanes) for at, each in enumerate(rule.numbers)}
 
@@ -144,12 +147,15 @@ class Table:
             [array for row in arrays for array in row]
         )
         self.tensors = np.array([[row[0].size, *map(id, row)] for row in arrays], np.int64)
-        sizes = self.tensors[:, 0]
-        self.chunk_size = min(max(int(sizes.sum()) // CHUNKS & -LEAST, LEAST), MOST)
-        counts = -(-sizes // self.chunk_size)
-        tensor = np.repeat(np.arange(len(plans)), counts)
-        start = (np.arange(counts.sum()) - np.repeat(counts.cumsum() - counts, counts)) * self.chunk_size
-        self.chunks = np.ascontiguousarray(np.stack([tensor, start], 1))
+        self.chunks, self.chunk_size = _chunks(tuple(self.tensors[:, 0].tolist()))
+
+
+@lru_cache(maxsize=16)
+def _chunks(sizes: tuple[int, ...]) -> tuple[np.ndarray, int]:
+    """Tensor and first element of each chunk, and how many elements it has at most."""
+    chunk_size = min(max(sum(sizes) // CHUNKS & -LEAST, LEAST), MOST)
+    found = [(tensor, start) for tensor, size in enumerate(sizes) for start in range(0, size, chunk_size)]
+    return np.array(found, np.int64).reshape(-1, 2), chunk_size
 
 
 def _are_apart(arrays: list[np.ndarray]) -> bool:
@@ -180,4 +186,69 @@ def step(name: str, flags: tuple[str, ...], rows: Any, numbers: Sequence[tuple[f
     run = optimizer_step(name, flags, table.kind, table.states)
     per_tensor = values.shape[1] if len(values) > 1 else 0
     run(len(table.chunks), id(table.chunks), id(table.tensors), id(gradients), id(values), table.chunk_size, per_tensor)
+    return True
+
+
+# ---- clipping
+
+
+def _over_chunks(k: Builder, body: Callable[..., None]) -> None:
+    """``body(chunk, pointer, start, stop)`` for the chunks of a list of arrays."""
+    chunks, arrays, sizes, chunk_size = k.array(), k.array(), k.array(), k.integer()
+
+    def chunk(c: Value) -> None:
+        tensor, start = k.load(chunks, c * 2, "i64"), k.load(chunks, c * 2 + 1, "i64")
+        body(c, _data(k, arrays, tensor), start, k.least(start + chunk_size, k.load(sizes, tensor, "i64")))
+
+    k.for_chunks(chunk)
+
+
+@kernel
+def sums_of_squares(k: Builder, kind: str) -> None:
+    """The sum of the squares of each chunk, in float64 and in four sums side by side."""
+    sums, lanes = k.array(), k.lanes("f64")
+
+    def body(c: Value, pointer: Value, start: Value, stop: Value) -> None:
+        def step(i: Value, mask: Value | None, first: Value, *others: Value) -> tuple[Value, ...]:
+            x = k.cast(k.load(pointer, i, kind, lanes, mask), "f64")
+            return *others, first + x * x
+
+        a, b, c_, d = k.vector_loop(start, stop, lanes, step, carried=[k.const(0.0, "f64", lanes)] * 4, unroll=4)
+        k.store(k.sum((a + b) + (c_ + d)), sums, c, "f64")
+
+    _over_chunks(k, body)
+
+
+@kernel
+def scale(k: Builder, kind: str) -> None:
+    """Each array times a number, in place."""
+    factor, lanes = k.number(kind), k.lanes(kind)
+
+    def body(c: Value, pointer: Value, start: Value, stop: Value) -> None:
+        k.vector_loop(start, stop, lanes, lambda i, mask: k.store(k.load(pointer, i, kind, lanes, mask) * factor, pointer, i, kind, mask))
+
+    _over_chunks(k, body)
+
+
+def _listed(arrays: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    sizes = [array.size for array in arrays]
+    chunks, chunk_size = _chunks(tuple(sizes))
+    return chunks, np.array([id(array) for array in arrays], np.int64), np.array(sizes, np.int64), chunk_size
+
+
+@native("optim.norms")
+def norms(arrays: list[np.ndarray]) -> np.ndarray | None:
+    """The 2-norm of each of several dense arrays of one dtype; None where one is not finite, whatever the reason."""
+    chunks, table, sizes, chunk_size = _listed(arrays)
+    sums = np.empty(len(chunks))
+    sums_of_squares(KINDS[arrays[0].dtype])(len(chunks), id(sums), id(chunks), id(table), id(sizes), chunk_size)
+    found = np.sqrt(np.bincount(chunks[:, 0], sums, len(arrays)))
+    return found.astype(arrays[0].dtype) if np.isfinite(found).all() else None
+
+
+@native("optim.scale")
+def scale_arrays(arrays: list[np.ndarray], factor: float) -> bool:
+    """Multiply dense arrays of one dtype, no two of which overlap, by a number in place."""
+    chunks, table, sizes, chunk_size = _listed(arrays)
+    scale(KINDS[arrays[0].dtype])(len(chunks), factor, id(chunks), id(table), id(sizes), chunk_size)
     return True

@@ -330,12 +330,12 @@ def run(op: Op, values: Any, compute: Any = None, result: Any = None, out: np.nd
         out: where to write the result, with the broadcast shape.
     """
     looks = [_look(op, value) if i in op.positions else (None, value) for i, value in enumerate(values)]
-    operands = _operands(values, looks)
+    operands = _operands(values, looks, compute)
     key = (op, compute, result, out is not None and out.dtype, *looks)
     plan = _planned(key, op, lambda: _plan_of(op, values, looks, compute, result, out))
     if plan is None and "number" in looks:  # an expression that asks for the value of a number is made for that number
         looks = [(None, value) if look == "number" else look for look, value in zip(looks, values, strict=True)]
-        operands = _operands(values, looks)
+        operands = _operands(values, looks, compute)
         key = (op, compute, result, out is not None and out.dtype, *looks)
         plan = _planned(key, op, lambda: _plan_of(op, values, looks, compute, result, out))
     if plan is None:
@@ -374,7 +374,7 @@ def door(op: Op) -> Callable[..., Any]:
             plan = None
         if plan is not None and switch.on:
             try:
-                made = plan.run(*_operands(arguments, looks), out=out)
+                made = plan.run(*_operands(arguments, looks, None), out=out)
             except (Untraceable, struct.error):
                 made = plans[looks] = None
             if made is not None:
@@ -418,9 +418,11 @@ def _look(op: Op, value: Any) -> Any:
 _COMMON = (DEFAULT, INT_TO_FLOAT, BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT)  # promotions to one dtype for all operands
 
 
-def _operands(values: Any, looks: Any) -> list[Any]:
-    """What is passed to the kernel: arrays, and numbers as Python's own."""
+def _operands(values: Any, looks: Any, compute: Any) -> list[Any]:
+    """What is passed to the kernel: arrays, and numbers as Python's own, rounded where they would become halves."""
     passed = [value for value, look in zip(values, looks, strict=True) if not isinstance(look, tuple)]
+    if compute in dtypes.REDUCED:
+        passed = [each if _is_array(each) else np.array(each).astype(compute.numpy) for each in passed]
     return [each if _is_array(each) or not isinstance(each, (np.ndarray, np.generic)) else each.item() for each in passed]
 
 
@@ -430,8 +432,11 @@ def _is_array(value: Any) -> bool:
 
 def _plan_of(op: Op, values: Any, looks: list[Any], compute: Any, result: Any, out: np.ndarray | None) -> Plan:
     model = next((each for each in values if _is_array(each)), None)
-    if model is None or (compute is None and any(_is_array(each) and each.dtype in _HALVES for each in values)):
+    halves = [each.dtype for each in values if _is_array(each) and each.dtype in _HALVES]
+    if model is None or (halves and compute is None):
         raise Untraceable("only numbers, or an expression that computes with halves itself")
+    if compute in dtypes.REDUCED and any(_is_array(each) and each.dtype != compute.numpy for each in values):
+        raise Untraceable("operands that are rounded to halves first")
     computed = None if compute is None else np.dtype(np.float32) if compute in dtypes.REDUCED else compute.numpy
     inputs: list[np.dtype | None] = []
     kinds: list[tuple[str, str]] = []

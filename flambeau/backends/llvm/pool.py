@@ -28,6 +28,7 @@ import signal
 from collections.abc import Callable
 from functools import partial
 
+from ...core.native import Threads
 from . import image
 from . import target as targets
 
@@ -215,7 +216,7 @@ class Pool:
 
     def __init__(self) -> None:
         self._forget()
-        self.threads = _default_threads()
+        self.threads = Threads.count
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
@@ -248,12 +249,6 @@ class Pool:
             _start_thread(self._worker, self._record)
             self._workers += 1
         ctypes.c_int64.from_address(self._record + 8 * _LIMIT).value = self.threads
-
-
-def _default_threads() -> int:
-    """One per core that this process may use, or what ``OMP_NUM_THREADS`` says."""
-    chosen = os.environ.get("OMP_NUM_THREADS", "")
-    return int(chosen) if chosen.isdigit() and int(chosen) else len(os.sched_getaffinity(0))
 
 
 def _start_thread(function: int, record: int) -> None:

@@ -29,10 +29,6 @@ _FLOATS = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 _NONE = {"sum": 0.0, "max": -math.inf}
 
 
-def _combined(k: Builder, way: str, a: Value, b: Value) -> Value:
-    return a + b if way == "sum" else k.maximum(a, b)
-
-
 class _Limits:
     """Where output ``at`` starts and stops along a dimension, and by what its sum is divided; read from a table of three rows."""
 
@@ -49,73 +45,119 @@ class _Limits:
 # -- columns together ------------------------------------------------------------------------------------------------------------
 @kernel
 def pool_planes(k: Builder, kind: str, way: str, stride: int) -> None:
-    """``stride`` is the step between windows if it is known (1 or 2), else 0; from ``inner`` to ``inner_stop`` windows are whole."""
-    x, y, rows, down, across = k.array(), k.array(), k.array(), k.array(), k.array()
+    """Planes whose columns lie together.
+
+    ``way`` is ``"sum"``, which is divided, ``"max"``, or ``"place"``: the maximum and its place in the plane, the first of equal ones or
+    the last NaN.  ``stride`` is the step between windows if it is at most 4, else 0.  Windows are whole from ``inner`` to ``inner_stop``.
+    """
+    x, y, places, rows, down, across = (k.array() for _ in range(6))
     height, width, high, wide, rate_y, rate_x, inner, inner_stop, taps, step, per, units = (k.integer() for _ in range(12))
     lanes = k.lanes(kind)
     vertical, horizontal = _Limits(k, down, high), _Limits(k, across, wide)
+    kinds = [kind, "i32"] if way == "place" else [kind]
+    combined = _MORE[way]
 
-    def unit(u: Value, row: Value) -> None:
+    def unit(u: Value, row: list[Value]) -> None:
         plane = u // high
         out = u - plane * high
         top, bottom = vertical(out)
-        source, target = k.at(x, plane * height * width, kind), k.at(y, u * wide, kind)
+        source = k.at(x, plane * height * width, kind)
 
-        def fold(c: Value, mask: Value | None, unroll: int = 1) -> None:
-            first = [k.load(source, top * width + c + i * lanes, kind, lanes, mask) for i in range(unroll)]
+        def fold(c: Value, mask: Value | None) -> None:
+            def line(r: Value) -> list[Value]:
+                value = k.load(source, r * width + c, kind, lanes, mask)
+                return [value, k.splat(k.cast(r * width + c, "i32"), lanes) + k.indices(lanes, "i32")][: len(kinds)]
 
-            def more(r: Value, *found: Value) -> tuple[Value, ...]:
-                lines = [k.load(source, r * width + c + i * lanes, kind, lanes, mask) for i in range(unroll)]
-                return tuple(_combined(k, way, a, b) for a, b in zip(found, lines, strict=True))
+            found = k.loop(top + rate_y, bottom, lambda r, *found: combined(k, found, line(r)), step=rate_y, carried=line(top))
+            for each, kind_, to in zip(_listed(found), kinds, row, strict=True):
+                k.store(each, to, c, kind_, mask)
 
-            found = k.loop(top + rate_y, bottom, more, step=rate_y, carried=first)
-            for i, each in enumerate([found] if unroll == 1 else found):
-                k.store(each, row, c + i * lanes, kind, mask)
+        k.vector_loop(0, width, lanes, fold)
 
-        twos = width - (width & (2 * lanes - 1))
-        k.loop(0, twos, lambda c: fold(c, None, 2), step=2 * lanes)
-        k.vector_loop(twos, width, lanes, fold)
-
-        def finish(value: Value, at: Value) -> None:
+        def finish(found: Any, at: Value) -> None:
+            value, *place = _listed(found)
             if way == "sum":
                 value = value / k.splat(k.cast(vertical.divisor(out) * horizontal.divisor(at), kind), value.lanes)
-            k.store(value, target, at, kind)
+            k.store(value, y, u * wide + at, kind)
+            if place:
+                k.store(k.cast(place[0], "i64"), places, u * wide + at, "i64")
 
         def single(at: Value) -> None:
             start, stop = horizontal(at)
-            first = k.load(row, start, kind)
-            finish(k.loop(start + rate_x, stop, lambda c, v: _combined(k, way, v, k.load(row, c, kind)), step=rate_x, carried=(first,)), at)
 
-        def several(at: Value) -> None:
+            def column(c: Value) -> list[Value]:
+                return [k.load(from_, c, kind_) for from_, kind_ in zip(row, kinds, strict=True)]
+
+            more = k.loop(start + rate_x, stop, lambda c, *found: combined(k, found, column(c)), step=rate_x, carried=column(start))
+            finish(more, at)
+
+        def several(at: Value, lanes: int) -> None:
             start, _ = horizontal(at)
-            first = _spaced(k, row, start, stride, step, kind, lanes)
 
-            def more(i: Value, value: Value) -> Value:
-                return _combined(k, way, value, _spaced(k, row, start + i * rate_x, stride, step, kind, lanes))
+            def columns(i: Any) -> list[Value]:
+                return [_spaced(k, from_, start + i * rate_x, stride, step, kind_, lanes) for from_, kind_ in zip(row, kinds, strict=True)]
 
-            finish(k.loop(1, taps, more, carried=(first,)), at)
+            first = columns(k.const(0, "i64"))
+            finish(k.loop(1, taps, lambda i, *found: combined(k, found, columns(i)), carried=first), at)
 
-        end = inner_stop - ((inner_stop - inner) & (lanes - 1))
         k.loop(0, inner, single)
-        k.loop(inner, end, several, step=lanes)
-        k.loop(end, wide, single)
+        _overlapping(k, inner, inner_stop, lanes, several, single)
+        k.loop(inner_stop, wide, single)
 
     def chunk(c: Value) -> None:
-        row = k.at(rows, c * width, kind)
+        row = [k.at(rows, c * (width * len(kinds)), kind)]
+        if way == "place":
+            row.append(k.at(row[0], width, kind))
         k.loop(c * per, k.least((c + 1) * per, units), lambda u: unit(u, row))
 
     k.for_chunks(chunk)
 
 
+def _overlapping(k: Builder, start: Value, stop: Value, lanes: int, several: Any, single: Any) -> None:
+    """Vectors from ``start`` to ``stop``, the last of which overlaps the one before it; of half the lanes, or one by one, where few."""
+
+    def vectors(lanes: int) -> None:
+        k.loop(start, stop - (lanes - 1), lambda at: several(at, lanes), step=lanes)
+        k.when(((stop - start) & (lanes - 1)).ne(0), lambda: several(stop - lanes, lanes))
+
+    def few() -> None:
+        k.when(stop - start >= lanes // 2, lambda: vectors(lanes // 2), lambda: k.loop(start, stop, single))
+
+    k.when(stop - start >= lanes, lambda: vectors(lanes), few)
+
+
+def _listed(values: Any) -> list[Value]:
+    return list(values) if isinstance(values, (tuple, list)) else [values]
+
+
+def _first_of_two(k: Builder, found: Any, other: Any) -> tuple[Value, Value]:
+    """The greater of two values with places; the first of equal ones, the last of NaN."""
+    (best, place), (value, at) = found, other
+    before = at < place
+    better = (value > best) | (value.eq(best) & before) | (value.is_nan() & ~(best.is_nan() & before))
+    return k.select(better, value, best), k.select(better, at, place)
+
+
+_MORE = {
+    "sum": lambda k, found, other: (found[0] + other[0],),
+    "max": lambda k, found, other: (k.maximum(found[0], other[0]),),
+    "place": _first_of_two,
+}
+
+
 def _spaced(k: Builder, pointer: Value, start: Value, stride: int, step: Value, kind: str, lanes: int) -> Value:
     """Every ``step``-th element from ``start`` on; nothing beyond the last of them is read."""
-    if stride == 1:
-        return k.load(pointer, start, kind, lanes)
-    if stride == 2:  # the second vector ends with the last element wanted
-        low, high = k.load(pointer, start, kind, lanes), k.load(pointer, start + (lanes - 1), kind, lanes)
-        half = lanes // 2
-        return k.shuffle(low, [2 * i for i in range(half)] + [lanes + 2 * i + 1 for i in range(half)], high)
-    return k.load_strided(pointer, start, step, kind, lanes)
+    if not stride:
+        return k.load_strided(pointer, start, step, kind, lanes)
+    found = k.load(pointer, start, kind, lanes)
+    for n in range(1, stride):  # the last vector ends with the last element wanted
+        first = n * lanes if n < stride - 1 else n * (lanes - 1)
+        more = k.load(pointer, start + first, kind, lanes)
+        have = [i if n > 1 else i * stride for i in range(lanes)]  # where lane i is, if it is in ``found``
+        found = k.shuffle(
+            found, [have[i] if i * stride < n * lanes else min(lanes + i * stride - first, 2 * lanes - 1) for i in range(lanes)], more
+        )
+    return found
 
 
 @kernel
@@ -192,7 +234,7 @@ def pool_channels(k: Builder, kind: str, way: str) -> None:
 
         def some(c: Value, mask: Value | None) -> None:
             def tap(r: Value, q: Value, value: Value) -> Value:
-                return _combined(k, way, value, k.load(source, (r * width + q) * channels + c, kind, lanes, mask))
+                return _MORE[way](k, [value], [k.load(source, (r * width + q) * channels + c, kind, lanes, mask)])[0]
 
             value = k.loop(
                 top,
@@ -208,150 +250,102 @@ def pool_channels(k: Builder, kind: str, way: str) -> None:
     k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, units), unit))
 
 
-# -- places of maxima ------------------------------------------------------------------------------------------------------------
 @kernel
-def pool_places(k: Builder, kind: str, last: bool) -> None:
-    """Maxima and their places in the plane: the first of them, or the last NaN. ``last``: channels lie together."""
+def place_channels(k: Builder, kind: str) -> None:
+    """Maxima of ``(N, H, W, C)`` and their places in the plane: the first of equal ones, or the last NaN."""
     x, y, places, down, across = k.array(), k.array(), k.array(), k.array(), k.array()
     height, width, high, wide, rate_y, rate_x, channels, per, units = (k.integer() for _ in range(9))
-    lanes = k.lanes(kind) if last else 1
+    lanes = k.lanes(kind)
     vertical, horizontal = _Limits(k, down, high), _Limits(k, across, wide)
 
     def unit(u: Value) -> None:
-        plane = u // high
-        out = u - plane * high
-        top, bottom = vertical(out)
-        source = k.at(x, plane * height * width * channels, kind)
+        line = u // wide
+        at = u - line * wide
+        image = line // high
+        (top, bottom), (left, right) = vertical(line - image * high), horizontal(at)
+        source = k.at(x, image * height * width * channels, kind)
 
-        def one(at: Value, c: Value, mask: Value | None = None) -> None:
-            left, right = horizontal(at)
-
+        def some(c: Value, mask: Value | None) -> None:
             def tap(r: Value, q: Value, best: Value, place: Value) -> tuple[Value, Value]:
                 here = r * width + q
                 value = k.load(source, here * channels + c, kind, lanes, mask)
                 better = (value > best) | value.is_nan() | (place < 0)
-                return k.select(better, value, best), k.select(better, k.splat(here, lanes), place)
+                return k.select(better, value, best), k.select(better, k.splat(k.cast(here, "i32"), lanes), place)
 
             best, place = k.loop(
                 top,
                 bottom,
                 lambda r, *old: k.loop(left, right, lambda q, *old: tap(r, q, *old), step=rate_x, carried=old),
                 step=rate_y,
-                carried=(k.const(-math.inf, kind, lanes), k.const(-1, "i64", lanes)),
+                carried=(k.const(-math.inf, kind, lanes), k.const(-1, "i32", lanes)),
             )
-            to = (u * wide + at) * channels + c
-            k.store(best, y, to, kind, mask)
-            k.store(place, places, to, "i64", mask)
+            k.store(best, y, u * channels + c, kind, mask)
+            k.store(k.cast(place, "i64"), places, u * channels + c, "i64", mask)
 
-        if last:
-            k.loop(0, wide, lambda at: k.vector_loop(0, channels, lanes, lambda c, mask: one(at, c, mask)))
-        else:
-            k.loop(0, wide, lambda at: one(at, k.const(0, "i64")))
+        k.vector_loop(0, channels, lanes, some)
 
     k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, units), unit))
 
 
+# -- gradients -------------------------------------------------------------------------------------------------------------------
 @kernel
 def add_at_places(k: Builder, kind: str) -> None:
-    """``y[plane, places[plane, i]] += g[plane, i]`` into zeros; a chunk has whole planes."""
+    """``y[n, places[n, i, c], c] += g[n, i, c]`` into zeros; a chunk has a block of the channels ``c`` of some ``n``."""
     g, places, y, bad = k.array(), k.array(), k.array(), k.array()
-    area, count, per, units = (k.integer() for _ in range(4))
+    area, count, channels, block, blocks, per, units = (k.integer() for _ in range(7))
     lanes = k.lanes(kind)
 
-    def unit(plane: Value) -> None:
-        target = k.at(y, plane * area, kind)
+    def unit(u: Value, wrong: Value) -> Value:
+        plane = u // blocks
+        first = (u - plane * blocks) * block
+        stop = k.least(first + block, channels)
+        target = k.at(y, plane * area * channels, kind)
         none = k.const(0, kind, lanes)
-        k.vector_loop(0, area, lanes, lambda c, mask: k.store(none, target, c, kind, mask))
 
-        def one(i: Value) -> None:
-            place = k.load(places, plane * count + i, "i64")
+        def clear(start: Value, stop: Value) -> None:
+            k.vector_loop(start, stop, lanes, lambda c, mask: k.store(none, target, c, kind, mask))
+
+        def clear_blocks() -> None:
+            k.loop(0, area, lambda i: clear(i * channels + first, i * channels + stop))
+
+        k.when(blocks.eq(1), lambda: clear(k.const(0, "i64"), area * channels), clear_blocks)
+
+        def one(i: Value, wrong: Value) -> Value:
+            place = k.load(places, i, "i64")
             good = Value(k, place.text, "u64") < Value(k, area.text, "u64")
+            at = k.select(good, place, 0)
+            k.store(k.load(target, at, kind) + k.load(g, i, kind), target, at, kind)
+            return wrong | ~good
 
-            def add() -> None:
-                k.store(k.load(target, place, kind) + k.load(g, plane * count + i, kind), target, place, kind)
+        def channel(i: Value, c: Value, wrong: Value) -> Value:
+            from_ = (plane * count + i) * channels + c
+            place = k.load(places, from_, "i64")
+            good = Value(k, place.text, "u64") < Value(k, area.text, "u64")
+            at = k.select(good, place, 0) * channels + c
+            k.store(k.load(target, at, kind) + k.load(g, from_, kind), target, at, kind)
+            return wrong | ~good
 
-            k.when(good, add, lambda: k.store(k.const(1, "i64"), bad, 0, "i64"))
+        def by_channels() -> Value:
+            def line(i: Value, wrong: Value) -> Value:
+                return k.loop(first, stop, lambda c, wrong: channel(i, c, wrong), carried=(wrong,))
 
-        k.loop(0, count, one)
+            return k.loop(0, count, line, carried=(wrong,))
 
-    k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, units), unit))
+        start = plane * count
+        return k.when(channels.eq(1), lambda: k.loop(start, start + count, one, carried=(wrong,)), by_channels)
 
+    def chunk(c: Value) -> None:
+        wrong = k.loop(c * per, k.least((c + 1) * per, units), unit, carried=(k.const(False, "b1"),))
+        k.when(wrong, lambda: k.store(k.const(1, "i64"), bad, 0, "i64"))
 
-# -- gradient of maxima ----------------------------------------------------------------------------------------------------------
-@kernel
-def max_backward_planes(k: Builder, kind: str, stride: int) -> None:
-    """Each element of ``g`` is added at the place of its window's maximum ``v``: the first, or the last NaN. A chunk has whole planes.
-
-    The windows are looked through backwards, so that the first place is what remains.
-    """
-    g, x, v, y, down, across = k.array(), k.array(), k.array(), k.array(), k.array(), k.array()
-    height, width, high, wide, rate_y, rate_x, inner, inner_stop, taps, step, per, units = (k.integer() for _ in range(12))
-    lanes = k.lanes(kind)
-    vertical, horizontal = _Limits(k, down, high), _Limits(k, across, wide)
-    found_places, shares = k.scratch(lanes, "i32"), k.scratch(lanes, kind)
-
-    def unit(plane: Value) -> None:
-        source, target = k.at(x, plane * height * width, kind), k.at(y, plane * height * width, kind)
-        none = k.const(0, kind, lanes)
-        k.vector_loop(0, height * width, lanes, lambda c, mask: k.store(none, target, c, kind, mask))
-
-        def output_row(out: Value) -> None:
-            top, bottom = vertical(out)
-            row = (plane * high + out) * wide
-
-            def search(value: Value, count: Value, load: Any, first: Value) -> Value:
-                """The place of ``value``; ``load(row, i)`` reads tap ``i`` of ``count``, whose place is ``first + i * rate_x``."""
-
-                def tap(r: Value, i: Value, place: Value) -> Value:
-                    here = load(r, i)
-                    same = here.eq(value) | (here.is_nan() & value.is_nan() & (place < 0))
-                    at = k.cast(r * width + i * rate_x, "i32") + first
-                    return k.select(same, at, place)
-
-                def line(j: Value, place: Value) -> Value:
-                    r = bottom - rate_y - j
-                    return k.loop(1, count + 1, lambda i, place: tap(r, count - i, place), carried=(place,))
-
-                place = k.loop(0, bottom - top, line, step=rate_y, carried=(k.const(-1, "i32", first.lanes),))
-                return k.select(place < 0, first, place)  # -1 only where ``v`` is not what the forward pass found
-
-            def single(at: Value) -> None:
-                left, right = horizontal(at)
-                value = k.load(v, row + at, kind)
-                place = search(value, (right - left) // rate_x, lambda r, i: k.load(source, r * width + left + i * rate_x, kind), k.cast(left, "i32"))
-                add(place, k.load(g, row + at, kind))
-
-            def add(place: Value, share: Value) -> None:
-                at = k.cast(place, "i64")
-                k.store(k.load(target, at, kind) + share, target, at, kind)
-
-            def several(at: Value) -> None:
-                left, _ = horizontal(at)
-                starts = k.splat(k.cast(left, "i32"), lanes) + k.indices(lanes, "i32") * k.cast(step, "i32")
-
-                def load(r: Value, i: Value) -> Value:
-                    return _spaced(k, source, r * width + left + i * rate_x, stride, step, kind, lanes)
-
-                k.store(search(k.load(v, row + at, kind, lanes), taps, load, starts), found_places, 0, "i32")
-                k.store(k.load(g, row + at, kind, lanes), shares, 0, kind)
-                for lane in range(lanes):
-                    add(k.load(found_places, lane, "i32"), k.load(shares, lane, kind))
-
-            end = inner_stop - ((inner_stop - inner) & (lanes - 1))
-            k.loop(0, inner, single)
-            k.loop(inner, end, several, step=lanes)
-            k.loop(end, wide, single)
-
-        k.loop(0, high, output_row)
-
-    k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, units), unit))
+    k.for_chunks(chunk)
 
 
 @kernel
-def max_backward_channels(k: Builder, kind: str) -> None:
-    """The same for ``(N, H, W, C)``; a chunk has some vectors of channels of one image."""
-    g, x, v, y, down, across = k.array(), k.array(), k.array(), k.array(), k.array(), k.array()
-    height, width, high, wide, rate_y, rate_x, channels, block, blocks = (k.integer() for _ in range(9))
+def spread_channels(k: Builder, kind: str) -> None:
+    """The gradient of an average over ``(N, H, W, C)``; a chunk has a block of the channels of one image."""
+    g, y, down, across = k.array(), k.array(), k.array(), k.array()
+    height, width, high, wide, channels, block, blocks = (k.integer() for _ in range(7))
     lanes = k.lanes(kind)
     vertical, horizontal = _Limits(k, down, high), _Limits(k, across, wide)
 
@@ -359,42 +353,34 @@ def max_backward_channels(k: Builder, kind: str) -> None:
         image = u // blocks
         first = (u - image * blocks) * block
         stop = k.least(first + block, channels)
-        source, target = k.at(x, image * height * width * channels, kind), k.at(y, image * height * width * channels, kind)
+        target = k.at(y, image * height * width * channels, kind)
         none = k.const(0, kind, lanes)
 
         def clear(at: Value) -> None:
             k.vector_loop(first, stop, lanes, lambda c, mask: k.store(none, target, at * channels + c, kind, mask))
 
-        k.loop(0, height * width, clear)
-
         def window(out: Value, at: Value) -> None:
             (top, bottom), (left, right) = vertical(out), horizontal(at)
-            here = ((image * high + out) * wide + at) * channels
+            divisor = k.cast(vertical.divisor(out) * horizontal.divisor(at), kind)
+            from_ = ((image * high + out) * wide + at) * channels
 
             def some(c: Value, mask: Value | None) -> None:
-                value, share = k.load(v, here + c, kind, lanes, mask), k.load(g, here + c, kind, lanes, mask)
+                share = k.load(g, from_ + c, kind, lanes, mask) / k.splat(divisor, lanes)
 
-                def look(matches: Any, tap_at: Any) -> None:
-                    def tap(i: Value, j: Value, unset: Value) -> Value:
-                        r, q = tap_at(i, j)
-                        place = (r * width + q) * channels + c
-                        chosen = matches(k.load(source, place, kind, lanes, mask)) & unset
-                        old = k.load(target, place, kind, lanes, mask)
-                        k.store(k.select(chosen, old + share, old), target, place, kind, mask)
-                        return unset & ~chosen
+                def tap(place: Value) -> None:
+                    k.store(k.load(target, place, kind, lanes, mask) + share, target, place, kind, mask)
 
-                    def line(i: Value, unset: Value) -> Value:
-                        return k.loop(0, right - left, lambda j, unset: tap(i, j, unset), step=rate_x, carried=(unset,))
-
-                    k.loop(0, bottom - top, line, step=rate_y, carried=(k.const(True, "b1", lanes),))
-
-                nan = value.is_nan()
-                look(lambda here: here.eq(value), lambda i, j: (top + i, left + j))
-                k.when(k.any(nan), lambda: look(lambda here: here.is_nan() & nan, lambda i, j: (bottom - rate_y - i, right - rate_x - j)))
+                k.loop(top, bottom, lambda r: k.loop(left, right, lambda q: tap((r * width + q) * channels + c)))
 
             k.vector_loop(first, stop, lanes, some)
 
-        k.loop(0, high, lambda out: k.loop(0, wide, lambda at: window(out, at)))
+        def row(out: Value, cleared: Value) -> Value:
+            _, bottom = vertical(out)
+            k.loop(cleared * width, k.most(bottom, cleared) * width, clear)
+            k.loop(0, wide, lambda at: window(out, at))
+            return k.most(bottom, cleared)
+
+        k.loop(k.loop(0, high, row, carried=(k.const(0, "i64"),)) * width, height * width, clear)
 
     k.for_chunks(chunk)
 
@@ -478,11 +464,10 @@ def _windows(
     given = [each * rank if len(each) == 1 else each for each in map(tuple, given)]
     if any(len(each) != rank or any(n.__class__ is not int for n in each) for each in given):
         return None
-    axes = [
-        window_axis(shape[i - rank], *[each[i] for each in given], bool(ceil_mode), bool(count_padding), divisor if not i else None if divisor is None else 1)
-        for i in range(rank)
-    ]
-    return _pair(axes)
+    divisors = (divisor, None if divisor is None else 1)
+    return _pair(
+        [window_axis(shape[i - rank], *[each[i] for each in given], bool(ceil_mode), bool(count_padding), divisors[i]) for i in range(rank)]
+    )
 
 
 def _bins(shape: Any, size: Any) -> Axes | None:
@@ -502,7 +487,8 @@ def _pair(axes: list[Axis | None]) -> Axes | None:
 def _layout(input: np.ndarray) -> str:
     """How the planes lie: ``"columns"`` or ``"channels"`` together; ``""`` for anything else."""
     if input.flags.c_contiguous:
-        return "columns"
+        one = input.ndim == 4 and input.shape[1] == 1 and input.strides[1] < input.strides[2] * input.shape[2]
+        return "" if one else "columns"  # one channel may be told to lie innermost, and then does in the result
     return "channels" if input.ndim == 4 and input.shape[1] > 1 and is_contiguous_as(input, channels_last) else ""
 
 
@@ -522,26 +508,33 @@ def _units(count: int, size: int) -> tuple[int, int, int]:
     return -(-count // per), per, count
 
 
-def _pool(input: np.ndarray, axes: Axes | None, rank: int, way: str) -> np.ndarray | None:
+def _pool(input: np.ndarray, axes: Axes | None, rank: int, way: str) -> Any:
+    """The result; for ``"place"`` two arrays, else one."""
     kind, layout = _FLOATS.get(input.dtype), _layout(input)
     if axes is None or kind is None or not layout:
         return None
     y, x = axes
-    made = _result(input, (y.count, x.count)[-rank:], layout, input.dtype)
-    planes = input.size // (y.size * x.size)
+    if y.size * x.size >= 1 << 31:
+        return None  # places are counted in 32 bits
+    counts = (y.count, x.count)[-rank:]
+    made = _result(input, counts, layout, input.dtype)
+    places = _result(input, counts, layout, np.int64) if way == "place" else made
     sizes = (y.size, x.size, y.count, x.count, y.rate, x.rate)
-    taps = -(-y.size // y.count)
+    taps, tables = -(-y.size // y.count), (id(y.table), id(x.table))
     if layout == "channels":
-        channels = input.shape[1]
-        chunks, per, units = _units(input.shape[0] * y.count * x.count, channels * taps * input.itemsize)
-        pool_channels(kind, way)(chunks, id(input), id(made), id(y.table), id(x.table), *sizes, channels, per, units)
-        return made
-    chunks, per, units = _units(planes * y.count, x.size * taps * input.itemsize)
-    rows = empty((chunks, x.size), input.dtype)
-    run = pool_planes(kind, way, x.step if x.step < 3 else 0)
-    arrays = (id(input), id(made), id(rows), id(y.table), id(x.table))
-    run(chunks, *arrays, *sizes, x.inner, x.inner_stop, x.taps, x.step, per, units)
-    return made
+        images, channels = input.shape[:2]
+        chunks, per, units = _units(images * y.count * x.count, channels * taps * taps * input.itemsize)
+        if way == "place":
+            place_channels(kind)(chunks, id(input), id(made), id(places), *tables, *sizes, channels, per, units)
+        else:
+            pool_channels(kind, way)(chunks, id(input), id(made), *tables, *sizes, channels, per, units)
+    else:
+        chunks, per, units = _units(input.size // (y.size * x.size) * y.count, x.size * taps * input.itemsize)
+        rows = empty((chunks, x.size * (2 if way == "place" else 1)), input.dtype)
+        run = pool_planes(kind, way, x.step if x.step < 5 else 0)
+        arrays = (id(input), id(made), id(places), id(rows), *tables)
+        run(chunks, *arrays, *sizes, x.inner, x.inner_stop, x.taps, x.step, per, units)
+    return (made, places) if way == "place" else made
 
 
 @native("nn.functional._max_pool1d", "nn.functional._max_pool2d")
@@ -564,93 +557,56 @@ def adaptive_average(input: np.ndarray, size: Any) -> np.ndarray | None:
     return _pool(input, _bins(input.shape, size), len(size), "sum")
 
 
-def _places(input: np.ndarray, axes: Axes | None, rank: int) -> tuple[np.ndarray, np.ndarray] | None:
-    kind, layout = _FLOATS.get(input.dtype), _layout(input)
-    if axes is None or kind is None or not layout:
-        return None
-    y, x = axes
-    sizes = (y.count, x.count)[-rank:]
-    values, places = _result(input, sizes, layout, input.dtype), _result(input, sizes, layout, np.int64)
-    channels = input.shape[1] if layout == "channels" else 1
-    planes = input.size // (y.size * x.size * channels)
-    chunks, per, units = _units(planes * y.count, x.size * channels * -(-y.size // y.count) * input.itemsize)
-    arrays = (id(input), id(values), id(places), id(y.table), id(x.table))
-    run = pool_places(kind, layout == "channels")
-    run(chunks, *arrays, y.size, x.size, y.count, x.count, y.rate, x.rate, channels, per, units)
-    return values, places
-
-
 @native("nn.functional._max_pool1d_with_places", "nn.functional._max_pool2d_with_places")
 def max_pool_with_places(
     input: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    return _places(input, _windows(input.shape, kernel_size, stride, padding, dilation, ceil_mode), len(kernel_size))
+    return _pool(input, _windows(input.shape, kernel_size, stride, padding, dilation, ceil_mode), len(kernel_size), "place")
 
 
 @native("nn.functional._adaptive_max_pool1d", "nn.functional._adaptive_max_pool2d")
 def adaptive_max(input: np.ndarray, size: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    return _places(input, _bins(input.shape, size), len(size))
+    return _pool(input, _bins(input.shape, size), len(size), "place")
 
 
 @native("nn.functional._scatter_planes")
 def scatter_planes(source: np.ndarray, indices: np.ndarray, spatial: Any) -> np.ndarray | None:
     kind, rank = _FLOATS.get(source.dtype), len(spatial)
     lead, area = source.shape[: source.ndim - rank], math.prod(spatial)
-    if kind is None or indices.dtype != np.int64 or indices.shape != source.shape or not source.size or not area:
+    layout = _layout(indices)
+    if kind is None or not layout or indices.dtype != np.int64 or indices.shape != source.shape or not source.size or not area:
         return None
-    source, indices = _together(source), _together(indices)
-    made, bad = empty((*lead, *spatial), source.dtype), np.zeros(1, np.int64)
-    chunks, per, units = _units(math.prod(lead), area * source.itemsize)
-    add_at_places(kind)(chunks, id(source), id(indices), id(made), id(bad), area, source.size // units, per, units)
+    made, bad = _result(source, spatial, layout, source.dtype), np.zeros(1, np.int64)
+    planes, channels, block = math.prod(lead), 1, 1
+    if layout == "channels":
+        planes, channels = lead
+        block = min(channels, 64)
+        source = np.moveaxis(source, 1, -1)
+    source = _together(source)
+    blocks = -(-channels // block)
+    chunks, per, units = _units(planes * blocks, area * block * source.itemsize)
+    arrays = (id(source), id(indices), id(made), id(bad))
+    add_at_places(kind)(chunks, *arrays, area, source.size // (planes * channels), channels, block, blocks, per, units)
     return None if bad[0] else made
 
 
-@native("nn.functional._max_pool_backward")
-def max_backward(
-    grad_output: np.ndarray,
-    input: np.ndarray,
-    values: np.ndarray,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    ceil_mode: bool,
-) -> np.ndarray | None:
-    axes = _windows(input.shape, kernel_size, stride, padding, dilation, ceil_mode)
-    kind, layout = _FLOATS.get(input.dtype), _layout(input)
-    if axes is None or kind is None or not layout or values.dtype is not input.dtype or grad_output.dtype is not input.dtype:
-        return None
-    y, x = axes
-    made = _result(input, input.shape[-len(kernel_size) :], layout, input.dtype)
-    sizes = (y.size, x.size, y.count, x.count, y.rate, x.rate)
-    tables = (id(y.table), id(x.table))
-    if layout == "channels":
-        images, channels = input.shape[:2]
-        block = 64
-        blocks = -(-channels // block)
-        g, v = (np.moveaxis(_together(np.moveaxis(each, 1, -1)), -1, 1) for each in (grad_output, values))
-        run = max_backward_channels(kind)
-        run(images * blocks, id(g), id(input), id(v), id(made), *tables, *sizes, channels, block, blocks)
-        return made
-    if y.size * x.size >= 1 << 31:
-        return None  # places are counted in 32 bits
-    g, v = _together(grad_output), _together(values)
-    chunks, per, units = _units(input.size // (y.size * x.size), y.size * x.size * input.itemsize)
-    run = max_backward_planes(kind, x.step if x.step < 3 else 0)
-    run(chunks, id(g), id(input), id(v), id(made), *tables, *sizes, x.inner, x.inner_stop, x.taps, x.step, per, units)
-    return made
-
-
 def _spread(grad_output: np.ndarray, shape: Any, axes: Axes | None) -> np.ndarray | None:
-    kind = _FLOATS.get(grad_output.dtype)
-    if axes is None or kind is None:
+    kind, layout = _FLOATS.get(grad_output.dtype), _layout(grad_output)
+    if axes is None or kind is None or not grad_output.size:
         return None
     y, x = axes
-    g, made = _together(grad_output), empty(shape, grad_output.dtype)
+    tables, sizes = (id(y.table), id(x.table)), (y.size, x.size, y.count, x.count)
+    made = _result(grad_output, shape[2:] if layout == "channels" else shape, layout, grad_output.dtype)
+    if layout == "channels":
+        images, channels = shape[:2]
+        block = min(channels, 64)
+        blocks = -(-channels // block)
+        spread_channels(kind)(images * blocks, id(grad_output), id(made), *tables, *sizes, channels, block, blocks)
+        return made
+    g = _together(grad_output)
     chunks, per, units = _units(made.size // (y.size * x.size), y.size * x.size * made.itemsize)
     rows = empty((chunks, x.size), made.dtype)
-    run = spread_planes(kind)
-    run(chunks, id(g), id(made), id(rows), id(y.table), id(x.table), y.size, x.size, y.count, x.count, per, units)
+    spread_planes(kind)(chunks, id(g), id(made), id(rows), *tables, *sizes, per, units)
     return made
 
 

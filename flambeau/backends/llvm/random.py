@@ -32,6 +32,7 @@ BLOCK, MIDDLE = 624, 397  # words of the state, and the distance of the recurren
 PIECE = 4096  # words that a piece takes at most: with what is left over, 20 KB
 SLACK = 64  # words behind the buffer's end that a vector may reach
 LIBM_CHUNK, NORMALS_CHUNK = 2048, 1024  # 10 to 20 us each
+_F64 = np.dtype(np.float64)
 
 
 class Rule(NamedTuple):
@@ -355,26 +356,26 @@ def apply(k: Builder) -> None:
 
 # ---- what the core calls
 @native("random.draw")
-def drawing(name: str, dtype: np.dtype, is_rounded: bool) -> Callable[..., int] | None:
-    """What fills an array of ``dtype`` by rule ``name``; None where the rule rounds (``is_rounded``) as this processor cannot.
+def drawing(name: str, dtype: np.dtype) -> Callable[..., int] | None:
+    """What fills an array of ``dtype`` by rule ``name``, or None.
 
     Returns:
-        ``fill(out, state, old, new, position, *numbers)``, which returns how many words it took. ``out`` is C-contiguous; ``state``
-        is the address of the raw state, whose outputs are ``old``; the first word is at ``position`` there. ``new`` gets the
-        outputs of the last state that was needed, where ``old`` did not do.
+        ``fill(out, state, old, new, position, *numbers)``, which returns how many words it took, or 0 where it did nothing. ``out`` is
+        C-contiguous; ``state`` is the address of the raw state, whose outputs are ``old``; the first word is at ``position`` there.
+        ``new`` gets the outputs of the last state that was needed, where ``old`` did not do.
     """
     kind, rule = KINDS[dtype], RULES[name]
-    is_long_normal = name == "normal" and kind == "f64"
-    run = draw(name, kind) if not is_long_normal else normals_of_uniforms()
-    if rule.is_fused and is_rounded and not targets.current().has_fma:
+    if kind == "f16":  # not all processors convert them, and few programs draw them
         return None
-    if is_long_normal:
-        return _drawing_long_normals(run)
-    calls = [library_function(each) for each in rule.calls]
-    width, pack, address = words_of(rule, kind), run.pack, run.address
-    odd = rule.pairs
+    if name == "normal" and kind == "f64":
+        return _drawing_long_normals()
+    run, calls, width = draw(name, kind), [library_function(each) for each in rule.calls], words_of(rule, kind)
+    pack, address, odd = run.pack, run.address, rule.pairs
+    is_limited = rule.is_fused and not targets.current().has_fma
 
     def fill(out: np.ndarray, state: int, old: np.ndarray, new: np.ndarray, position: int, *numbers: Any) -> int:
+        if is_limited and numbers[-2:] != (1.0, 0.0):
+            return 0
         count = out.size + (out.size & odd)
         pool.launch(address, pack(state, id(old), id(new), position, id(out), count, *calls, *numbers), 1)
         return count * width
@@ -382,11 +383,14 @@ def drawing(name: str, dtype: np.dtype, is_rounded: bool) -> Callable[..., int] 
     return fill
 
 
-def _drawing_long_normals(run: Any) -> Callable[..., int] | None:
-    uniforms = drawing("uniform", np.dtype(np.float64), False)
-    calls = [library_function(each) for each in ("log", "sin", "cos")]
+def _drawing_long_normals() -> Callable[..., int]:
+    """float64 normals: the functions of the C library take longer than the words, so they run in all threads."""
+    run, calls, uniforms = normals_of_uniforms(), [library_function(each) for each in ("log", "sin", "cos")], drawing("uniform", _F64)
+    is_limited = not targets.current().has_fma
 
     def fill(out: np.ndarray, state: int, old: np.ndarray, new: np.ndarray, position: int, *numbers: Any) -> int:
+        if is_limited and numbers != (1.0, 0.0):
+            return 0
         used = uniforms(out, state, old, new, position)  # type: ignore[misc]
         run(-(-out.size // NORMALS_CHUNK), id(out), out.size, *calls, *numbers)
         return used

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from ...core.native import native
+from . import target as targets
 from .build import Kernel, kernel
 from .language import KINDS, Builder, Value
 from .memory import empty
@@ -65,9 +66,9 @@ def _extent(k: Builder) -> _Extent:
     return _Extent(*(k.integer() for _ in range(5)))
 
 
-def _rule_lanes(k: Builder, rule: Rule, kind: str) -> int:
-    """Lanes of all registers of a kernel; wider kinds take two registers."""
-    return min(k.lanes(each) for each in (kind, *(rule.sweep.kinds or ("f64",))) if each != "b1")
+def _lanes(k: Builder, sweep: Sweep, kind: str) -> int:
+    """Lanes of all values of a sweep."""
+    return min(k.lanes(each) for each in (kind, *(sweep.kinds or ("f64",))) if each != "b1")
 
 
 def _constants(k: Builder, kinds: Sequence[str], values: Sequence[float], lanes: int) -> State:
@@ -90,8 +91,8 @@ def _memory_kind(kind: str) -> str:
     return "b8" if kind == "b1" else kind
 
 
-def _put(k: Builder, state: State, targets: list[Value], kinds: Sequence[str], at: Value, mask: Value | None = None) -> None:
-    for value, pointer, kind in zip(state, targets, kinds, strict=True):
+def _put(k: Builder, state: State, arrays: list[Value], kinds: Sequence[str], at: Value, mask: Value | None = None) -> None:
+    for value, pointer, kind in zip(state, arrays, kinds, strict=True):
         k.store(k.cast(value, {"b8": "b1", "f16": "f32", "bf16": "f32"}.get(kind, kind)), pointer, at, kind, mask)
 
 
@@ -100,18 +101,23 @@ def _result_kinds(rule: Rule, outs: tuple[str, ...], whole: bool) -> tuple[str, 
 
 
 def _piece_state(k: Builder, rule: Rule, run: Callable[[Sweep], State], count: Value, parameter: Value) -> State:
-    """Run the sweeps of a rule over a piece."""
-    totals = run(rule.sweep)
+    """Run the sweeps of a rule over a piece of rows."""
+    if rule.guess is not None:
+        guess = run(rule.guess)
+        totals = _values(k.when(rule.trust(k, guess), lambda: guess, lambda: run(rule.sweep)))  # type: ignore[misc]
+    else:
+        totals = run(rule.sweep)
     if rule.second is None:
         return totals
     return rule.piece(k, totals, run(rule.second(rule.centre(k, totals, count, parameter))), count)  # type: ignore[misc]
 
 
 # -- rows ------------------------------------------------------------------------------------------------------------------------------
-def _row_sweep(k: Builder, sweep: Sweep, kind: str, lanes: int, row: Callable[[Value], Value], bounds: Sequence[Value]) -> State:
+def _row_sweep(k: Builder, sweep: Sweep, kind: str, row: Callable[[Value], Value], bounds: Sequence[Value]) -> State:
     """A sweep over rows ``row(r2)`` between bounds: one lane."""
     if not sweep.kinds:
         return ()
+    lanes = _lanes(k, sweep, kind)
     width, count = len(sweep.kinds), _ACCUMULATORS if len(sweep.kinds) == 1 else 2
     first2, last2, first1, last1 = bounds
     start = _constants(k, sweep.kinds, sweep.start, lanes) * count
@@ -150,12 +156,10 @@ def _folded(k: Builder, sweep: Sweep, state: State) -> State:
     """All lanes merged into one."""
     if sweep.fold is not None:
         return sweep.fold(k, state)
-    width = state[0].lanes
-    while width > 1:
-        width //= 2
-        order = [*range(width, 2 * width), *range(width, state[0].lanes)]
-        state = sweep.merge(k, state, tuple(k.shuffle(v, order) for v in state))
-    return tuple(k.extract(v, 0) for v in state)
+    while state[0].lanes > 1:
+        low, high = zip(*map(k.halves, state), strict=True)
+        state = sweep.merge(k, low, high)
+    return state
 
 
 @kernel
@@ -166,7 +170,6 @@ def reduce_rows(k: Builder, name: str, kind: str, outs: tuple[str, ...], whole: 
     x, results = k.array(), [k.array() for _ in kinds]
     units, group, pieces, no1, so2, so1, sr2 = (k.integer() for _ in range(7))
     extent, parameter = _extent(k), k.number("f64")
-    lanes = _rule_lanes(k, rule, kind)
 
     def unit(u: Value) -> None:
         o, bounds = u, (k.const(0, "i64"), extent.n2, k.const(0, "i64"), extent.n1)
@@ -174,7 +177,7 @@ def reduce_rows(k: Builder, name: str, kind: str, outs: tuple[str, ...], whole: 
             o, bounds = u // pieces, extent.piece(k, u % pieces)
         base = k.at(x, (o // no1) * so2 + (o % no1) * so1, "i8")
         count = extent.count(k, bounds)
-        run = lambda sweep: _row_sweep(k, sweep, kind, lanes, lambda r2: k.at(base, r2 * sr2, "i8"), bounds)  # noqa: E731
+        run = lambda sweep: _row_sweep(k, sweep, kind, lambda r2: k.at(base, r2 * sr2, "i8"), bounds)  # noqa: E731
         state = _piece_state(k, rule, run, count, parameter)
         _put(k, rule.finish(k, state, count, parameter) if whole else state, results, kinds, u)
 
@@ -268,7 +271,7 @@ def reduce_columns(k: Builder, name: str, kind: str, outs: tuple[str, ...], whol
     x, results = k.array(), [k.array() for _ in kinds]
     units, group, pieces, no1, so2, so1, sr2, sr1, columns, across, blocks, apart = (k.integer() for _ in range(12))
     extent, parameter = _extent(k), k.number("f64")
-    lanes = _rule_lanes(k, rule, kind)
+    lanes = _lanes(k, rule.sweep, kind)
     then = rule.second(()) if rule.second is not None else rule.sweep
     memory = [(k.scratch(_COLUMNS, each), each) for each in map(_memory_kind, rule.sweep.totals + then.totals)]
     totals, others = memory[: len(rule.sweep.totals)], memory[len(rule.sweep.totals) :]
@@ -420,8 +423,8 @@ def _layout(a: np.ndarray, dims: tuple[int, ...], ordered: bool) -> _Layout | No
     reduced = _joined(reduced if ordered else sorted(reduced, key=lambda each: -each[1])) or [(1, size)]
     if len(reduced) > (1 if ordered else 2):
         return None
-    next_to = reduced[-1][1] == size
-    if next_to and len(kept) <= 2 and (reduced[-1][0] > _SHORT or not _can_spread(kept, size)):
+    long = reduced[-1][0] > _SHORT or (len(reduced) == 1 and not _can_spread(kept, size))
+    if reduced[-1][1] == size and len(kept) <= 2 and long:
         return _Layout(kept, reduced, 1, 0)
     if kept and len(kept) <= 3 and (kept[-1][1] == size or _can_spread(kept, size)):
         columns, apart = kept[-1]
@@ -480,6 +483,8 @@ def _make_plan(name: str, a: np.ndarray, dims: tuple[int, ...], keepdim: bool, o
 def _plan_for(name: str, a: np.ndarray, dims: Any, keepdim: bool, dtype: Any, parameter: float) -> _Plan | None:
     """The plan of a call whose arguments are as the user gave them; None for what the reference must do or explain."""
     kind, ndim = KINDS.get(a.dtype, ""), a.ndim
+    if kind == "f16" and not targets.current().has_halves:
+        return None
     if kind not in _TAKES.get(name, _NUMBERS) or not a.size or keepdim.__class__ is not bool:
         return None
     if dtype is not None and dtype.numpy != a.dtype:

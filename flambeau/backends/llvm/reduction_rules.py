@@ -8,7 +8,7 @@ logsumexps look for the centre first and then at the distances from it, and piec
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -31,7 +31,7 @@ class Sweep:
         totals: the kinds that accumulators are merged in after each block.
         step: the accumulators ``(k, state, x, position)`` after element ``x``, whose index ``position`` gives, in a kind.
         merge: two states ``(k, a, b)`` as one.
-        block: steps of a lane until its accumulators are merged into the totals; 0 where both are the same.
+        block: steps of a lane until its accumulators are merged into the totals; 0 where that loses nothing and both are the same.
         fold: all lanes of a state as one, where there is a quicker way than merging halves.
     """
 
@@ -57,6 +57,7 @@ class Rule:
         second: the run that follows, if any, from the centre; its kinds do not depend on that.
         piece: the state, from both runs' totals and the number of elements.
         weight: cost of an element, in additions.
+        guess: a quicker run over rows in place of ``sweep``, if ``trust`` finds its totals good.
     """
 
     sweep: Sweep
@@ -67,6 +68,8 @@ class Rule:
     second: Callable[[State], Sweep] | None = None
     piece: Callable[[Builder, State, State, Value], State] | None = None
     weight: int = 1
+    guess: Sweep | None = None
+    trust: Callable[[Builder, State], Value] | None = None
 
 
 def _simple(sweep: Sweep, finish: Callable[[Builder, State, Value, Value], State] | None = None) -> Rule:
@@ -211,8 +214,12 @@ def _norm_1(kind: str) -> Rule:
 
 
 def _norm_2(kind: str) -> Rule:
-    """Squares in float64: those of float32 would overflow above 1.8e19."""
-    return _simple(adding(kind, lambda k, x: x * x, "f64"), lambda k, s, n, p: (k.sqrt(s[0]),))
+    """Squares in float64, as those of float32 overflow above 1.8e19; first in float32, whose sum shows whether some did, or vanished."""
+    square = lambda k, x: x * x  # noqa: E731
+    rule = _simple(adding(kind, square, "f64"), lambda k, s, n, p: (k.sqrt(s[0]),))
+    if kind == "f64":
+        return rule
+    return replace(rule, guess=adding(kind, square), trust=lambda k, s: (s[0] > 1e-25) & (s[0] < float("inf")))
 
 
 def _power(k: Builder, x: Value, exponent: Value) -> Value:
@@ -242,7 +249,7 @@ def _variance(root: bool, kind: str) -> Rule:
             d = k.cast(x, "f64") - centre[0]
             return s[0] + d, k.fma(d, d, s[1])
 
-        return Sweep(("f64", "f64"), (0, 0), ("f64", "f64"), step, _plus)
+        return Sweep(("f64", "f64"), (0, 0), ("f64", "f64"), step, _plus, BLOCK)
 
     def centre(k: Builder, first: State, count: Value, parameter: Value) -> State:
         return (first[0] / count,)

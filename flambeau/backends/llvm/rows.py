@@ -82,9 +82,7 @@ class Row:
         index: number of the (first) row.
     """
 
-    def __init__(
-        self, k: Builder, kind: str, across: bool, start: Value, n: Value, stride: Value, index: Value, mask: Value | None = None
-    ):
+    def __init__(self, k: Builder, kind: str, across: bool, start: Value, n: Value, stride: Value, index: Value, mask: Value | None = None):
         self.k, self.memory, self.kind, self.across = k, kind, register_kind(kind), across
         self.start, self.n, self.stride, self.index, self.mask = start, n, stride, index, mask
         self.lanes = k.lanes(kind) * (_REGISTERS if across and mask is None else 1)

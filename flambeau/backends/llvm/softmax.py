@@ -94,12 +94,12 @@ def _along(kernel: Any, dim: int, *arrays: np.ndarray) -> np.ndarray | None:
 
 @native("softmax")
 def softmax(input: np.ndarray, dim: int, dtype: Any = None) -> np.ndarray | None:
-    return _along(softmax_rows, dim, input) if dtype is None else None
+    return _along(softmax_rows, dim, input) if dtype is None or dtype.numpy == input.dtype else None
 
 
 @native("log_softmax")
 def log_softmax(input: np.ndarray, dim: int, dtype: Any = None) -> np.ndarray | None:
-    return _along(log_softmax_rows, dim, input) if dtype is None else None
+    return _along(log_softmax_rows, dim, input) if dtype is None or dtype.numpy == input.dtype else None
 
 
 def _slope(kernel: Any, grad: np.ndarray, output: np.ndarray, dim: int, input_dtype: Any) -> np.ndarray | None:

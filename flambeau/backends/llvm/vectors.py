@@ -28,12 +28,28 @@ _LOG = {
         0.13173466315718124, 0.13843969408114384,
     ),
 }  # fmt: skip
-# (sin(r) / r - 1) / r**2 as a function of r**2, for |r| up to pi / 4; the tables of tan, atan and asin likewise
+# (sin(r) / r - 1) / r**2 as a function of r**2, for |r| up to pi / 4; the tables of tan, atan, asin, tanh and sinh likewise
 _SIN = {
     "f32": (-0.166666538, 0.00833209511, -0.0001950554),
     "f64": (
         -0.1666666666666662, 0.008333333333319724, -0.0001984126982763585, 2.755731293306374e-06, -2.505063862600671e-08,
         1.5889838980226767e-10,
+    ),
+}  # fmt: skip
+# |r| up to 0.55
+_TANH = {
+    "f32": (-0.333333164, 0.133325458, -0.0538478009, 0.0210520402, -0.00624503195),
+    "f64": (
+        -0.333333333333333, 0.13333333333326577, -0.05396825396373404, 0.02186948838506058, -0.00886323258790113, 0.003592091888936398,
+        -0.0014555419061757346, 0.0005884405094704352, -0.0002333711758363637, 8.330118042927429e-05, -1.94850367379173e-05,
+    ),
+}  # fmt: skip
+# |r| up to 1
+_SINH = {
+    "f32": (0.166666672, 0.00833331048, 0.000198428941, 2.78223001e-06),
+    "f64": (
+        0.16666666666666669, 0.008333333333332912, 0.0001984126984159348, 2.755731910670343e-06, 2.5052131012635135e-08,
+        1.605665764065717e-10, 7.776660288352609e-13,
     ),
 }  # fmt: skip
 # (cos(r) - 1 + r**2 / 2) / r**4 as a function of r**2
@@ -97,13 +113,19 @@ _ERF_FAR = {
     ),
 }  # fmt: skip
 # erfc(x) * exp(x**2) * (x + 2) as a function of (x - 2) / (x + 2), from x = 1 / 2 on
-_ERFC = (
-    1.021582705242023, -0.6871606844138105, 0.27947209255605754, -0.036442231506899424, -0.02151066188972378, 0.006479185068858007,
-    0.0030906120668841614, -0.0008372960915157083, -0.00066307362773453, 3.437186071581516e-05, 0.0001444718132115467,
-    3.4145097386336584e-05, -2.170133591794491e-05, -1.6099385363792102e-05, -1.1139889570607658e-06, 3.566497602301954e-06,
-    2.005022997519488e-06, 1.7130421175130653e-07, -6.515077473776765e-07, -5.277254010545727e-07, 1.6998552351145497e-07,
-    2.0640751429870126e-07, -7.790048478561917e-08,
-)  # fmt: skip
+_ERFC = {
+    "f32": (
+        1.02158272, -0.687160671, 0.279472113, -0.0364424549, -0.0215112884, 0.00648237159, 0.0030947614, -0.000856653322,
+        -0.000671852438, 8.87476344e-05, 0.000140634205, -2.8633287e-05,
+    ),
+    "f64": (
+        1.021582705242023, -0.6871606844138105, 0.27947209255605754, -0.036442231506899424, -0.02151066188972378, 0.006479185068858007,
+        0.0030906120668841614, -0.0008372960915157083, -0.00066307362773453, 3.437186071581516e-05, 0.0001444718132115467,
+        3.4145097386336584e-05, -2.170133591794491e-05, -1.6099385363792102e-05, -1.1139889570607658e-06, 3.566497602301954e-06,
+        2.005022997519488e-06, 1.7130421175130653e-07, -6.515077473776765e-07, -5.277254010545727e-07, 1.6998552351145497e-07,
+        2.0640751429870126e-07, -7.790048478561917e-08,
+    ),
+}  # fmt: skip
 # (atanh(s) / s - 1 - z / 3) / z**2 as a function of z = s**2, for |s| up to 1 / 5
 _POW = (
     0.1999999999999986, 0.14285714285789966, 0.1111111109539109, 0.0909091078399847, 0.07692202270721239, 0.0667060216006075,
@@ -286,19 +308,17 @@ def expm1(k: Builder, x: Value) -> Value:
 
 
 def tanh(k: Builder, x: Value) -> Value:
-    size = k.least(9.5 if x.kind == "f32" else 20.0, k.abs(x))
-    e = _expm1_part(k, size + size, 0)
-    d = e + 2.0
-    t = e / d
-    lost = k.least(2.0, e) - (d - k.most(2.0, e))  # t less t / d * lost, where 1 / d is (1 - t) / 2
-    return k.copysign(k.fma(t * lost, k.fma(t, 0.5, -0.5), t), x)
+    size = k.abs(x)
+    bounded = k.least(9.5 if x.kind == "f32" else 20.0, size)
+    e = _expm1_part(k, bounded + bounded, 0)
+    return k.copysign(k.select(size < 0.55, odd_polynomial(k, size, _TANH[x.kind]), e / (e + 2.0)), x)
 
 
 def sinh(k: Builder, x: Value) -> Value:
-    quarter = _expm1_part(k, k.least(_EXP_RANGE[x.kind][1] + 0.5, k.abs(x)), 2)
+    size = k.abs(x)
+    quarter = _expm1_part(k, k.least(_EXP_RANGE[x.kind][1] + 0.5, size), 2)
     half = quarter + quarter
-    result = half + quarter / (half + 0.5)
-    return k.select(k.abs(x) < _TINY[x.kind], x, k.copysign(result, x))
+    return k.select(size < 1.0, odd_polynomial(k, x, _SINH[x.kind]), k.copysign(half + quarter / (half + 0.5), x))
 
 
 def cosh(k: Builder, x: Value) -> Value:
@@ -383,11 +403,11 @@ def log10(k: Builder, x: Value) -> Value:
     return _log_based(k, x, _LOG10_E[x.kind], _LOG10_2[x.kind])
 
 
-def _log1p(k: Builder, x: Value, doublings: Value | None = None) -> Value:
-    """log(1 + x) + doublings * log(2), but for the sign of zero."""
+def _log1p(k: Builder, x: Value, doublings: Value | None = None, low: Any = 0.0) -> Value:
+    """log(1 + x + low) + doublings * log(2), but for the sign of zero."""
     u = x + 1.0
     part = u - 1.0
-    c = k.select(u < 2.0**60, (1.0 - (u - part)) + (x - part), 0.0)  # what u lacks of 1 + x
+    c = k.select(u < 2.0**60, (1.0 - (u - part)) + (x - part) + low, 0.0)  # what u lacks of 1 + x
     m, e = _split(k, u)
     f = k.fma(c, power_of_two(k, _MAGIC[x.kind] - _clamp(k, e, -60.0, 60.0)), m - 1.0)
     return _log_edges(k, u, _log_joined(k, f, e if doublings is None else e + doublings))
@@ -419,8 +439,10 @@ def asinh(k: Builder, x: Value) -> Value:
 def acosh(k: Builder, x: Value) -> Value:
     large = x > _ROOT_LIMIT[x.kind]
     t = x - 1.0
-    inner = k.select(large, x, t + k.sqrt(k.select(t < 0.0, t, t * (t + 2.0))))
-    return _log1p(k, inner, k.select(large, constant(k, 1.0, x), 0.0))
+    root = k.sqrt(k.select(t < 0.0, t, k.fma(t, t, t + t)))
+    total = t + root
+    inner = k.select(large, x, total)
+    return _log1p(k, inner, k.select(large, constant(k, 1.0, x), 0.0), t - (total - root))
 
 
 def atanh(k: Builder, x: Value) -> Value:
@@ -446,12 +468,24 @@ def _two_over_pi() -> tuple[int, ...]:
     return (0, 0, *((digits >> (bits - 32 * i)) & 0xFFFFFFFF for i in range(1, 41)))
 
 
-def _reduced_huge(k: Builder, x: Value) -> tuple[Value, Value]:
-    """q and r, |r| up to pi / 4, with |x| = r + q * pi / 2, q modulo 4, for float64 from 2**20 on (Payne and Hanek 1983).
+def _reduced_huge(k: Builder, x: Value) -> tuple[Value, Value, Value]:
+    """q, r and its error, |r| up to pi / 4, with |x| = r + q * pi / 2, q modulo 4, for float64 from 2**20 on (Payne and Hanek 1983).
 
     |x| = m * 2**e with a whole m of 53 bits. Of m * 2**e * 2 / pi only the value modulo 4 counts, so that of the bits of 2 / pi just a
     window of 192 matters, at a distance given by e: those before it contribute multiples of 4, those behind it too little.
     """
+    most = max(k.target.width // 8, 1)
+    if x.lanes > most:
+        half = x.lanes // 2
+        sides = [_reduced_huge(k, k.shuffle(x, range(start, start + half))) for start in (0, half)]
+        q, r, low = (k.shuffle(a, range(x.lanes), b) for a, b in zip(*sides, strict=True))
+        return q, r, low
+    q, r, low = k.function("reduced_huge", _huge_part, x)
+    return q, r, low
+
+
+def _huge_part(k: Builder, x: Value) -> tuple[Value, Value, Value]:
+    """``_reduced_huge`` for one register."""
     bits = k.cast(k.bits(x), "u64") & ((1 << 63) - 1)
     place = (bits >> 52) - (1075 - 62)  # where the window begins in the table
     word, shift = place >> 5, place & 31
@@ -486,7 +520,9 @@ def _reduced_huge(k: Builder, x: Value) -> tuple[Value, Value]:
     total = first + second
     second = second - (total - first)
     product, rest = two_product(k, total, math.pi / 2)
-    return q, product + (rest + (second * (math.pi / 2) + total * _PI_2_LOW))
+    rest = rest + (second * (math.pi / 2) + total * _PI_2_LOW)
+    r = product + rest
+    return q, r, rest - (r - product)
 
 
 def _reduced(k: Builder, x: Value, q: Value) -> tuple[Value, Value]:
@@ -519,12 +555,13 @@ def _quadrant(k: Builder, x: Value, precise: bool = False) -> tuple[Value, Value
         for part in _half_pi(k, x):
             r = k.fma(q, -part, r)
     turns = k.bits(rounder)
-    large = k.abs(x) > (2.0**30 if x.kind == "f64" and k.target.has_fma else 2.0**20)
+    # further off, products with parts of pi are not exact (float64), or q is too far from the nearest one (float32)
+    large = k.abs(x) > (2.0**17 if x.kind == "f32" else 2.0**30 if k.target.has_fma else 2.0**20)
 
     def slow() -> tuple[Value, ...]:
-        new_turns, rest = _reduced_huge(k, k.cast(k.select(large, x, 2.0**32), "f64"))
-        near = k.cast(rest, x.kind)
-        lost = k.cast(rest - k.cast(near, "f64"), x.kind)
+        new_turns, exact, lost = _reduced_huge(k, k.cast(k.select(large, x, 2.0**32), "f64"))
+        near = k.cast(exact, x.kind)
+        lost = k.cast(exact - k.cast(near, "f64"), x.kind) if x.kind == "f32" else lost
         near = k.select(k.abs(x) < _INF, near, _NAN)
         negative = x < 0.0
         new_turns = k.cast(k.cast(new_turns, "i64"), whole)
@@ -563,9 +600,12 @@ def tan(k: Builder, x: Value) -> Value:
     z = r * r
     more = r * z * polynomial(k, z, _TAN[x.kind])
     t = r + more
-    t = r + k.fma(k.fma(t, t, 1.0), low, more)
+    more = k.fma(k.fma(t, t, 1.0), low, more)
+    t = r + more
+    lost = more - (t - r)
     odd = (turns & 1).ne(0)
-    result = k.select(odd, -1.0, t) / k.select(odd, t, 1.0)
+    inverse = -1.0 / t
+    result = k.select(odd, k.fma(inverse * inverse, lost, inverse), t)
     return k.select(x.eq(0.0), x, result)
 
 
@@ -628,18 +668,20 @@ def erf(k: Builder, x: Value) -> Value:
 
 
 def erfc(k: Builder, x: Value) -> Value:
-    if x.kind == "f32":
-        return k.cast(erfc(k, k.cast(x, "f64")), "f32")
-    size = k.least(28.0, k.abs(x))
+    size = k.least(11.0 if x.kind == "f32" else 28.0, k.abs(x))
     beyond = size + 2.0
     t = (size - 2.0) / beyond
-    lost = (size - (beyond - 2.0)) * k.fma(t, -0.25, 0.25)  # divided by beyond: quotients are too large by this part of them
-    smooth = polynomial(k, k.fma(-t, lost, t), _ERFC) / beyond
+    inverse = k.fma(t, -0.25, 0.25)
+    lost = (size - (beyond - 2.0)) * inverse  # quotients by beyond are too large by this part of them
+    p = polynomial(k, k.fma(-t, lost, t), _ERFC[x.kind])
+    smooth = p / beyond
+    rest = k.fma(-smooth, beyond, p) * inverse if k.target.has_fma else constant(k, 0.0, x)
+    rest = k.fma(-smooth, lost, rest)
     square, left = two_product(k, size, size)
     r, n, rounder = _exp_reduced(k, -square)
     e = _expm1_small(k, r - left)
-    far = scale(k, k.fma(smooth, e - k.fma(e, lost, lost), smooth), n, rounder)
-    near = k.fma(x, polynomial(k, x * x, _ERF["f64"]), x)
+    far = scale(k, smooth + k.fma(smooth, e, k.fma(rest, e, rest)), n, rounder)
+    near = k.fma(x, polynomial(k, x * x, _ERF[x.kind]), x)
     return k.select(size < 0.5, 1.0 - near, k.select(x < 0.0, 2.0 - far, far))
 
 

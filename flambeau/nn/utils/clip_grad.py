@@ -9,13 +9,20 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from ... import ops
 from ...autograd.grad_mode import no_grad
-from ...core.tensor import Tensor
+from ...core import native
+from ...core.state import grad_enabled, modes, tick
+from ...core.tensor import Tensor, new_storage, wrap
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
 Tensors = Tensor | Iterable[Tensor]
+
+_FLOATS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
+_PRICE = 512  # what going through a tensor costs, in elements
 
 
 def get_total_norm(tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
@@ -33,8 +40,12 @@ def get_total_norm(tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite:
     Source: torch.nn.utils.get_total_norm.
     """
     norm_type = float(norm_type)
+    tensors = _as_list(tensors)
+    total = _total_of_arrays(tensors) if norm_type == 2.0 and not error_if_nonfinite else None
+    if total is not None:
+        return total
     vector_norm = ops.resolve("linalg", "vector_norm")
-    norms = [vector_norm(tensor, norm_type) for tensor in _as_list(tensors)]
+    norms = [vector_norm(tensor, norm_type) for tensor in tensors]
     if not norms:
         return ops.tensor(0.0)
     device = norms[0].device
@@ -63,8 +74,56 @@ def clip_grads_with_norm_(parameters: Tensors, max_norm: float, total_norm: Tens
     with no_grad():
         # 1e-6 keeps the factor finite at norm 0. Multiplying by 1 costs less than asking first whether there is anything to do.
         factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+        if _scale_arrays(grads, factor):
+            return
         for grad in grads:
             grad.mul_(factor.to(device=grad.device))
+
+
+def _arrays_of(tensors: list[Any]) -> list[np.ndarray] | None:
+    """The arrays of plain dense tensors of one dtype, of which nothing is recorded; else None, or where there are few elements."""
+    if modes.active or not tensors or not native.switch.on:
+        return None
+    first = tensors[0]._array.dtype
+    if first not in _FLOATS:
+        return None
+    recorded = grad_enabled()
+    arrays = []
+    for tensor in tensors:
+        array = tensor._array
+        if tensor.__class__ is not Tensor or array.dtype != first or not array.flags.c_contiguous or (recorded and tensor._requires_grad):
+            return None
+        arrays.append(array)
+    return arrays if sum([array.size + _PRICE for array in arrays]) >= native.LARGE else None
+
+
+def _total_of_arrays(tensors: list[Any]) -> Tensor | None:
+    """The 2-norm of all, by a native kernel where that can be."""
+    arrays = _arrays_of(tensors)
+    norms = native.attempt("optim.norms", arrays) if arrays is not None else None
+    if norms is None:
+        return None
+    return wrap(np.sqrt(np.square(norms, dtype=np.float64).sum(keepdims=True)).astype(norms.dtype).reshape(()))
+
+
+def _scale_arrays(grads: list[Any], factor: Tensor) -> bool:
+    """Multiply by ``factor`` in one launch; False where nothing was done."""
+    arrays = _arrays_of(grads)
+    if arrays is None or factor._array.ndim:
+        return False
+    storages = [new_storage(grad) if grad._storage is None else grad._storage for grad in grads]
+    if len({id(each) for each in storages}) != len(storages) or any(each.is_inference for each in storages):
+        return False
+    if not all(array.flags.writeable for array in arrays):
+        return False
+    number = factor.item()
+    if number != 1.0 and not native.attempt("optim.scale", arrays, number):
+        return False
+    now = tick()
+    for storage in storages:
+        storage.version += 1
+        storage.changed = now
+    return True
 
 
 def clip_grad_norm_(

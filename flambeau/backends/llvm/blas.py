@@ -1,0 +1,54 @@
+"""The BLAS library that NumPy brought along, called from the pool's threads.
+
+A BLAS with threads of its own and a pool beside it get into each other's way: both keep their threads spinning for a while after a call,
+and on as many cores as threads every switch between them waits.  So large products are cut into blocks, and each block is one call of a
+single-threaded ``gemm`` from a thread of the pool.  The library's own number of threads is put back after each product.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+from typing import Any, NamedTuple
+
+# Prefix and suffix of the names in OpenBLAS as NumPy's wheels have it, and in others. Suffix 64_: integers have 64 bits; a library with
+# 32-bit integers reads the lower half of what is passed, so that one way of calling serves both.
+_NAMES = (("scipy_", "64_"), ("", "64_"), ("scipy_", ""), ("", ""))
+
+
+class Library(NamedTuple):
+    """Addresses of ``cblas_sgemm`` and ``cblas_dgemm``, and functions that read and set the library's number of threads."""
+
+    sgemm: int
+    dgemm: int
+    threads: Any
+    set_threads: Any
+
+
+@cache
+def library() -> Library | None:
+    """OpenBLAS, if NumPy uses it and it can be found in this process."""
+    for path in _loaded("blas"):
+        found = ctypes.CDLL(path)
+        for prefix, suffix in _NAMES:
+            try:
+                addresses = [
+                    ctypes.cast(getattr(found, f"{prefix}cblas_{letter}gemm{suffix}"), ctypes.c_void_p).value or 0 for letter in "sd"
+                ]
+                threads = getattr(found, f"{prefix}openblas_get_num_threads{suffix}")
+                set_threads = getattr(found, f"{prefix}openblas_set_num_threads{suffix}")
+            except AttributeError:
+                continue
+            set_threads.argtypes, set_threads.restype = (ctypes.c_int,), None
+            return Library(*addresses, threads, set_threads)
+    return None
+
+
+def _loaded(word: str) -> list[str]:
+    """Paths of this process's shared libraries with ``word`` in their names."""
+    if not os.path.exists("/proc/self/maps"):
+        return []
+    with open("/proc/self/maps") as file:
+        paths = {line.split(maxsplit=5)[5].strip() for line in file if line.count(" ") > 5 and "/" in line}
+    return sorted(path for path in paths if word in path.rpartition("/")[2] and ".so" in path)

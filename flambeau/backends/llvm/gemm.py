@@ -1,0 +1,156 @@
+"""Products of matrices: BLAS does the work, the pool spreads it, and a bias is added while the block is in the cache."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.native import native
+from .blas import library
+from .build import kernel
+from .language import KINDS, Builder, Value
+from .memory import empty
+
+SMALL = 1 << 18  # multiply-adds: below this a product takes less time than starting a second thread
+BLOCK = 1 << 22  # multiply-adds of a block: some 40 us
+MOST = 8  # blocks of one product
+_ROW_MAJOR, _PLAIN, _TRANSPOSED = 101, 111, 112  # CBLAS's words
+
+
+@kernel
+def product(k: Builder, kind: str, has_bias: bool) -> None:
+    """Blocks of ``c = a @ b (+ bias)``; see ``_run`` for the arguments."""
+    function, a, b, c = k.pointer(), k.array(), k.array(), k.array()
+    bias = k.array() if has_bias else None
+    m, n, inner = k.integer(), k.integer(), k.integer()
+    form_a, form_b, lda, ldb = k.integer(), k.integer(), k.integer(), k.integer()
+    step_a, step_b = k.integer(), k.integer()
+    heads, outer_a, inner_a, outer_b, inner_b = (k.integer() for _ in range(5))
+    parts, rows, columns, units, per_chunk = k.integer(), k.integer(), k.integer(), k.integer(), k.integer()
+    form_a, form_b = k.cast(form_a, "i32"), k.cast(form_b, "i32")
+    one, none = k.const(1, kind), k.const(0, kind)
+    lanes = k.lanes(kind)
+
+    def unit(u: Value) -> None:
+        batch, part = u // parts, u % parts
+        m0, n0 = part * rows, part * columns  # one of the two steps is 0: the other dimension is not cut
+        height = k.select(rows.eq(0), m, k.least(rows, m - m0))
+        width = k.select(columns.eq(0), n, k.least(columns, n - n0))
+        outer, head = batch // heads, batch % heads
+        left = k.at(a, outer * outer_a + head * inner_a + m0 * step_a, kind)
+        right = k.at(b, outer * outer_b + head * inner_b + n0 * step_b, kind)
+        target = k.at(c, batch * (m * n) + m0 * n + n0, kind)
+        order = k.const(_ROW_MAJOR, "i32")
+        operands = (order, form_a, form_b, height, width, inner, one, left, lda, right, ldb, none, target, n)
+        k.effect(f"call void {function.text}({', '.join(f'{v.type} {v.text}' for v in operands)})")
+        if bias is None:
+            return
+
+        def add(row: Value) -> None:
+            def step(i: Value, mask: Value | None) -> None:
+                at = row * n + i
+                k.store(k.load(target, at, kind, lanes, mask) + k.load(bias, n0 + i, kind, lanes, mask), target, at, kind, mask)
+
+            k.vector_loop(0, width, lanes, step)
+
+        k.loop(k.const(0, "i64"), height, add)
+
+    k.for_chunks(lambda chunk: k.loop(chunk * per_chunk, k.least((chunk + 1) * per_chunk, units), unit))
+
+
+def _form(rows: int, columns: int, row_stride: int, column_stride: int) -> tuple[int, int, int, int] | None:
+    """CBLAS's word for a matrix with these strides, its leading dimension, and the steps to the next row and column; None: no such word."""
+    if column_stride == 1 or columns == 1:
+        if row_stride >= columns or rows == 1:
+            return _PLAIN, max(row_stride, columns) if rows > 1 else columns, row_stride, column_stride
+    if (row_stride == 1 or rows == 1) and (column_stride >= rows or columns == 1):
+        return _TRANSPOSED, max(column_stride, rows) if columns > 1 else rows, row_stride, column_stride
+    return None
+
+
+def _matrices(array: np.ndarray) -> tuple[tuple[int, int, int, int] | None, int, int]:
+    """How one matrix of an array of 2 to 4 dimensions lies, and the steps to the next in its first and second batch dimension."""
+    size = array.itemsize
+    if any(s % size for s in array.strides):
+        return None, 0, 0
+    *batch, row, column = [s // size for s in array.strides]
+    form = _form(*array.shape[-2:], row, column)
+    return form, (batch[0] if len(batch) > 1 else 0), (batch[-1] if batch else 0)
+
+
+def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray | None:
+    """``a @ b (+ bias)`` for ``(*, m, k)`` and ``(k, n)``, or equal batches of up to 2 dimensions; None where NumPy is to do it."""
+    kind = KINDS.get(a.dtype)
+    if kind not in ("f32", "f64") or a.ndim < 2 or b.ndim < 2 or b.dtype is not a.dtype or (blas := library()) is None:
+        return None
+    work = a.size * b.shape[-1]
+    if work < SMALL:
+        return None
+    shape = (*a.shape[:-1], b.shape[-1])
+    if b.ndim == 2 and a.ndim > 2:
+        a = np.ascontiguousarray(a).reshape(-1, a.shape[-1])  # a copy is little beside the product
+    if a.ndim > 4 or a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
+        return None
+    left, outer_a, inner_a = _matrices(a)
+    right, outer_b, inner_b = _matrices(b)
+    (m, inner), n = a.shape[-2:], b.shape[-1]
+    if left is None or right is None or min(m, n, inner) < 2 or (bias is not None and not (bias.shape == (n,) and bias.flags.c_contiguous)):
+        return None
+    count, heads = math.prod(a.shape[:-2]), (a.shape[-3] if a.ndim > 2 else 1)
+    parts, rows, columns, per_chunk = _cut(count, m, n, inner)
+    made = empty(shape, a.dtype)
+    units = count * parts
+    run = product(kind, bias is not None)
+    function = blas.sgemm if kind == "f32" else blas.dgemm
+    before = blas.threads()
+    blas.set_threads(1)
+    try:
+        run(
+            -(-units // per_chunk),
+            *(function, id(a), id(b), id(made), *([] if bias is None else [id(bias)]), m, n, inner),
+            *(left[0], right[0], left[1], right[1], left[2], right[3]),
+            *(heads, outer_a, inner_a, outer_b, inner_b),
+            *(parts, rows, columns, units, per_chunk),
+        )
+    finally:
+        blas.set_threads(before)
+    return made
+
+
+def _cut(count: int, m: int, n: int, inner: int) -> tuple[int, int, int, int]:
+    """Parts of each product, their rows or columns (0: not cut), and how many parts make a chunk; by the sizes alone."""
+    work = m * n * inner
+    parts = min(MOST, work // BLOCK)
+    if parts < 2:
+        return 1, 0, 0, max(1, BLOCK // 4 // work)
+    longer = max(m, n)
+    size = -(-longer // parts)
+    size = max(32, -(-size // 16) * 16)
+    parts = -(-longer // size)
+    if parts < 2:
+        return 1, 0, 0, 1
+    return (parts, size, 0, 1) if m >= n else (parts, 0, size, 1)
+
+
+@native("matmul")
+def matmul(input: np.ndarray, other: np.ndarray) -> np.ndarray | None:
+    return multiply(input, other)
+
+
+@native("mm")
+def mm(input: np.ndarray, mat2: np.ndarray) -> np.ndarray | None:
+    return multiply(input, mat2) if input.ndim == mat2.ndim == 2 and input.shape[1] == len(mat2) else None
+
+
+@native("bmm")
+def bmm(input: np.ndarray, mat2: np.ndarray) -> np.ndarray | None:
+    return multiply(input, mat2) if input.ndim == mat2.ndim == 3 and input.shape[2] == mat2.shape[1] else None
+
+
+@native("nn.functional.linear")
+def linear(input: np.ndarray, weight: np.ndarray, bias: Any = None) -> np.ndarray | None:
+    if weight.ndim != 2 or input.ndim < 2 or input.shape[-1] != weight.shape[1]:
+        return None
+    return multiply(input, weight.T, bias)

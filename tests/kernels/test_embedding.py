@@ -1,0 +1,128 @@
+"""Native look-ups and sums at indices against NumPy, and their errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import flambeau as torch
+from flambeau.backends.llvm import embedding as kernels
+from flambeau.backends.llvm.pool import pool
+from flambeau.core import native
+
+from .guard import guarded
+
+F = torch.nn.functional
+seeds = st.integers(0, 2**32 - 1)
+floats, indices = st.sampled_from(["f4", "f8"]), st.sampled_from(["i4", "i8"])
+CLOSE = {"f4": {"rtol": 1e-5, "atol": 1e-5}, "f8": {"rtol": 1e-13, "atol": 1e-13}}
+
+
+@given(seed=seeds, dtype=floats, index=indices, end=st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_embeddings_and_their_gradients(seed, dtype, index, end):
+    rng = np.random.default_rng(seed)
+    rows, width = int(rng.integers(1, 300)), int(rng.integers(1, 700 if rng.random() < 0.1 else 90))
+    table = guarded(rng.standard_normal((rows, width)).astype(dtype), end)
+    at = guarded(rng.integers(0, rows, rng.integers(1, 40, rng.integers(1, 3))).astype(index), end)
+    np.testing.assert_array_equal(kernels.embedding(table, at), table[at])
+    grad = guarded(rng.standard_normal((*at.shape, width)).astype(dtype), end)
+    padding = int(rng.integers(-1, rows))
+    kept = at.reshape(-1) != padding
+    wanted = np.zeros_like(table)
+    np.add.at(wanted, at.reshape(-1)[kept], grad.reshape(-1, width)[kept])
+    np.testing.assert_allclose(kernels.embedding_backward(grad, at, rows, padding, False), wanted, **CLOSE[dtype])
+
+
+@given(seed=seeds, dtype=floats, index=indices, end=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_taking_and_adding_along_any_dimension(seed, dtype, index, end):
+    rng = np.random.default_rng(seed)
+    x = guarded(rng.standard_normal(rng.integers(1, 25, 3)).astype(dtype), end)
+    for dim in range(3):
+        size = x.shape[dim]
+        at = guarded(rng.integers(0, size, int(rng.integers(1, 50))).astype(index), end)
+        np.testing.assert_array_equal(kernels.index_select(x, dim, at), np.take(x, at, dim))
+        both = guarded((at - size * (rng.random(at.size) < 0.4)).astype(index), end)
+        np.testing.assert_array_equal(kernels.index(x, [None] * dim + [both]), np.take(x, both, dim))
+        shape = [*x.shape[:dim], int(rng.integers(1, 50)), *x.shape[dim + 1 :]]
+        places = guarded(rng.integers(0, size, shape).astype(index), end)
+        np.testing.assert_array_equal(kernels.gather(x, dim, places), np.take_along_axis(x, places, dim))
+        source = guarded(rng.standard_normal(shape).astype(dtype), end)
+        grids = list(np.ogrid[tuple(slice(n) for n in shape)])
+        grids[dim] = places
+        wanted = x.copy()
+        np.add.at(wanted, tuple(grids), source)
+        np.testing.assert_array_equal(kernels.scatter_add(x, dim, places, source), wanted)
+    rows = guarded(rng.integers(-len(x), len(x), 30).astype(index), end)
+    source = guarded(rng.standard_normal((30, *x.shape[1:])).astype(dtype), end)
+    wanted = np.zeros_like(x)
+    np.add.at(wanted, rows, source)
+    np.testing.assert_allclose(kernels.index_backward(source, x.shape, [rows]), wanted, **CLOSE[dtype])
+    np.add.at(wanted := x.copy(), rows % len(x), 3 * source)
+    np.testing.assert_allclose(kernels.index_add(x, 0, rows % len(x), source, 3), wanted, **CLOSE[dtype])
+    assert kernels.limits(rows) == (rows.min(), rows.max())
+
+
+@pytest.mark.parametrize("wrong", [-1, 500, 2**40, -(2**40)])
+@pytest.mark.parametrize("place", [0, 4321, 9999])
+def test_an_index_out_of_range_is_declined(wrong, place):
+    rng = np.random.default_rng(0)
+    x, at = guarded(rng.standard_normal((500, 8))), rng.integers(0, 500, 10_000)
+    at[place] = wrong
+    grad = np.ones((10_000, 8))
+    assert kernels.embedding(x, at) is None and kernels.index_select(x, 0, at) is None
+    assert kernels.embedding_backward(grad, at, 500, -1, False) is None and kernels.index_add(x, 0, at, grad, 1) is None
+    columns = np.repeat(at[:, None], 8, 1)
+    assert kernels.gather(x, 0, columns) is None and kernels.scatter_add(x, 0, columns, grad) is None
+    assert kernels.gather(x[:, 0].copy(), 0, at) is None and kernels.scatter_add(x[:, 0].copy(), 0, at, grad[:, 0].copy()) is None
+    assert (kernels.index(x, [at]) is None) == (wrong != -1)
+
+
+def test_errors_are_those_of_the_reference():
+    table, at = torch.zeros(500, 20), torch.zeros(9000, dtype=torch.int64)
+    at[77] = 500
+    for call in (
+        lambda: F.embedding(at, table),
+        lambda: table[at],
+        lambda: table.index_select(0, at),
+        lambda: table.gather(0, at[:, None].expand(-1, 20)),
+        lambda: table.index_add(0, at, torch.ones(9000, 20)),
+    ):
+        with native.disabled(), pytest.raises(Exception) as wanted:
+            call()
+        with pytest.raises(wanted.type) as found:
+            call()
+        assert str(found.value) == str(wanted.value)
+
+
+def test_threads_do_not_change_sums():
+    rng = np.random.default_rng(0)
+    at, grad = rng.integers(0, 50, 20_000), rng.standard_normal((20_000, 40)).astype(np.float32)
+    x, places = np.zeros((60, 40), np.float32), rng.integers(0, 60, (20_000, 40))
+    threads, made = pool.threads, []
+    for count in (1, 2):
+        pool.set_threads(count)
+        made.append((kernels.embedding_backward(grad, at, 3000, -1, False), kernels.scatter_add(x, 0, places, grad)))
+    pool.set_threads(threads)
+    for one, two in zip(*made, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_training_an_embedding_is_as_with_the_reference(dtype):
+    torch.manual_seed(0)
+    weight, at = torch.randn(700, 24).to(dtype).requires_grad_(), torch.randint(0, 700, (40, 30))
+
+    def gradient():
+        torch.manual_seed(1)
+        made = F.embedding(at, weight, padding_idx=3)
+        return made, *torch.autograd.grad(made, weight, torch.randn(made.shape).to(dtype))
+
+    found = gradient()
+    with native.disabled():
+        wanted = gradient()
+    assert torch.equal(found[0], wanted[0])
+    torch.testing.assert_close(found[1], wanted[1])
