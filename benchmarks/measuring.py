@@ -41,7 +41,9 @@ def measure(function: Timed, count: int) -> float:
 
 
 def calls_in(function: Timed, seconds: float) -> int:
-    """How many calls take about ``seconds``; warms the function up on the way."""
+    """How many calls take about ``seconds``, after three that are not counted: a first call may compile something."""
+    for _ in range(3):
+        function()
     count = 1
     while True:
         taken = measure(function, count) * count

@@ -220,7 +220,14 @@ fit(
     lambda z: z**2,
 )
 # powers of float32 are computed in float64, but no more exactly than they need to be
-fit("POW_LOG2", "log2((1 + s) / (1 - s)) / s as a function of s**2, for |s| up to 1/5", {"f64": 6}, lambda z: 2 * atanh_ratio(z) / LN2, 0, FIFTH)
+fit(
+    "POW_LOG2",
+    "log2((1 + s) / (1 - s)) / s as a function of s**2, for |s| up to 1/5",
+    {"f64": 6},
+    lambda z: 2 * atanh_ratio(z) / LN2,
+    0,
+    FIFTH,
+)
 fit(
     "POW_EXP2",
     "(2**r - 1) / r for |r| up to 1/2",

@@ -1,6 +1,7 @@
 """Writes the tables of the documentation that can be derived: ``python -m tools.tables``.
 
     docs/operations.md       every operation, from the registry
+    docs/kernels.md          (its table only) how long the families of kernels are
     docs/compatibility.md    PyTorch's public names beside flambeau's, and what raises NotImplementedError
 
 PyTorch's names are kept in ``tools/pytorch_names.json``, so that the tables can be made where PyTorch is not installed; where it
@@ -13,8 +14,10 @@ import ast
 import importlib
 import importlib.util
 import inspect
+import io
 import json
 import sys
+import tokenize
 import types
 import warnings
 from collections.abc import Iterator
@@ -255,7 +258,41 @@ def compatibility() -> str:
     return "\n".join(parts)
 
 
-TABLES = {"operations.md": operations, "compatibility.md": compatibility}
+# -- how long kernels are ---------------------------------------------------------------------------------------------------------
+def code_lines(path: Path) -> int:
+    """Lines of a module with code on them: no blank lines, comments or docstrings."""
+    text = path.read_text()
+    docstrings: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            docstrings.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    kept: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER):
+            kept.update(range(token.start[0], token.end[0] + 1))
+    return len(kept - docstrings)
+
+
+def kernels() -> str:
+    """docs/kernels.md with its table of lines per family made anew."""
+    from flambeau.backends.llvm import FAMILIES
+
+    backend = ROOT / "flambeau" / "backends" / "llvm"
+    page = (ROOT / "docs" / "kernels.md").read_text()
+    count: dict[str, int] = {}
+    for family in FAMILIES.values():
+        count[family] = count.get(family, 0) + 1
+    elementwise = sum(not isinstance(each, Composite) and each.elementwise for each in entries())
+    rows = [("every element-wise operation", str(elementwise), "none: made of its expression")]
+    rows += [(f"`{family}.py`", str(count[family]), str(code_lines(backend / f"{family}.py"))) for family in sorted(count)]
+    others = [path for path in sorted(backend.glob("*.py")) if path.stem not in count and path.stem != "__init__"]
+    rows += [(f"`{path.name}` (shared)", "", str(code_lines(path))) for path in others]
+    start, end = "<!-- lines -->\n", "<!-- /lines -->"
+    before, after = page[: page.index(start) + len(start)], page[page.index(end) :]
+    return before + table(("module", "operations", "lines"), rows) + after
+
+
+TABLES = {"kernels.md": kernels, "operations.md": operations, "compatibility.md": compatibility}
 
 
 def main() -> None:

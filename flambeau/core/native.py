@@ -194,8 +194,6 @@ def beside(op: Op) -> Callable[..., Any] | None:
         return None
     reference: Callable[..., Any] = op.fast
     if op.elementwise:
-        if reference is not op.ufunc and (op.prepare is not None or op.reroute is not None):
-            return _to_long_way
         return _late_pointwise(op, reference)
     name = key_of(op)
     if name not in _backend().FAMILIES:
@@ -265,8 +263,3 @@ def size_of(op: Op) -> int:
     if op.name in _PRODUCTS:
         return min(LARGE, 1024)  # small matrices may have many products
     return LARGE_SIMPLE if op.ufunc in _SIMPLE else LARGE
-
-
-def _to_long_way(*arguments: Any) -> Any:
-    """The long way prepares attributes, casts in registers and knows which kernel is there."""
-    return None

@@ -49,7 +49,7 @@ def _shared_evenly(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool) 
     chosen = input.isnan() | (input == result) if bool(result.isnan().any()) else input == result
     if dim is None or ndim == 0:
         return chosen * (grad / chosen.sum())
-    return chosen * grad / chosen.sum(wrap_dims(dim, ndim), True)
+    return chosen * (grad / chosen.sum(wrap_dims(dim, ndim), True))
 
 
 def to_place(grad: Any, indices: Any, dim: int, keepdim: bool, shape: tuple[int, ...]) -> Any:
@@ -312,7 +312,20 @@ def _aminmax_gradient(grads: Any, input: Any, result: Any, result1: Any, dim: An
     return total
 
 
-@op(promotion="same", halves="native", prepare=_prepare_aminmax, returns=("min", "max"), grad={"input": _aminmax_gradient})
+def _fast_aminmax(a: np.ndarray, dim: Any, keepdim: bool) -> Any:
+    if keepdim or not a.size or not a.ndim or (dim is not None and (dim.__class__ is not int or a.ndim > 2)):
+        return None
+    return np.asarray(np.minimum.reduce(a, dim)), np.asarray(np.maximum.reduce(a, dim))
+
+
+@op(
+    promotion="same",
+    halves="native",
+    prepare=_prepare_aminmax,
+    fast=_fast_aminmax,
+    returns=("min", "max"),
+    grad={"input": _aminmax_gradient},
+)
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """Smallest and largest element, of all or along one dimension.
 

@@ -646,6 +646,7 @@ def _scatter_source_gradient(grad: Any, mask: Any, source_shape: Any) -> Any:
     name="_where",
     method=False,
     inplace=False,
+    fast=lambda condition, a, b: np.where(condition, a, b) if a.dtype is b.dtype else None,
     node_name="WhereBackward0",
     promotion="keep",
     grad={

@@ -56,7 +56,7 @@ def _vector_norm_gradient(grad: Any, x: Any, result: Any, ord: Any, dim: Any, ke
     if order == 1:
         return input.sgn() * grad
     if order == 2:
-        return grad * (input / result.masked_fill(result == 0, 1))
+        return input * (grad / result.masked_fill(result == 0, 1))
     if math.isinf(order):
         size = input.abs()
         chosen = size.isnan() | (size == result) if bool(result.isnan().any()) else size == result

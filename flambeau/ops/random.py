@@ -134,7 +134,11 @@ def _int(value: Any, name: str, operation: str, position: int = 1) -> int:
 
 
 def _float(value: Any, name: str, operation: str, position: int = 1) -> float:
-    if value.__class__ is float or isinstance(value, (numbers.Real, np.bool_)) or (isinstance(value, TensorClass) and value.numel() == 1 and not value.requires_grad):
+    if (
+        value.__class__ is float
+        or isinstance(value, (numbers.Real, np.bool_))
+        or (isinstance(value, TensorClass) and value.numel() == 1 and not value.requires_grad)
+    ):
         return float(value)
     raise TypeError(f"{operation}(): argument '{name}' (position {position}) must be float, not {type(value).__name__}")
 
@@ -530,10 +534,10 @@ def randint(
         RuntimeError: ``low >= high``, or bounds that the dtype cannot hold.
     Source: torch.randint.
     """
-    if dtype is out is layout is device is None and not named and not modes.active and not pin_memory and args[-1].__class__ is tuple:
-        # the usual call, kept short; whatever is odd about the bounds is found below
-        low, high = args[:-1] if len(args) == 3 else (0, *args[:-1]) if len(args) == 2 else (0, None)
-        if low.__class__ is high.__class__ is int:
+    if dtype is out is layout is device is None and len(args) in (2, 3) and not named and not modes.active and not pin_memory:
+        # the usual call, kept short; whatever is odd about its arguments is found below
+        low, high = args[:-1] if len(args) == 3 else (0, args[0])
+        if args[-1].__class__ is tuple and low.__class__ is high.__class__ is int and -(1 << 63) <= low < high < 1 << 63:
             array = np.empty(sizes_from(args[-1:], "randint"), np.int64)
             run_quietly(streams.fill_random_range, _generator(generator, "randint"), array, low, high)
             return require_grad(wrap(array)) if requires_grad else wrap(array)
@@ -611,6 +615,9 @@ def randperm(
     Source: torch.randperm. Fisher and Yates' shuffle.
     """
     stream, count = _generator(generator, "randperm"), _int(n, "n", "randperm")
+    if dtype is out is layout is device is None and count >= 0 and not modes.active and not pin_memory:
+        array = streams.randperm(stream, count)  # the usual call, kept short
+        return require_grad(wrap(array)) if requires_grad else wrap(array)
     if count < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {count}: [{count}]")
     if out is not None:

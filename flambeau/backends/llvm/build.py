@@ -16,14 +16,15 @@ from .pool import pool
 
 _SHOW = os.environ.get("FLAMBEAU_SHOW_KERNELS", "")  # names of kernels to print, IR and assembly, as they are built; "all" for all
 _lock = threading.RLock()
-
+if hasattr(os, "register_at_fork"):  # a fork waits for a compilation in another thread: its child would wait for ever
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 def compiled(ir: str, name: str, target: targets.Target) -> int:
     """Address of the machine function ``name`` of a module: from disk, or compiled now.
 
     Raises:
-        NoKernel: llvmlite is not installed, or the code needs something outside itself.
+        NoKernel: llvmlite is not installed, the code needs something outside itself, or the system forbids executable memory.
     """
     key = cache.key_of(ir, target)
     found = cache.read(key)
@@ -37,7 +38,10 @@ def compiled(ir: str, name: str, target: targets.Target) -> int:
         cache.write(key, found)
     if _SHOW and (_SHOW == "all" or name in _SHOW.split(",")):
         print(ir, image.assembly(ir, target), sep="\n")
-    return image.load(found)
+    try:
+        return image.load(found)
+    except OSError as error:
+        raise NoKernel(f"{name}: {error}") from error
 
 
 class Kernel:

@@ -19,356 +19,18 @@ import numpy as np
 from ...core.native import native
 from . import channels_last, depthwise
 from . import target as targets
-from .build import kernel
-from .language import KINDS, Builder, Value
+from .language import KINDS
 from .memory import empty
-from .microkernel import (
-    Images,
-    borrow,
-    copy_line,
-    fill_plane,
-    give_back,
-    inner_products,
-    mode_of,
-    pack,
-    plane_layout,
-    product,
-    runs,
-    scratch_memory,
-    store_mode,
-    strides_of,
-    tile_width,
-)
+from .microkernel import mode_of, plane_layout, scratch_memory, store_mode, strides_of, tile_width
 from .pool import pool
+from .windows import PIXELS, channel_sums, join_partial, pack_weight, sums_tile, windows_times_grad, windows_times_weight
 
-DEPTH = 576  # rows of a panel: a strip of factors (16 KB) stays in the first-level cache
-PIXELS = 192  # pixels of a block: with DEPTH rows 432 KB
+DEPTH = 576  # rows of a panel: a strip of factors (18 KB) stays in the first-level cache
 BAND = 640  # pixels of a band, at least
 SUM_DEPTH, SUM_PIXELS = 144, 512  # the same of the weight gradient, whose panels are read once for each few outputs
 CHUNKS = 16  # that many chunks at least, where there is work enough for them
 
 
-# -- forward and input gradient -----------------------------------------------------------------------------------------------------
-@kernel
-def pack_weight(k: Builder, kind: str, rows: int) -> None:
-    """Weights as factors: (group, block of channels, strip of ``rows`` outputs, tap, channel, output); a chunk is a strip of a group."""
-    weight, target, taps = k.array(), k.array(), k.array()
-    count, channels, block, outputs = k.integer(), k.integer(), k.integer(), k.integer()
-    by_group, by_output, by_channel = k.integer(), k.integer(), k.integer()
-    strips = (outputs + (rows - 1)) // rows
-
-    def chunk(index: Value) -> None:
-        group, strip = index // strips, index % strips
-        first = strip * rows
-        source = k.at(weight, group * by_group, kind)
-        # behind the last output comes the last one again: what is made with it is not stored
-        lines = [k.at(source, k.least(first + r, outputs - 1) * by_output, kind) for r in range(rows)]
-        base = group * strips * rows * channels * count
-
-        def some(c0: Value) -> None:
-            n = k.least(block, channels - c0)
-            to = k.at(target, base + c0 * count * strips * rows + first * n * count, kind)
-
-            def tap(t: Value) -> None:
-                offset = k.load(taps, t * 3 + 2, "i64")
-
-                def one(c: Value) -> None:
-                    for r in range(rows):
-                        k.store(k.load(lines[r], offset + (c0 + c) * by_channel, kind), to, (t * n + c) * rows + r, kind)
-
-                k.loop(0, n, one)
-
-            k.loop(0, count, tap)
-
-        k.loop(0, channels, some, step=block)
-
-    k.for_chunks(chunk)
-
-
-def images_of(k: Builder, data: Value) -> Images:
-    """The 14 arguments that describe images, in the order of the fields; ``_Windows.numbers`` passes them."""
-    numbers = [k.integer() for _ in range(10)]
-    taps, count, inner, by_row = k.array(), k.integer(), k.integer(), k.integer()
-    return Images(data, *numbers, taps, count, inner, by_row)
-
-
-@kernel
-def windows_times_weight(k: Builder, kind: str, mode: str, store: str, rows: int, band: bool) -> None:
-    """The convolution: a block of pixels is packed, then multiplied with one strip of ``rows`` outputs after the other.
-
-    ``mode`` and ``store`` are those of the input and the result, see ``mode_of``.  ``band``: a block is some rows of an image, packed as
-    they are with zeros around; otherwise it is any pixels, packed as panels.
-    """
-    lanes, vectors = k.lanes(kind), tile_width(k.target, rows)
-    width = vectors * lanes
-    source, out, factors, bias, flags, room, table = (k.array() for _ in range(7))
-    im = images_of(k, source)
-    place = [k.integer() for _ in range(8)]
-    pieces, room_size, apart = (k.integer() for _ in range(3))
-    channels, block, outputs, pixels, pixel_block, strip_block, line = (k.integer() for _ in range(7))
-    to_n, to_c, to_y, to_x = (k.integer() for _ in range(4))
-    tile, seen = k.scratch(rows * width, kind), k.scratch(2 * PIXELS, "i64")
-    strips = (outputs + (rows - 1)) // rows
-    strip_groups = (strips + strip_block - 1) // strip_block
-    image_blocks = (pixels + pixel_block - 1) // pixel_block
-    pixel_groups = im.inner * image_blocks if band else image_blocks  # of bands, inner is the number of images
-
-    def chunk(index: Value) -> None:
-        piece = borrow(k, flags, pieces)
-        panels = k.at(room, piece * room_size, kind)
-        strip0, rest = (index % strip_groups) * strip_block, index // strip_groups
-        which, group = rest % pixel_groups, rest // pixel_groups
-        image, p0 = which // image_blocks, (which % image_blocks) * pixel_block
-        p1 = k.least(p0 + pixel_block, pixels)
-        im.data = k.at(source, group * channels * im.c, kind)
-        mine = k.at(factors, group * strips * rows * channels * im.count, kind)
-        plus, target = k.at(bias, group * outputs, kind), k.at(out, group * outputs * to_c, kind)
-
-        def deep(c0: Value) -> None:
-            some = k.least(block, channels - c0)
-
-            def fill_band(c: Value) -> None:
-                first = p0 // line  # row
-                held = (
-                    place[0] + first * im.step_y,
-                    place[1],
-                    k.least(place[2], (p1 - p0 + (line - 1)) // line + place[2] - pixel_block // line),
-                )
-                plane = k.at(panels, c * apart, kind)
-                data = k.at(im.data, image * im.n + (c0 + c) * im.c, kind)
-                fill_plane(k, kind, mode, plane, data, (im.y, im.x), (im.height, im.width), (*held, *place[3:]), place[2])
-
-            def fill(p: Value) -> None:
-                stop = k.least(p + width, p1)
-                low, high = im.taps_seen(k, p, stop)
-                number = (p - p0) // width
-                k.store(low, seen, number * 2, "i64")
-                k.store(high, seen, number * 2 + 1, "i64")
-                pack(k, kind, mode, im, k.at(panels, (p - p0) * some * im.count, kind), width, p, stop, c0, some, (low, high))
-
-            def strip(o: Value) -> None:
-                strip_factors = k.at(mine, c0 * im.count * strips * rows + o * some * im.count, kind)
-
-                def one(p: Value) -> None:
-                    stop = k.least(p + width, p1)
-
-                    def narrow(v: int) -> None:
-                        if band:
-                            taps, count, pitch, first = (0, im.count), some, apart, strip_factors
-
-                            def line_of(t: Value) -> Value:
-                                return k.at(panels, p - p0 + k.load(table, t * 2, "i64"), kind)
-
-                        else:
-                            number = (p - p0) // width
-                            low, high = (k.load(seen, number * 2 + i, "i64") for i in range(2))
-                            taps, count, pitch = (0, 1), (high - low) * some, width
-                            first = k.at(strip_factors, low * some * rows, kind)
-                            panel = k.at(panels, (p - p0) * some * im.count + low * some * width, kind)
-
-                            def line_of(t: Value) -> Value:
-                                return panel
-
-                        total = product(k, kind, rows, v, first, taps, line_of, count, pitch)
-                        for r in range(rows):
-                            for j in range(v):
-                                k.store(total[r][j], tile, r * width + j * lanes, kind)
-
-                    by_width(k, stop - p, lanes, vectors, narrow)
-                    write(o, p, stop, c0)
-
-                k.loop(p0, p1, one, step=width)
-
-            if band:
-                k.loop(0, some, fill_band)
-            else:
-                k.loop(p0, p1, fill, step=width)
-            k.loop(strip0 * rows, k.least((strip0 + strip_block) * rows, outputs), strip, step=rows)
-
-        def write(o: Value, p: Value, stop: Value, c0: Value) -> None:
-            """Add the tile to the bias, or where this is not the first block of channels to what is there."""
-            left = k.least(outputs - o, rows)
-
-            def part(which: Value, start: Value, end: Value) -> None:
-                if band:
-                    n, y, end = image, which, k.most(start, k.least(end, which * line + im.out_width))
-                else:
-                    n, y = im.place(k, which * (line // im.out_width))
-                place = k.at(target, n * to_n + y * to_y + (start - which * line) * to_x + o * to_c, kind)
-                values, length = k.at(tile, start - p, kind), end - start
-
-                def row(r: Value) -> None:
-                    at, tile_row = k.at(place, r * to_c, kind), k.at(values, r * width, kind)
-                    first = k.load(plus, o + r, kind)
-                    k.when(
-                        c0.eq(0),
-                        lambda: copy_line(k, kind, store, tile_row, at, length, to_x, lambda value, old: value + first),
-                        lambda: copy_line(k, kind, store, tile_row, at, length, to_x, lambda value, old: value + old()),
-                    )
-
-                k.loop(0, left, row)
-
-            runs(k, p, stop, line, part)
-
-        k.loop(0, channels, deep, step=block)
-        give_back(k, flags, piece)
-
-    k.for_chunks(chunk)
-
-
-def by_width(k: Builder, length: Value, lanes: int, vectors: int, body: Any) -> None:
-    """``body(v)`` for a number of registers, up to ``vectors``, that holds ``length`` elements."""
-
-    def choose(choices: list[int]) -> None:
-        if len(choices) == 1:
-            body(choices[0])
-        else:
-            k.when(length > choices[1] * lanes, lambda: body(choices[0]), lambda: choose(choices[1:]))
-
-    choose(sorted({vectors, (vectors + 1) // 2, 1}, reverse=True))
-
-
-# -- weight gradient ------------------------------------------------------------------------------------------------------------------
-def _sums_tile(target: targets.Target) -> tuple[int, int]:
-    return (4, 6) if target.registers >= 32 else (3, 4)
-
-
-@kernel
-def windows_times_grad(k: Builder, kind: str, mode: str, grad_mode: str) -> None:
-    """The weight gradient: sums over pixels, tiles of outputs times (tap, channel), each tile whole registers in ``partial``.
-
-    A chunk is a range of pixels, a block of channels and a group; each range of pixels has a ``partial`` of its own.
-    """
-    lanes = k.lanes(kind)
-    rows, columns = _sums_tile(k.target)
-    registers = -(-rows * columns // lanes)
-    source, grad, partial, flags, room = (k.array() for _ in range(5))
-    im, gr = images_of(k, source), images_of(k, grad)
-    pieces, room_size, room_panel = (k.integer() for _ in range(3))
-    channels, block, outputs, output_block, pixels, pixel_block, split, apart = (k.integer() for _ in range(8))
-    blocks = (channels + block - 1) // block
-    output_tiles = (outputs + (rows - 1)) // rows
-    tiles = (block * im.count + (columns - 1)) // columns
-    splits = (pixels + split - 1) // split
-    pitch = pixel_block + lanes  # not a power of two, or all rows would lie in the same sets of the cache
-    zero = k.const(0, kind, lanes)
-
-    def chunk(index: Value) -> None:
-        piece = borrow(k, flags, pieces)
-        panel = k.at(room, piece * room_size, kind)
-        lines = k.at(panel, room_panel, kind)
-        number, c0, rest = index % splits, ((index // splits) % blocks) * block, index // splits
-        group = rest // blocks
-        im.data, gr.data = k.at(source, group * channels * im.c, kind), k.at(grad, group * outputs * gr.c, kind)
-        some = k.least(block, channels - c0)
-        depth = some * im.count
-        start, end = number * split, k.least((number + 1) * split, pixels)
-        mine = k.at(partial, number * apart + rest * output_tiles * tiles * (registers * lanes), kind)
-
-        def pixel(p: Value) -> None:
-            stop = k.least(p + pixel_block, end)
-            length = ((stop - p) + (lanes - 1)) // lanes * lanes
-
-            def clear(rows_of: Value, count: Value) -> None:
-                k.loop(0, count, lambda r: k.store(zero, rows_of, r * pitch + (length - lanes), kind))
-
-            clear(panel, depth)
-            pack(k, kind, mode, im, panel, pitch, p, stop, c0, some, (0, im.count))
-
-            def output(o0: Value) -> None:
-                o1 = k.least(o0 + output_block, outputs)
-                clear(lines, o1 - o0)
-                pack(k, kind, grad_mode, gr, lines, pitch, p, stop, o0, o1 - o0, (0, gr.count))
-
-                def column(j: Value) -> None:
-                    def row(o: Value) -> None:
-                        factors, windows = k.at(lines, (o - o0) * pitch, kind), k.at(panel, j * columns * pitch, kind)
-                        made = inner_products(k, kind, rows, columns, factors, pitch, windows, pitch, length)
-                        at = k.at(mine, (o // rows * tiles + j) * (registers * lanes), kind)
-                        for i, value in enumerate(made):
-                            old = k.when(p.eq(start), lambda: zero, lambda i=i: k.load(at, i * lanes, kind, lanes))
-                            k.store(old + value, at, i * lanes, kind)
-
-                    k.loop(o0, o1, row, step=rows)
-
-                k.loop(0, (depth + (columns - 1)) // columns, column)
-
-            k.loop(0, outputs, output, step=output_block)
-
-        k.loop(start, end, pixel, step=pixel_block)
-        give_back(k, flags, piece)
-
-    k.for_chunks(chunk)
-
-
-@kernel
-def join_partial(k: Builder, kind: str) -> None:
-    """The weight gradient from the partial sums: (output, channel, tap); a chunk is a tile of outputs of a block of channels of a group."""
-    lanes = k.lanes(kind)
-    rows, columns = _sums_tile(k.target)
-    size = -(-rows * columns // lanes) * lanes
-    partial, out = k.array(), k.array()
-    count, channels, block, outputs, splits, apart = (k.integer() for _ in range(6))
-    blocks = (channels + block - 1) // block
-    output_tiles = (outputs + (rows - 1)) // rows
-    tiles = (block * count + (columns - 1)) // columns
-
-    def chunk(index: Value) -> None:
-        tile, rest = index % output_tiles, index // output_tiles
-        group, c0 = rest // blocks, (rest % blocks) * block
-        some = k.least(block, channels - c0)
-        mine = k.at(partial, index * tiles * size, kind)
-
-        def tap(t: Value) -> None:
-            def channel(c: Value) -> None:
-                place = t * some + c
-                at = (place // columns) * size + place % columns
-
-                def output(r: Value) -> None:
-                    def split(s: Value, total: Value) -> Value:
-                        return total + k.load(mine, s * apart + at + r * columns, kind)
-
-                    total = k.loop(0, splits, split, carried=[k.const(0, kind)])
-                    k.store(total, out, ((group * outputs + tile * rows + r) * channels + c0 + c) * count + t, kind)
-
-                k.loop(0, k.least(outputs - tile * rows, rows), output)
-
-            k.loop(0, some, channel)
-
-        k.loop(0, count, tap)
-
-    k.for_chunks(chunk)
-
-
-@kernel
-def channel_sums(k: Builder, kind: str) -> None:
-    """Sums of planes of ``size`` neighbouring elements, one for each image and channel, over the images; a chunk is a channel."""
-    lanes = k.lanes(kind)
-    x, out = k.array(), k.array()
-    images, size, by_image, by_channel = (k.integer() for _ in range(4))
-    zero = k.const(0, kind, lanes)
-
-    def chunk(c: Value) -> None:
-        def image(n: Value, *total: Value) -> tuple[Value, ...]:
-            plane = k.at(x, n * by_image + c * by_channel, kind)
-            block = k.loop(
-                0,
-                size - size % (4 * lanes),
-                lambda i, *sums: [s + k.load(plane, i + u * lanes, kind, lanes) for u, s in enumerate(sums)],
-                step=4 * lanes,
-                carried=[zero] * 4,
-            )
-            rest = k.vector_loop(
-                size - size % (4 * lanes), size, lanes, lambda i, mask, s: s + k.load(plane, i, kind, lanes, mask), carried=[zero]
-            )
-            return total[0] + (((block[0] + block[1]) + (block[2] + block[3])) + rest)
-
-        k.store(k.sum(k.loop(0, images, image, carried=[zero])), out, c, kind)
-
-    k.for_chunks(chunk)
-
-
-# -- calls ----------------------------------------------------------------------------------------------------------------------------
 def _table(taps: list[tuple[int, int, int]]) -> np.ndarray:
     return np.array(taps, np.int64).reshape(-1, 3)
 
@@ -381,6 +43,16 @@ def _described(array: np.ndarray, step: tuple[int, int], out: tuple[int, int], t
     n, _, height, width = array.shape
     inner = n if by_row else out[0]
     return (*strides_of(array), height, width, *step, *out, id(table), len(table), inner, int(by_row))
+
+
+def _band_costs(line: int, width: int, outputs: int, count: int) -> float:
+    """What a pixel costs if rows are packed as they are, in units of its multiplications: pixels between rows are computed, too."""
+    return line / width * (1 + 8 / (outputs * count))
+
+
+def _panel_costs(width: int, outputs: int) -> float:
+    """The same if panels are packed, some 6 cycles a register, where a multiplication takes one."""
+    return 1 + 6 * max(1, 16 / width) / outputs
 
 
 def _even(total: int, most: int) -> int:
@@ -422,9 +94,9 @@ def _convolve(
     offsets, place = plane_layout(table.tobytes(), step, height, width) if count else (_CENTRE, (0,) * 8)
     line, pitch, band = place[3], 0, count > 0
     if band:
-        # what is computed for each wanted pixel against what packing panels costs in units of that: 6 cycles a register
-        wide = -(-height * line // panel) * panel / (height * width) * (1 + 8 / (outputs * count))
-        band = wide < (1 + 6 * max(1, 16 / width) / outputs) * (1 - by_row * min(0.3, 0.7 / height))
+        rows_seen = 1 - by_row * min(0.3, 0.7 / height)  # panels of a few rows leave out taps that meet no row
+        quantum = -(-height * line // panel) * panel / (height * line)
+        band = _band_costs(line, width, outputs, count) * quantum < _panel_costs(width, outputs) * rows_seen
     if band:
         tall = min(height, max(1, -(-BAND // line)))
         while tall > 8 and n * groups * -(-height // tall) < CHUNKS:
@@ -611,7 +283,7 @@ def correlate_pair(
     n, outputs, height, width = grad.shape
     channels, outputs = x.shape[1] // groups, outputs // groups
     table = _window_table(kh, kw, py, px, ey, ex, 0, 0)
-    count, pixels = kh * kw, n * height * width
+    count = kh * kw
     if channels == 1 and outputs == 1 and rank == 4 and groups > 1 and _is_last(x) and _is_last(grad):
         return channels_last.correlate_pair(x, grad, table, (sy, sx)).reshape(groups, 1, kh, kw)
     x, grad = _planes(x), _planes(grad)
@@ -620,24 +292,38 @@ def correlate_pair(
         return made.reshape(groups * outputs, 1, *kernel_size)
     target = targets.current()
     lanes = target.width // dtype.itemsize
-    rows, columns = _sums_tile(target)
+    rows, columns = sums_tile(target)
     size = -(-rows * columns // lanes) * lanes
-    block = _even(channels, SUM_DEPTH // count)
+    offsets, place = plane_layout(table.tobytes(), (sy, sx), height, width)
+    line, between_channels = place[3], 0
+    band = _band_costs(line, width, outputs, count) < _panel_costs(width, outputs)
+    block = _even(channels, (2 if band else 1) * SUM_DEPTH // count)
+    if band:
+        pixel_block = min(height, -(-SUM_PIXELS // line))
+        offsets, place = plane_layout(table.tobytes(), (sy, sx), pixel_block, width)
+        extra = lanes // line + 1
+        between_channels = (-(-(place[6] * place[7] * place[2] + extra) * line // 16) | 1) * 16
+        pixels = n * -(-height // pixel_block)  # counted in blocks
+        unit, pitch, room_panel = 1, pixel_block * line, block * between_channels + line + lanes
+    else:
+        pixels = n * height * width
+        unit = pitch = pixel_block = -(-_even(pixels, SUM_PIXELS) // lanes) * lanes
+    pitch = pitch // lanes * lanes + 2 * lanes
     blocks = groups * -(-channels // block)
-    pixel_block = -(-_even(pixels, SUM_PIXELS) // lanes) * lanes
-    parts = max(1, min(-(-pixels // pixel_block), CHUNKS // blocks))
-    split = -(-pixels // pixel_block // parts) * pixel_block
+    units = -(-pixels // unit)
+    split = -(-units // max(1, min(units, CHUNKS // blocks))) * unit
     splits = -(-pixels // split)
     output_tiles, tiles = -(-outputs // rows), -(-block * count // columns)
     output_block = min(16, output_tiles) * rows
     apart = blocks * output_tiles * tiles * size
-    pitch = pixel_block + lanes
-    room_panel = tiles * columns * pitch
+    if not band:
+        room_panel = tiles * columns * pitch
     partial = empty((splits * apart,), dtype)
     flags, room = scratch_memory(room_panel + output_block * pitch, dtype)
-    windows_times_grad(kind, mode_of(x, sx), mode_of(grad, 1))(
-        splits * blocks, id(x), id(grad), id(partial), id(flags), id(room), *_described(x, (sy, sx), (height, width), table, False),
-        *_described(grad, (1, 1), (height, width), _CENTRE, False), pool.threads, room.shape[1], room_panel,
+    windows_times_grad(kind, mode_of(x, sx), mode_of(grad, 1), band)(
+        splits * blocks, id(x), id(grad), id(partial), id(flags), id(room), id(offsets),
+        *_described(x, (sy, sx), (height, width), table, False),
+        *_described(grad, (1, 1), (height, width), _CENTRE, False), *place, pool.threads, room.shape[1], room_panel, between_channels,
         channels, block, outputs, output_block, pixels, pixel_block, split, apart,
     )  # fmt: skip
     made = empty((groups * outputs, channels, kh, kw), dtype)

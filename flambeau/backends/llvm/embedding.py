@@ -68,11 +68,14 @@ def take_rows(k: Builder, index_kind: str, kind: str) -> None:
 
 
 @kernel
-def take_elements(k: Builder, index_kind: str, kind: str) -> None:
-    """``made[a, b, c] = source[a, b, c, indices[a, b, c]]``, by steps in elements; neighbouring ``c`` have neighbouring indices."""
+def take_elements(k: Builder, index_kind: str, kind: str, along: bool) -> None:
+    """``made[a, b, c] = source[a, indices[a, b, c], c]``, or if ``along`` ``source[a, indices[a, b, c]]``.
+
+    An entry of ``source`` has ``s_at`` elements, those of an ``a`` lie ``s_a`` apart, and the indices' steps are ``i_a`` and ``i_b``.
+    """
     source, indices, made, bad = k.array(), k.array(), k.array(), k.array()
     b_size, c_size, blocks, block, size, wrap, units, per = (k.integer() for _ in range(8))
-    s_a, s_b, s_c, s_at, i_a, i_b = (k.integer() for _ in range(6))
+    s_a, s_at, i_a, i_b = (k.integer() for _ in range(4))
     lanes = k.lanes("i64")
 
     def unit(u: Value, wrong: Value) -> Value:
@@ -80,12 +83,14 @@ def take_elements(k: Builder, index_kind: str, kind: str) -> None:
         first = (u - row * blocks) * block
         a = row // b_size
         b = row - a * b_size
-        from_, at = k.at(source, a * s_a + b * s_b, kind), k.at(indices, a * i_a + b * i_b, index_kind)
+        from_, at = k.at(source, a * s_a, kind), k.at(indices, a * i_a + b * i_b, index_kind)
         to = k.at(made, row * c_size, kind)
 
         def some(c: Value, mask: Value | None, wrong: Value) -> Value:
             place, good = _place(k, at, c, index_kind, size, wrap, lanes, mask)
-            offsets = k.select(good, place, 0) * s_at + (k.splat(c, lanes) + k.indices(lanes)) * s_c
+            offsets = k.select(good, place, 0)
+            if not along:
+                offsets = offsets * s_at + (k.splat(c, lanes) + k.indices(lanes))
             k.store(k.gather(from_, offsets, kind, mask), to, c, kind, mask)
             return wrong | ~good
 
@@ -236,7 +241,7 @@ def rows_at(source: np.ndarray, indices: np.ndarray, dim: int, shape: tuple[int,
     made, bad = empty(shape, source.dtype), np.zeros(1, np.int64)
     turn = size if wrap else 0
     if length == source.itemsize and length < 16:
-        _take_elements(source, indices, made, bad, (outer, 1, indices.size), (size, 0, 0, 1), (0, 0), size, turn)
+        _take_elements(source, indices, made, bad, (outer, 1, indices.size), (size, 1, 0, 0), size, turn, along=True)
     else:
         unit = math.gcd(length, 8)
         block = max(1, CHUNK // length)
@@ -253,16 +258,17 @@ def _take_elements(
     bad: np.ndarray,
     sizes: Any,
     steps: Any,
-    index_steps: Any,
     size: int,
     wrap: int = 0,
+    *,
+    along: bool,
 ) -> None:
     a, b, c = sizes
     block = min(c, CHUNK // 8)
     blocks = -(-c // block)
     units, per = a * b * blocks, max(1, CHUNK // (8 * block))
-    run = take_elements(_INDEX_KINDS[indices.dtype], f"u{8 * source.itemsize}")
-    run(-(-units // per), *map(id, (source, indices, made, bad)), b, c, blocks, block, size, wrap, units, per, *steps, *index_steps)
+    run = take_elements(_INDEX_KINDS[indices.dtype], f"u{8 * source.itemsize}", along)
+    run(-(-units // per), *map(id, (source, indices, made, bad)), b, c, blocks, block, size, wrap, units, per, *steps)
 
 
 @native("_limits")
@@ -322,9 +328,9 @@ def gather(input: np.ndarray, dim: int, index: np.ndarray, sparse_grad: bool = F
     index = index if index.flags.c_contiguous else contiguous(index)
     made, bad = empty(index.shape, input.dtype), np.zeros(1, np.int64)
     if inner == 1:
-        _take_elements(source, index, made, bad, (outer, 1, n), (size, 0, 0, 1), (n, 0), size)
+        _take_elements(source, index, made, bad, (outer, 1, n), (size, 1, n, 0), size, along=True)
     else:
-        _take_elements(source, index, made, bad, (outer, n, inner), (size * inner, 0, 1, inner), (n * inner, inner), size)
+        _take_elements(source, index, made, bad, (outer, n, inner), (size * inner, inner, n * inner, inner), size, along=False)
     return None if bad[0] else made
 
 

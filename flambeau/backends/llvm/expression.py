@@ -403,7 +403,8 @@ def _vector_maths(name: str) -> Callable[..., Value]:
 
         if not hasattr(vectors, name):
             raise Untraceable(name)
-        return getattr(vectors, name)(k, *values)
+        lanes = max(value.lanes for value in values)
+        return getattr(vectors, name)(k, *[k.splat(value, lanes) for value in values])
 
     return _floats(lowered)
 

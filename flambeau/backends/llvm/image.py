@@ -6,7 +6,7 @@ sections behind each other and resolves these distances once; what remains is a 
 copying it into executable memory: neither LLVM nor a linker is needed for that, which is why a second process starts its kernels in
 microseconds.
 
-    image:  | magic | entry offset | sha-256 of the rest | code and constants ... |
+    image:  | magic | entry offset | sha-256 of offset and rest | code and constants ... |
 """
 
 from __future__ import annotations
@@ -110,7 +110,16 @@ def link(elf: bytes, entry: str) -> bytes:
     start = next((places[home] + value for name, home, value in symbols if name == entry), None)
     if start is None:
         raise LinkError(f"object has no symbol '{entry}'")
-    return _HEADER.pack(MAGIC, start, hashlib.sha256(code).digest()) + bytes(code)
+    return sealed(start, bytes(code))
+
+
+def sealed(start: int, code: bytes) -> bytes:
+    """The image of code that is entered at offset ``start``."""
+    return _HEADER.pack(MAGIC, start, _digest(start, code)) + code
+
+
+def _digest(start: int, code: bytes) -> bytes:
+    return hashlib.sha256(struct.pack("<Q", start) + code).digest()
 
 
 def _symbols(elf: bytes, headers: list[tuple[int, ...]]) -> list[tuple[str, int, int]]:
@@ -160,8 +169,8 @@ def is_whole(image: bytes) -> bool:
     """Whether ``image`` is complete and unchanged."""
     if len(image) <= _HEADER.size:
         return False
-    magic, _, digest = _HEADER.unpack_from(image)
-    return magic == MAGIC and hashlib.sha256(image[_HEADER.size :]).digest() == digest
+    magic, start, digest = _HEADER.unpack_from(image)
+    return magic == MAGIC and _digest(start, image[_HEADER.size :]) == digest
 
 
 def pages(size: int) -> int:

@@ -327,6 +327,22 @@ class Builder:
             return self._intrinsic("fma", a, b, c)
         return a * b + c if isinstance(a, Value) else b * a + c
 
+    def two_product(self, a: Value, b: Any) -> tuple[Value, Value]:
+        """``a * b`` as a sum of two: the rounded product, and what rounding took from it."""
+        b = self.like(b, a)
+        product = a * b
+        if self.target.has_fma:
+            return product, self.fma(a, b, -product)
+        splitter = 2.0**27 + 1.0 if a.kind == "f64" else 2.0**12 + 1.0  # Dekker 1971: halves whose products are exact
+
+        def halves(v: Value) -> tuple[Value, Value]:
+            c = v * splitter
+            high = c - (c - v)
+            return high, v - high
+
+        (ah, al), (bh, bl) = halves(a), halves(b)
+        return product, ((ah * bh - product) + ah * bl + al * bh) + al * bl
+
     def sqrt(self, a: Value) -> Value:
         return self._intrinsic("sqrt", a)
 
@@ -378,28 +394,20 @@ class Builder:
         return self._whole("rint", a)
 
     def _whole(self, name: str, a: Value) -> Value:
-        """Rounding functions; on processors without the instruction from ``round_even``, whole numbers being left alone."""
+        """Rounding functions; on processors without the instruction by the sum with a number from which on floats are whole."""
         if self.target.has_rounding:
             return self._intrinsic(name, a)
-        small = self.abs(a) < (2.0**22 if a.kind == "f32" else 2.0**51)
-        near = self.round_even(a)
+        whole = 2.0**23 if a.kind == "f32" else 2.0**52
+        size = self.abs(a)
+        near = (size + whole) - whole  # the size rounded to even; right for all below ``whole``
+        if name == "trunc":
+            near = self.select(near > size, near - 1.0, near)
+        near = self.copysign(near, a)
         if name == "floor":
             near = self.select(near > a, near - 1.0, near)
         elif name == "ceil":
-            near = self.select(near < a, near + 1.0, near)
-        elif name == "trunc":
-            size = self.abs(a)
-            near = self.round_even(size)
-            near = self.select(near > size, near - 1.0, near)
-        if a.kind == "f64":  # between 2**51 and 2**52 there are halves, which the sum with a larger constant cannot hold
-            large = self.abs(a) < 2.0**52
-            whole = self.select(a < 0.0, (a - 2.0**52) + 2.0**52, (a + 2.0**52) - 2.0**52)
-            small, near = small | large, self.select(small, near, whole)
-        else:
-            large = self.abs(a) < 2.0**23
-            whole = self.select(a < 0.0, (a - 2.0**23) + 2.0**23, (a + 2.0**23) - 2.0**23)
-            small, near = small | large, self.select(small, near, whole)
-        return self.select(small, self.copysign(near, a), a)
+            near = self.copysign(self.select(near < a, near + 1.0, near), a)
+        return self.select(size < whole, near, a)
 
     # -- conversions ----------------------------------------------------------------------------------------------------------
     def bits(self, a: Value, kind: str | None = None) -> Value:
@@ -657,7 +665,7 @@ class Builder:
         if full not in self.declared:
             self.declared[full] = ""  # keeps its place, so that names of tables stay different
             inner = Builder(full, self.target)
-            inner.declared = self.declared
+            inner.declared, inner._functions = self.declared, self._functions
             results = body(inner, *(Value(inner, f"%a{i}", v.kind, v.lanes) for i, v in enumerate(operands)))
             together, made = f"{{{', '.join(v.type for v in results)}}}", "poison"
             for i, v in enumerate(results):

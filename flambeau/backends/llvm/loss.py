@@ -130,16 +130,19 @@ def _losses(
     if seen is None:
         return None
     kind, view = seen
-    moved = np.moveaxis(input, 1, -1)
-    if moved.flags.c_contiguous:
-        x, view = moved, (target.size, view[1], 1)
-    else:
-        x = np.ascontiguousarray(input)
+    x = input
+    if not x.flags.c_contiguous:
+        moved = np.moveaxis(input, 1, -1)
+        if moved.flags.c_contiguous:
+            x, view = moved, (target.size, view[1], 1)
+        else:
+            x = np.ascontiguousarray(input)
     wide = np.float64 if kind == "f64" else np.float32
     losses, factors, flags = empty(target.shape, wide), empty(target.shape, wide), np.zeros(2, np.int64)
     get = class_losses(kind, view[2] > 1, scores, weight is not None, smoothing > 0)
     arrays = x, np.ascontiguousarray(target), _weights(weight, kind), losses, factors, flags
-    run(get, kind, view, *arrays, int(ignore_index), float(smoothing))
+    few = 0 if scores else 1 + target.size // 16384  # chunks, where one element of each row is read
+    run(get, kind, view, *arrays, int(ignore_index), float(smoothing), chunks=few)
     if flags[0]:
         return None
     if reduction != "none":

@@ -261,27 +261,24 @@ def product(
     return [list(total[r * vectors : (r + 1) * vectors]) for r in range(rows)]
 
 
-def inner_products(
-    k: Builder, kind: str, rows: int, columns: int, a: Value, a_pitch: Value, b: Value, b_pitch: Value, length: Value
-) -> list[Value]:
-    """Sums over ``length`` neighbours of the products of ``rows`` rows of ``a`` with ``columns`` rows of ``b``: registers full of sums.
+def inner_products(k: Builder, kind: str, a: list[Value], b: list[Value], length: Value) -> list[Value]:
+    """Sums over ``length`` neighbours of the products of each line of ``a`` with each line of ``b``: registers full of sums.
 
-    The sum of row r and column c is in lane ``r * columns + c``, counted on through the registers.  ``length`` is a multiple of the lanes.
+    The sum of lines i and j is in lane ``i * len(b) + j``, counted on through the registers.  ``length`` is a multiple of the lanes.
     """
-    lanes = k.lanes(kind)
-    lines = [k.at(a, a_pitch * r, kind) for r in range(rows)]
+    lanes, columns = k.lanes(kind), len(b)
 
-    def step(i: Value, *total: Value) -> list[Value]:
-        first = [k.load(line, i, kind, lanes) for line in lines]
+    def step(at: Value, *total: Value) -> list[Value]:
+        first = [k.load(line, at, kind, lanes) for line in a]
         made = list(total)
-        for c in range(columns):
-            value = k.load(b, b_pitch * c + i, kind, lanes)
-            for r in range(rows):
-                made[r * columns + c] = k.fma(first[r], value, total[r * columns + c])
+        for j, line in enumerate(b):
+            value = k.load(line, at, kind, lanes)
+            for i in range(len(a)):
+                made[i * columns + j] = k.fma(first[i], value, total[i * columns + j])
         return made
 
     zero = k.const(0, kind, lanes)
-    total = list(k.loop(0, length, step, step=lanes, carried=[zero] * (rows * columns)))
+    total = list(k.loop(0, length, step, step=lanes, carried=[zero] * (len(a) * columns)))
     return [lane_sums(k, total[i : i + lanes]) for i in range(0, len(total), lanes)]
 
 

@@ -24,7 +24,8 @@ from .rows import Place, Row, float_kind, rows, rows_per_chunk, run
 
 _TILE = 128  # elements that a row with parameters along it should have at least; shorter ones are taken several at once
 _SUMMED = 1024  # rows whose sums along them go into one number: more would lose digits in float32
-_PARTS = 32  # partial sums of the gradients of layer norm's weight and bias
+_TOGETHER = 4  # rows that are summed in registers before they are added to the sums along them
+_PARTS = 32  # partial sums along rows at most, unless there are more than 1024 rows for each
 _NOTHING = np.empty(0, np.float32)  # for an argument that the kernel does not read
 
 Ints = tuple[int, ...]
@@ -129,44 +130,64 @@ def moments_along(k: Builder, kind: str) -> None:
         state[:] = [*(_zeroed(k, kind, pointer, c, n) for pointer in (sums, squares)), 1.0 / k.cast(count, register_kind(kind))]
 
     def square(at: Place) -> None:
-        apart = at.load(x) - at.along(state[0]) * state[2]
-        at.put_along(at.along(state[1]) + apart * apart, state[1])
+        middle, total = at.along(state[0]) * state[2], at.along(state[1])
+        squares = [(each - middle) * (each - middle) for each in at.load_all(x)]
+        at.put_along(total + _sum(squares), state[1])
 
     def add(at: Place) -> None:
-        at.put_along(at.along(state[0]) + at.load(x), state[0])
+        at.put_along(at.along(state[0]) + _sum(at.load_all(x)), state[0])
 
-    rows(k, kind, False, lambda row: row.map(add), lambda row: row.map(square), chunk=chunk)
+    rows(k, kind, False, lambda row: row.map(add), lambda row: row.map(square), chunk=chunk, together=_TOGETHER)
+
+
+def _sum(values: list[Value]) -> Value:
+    """Pairwise."""
+    half = len(values) // 2
+    return _sum(values[:half]) + _sum(values[half:]) if half else values[0]
 
 
 @kernel
-def row_products(k: Builder, kind: str) -> None:
-    """Each row's sums of g and of ``g * (x - mean)``."""
-    g, x, means, sums, products, period = *(k.array() for _ in range(5)), k.integer()
+def row_products(k: Builder, kind: str, scales: bool) -> None:
+    """Each row's sums of g and of ``g * (x - mean)``; with ``scales`` also ``g * factor``."""
+    g, x, means, sums, products, factors, made, period = *(k.array() for _ in range(7)), k.integer()
 
     def body(row: Row) -> None:
-        (mean,) = _parameters(row, False, period, means)(None)
-        made = row.total(lambda at: (at.load(g), at.load(g) * (at.load(x) - mean)), 2)
-        for value, array in zip(made, (sums, products), strict=True):
+        mean, factor = _parameters(row, False, period, means, factors if scales else means)(None)
+
+        def terms(at: Place) -> tuple[Value, Value]:
+            slope = at.load(g)
+            terms = slope, slope * (at.load(x) - mean)
+            if scales:
+                at.store(slope * factor, made)
+            return terms
+
+        for value, array in zip(row.total(terms, 2), (sums, products), strict=True):
             row.put(value, array)
 
     rows(k, kind, False, body)
 
 
 @kernel
-def products_along(k: Builder, kind: str) -> None:
-    """Each chunk's sums along the rows of g and of ``g * (x - mean)``."""
-    g, x, means, sums, products = (k.array() for _ in range(5))
+def products_along(k: Builder, kind: str, scales: bool) -> None:
+    """Each chunk's sums along the rows of g and of ``g * (x - mean)``; with ``scales`` also ``g * factor``."""
+    g, x, means, sums, products, factors, made, _ = *(k.array() for _ in range(7)), k.integer()
     parts: list[Value] = []
 
     def chunk(c: Value, count: Value, n: Value) -> None:
         parts[:] = [_zeroed(k, kind, pointer, c, n) for pointer in (sums, products)]
 
     def step(at: Place) -> None:
-        sums = at.along(parts[0]) + at.load(g), at.along(parts[1]) + at.load(g) * (at.load(x) - at.along(means))
-        for part, each in zip(parts, sums, strict=True):
+        slope = at.load(g)
+        totals = at.along(parts[0]) + slope, at.along(parts[1]) + slope * (at.load(x) - at.along(means))
+        if scales:
+            at.store(slope * at.along(factors), made)
+        for part, each in zip(parts, totals, strict=True):
             at.put_along(each, part)
 
     rows(k, kind, False, lambda row: row.map(step), chunk=chunk)
+
+
+_PRODUCTS = row_products, products_along
 
 
 @kernel
@@ -306,22 +327,33 @@ class _Rows:
 
     def map(self, kernel: Any, like: np.ndarray, *arguments: np.ndarray) -> np.ndarray:
         """Run a kernel whose last array is its result; the result, of the shape and memory layout of ``like``."""
-        shape = (like.shape[0], *like.shape[2:], like.shape[1]) if self.moved else like.shape
-        made = empty(shape, like.dtype)
-        run(kernel(self.kind, self.along), self.kind, self.seen, *arguments, made, arguments[-1].size)
-        return np.moveaxis(made, -1, 1) if self.moved else made
+        flat, made = self.result(like)
+        run(kernel(self.kind, self.along), self.kind, self.seen, *arguments, flat, arguments[-1].size)
+        return made
 
-    def sums(self, by_row: Any, along: Any, *arrays: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
-        """The two sums of a kernel in float64, in shape ``lead`` or ``(parts, channels, 1)``, and how many elements each is over."""
+    def result(self, like: np.ndarray) -> Arrays:
+        """A new array as the kernels write it, and as it is seen: in shape and memory layout as ``like``."""
+        flat = empty((like.shape[0], *like.shape[2:], like.shape[1]) if self.moved else like.shape, like.dtype)
+        return flat, np.moveaxis(flat, -1, 1) if self.moved else flat
+
+    def sums(self, kernels: tuple[Any, Any], flags: Any, arrays: Any, more: Any = ()) -> tuple[np.ndarray, np.ndarray, Any]:
+        """The two sums of a kernel in float64, in shape ``lead`` or ``(parts, channels, 1)``, and how many elements each is over.
+
+        Args:
+            kernels: that for sums of rows, and that for sums along them; ``flags``: their specification.
+            arrays, more: arguments before and after the sums.
+        """
+        get = kernels[self.along](self.kind, *flags)
         if not self.along:
             made = [np.empty(self.lead, self.dtype) for _ in range(2)]
-            run(by_row(self.kind), self.kind, self.seen, *arrays, *made, *[each.size for each in arrays[2:]])
+            run(get, self.kind, self.seen, *arrays, *made, *more)
             return made[0].astype(np.float64), made[1].astype(np.float64), self.seen[1]
-        units, per = rows_per_chunk(self.kind, self.seen, 2 * _PARTS)
+        units, per = rows_per_chunk(self.kind, self.seen, _PARTS)
         per = min(per, _SUMMED)
         parts = -(-units // per)
         made = [np.empty((parts, self.seen[1]), self.dtype) for _ in range(2)]
-        along(self.kind)(parts, *[id(each) for each in (*arrays, *made)], self.seen[1], 1, units, per)
+        given = [id(each) if isinstance(each, np.ndarray) else each for each in (*arrays, *made, *more)]
+        get(parts, *given, self.seen[1], 1, units, per)
         counts = np.minimum(per, units - per * np.arange(parts))
         first, second = (each.astype(np.float64).reshape(-1, self.channels, 1) for each in made)
         return first, second, np.repeat(counts, self.tile)[:, None, None]
@@ -332,11 +364,13 @@ class _Rows:
 
     def moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance, from those of rows or parts as in Chan, Golub, LeVeque 1979."""
-        mean, squares, count = self.sums(row_moments, moments_along, x)
-        if self.along:
-            mean = mean / count
-        middle = self.total(mean * count) / self.count
-        return middle, self.total(squares + count * (mean - middle) ** 2) / self.count
+        sums, squares, count = self.sums((row_moments, moments_along), (), (x,))
+        mean = sums / count if self.along else sums
+        middle = self.total(sums if self.along else sums * count) / self.count
+        mean -= middle
+        mean *= mean
+        mean *= count
+        return middle, (self.total(squares) + self.total(mean)) / self.count
 
 
 def _rows_of(input: np.ndarray, view: Ints, axes: Ints, *parameters: np.ndarray | None) -> _Rows | None:
@@ -375,7 +409,7 @@ def normalized_backward(
     if rows is None or grad_output.dtype != input.dtype:
         return None
     g, x, middle = rows.flat(grad_output), rows.flat(input), rows.parameter(mean)
-    ones, units, _ = rows.sums(row_products, products_along, g, x, middle)
+    ones, units, _ = rows.sums(_PRODUCTS, (False,), (g, x, middle), (_NOTHING, _NOTHING, middle.size))
     if rows.along:
         ones, units = rows.total(ones), rows.total(units)
     scale, factors = 1 / np.sqrt(variance.astype(np.float64) + eps), _in_shape(weight, affine, 1.0)
@@ -413,9 +447,8 @@ def batch_norm_fixed_backward(
         return None
     affine = (1, -1, 1)
     g, middle, scale = rows.flat(grad_output), rows.parameter(mean.reshape(affine)), 1 / np.sqrt(_in_shape(variance, affine, 1.0) + eps)
-    ones, units, _ = rows.sums(row_products, products_along, g, rows.flat(input), middle)
-    nothing = rows.parameter(0 * scale)
-    made = rows.map(scaled, input, g, nothing, rows.parameter(scale * _in_shape(weight, affine, 1.0)), nothing)
+    factor, (flat, made) = rows.parameter(scale * _in_shape(weight, affine, 1.0)), rows.result(input)
+    ones, units, _ = rows.sums(_PRODUCTS, (True,), (g, rows.flat(input), middle), (factor, flat, middle.size))
     dtype = input.dtype if weight is None else weight.dtype
     to_weight, to_bias = ((each * by).sum((0, 2)).astype(dtype) for each, by in ((units, scale), (ones, 1.0)))
     return made, to_weight, to_bias

@@ -313,7 +313,7 @@ def _planned(key: Any, name: Any, make: Callable[[], Plan]) -> Plan | None:
     if count <= SPECIALISATIONS:
         try:
             plan = make()
-        except (Untraceable, AttributeError, KeyError, TypeError, ValueError) as error:
+        except Exception as error:  # a Symbol is no array: whatever goes wrong, the reference kernel is right
             if _SHOW:
                 print(f"{name}: {error!r}")
             plan = None  # the reference kernel wants something of its arrays that a Symbol does not have
@@ -359,6 +359,8 @@ def door(op: Op) -> Callable[..., Any]:
     def planned(looks: tuple[Any, ...], arguments: tuple[Any, ...], out: np.ndarray | None) -> Plan | None:
         values = (*arguments, *defaults)
         labels = [*looks, *[(None, value) for value in defaults]]
+        if not is_ufunc and (op.prepare is not None or op.reroute is not None):
+            return _planned((op, "door", *looks), op, lambda: _plan_prepared(op, values, labels))
         return _planned((op, "door", *looks), op, lambda: _plan_of(op, values, labels, None, None, out))
 
     def large(*arguments: Any) -> Any:
@@ -404,6 +406,26 @@ def door(op: Op) -> Callable[..., Any]:
         return made if made is not None else large(a) if out is None else large(a, out)
 
     return large_of_one
+
+
+def _plan_prepared(op: Op, values: tuple[Any, ...], looks: list[Any]) -> Plan:
+    """The plan of a call whose attributes the long way would change or check first: what it finds holds for all calls that look alike."""
+    from ...core.tensor import Tensor, wrap
+
+    tensors = tuple([wrap(each) if each.__class__ is np.ndarray else each for each in values])
+    if op.reroute is not None:
+        rerouted, tensors, _ = op.reroute(op, tensors, None)
+        if rerouted is not op:
+            raise Untraceable("another operation's call")
+    if op.prepare is not None:
+        tensors = op.prepare(*tensors)
+    arrays = [each._array if isinstance(each, Tensor) else each for each in tensors]
+    looks = [look if i in op.positions else (None, value) for i, (look, value) in enumerate(zip(looks, arrays, strict=True))]
+    model = next(each for each in arrays if _is_array(each))
+    for i in op.positions:
+        if isinstance(arrays[i], (int, float)):
+            arrays[i] = np.asarray(arrays[i]).astype(model.dtype)
+    return _plan_of(op, arrays, looks, None, None, None)
 
 
 def _look(op: Op, value: Any) -> Any:

@@ -25,6 +25,7 @@ import ctypes
 import mmap
 import os
 import signal
+import threading
 from collections.abc import Callable
 from functools import partial
 
@@ -72,9 +73,9 @@ entry:
   br label %look
 look:
   %ticket = load atomic i64, ptr %record seq_cst, align 8
-  %function = load atomic ptr, ptr %job monotonic, align 8
-  %arguments = load atomic ptr, ptr %arguments_at monotonic, align 8
-  %chunks = load atomic i64, ptr %chunks_at monotonic, align 8
+  %function = load atomic ptr, ptr %job acquire, align 8
+  %arguments = load atomic ptr, ptr %arguments_at acquire, align 8
+  %chunks = load atomic i64, ptr %chunks_at acquire, align 8
   %chunk = and i64 %ticket, 4294967295
   %some = icmp ult i64 %chunk, %chunks
   br i1 %some, label %try, label %none
@@ -165,9 +166,10 @@ launch:
   %arguments_at = getelementptr i64, ptr %job, i64 1
   %chunks_at = getelementptr i64, ptr %job, i64 2
   %done_at = getelementptr i64, ptr %record, i64 {_DONE}
-  store atomic ptr %function, ptr %job monotonic, align 8
-  store atomic ptr %arguments, ptr %arguments_at monotonic, align 8
-  store atomic i64 %chunks, ptr %chunks_at monotonic, align 8
+; release: who sees a part of the new job also sees that the old one is closed
+  store atomic ptr %function, ptr %job release, align 8
+  store atomic ptr %arguments, ptr %arguments_at release, align 8
+  store atomic i64 %chunks, ptr %chunks_at release, align 8
   store atomic i64 0, ptr %done_at monotonic, align 8
   %open_epoch = add i64 %epoch, 2
   %open = shl i64 %open_epoch, 32
@@ -222,31 +224,38 @@ class Pool:
     def _forget(self) -> None:
         """As in a new process: after a fork there are no workers."""
         self._record = self._workers = self._worker = 0
+        self._lock = threading.Lock()  # of starting: two Python threads may launch for the first time at once
         self.launch: Callable[[int, bytes, int], None] = self._start
 
     def set_threads(self, count: int) -> None:
         """How many threads run a kernel, the caller's included."""
         self.threads = count
-        if self._record:
-            self._staff()
+        with self._lock:
+            if self._record:
+                self._staff()
 
     def _start(self, function: int, arguments: bytes, chunks: int) -> None:
         """The first launch: compile, start workers, and from then on go to machine code directly."""
         from .build import compiled
 
-        target = targets.current()
-        launch, worker = source(target)
-        address = compiled(launch, "launch", target)
-        self._worker = compiled(worker, "worker", target)
-        self._record = image.pages(mmap.PAGESIZE)
-        self._staff()
-        native = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64)(address)
-        self.launch = partial(native, self._record)
+        with self._lock:
+            if not self._record:
+                target = targets.current()
+                launch, worker = source(target)
+                address = compiled(launch, "launch", target)
+                self._worker = compiled(worker, "worker", target)
+                self._record = image.pages(mmap.PAGESIZE)
+                self._staff()
+                native = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64)(address)
+                self.launch = partial(native, self._record)
         self.launch(function, arguments, chunks)
 
     def _staff(self) -> None:
         while self._workers < self.threads - 1:
-            _start_thread(self._worker, self._record)
+            try:
+                _start_thread(self._worker, self._record)
+            except OSError:
+                break  # a limit on threads: those that there are do the work
             self._workers += 1
         ctypes.c_int64.from_address(self._record + 8 * _LIMIT).value = self.threads
 

@@ -56,6 +56,8 @@ def pool_planes(k: Builder, kind: str, way: str, stride: int) -> None:
     vertical, horizontal = _Limits(k, down, high), _Limits(k, across, wide)
     kinds = [kind, "i32"] if way == "place" else [kind]
     combined = _MORE[way]
+    span = inner_stop - inner
+    span = k.select(span >= lanes // 2, span, 0)
 
     def unit(u: Value, row: list[Value]) -> None:
         plane = u // high
@@ -100,9 +102,12 @@ def pool_planes(k: Builder, kind: str, way: str, stride: int) -> None:
             first = columns(k.const(0, "i64"))
             finish(k.loop(1, taps, lambda i, *found: combined(k, found, columns(i)), carried=first), at)
 
-        k.loop(0, inner, single)
-        _overlapping(k, inner, inner_stop, lanes, several, single)
-        k.loop(inner_stop, wide, single)
+        # whole windows in vectors, the last of which overlaps the one before it, the others one by one
+        def vectors(lanes: int) -> None:
+            k.loop(inner, inner_stop, lambda at: several(k.least(at, inner_stop - lanes), lanes), step=lanes)
+
+        k.when(span >= lanes, lambda: vectors(lanes), lambda: k.when(span > 0, lambda: vectors(lanes // 2)))
+        k.loop(0, wide - span, lambda i: single(i + k.select(i >= inner, span, 0)))
 
     def chunk(c: Value) -> None:
         row = [k.at(rows, c * (width * len(kinds)), kind)]
@@ -111,19 +116,6 @@ def pool_planes(k: Builder, kind: str, way: str, stride: int) -> None:
         k.loop(c * per, k.least((c + 1) * per, units), lambda u: unit(u, row))
 
     k.for_chunks(chunk)
-
-
-def _overlapping(k: Builder, start: Value, stop: Value, lanes: int, several: Any, single: Any) -> None:
-    """Vectors from ``start`` to ``stop``, the last of which overlaps the one before it; of half the lanes, or one by one, where few."""
-
-    def vectors(lanes: int) -> None:
-        k.loop(start, stop - (lanes - 1), lambda at: several(at, lanes), step=lanes)
-        k.when(((stop - start) & (lanes - 1)).ne(0), lambda: several(stop - lanes, lanes))
-
-    def few() -> None:
-        k.when(stop - start >= lanes // 2, lambda: vectors(lanes // 2), lambda: k.loop(start, stop, single))
-
-    k.when(stop - start >= lanes, lambda: vectors(lanes), few)
 
 
 def _listed(values: Any) -> list[Value]:
@@ -147,6 +139,8 @@ _MORE = {
 
 def _spaced(k: Builder, pointer: Value, start: Value, stride: int, step: Value, kind: str, lanes: int) -> Value:
     """Every ``step``-th element from ``start`` on; nothing beyond the last of them is read."""
+    if lanes == 1:
+        return k.load(pointer, start, kind)
     if not stride:
         return k.load_strided(pointer, start, step, kind, lanes)
     found = k.load(pointer, start, kind, lanes)

@@ -364,8 +364,8 @@ def drawing(name: str, dtype: np.dtype) -> Callable[..., int] | None:
         C-contiguous; ``state`` is the address of the raw state, whose outputs are ``old``; the first word is at ``position`` there.
         ``new`` gets the outputs of the last state that was needed, where ``old`` did not do.
     """
-    kind, rule = KINDS[dtype], RULES[name]
-    if kind == "f16":  # not all processors convert them, and few programs draw them
+    kind, rule = KINDS.get(dtype), RULES[name]
+    if kind is None or kind == "f16":  # not all processors convert float16, and few programs draw it
         return None
     if name == "normal" and kind == "f64":
         return _drawing_long_normals()

@@ -56,6 +56,11 @@ class Place:
     def load(self, pointer: Value, kind: str = "") -> Value:
         return self.row.k.load(pointer, self.index, kind or self.row.memory, self.row.lanes, self.mask)
 
+    def load_all(self, pointer: Value) -> list[Value]:
+        """What ``load`` gives, for each of the rows that are taken together."""
+        k, row = self.row.k, self.row
+        return [k.load(pointer, self.index + row.n * each, row.memory, row.lanes, self.mask) for each in range(row.together)]
+
     def store(self, value: Value, pointer: Value, kind: str = "") -> None:
         self.row.k.store(value, pointer, self.index, kind or self.row.memory, self.mask)
 
@@ -80,6 +85,7 @@ class Row:
         memory, kind: kinds of the elements in memory and in registers.
         n, count: number of elements, as integer and as float of ``kind``.
         index: number of the (first) row.
+        together: how many rows, this and the next ones, are taken together by what uses ``load_all``.
     """
 
     def __init__(self, k: Builder, kind: str, across: bool, start: Value, n: Value, stride: Value, index: Value, mask: Value | None = None):
@@ -87,6 +93,7 @@ class Row:
         self.start, self.n, self.stride, self.index, self.mask = start, n, stride, index, mask
         self.lanes = k.lanes(kind) * (_REGISTERS if across and mask is None else 1)
         self.count = k.cast(n, self.kind)
+        self.together = 1
 
     # -- one element a row ----------------------------------------------------------------------------------------------------------
     def take(self, pointer: Value, kind: str = "") -> Value:
@@ -198,19 +205,27 @@ class Row:
 
 
 def rows(
-    k: Builder, kind: str, across: bool, *sweeps: Callable[[Row], Any], chunk: Callable[[Value, Value, Value], Any] | None = None
+    k: Builder,
+    kind: str,
+    across: bool,
+    *sweeps: Callable[[Row], Any],
+    chunk: Callable[[Value, Value, Value], Any] | None = None,
+    together: int = 1,
 ) -> None:
     """``sweep(row)`` for every row, each sweep over all rows of a chunk before the next.
 
     The kernel's last arguments are those that ``run`` adds.  ``chunk(c, count, n)`` is called before chunk c, of ``count`` rows.
+    With ``together`` (not across) a sweep takes so many rows at a time, as long as there are so many.
     """
     n, inner, units, per = (k.integer() for _ in range(4))
     lanes = k.lanes(kind)
     wide = _REGISTERS * lanes
     blocks = (inner + (wide - 1)) // wide
 
-    def straight(sweep: Callable[[Row], Any], row: Value) -> None:
-        sweep(Row(k, kind, False, row * n, n, inner, row))
+    def straight(sweep: Callable[[Row], Any], row: Value, count: int = 1) -> None:
+        made = Row(k, kind, False, row * n, n, inner, row)
+        made.together = count
+        sweep(made)
 
     def block(sweep: Callable[[Row], Any], unit: Value) -> None:
         outer, column = unit // blocks, (unit % blocks) * wide
@@ -229,7 +244,11 @@ def rows(
         if chunk is not None:
             chunk(c, last - first, n)
         for sweep in sweeps:
-            k.loop(first, last, partial(block if across else straight, sweep))
+            start = first
+            if together > 1:
+                start = last - (last - first) % together
+                k.loop(first, start, lambda row, sweep=sweep: straight(sweep, row, together), step=together)
+            k.loop(start, last, partial(block if across else straight, sweep))
 
     k.for_chunks(several)
 

@@ -1,0 +1,284 @@
+"""Native convolutions give what the reference kernels give, touch nothing else, and give the same bits for any number of threads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import flambeau as torch
+import flambeau.nn.functional as F
+from flambeau.core import native
+from flambeau.ops import convolution_kernels as reference
+from flambeau.ops.patches import is_channels_last
+
+from .guard import guarded
+
+convolution = pytest.importorskip("flambeau.backends.llvm.convolution")
+channels_last = pytest.importorskip("flambeau.backends.llvm.channels_last")
+depthwise = pytest.importorskip("flambeau.backends.llvm.depthwise")
+microkernel = pytest.importorskip("flambeau.backends.llvm.microkernel")
+pool = pytest.importorskip("flambeau.backends.llvm.pool").pool
+
+
+@dataclass(frozen=True)
+class Case:
+    """A convolution; ``layout`` of its images is "planes", "last" or "gaps", ``band`` how blocks are packed, ``small`` blocks are small."""
+
+    images: int
+    groups: int
+    channels: int
+    outputs: int
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    more: tuple[int, ...]
+    layout: str = "planes"
+    dtype: str = "float32"
+    band: bool = True
+    small: bool = False
+
+    @property
+    def spatial(self) -> tuple[int, ...]:
+        """Sizes of the input: as large as the window needs, and ``more``."""
+        geometry = zip(self.kernel, self.padding, self.dilation, self.more, strict=True)
+        return tuple(max(1, d * (k - 1) + 1 - 2 * p) + m for k, p, d, m in geometry)
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        geometry = zip(self.spatial, self.kernel, self.stride, self.padding, self.dilation, strict=True)
+        return tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in geometry)
+
+    def arrays(self, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Input, weight, bias and gradient."""
+        rng = np.random.default_rng(seed)
+
+        def numbers(*shape: int) -> np.ndarray:
+            return rng.standard_normal(shape).astype(self.dtype)
+
+        x = numbers(self.images, self.groups * self.channels, *self.spatial)
+        weight = numbers(self.groups * self.outputs, self.channels, *self.kernel)
+        return x, weight, numbers(len(weight)), numbers(self.images, len(weight), *self.positions)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    rank = draw(st.sampled_from((1, 2, 2, 2)))
+
+    def sizes(*values: int) -> tuple[int, ...]:
+        return tuple(draw(st.sampled_from(values)) for _ in range(rank))
+
+    return Case(
+        draw(st.sampled_from((1, 2, 5))),
+        draw(st.sampled_from((1, 1, 2, 5, 17))),
+        draw(st.sampled_from((1, 1, 2, 5, 19))),
+        draw(st.sampled_from((1, 1, 2, 6, 9))),
+        sizes(1, 2, 3, 5),
+        sizes(1, 1, 2, 3),
+        sizes(0, 1, 2, 4),
+        sizes(1, 1, 2),
+        sizes(0, 1, 3, 7, 15, 20, 33),
+        draw(st.sampled_from(("planes", "last", "gaps"))),
+        draw(st.sampled_from(("float32", "float64"))),
+        draw(st.booleans()),
+        draw(st.booleans()),
+    )
+
+
+@contextmanager
+def settings_of(case: Case, empty: Any = None) -> Iterator[None]:
+    """Choose how blocks are packed, and their sizes; ``empty`` makes the arrays for results and scratch memory."""
+    changes: list[tuple[Any, str, Any]] = [(convolution, "_band_costs", lambda *_: 0.0 if case.band else np.inf)]
+    if case.small:
+        small = {"DEPTH": 20, "BAND": 30, "PIXELS": 48, "SUM_DEPTH": 20, "SUM_PIXELS": 50, "CHUNKS": 3}
+        changes += [(convolution, name, value) for name, value in small.items()]
+    if empty is not None:
+        changes += [(module, "empty", empty) for module in (convolution, channels_last, depthwise, microkernel)]
+    before = [(module, name, getattr(module, name)) for module, name, _ in changes]
+    for change in changes:
+        setattr(*change)
+    try:
+        yield
+    finally:
+        for change in before:
+            setattr(*change)
+
+
+def laid_out(array: np.ndarray, layout: str, end: bool) -> np.ndarray:
+    """``array`` between forbidden pages in another layout."""
+    if layout == "last" and array.ndim == 4:
+        return np.moveaxis(guarded(np.moveaxis(array, 1, -1), end), -1, 1)
+    if layout == "gaps":
+        wide = np.zeros((*array.shape[:-1], 2 * array.shape[-1] - 1), array.dtype)
+        wide[..., ::2] = array
+        return guarded(wide, end)[..., ::2]
+    return guarded(array, end)
+
+
+def results(case: Case, x: np.ndarray, weight: np.ndarray, bias: np.ndarray, grad: np.ndarray) -> dict[str, np.ndarray]:
+    geometry = (case.stride, case.padding, case.dilation, case.groups)
+    last = is_channels_last(x)
+    return {
+        "forward": convolution.correlate(x, weight, bias, *geometry, last),
+        "input": convolution.spread(grad, weight, None, case.spatial, *geometry, last),
+        "weight": convolution.correlate_pair(x, grad, case.kernel, *geometry),
+    }
+
+
+def expected(case: Case, x: np.ndarray, weight: np.ndarray, bias: np.ndarray, grad: np.ndarray) -> dict[str, np.ndarray]:
+    x, grad = np.ascontiguousarray(x), np.ascontiguousarray(grad)
+    forward = reference.correlate(x, weight, case.stride, case.padding, case.padding, case.dilation, case.groups)
+    return {
+        "forward": forward + bias.reshape(-1, *(1,) * len(case.kernel)),
+        "input": reference.spread(grad, weight, case.spatial, case.stride, case.padding, case.dilation, case.groups),
+        "weight": reference.correlate_pair(x, grad, case.kernel, case.stride, case.padding, case.dilation, case.groups),
+    }
+
+
+DEPTHWISE = Case(2, 17, 1, 1, (3, 3), (1, 1), (1, 1), (1, 1), (7, 20))
+
+
+@given(cases(), st.booleans())
+@example(DEPTHWISE, True)
+@example(Case(2, 17, 1, 1, (3, 3), (2, 2), (1, 1), (1, 1), (15, 20), "last"), True)
+@example(Case(1, 130, 1, 1, (3, 2), (1, 2), (1, 0), (1, 2), (3, 3), "last"), False)
+@example(Case(3, 1, 5, 9, (3, 3), (1, 1), (1, 1), (1, 1), (3, 3), band=False), True)
+@example(Case(2, 1, 3, 9, (7, 7), (2, 2), (3, 3), (1, 1), (20, 33)), True)
+@example(Case(1, 1, 2, 3, (1, 1), (3, 3), (0, 0), (1, 1), (7, 7)), True)
+@settings(max_examples=120, deadline=None)
+def test_as_the_reference_and_within_bounds(case: Case, end: bool) -> None:
+    x, weight, bias, grad = case.arrays()
+    x, grad = laid_out(x, case.layout, end), laid_out(grad, case.layout, end)
+    weight, bias = guarded(weight, end), guarded(bias, end)
+
+    def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        return guarded(np.full(shape, np.nan, dtype), end)
+
+    with settings_of(case, empty):
+        got = results(case, x, weight, bias, grad)
+    wanted = expected(case, x, weight, bias, grad)
+    # rounding errors are small beside the sum of absolute values
+    scale = expected(case, *(np.abs(a) for a in (x, weight, bias, grad)))
+    for name, array in got.items():
+        assert array.dtype == x.dtype and array.shape == wanted[name].shape, name
+        error = np.abs(array - wanted[name]) - 40 * np.finfo(x.dtype).eps * scale[name]
+        assert error.max() <= 0, f"{name}: off by {np.abs(array - wanted[name]).max()}"
+
+
+@pytest.mark.parametrize("layout", ["planes", "last"])
+@pytest.mark.parametrize("band", [True, False])
+def test_same_bits_for_any_number_of_threads(layout: str, band: bool) -> None:
+    case = Case(5, 1, 19, 9, (3, 3), (2, 1), (1, 1), (1, 1), (33, 33), layout, "float32", band)
+    each = Case(5, 40, 1, 1, (3, 3), (2, 1), (1, 1), (1, 1), (33, 33), layout)
+    before = pool.threads
+    for one in (case, each):
+        x, weight, bias, grad = one.arrays()
+        x, grad = laid_out(x, layout, True), laid_out(grad, layout, True)
+        made = []
+        try:
+            for threads in (1, 2, 3):
+                pool.set_threads(threads)
+                with settings_of(one):
+                    made.append(results(one, x, weight, bias, grad))
+        finally:
+            pool.set_threads(before)
+        for other in made[1:]:
+            for name, array in made[0].items():
+                assert np.array_equal(array, other[name]), name
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_result_lies_as_the_input(last: bool) -> None:
+    case = Case(2, 1, 3, 4, (3, 3), (1, 1), (1, 1), (1, 1), (7, 7), "last" if last else "planes")
+    x, weight, bias, grad = case.arrays()
+    got = results(case, laid_out(x, case.layout, True), weight, bias, laid_out(grad, case.layout, True))
+    assert got["forward"].strides[1] == (4 if last else 4 * got["forward"][0, 0].size)
+    assert got["input"].strides[1] == (4 if last else 4 * got["input"][0, 0].size)
+    assert got["weight"].flags.c_contiguous
+
+
+def test_declines_what_it_does_not_know() -> None:
+    one = ((1,), (0,), (1,), 1)
+    x = np.ones((1, 2, 9), np.float16)
+    assert convolution.correlate(x, np.ones((2, 2, 3), np.float16), None, *one, False) is None
+    assert convolution.correlate(np.ones((0, 2, 9)), np.ones((2, 2, 3)), None, *one, False) is None
+    volume = np.ones((1, 2, 3, 4, 5))
+    assert convolution.correlate_pair(volume, volume, (1, 1, 1), (1, 1, 1), (0, 0, 0), (1, 1, 1), 1) is None
+
+
+def test_channel_sums() -> None:
+    x = np.random.default_rng(0).standard_normal((3, 5, 7, 33)).astype(np.float32)
+    got = convolution.sums_of_channels(guarded(x))
+    assert np.allclose(got, x.astype(np.float64).sum((0, 2, 3)), atol=1e-4)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_operations_use_the_kernels(transposed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, bool] = {}
+    attempt = native.attempt
+
+    def spy(name: str, *arguments: Any, **named: Any) -> Any:
+        made = attempt(name, *arguments, **named)
+        asked[name] = made is not None
+        return made
+
+    monkeypatch.setattr(native, "attempt", spy)
+    torch.manual_seed(0)
+    x = torch.randn(4, 16, 20, 20, requires_grad=True)
+    weight = torch.randn(16, 16, 3, 3, requires_grad=True)
+    bias = torch.randn(16, requires_grad=True)
+    function = F.conv_transpose2d if transposed else F.conv2d
+    function(x, weight, bias, stride=2, padding=1).square().sum().backward()
+    found = [x.grad, weight.grad, bias.grad]
+    assert all(asked[name] for name in ("_correlate", "_spread", "_correlate_pair"))
+    for tensor in (x, weight, bias):
+        tensor.grad = None
+    with native.disabled():
+        function(x, weight, bias, stride=2, padding=1).square().sum().backward()
+    for got, tensor in zip(found, (x, weight, bias), strict=True):
+        torch.testing.assert_close(got, tensor.grad, rtol=1e-3, atol=1e-2)
+
+
+def test_second_derivatives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["flambeau.ops.convolution"], "_LARGE", 0)
+    torch.manual_seed(0)
+    for groups in (1, 4):
+        x = torch.randn(2, 4, 6, 5, dtype=torch.float64, requires_grad=True)
+        weight = torch.randn(4, 4 // groups, 3, 2, dtype=torch.float64, requires_grad=True)
+        bias = torch.randn(4, dtype=torch.float64, requires_grad=True)
+        arguments = (x, weight, bias)
+        assert torch.autograd.gradgradcheck(lambda *a, g=groups: F.conv2d(*a, stride=2, padding=1, groups=g), arguments)
+
+
+PROGRAM = """
+import numpy as np
+from tests.kernels import test_convolution as t
+for case in (t.DEPTHWISE, t.Case(2, 1, 5, 9, (3, 3), (2, 1), (1, 1), (1, 2), (7, 20), "last"), t.Case(3, 2, 5, 9, (3, 3), (1, 1), (1, 1),
+             (1, 1), (3, 3), "planes", "float64", False)):
+    arrays = case.arrays()
+    x, grad = (t.laid_out(a, case.layout, True) for a in (arrays[0], arrays[3]))
+    with t.settings_of(case):
+        got = t.results(case, x, *arrays[1:3], grad)
+    for name, array in t.expected(case, *arrays).items():
+        assert np.allclose(got[name], array, atol=1e-3), name
+print("ok")
+"""
+
+
+@pytest.mark.parametrize("target", ["avx2", "plain"])
+def test_on_lesser_processors(target: str) -> None:
+    environment = os.environ | {"FLAMBEAU_TARGET": target, "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=300, check=False)
+    if "expected one of" in done.stderr:
+        pytest.skip(f"this machine cannot run {target}")
+    assert done.stdout.strip() == "ok", done.stderr

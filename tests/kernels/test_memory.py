@@ -1,0 +1,205 @@
+"""Recycled memory: never two arrays on the same bytes, and never more of it than a program had in use at once."""
+
+from __future__ import annotations
+
+import gc
+import mmap
+import os
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import flambeau as torch
+from flambeau.backends.llvm import memory
+from flambeau.backends.llvm.memory import SMALL, empty, release, size_class
+
+COUNT = SMALL // 4 + 1000  # float32 elements, recycled
+
+
+@pytest.fixture(autouse=True)
+def nothing_waits():
+    gc.collect()
+    release()
+    yield
+    release()
+
+
+def address(array):
+    return array.ctypes.data
+
+
+def test_shape_dtype_order_and_alignment():
+    for shape in [(COUNT,), (3, COUNT), (7, 11, COUNT // 50), (0, COUNT), (), (5,)]:
+        for dtype in (np.float32, np.float64, np.int64, np.bool_, np.dtype(np.complex64)):
+            made = empty(shape, dtype)
+            assert made.shape == shape and made.dtype == dtype and made.flags.c_contiguous and made.flags.writeable
+            if made.nbytes >= SMALL:
+                assert address(made) % mmap.PAGESIZE == 0
+
+
+def test_memory_comes_back_when_the_array_is_gone():
+    first = empty((COUNT,), np.float32)
+    place = address(first)
+    second = empty((COUNT,), np.float32)
+    assert address(second) != place
+    del first
+    third = empty((COUNT,), np.float32)
+    assert address(third) == place
+
+
+def test_memory_stays_while_a_view_lives():
+    first = empty((COUNT,), np.float32)
+    place, view = address(first), first.reshape(-1, 1)[5:100].T
+    other, buffer = first.view(np.int32), memoryview(first)
+    for last in ("view", "other", "buffer"):
+        first = None
+        assert address(empty((COUNT,), np.float32)) != place
+        if last == "view":
+            view = None
+        elif last == "other":
+            other = None
+        else:
+            buffer = None
+    assert (view, other, buffer) == (None, None, None)
+    del first
+    gc.collect()
+    assert address(empty((COUNT,), np.float32)) == place
+
+
+def test_tensors_and_their_views_keep_their_memory():
+    x = torch.rand(400, 400)
+    made = x.exp()
+    assert isinstance(made._array, np.ndarray)
+    place, row, wanted = made.data_ptr(), made[7], made[7].clone()
+    del made
+    others = [x.exp() for _ in range(3)]
+    assert place not in [each.data_ptr() for each in others]
+    assert torch.equal(row, wanted)
+
+
+def test_small_arrays_are_left_to_numpy():
+    before = memory._recycler.used
+    made = empty((100, 100), np.float32)
+    assert memory._recycler.used == before and made.base is None
+
+
+def test_sizes_of_one_class_share_buffers():
+    first = empty((COUNT,), np.float32)
+    place = address(first)
+    del first
+    assert address(empty((COUNT - 1,), np.float32)) == place
+    assert address(empty((2 * COUNT,), np.float32)) != place
+
+
+@given(st.integers(SMALL, 1 << 40))
+def test_size_classes_are_whole_pages_and_waste_an_eighth_at_most(size):
+    rounded = size_class(size)
+    assert rounded % mmap.PAGESIZE == 0 and size <= rounded <= size * 1.125 + mmap.PAGESIZE
+    assert size_class(rounded) == rounded
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 6)), max_size=60))
+@settings(max_examples=60)
+def test_what_is_kept_never_exceeds_the_peak_in_use(steps):
+    recycler = memory._Recycler()
+    recycler_used = peak = 0
+    held, before = {}, memory._recycler
+    memory._recycler = recycler
+    try:
+        for place, times in steps:
+            held.pop(place, None)
+            held[place] = empty((COUNT * times,), np.float32)
+            held[place][:: 1 << 20] = place
+            recycler_used = sum(size_class(each.nbytes) for each in held.values())
+            peak = max(peak, recycler_used)
+            assert recycler.used == recycler_used
+            assert recycler.kept == sum(size * len(blocks) for size, blocks in recycler.waiting.items())
+            assert recycler.used + recycler.kept <= recycler.peak == peak
+        addresses = [address(each) for each in held.values()]
+        assert len(set(addresses)) == len(addresses)
+        assert all((each[:: 1 << 20] == place).all() for place, each in held.items())
+        held.clear()
+        assert recycler.used == 0 and recycler.kept <= peak
+        kept = recycler.kept
+        assert recycler.release() == kept and recycler.kept == 0 and recycler.release() == 0
+    finally:
+        held.clear()
+        memory._recycler = before
+
+
+def test_release_gives_back_what_waits_and_only_that():
+    first, second = empty((COUNT,), np.float32), empty((COUNT,), np.float32)
+    first[:], size = 3, size_class(first.nbytes)
+    del second
+    assert release() == size
+    assert release() == 0
+    assert (first == 3).all()
+    del first
+    assert release() == size
+
+
+def test_memory_of_a_process_shrinks_after_release():
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * mmap.PAGESIZE
+
+    big = empty((32 << 20,), np.uint8)
+    big[:] = 1
+    del big
+    before = resident()
+    assert release() >= 32 << 20
+    assert resident() < before - (30 << 20)
+
+
+def test_threads_get_different_memory():
+    failures = []
+
+    def work(number):
+        for i in range(300):
+            array = empty((COUNT,), np.float32)
+            array[::1000] = number * 1000 + i
+            view = array[1000:]
+            del array
+            if not (view[::1000] == number * 1000 + i).all():
+                failures.append(number)
+
+    workers = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for each in workers:
+        each.start()
+    for each in workers:
+        each.join()
+    assert not failures
+    gc.collect()
+    recycler = memory._recycler
+    assert recycler.kept == sum(size * len(blocks) for size, blocks in recycler.waiting.items())
+
+
+def test_a_child_has_a_copy():
+    waiting = empty((COUNT,), np.float32)
+    held, place = empty((COUNT,), np.float32), address(waiting)
+    held[:] = 1
+    del waiting
+    child = os.fork()
+    if not child:
+        held[:] = 2
+        again = empty((COUNT,), np.float32)
+        again[:] = 3
+        os._exit(0 if address(again) == place else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    again = empty((COUNT,), np.float32)
+    assert address(again) == place and not (again == 3).any() and (held == 1).all()
+
+
+def test_arrays_that_die_in_a_cycle_come_back():
+    class Node:
+        pass
+
+    node = Node()
+    node.me, node.array = node, empty((COUNT,), np.float32)
+    place = address(node.array)
+    del node
+    gc.collect()
+    assert address(empty((COUNT,), np.float32)) == place

@@ -1,0 +1,458 @@
+"""The pool: every chunk runs exactly once, however many threads there are, and the threads disturb nothing."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import flambeau as torch
+from flambeau.backends.llvm.build import kernel
+from flambeau.backends.llvm.pool import pool
+from flambeau.core import native
+
+
+@kernel
+def count_chunks(k):
+    """Add one to an element per chunk."""
+    x = k.array()
+    k.for_chunks(lambda chunk: k.store(k.load(x, chunk, "i64") + 1, x, chunk, "i64"))
+
+
+@kernel
+def square_chunks(k):
+    """A chunk takes some microseconds: sums of 1 to ``length``, with the chunk's number added."""
+    x, length = k.array(), k.integer()
+
+    def chunk(c):
+        total = k.loop(0, length, lambda i, total: (total ^ i) * 3 + c, carried=(c,))
+        k.store(total, x, c, "i64")
+
+    k.for_chunks(chunk)
+
+
+@pytest.fixture(autouse=True)
+def threads_as_before():
+    before = pool.threads
+    yield
+    pool.set_threads(before)
+
+
+def _run_program(program: str, timeout: float = 60, **environment: str) -> str:
+    """Output of a Python program in a process of its own, which must end well."""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=timeout, env={**os.environ, **environment}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# -- chunks -------------------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@given(chunks=st.integers(0, 3000))
+@settings(max_examples=40)
+def test_every_chunk_runs_once(threads, chunks):
+    pool.set_threads(threads)
+    x = np.zeros(chunks + 1, np.int64)
+    count_chunks()(chunks, id(x))
+    assert (x[:chunks] == 1).all() and x[chunks] == 0
+
+
+@pytest.mark.parametrize(("threads", "launches"), [(1, 5000), (2, 20000), (3, 3000), (8, 1000)])
+def test_many_small_launches_in_a_row(threads, launches):
+    pool.set_threads(threads)
+    run, rng = count_chunks(), np.random.default_rng(threads)
+    x, wanted = np.zeros(24, np.int64), np.zeros(25, np.int64)
+    counts = rng.integers(1, 25, launches)
+    for chunks in counts.tolist():
+        run(chunks, id(x))
+    np.add.at(wanted, counts - 1, 1)  # chunk i ran in all launches of more than i chunks
+    np.testing.assert_array_equal(x, wanted[:24][::-1].cumsum()[::-1])
+
+
+def test_each_launch_has_its_own_arguments():
+    pool.set_threads(2)
+    run = count_chunks()
+    arrays = [np.zeros(n % 7 + 2, np.int64) for n in range(3000)]
+    for x in arrays:
+        run(x.size, id(x))
+    assert all((x == 1).all() for x in arrays)
+
+
+def test_results_are_complete_when_a_launch_returns():
+    pool.set_threads(2)
+    run, x = square_chunks(), np.zeros(16, np.int64)
+    run(1, id(x), 1000)
+    wanted = None
+    for _ in range(500):
+        x[:] = 0
+        run(16, id(x), 1000)
+        wanted = x.copy() if wanted is None else wanted
+        np.testing.assert_array_equal(x, wanted)
+
+
+def test_launches_from_several_python_threads_at_once():
+    pool.set_threads(2)
+    run, failures = count_chunks(), []
+    start = threading.Barrier(3)
+
+    def work(seed):
+        rng, x = np.random.default_rng(seed), np.zeros(64, np.int64)
+        counts = rng.integers(1, 65, 2000)
+        start.wait()
+        for chunks in counts.tolist():
+            run(chunks, id(x))
+        wanted = (counts[:, None] > np.arange(64)).sum(0)
+        if not np.array_equal(x, wanted):
+            failures.append(seed)
+
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(3)]
+    for each in workers:
+        each.start()
+    for each in workers:
+        each.join()
+    assert not failures
+
+
+def test_sleeping_workers_wake():
+    pool.set_threads(3)
+    run, x = count_chunks(), np.zeros(40, np.int64)
+    for _ in range(20):
+        time.sleep(0.005)  # longer than they spin
+        run(40, id(x))
+    assert (x == 20).all()
+
+
+# -- the number of threads ------------------------------------------------------------------------------------------------------------
+def test_number_of_threads_changes_while_running():
+    before = torch.get_num_threads()
+    try:
+        for count in (1, 2, 1, 4, 3, 1, 2):
+            torch.set_num_threads(count)
+            assert torch.get_num_threads() == pool.threads == count
+            for _ in range(50):
+                x = np.zeros(30, np.int64)
+                count_chunks()(30, id(x))
+                assert (x == 1).all()
+    finally:
+        torch.set_num_threads(before)
+    assert torch.get_num_threads() == before
+    with pytest.raises(RuntimeError, match="positive"):
+        torch.set_num_threads(0)
+
+
+def test_no_threads_before_the_first_parallel_launch():
+    program = """
+import os, time
+import numpy as np
+def threads(): return len(os.listdir("/proc/self/task"))
+one = threads()
+import flambeau as torch
+x = torch.ones(100)
+(x + x).sum()
+assert threads() == one, (threads(), one)
+from flambeau.backends.llvm.pool import pool
+assert threads() == one
+x = torch.ones(1000, 1000)
+x.exp()
+assert threads() == one + 2, threads()
+pool.set_threads(1)
+x.exp()
+pool.set_threads(3)
+x.exp()
+assert threads() == one + 2, threads()
+"""
+    _run_program(program, OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="3")
+
+
+def test_first_launches_of_two_threads_share_their_workers():
+    program = """
+import os, threading
+import numpy as np
+import flambeau as torch
+from flambeau.backends.llvm.pool import pool
+before = len(os.listdir("/proc/self/task"))
+x, wanted, made = torch.rand(1000, 1000), None, []
+start = threading.Barrier(4)
+def work():
+    start.wait()
+    made.append(x.exp())
+workers = [threading.Thread(target=work) for _ in range(4)]
+for each in workers: each.start()
+for each in workers: each.join()
+assert len(made) == 4 and all(torch.equal(each, made[0]) for each in made)
+assert pool._workers == 2 and len(os.listdir("/proc/self/task")) == before + 2
+import ctypes, time
+count = ctypes.c_int64.from_address(pool._record + 8 * 48)
+end = time.time() + 10
+while count.value < 2 and time.time() < end:
+    time.sleep(0.01)
+assert count.value == 2  # both work for the record that is used
+"""
+    _run_program(program, OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="3")
+
+
+def test_a_limit_on_threads_means_fewer_workers():
+    program = """
+import flambeau as torch
+from flambeau.backends.llvm import pool as module
+started, real = [], module._start_thread
+def start(function, record):
+    if started:
+        raise OSError(11, "no more")
+    started.append(1)
+    real(function, record)
+module._start_thread = start
+x = torch.rand(1000, 1000)
+assert torch.equal(x.exp()[:10], x[:10].exp()) and module.pool._workers == 1
+"""
+    _run_program(program, OMP_NUM_THREADS="4")
+
+
+def test_one_thread_needs_no_workers():
+    program = """
+import os
+import flambeau as torch
+torch.set_num_threads(1)
+before = len(os.listdir("/proc/self/task"))
+torch.ones(1000, 1000).exp()
+assert len(os.listdir("/proc/self/task")) == before
+"""
+    _run_program(program, OPENBLAS_NUM_THREADS="1")
+
+
+def test_environment_sets_the_number_of_threads():
+    program = "import flambeau as torch; print(torch.get_num_threads())"
+    assert _run_program(program, OMP_NUM_THREADS="5").strip() == "5"
+    assert _run_program(program, OMP_NUM_THREADS="many").strip() == str(len(os.sched_getaffinity(0)))
+
+
+# -- good company -------------------------------------------------------------------------------------------------------------------
+def test_idle_workers_use_no_processor_time():
+    program = """
+import time
+import numpy as np
+import flambeau as torch
+torch.set_num_threads(3)
+torch.ones(1000, 1000).exp()
+time.sleep(0.05)
+before = time.process_time()
+time.sleep(0.3)
+used = time.process_time() - before
+assert used < 0.02, used
+"""
+    _run_program(program, OPENBLAS_NUM_THREADS="1")
+
+
+@pytest.mark.parametrize("asleep", [True, False])
+def test_exit_is_quick_while_workers_sleep_or_spin(asleep):
+    program = f"""
+import atexit, time
+import flambeau as torch
+torch.set_num_threads(3)
+torch.ones(1000, 1000).exp()
+if {asleep}:
+    time.sleep(0.05)
+else:
+    torch.ones(1000, 1000).exp()
+print(time.time(), flush=True)
+"""
+    last = float(_run_program(program))
+    assert time.time() - last < 2.0
+
+
+def test_interrupts_reach_python():
+    program = """
+import os, signal, threading, time
+import flambeau as torch
+torch.set_num_threads(3)
+x = torch.ones(1000, 1000)
+x.exp()
+caught = 0
+for round in range(20):
+    try:
+        if round % 2:
+            time.sleep(0.002)  # the workers sleep
+        os.kill(os.getpid(), signal.SIGINT)
+        end = time.time() + 2
+        while time.time() < end:
+            x.exp()
+    except KeyboardInterrupt:
+        caught += 1
+assert caught == 20, caught
+seen = []
+signal.signal(signal.SIGUSR1, lambda *_: seen.append(threading.current_thread() is threading.main_thread()))
+os.kill(os.getpid(), signal.SIGUSR1)
+x.exp()
+assert seen == [True]
+"""
+    _run_program(program)
+
+
+def test_workers_leave_the_signal_mask_of_their_starter():
+    pool.set_threads(2)
+    x = np.zeros(4, np.int64)
+    count_chunks()(4, id(x))
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
+
+
+def _in_child(work) -> None:
+    """Run ``work`` in a fork of this process, which must come back well within a minute."""
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            status = 0 if work() else 2
+        finally:
+            os._exit(status)
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            assert os.waitstatus_to_exitcode(status) == 0
+            return
+        time.sleep(0.005)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    raise AssertionError("the child hangs")
+
+
+def test_forks_have_workers_of_their_own():
+    pool.set_threads(3)
+    run, x = count_chunks(), np.zeros(50, np.int64)
+
+    def rounds(count=200):
+        x[:] = 0
+        for _ in range(count):
+            run(50, id(x))
+        return bool((x == count).all())
+
+    assert rounds()
+
+    def child():
+        alone = len(os.listdir("/proc/self/task")) == 1
+        good = rounds() and len(os.listdir("/proc/self/task")) == 3
+        return alone and good and _grandchild_is_well(rounds)
+
+    _in_child(child)
+    assert rounds()
+
+
+def _grandchild_is_well(rounds) -> bool:
+    child = os.fork()
+    if not child:
+        os._exit(0 if rounds() else 1)
+    return os.waitpid(child, 0)[1] == 0 and rounds()
+
+
+def test_forks_before_the_first_launch():
+    program = """
+import os
+import flambeau as torch
+torch.set_num_threads(2)
+child = os.fork()
+assert torch.ones(1000, 1000).add(1.5).mul(2).exp().sum().isfinite()
+if not child:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    _run_program(program)
+
+
+def test_forks_while_another_thread_launches():
+    pool.set_threads(2)
+    run, stop = count_chunks(), threading.Event()
+
+    def busy():
+        x = np.zeros(50, np.int64)
+        while not stop.is_set():
+            run(50, id(x))
+
+    worker = threading.Thread(target=busy)
+    worker.start()
+    try:
+        for _ in range(10):
+            x = np.zeros(30, np.int64)
+
+            def child(x=x):
+                run(30, id(x))
+                return bool((x == 1).all())
+
+            _in_child(child)
+    finally:
+        stop.set()
+        worker.join()
+
+
+def test_launches_let_other_python_threads_run():
+    """The GIL is free while machine code runs."""
+    pool.set_threads(1)
+    run, x, seen = square_chunks(), np.zeros(1, np.int64), []
+    started, done = threading.Event(), threading.Event()
+
+    def watch():
+        started.set()
+        while not done.is_set():
+            seen.append(time.perf_counter())
+
+    worker = threading.Thread(target=watch)
+    worker.start()
+    started.wait()
+    before = time.perf_counter()
+    run(1, id(x), 100_000_000)
+    after = time.perf_counter()
+    done.set()
+    worker.join()
+    within = [t for t in seen if before + 0.2 * (after - before) < t < after - 0.2 * (after - before)]
+    assert within
+
+
+def test_a_chunk_that_was_taken_is_run_by_exactly_one_of_two_pools():
+    """Chunks of all launches of two processes that share memory: each process has its own pool."""
+    import mmap
+
+    pool.set_threads(2)
+    run = count_chunks()
+    memory = mmap.mmap(-1, 8 * 64)
+    x = np.frombuffer(memory, np.int64)
+
+    def child():
+        mine = x[32:]
+        for _ in range(300):
+            run(32, id(mine))
+        return True
+
+    mine = x[:32]
+    run(32, id(mine))
+    _in_child(child)
+    assert (x[:32] == 1).all() and (x[32:] == 300).all()
+
+
+def test_the_pools_function_is_called_directly_after_the_first_launch():
+    x = np.zeros(4, np.int64)
+    count_chunks()(4, id(x))
+    assert isinstance(pool.launch.func, ctypes._CFuncPtr)
+
+
+def test_disabled_kernels_launch_nothing(monkeypatch):
+    x = torch.ones(1000, 1000)
+    x.exp()
+
+    def refuse(*_):
+        raise AssertionError("launched")
+
+    monkeypatch.setattr(pool, "launch", refuse)
+    with native.disabled():
+        x.exp()
+        (x + x).sum()
+    with pytest.raises(AssertionError, match="launched"):
+        x.exp()
