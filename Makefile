@@ -53,9 +53,16 @@ lint: $(VENV)/test.stamp
 types: $(VENV)/test.stamp
 	$(BIN)/mypy
 
-# All tests run on NumPy alone, doctests and import rules among them.
+# First everything on NumPy alone, doctests and import rules among them; then what computes, with native kernels however small the operands
+# are; then the kernels' own tests. Compiled kernels are kept in the environment, so that the second run compiles nothing.
+KERNELS := FLAMBEAU_CACHE=$(abspath $(VENV))/kernels
+COMPUTING := tests/test_operations.py tests/test_op_db.py tests/test_view_programs.py tests/test_large_pointwise.py tests/optim tests/nn
+
 test: lint types $(VENV)/test.stamp $(ORACLE_STAMP)
-	FLAMBEAU_KERNELS=numpy $(PYTEST) -n $(JOBS)
+	FLAMBEAU_KERNELS=numpy $(PYTEST) -n $(JOBS) --ignore=tests/kernels
+	mkdir -p -m 700 $(VENV)/kernels
+	$(KERNELS) FLAMBEAU_KERNELS_FROM=1 $(PYTEST) -n $(JOBS) $(COMPUTING)
+	$(KERNELS) $(PYTEST) -n $(JOBS) tests/kernels
 
 quick: $(VENV)/test.stamp
 	$(BIN)/ruff check .

@@ -533,9 +533,10 @@ def _add_names(source: _Source, expression: str) -> None:
 
 def _keeps_dtype(op: Op, kinds: str) -> bool:
     """Whether the short way is a ufunc whose results have the operands' dtype, for the dtypes that ``kinds`` names as NumPy does."""
-    if not isinstance(op.ufunc, np.ufunc) or op.fast is not op.ufunc:
+    ufunc: Any = op.ufunc
+    if not isinstance(ufunc, np.ufunc) or op.fast is not op.ufunc:
         return False
-    return all(f"{kind * op.ufunc.nin}->{kind}" in op.ufunc.types for kind in kinds)
+    return all(f"{kind * ufunc.nin}->{kind}" in ufunc.types for kind in kinds)
 
 
 def _add_fast_list(source: _Source, name: str, fallback: str, with_out: bool) -> None:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 _CHOSEN = os.environ.get("FLAMBEAU_KERNELS_FROM", "")
 LARGE = int(_CHOSEN) if _CHOSEN else 8192  # elements
 LARGE_SIMPLE = int(_CHOSEN) if _CHOSEN else 32768  # elements, for the functions that NumPy itself runs with vector instructions
-_SIMPLE = 32768  # elements, for the functions that NumPy itself runs with vector instructions
 _SIMPLE = frozenset((np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute, np.sqrt, np.square, np.maximum, np.minimum))
 _BACKEND = f"{__package__.rpartition('.')[0]}.backends.llvm"
 
@@ -81,11 +80,6 @@ def find(name: str) -> Callable[..., Any] | None:
             importlib.import_module(f"{_BACKEND}.{family}")
         _found[name] = _registered.get(name)
     return _found[name]
-
-
-def forget(name: str) -> None:
-    """Use the reference kernel of an operation from now on: its native one cannot be had on this machine."""
-    _found[name] = None
 
 
 def _default_threads() -> int:
@@ -140,8 +134,7 @@ def attempt(name: str, *arguments: Any, **named: Any) -> Any:
         return None
     try:
         return kernel(*arguments, **named)
-    except NoKernel:
-        forget(name)
+    except NoKernel:  # for these dtypes; finding that out again costs a microsecond
         return None
 
 
@@ -170,6 +163,10 @@ def _backend() -> Any:
     return importlib.import_module(_BACKEND)
 
 
+def _pointwise() -> Any:
+    return sys.modules.get(f"{_BACKEND}.pointwise") or importlib.import_module(f"{_BACKEND}.pointwise")
+
+
 def pointwise(op: Op, values: Any, compute: Any, result: Any) -> Any:
     """The result of an element-wise operation on large operands of any dtypes, from the kernel made of its expression.
 
@@ -179,13 +176,9 @@ def pointwise(op: Op, values: Any, compute: Any, result: Any) -> Any:
     Returns:
         None where there is no such kernel.
     """
-    if not switch.on or not any([each.__class__ is np.ndarray and each.size >= LARGE for each in values]):
+    if not switch.on or all(each.__class__ is not np.ndarray or each.size < LARGE for each in values):
         return None
-    try:
-        return importlib.import_module(f"{_BACKEND}.pointwise").run(op, values, compute, result)
-    except NoKernel:
-        switch.on = False
-        return None
+    return _pointwise().run(op, values, compute, result)
 
 
 def beside(op: Op) -> Callable[..., Any] | None:
@@ -214,12 +207,8 @@ def _late_pointwise(op: Op, reference: Callable[..., Any]) -> Callable[..., Any]
         if not switch.on or named:
             return reference(*arguments, **named)
         if not made:
-            made.append(importlib.import_module(f"{_BACKEND}.pointwise").door(op))
-        try:
-            return made[0](*arguments)
-        except NoKernel:
-            switch.on = False  # without a compiler there are no kernels at all
-            return reference(*arguments)
+            made.append(_pointwise().door(op))
+        return made[0](*arguments)
 
     return large
 
@@ -235,11 +224,7 @@ def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
     """A large array as another dtype, in the same order of memory; None where NumPy has to do it."""
     if not switch.on:
         return None
-    try:
-        return importlib.import_module(f"{_BACKEND}.pointwise").cast(array, dtype)
-    except NoKernel:
-        switch.on = False
-        return None
+    return _pointwise().cast(array, dtype)
 
 
 def rule_beside(rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -247,10 +232,7 @@ def rule_beside(rule: Callable[..., Any]) -> Callable[..., Any]:
 
     def large(*arguments: Any) -> Any:
         if switch.on and not grad_enabled() and not modes.active:
-            try:
-                found = importlib.import_module(f"{_BACKEND}.pointwise").run_rule(rule, arguments)
-            except NoKernel:
-                switch.on, found = False, None
+            found = _pointwise().run_rule(rule, arguments)
             if found is not None:
                 return found
         return rule(*arguments)

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core import doors
+from ..core import doors, native
 from ..core import dtype as dtypes
-from ..core import native
 from ..core.annotations import Number, Tensor
 from ..core.dispatch import cast_array, checked_number, common_dtype
 from ..core.history import check_overlap, check_writable, overlaps_itself

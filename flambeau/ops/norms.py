@@ -30,6 +30,15 @@ def _prepare_vector_norm(input: Any, ord: Any, dim: Any, keepdim: bool, dtype: A
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype.legacy}")
     if dtype is not None and dtype.category < dtypes.FLOATING:
         raise RuntimeError(f"linalg.vector_norm: dtype should be floating point or complex, but got {dtype.legacy}")
+    if dtype is not None and dtype is not input.dtype:
+        if dtype.is_complex != input.dtype.is_complex:
+            kind = "complex" if input.dtype.is_complex else "real"
+            raise RuntimeError(f"linalg.vector_norm: dtype should be {kind} for {kind} inputs, but got {dtype.legacy}")
+        if dtypes.promote_types(input.dtype, dtype) is not dtype:
+            raise RuntimeError(
+                f"linalg.vector_norm: the dtype of the input ({input.dtype.legacy}) should be convertible without narrowing to the "
+                f"specified dtype ({dtype.legacy})"
+            )
     dims = array_dims(dim, array)
     order = _order(ord)
     if (order < 0 or order == math.inf) and any(array.shape[d] == 0 for d in dims):
@@ -104,6 +113,7 @@ def _fast_vector_norm(a: np.ndarray, ord: Any, dim: Any, keepdim: bool, dtype: A
     namespace="linalg",
     method=False,
     promotion="same",
+    halves="native",
     prepare=_prepare_vector_norm,
     fast=_fast_vector_norm,
     node_name="LinalgVectorNormBackward0",
@@ -124,7 +134,10 @@ def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False,
         RuntimeError: integers, or an empty dimension where the order has no value for it.
     Source: torch.linalg.vector_norm.
     """
-    return norm_array(x if dtype is None else cast_array(x, dtype), float(ord), dim, keepdim)
+    x = x if dtype is None else cast_array(x, dtype)
+    if x.dtype.itemsize < 4:
+        return np.asarray(norm_array(x.astype(_F4), float(ord), dim, keepdim)).astype(x.dtype)
+    return norm_array(x, float(ord), dim, keepdim)
 
 
 # -- matrix norms -----------------------------------------------------------------------------------------------------------------

@@ -67,8 +67,18 @@ def _check_gather(operation: str, input: Any, dim: int, index: Any, limit: Any, 
                 f"Expected index {list(i.shape)} to be no larger than self {list(a.shape)} apart from dimension {dim} and to be no larger "
                 f"than src {list(limit._array.shape)}"
             )
-    _require_range(operation, i, a.shape[dim] if a.ndim else 1, dim)
+    if i.size < native.LARGE or operation not in _CHECKED_LATE:
+        _require_range(operation, i, a.shape[dim] if a.ndim else 1, dim)
     return dim
+
+
+# Their native kernels check each index where they use it; for large indices the reference kernels do it first.
+_CHECKED_LATE = ("gather", "scatter_add")
+
+
+def _check_late(operation: str, input: np.ndarray, dim: int, index: np.ndarray) -> None:
+    if index.size >= native.LARGE:
+        _require_range(operation, index, input.shape[dim] if input.ndim else 1, dim)
 
 
 # -- gather and scatter -------------------------------------------------------------------------------------------------------------
@@ -95,6 +105,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     """
     if not index.size:
         return np.empty(index.shape, input.dtype)
+    _check_late("gather", input, dim, index)
     if not input.ndim:
         return np.full(index.shape, input)
     return np.asarray(input[_along(index, dim)], order="C").reshape(index.shape)
@@ -186,6 +197,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
         src: of ``input``'s dtype.
     Source: torch.scatter_add.
     """
+    _check_late("scatter_add", input, dim, index)
     made = input.copy()
     if index.size:
         target = made.reshape(1) if not made.ndim else made

@@ -134,7 +134,7 @@ class SGD(GroupOptimizer):
 def _step_rows(rows: Rows, lr: float, momentum: float, dampening: float, weight_decay: float, nesterov: bool, maximize: bool) -> None:
     """The passes of :func:`sgd` over raw arrays."""
     numbers = (-lr, momentum, 1 - dampening, weight_decay)
-    flags = {"maximize": maximize, "penalized": weight_decay != 0, "dampened": dampening, "nesterov": nesterov}
+    flags: dict[str, Any] = {"maximize": maximize, "penalized": weight_decay != 0, "dampened": dampening, "nesterov": nesterov}
     if not kernel_step("sgd", flags, rows, [numbers] * len(rows)):
         _pass_over(rows, numbers, **flags)
     note_writes(rows)

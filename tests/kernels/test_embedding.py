@@ -90,6 +90,9 @@ def test_errors_are_those_of_the_reference():
         lambda: table.index_select(0, at),
         lambda: table.gather(0, at[:, None].expand(-1, 20)),
         lambda: table.index_add(0, at, torch.ones(9000, 20)),
+        lambda: table.scatter_add(0, at[:, None].expand(-1, 20)[:400], torch.ones(400, 20)),
+        lambda: table.scatter_add_(0, at[:, None].expand(-1, 20)[:500].to(torch.int32), torch.ones(500, 20)),
+        lambda: table.gather(0, at[:, None].expand(-1, 20) - 501),
     ):
         with native.disabled(), pytest.raises(Exception) as wanted:
             call()

@@ -86,6 +86,16 @@ def test_scores_of_ignored_samples_do_not_count():
     assert loss.isfinite() and x.grad.isfinite().all() and not x.grad[3].any()
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.1}])
+def test_the_mean_over_no_sample_is_nan_without_a_warning(options):
+    x = torch.randn(100, 200, requires_grad=True)
+    with np.errstate(all="raise"):
+        loss = F.cross_entropy(x, torch.full((100,), -100), **options)
+        loss.backward()
+    assert loss.isnan() and not x.grad.any()
+
+
 def test_large_scores_keep_their_digits():
     x = torch.full((100, 100), 1e6)
     assert torch.allclose(F.cross_entropy(x, torch.arange(100)), torch.tensor(100.0).log(), rtol=1e-6)

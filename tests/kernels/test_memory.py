@@ -1,4 +1,4 @@
-"""Recycled memory: never two arrays on the same bytes, and never more of it than a program had in use at once."""
+"""Recycled memory: never two arrays on the same bytes, and not much more of it than a program had in use at once."""
 
 from __future__ import annotations
 
@@ -91,7 +91,23 @@ def test_sizes_of_one_class_share_buffers():
     place = address(first)
     del first
     assert address(empty((COUNT - 1,), np.float32)) == place
-    assert address(empty((2 * COUNT,), np.float32)) != place
+    assert address(empty((3 * COUNT,), np.float32)) != place
+
+
+def test_much_larger_buffers_are_not_wasted_on_small_arrays():
+    first = empty((2 * COUNT,), np.float32)
+    place = address(first)
+    del first
+    assert address(empty((COUNT,), np.float32)) != place
+
+
+def test_too_much_is_a_memory_error():
+    waiting = empty((COUNT,), np.float32)
+    del waiting
+    with pytest.raises(MemoryError, match="bytes"):
+        empty((1 << 50,), np.float32)
+    assert memory._recycler.kept == memory._recycler.used == 0  # what waited was given back to make room
+    assert empty((COUNT,), np.float32).size == COUNT
 
 
 @given(st.integers(SMALL, 1 << 40))
@@ -103,26 +119,26 @@ def test_size_classes_are_whole_pages_and_waste_an_eighth_at_most(size):
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 6)), max_size=60))
 @settings(max_examples=60)
-def test_what_is_kept_never_exceeds_the_peak_in_use(steps):
+def test_what_is_kept_is_bounded_by_what_was_in_use(steps):
     recycler = memory._Recycler()
-    recycler_used = peak = 0
+    peak = 0
     held, before = {}, memory._recycler
     memory._recycler = recycler
     try:
-        for place, times in steps:
+        for place, times in steps:  # arrays of several sizes come and go
             held.pop(place, None)
             held[place] = empty((COUNT * times,), np.float32)
             held[place][:: 1 << 20] = place
-            recycler_used = sum(size_class(each.nbytes) for each in held.values())
-            peak = max(peak, recycler_used)
-            assert recycler.used == recycler_used
+            needed = sum(size_class(each.nbytes) for each in held.values())
+            assert needed <= recycler.used == sum(block.size for block in recycler.lent) <= 1.3 * needed
             assert recycler.kept == sum(size * len(blocks) for size, blocks in recycler.waiting.items())
-            assert recycler.used + recycler.kept <= recycler.peak == peak
+            peak = max(peak, recycler.used)
+            assert recycler.peak == peak and recycler.used + recycler.kept <= peak + min(peak // 2, memory.SLACK)
         addresses = [address(each) for each in held.values()]
         assert len(set(addresses)) == len(addresses)
         assert all((each[:: 1 << 20] == place).all() for place, each in held.items())
         held.clear()
-        assert recycler.used == 0 and recycler.kept <= peak
+        assert recycler.used == 0
         kept = recycler.kept
         assert recycler.release() == kept and recycler.kept == 0 and recycler.release() == 0
     finally:

@@ -2,13 +2,14 @@
 
 A BLAS with threads of its own and a pool beside it get into each other's way: both keep their threads spinning for a while after a call,
 and on as many cores as threads every switch between them waits.  So large products are cut into blocks, and each block is one call of a
-single-threaded ``gemm`` from a thread of the pool.  The library's own number of threads is put back after each product.
+single-threaded ``gemm`` from a thread of the pool, within ``alone``, which puts the library's own number of threads back.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -33,16 +34,18 @@ def library() -> Library | None:
         found = ctypes.CDLL(path)
         for prefix, suffix in _NAMES:
             try:
-                addresses = [
-                    ctypes.cast(getattr(found, f"{prefix}cblas_{letter}gemm{suffix}"), ctypes.c_void_p).value or 0 for letter in "sd"
-                ]
+                single, double = (getattr(found, f"{prefix}cblas_{letter}gemm{suffix}") for letter in "sd")
                 threads = getattr(found, f"{prefix}openblas_get_num_threads{suffix}")
                 set_threads = getattr(found, f"{prefix}openblas_set_num_threads{suffix}")
             except AttributeError:
                 continue
             set_threads.argtypes, set_threads.restype = (ctypes.c_int,), None
-            return Library(*addresses, threads, set_threads)
+            return Library(_address(single), _address(double), threads, set_threads)
     return None
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 def _loaded(word: str) -> list[str]:
@@ -52,3 +55,33 @@ def _loaded(word: str) -> list[str]:
     with open("/proc/self/maps") as file:
         paths = {line.split(maxsplit=5)[5].strip() for line in file if line.count(" ") > 5 and "/" in line}
     return sorted(path for path in paths if word in path.rpartition("/")[2] and ".so" in path)
+
+
+class _Alone:
+    """``with alone:`` the library uses no threads of its own; the last of several Python threads to leave puts their number back."""
+
+    def __init__(self) -> None:
+        self._forget()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self._lock, self._inside, self._before = threading.Lock(), 0, 1
+
+    def __enter__(self) -> None:
+        blas = library()
+        with self._lock:
+            if blas is not None and not self._inside:
+                self._before = blas.threads()
+                blas.set_threads(1)
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        blas = library()
+        with self._lock:
+            self._inside -= 1
+            if blas is not None and not self._inside:
+                blas.set_threads(self._before)
+
+
+alone = _Alone()

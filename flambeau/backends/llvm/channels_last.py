@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from typing import Any
+
 import numpy as np
 
 from . import target as targets
@@ -57,50 +60,63 @@ def transposed(k: Builder, lines: list[Value]) -> list[Value]:
 
 @kernel
 def each_pixel(k: Builder, kind: str) -> None:
-    """Depthwise convolution, channels in the lanes; a chunk is some rows of the result."""
+    """Depthwise convolution, channels in the lanes; a chunk is some rows of the result.
+
+    Pixels ``first`` to ``last`` of a row see no columns outside of the image.
+    """
     lanes = k.lanes(kind)
     x, out, weight, bias, table, taps = *(k.array() for _ in range(5)), k.integer()
     channels, lines, per_chunk, height, width, out_height, out_width, step_y, step_x = (k.integer() for _ in range(9))
-    from_n, from_y, from_x, to_n, to_y, to_x = (k.integer() for _ in range(6))
+    from_n, from_y, from_x, to_n, to_y, to_x, first, last = (k.integer() for _ in range(8))
 
     def chunk(index: Value) -> None:
         def line(which: Value) -> None:
             n, oy = which // out_height, which % out_height
             source, target = k.at(x, n * from_n, kind), k.at(out, n * to_n + oy * to_y, kind)
 
-            def pixel(ox: Value) -> None:
-                def several(wide: int, mask: Value | None) -> object:
-                    def channel(c: Value) -> None:
-                        def tap(t: Value, *total: Value) -> list[Value]:
-                            iy = oy * step_y + k.load(table, t * 3, "i64")
-                            ix = ox * step_x + k.load(table, t * 3 + 1, "i64")
-                            seen = (iy >= 0) & (iy < height) & (ix >= 0) & (ix < width)
+            def block(ox: Value, c: Value, pixels: int, wide: int, mask: Value | None) -> None:
+                """``pixels`` pixels by ``wide`` registers; several pixels only where all taps lie within their row."""
 
-                            def add() -> list[Value]:
-                                values = k.at(source, iy * from_y + ix * from_x + c, kind)
-                                factors = k.at(weight, t * channels + c, kind)
-                                return [
-                                    k.fma(k.load(values, u * lanes, kind, lanes, mask), k.load(factors, u * lanes, kind, lanes, mask), s)
-                                    for u, s in enumerate(total)
-                                ]
+                def tap(t: Value, *total: Value) -> list[Value]:
+                    iy = oy * step_y + k.load(table, t * 3, "i64")
+                    ix = ox * step_x + k.load(table, t * 3 + 1, "i64")
+                    seen = (iy >= 0) & (iy < height)
+                    if pixels == 1:
+                        seen = seen & (ix >= 0) & (ix < width)
 
-                            made = k.when(seen, add, lambda: list(total))
-                            return list(made) if wide > 1 else [made]
+                    def add() -> list[Value]:
+                        factors = k.at(weight, t * channels + c, kind)
+                        factor = [k.load(factors, u * lanes, kind, lanes, mask) for u in range(wide)]
+                        made = []
+                        for i in range(pixels):
+                            values = k.at(source, iy * from_y + (ix + step_x * i) * from_x + c, kind)
+                            for u in range(wide):
+                                made.append(k.fma(k.load(values, u * lanes, kind, lanes, mask), factor[u], total[i * wide + u]))
+                        return made
 
-                        start = [k.load(bias, c + u * lanes, kind, lanes, mask) for u in range(wide)]
-                        total = k.loop(0, taps, tap, carried=start)
-                        for u, value in enumerate(total if wide > 1 else [total]):
-                            k.store(value, target, ox * to_x + c + u * lanes, kind, mask)
+                    made = k.when(seen, add, lambda: list(total))
+                    return list(made) if pixels * wide > 1 else [made]
 
-                    return channel
+                start = [k.load(bias, c + u * lanes, kind, lanes, mask) for u in range(wide)] * pixels
+                total = k.loop(0, taps, tap, carried=start)
+                for i, value in enumerate(total if pixels * wide > 1 else [total]):
+                    k.store(value, target, (ox + i // wide) * to_x + c + i % wide * lanes, kind, mask)
 
-                main = channels // (8 * lanes) * (8 * lanes)
-                k.loop(0, main, several(8, None), step=8 * lanes)
-                k.loop(main, channels // (2 * lanes) * (2 * lanes), several(2, None), step=2 * lanes)
-                main = channels // (2 * lanes) * (2 * lanes)
-                k.loop(main, channels, lambda c: several(1, k.mask_below(c, channels, lanes))(c), step=lanes)
+            def pixels(count: int) -> Any:
+                wide = min(4, (k.target.registers - 2) // (count + 1))
 
-            k.loop(0, out_width, pixel)
+                def run(ox: Value) -> None:
+                    main = channels // (wide * lanes) * (wide * lanes)
+                    k.loop(0, main, lambda c: block(ox, c, count, wide, None), step=wide * lanes)
+                    k.loop(main, channels, lambda c: block(ox, c, count, 1, k.mask_below(c, channels, lanes)), step=lanes)
+
+                return run
+
+            left = k.least(first, out_width)
+            middle = left + k.most(last - left, 0) // 4 * 4
+            k.loop(0, left, pixels(1))
+            k.loop(left, middle, pixels(4), step=4)
+            k.loop(middle, out_width, pixels(1))
 
         k.loop(index * per_chunk, k.least((index + 1) * per_chunk, lines), line)
 
@@ -125,30 +141,50 @@ def pixel_products(k: Builder, kind: str) -> None:
         c, first = (index % groups) * lanes, (index // groups) * per_chunk
         mask = k.mask_below(c, channels, lanes)
 
-        def tap(t: Value) -> None:
-            dy, dx = k.load(table, t * 3, "i64"), k.load(table, t * 3 + 1, "i64")
-            (y0, y1), (x0, x1) = within(dy, step_y, height, out_height), within(dx, step_x, width, out_width)
+        mine = k.at(out, (index // groups) * taps * channels + c, kind)
+        k.loop(0, taps, lambda t: k.store(zero, mine, t * channels, kind, mask))
 
-            def image(n: Value, *total: Value) -> list[Value]:
-                def line(y: Value, *total: Value) -> list[Value]:
-                    seen = k.at(x, n * from_n + (y * step_y + dy) * from_y + dx * from_x + c, kind)
-                    other = k.at(grad, n * grad_n + y * grad_y + c, kind)
+        def image(n: Value) -> None:
+            def line(y: Value) -> None:
+                other = k.at(grad, n * grad_n + y * grad_y + c, kind)
 
-                    def pixel(i: Value, total: Value) -> Value:
-                        a, b = k.load(seen, i * step_x * from_x, kind, lanes, mask), k.load(other, i * grad_x, kind, lanes, mask)
-                        return k.fma(a, b, total)
+                def together(t: Value, count: int) -> None:
+                    """Sums of ``count`` taps; for the pixels that all of them see the gradient is read once."""
+                    seen, low, high = [], [], []
+                    for i in range(count):
+                        iy, dx = y * step_y + k.load(table, (t + i) * 3, "i64"), k.load(table, (t + i) * 3 + 1, "i64")
+                        x0, x1 = within(dx, step_x, k.select((iy >= 0) & (iy < height), width, 0), out_width)
+                        seen.append(k.at(x, n * from_n + iy * from_y + dx * from_x + c, kind))
+                        low, high = [*low, x0], [*high, x1]
+                    left, right = reduce(k.most, low), reduce(k.least, high)
+                    right = left + k.most(right - left, 0) // 2 * 2
 
-                    main = x0 + k.most(x1 - x0, 0) // 4 * 4
-                    total = k.loop(x0, main, lambda i, *s: [pixel(i + u, v) for u, v in enumerate(s)], step=4, carried=total)
-                    return [k.loop(main, x1, pixel, carried=[total[0]]), *total[1:]]
+                    def add(which: int, ox: Value, value: Value, total: Value) -> Value:
+                        return k.fma(k.load(seen[which], ox * step_x * from_x, kind, lanes, mask), value, total)
 
-                return k.loop(y0, y1, line, carried=total)
+                    def at(ox: Value) -> Value:
+                        return k.load(other, ox * grad_x, kind, lanes, mask)
 
-            total = k.loop(first, k.least(first + per_chunk, images), image, carried=[zero] * 4)
-            whole = (total[0] + total[1]) + (total[2] + total[3])
-            k.store(whole, out, ((index // groups) * taps + t) * channels + c, kind, mask)
+                    def two(ox: Value, *total: Value) -> list[Value]:
+                        values = [at(ox), at(ox + 1)]
+                        return [add(i // 2, ox + i % 2, values[i % 2], s) for i, s in enumerate(total)]
 
-        k.loop(0, taps, tap)
+                    total = k.loop(left, right, two, step=2, carried=[zero] * (2 * count))
+                    for i in range(count):
+
+                        def one(ox: Value, s: Value, i: int = i) -> Value:
+                            return add(i, ox, at(ox), s)
+
+                        start = k.loop(low[i], k.least(high[i], left), one, carried=[k.load(mine, (t + i) * channels, kind, lanes, mask)])
+                        rest = k.loop(k.most(low[i], right), high[i], one, carried=[start])
+                        k.store(rest + (total[2 * i] + total[2 * i + 1]), mine, (t + i) * channels, kind, mask)
+
+                k.loop(0, taps - taps % 3, lambda t: together(t, 3), step=3)
+                k.loop(taps - taps % 3, taps, lambda t: together(t, 1))
+
+            k.loop(0, out_height, line)
+
+        k.loop(first, k.least(first + per_chunk, images), image)
 
     k.for_chunks(chunk)
 
@@ -179,9 +215,11 @@ def convolve(x: np.ndarray, weight: np.ndarray, taps: np.ndarray, step: tuple[in
     n, channels, height, width = out.shape
     per_chunk = max(1, CHUNK // (channels * width))
     (xn, _, xy, xx), (on, _, oy, ox) = strides_of(x), strides_of(out)
+    columns = taps[:, 1].tolist() or [0]
+    first, last = max(0, -(min(columns) // step[1])), min(width, (x.shape[3] - 1 - max(columns)) // step[1] + 1)
     each_pixel(KINDS[x.dtype])(
         -(-n * height // per_chunk), id(x), id(out), id(weight), id(bias), id(taps), len(taps), channels, n * height, per_chunk,
-        *x.shape[2:], height, width, *step, xn, xy, xx, on, oy, ox,
+        *x.shape[2:], height, width, *step, xn, xy, xx, on, oy, ox, first, last,
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from .windows import PIXELS, channel_sums, join_partial, pack_weight, sums_tile,
 DEPTH = 576  # rows of a panel: a strip of factors (18 KB) stays in the first-level cache
 BAND = 640  # pixels of a band, at least
 SUM_DEPTH, SUM_PIXELS = 144, 512  # the same of the weight gradient, whose panels are read once for each few outputs
-CHUNKS = 16  # that many chunks at least, where there is work enough for them
+CHUNKS = 8  # that many chunks at least, where there is work enough for them
 
 
 def _table(taps: list[tuple[int, int, int]]) -> np.ndarray:
@@ -38,11 +38,10 @@ def _table(taps: list[tuple[int, int, int]]) -> np.ndarray:
 _CENTRE = _table([(0, 0, 0)])
 
 
-def _described(array: np.ndarray, step: tuple[int, int], out: tuple[int, int], table: np.ndarray, by_row: bool) -> tuple[Any, ...]:
+def _described(array: np.ndarray, step: tuple[int, int], out: tuple[int, int], table: np.ndarray, group: int = 1) -> tuple[Any, ...]:
     """The arguments that ``images_of`` takes."""
     n, _, height, width = array.shape
-    inner = n if by_row else out[0]
-    return (*strides_of(array), height, width, *step, *out, id(table), len(table), inner, int(by_row))
+    return (*strides_of(array), height, width, *step, *out, id(table), len(table), n, group)
 
 
 def _band_costs(line: int, width: int, outputs: int, count: int) -> float:
@@ -90,11 +89,11 @@ def _convolve(
     to = strides_of(out)
     store = store_mode(out)
     overhangs = any(dy < 0 or (height - 1) * step[0] + dy >= x.shape[2] for dy in table[:, 0].tolist())
-    by_row = n > 1 and width < panel and overhangs
+    group = min(n, -(-panel // width)) if overhangs else 1
     offsets, place = plane_layout(table.tobytes(), step, height, width) if count else (_CENTRE, (0,) * 8)
     line, pitch, band = place[3], 0, count > 0
     if band:
-        rows_seen = 1 - by_row * min(0.3, 0.7 / height)  # panels of a few rows leave out taps that meet no row
+        rows_seen = 1 - (group > 1) * min(0.3, 0.7 / height)  # panels of a few rows leave out taps that meet no row
         quantum = -(-height * line // panel) * panel / (height * line)
         band = _band_costs(line, width, outputs, count) * quantum < _panel_costs(width, outputs) * rows_seen
     if band:
@@ -105,7 +104,7 @@ def _convolve(
         pixels, pixel_block, blocks = height * line, tall * line, n * -(-height // tall)
         pitch = (-(-place[6] * place[7] * place[2] * line // 16) | 1) * 16  # lines of different channels in different sets of the cache
         size = block * pitch + panel + line
-        by_row, line_length = False, line
+        group, line_length = 1, line
     else:
         pixels = n * height * width
         pixel_block = min(PIXELS // panel * panel or panel, -(-pixels // panel) * panel)
@@ -113,12 +112,10 @@ def _convolve(
             pixel_block -= panel
         blocks = -(-pixels // pixel_block)
         size = pixel_block * block * count
-        line_length = height * width if store == "row" and not by_row and (to[2] == width or height == 1) else width
+        line_length = height * width if store == "row" and group == 1 and (to[2] == width or height == 1) else width
     strip_block = max(1, -(-strips // max(1, CHUNKS // (groups * blocks))))
     flags, room = scratch_memory(size, x.dtype)
-    description = _described(x, step, (height, width), table, by_row)
-    if band:
-        description = (*description[:-2], n, 0)
+    description = _described(x, step, (height, width), table, group)
     windows_times_weight(kind, mode_of(x, step[1]), store, rows, band)(
         groups * blocks * -(-strips // strip_block), id(x), id(out), id(factors), id(bias), id(flags), id(room), id(offsets), *description,
         *place, pool.threads, room.shape[1], pitch, channels, block, outputs, pixels, pixel_block, strip_block, line_length, *to,
@@ -322,8 +319,8 @@ def correlate_pair(
     flags, room = scratch_memory(room_panel + output_block * pitch, dtype)
     windows_times_grad(kind, mode_of(x, sx), mode_of(grad, 1), band)(
         splits * blocks, id(x), id(grad), id(partial), id(flags), id(room), id(offsets),
-        *_described(x, (sy, sx), (height, width), table, False),
-        *_described(grad, (1, 1), (height, width), _CENTRE, False), *place, pool.threads, room.shape[1], room_panel, between_channels,
+        *_described(x, (sy, sx), (height, width), table),
+        *_described(grad, (1, 1), (height, width), _CENTRE), *place, pool.threads, room.shape[1], room_panel, between_channels,
         channels, block, outputs, output_block, pixels, pixel_block, split, apart,
     )  # fmt: skip
     made = empty((groups * outputs, channels, kh, kw), dtype)

@@ -381,11 +381,7 @@ def _slices(sizes: Sequence[int]) -> list[slice]:
 def stack(tensors: Sequence[np.ndarray], dim: int = 0) -> np.ndarray | None:
     first = tensors[0]
     dim += first.ndim + 1 if dim < 0 else 0
-    if (
-        not able(first)
-        or not 0 <= dim <= first.ndim
-        or any(each.shape != first.shape or each.dtype is not first.dtype for each in tensors)
-    ):
+    if not able(first) or not 0 <= dim <= first.ndim or any(each.shape != first.shape or each.dtype is not first.dtype for each in tensors):
         return None
     made = empty((*first.shape[:dim], len(tensors), *first.shape[dim:]), first.dtype)
     return _joined(tensors, [1] * len(tensors), dim, list(range(len(tensors))), made)
@@ -410,5 +406,6 @@ def repeat(input: np.ndarray, repeats: Any) -> np.ndarray | None:
 def flip(input: np.ndarray, dims: Any) -> np.ndarray | None:
     made = _like(input, None) if able(input) else None
     if made is not None:
-        copy(np.flip(input, dims), made)
+        steps = [slice(None, None, -1 if d in dims else 1) for d in range(input.ndim)]
+        copy(input[(*steps, ...)], made)
     return made

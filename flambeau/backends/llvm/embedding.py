@@ -309,7 +309,7 @@ def index(input: np.ndarray, indices: Sequence[Any]) -> np.ndarray | None:
 
 def _planes(source: np.ndarray, dim: int, index: np.ndarray) -> tuple[Any, ...] | None:
     """``index`` as (outer, along ``dim``, inner) contiguous dimensions, where ``source`` has the same outer and inner ones."""
-    if index.ndim != source.ndim or not index.size or index.dtype not in _INDEX_KINDS:
+    if not source.ndim or index.ndim != source.ndim or not index.size or index.dtype not in _INDEX_KINDS:
         return None
     outer, inner = index.shape[:dim], index.shape[dim + 1 :]
     if source.shape[:dim] != outer or source.shape[dim + 1 :] != inner:
@@ -320,7 +320,7 @@ def _planes(source: np.ndarray, dim: int, index: np.ndarray) -> tuple[Any, ...] 
 @native("gather")
 def gather(input: np.ndarray, dim: int, index: np.ndarray, sparse_grad: bool = False) -> np.ndarray | None:
     planes = _planes(input, dim, index)
-    if planes is None or not able(input) or input.itemsize == 16:
+    if planes is None or not able(input) or input.itemsize == 16 or not input.shape[dim]:
         return None
     outer, n, inner = planes
     size = input.shape[dim]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.native import native
-from .blas import library
+from .blas import alone, library
 from .build import kernel
 from .language import KINDS, Builder, Value
 from .memory import empty
@@ -76,7 +76,7 @@ def _matrices(array: np.ndarray) -> tuple[tuple[int, int, int, int] | None, int,
     if any(s % size for s in array.strides):
         return None, 0, 0
     *batch, row, column = [s // size for s in array.strides]
-    form = _form(*array.shape[-2:], row, column)
+    form = _form(array.shape[-2], array.shape[-1], row, column)
     return form, (batch[0] if len(batch) > 1 else 0), (batch[-1] if batch else 0)
 
 
@@ -104,9 +104,7 @@ def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np
     units = count * parts
     run = product(kind, bias is not None)
     function = blas.sgemm if kind == "f32" else blas.dgemm
-    before = blas.threads()
-    blas.set_threads(1)
-    try:
+    with alone:
         run(
             -(-units // per_chunk),
             *(function, id(a), id(b), id(made), *([] if bias is None else [id(bias)]), m, n, inner),
@@ -114,8 +112,6 @@ def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np
             *(heads, outer_a, inner_a, outer_b, inner_b),
             *(parts, rows, columns, units, per_chunk),
         )
-    finally:
-        blas.set_threads(before)
     return made
 
 

@@ -100,7 +100,7 @@ def link(elf: bytes, entry: str) -> bytes:
         places[i] = len(code)
         code += bytes(size) if kind == _SHT_NOBITS else elf[offset : offset + size]
     symbols = _symbols(elf, headers)
-    for _, kind, _, _, offset, size, table, section, _, _ in headers:
+    for _, kind, _, _, offset, size, _, section, _, _ in headers:
         if kind == _SHT_RELA and section in places:
             for where, info, addend in struct.iter_unpack("<QQq", elf[offset : offset + size]):
                 name, home, value = symbols[info >> 32]

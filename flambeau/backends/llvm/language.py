@@ -43,7 +43,8 @@ KINDS = {
     np.dtype(np.bool_): "b8",
     **{np.dtype(f"{sign}{size}"): f"{sign}{8 * size}" for sign in "iu" for size in (1, 2, 4, 8)},
 }
-SIZES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2, "b8": 1, "ptr": 8, **{f"{sign}{8 * size}": size for sign in "iu" for size in (1, 2, 4, 8)}}
+SIZES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2, "b8": 1, "ptr": 8}
+SIZES.update({f"{sign}{8 * size}": size for sign in "iu" for size in (1, 2, 4, 8)})
 REGISTER = {"b8": "b1", "f16": "f32", "bf16": "f32"}  # the kind in registers, where it differs from the one in memory
 _NAMES = {"f32": "float", "f64": "double", "f16": "half", "b1": "i1", "ptr": "ptr", "b8": "i8"}
 _BITS_OF = {"f32": "i32", "f64": "i64"}
@@ -509,7 +510,8 @@ class Builder:
 
     def _from_memory(self, raw: Value, kind: str) -> Value:
         if kind == "b8":
-            return self.emit(f"icmp ne {llvm_name('i8', raw.lanes)} {raw.text}, {'0' if raw.lanes == 1 else 'zeroinitializer'}", "b1", raw.lanes)
+            zero = "0" if raw.lanes == 1 else "zeroinitializer"
+            return self.emit(f"icmp ne {llvm_name('i8', raw.lanes)} {raw.text}, {zero}", "b1", raw.lanes)
         if kind == "f16":
             return self._convert("fpext", raw, "f32")
         if kind == "bf16":

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...core.native import native
+from ...core.state import run_quietly
 from .build import kernel
 from .language import SIZES, Builder, Value, register_kind
 from .memory import empty
@@ -148,7 +149,8 @@ def _losses(
     if reduction != "none":
         losses = np.add.reduce(losses, axis=None)
         if reduction == "mean":
-            losses = losses / (np.add.reduce(factors, axis=None) if flags[1] or weight is not None else wide(target.size))
+            counted = np.add.reduce(factors, axis=None) if flags[1] or weight is not None else wide(target.size)
+            losses = run_quietly(np.divide, losses, counted)  # 0 / 0 where all are ignored
     return np.asarray(losses).astype(input.dtype, copy=False)
 
 

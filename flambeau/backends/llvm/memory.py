@@ -51,12 +51,27 @@ class _Recycler:
         else:
             if self.kept:
                 self._make_room(size)
-            block = _Block(size)
+            block = self._new(size)
         self.lent.add(block)
         self.used += size
         if self.used > self.peak:
             self.peak = self.used
         return block
+
+    def _new(self, size: int) -> _Block:
+        """A buffer from the system, if need be after giving back those that wait.
+
+        Raises:
+            MemoryError: there is none, as NumPy says it.
+        """
+        try:
+            return _Block(size)
+        except OSError:
+            self.release()
+        try:
+            return _Block(size)
+        except OSError as error:
+            raise MemoryError(f"Unable to allocate {size} bytes for a result") from error
 
     def lend(self, block: _Block, array: np.ndarray) -> None:
         """Have ``block`` back when ``array`` is gone."""
@@ -108,7 +123,11 @@ def size_class(size: int) -> int:
 
 
 def empty(shape: Any, dtype: Any) -> np.ndarray:
-    """An array of a shape (a tuple) and dtype with arbitrary contents, row-major."""
+    """An array of a shape (a tuple) and dtype with arbitrary contents, row-major.
+
+    Raises:
+        MemoryError: there is not enough.
+    """
     dtype = np.dtype(dtype)
     size = math.prod(shape) * dtype.itemsize
     if size < SMALL:

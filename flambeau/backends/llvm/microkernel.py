@@ -35,8 +35,9 @@ class Images:
         step_y, step_x: strides of the convolution.
         out_height, out_width: how many windows there are.
         taps, count: the table ``(dy, dx, anything)``, and how many rows it has.
-        inner, by_row: pixels are in the order (image, row, column), or where ``by_row`` is 1 (row, image, column); ``inner`` is the
-            size of the second of these.
+        images: how many there are.
+        group: pixels are in the order (group of so many images, row, image in the group, column): where images are small, the pixels of a
+            panel then have a row in common, and taps that meet no row of the image can be left out.
     """
 
     data: Value
@@ -52,21 +53,27 @@ class Images:
     out_width: Value
     taps: Value
     count: Value
-    inner: Value
-    by_row: Value
+    images: Value
+    group: Value
 
     def place(self, k: Builder, line: Value) -> tuple[Value, Value]:
         """Image and row of windows of the ``line``-th line of pixels."""
-        outer, inner = line // self.inner, line % self.inner
-        swapped = self.by_row.ne(0)
-        return k.select(swapped, inner, outer), k.select(swapped, outer, inner)
+        first, size, rest = self._group(k, line)
+        return first + rest % size, rest // size
+
+    def _group(self, k: Builder, line: Value) -> tuple[Value, Value, Value]:
+        """A line's group: its first image, how many it has, and which line of the group that is."""
+        lines = self.group * self.out_height
+        which = line // lines
+        first = which * self.group
+        return first, k.least(self.group, self.images - first), line - which * lines
 
     def taps_seen(self, k: Builder, first: Value, stop: Value) -> tuple[Value, Value]:
         """The first and last (excluded) tap that meets a row of the image for any of the pixels ``first`` to ``stop``."""
-        low, high = first // self.out_width, (stop - 1) // self.out_width
-        (n0, y0), (n1, y1) = self.place(k, low), self.place(k, high)
-        whole = n0.ne(n1) & self.by_row.eq(0)
-        y0, y1 = k.select(whole, 0, y0) * self.step_y, k.select(whole, self.out_height - 1, y1) * self.step_y
+        (low, size0, rest0), (high, size1, rest1) = (self._group(k, p // self.out_width) for p in (first, stop - 1))
+        whole = low.ne(high)
+        y0 = k.select(whole, 0, rest0 // size0) * self.step_y
+        y1 = k.select(whole, self.out_height - 1, rest1 // size1) * self.step_y
 
         def tap(t: Value, start: Value, end: Value) -> tuple[Value, Value]:
             dy = k.load(self.taps, t * 3, "i64")
@@ -94,18 +101,6 @@ def between(k: Builder, low: Value, high: Value, lanes: int) -> Value:
     """Which lanes lie in ``low`` (included) to ``high``."""
     idx = k.indices(lanes, "i32")
     return (idx >= k.splat(k.cast(low, "i32"), lanes)) & (idx < k.splat(k.cast(high, "i32"), lanes))
-
-
-def unrolled(k: Builder, count: Value, body: Callable[[Value], None], times: int = 2) -> None:
-    """``body(i)`` for every ``i`` below ``count``, ``times`` (a power of two) per turn."""
-    main = count - (count & (times - 1))
-
-    def several(i: Value) -> None:
-        for u in range(times):
-            body(i + u)
-
-    k.loop(0, main, several, step=times)
-    k.loop(main, count, body)
 
 
 def pack(
@@ -149,16 +144,16 @@ def pack(
                 if mode == "row":
                     seen = between(k, -(ix + v), k.least(left, limit - v), lanes)
 
-                    def fetch(c: Value) -> Value:
-                        return k.load(source, c * im.c + v, kind, lanes, seen)
+                    def fetch(channel: Value) -> Value:
+                        return k.load(channel, v, kind, lanes, seen)
 
                 elif mode == "pair":
                     at = v * 2
                     low, high = -(ix + at), k.least(left * 2, limit - at)
                     halves = [between(k, low - h * lanes, high - h * lanes, lanes) for h in range(2)]
 
-                    def fetch(c: Value) -> Value:
-                        a, b = (k.load(source, c * im.c + (at + h * lanes), kind, lanes, halves[h]) for h in range(2))
+                    def fetch(channel: Value) -> Value:
+                        a, b = (k.load(channel, at + h * lanes, kind, lanes, halves[h]) for h in range(2))
                         return k.shuffle(a, range(0, 2 * lanes, 2), b)
 
                 else:
@@ -166,10 +161,19 @@ def pack(
                     seen = keep & (where + ix >= 0) & (where < limit)
                     where = where * im.x
 
-                    def fetch(c: Value) -> Value:
-                        return k.gather(source, where + c * im.c, kind, seen)
+                    def fetch(channel: Value) -> Value:
+                        return k.gather(channel, where, kind, seen)
 
-                unrolled(k, channels, lambda c: k.store(fetch(c), target, c * width + v, kind, keep))
+                def step(_: Value, channel: Value, to: Value) -> tuple[Value, Value]:
+                    k.store(fetch(channel), to, v, kind, keep)
+                    return k.at(channel, im.c, kind), k.at(to, width, kind)
+
+                def two(c: Value, channel: Value, to: Value) -> tuple[Value, Value]:
+                    return step(c, *step(c, channel, to))
+
+                even = channels - (channels & 1)
+                reached = k.loop(0, even, two, step=2, carried=[source, target])
+                k.loop(even, channels, step, carried=reached)
 
             k.loop(0, length, some, step=lanes)
 
@@ -198,22 +202,46 @@ def fill_plane(
     (by_y, by_x), (height, width) = strides, sizes
     y0, x0, rows, pitch, step_y, step_x, phases_y, phases_x = place
 
-    def phase(f: Value) -> None:
-        fy, fx = f // phases_x, f % phases_x
-        to = k.at(plane, f * (rows if lines is None else lines) * pitch, kind)
+    lines = rows if lines is None else lines
+
+    def read(line: Value, ix: Value, limit: Value) -> Value:
+        return k.load(line, ix, kind, lanes, between(k, -ix, limit - ix, lanes))
+
+    def row_of(iy: Value) -> tuple[Value, Value]:
+        """Where a row begins, and how long it is: 0 outside of the image."""
+        return k.at(source, iy * by_y, kind), k.select((iy >= 0) & (iy < height), width, 0)
+
+    def pair_of_phases(fy: Value) -> None:
+        """With a step of 2: a row's even columns to one plane, its odd ones to the next, if that is wanted."""
+        even = k.at(plane, fy * phases_x * lines * pitch, kind)
+        odd, two = k.at(even, lines * pitch, kind), phases_x > 1
 
         def row(j: Value) -> None:
-            iy = j * step_y + fy + y0
-            limit = k.select((iy >= 0) & (iy < height), width, 0)
-            line = k.at(source, iy * by_y, kind)
+            line, limit = row_of(j * step_y + fy + y0)
+            inside = (j < lines) | (phases_x < 2)  # rows behind the first plane would lie in the second one
+
+            def some(v: Value) -> None:
+                a, b = (read(line, v * 2 + x0 + h, limit) for h in (0, lanes))
+                keep = k.mask_below(v, pitch, lanes)
+                for wanted, to, first in ((inside, even, 0), (two, odd, 1)):
+                    value = k.shuffle(a, range(first, 2 * lanes, 2), b)
+                    k.when(wanted, lambda value=value, to=to: k.store(value, to, j * pitch + v, kind, keep))
+
+            k.loop(0, pitch, some, step=lanes)
+
+        k.loop(0, rows, row)
+
+    def phase(f: Value) -> None:
+        fy, fx = f // phases_x, f % phases_x
+        to = k.at(plane, f * lines * pitch, kind)
+
+        def row(j: Value) -> None:
+            line, limit = row_of(j * step_y + fy + y0)
 
             def some(v: Value) -> None:
                 ix = v * step_x + fx + x0
                 if mode == "row":
-                    value = k.load(line, ix, kind, lanes, between(k, -ix, limit - ix, lanes))
-                elif mode == "pair":
-                    a, b = (k.load(line, ix + h, kind, lanes, between(k, -(ix + h), limit - ix - h, lanes)) for h in (0, lanes))
-                    value = k.shuffle(a, range(0, 2 * lanes, 2), b)
+                    value = read(line, ix, limit)
                 else:
                     at = k.indices(lanes) * step_x + ix
                     value = k.gather(line, at * by_x, kind, (at >= 0) & (at < limit))
@@ -223,7 +251,10 @@ def fill_plane(
 
         k.loop(0, rows, row)
 
-    k.loop(0, phases_y * phases_x, phase)
+    if mode == "pair":
+        k.loop(0, phases_y, pair_of_phases)
+    else:
+        k.loop(0, phases_y * phases_x, phase)
 
 
 def product(

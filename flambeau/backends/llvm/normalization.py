@@ -191,6 +191,27 @@ _PRODUCTS = row_products, products_along
 
 
 @kernel
+def row_slopes(k: Builder, kind: str) -> None:
+    """What ``row_products`` gives, and the gradient for x of rows that are normalized on their own."""
+    g, x, means, sums, products, scales, factors, made = (k.array() for _ in range(8))
+
+    def body(row: Row) -> None:
+        mean, scale, factor = row.take(means), row.take(scales), row.take(factors)
+
+        def terms(at: Place) -> tuple[Value, Value]:
+            slope = at.load(g)
+            return slope, slope * (at.load(x) - mean)
+
+        total, product = row.total(terms, 2)
+        row.put(total, sums)
+        row.put(product, products)
+        middle, slope = total / row.count, product * scale * scale / row.count
+        row.map(lambda at: at.store((at.load(g) - middle - (at.load(x) - mean) * slope) * factor, made))
+
+    rows(k, kind, False, body)
+
+
+@kernel
 def scaled(k: Builder, kind: str, along: bool) -> None:
     """``(x - mean) * factor + shift``."""
     x, means, factors, shifts, y, period = *(k.array() for _ in range(5)), k.integer()
@@ -409,13 +430,18 @@ def normalized_backward(
     if rows is None or grad_output.dtype != input.dtype:
         return None
     g, x, middle = rows.flat(grad_output), rows.flat(input), rows.parameter(mean)
-    ones, units, _ = rows.sums(_PRODUCTS, (False,), (g, x, middle), (_NOTHING, _NOTHING, middle.size))
-    if rows.along:
-        ones, units = rows.total(ones), rows.total(units)
     scale, factors = 1 / np.sqrt(variance.astype(np.float64) + eps), _in_shape(weight, affine, 1.0)
-    of_ones, of_units = ((each * factors).sum(rows.axes, keepdims=True) / rows.count for each in (ones, units))
-    coefficients = scale * factors, -(scale**3) * of_units, -scale * of_ones
-    made = rows.map(combined, input, g, x, middle, *[rows.parameter(each) for each in coefficients])
+    if not rows.axes:
+        flat, made = rows.result(input)
+        more = rows.parameter(scale), rows.parameter(scale * factors), flat
+        ones, units, _ = rows.sums((row_slopes, None), (), (g, x, middle), more)
+    else:
+        ones, units, _ = rows.sums(_PRODUCTS, (False,), (g, x, middle), (_NOTHING, _NOTHING, middle.size))
+        if rows.along:
+            ones, units = rows.total(ones), rows.total(units)
+        of_ones, of_units = ((each * factors).sum(rows.axes, keepdims=True) / rows.count for each in (ones, units))
+        coefficients = scale * factors, -(scale**3) * of_units, -scale * of_ones
+        made = rows.map(combined, input, g, x, middle, *[rows.parameter(each) for each in coefficients])
     summed = tuple([axis for axis, size in enumerate(affine) if size == 1])
     dtype = input.dtype if weight is None else weight.dtype
     return made, (units * scale).sum(summed, keepdims=True).astype(dtype), ones.sum(summed, keepdims=True).astype(dtype)

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...core import dtype as dtypes
 from ...core.dispatch import BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT, DEFAULT, INT_TO_FLOAT, number_array
-from ...core.native import LARGE, switch
+from ...core.native import LARGE, NoKernel, contiguous, switch
 from .build import Kernel, kernel
 from .expression import Program, Untraceable, lower, trace
 from .language import KINDS, SIZES, Builder, Value, register_kind
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 CHUNK, HEAVY_CHUNK = 16384, 4096  # elements: 10 to 20 us of work, for memory-bound and for transcendental programs
 SPECIALISATIONS = 32  # programs of one operation, before calls that look different again are left to its reference
+ACROSS = 32768  # elements: from here on operands that lie across the result are transposed first
 SHORT_ROW = min(24, LARGE)  # elements: rows below this are NumPy's, whose cost per row is smaller
 
 _SHOW = bool(os.environ.get("FLAMBEAU_SHOW_TRACES"))  # print why an expression has no program
@@ -195,6 +196,8 @@ class Layout(NamedTuple):
     Attributes:
         shape, order: of the result's memory, and the transposition that makes the result of it (None: none).
         run: the kernel, None where there is nothing to run or NumPy is to do it; ``chunks``, ``arguments``: for its calls.
+        copied: operands that lie across the result's rows: transposing them first, tile by tile, is quicker than gathering elements;
+            ``axes``: the order of the result's dimensions in memory.
     """
 
     shape: tuple[int, ...]
@@ -203,6 +206,8 @@ class Layout(NamedTuple):
     chunks: int
     arguments: tuple[int, ...]
     geometry: Any = None  # kept alive: its address is among the arguments
+    copied: tuple[int, ...] = ()
+    axes: Any = None
 
 
 # -- plans --------------------------------------------------------------------------------------------------------------------------
@@ -262,6 +267,12 @@ class Plan:
             made = empty(layout.shape, self.dtype).transpose(layout.order)
         else:
             made = empty(layout.shape, self.dtype) if out is None else out
+        if layout.copied:
+            back = np.argsort(layout.axes)
+            for i in layout.copied:
+                arrays[i] = contiguous(arrays[i].transpose(layout.axes)).transpose(back)
+            given = iter(arrays)
+            return self.run(*[each if number else next(given) for each, number in zip(operands, self.numbers, strict=True)], out=out)
         if layout.run is None:
             return made if not made.size else None
         passed = [each if number else id(each) for each, number in zip(operands, self.numbers, strict=True)]
@@ -286,6 +297,12 @@ class Plan:
             return Layout(shape, order, None, 0, ())
         length, depth, steps, geometry = found
         words = [_step_word(step) for step in steps]
+        across = tuple(
+            [i for i, (word, each) in enumerate(zip(words[:-1], arrays, strict=True)) if word == "s" and each.shape == made.shape]
+        )
+        if across and made.size >= ACROSS and words[-1] == "c":
+            axes = sorted(range(made.ndim), key=lambda axis: -made.strides[axis])
+            return Layout(shape, order, None, 0, (), copied=across, axes=axes)
         if words[-1] != "c" or (depth and length < SHORT_ROW):
             return Layout(shape, order, None, 0, ())
         moving = iter(words)
@@ -342,13 +359,13 @@ def run(op: Op, values: Any, compute: Any = None, result: Any = None, out: np.nd
         return None
     try:
         return plan.run(*operands, out=out)
-    except (Untraceable, struct.error):
+    except (Untraceable, NoKernel, struct.error):
         _plans[key] = None
         return None
 
 
 def door(op: Op) -> Callable[..., Any]:
-    """What the short way of ``op`` calls with large operands, already of one dtype: the kernel for what they look like, or the reference."""
+    """What the short way of ``op`` calls with large operands of one dtype: the kernel for what they look like, or the reference."""
     reference: Any = op.fast
     is_ufunc = reference is op.ufunc
     defaults = tuple([p.default for p in op.params if p.kind == "attr"]) if is_ufunc else ()
@@ -377,7 +394,7 @@ def door(op: Op) -> Callable[..., Any]:
         if plan is not None and switch.on:
             try:
                 made = plan.run(*_operands(arguments, looks, None), out=out)
-            except (Untraceable, struct.error):
+            except (Untraceable, NoKernel, struct.error):
                 made = plans[looks] = None
             if made is not None:
                 return made
@@ -507,7 +524,10 @@ def _cast_plan(source: np.dtype, target: np.dtype) -> Plan | None:
 def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
     """``array`` as ``dtype``, by C's rules, laid out like ``array``; None for dtypes without instructions."""
     plan = None if array.dtype.kind == "f" and dtype.kind == "u" and dtype.itemsize == 8 else _cast_plan(array.dtype, dtype)
-    return None if plan is None else plan.run(array)
+    try:
+        return None if plan is None else plan.run(array)
+    except NoKernel:
+        return None
 
 
 # -- chains of derivative rules ---------------------------------------------------------------------------------------------------
@@ -524,7 +544,7 @@ def run_rule(rule: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         return None
     try:
         made = plan.run(*arrays)
-    except Untraceable:
+    except (Untraceable, NoKernel):
         made = _plans[rule, looks] = None
     return None if made is None else wrap(made)
 

@@ -1,6 +1,6 @@
 """Pooling over windows and bins.
 
-Windows and bins are the same thing here: ``limits`` has, for each output row and column, where its elements start and stop in the input
+Windows and bins are the same thing here: a table has, for each output row and column, where its elements start and stop in the input
 (cut at the borders), so that one kernel serves both.  Planes whose columns lie together are pooled in two steps,
 
       rows of a window  --combined column by column-->  one row  --combined along the row-->  one row of the result

@@ -391,7 +391,7 @@ def _drawing_long_normals() -> Callable[..., int]:
     def fill(out: np.ndarray, state: int, old: np.ndarray, new: np.ndarray, position: int, *numbers: Any) -> int:
         if is_limited and numbers != (1.0, 0.0):
             return 0
-        used = uniforms(out, state, old, new, position)  # type: ignore[misc]
+        used = uniforms(out, state, old, new, position)
         run(-(-out.size // NORMALS_CHUNK), id(out), out.size, *calls, *numbers)
         return used
 

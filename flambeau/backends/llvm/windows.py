@@ -52,8 +52,8 @@ def pack_weight(k: Builder, kind: str, rows: int) -> None:
 def images_of(k: Builder, data: Value) -> Images:
     """The 14 arguments that describe images, in the order of the fields; ``_Windows.numbers`` passes them."""
     numbers = [k.integer() for _ in range(10)]
-    taps, count, inner, by_row = k.array(), k.integer(), k.integer(), k.integer()
-    return Images(data, *numbers, taps, count, inner, by_row)
+    taps, count, images, group = k.array(), k.integer(), k.integer(), k.integer()
+    return Images(data, *numbers, taps, count, images, group)
 
 
 @kernel
@@ -75,7 +75,7 @@ def windows_times_weight(k: Builder, kind: str, mode: str, store: str, rows: int
     strips = (outputs + (rows - 1)) // rows
     strip_groups = (strips + strip_block - 1) // strip_block
     image_blocks = (pixels + pixel_block - 1) // pixel_block
-    pixel_groups = im.inner * image_blocks if band else image_blocks  # of bands, inner is the number of images
+    pixel_groups = im.images * image_blocks if band else image_blocks
 
     def chunk(index: Value) -> None:
         piece = borrow(k, flags, pieces)
