@@ -14,7 +14,7 @@ from .arithmetic import conj
 from .convolution_kernels import correlate, correlate_pair, spread
 from .patches import Ints, in_layout, ints, is_channels_last, product
 
-_LARGE = 200_000  # multiply-adds, from which on a native kernel is worth its start
+_LARGE = 100_000  # multiply-adds, from which on a native kernel is worth its start
 _NAMES = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
 
 

@@ -154,6 +154,7 @@ DEPTHWISE = Case(2, 17, 1, 1, (3, 3), (1, 1), (1, 1), (1, 1), (7, 20))
 @example(Case(1, 130, 1, 1, (3, 2), (1, 2), (1, 0), (1, 2), (3, 3), "last"), False)
 @example(Case(3, 1, 5, 9, (3, 3), (1, 1), (1, 1), (1, 1), (3, 3), band=False), True)
 @example(Case(2, 1, 3, 9, (7, 7), (2, 2), (3, 3), (1, 1), (20, 33)), True)
+@example(Case(1, 1, 2, 9, (3,), (1,), (1,), (1,), (140000,)), True)
 @example(Case(1, 1, 2, 3, (1, 1), (3, 3), (0, 0), (1, 1), (7, 7)), True)
 @settings(max_examples=120, deadline=None)
 def test_as_the_reference_and_within_bounds(case: Case, end: bool) -> None:

@@ -22,12 +22,12 @@ from . import target as targets
 from .language import KINDS
 from .memory import empty
 from .microkernel import mode_of, plane_layout, scratch_memory, store_mode, strides_of, tile_width
-from .pool import pool
 from .windows import PIXELS, channel_sums, join_partial, pack_weight, sums_tile, windows_times_grad, windows_times_weight
 
 DEPTH = 576  # rows of a panel: a strip of factors (18 KB) stays in the first-level cache
 BAND = 640  # pixels of a band, at least
 SUM_DEPTH, SUM_PIXELS = 144, 512  # the same of the weight gradient, whose panels are read once for each few outputs
+ROOM = 1 << 20  # bytes of a band, at most: rows of very wide images are packed as panels
 CHUNKS = 8  # that many chunks at least, where there is work enough for them
 
 
@@ -104,8 +104,8 @@ def _convolve(
         pixels, pixel_block, blocks = height * line, tall * line, n * -(-height // tall)
         pitch = (-(-place[6] * place[7] * place[2] * line // 16) | 1) * 16  # lines of different channels in different sets of the cache
         size = block * pitch + panel + line
-        group, line_length = 1, line
-    else:
+        line_length, band = line, size * x.itemsize <= ROOM
+    if not band:
         pixels = n * height * width
         pixel_block = min(PIXELS // panel * panel or panel, -(-pixels // panel) * panel)
         while pixel_block > panel and groups * -(-pixels // pixel_block) < CHUNKS:
@@ -115,10 +115,10 @@ def _convolve(
         line_length = height * width if store == "row" and group == 1 and (to[2] == width or height == 1) else width
     strip_block = max(1, -(-strips // max(1, CHUNKS // (groups * blocks))))
     flags, room = scratch_memory(size, x.dtype)
-    description = _described(x, step, (height, width), table, group)
+    description = _described(x, step, (height, width), table, 1 if band else group)
     windows_times_weight(kind, mode_of(x, step[1]), store, rows, band)(
         groups * blocks * -(-strips // strip_block), id(x), id(out), id(factors), id(bias), id(flags), id(room), id(offsets), *description,
-        *place, pool.threads, room.shape[1], pitch, channels, block, outputs, pixels, pixel_block, strip_block, line_length, *to,
+        *place, *room.shape, pitch, channels, block, outputs, pixels, pixel_block, strip_block, line_length, *to,
     )  # fmt: skip
 
 
@@ -294,15 +294,17 @@ def correlate_pair(
     offsets, place = plane_layout(table.tobytes(), (sy, sx), height, width)
     line, between_channels = place[3], 0
     band = _band_costs(line, width, outputs, count) < _panel_costs(width, outputs)
-    block = _even(channels, (2 if band else 1) * SUM_DEPTH // count)
     if band:
+        block = _even(channels, 2 * SUM_DEPTH // count)
         pixel_block = min(height, -(-SUM_PIXELS // line))
         offsets, place = plane_layout(table.tobytes(), (sy, sx), pixel_block, width)
         extra = lanes // line + 1
         between_channels = (-(-(place[6] * place[7] * place[2] + extra) * line // 16) | 1) * 16
         pixels = n * -(-height // pixel_block)  # counted in blocks
         unit, pitch, room_panel = 1, pixel_block * line, block * between_channels + line + lanes
-    else:
+        band = room_panel * dtype.itemsize <= ROOM
+    if not band:
+        block = _even(channels, SUM_DEPTH // count)
         pixels = n * height * width
         unit = pitch = pixel_block = -(-_even(pixels, SUM_PIXELS) // lanes) * lanes
     pitch = pitch // lanes * lanes + 2 * lanes
@@ -320,7 +322,7 @@ def correlate_pair(
     windows_times_grad(kind, mode_of(x, sx), mode_of(grad, 1), band)(
         splits * blocks, id(x), id(grad), id(partial), id(flags), id(room), id(offsets),
         *_described(x, (sy, sx), (height, width), table),
-        *_described(grad, (1, 1), (height, width), _CENTRE), *place, pool.threads, room.shape[1], room_panel, between_channels,
+        *_described(grad, (1, 1), (height, width), _CENTRE), *place, *room.shape, room_panel, between_channels,
         channels, block, outputs, output_block, pixels, pixel_block, split, apart,
     )  # fmt: skip
     made = empty((groups * outputs, channels, kh, kw), dtype)

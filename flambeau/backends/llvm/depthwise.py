@@ -20,7 +20,6 @@ from .build import kernel
 from .language import KINDS, Builder, Value
 from .memory import empty
 from .microkernel import borrow, copy_line, fill_plane, give_back, mode_of, plane_layout, scratch_memory, store_mode, strides_of
-from .pool import pool
 
 BAND = 1024  # pixels computed before they are copied to the result
 PLANES = 4096  # pixels of the planes of a chunk, at least
@@ -185,7 +184,7 @@ def convolve(
     per_chunk = max(1, min(PLANES // (place[2] * pitch), planes // 16))
     to = strides_of(out)
     each_plane(KINDS[x.dtype], mode_of(x, step[1]), store_mode(out))(
-        -(-planes // per_chunk), id(x), id(out), id(weight), id(bias), id(table), id(flags), id(room), pool.threads, room.shape[1], buffer,
+        -(-planes // per_chunk), id(x), id(out), id(weight), id(bias), id(table), id(flags), id(room), *room.shape, buffer,
         planes, per_chunk, channels, out.shape[1] // channels, len(table), *strides_of(x), *x.shape[2:], *place, *to, height, width,
         by_weight, band,
     )  # fmt: skip
@@ -205,7 +204,7 @@ def correlate_pair(x: np.ndarray, grad: np.ndarray, taps: np.ndarray, step: tupl
     parts = -(-n // per_chunk)
     made = empty((parts, outputs, len(table)), x.dtype)
     plane_products(KINDS[x.dtype], mode_of(x, step[1]), mode_of(grad, 1))(
-        parts * outputs, id(x), id(grad), id(made), id(table), id(flags), id(room), pool.threads, room.shape[1], buffer, second,
+        parts * outputs, id(x), id(grad), id(made), id(table), id(flags), id(room), *room.shape, buffer, second,
         n, per_chunk, outputs, outputs // x.shape[1], len(table), *strides_of(x), *x.shape[2:], *place, *strides_of(grad), height, width,
     )  # fmt: skip
     return made[0] if parts == 1 else made.sum(0)

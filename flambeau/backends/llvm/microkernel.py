@@ -355,7 +355,8 @@ def give_back(k: Builder, flags: Value, piece: Value) -> None:
 
 def scratch_memory(size: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     """Flags for ``borrow``, and ``size`` elements for each thread."""
-    return np.zeros(8 * pool.threads, np.int64), empty((pool.threads, size), dtype)
+    threads = pool.threads
+    return np.zeros(8 * threads, np.int64), empty((threads, size), dtype)
 
 
 def strides_of(array: np.ndarray) -> list[int]:

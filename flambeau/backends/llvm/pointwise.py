@@ -373,12 +373,12 @@ def door(op: Op) -> Callable[..., Any]:
     count = len(is_operand)
     plans: dict[Any, Plan | None] = {}
 
-    def planned(looks: tuple[Any, ...], arguments: tuple[Any, ...], out: np.ndarray | None) -> Plan | None:
+    def planned(looks: tuple[Any, ...], arguments: tuple[Any, ...]) -> Plan | None:
         values = (*arguments, *defaults)
         labels = [*looks, *[(None, value) for value in defaults]]
         if not is_ufunc and (op.prepare is not None or op.reroute is not None):
             return _planned((op, "door", *looks), op, lambda: _plan_prepared(op, values, labels))
-        return _planned((op, "door", *looks), op, lambda: _plan_of(op, values, labels, None, None, out))
+        return _planned((op, "door", *looks), op, lambda: _plan_of(op, values, labels, None, None, None))
 
     def large(*arguments: Any) -> Any:
         out = None
@@ -388,10 +388,10 @@ def door(op: Op) -> Callable[..., Any]:
         try:
             plan = plans[looks]
         except KeyError:
-            plan = plans[looks] = planned(looks, arguments, out)
+            plan = plans[looks] = planned(looks, arguments)
         except TypeError:  # an attribute that cannot be hashed
             plan = None
-        if plan is not None and switch.on:
+        if plan is not None and switch.on and (out is None or out.dtype is plan.dtype):
             try:
                 made = plan.run(*_operands(arguments, looks, None), out=out)
             except (Untraceable, NoKernel, struct.error):
@@ -403,7 +403,7 @@ def door(op: Op) -> Callable[..., Any]:
     def large_of_two(a: Any, b: Any, out: np.ndarray | None = None) -> Any:
         looks = (a.dtype if a.__class__ is np.ndarray else None, b.dtype if b.__class__ is np.ndarray and b.ndim else None)
         plan = pairs.get(looks) if switch.on else None
-        made = None if plan is None else plan.run(a, b, out=out)
+        made = None if plan is None or (out is not None and out.dtype is not plan.dtype) else plan.run(a, b, out=out)
         if made is not None:
             return made
         made = large(a, b) if out is None else large(a, b, out)
@@ -419,7 +419,7 @@ def door(op: Op) -> Callable[..., Any]:
 
     def large_of_one(a: np.ndarray, out: np.ndarray | None = None) -> Any:
         plan = plans.get((a.dtype,)) if switch.on else None
-        made = None if plan is None else plan.run(a, out=out)
+        made = None if plan is None or (out is not None and out.dtype is not plan.dtype) else plan.run(a, out=out)
         return made if made is not None else large(a) if out is None else large(a, out)
 
     return large_of_one

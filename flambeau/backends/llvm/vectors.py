@@ -18,7 +18,8 @@ from .angles import reduced_huge
 from .coefficients import ASIN, ATAN, COS, ERF, ERF_FAR, ERFC, EXP, LOG, POW, POW_EXP2, POW_LOG2, SIN, SINH, TAN, TANH
 from .language import Builder, Value
 
-# Largest errors found, in units of the last place: float32 (one in 17 of all arguments) and float64 (some million) with fma, and without.
+# Bounds of the errors in units of the last place, for float32 and float64 with fma, and without. Measured, then rounded up: float32 at one
+# in 17 of all arguments (without fma one in 257), float64 and the functions of two at some million each (erf and erfc at thousands).
 MAX_ULP: dict[str, tuple[tuple[float, float], tuple[float, float]]] = {
     "exp": ((0.90, 0.95), (1.20, 1.25)),
     "exp2": ((0.95, 1.00), (1.20, 1.25)),
@@ -35,16 +36,16 @@ MAX_ULP: dict[str, tuple[tuple[float, float], tuple[float, float]]] = {
     "log_sigmoid": ((1.65, 1.70), (1.65, 1.75)),
     "asinh": ((1.75, 1.75), (1.75, 1.75)),
     "acosh": ((1.95, 2.15), (1.95, 2.15)),
-    "atanh": ((1.95, 1.90), (1.95, 1.90)),
+    "atanh": ((2.05, 1.90), (2.05, 1.90)),
     "sin": ((1.60, 1.60), (1.60, 2.15)),
     "cos": ((1.65, 1.60), (1.65, 2.25)),
-    "tan": ((1.30, 1.30), (1.30, 1.40)),
+    "tan": ((1.35, 1.30), (1.35, 1.40)),
     "asin": ((2.00, 2.00), (2.00, 2.00)),
     "acos": ((1.15, 1.15), (1.15, 1.15)),
-    "atan": ((1.45, 1.95), (1.55, 2.35)),
+    "atan": ((1.50, 1.95), (1.55, 2.35)),
     "atan2": ((1.50, 1.60), (1.55, 1.80)),
     "erf": ((1.10, 1.10), (1.25, 1.25)),
-    "erfc": ((2.65, 2.00), (3.20, 2.95)),
+    "erfc": ((3.15, 2.00), (3.25, 2.95)),
     "rsqrt": ((1.02, 1.50), (1.50, 1.50)),
     "pow": ((0.51, 1.35), (0.51, 1.50)),
 }

@@ -162,13 +162,12 @@ def windows_times_weight(k: Builder, kind: str, mode: str, store: str, rows: int
                 values, length = k.at(tile, start - p, kind), end - start
 
                 def row(r: Value) -> None:
-                    at, tile_row = k.at(place, r * to_c, kind), k.at(values, r * width, kind)
                     first = k.load(plus, o + r, kind)
-                    k.when(
-                        c0.eq(0),
-                        lambda: copy_line(k, kind, store, tile_row, at, length, to_x, lambda value, old: value + first),
-                        lambda: copy_line(k, kind, store, tile_row, at, length, to_x, lambda value, old: value + old()),
-                    )
+
+                    def add(value: Value, old: Any) -> Value:
+                        return value + k.select(c0.eq(0), first, old())
+
+                    copy_line(k, kind, store, k.at(values, r * width, kind), k.at(place, r * to_c, kind), length, to_x, add)
 
                 k.loop(0, left, row)
 
