@@ -19,6 +19,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -99,9 +100,9 @@ class Threads:
 def set_threads(count: int) -> None:
     """Have the pool of native threads, and NumPy's BLAS if it can be told, use ``count`` threads."""
     Threads.count = count
-    pool = sys.modules.get(f"{_BACKEND}.pool")
+    pool = getattr(sys.modules.get(f"{_BACKEND}.pool"), "pool", None)
     if pool is not None:
-        pool.pool.set_threads(count)
+        pool.set_threads(count)
     blas = importlib.import_module(f"{_BACKEND}.blas").library()
     if blas is not None:
         blas.set_threads(count)
@@ -163,8 +164,9 @@ def _backend() -> Any:
     return importlib.import_module(_BACKEND)
 
 
+@cache
 def _pointwise() -> Any:
-    return sys.modules.get(f"{_BACKEND}.pointwise") or importlib.import_module(f"{_BACKEND}.pointwise")
+    return importlib.import_module(f"{_BACKEND}.pointwise")  # not from sys.modules: another thread may be importing it
 
 
 def pointwise(op: Op, values: Any, compute: Any, result: Any) -> Any:

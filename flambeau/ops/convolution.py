@@ -1,4 +1,7 @@
-"""Convolutions over 1 to 3 dimensions, and transposed ones; see ``convolution_kernels`` for how they are computed."""
+"""Convolutions over 1 to 3 dimensions, and transposed ones; see ``convolution_kernels`` for how they are computed.
+
+Large ones over 1 and 2 dimensions are left to native kernels, where there are any.
+"""
 
 from __future__ import annotations
 

@@ -26,6 +26,15 @@ WHOLE = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
 EVERY = [*REAL, *HALVES, *WHOLE, torch.bool]
 CLOSE = {torch.float32: 3e-6, torch.float64: 1e-13, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 
+
+@pytest.fixture(autouse=True, scope="module")
+def any_number_of_programs():
+    """Random calls are more different from each other than a program's."""
+    before, kernels.SPECIALISATIONS = kernels.SPECIALISATIONS, 1 << 30
+    yield
+    kernels.SPECIALISATIONS = before
+
+
 # Shapes from the size on from which kernels are used, with rows of odd lengths, short rows, and ones.
 SHAPES = [(32771,), (3, 10931), (181, 183), (2, 3, 77, 75), (1, 331, 1, 101), (17, 29, 71), (1500, 25), (12000, 3), (8, 1, 4099)]
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, math.nan, math.inf, -math.inf, 1e30, -1e30, 1e-30, 88.0, -104.0]
@@ -100,7 +109,7 @@ def equal(made, wanted, wide=1.0, operands=()):
         return
     close = CLOSE[made.dtype] * wide
     a, b = a.to(torch.float64).numpy(), b.to(torch.float64).numpy()
-    np.testing.assert_allclose(a, b, rtol=close, atol=close * 1e-2 if made.dtype is not torch.float16 else 1e-7)
+    np.testing.assert_allclose(a, b, rtol=close, atol=close * 1e-2 if made.dtype is not torch.float16 else 1e-7 * max(1, wide / 10))
 
 
 def outcome(operation, *operands):
@@ -125,8 +134,8 @@ def agree(operation, *operands, wide=1.0):
 UNARY = {
     name: getattr(torch, name)
     for name in (
-        "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh erf erfc sigmoid abs neg "
-        "floor ceil trunc round frac sign reciprocal square relu isnan isinf isfinite logical_not bitwise_not signbit positive"
+        "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh erf erfc sigmoid abs "
+        "neg floor ceil trunc round frac sign reciprocal square relu isnan isinf isfinite logical_not bitwise_not signbit positive"
     ).split()
 } | {
     "gelu": F.gelu,
@@ -171,7 +180,19 @@ UNARY = {
     "masked_fill": lambda x: x.masked_fill(x > 1, 5),
     "where": lambda x: torch.where(x > 0, x, 0),
 }
-WIDE = {"acosh": 30, "atanh": 30, "log1p": 4, "power 2.7": 10, "sinh": 4, "tan": 30, "acos": 8, "erfc": 60, "mish": 4, "gelu": 40, "gelu by tanh": 40}
+WIDE = {
+    "acosh": 30,
+    "atanh": 30,
+    "log1p": 4,
+    "power 2.7": 10,
+    "sinh": 4,
+    "tan": 30,
+    "acos": 8,
+    "erfc": 60,
+    "mish": 4,
+    "gelu": 40,
+    "gelu by tanh": 40,
+}
 BINARY = {
     name: getattr(torch, name)
     for name in (
@@ -206,7 +227,7 @@ def draw_layouts(count):
     special=st.booleans(),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=6)
+@settings(max_examples=4)
 def test_functions_of_one_tensor(name, shape, dtype, how, special, seed):
     x = laid_out(np.random.default_rng(seed), shape, dtype, how, special)
     agree(UNARY[name], x, wide=WIDE.get(name, 1))
@@ -222,7 +243,7 @@ def test_functions_of_one_tensor(name, shape, dtype, how, special, seed):
     swapped=st.booleans(),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_functions_of_two_tensors(name, shape, dtypes, alike, how, special, swapped, seed):
     rng = np.random.default_rng(seed)
     a = laid_out(rng, shape, dtypes[0], how[0], special)
@@ -263,13 +284,13 @@ NUMBERS = [0, 1, 2, -1, 3, 0.5, -2.5, 1e30, math.nan, math.inf, True, 2**31, 300
     how=st.sampled_from(LAYOUTS[:7]),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=250)
+@settings(max_examples=120)
 def test_numbers_among_the_operands(name, number, wrapped, first, shape, dtype, how, seed):
     x = laid_out(np.random.default_rng(seed), shape, dtype, how)
     other = torch.tensor(number) if wrapped else number
     if name == "where":
         agree(lambda a, b: torch.where(x > 0, a, b), *((other, x) if first else (x, other)))
-    elif (name in ("remainder", "floor_divide") and number in (0, False)) or first and name in ("remainder", "floor_divide"):
+    elif name in ("remainder", "floor_divide") and (first or number in (0, False)):
         return
     else:
         agree(getattr(torch, name), *((other, x) if first else (x, other)), wide=30)
@@ -304,7 +325,7 @@ CHANGES = {
     how=st.tuples(st.sampled_from(LAYOUTS[:6]), st.sampled_from(LAYOUTS)),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=10)
+@settings(max_examples=8)
 def test_in_place(name, shape, dtypes, alike, how, seed):
     def run():
         rng = np.random.default_rng(seed)
@@ -334,7 +355,7 @@ def test_in_place(name, shape, dtypes, alike, how, seed):
     how=st.tuples(st.sampled_from(LAYOUTS[:6]), *[st.sampled_from(LAYOUTS)] * 2),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=80)
+@settings(max_examples=50)
 def test_out(name, shape, dtypes, how, seed):
     rng = np.random.default_rng(seed)
     out = laid_out(rng, shape, dtypes[0], how[0])
@@ -353,8 +374,9 @@ def test_out(name, shape, dtypes, how, seed):
         wanted = run()
     if isinstance(wanted, tuple):
         assert made == wanted
-    else:
-        equal(made, wanted, 4)
+    else:  # a result that was computed in a coarser dtype has its roundings
+        wide = max(CLOSE.get(each.dtype, 3e-6) for each in operands) / CLOSE.get(out.dtype, 1.0)
+        equal(made, wanted, 4 * max(1, wide))
 
 
 OVERLAPS = {
@@ -433,7 +455,9 @@ def test_nothing_outside_the_arrays_is_touched(shape, count, last, program, memo
     instructions, number = [*made_of], 0
     for i in range(count):
         instructions.append(("cast", "f32", i))
-        instructions.append(("add", "f32", number, len(instructions) - 1) if i else ("exp" if program == "exp" else "negative", "f32", count))
+        instructions.append(
+            ("add", "f32", number, len(instructions) - 1) if i else ("exp" if program == "exp" else "negative", "f32", count)
+        )
         number = len(instructions) - 1
     kinds = tuple((KINDS[memory], register_kind(KINDS[memory])) for _ in range(count))
     key = program, count, memory
@@ -500,7 +524,7 @@ RULES = {
     graph=st.booleans(),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=6)
+@settings(max_examples=4)
 def test_gradients(name, shape, dtype, how, graph, seed):
     """Fused rules, and with ``create_graph`` the unfused ones on kernels, against the reference."""
     rng = np.random.default_rng(seed)
@@ -526,7 +550,7 @@ def test_gradients(name, shape, dtype, how, graph, seed):
         if b is not None:
             assert a.dtype is b.dtype and a.shape == b.shape and steps(a.stride(), a.shape) == steps(b.stride(), b.shape)
             scale = b.detach().double().abs().max().item()
-            close = CLOSE[dtype] * 4
+            close = CLOSE[dtype] * (20 if graph else 4)  # second derivatives cancel
             np.testing.assert_allclose(a.detach().double().numpy(), b.detach().double().numpy(), rtol=20 * close, atol=close * scale)
 
 
@@ -543,7 +567,9 @@ def test_gradients_where_a_rule_meets_infinities_and_nan():
         with native.disabled():
             wanted = run()
         assert torch.equal(made.isnan(), wanted.isnan()), name
-        np.testing.assert_allclose(made.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-30 if name not in ("gelu", "silu") else 1e-6, err_msg=name)
+        np.testing.assert_allclose(
+            made.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-30 if name not in ("gelu", "silu") else 1e-6, err_msg=name
+        )
 
 
 # -- threads --------------------------------------------------------------------------------------------------------------------------
@@ -559,6 +585,31 @@ def test_the_number_of_threads_does_not_change_a_bit():
     finally:
         pool.set_threads(before)
     assert all(torch.equal(a, b) for other in made[1:] for a, b in zip(made[0], other, strict=True))
+
+
+def test_too_many_programs_of_one_operation_are_left_to_the_reference(monkeypatch):
+    monkeypatch.setattr(kernels, "SPECIALISATIONS", 3)
+    monkeypatch.setattr(kernels, "_specialised", {})
+    monkeypatch.setattr(kernels, "_plans", {})
+    x = torch.randn(300, 200)
+    for dtype in (torch.int16, torch.int32, torch.float64, torch.int8, torch.uint8, torch.bool, torch.bfloat16, torch.int16, torch.uint8):
+        agree(torch.sub, x, torch.ones(300, 200, dtype=dtype))
+        agree(lambda a, n=dtype.itemsize: F.hardtanh(a, -n, n), x)  # attributes are part of a program
+    assert max(kernels._specialised.values()) > 3 and sum(plan is not None for plan in kernels._plans.values()) <= 6
+
+
+def test_a_comparison_into_another_dtype_keeps_its_values():
+    """The plan for a result of its own must not be used for a given one of another dtype, nor the other way round."""
+    x, y = torch.randn(40000), torch.randn(40000)
+    for call in ("lt", "ge", "eq", "logical_and", "logical_not", "isfinite"):
+        for _ in range(2):
+            operands = (x, y) if call not in ("logical_not", "isfinite") else (x,)
+            plain = getattr(torch, call)(*operands)
+            assert plain.dtype is torch.bool
+            if call != "isfinite":
+                assert torch.equal(getattr(x.clone(), call + "_")(*operands[1:]), plain.float())
+                for dtype in (torch.int64, torch.float64, torch.bool):
+                    assert torch.equal(getattr(torch, call)(*operands, out=torch.empty(40000, dtype=dtype)), plain.to(dtype))
 
 
 def test_kernels_are_really_used(monkeypatch):

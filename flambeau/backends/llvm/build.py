@@ -20,6 +20,10 @@ if hasattr(os, "register_at_fork"):  # a fork waits for a compilation in another
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
+# Every generator, and what was built of it by specification.
+GENERATORS: dict[Callable[..., None], dict[tuple[Any, ...], Kernel | NoKernel]] = {}
+
+
 def compiled(ir: str, name: str, target: targets.Target) -> int:
     """Address of the machine function ``name`` of a module: from disk, or compiled now.
 
@@ -73,7 +77,7 @@ def kernel(generator: Callable[..., None]) -> Callable[..., Kernel]:
     Raises:
         NoKernel: when called, where the kernel cannot be had.
     """
-    built: dict[tuple[Any, ...], Kernel | NoKernel] = {}
+    built = GENERATORS[generator] = {}
 
     def get(*specification: Any) -> Kernel:
         found = built.get(specification)
@@ -96,5 +100,5 @@ def _build(generator: Callable[..., None], specification: tuple[Any, ...]) -> Ke
         target = targets.current()
         k = source_of(generator, specification, target)
         return Kernel(compiled(k.text(), k.name, target), k.slots)
-    except (NoKernel, targets.UnsupportedMachine) as error:
-        return error if isinstance(error, NoKernel) else NoKernel(str(error))
+    except NoKernel as error:
+        return NoKernel(*error.args)

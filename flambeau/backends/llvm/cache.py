@@ -43,7 +43,10 @@ def _compiler() -> str:
     """Name and version of the installed llvmlite, read from the name of its metadata's folder: importing it takes 30 ms."""
     from importlib.util import find_spec
 
-    spec = find_spec("llvmlite")
+    try:
+        spec = find_spec("llvmlite")
+    except (ImportError, ValueError):  # a module that is there but must not be imported
+        spec = None
     if spec is None or spec.origin is None:
         return "none"
     site = Path(spec.origin).parent.parent

@@ -14,8 +14,10 @@ from .language import KINDS, Builder, Value
 from .memory import empty
 
 SMALL = 1 << 18  # multiply-adds: below this a product takes less time than starting a second thread
-BLOCK = 1 << 22  # multiply-adds of a block: some 40 us
-MOST = 8  # blocks of one product
+DIVIDED = 1 << 21  # multiply-adds: from here on a product is cut into two blocks at least, some 10 us each
+BLOCK = 1 << 25  # multiply-adds of a block in larger ones: every block packs one of its operands anew, so there should be few
+MOST = 16  # blocks of one product
+GROUP = 1 << 20  # multiply-adds of small products that make a chunk together
 _ROW_MAJOR, _PLAIN, _TRANSPOSED = 101, 111, 112  # CBLAS's words
 
 
@@ -118,9 +120,9 @@ def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np
 def _cut(count: int, m: int, n: int, inner: int) -> tuple[int, int, int, int]:
     """Parts of each product, their rows or columns (0: not cut), and how many parts make a chunk; by the sizes alone."""
     work = m * n * inner
-    parts = min(MOST, work // BLOCK)
-    if parts < 2:
-        return 1, 0, 0, max(1, BLOCK // 4 // work)
+    if work < DIVIDED:
+        return 1, 0, 0, max(1, GROUP // work)
+    parts = min(MOST, max(2, 1 << ((work // BLOCK).bit_length() - 1) if work >= BLOCK else 2))
     longer = max(m, n)
     size = -(-longer // parts)
     size = max(32, -(-size // 16) * 16)

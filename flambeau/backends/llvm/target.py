@@ -12,6 +12,8 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 
+from ...core.native import NoKernel
+
 ARRAY_DATA = object.__basicsize__  # offset of the data pointer in NumPy's array object: first field after Python's own header
 
 
@@ -51,7 +53,7 @@ _V3 = frozenset("avx avx2 bmi1 bmi2 f16c fma abm movbe xsave".split())
 _V4 = _V3 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
 
 
-class UnsupportedMachine(RuntimeError):
+class UnsupportedMachine(NoKernel):
     """There are no kernels for this operating system or processor; everything runs on NumPy."""
 
 

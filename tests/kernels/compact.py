@@ -1,0 +1,400 @@
+"""A program, not a test: some operations of every family of kernels against the reference, on this process's class of processor.
+
+``test_targets`` runs it with ``FLAMBEAU_TARGET`` and ``FLAMBEAU_KERNELS_FROM=1``, so that small odd shapes reach the kernels.  Arguments:
+``neon`` recompiles all that was built for aarch64, without running it; ``only=WORD`` takes the cases whose names contain a word.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import flambeau as torch
+import flambeau.nn.functional as F
+from flambeau.backends.llvm import build, image, pool, target
+from flambeau.core import native
+
+CASES: dict[str, Callable[[], Any]] = {}
+PAIRS = [
+    ("float32", "float64"),
+    ("float32", "bfloat16"),
+    ("bfloat16", "bfloat16"),
+    ("float16", "float32"),
+    ("int32", "float32"),
+    ("int16", "uint8"),
+]
+UNARY = (
+    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh erf erfc sigmoid "
+    "abs neg floor ceil trunc round sign reciprocal square relu isnan isfinite logical_not"
+)
+IN_DOUBLE = "exp expm1 log log1p sin tan tanh atan asinh acosh erf erfc floor ceil trunc round".split()
+
+
+def case(name: str) -> Callable[..., Any]:
+    def register(function: Callable[[], Any]) -> Callable[[], Any]:
+        CASES[name] = function
+        return function
+
+    return register
+
+
+def grads(result: torch.Tensor, *leaves: torch.Tensor) -> list[torch.Tensor]:
+    """A result and its gradients."""
+    return [result.detach(), *torch.autograd.grad(result, leaves, torch.randn_like(result))]
+
+
+def leaf(*shape: int, dtype: Any = torch.float32) -> torch.Tensor:
+    return torch.randn(*shape, dtype=dtype).requires_grad_()
+
+
+# -- element-wise -------------------------------------------------------------------------------------------------------------------
+def _special(dtype: Any) -> torch.Tensor:
+    infinity, halves = float("inf"), [2.0**22 + 0.5, 2.0**23 - 0.5, 2.0**51 + 0.5]
+    edges = [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.7, *halves, float("nan"), infinity, -infinity]
+    return torch.cat([torch.tensor(edges, dtype=torch.float64), torch.randn(67, dtype=torch.float64) * 3]).to(dtype)
+
+
+for _name in UNARY.split():
+
+    @case(_name)
+    def _unary(name: str = _name) -> Any:
+        function = getattr(torch, name)
+        return [function(_special(torch.float32)), *([function(_special(torch.float64))] if name in IN_DOUBLE else [])]
+
+
+for _a, _b in PAIRS:
+
+    @case(f"arithmetic of {_a} and {_b}")
+    def _mixed(a: str = _a, b: str = _b) -> Any:
+        one, other = getattr(torch, a), getattr(torch, b)
+        x, y = (torch.randn(5, 37) * 4).to(one), (torch.randn(5, 37) * 4).to(other)
+        return [x + y, x.t() * y.t(), torch.where(x > y, x, y), x * y[0], x - 1, x.clone().mul_(2), y.to(one)]
+
+
+@case("integers")
+def _integers() -> Any:
+    made = []
+    for dtype in (torch.int8, torch.uint8, torch.int16, torch.int64):
+        x, y = torch.randint(0, 100, (7, 41), dtype=dtype), torch.randint(0, 100, (7, 41), dtype=dtype)
+        made += [x + y, x * y, x & y, x | 3, ~x, x.clamp(3, 50), torch.maximum(x, y), x < y, x.to(torch.float32), x.abs(), x == y[:, :1]]
+    return made
+
+
+for _name in ("gelu", "silu", "mish", "elu", "softplus", "leaky_relu", "hardswish", "logsigmoid", "tanh", "sigmoid", "relu"):
+
+    @case(f"gradient of {_name}")
+    def _rule(name: str = _name) -> Any:
+        x = leaf(9, 53)
+        return grads(getattr(F, name)(x), x)
+
+
+@case("strides")
+def _strides() -> Any:
+    x, y = torch.randn(6, 31, 45), torch.randn(45, 31, 6)
+    moved = y.permute(2, 1, 0)
+    return [
+        x + moved,
+        moved.exp(),
+        x[:, :-1:2] * moved[:, 1::2],
+        x[..., 3:40] + x[..., :37],
+        x[:, :1] * moved[..., 2:3],
+        x.expand(2, 6, 31, 45) + 1,
+    ]
+
+
+# -- reductions and rows --------------------------------------------------------------------------------------------------------------
+for _dtype in (torch.float32, torch.float64, torch.int32):
+
+    @case(f"reductions of {_dtype}")
+    def _reductions(dtype: Any = _dtype) -> Any:
+        made = []
+        for shape in ((700,), (13, 129), (7, 5, 66), (300, 9)):
+            x = (torch.randn(shape) * 5).to(dtype)
+            for axis in (None, 0, -1):
+                along = {} if axis is None else {"dim": axis}
+                made += [x.sum(**along), x.amax(**({"dim": ()} | along)), x.amin(**({"dim": ()} | along)), (x > 0).any(**along)]
+                made += [(x > -9).all(**along), torch.count_nonzero(x, **along), x.argmax(**along), x.argmin(**along)]
+                if dtype is torch.float32:
+                    made += [x.mean(**along), x.var(**along), x.std(**along), x.norm(**along), x.nansum(**along)]
+                    made += [torch.logsumexp(x, axis if axis is not None else -1), torch.linalg.vector_norm(x, 1, axis)]
+                if axis is not None:
+                    made += [*x.max(axis), *x.min(axis), *torch.aminmax(x, dim=axis)]
+            made += [x.max(), x.min(), x.t().sum(0) if x.ndim == 2 else x.sum(0), (x / 5).prod()]
+        x = (torch.rand(300000) + 0.5).to(dtype)
+        return [*made, x.sum(), x.amax()]
+
+
+@case("softmax")
+def _softmax() -> Any:
+    made = []
+    for dtype in (torch.float32, torch.float64):
+        for shape, axis in (((9, 133), 1), ((61, 17), 0), ((4, 19, 33), 1), ((50, 3), -1)):
+            x = leaf(*shape, dtype=dtype)
+            made += grads(x.softmax(axis), x) + grads(x.log_softmax(axis), x)
+    return made
+
+
+@case("norms")
+def _norms() -> Any:
+    made = []
+    for dtype in (torch.float32, torch.float64):
+        x, w, b = leaf(6, 8, 45, dtype=dtype), leaf(45, dtype=dtype), leaf(45, dtype=dtype)
+        made += grads(F.layer_norm(x, (45,), w, b), x, w, b) + grads(F.layer_norm(x, (45,)), x) + grads(F.rms_norm(x, (45,), w), x, w)
+        for shape in ((6, 8, 7, 9), (30, 8), (3, 8, 40)):
+            y, w, b = leaf(*shape, dtype=dtype), leaf(8, dtype=dtype), leaf(8, dtype=dtype)
+            mean, variance = torch.zeros(8, dtype=dtype), torch.ones(8, dtype=dtype)
+            made += grads(F.batch_norm(y, mean, variance, w, b, training=True), y, w, b) + [mean, variance]
+            made += grads(F.batch_norm(y, mean, variance, w, b), y, w, b) + grads(F.group_norm(y, 4, w, b), y, w, b)
+            if len(shape) > 2:
+                made += grads(F.instance_norm(y), y)
+        y = torch.randn(4, 16, 6, 5, dtype=dtype).to(memory_format=torch.channels_last).requires_grad_()
+        w, b = leaf(16, dtype=dtype), leaf(16, dtype=dtype)
+        made += grads(F.batch_norm(y, None, None, w, b, training=True), y, w, b)
+    return made
+
+
+@case("losses")
+def _losses() -> Any:
+    made = []
+    for dtype in (torch.float32, torch.float64):
+        x, classes = leaf(37, 53, dtype=dtype), torch.randint(0, 53, (37,))
+        weight = torch.rand(53, dtype=dtype)
+        for reduction in ("mean", "sum", "none") if dtype is torch.float32 else ("mean",):
+            for options in ({}, {"weight": weight}, {"label_smoothing": 0.1}, {"ignore_index": 3}):
+                made += grads(F.cross_entropy(x, classes, reduction=reduction, **options), x)
+            made += grads(F.nll_loss(x, classes, weight, reduction=reduction), x)
+            y = torch.rand(37, 53, dtype=dtype)
+            for loss in (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.binary_cross_entropy_with_logits):
+                made += grads(loss(x, y, reduction=reduction), x)
+            made += grads(F.binary_cross_entropy(x.sigmoid(), y, reduction=reduction), x)
+        planes = leaf(3, 7, 5, 4, dtype=dtype)
+        made += grads(F.cross_entropy(planes, torch.randint(0, 7, (3, 5, 4))), planes)
+    return made
+
+
+# -- memory ---------------------------------------------------------------------------------------------------------------------------
+for _dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int8, torch.bool):
+
+    @case(f"copies of {_dtype}")
+    def _copies(dtype: Any = _dtype) -> Any:
+        x = (torch.randn(5, 43, 37) * 3).to(dtype)
+        y = torch.empty(37, 43, 5, dtype=dtype)
+        y.copy_(x.permute(2, 1, 0))
+        made = [
+            x.transpose(0, 2).contiguous(),
+            x.transpose(1, 2).clone(),
+            x[:, ::2].contiguous(),
+            x[..., ::3].clone(),
+            y,
+            x[:, :, 5].contiguous(),
+        ]
+        made += [torch.cat([x, x + x], 1), torch.cat([x, x], 0), torch.stack([x, x], -1), x.repeat(2, 1, 3), x.flip(0, 2), x.flip(1)]
+        made += [x.transpose(1, 2).reshape(-1, 43), x.expand(2, 5, 43, 37).contiguous(), x.roll(3, 1), torch.cat([x.mT, x.mT], 2)]
+        return made
+
+
+@case("embedding and indexing")
+def _indexing() -> Any:
+    made = []
+    for dtype in (torch.float32, torch.float64):
+        for kind in (torch.int64, torch.int32):
+            w, i = leaf(61, 19, dtype=dtype), torch.randint(0, 61, (23, 7), dtype=kind)
+            made += grads(F.embedding(i, w), w) + grads(F.embedding(i, w, padding_idx=3), w)
+        x, j = leaf(61, 19, dtype=dtype), torch.randint(0, 61, (90,))
+        made += grads(x[j], x) + grads(x.index_select(0, j), x) + grads(x.index_select(1, j % 19), x)
+        k = torch.randint(0, 61, (61, 19))
+        made += grads(x.gather(0, k), x) + grads(x.gather(1, k % 19), x) + [torch.zeros(61, 19, dtype=dtype).scatter_add(0, k, x.detach())]
+        made += [torch.zeros(61, 19, dtype=dtype).scatter_add(1, k % 19, x.detach())]
+        made += [torch.zeros(61, 19, dtype=dtype).index_add(0, j, torch.randn(90, 19, dtype=dtype))]
+        y = torch.zeros(61, 19, dtype=dtype)
+        y[j] = 3.0
+        made += [y, torch.zeros(61, 19, dtype=dtype).index_put_((j,), torch.ones(90, 19, dtype=dtype), accumulate=True)]
+    return made
+
+
+# -- products and windows ---------------------------------------------------------------------------------------------------------------
+@case("products")
+def _products() -> Any:
+    made = []
+    for dtype in (torch.float32, torch.float64):
+        a, b, c = leaf(130, 70, dtype=dtype), leaf(70, 90, dtype=dtype), leaf(90, dtype=dtype)
+        made += grads(a @ b, a, b) + grads(F.linear(a, b.t(), c), a, b, c)
+        p, q = leaf(9, 33, 65, dtype=dtype), leaf(9, 65, 47, dtype=dtype)
+        made += grads(torch.bmm(p, q), p, q)
+    return made
+
+
+CONVOLUTIONS = {
+    "plain": ((2, 5, 15, 17), (8, 5, 3, 3), {"padding": 1}),
+    "one by one": ((2, 16, 9, 11), (8, 16, 1, 1), {}),
+    "stride": ((2, 6, 17, 15), (9, 6, 3, 5), {"stride": 2, "padding": (1, 2)}),
+    "dilated": ((2, 4, 17, 19), (7, 4, 3, 3), {"dilation": 2, "padding": 2}),
+    "groups": ((2, 8, 12, 12), (12, 4, 3, 3), {"groups": 2, "padding": 1}),
+    "depthwise": ((2, 32, 21, 20), (32, 1, 3, 3), {"groups": 32, "padding": 1}),
+    "wide": ((1, 3, 33, 35), (17, 3, 7, 7), {"stride": 2, "padding": 3}),
+    "one dimension": ((3, 6, 60), (10, 6, 5), {"padding": 2}),
+}
+for _name, _of in CONVOLUTIONS.items():
+    for _dtype in (torch.float32, torch.float64):
+
+        @case(f"convolution {_name} {_dtype}")
+        def _convolution(of: Any = _of, dtype: Any = _dtype) -> Any:
+            shape, weight, options = of
+            x, w, b = leaf(*shape, dtype=dtype), leaf(*weight, dtype=dtype), leaf(weight[0], dtype=dtype)
+            function = F.conv1d if len(shape) == 3 else F.conv2d
+            made = grads(function(x, w, b, **options), x, w, b)
+            if len(shape) == 4:
+                y = x.detach().to(memory_format=torch.channels_last).requires_grad_()
+                made += [each.contiguous() for each in grads(function(y, w, b, **options), y, w, b)]
+            return made
+
+
+@case("transposed convolution")
+def _transposed() -> Any:
+    x, w = leaf(2, 6, 9, 11), leaf(6, 5, 3, 3)
+    return grads(F.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1), x, w)
+
+
+@case("pooling")
+def _pooling() -> Any:
+    made = []
+    for dtype in (torch.float32, torch.float64):
+        for layout in (torch.contiguous_format, torch.channels_last):
+            for size, stride, padding in ((2, 2, 0), (3, 2, 1), (3, 1, 1)):
+                x = torch.randn(3, 8, 17, 19, dtype=dtype).to(memory_format=layout).requires_grad_()
+                made += grads(F.max_pool2d(x, size, stride, padding), x) + grads(F.avg_pool2d(x, size, stride, padding), x)
+            made += (
+                grads(F.adaptive_avg_pool2d(x, (4, 5)), x) + grads(F.adaptive_avg_pool2d(x, 1), x) + grads(F.adaptive_max_pool2d(x, 3), x)
+            )
+        x = leaf(3, 8, 70, dtype=dtype)
+        made += grads(F.max_pool1d(x, 3, 2), x) + grads(F.avg_pool1d(x, 3, 2), x)
+        made += [each.contiguous() for each in F.max_pool2d(torch.randn(3, 4, 20, 20, dtype=dtype), 2, return_indices=True)]
+    return made
+
+
+# -- random numbers and optimizers ------------------------------------------------------------------------------------------------------
+@case("random numbers")
+def _random() -> Any:
+    made = [torch.rand(777), torch.randn(1001), torch.rand(601, dtype=torch.float64), torch.randn(602, dtype=torch.float64)]
+    made += [
+        torch.randint(0, 1000, (900,)),
+        torch.empty(700).normal_(2, 3),
+        torch.empty(700).uniform_(-1, 1),
+        torch.empty(700).bernoulli_(0.3),
+    ]
+    made += [torch.empty(700).exponential_(), F.dropout(torch.ones(999), 0.4), torch.randperm(500), torch.rand(20).to(torch.bfloat16)]
+    return made
+
+
+OPTIMIZERS = {
+    "SGD": {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01},
+    "Adam": {"lr": 0.1, "amsgrad": True},
+    "AdamW": {"lr": 0.1},
+    "RMSprop": {"lr": 0.1, "momentum": 0.5, "centered": True},
+    "Adagrad": {"lr": 0.1},
+    "Adadelta": {"lr": 0.1},
+    "Adamax": {"lr": 0.1},
+    "NAdam": {"lr": 0.1},
+    "RAdam": {"lr": 0.1},
+}
+for _name, _of in OPTIMIZERS.items():
+
+    @case(f"optimizer {_name}")
+    def _optimizer(name: str = _name, options: Any = _of) -> Any:
+        made = []
+        for dtype in (torch.float32, torch.float64):
+            parameters = [leaf(*shape, dtype=dtype) for shape in ((33, 7), (129,), (5,))]
+            optimizer = getattr(torch.optim, name)(parameters, **options)
+            for _ in range(7):
+                for each in parameters:
+                    each.grad = torch.randn(each.shape, dtype=dtype)
+                made.append(torch.nn.utils.clip_grad_norm_(parameters, 3.0))
+                optimizer.step()
+            made += [each.detach() for each in parameters]
+        return made
+
+
+# -- the program ------------------------------------------------------------------------------------------------------------------------
+def close(name: str, number: int, made: torch.Tensor, wanted: torch.Tensor) -> None:
+    where = f"{name}, result {number}"
+    assert made.dtype is wanted.dtype and made.shape == wanted.shape, where
+    lies, should = ([s for s, n in zip(each.stride(), each.shape, strict=True) if n != 1] for each in (made, wanted))
+    assert lies == should, f"{where}: strides {lies}, expected {should}"
+    if not made.dtype.is_floating_point:
+        assert torch.equal(made, wanted), where
+        return
+    rough = {torch.float32: 2e-5, torch.float64: 1e-11, torch.bfloat16: 2e-2, torch.float16: 3e-3}[made.dtype]
+    a, b = made.detach().to(torch.float64).numpy(), wanted.detach().to(torch.float64).numpy()
+    finite = np.abs(b[np.isfinite(b)])
+    scale = min(float(finite.max()), 1e3) if finite.size else 0.0
+    np.testing.assert_allclose(a, b, rtol=rough, atol=rough * scale, err_msg=where)
+
+
+def check(name: str) -> None:
+    def run() -> list[torch.Tensor]:
+        torch.manual_seed(1)
+        made = CASES[name]()
+        return made if isinstance(made, list) else [made]
+
+    made = run()
+    with native.disabled():
+        wanted = run()
+    assert len(made) == len(wanted)
+    for number, (a, b) in enumerate(zip(made, wanted, strict=True)):
+        close(name, number, a, b)
+
+
+def built() -> Iterator[tuple[Callable[..., None], tuple[Any, ...], Any]]:
+    for generator, kernels in build.GENERATORS.items():
+        for specification, kernel in kernels.items():
+            yield generator, specification, kernel
+
+
+def recompile(processor: target.Target, most: int = 16) -> int:
+    """Make images of what was built, at most so many of each generator, for another processor; how many that were."""
+    count = 0
+    for generator, specifications in build.GENERATORS.items():
+        for specification in list(specifications)[:: max(1, len(specifications) // most)]:
+            k = build.source_of(generator, specification, processor)
+            assert image.is_whole(image.link(image.compile_object(k.text(), processor), k.name))
+            count += 1
+    for ir, name in zip(pool.source(processor), ("launch", "worker"), strict=True):
+        # llvmlite has no parser for other processors' inline assembly: something else stands for the system call
+        ir = re.sub(r'call i64 asm sideeffect "[^"]*", "[^"]*"', "call i64 @system", ir)
+        ir += f"define internal i64 @system({', '.join(['i64'] * 7)}) noinline {{\n  ret i64 0\n}}\n"
+        assert image.is_whole(image.link(image.compile_object(ir, processor), name))
+    return count
+
+
+def main() -> None:
+    warnings.simplefilter("error")
+    torch.set_num_threads(2)
+    start = time.perf_counter()
+    only = next((word[5:] for word in sys.argv[1:] if word.startswith("only=")), "")
+    failures = []
+    for name in CASES:
+        if only in name:
+            try:
+                check(name)
+            except Exception as error:
+                failures.append(f"{name}: {error!r}")
+    refused = sorted({generator.__name__ for generator, _, kernel in built() if isinstance(kernel, native.NoKernel)})
+    idle = sorted(generator.__name__ for generator, kernels in build.GENERATORS.items() if not kernels)
+    count = sum(1 for _ in built())
+    print(f"{target.current().name}: {count} kernels, {time.perf_counter() - start:.1f} s; refused: {refused}; never built: {idle}")
+    assert native.switch.on, "a kernel that cannot be had switched all others off"
+    if "neon" in sys.argv:
+        start = time.perf_counter()
+        print(f"neon: {recompile(target.NEON)} images, {time.perf_counter() - start:.1f} s")
+    if failures:
+        sys.exit("\n".join(failures))
+
+
+if __name__ == "__main__":
+    main()
