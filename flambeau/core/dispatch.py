@@ -397,6 +397,8 @@ def long(op: Op, values: tuple[Any, ...], out: Any = None) -> Any:
         raise TypeError(f"{op.name}() received an invalid combination of arguments - got ({kinds}), but expected at least one Tensor")
     if op.prepare is not None:
         values = op.prepare(*values)
+    if out is not None and _into_out_directly(op, values, operands, out):
+        return out
     results, several = compute(op, values, operands)
     if op.is_view:
         made = [make_view(each, _viewed(op, values)) for each in results]
@@ -410,6 +412,22 @@ def long(op: Op, values: tuple[Any, ...], out: Any = None) -> Any:
     if op.rules is not None and grad_enabled():
         record(op, values, operands, made)
     return package(op, made, several)
+
+
+def _into_out_directly(op: Op, values: Sequence[Any], operands: list[Any], out: Any) -> bool:
+    """Have a native kernel write into ``out`` where it is large and fits exactly and nothing is recorded; whether it did."""
+    if out.__class__ is not Tensor or not op.elementwise or out._array.size < native.LARGE:
+        return False
+    if grad_enabled() and any(isinstance(e, Tensor) and e._requires_grad for e in (out, *operands)):
+        return False
+    if op.broadcasts and broadcast_shape(*operand_shapes(op, values)) != out._array.shape:
+        return False
+    check_writable(out, False)
+    check_overlap(out, operands)
+    if not _write_directly(op, values, operands, out):
+        return False
+    storage_of(out)._bump()
+    return True
 
 
 def _viewed(op: Op, values: Sequence[Any]) -> Tensor:
@@ -597,20 +615,23 @@ def long_inplace(op: Op, values: tuple[Any, ...]) -> Tensor:
         common = broadcast_shape(*operand_shapes(op, values))
         if common != shape:
             raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(common)}")
-    results, _ = compute(op, values, operands)
-    array = results[0]
-    have, want = dtypes.of_array(array), target.dtype
-    if not dtypes.can_cast(have, want):
-        raise RuntimeError(f"result type {have.legacy} can't be cast to the desired output type {want.legacy}")
-    if array.shape != shape:
-        raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(array.shape)}")
+    overwrites_saved = recorded and ("input" in op.node.saves_inputs or values[0] in _identity(values[1:]))
     node_values = values
-    if (recorded and "input" in op.node.saves_inputs) or (recorded and values[0] in _identity(values[1:])):
-        # the derivative needs what is about to be overwritten
+    written = not overwrites_saved and _write_directly(op, values, operands, target)
+    if not written:
+        results, _ = compute(op, values, operands)
+        array = results[0]
+        have, want = dtypes.of_array(array), target.dtype
+        if not dtypes.can_cast(have, want):
+            raise RuntimeError(f"result type {have.legacy} can't be cast to the desired output type {want.legacy}")
+        if array.shape != shape:
+            raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(array.shape)}")
+    if overwrites_saved:  # the derivative needs what is about to be overwritten
         before = target.detach().clone()
         before._requires_grad, before._node = target._requires_grad, target._node
         node_values = tuple(before if each is target else each for each in values)
-    target._array[...] = cast_array(array, want)
+    if not written:
+        target._array[...] = cast_array(array, want)
     storage = storage_of(target)
     storage._bump()
     if recorded:
@@ -620,6 +641,23 @@ def long_inplace(op: Op, values: tuple[Any, ...]) -> Tensor:
             node.edges = (history, *node.edges[1:])
         rebase(target, node)
     return target
+
+
+def _write_directly(op: Op, values: Sequence[Any], operands: list[Any], target: Tensor) -> bool:
+    """Have a native kernel write an element-wise result straight into ``target``'s large memory; whether it did.
+
+    The kernel reads each element before it writes it, so ``target`` itself may be an operand, but no other view of its memory.
+    """
+    if not op.elementwise or target._array.size < native.LARGE:
+        return False
+    storage = target._storage
+    if storage is not None and any(isinstance(e, Tensor) and e is not target and e._storage is storage for e in operands):
+        return False
+    dtype, result_dtype, _ = _promotion(op, operands)
+    if result_dtype is not None and result_dtype is not target.dtype:
+        return False
+    plain = [each._array if isinstance(each, Tensor) else each for each in values]
+    return run_quietly(native.pointwise, op, plain, dtype, result_dtype, target._array) is not None
 
 
 class _identity:

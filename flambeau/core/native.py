@@ -169,18 +169,19 @@ def _pointwise() -> Any:
     return importlib.import_module(f"{_BACKEND}.pointwise")  # not from sys.modules: another thread may be importing it
 
 
-def pointwise(op: Op, values: Any, compute: Any, result: Any) -> Any:
+def pointwise(op: Op, values: Any, compute: Any, result: Any, out: np.ndarray | None = None) -> Any:
     """The result of an element-wise operation on large operands of any dtypes, from the kernel made of its expression.
 
     Args:
         values: arrays, numbers and attributes in signature order.
         compute, result: dtypes to compute with and of the result; None for the operands' own.
+        out: where to write the result, of its shape and dtype.
     Returns:
         None where there is no such kernel.
     """
     if not switch.on or all(each.__class__ is not np.ndarray or each.size < LARGE for each in values):
         return None
-    return _pointwise().run(op, values, compute, result)
+    return _pointwise().run(op, values, compute, result, out)
 
 
 def beside(op: Op) -> Callable[..., Any] | None:

@@ -267,7 +267,7 @@ else:
 print(time.time(), flush=True)
 """
     last = float(_run_program(program))
-    assert time.time() - last < 2.0
+    assert time.time() - last < 3.0
 
 
 def test_interrupts_reach_python():

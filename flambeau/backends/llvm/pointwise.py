@@ -494,8 +494,8 @@ def _plan_of(op: Op, values: Any, looks: list[Any], compute: Any, result: Any, o
                 values[i] = number_array(values[i], compute)
     program, natural = _traced(op, values, inputs)
     wanted = result.numpy if result is not None else natural
-    if out is not None:
-        wanted = out.dtype
+    if out is not None and out.dtype != wanted:
+        raise Untraceable("a place for the result with another dtype")
     numbers = tuple([isinstance(each, str) for each in looks if isinstance(each, (str, np.dtype))])
     return Plan(program, tuple(kinds), numbers, wanted)
 
