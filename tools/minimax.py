@@ -142,6 +142,11 @@ def atanh_ratio(z: Any) -> Any:
     return mp.atanh(mp.sqrt(z)) / mp.sqrt(z) if z else mpf(1)
 
 
+def erf_ratio(z: Any) -> Any:
+    """erf(x) / x, z being x**2."""
+    return mp.erf(mp.sqrt(z)) / mp.sqrt(z) if z else 2 / mp.sqrt(mp.pi)
+
+
 def scaled_erfc(t: Any) -> Any:
     x = 2 * (1 + t) / (1 - t)
     return (x + 2) * mp.erfc(x) * mp.exp(x * x)
@@ -187,21 +192,29 @@ fit(
     "ERF",
     "erf(x) / x - 1 as a function of x**2, for x up to 1",
     {"f32": 7, "f64": 12},
-    lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1 if z else 2 / mp.sqrt(mp.pi) - 1,
+    lambda z: erf_ratio(z) - 1,
     0,
     1,
-    lambda z: mp.sqrt(z) / mp.erf(mp.sqrt(z)) if z else mpf(1),
+    lambda z: 1 / erf_ratio(z),
 )
-for kind, count, end in (("f32", 9, 3), ("f64", 18, 5)):
-    fit(
-        "ERF_FAR",
-        "-log(erfc(1 + x)), until erfc is nothing beside 1",
-        {kind: count},
-        lambda x: -mp.log(mp.erfc(x + 1)),
-        0,
-        end,
-        lambda x: mp.erfc(x + 1) / mp.erf(x + 1),
-    )
+fit(
+    "ERF_FAR",
+    "-log(erfc(1 + x)), until erfc is nothing beside 1",
+    {"f64": 18},
+    lambda x: -mp.log(mp.erfc(x + 1)),
+    0,
+    5,
+    lambda x: mp.erfc(x + 1) / mp.erf(x + 1),
+)
+fit(
+    "ERF_WHOLE",
+    "erf(x) / x as a function of x**2 / 8 - 1, for x up to 4",
+    {"f32": 17},
+    lambda s: erf_ratio(8 + 8 * s),
+    -1,
+    1,
+    lambda s: 1 / erf_ratio(8 + 8 * s),
+)
 fit(
     "ERFC",
     "erfc(x) * exp(x**2) * (x + 2) as a function of (x - 2) / (x + 2), from x = 1/2 on",

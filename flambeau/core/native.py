@@ -4,7 +4,7 @@ An operation's reference kernel works on anything.  A native kernel, registered 
 and returns the same result faster, or None where a call is not for it (a dtype, a layout); then the reference does the work.  Native
 kernels are asked only for operands of ``LARGE`` elements or more, below which starting one costs more than it saves.
 
-    FLAMBEAU_KERNELS=llvm     (the default) kernels are used where they exist and llvmlite or a compiled copy is there
+    FLAMBEAU_KERNELS=llvm     (the default) kernels are used where they exist and llvmlite is installed
     FLAMBEAU_KERNELS=numpy    reference kernels only
     FLAMBEAU_KERNELS_FROM=1   use them from that many elements on (tests do, so that small samples reach them)
 

@@ -16,6 +16,8 @@ def _scipy(name: str) -> Any:
     """SciPy's ufunc of that name, imported when it is first called."""
 
     def call(*arrays: np.ndarray) -> np.ndarray:
+        if hasattr(arrays[0], "named"):  # what stands for an array while a kernel is made of an expression
+            return arrays[0].named(name, *arrays)
         from scipy import special
 
         return getattr(special, name)(*arrays)

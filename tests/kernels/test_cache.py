@@ -6,7 +6,6 @@ import os
 import stat
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
@@ -120,15 +119,15 @@ def test_default_directory(here, monkeypatch, tmp_path):
     monkeypatch.delenv("FLAMBEAU_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     cache.directory.cache_clear()
-    assert cache.directory() == tmp_path / "xdg" / "flambeau"
+    assert cache.directory() == str(tmp_path / "xdg" / "flambeau")
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     cache.directory.cache_clear()
-    assert cache.directory() == tmp_path / "home" / ".cache" / "flambeau"
+    assert cache.directory() == str(tmp_path / "home" / ".cache" / "flambeau")
 
 
 def test_a_new_directory_is_ours_alone(here):
-    assert stat.S_IMODE(cache.directory().stat().st_mode) == 0o700
+    assert stat.S_IMODE(os.stat(cache.directory()).st_mode) == 0o700
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o702, 0o777])
@@ -182,6 +181,7 @@ def whole(content):
 def test_what_was_unused_longest_goes_first(here, monkeypatch):
     content = whole(bytes(1000))
     monkeypatch.setattr(cache, "LIMIT", 5 * len(content))
+    monkeypatch.setattr(cache, "TRIM_EVERY", 1)
     for i in range(5):
         cache.write(f"{i:040}", content)
         os.utime(here / f"{i:040}.image", (1000 + i, 1000 + i))
@@ -204,8 +204,8 @@ def test_keys_differ_by_everything_that_changes_the_code(monkeypatch):
         cache.key_of("ir", AVX2),
         cache.key_of("ir ", AVX2),
         cache.key_of("ir", AVX512),
-        cache.key_of("ir", replace(AVX2, cpu="x86-64-v2")),
-        cache.key_of("ir", replace(AVX2, features="+fma4")),
+        cache.key_of("ir", AVX2._replace(cpu="x86-64-v2")),
+        cache.key_of("ir", AVX2._replace(features="+fma4")),
     }
     monkeypatch.setattr(cache, "_compiler", lambda: "llvmlite-9.9.9.dist-info")
     keys.add(cache.key_of("ir", AVX2))

@@ -190,13 +190,14 @@ workers = [threading.Thread(target=work) for _ in range(4)]
 for each in workers: each.start()
 for each in workers: each.join()
 assert len(made) == 4 and all(torch.equal(each, made[0]) for each in made)
-assert pool._workers == 2 and len(os.listdir("/proc/self/task")) == before + 2
+assert pool._workers == 2
 import ctypes, time
 count = ctypes.c_int64.from_address(pool._record + 8 * 48)
+def threads(): return len(os.listdir("/proc/self/task")) - before
 end = time.time() + 10
-while count.value < 2 and time.time() < end:
+while (count.value, threads()) != (2, 2) and time.time() < end:  # Python's own threads take a while to go
     time.sleep(0.01)
-assert count.value == 2  # both work for the record that is used
+assert (count.value, threads()) == (2, 2)  # both work for the record that is used
 """
     _run_program(program, OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="3")
 
@@ -242,7 +243,6 @@ def test_idle_workers_use_no_processor_time():
 import time
 import numpy as np
 import flambeau as torch
-torch.set_num_threads(3)
 torch.ones(1000, 1000).exp()
 time.sleep(0.05)
 before = time.process_time()
@@ -250,7 +250,7 @@ time.sleep(0.3)
 used = time.process_time() - before
 assert used < 0.02, used
 """
-    _run_program(program, OPENBLAS_NUM_THREADS="1")
+    _run_program(program, OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="3")  # BLAS's own idle threads would be counted too
 
 
 @pytest.mark.parametrize("asleep", [True, False])

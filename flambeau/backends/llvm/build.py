@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ...core.native import NoKernel
 from . import cache, image
 from . import target as targets
@@ -55,13 +57,33 @@ class Kernel:
     and unchanged in shape until the call returns, and nothing checks their sizes: that is the caller's job.
     """
 
-    __slots__ = ("address", "pack")
+    __slots__ = ("address", "pack", "slots")
 
     def __init__(self, address: int, slots: str):
-        self.address, self.pack = address, struct.Struct("=" + slots).pack
+        self.address, self.slots, self.pack = address, slots, struct.Struct("=" + slots).pack
 
     def __call__(self, chunks: int, *arguments: Any) -> None:
         pool.launch(self.address, self.pack(*arguments), chunks)
+
+    def call(self, chunks: int, *fixed: Any) -> Call:
+        """What runs the kernel again and again with the same last arguments, given first arrays only; arrays in ``fixed`` are kept."""
+        return Call(self, chunks, fixed)
+
+
+class Call:
+    """A kernel with its number of chunks and all arguments but the first arrays, packed once: ``call(*arrays)`` runs it."""
+
+    __slots__ = ("address", "chunks", "fixed", "head", "kept")
+
+    def __init__(self, kernel: Kernel, chunks: int, fixed: tuple[Any, ...]):
+        self.address, self.chunks = kernel.address, chunks
+        first = len(kernel.slots) - len(fixed)
+        self.kept = [each for each in fixed if each.__class__ is np.ndarray]
+        values = [id(each) if each.__class__ is np.ndarray else each for each in fixed]
+        self.head, self.fixed = struct.Struct("=" + kernel.slots[:first]).pack, struct.pack("=" + kernel.slots[first:], *values)
+
+    def __call__(self, *arrays: np.ndarray) -> None:
+        pool.launch(self.address, self.head(*map(id, arrays)) + self.fixed, self.chunks)
 
 
 def source_of(generator: Callable[..., None], specification: tuple[Any, ...], target: targets.Target) -> Builder:

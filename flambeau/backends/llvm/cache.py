@@ -8,29 +8,31 @@ that belongs to this user and that nobody else can write to, and only if it matc
 
 from __future__ import annotations
 
-import hashlib
+import itertools
 import os
-import tempfile
+import time
 from functools import cache
-from pathlib import Path
 
 from . import image
 from .target import Target
 
 LIMIT = 128 << 20  # bytes; a kernel has some 2 to 60 KB
+TRIM_EVERY = 64  # writes of a process, the first among them: looking at all files takes longer than writing one
+ABANDONED = 3600  # seconds after which an unfinished file is nobody's
+_written = itertools.count()
 
 
 @cache
-def directory() -> Path | None:
+def directory() -> str | None:
     """Where compiled kernels are kept; None where no safe directory can be had."""
     chosen = os.environ.get("FLAMBEAU_CACHE")
     if chosen is not None and not chosen:
         return None  # FLAMBEAU_CACHE= switches the cache off
     try:
         base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-        path = Path(chosen or os.path.join(base, "flambeau"))
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = path.stat()
+        path = chosen or os.path.join(base, "flambeau")
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        found = os.stat(path)
     except OSError:
         return None
     if found.st_uid != os.getuid() or found.st_mode & 0o022 or not os.access(path, os.W_OK):
@@ -49,13 +51,13 @@ def _compiler() -> str:
         spec = None
     if spec is None or spec.origin is None:
         return "none"
-    site = Path(spec.origin).parent.parent
-    return next((each.name for each in site.glob("llvmlite-*.dist-info")), spec.origin)
+    site = os.path.dirname(os.path.dirname(spec.origin))
+    return next((name for name in sorted(os.listdir(site)) if name.startswith("llvmlite-") and name.endswith(".dist-info")), spec.origin)
 
 
 def key_of(ir: str, target: Target) -> str:
     text = "\0".join((ir, target.name, target.cpu, target.features, _compiler()))
-    return hashlib.sha256(text.encode()).hexdigest()[:40]
+    return image.sha256(text.encode()).hexdigest()[:40]
 
 
 def read(key: str) -> bytes | None:
@@ -63,9 +65,10 @@ def read(key: str) -> bytes | None:
     place = directory()
     if place is None:
         return None
-    path = place / f"{key}.image"
+    path = os.path.join(place, f"{key}.image")
     try:
-        found = path.read_bytes()
+        with open(path, "rb") as file:
+            found = file.read()
     except OSError:
         return None
     if not image.is_whole(found):
@@ -82,24 +85,29 @@ def write(key: str, content: bytes) -> None:
     place = directory()
     if place is None:
         return
+    import tempfile
+
     temporary = None
     try:
         handle, temporary = tempfile.mkstemp(dir=place, prefix=".new-")
         with os.fdopen(handle, "wb") as file:
             file.write(content)
-        os.replace(temporary, place / f"{key}.image")
+        os.replace(temporary, os.path.join(place, f"{key}.image"))
         temporary = None
-        _trim(place)
+        if next(_written) % TRIM_EVERY == 0:
+            _trim(place)
     except OSError:
         if temporary is not None and os.path.exists(temporary):
             os.unlink(temporary)
 
 
-def _trim(place: Path) -> None:
+def _trim(place: str) -> None:
     """Remove what was unused longest until the directory is within ``LIMIT``."""
     entries = []
     for entry in os.scandir(place):
-        if entry.name.endswith(".image"):
+        if entry.name.startswith(".new-") and entry.stat().st_mtime < time.time() - ABANDONED:
+            os.unlink(entry.path)  # of a process that was killed while writing
+        elif entry.name.endswith(".image"):
             found = entry.stat()
             entries.append((found.st_mtime, found.st_size, entry.path))
     total = sum(size for _, size, _ in entries)
@@ -116,5 +124,6 @@ def _trim(place: Path) -> None:
 def clear() -> None:
     """Remove all compiled kernels from disk."""
     place = directory()
-    for path in place.glob("*.image") if place is not None else ():
-        path.unlink(missing_ok=True)
+    for entry in list(os.scandir(place)) if place is not None else ():
+        if entry.name.endswith(".image"):
+            os.unlink(entry.path)

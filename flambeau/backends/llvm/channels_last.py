@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Callable
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def turn(k: Builder, kind: str) -> None:
                 # lines behind the last column are written to the last one, before it
                 lines[i] = line
             for i in reversed(range(lanes)):
-                k.when(c + i < columns, lambda i=i: k.store(lines[i], target, r + i * column_pitch, kind, down))
+                k.when(c + i < columns, partial(k.store, lines[i], target, r + i * column_pitch, kind, down))
 
         k.loop(0, rows, square, step=lanes)
 
@@ -150,7 +151,9 @@ def pixel_products(k: Builder, kind: str) -> None:
 
                 def together(t: Value, count: int) -> None:
                     """Sums of ``count`` taps; for the pixels that all of them see the gradient is read once."""
-                    seen, low, high = [], [], []
+                    seen: list[Value] = []
+                    low: list[Value] = []
+                    high: list[Value] = []
                     for i in range(count):
                         iy, dx = y * step_y + k.load(table, (t + i) * 3, "i64"), k.load(table, (t + i) * 3 + 1, "i64")
                         x0, x1 = within(dx, step_x, k.select((iy >= 0) & (iy < height), width, 0), out_width)
@@ -210,30 +213,49 @@ def _turn(x: np.ndarray, out: np.ndarray, n: int, rows: int, columns: int) -> No
     turn(KINDS[x.dtype])(n * -(-columns // lanes), id(x), id(out), rows, columns, columns, rows, size, size)
 
 
-def convolve(x: np.ndarray, weight: np.ndarray, taps: np.ndarray, step: tuple[int, int], out: np.ndarray, bias: np.ndarray) -> None:
-    """Each channel of ``x`` with its window; ``weight`` is ``(tap, channel)``, the channels of ``x`` and ``out`` are innermost."""
+def convolution(x: np.ndarray, weight: np.ndarray, taps: np.ndarray, step: tuple[int, int], out: np.ndarray) -> Callable[..., None]:
+    """What convolves each channel of ``x`` with its window: a function of (x, weight, out, bias).
+
+    Channels of ``x`` and ``out`` are innermost; ``taps`` has rows ``(dy, dx, place of the weight)``.
+    """
     n, channels, height, width = out.shape
     per_chunk = max(1, CHUNK // (channels * width))
     (xn, _, xy, xx), (on, _, oy, ox) = strides_of(x), strides_of(out)
     columns = taps[:, 1].tolist() or [0]
     first, last = max(0, -(min(columns) // step[1])), min(width, (x.shape[3] - 1 - max(columns)) // step[1] + 1)
-    each_pixel(KINDS[x.dtype])(
-        -(-n * height // per_chunk), id(x), id(out), id(weight), id(bias), id(taps), len(taps), channels, n * height, per_chunk,
+    call = each_pixel(KINDS[x.dtype]).call(
+        -(-n * height // per_chunk), taps, len(taps), channels, n * height, per_chunk,
         *x.shape[2:], height, width, *step, xn, xy, xx, on, oy, ox, first, last,
     )  # fmt: skip
+    by = strides_of(weight)
+    places = [(i * by[2] + j * by[3]) for i in range(weight.shape[2]) for j in range(weight.shape[3])]
+    order = [places.index(place) for place in taps[:, 2].tolist()]
+
+    def run(x: np.ndarray, weight: np.ndarray, out: np.ndarray, bias: np.ndarray) -> None:
+        by_tap = np.ascontiguousarray(weight.reshape(channels, -1).T[order])
+        call(x, out, by_tap, bias)
+
+    return run
 
 
-def correlate_pair(x: np.ndarray, grad: np.ndarray, taps: np.ndarray, step: tuple[int, int]) -> np.ndarray:
-    """The weight gradient ``(channel, tap)`` of a depthwise convolution."""
+def weight_gradient(x: np.ndarray, grad: np.ndarray, taps: np.ndarray, step: tuple[int, int]) -> Callable[..., np.ndarray]:
+    """What makes the weight gradient ``(channel, tap)`` of a depthwise convolution: a function of (x, grad)."""
     n, channels, height, width = grad.shape
+    dtype = x.dtype
     lanes = targets.current().width // x.itemsize
     groups = -(-channels // lanes)
     per_chunk = -(-n // max(1, min(n, 32 // groups)))
     parts = -(-n // per_chunk)
-    made = empty((parts, len(taps), channels), x.dtype)
+    shape = (parts, len(taps), channels)
     (xn, _, xy, xx), (gn, _, gy, gx) = strides_of(x), strides_of(grad)
-    pixel_products(KINDS[x.dtype])(
-        parts * groups, id(x), id(grad), id(made), id(taps), len(taps), channels, n, per_chunk,
+    call = pixel_products(KINDS[dtype]).call(
+        parts * groups, taps, len(taps), channels, n, per_chunk,
         *x.shape[2:], height, width, *step, xn, xy, xx, gn, gy, gx,
     )  # fmt: skip
-    return np.ascontiguousarray((made[0] if parts == 1 else made.sum(0)).T)
+
+    def run(x: np.ndarray, grad: np.ndarray) -> np.ndarray:
+        made = empty(shape, dtype)
+        call(x, grad, made)
+        return np.ascontiguousarray((made[0] if parts == 1 else made.sum(0)).T)
+
+    return run

@@ -11,6 +11,7 @@ With a stride the plane is split into those that every ``step``-th row and colum
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from . import target as targets
 from .build import kernel
 from .language import KINDS, Builder, Value
 from .memory import empty
-from .microkernel import borrow, copy_line, fill_plane, give_back, mode_of, plane_layout, scratch_memory, store_mode, strides_of
+from .microkernel import Scratch, borrow, copy_line, fill_plane, give_back, mode_of, plane_layout, store_mode, strides_of
 
 BAND = 1024  # pixels computed before they are copied to the result
 PLANES = 4096  # pixels of the planes of a chunk, at least
@@ -37,7 +38,7 @@ def _zeros_behind(k: Builder, kind: str, plane: Value, place: list[Value]) -> No
 def each_plane(k: Builder, kind: str, mode: str, store: str) -> None:
     """The convolution of ``times`` windows with each plane; a chunk is some planes."""
     lanes = k.lanes(kind)
-    x, out, weight, bias, table, flags, room = (k.array() for _ in range(7))
+    x, out, weight, bias, flags, room, table = (k.array() for _ in range(7))
     pieces, room_size, buffer = (k.integer() for _ in range(3))
     planes, per_chunk, channels, times, taps = (k.integer() for _ in range(5))
     from_n, from_c, from_y, from_x, height, width = (k.integer() for _ in range(6))
@@ -106,7 +107,7 @@ def each_plane(k: Builder, kind: str, mode: str, store: str) -> None:
 def plane_products(k: Builder, kind: str, mode: str, grad_mode: str) -> None:
     """The weight gradient: for each tap the sum of a plane times a plane of the gradient; a chunk is an output and a range of images."""
     lanes = k.lanes(kind)
-    x, grad, out, table, flags, room = (k.array() for _ in range(6))
+    x, grad, out, flags, room, table = (k.array() for _ in range(6))
     pieces, room_size, buffer, second = (k.integer() for _ in range(4))
     images, per_chunk, outputs, times, taps = (k.integer() for _ in range(5))
     from_n, from_c, from_y, from_x, height, width = (k.integer() for _ in range(6))
@@ -168,10 +169,11 @@ def plane_products(k: Builder, kind: str, mode: str, grad_mode: str) -> None:
 
 
 # -- calls ----------------------------------------------------------------------------------------------------------------------------
-def convolve(
-    x: np.ndarray, weight: np.ndarray, by_weight: int, taps: np.ndarray, step: tuple[int, int], out: np.ndarray, bias: np.ndarray
-) -> None:
-    """Each channel of ``x`` with ``out.shape[1] // x.shape[1]`` windows; ``taps`` has rows ``(dy, dx, place of the weight)``."""
+def convolution(x: np.ndarray, by_weight: int, taps: np.ndarray, step: tuple[int, int], out: np.ndarray) -> Callable[..., None]:
+    """What convolves each channel of ``x`` with ``out.shape[1] // x.shape[1]`` windows: a function of (x, weight, out, bias).
+
+    ``taps`` has rows ``(dy, dx, place of the weight)``.
+    """
     n, channels = x.shape[:2]
     height, width = out.shape[2:]
     lanes = targets.current().width // x.itemsize
@@ -179,32 +181,42 @@ def convolve(
     pitch = place[3]
     band = max(1, BAND // pitch)
     buffer = (place[6] * place[7] * place[2] + 1) * pitch + 8 * lanes
-    flags, room = scratch_memory(buffer + min(band, height) * pitch + 8 * lanes, x.dtype)
+    scratch = Scratch(buffer + min(band, height) * pitch + 8 * lanes, x.dtype)
     planes = n * channels
     per_chunk = max(1, min(PLANES // (place[2] * pitch), planes // 16))
-    to = strides_of(out)
-    each_plane(KINDS[x.dtype], mode_of(x, step[1]), store_mode(out))(
-        -(-planes // per_chunk), id(x), id(out), id(weight), id(bias), id(table), id(flags), id(room), *room.shape, buffer,
-        planes, per_chunk, channels, out.shape[1] // channels, len(table), *strides_of(x), *x.shape[2:], *place, *to, height, width,
-        by_weight, band,
+    call = each_plane(KINDS[x.dtype], mode_of(x, step[1]), store_mode(out)).call(
+        -(-planes // per_chunk), table, *scratch.shape, buffer, planes, per_chunk, channels, out.shape[1] // channels, len(table),
+        *strides_of(x), *x.shape[2:], *place, *strides_of(out), height, width, by_weight, band,
     )  # fmt: skip
 
+    def run(x: np.ndarray, weight: np.ndarray, out: np.ndarray, bias: np.ndarray) -> None:
+        call(x, out, weight, bias, *scratch.take())
 
-def correlate_pair(x: np.ndarray, grad: np.ndarray, taps: np.ndarray, step: tuple[int, int]) -> np.ndarray:
-    """The weight gradient ``(output, tap)``."""
+    return run
+
+
+def weight_gradient(x: np.ndarray, grad: np.ndarray, taps: np.ndarray, step: tuple[int, int]) -> Callable[..., np.ndarray]:
+    """What makes the weight gradient ``(output, tap)``: a function of (x, grad)."""
     n, outputs, height, width = grad.shape
+    dtype = x.dtype
     lanes = targets.current().width // x.itemsize
     table, place = plane_layout(taps.tobytes(), step, height, width)
     size = place[2] * place[3]
     buffer = place[6] * place[7] * size + place[3] + 8 * lanes
     second = buffer + (height + 1) * place[3] + 8 * lanes
-    flags, room = scratch_memory(second + len(table) * lanes, x.dtype)
+    scratch = Scratch(second + len(table) * lanes, dtype)
     parts = max(1, min(n, 32 // outputs))
     per_chunk = -(-n // parts)
     parts = -(-n // per_chunk)
-    made = empty((parts, outputs, len(table)), x.dtype)
-    plane_products(KINDS[x.dtype], mode_of(x, step[1]), mode_of(grad, 1))(
-        parts * outputs, id(x), id(grad), id(made), id(table), id(flags), id(room), *room.shape, buffer, second,
-        n, per_chunk, outputs, outputs // x.shape[1], len(table), *strides_of(x), *x.shape[2:], *place, *strides_of(grad), height, width,
+    shape = (parts, outputs, len(table))
+    call = plane_products(KINDS[dtype], mode_of(x, step[1]), mode_of(grad, 1)).call(
+        parts * outputs, table, *scratch.shape, buffer, second, n, per_chunk, outputs, outputs // x.shape[1], len(table),
+        *strides_of(x), *x.shape[2:], *place, *strides_of(grad), height, width,
     )  # fmt: skip
-    return made[0] if parts == 1 else made.sum(0)
+
+    def run(x: np.ndarray, grad: np.ndarray) -> np.ndarray:
+        made = empty(shape, dtype)
+        call(x, grad, made, *scratch.take())
+        return made[0] if parts == 1 else made.sum(0)
+
+    return run

@@ -131,6 +131,13 @@ class Symbol:
     def copy(self, order: str = "C") -> Symbol:
         return Symbol(self.writer, self.number, self.dtype)
 
+    def named(self, name: str, *values: Any) -> Symbol:
+        """SciPy's function of that name, of floating-point operands, without SciPy."""
+        dtype = np.result_type(*[each.dtype if isinstance(each, Symbol) else each for each in values])
+        if name not in _LOWERED or dtype.kind != "f":
+            raise Untraceable(name)
+        return Symbol(self.writer, self.writer.add(name, _kind(dtype), *[self._operand(each, dtype) for each in values]), dtype)
+
     def row_major(self) -> Symbol:
         """This result has to be row-major."""
         self.writer.row_major = True

@@ -12,13 +12,20 @@ microseconds.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import mmap
 import struct
 from functools import cache
 from typing import Any
 
 from .target import Target, host
+
+try:  # hashlib would load OpenSSL, which takes longer than a kernel
+    from _sha2 import sha256
+except ImportError:
+    try:
+        from _sha256 import sha256  # Python 3.11
+    except ImportError:
+        from hashlib import sha256
 
 MAGIC = b"flambeau-image-1"
 _HEADER = struct.Struct("<16sQ32s")
@@ -119,7 +126,7 @@ def sealed(start: int, code: bytes) -> bytes:
 
 
 def _digest(start: int, code: bytes) -> bytes:
-    return hashlib.sha256(struct.pack("<Q", start) + code).digest()
+    return sha256(struct.pack("<Q", start) + code).digest()
 
 
 def _symbols(elf: bytes, headers: list[tuple[int, ...]]) -> list[tuple[str, int, int]]:

@@ -353,10 +353,16 @@ def give_back(k: Builder, flags: Value, piece: Value) -> None:
     k.effect(f"store atomic i64 0, ptr {at.text} release, align 8")
 
 
-def scratch_memory(size: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """Flags for ``borrow``, and ``size`` elements for each thread."""
-    threads = pool.threads
-    return np.zeros(8 * threads, np.int64), empty((threads, size), dtype)
+class Scratch:
+    """Scratch memory of ``size`` elements for each thread; ``take`` gives the flags for ``borrow`` and the memory, to be used by one call."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, size: int, dtype: np.dtype):
+        self.shape, self.dtype = (pool.threads, size), dtype
+
+    def take(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(8 * self.shape[0], np.int64), empty(self.shape, self.dtype)
 
 
 def strides_of(array: np.ndarray) -> list[int]:

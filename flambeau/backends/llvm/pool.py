@@ -24,7 +24,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import signal
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -266,6 +265,8 @@ def _start_thread(function: int, record: int) -> None:
     Raises:
         OSError: the system allows no further thread.
     """
+    import signal
+
     libc = ctypes.CDLL(None)
     identity = ctypes.c_ulong()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())

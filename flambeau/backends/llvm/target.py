@@ -7,18 +7,16 @@ and finding out which class this machine is needs no LLVM.  ``FLAMBEAU_TARGET`` 
 from __future__ import annotations
 
 import os
-import platform
 import sys
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from ...core.native import NoKernel
 
 ARRAY_DATA = object.__basicsize__  # offset of the data pointer in NumPy's array object: first field after Python's own header
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """A class of processors.
 
     Attributes:
@@ -66,7 +64,7 @@ def host() -> Target:
     """
     if not sys.platform.startswith("linux") or sys.byteorder != "little":
         raise UnsupportedMachine(f"kernels are made for Linux so far, not for {sys.platform}")
-    machine = platform.machine()
+    machine = os.uname().machine
     if machine == "aarch64":
         return NEON
     if machine != "x86_64":
