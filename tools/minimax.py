@@ -144,7 +144,7 @@ def atanh_ratio(z: Any) -> Any:
 
 def erf_ratio(z: Any) -> Any:
     """erf(x) / x, z being x**2."""
-    return mp.erf(mp.sqrt(z)) / mp.sqrt(z) if z else 2 / mp.sqrt(mp.pi)
+    return mp.erf(mp.sqrt(z)) / mp.sqrt(z) if z > 0 else 2 / mp.sqrt(mp.pi)
 
 
 def scaled_erfc(t: Any) -> Any:
@@ -197,23 +197,32 @@ fit(
     1,
     lambda z: 1 / erf_ratio(z),
 )
+# float32 takes the same steps for both parts of its range, with one set of coefficients or the other
+fit(
+    "ERF_NEAR",
+    "erf(x) / x as a function of x**2 - 2, for x up to 2.06",
+    {"f32": 10},
+    lambda t: erf_ratio(t + 2),
+    -2,
+    mpf("2.06") ** 2 - 2,
+    lambda t: 1 / erf_ratio(t + 2),
+)
 fit(
     "ERF_FAR",
-    "-log(erfc(1 + x)), until erfc is nothing beside 1",
+    "float32: erf(3 + t) for 3 + t from 2.06 to 3.92; float64: -log(erfc(1 + x)), until erfc is nothing beside 1",
+    {"f32": 10},
+    lambda t: mp.erf(t + 3),
+    mpf("-0.94"),
+    mpf("0.92"),
+)
+fit(
+    "ERF_FAR",
+    "",
     {"f64": 18},
     lambda x: -mp.log(mp.erfc(x + 1)),
     0,
     5,
     lambda x: mp.erfc(x + 1) / mp.erf(x + 1),
-)
-fit(
-    "ERF_WHOLE",
-    "erf(x) / x as a function of x**2 / 8 - 1, for x up to 4",
-    {"f32": 17},
-    lambda s: erf_ratio(8 + 8 * s),
-    -1,
-    1,
-    lambda s: 1 / erf_ratio(8 + 8 * s),
 )
 fit(
     "ERFC",

@@ -266,9 +266,10 @@ _OURS = 5
 def _own(grad: Tensor, borrowed: set[int]) -> Tensor:
     """``grad`` as memory that may become a leaf's ``.grad``: copied if anything else shows the same memory."""
     array = grad._array
+    base = array.base  # for a large result its memory, see backends/llvm/memory.py, which is the array's own all the same
     if (
         id(array) in borrowed
-        or array.base is not None
+        or (base is not None and base.__class__ is not mmap)
         or grad._storage is not None
         or not array.flags.c_contiguous
         or sys.getrefcount(grad) > _OURS

@@ -14,8 +14,7 @@ from .arithmetic import reject, row_major
 from .limits import LARGE, keep_where, kept, selected
 
 _functional = {"namespace": "nn.functional", "method": False}
-_ROOT_HALF = math.sqrt(0.5)
-_ZERO, _HALF, _ONE = (np.full((), value, np.float32) for value in (0, 0.5, 1))  # operands that NumPy need not convert first
+_ZERO, _ONE = (np.full((), value, np.float32) for value in (0, 1))  # operands that NumPy need not convert first
 
 
 def _floats(name: str, input: np.ndarray) -> None:
@@ -357,7 +356,21 @@ def _gelu(input: np.ndarray, approximate: str) -> np.ndarray:
         return kind(0.5) * input * (1 + np.tanh(inner))
     from scipy import special
 
-    return np.multiply(np.multiply(input, _HALF), np.add(_ONE, special.erf(np.multiply(input, kind(_ROOT_HALF)))))
+    return np.multiply(input, special.ndtr(input))
+
+
+@pointwise(
+    name="_normal_area",
+    method=False,
+    out=False,
+    inplace=False,
+    grad={"input": lambda grad, input: grad * ((input * input * -0.5).exp() * (1 / math.sqrt(2 * math.pi)))},
+)
+def normal_area(input: Tensor) -> Tensor:
+    """Area under the standard normal density up to ``input``, which is floating point."""
+    from scipy import special
+
+    return special.ndtr(input)
 
 
 def _gelu_gradient(grad: Any, input: Any, approximate: str) -> Any:
@@ -366,8 +379,7 @@ def _gelu_gradient(grad: Any, input: Any, approximate: str) -> Any:
         squared = input * input
         found = (root * (input + 0.044715 * squared * input)).tanh()
         return grad * (0.5 * (1 + found) + 0.5 * input * (1 - found * found) * (root * (1 + 3 * 0.044715 * squared)))
-    area = 0.5 * (1 + (input * _ROOT_HALF).erf())
-    return grad * (area + input * ((input * input * -0.5).exp() * (1 / math.sqrt(2 * math.pi))))
+    return grad * (normal_area(input) + input * ((input * input * -0.5).exp() * (1 / math.sqrt(2 * math.pi))))
 
 
 def _prepare_gelu(input: Any, approximate: str) -> tuple[Any, ...]:

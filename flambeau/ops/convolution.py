@@ -5,6 +5,7 @@ Large ones over 1 and 2 dimensions are left to native kernels, where there are a
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,71 +27,94 @@ def _require(holds: bool, message: str) -> None:
         raise RuntimeError(message)
 
 
-def _check(
-    x: np.ndarray,
-    w: np.ndarray,
-    bias: np.ndarray | None,
+@lru_cache(maxsize=4096)
+def _geometry(
+    x: Ints,
+    w: Ints,
+    bias: Ints | None,
+    x_dtype: np.dtype,
+    w_dtype: np.dtype,
+    bias_dtype: np.dtype | None,
     stride: Ints,
     padding: Ints,
     dilation: Ints,
     transposed: bool,
     output_padding: Ints,
     groups: int,
-) -> None:
-    """Raise what is wrong with the operands of ``convolution``."""
+) -> tuple[Ints, int]:
+    """For operands of ``convolution`` of these shapes and dtypes: the result's sizes if transposed, and its multiply-adds, about.
+
+    Raises:
+        RuntimeError: what is wrong with them.
+    """
     _require(min(padding, default=0) >= 0, "negative padding is not supported")
     _require(min(stride, default=1) > 0, "non-positive stride is not supported")
     _require(min(dilation, default=1) > 0, "dilation should be greater than zero")
     _require(min(output_padding, default=0) >= 0, "negative output_padding is not supported")
     _require(groups > 0, "non-positive groups is not supported")
-    if x.dtype != w.dtype or (bias is not None and bias.dtype != x.dtype):
-        other, name = (w, "weight") if x.dtype != w.dtype else (bias, "bias")
-        raise RuntimeError(f"Input type ({_type_name(x)}) and {name} type ({_type_name(other)}) should be the same")
-    size = list(w.shape)
+    if x_dtype != w_dtype or (bias is not None and bias_dtype != x_dtype):
+        other, name = (w_dtype, "weight") if x_dtype != w_dtype else (bias_dtype, "bias")
+        raise RuntimeError(f"Input type ({_type_name(x_dtype)}) and {name} type ({_type_name(other)}) should be the same")
+    size = list(w)
     _require(
-        x.ndim == w.ndim,
-        f"Expected {w.ndim}-dimensional input for {w.ndim}-dimensional weight {size}, but got "
-        f"{x.ndim}-dimensional input of size {list(x.shape)} instead",
+        len(x) == len(w),
+        f"Expected {len(w)}-dimensional input for {len(w)}-dimensional weight {size}, but got "
+        f"{len(x)}-dimensional input of size {list(x)} instead",
     )
     _require(
-        w.shape[0] >= groups,
+        w[0] >= groups,
         f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size {size} instead",
     )
     _require(
-        w.shape[0] % groups == 0,
+        w[0] % groups == 0,
         f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size {size} instead",
     )
-    expected = w.shape[0] if transposed else w.shape[1] * groups
+    expected = w[0] if transposed else w[1] * groups
     _require(
-        x.shape[1] == expected,
+        x[1] == expected,
         f"Given {f'transposed={int(transposed)}' if transposed else f'groups={groups}'}, weight of size "
-        f"{size}, expected input{list(x.shape)} to have {expected} channels, but got {x.shape[1]} channels instead",
+        f"{size}, expected input{list(x)} to have {expected} channels, but got {x[1]} channels instead",
     )
-    outputs = w.shape[1] * groups if transposed else w.shape[0]
+    outputs = w[1] * groups if transposed else w[0]
     _require(
-        bias is None or bias.shape == (outputs,),
+        bias is None or bias == (outputs,),
         f"Given {'transposed=1, ' if transposed else ''}weight of size {size}, expected "
-        f"bias to be 1-dimensional with {outputs} elements, but got bias of size {[] if bias is None else list(bias.shape)} instead",
+        f"bias to be 1-dimensional with {outputs} elements, but got bias of size {[] if bias is None else list(bias)} instead",
     )
+    work = product(x) * product(w)
     if transposed:
         _require(
             all(o < s or o < d for o, s, d in zip(output_padding, stride, dilation, strict=True)),
             f"output padding must be smaller than either stride or dilation, but got output_padding: {output_padding} stride: "
             f"{stride} dilation: {dilation}",
         )
-        return
-    have = [n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True)]
-    need = [d * (k - 1) + 1 for d, k in zip(dilation, w.shape[2:], strict=True)]
+        geometry = zip(x[2:], w[2:], stride, padding, dilation, output_padding, strict=True)
+        spatial = tuple([(n - 1) * s - 2 * p + d * (k - 1) + 1 + o for n, k, s, p, d, o in geometry])
+        _require(
+            min(spatial, default=1) > 0 or product(x) == 0,
+            f"conv_transpose: calculated output size {spatial} is too small for input size {x[2:]} and padding {padding}",
+        )
+        return spatial, work // w[0]
+    have = [n + 2 * p for n, p in zip(x[2:], padding, strict=True)]
+    need = [d * (k - 1) + 1 for d, k in zip(dilation, w[2:], strict=True)]
     _require(
         all(h >= n for h, n in zip(have, need, strict=True)),
         f"Calculated padded input size per channel: "
         f"({' x '.join(map(str, have))}). Kernel size: ({' x '.join(map(str, need))}). Kernel size can't be greater than actual "
         "input size",
     )
+    return (), work // (max(w[1], 1) * product(stride))
 
 
-def _type_name(array: Any) -> str:
-    return "torch." + dtypes.of_array(array).legacy + "Tensor"
+def _type_name(dtype: Any) -> str:
+    return "torch." + dtypes.of_array(np.empty(0, dtype)).legacy + "Tensor"
+
+
+@lru_cache(maxsize=4096)
+def _rest(spatial: Ints, positions: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints) -> Ints:
+    """How many elements behind the last window no window sees: the output padding of the transposed convolution."""
+    geometry = zip(spatial, positions, stride, padding, dilation, kernel, strict=True)
+    return tuple([size + 2 * p - (n - 1) * s - d * (k - 1) - 1 for size, n, s, p, d, k in geometry])
 
 
 def _derivatives(
@@ -117,8 +141,7 @@ def _derivatives(
                 for dim, size in enumerate(spatial):
                     to_input = to_input.narrow(dim + 2, 0, size)
         else:
-            geometry = zip(spatial, grad.shape[2:], stride, padding, dilation, weight.shape[2:], strict=True)
-            rest = tuple([size + 2 * p - (n - 1) * s - d * (k - 1) - 1 for size, n, s, p, d, k in geometry])
+            rest = _rest(spatial, grad.shape[2:], weight.shape[2:], stride, padding, dilation)
             to_input = convolution(grad, conj(weight), None, stride, padding, dilation, True, rest, groups)
     if needs[1]:
         x, y = (grad, conj(input)) if transposed else (conj(input), grad)
@@ -146,23 +169,20 @@ def _convolution(
         ints(dilation, rank, "convolution", "dilation"),
     )
     output_padding = ints(output_padding, rank, "convolution", "output_padding")
-    _check(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+    bias_is = (None, None) if bias is None else (bias.shape, bias.dtype)
+    spatial, work = _geometry(
+        input.shape, weight.shape, bias_is[0], input.dtype, weight.dtype, bias_is[1],
+        stride, padding, dilation, bool(transposed), output_padding, groups,
+    )  # fmt: skip
+    last = is_channels_last(input) or is_channels_last(weight)
     if transposed:
-        geometry = zip(input.shape[2:], weight.shape[2:], stride, padding, dilation, output_padding, strict=True)
-        spatial = tuple([(n - 1) * s - 2 * p + d * (k - 1) + 1 + o for n, k, s, p, d, o in geometry])
-        _require(
-            min(spatial, default=1) > 0 or input.size == 0,
-            f"conv_transpose: calculated output size {spatial} is too small for input size {tuple(input.shape[2:])} and padding {padding}",
-        )
-        last = is_channels_last(input) or is_channels_last(weight)
-        if input.size * weight.size >= weight.shape[0] * _LARGE:
+        if work >= _LARGE:
             made = native.attempt("_spread", input, weight, bias, spatial, stride, padding, dilation, groups, last)
             if made is not None:
                 return made
         made = spread(input, weight, spatial, stride, padding, dilation, groups)
     else:
-        last = is_channels_last(input) or is_channels_last(weight)
-        if input.size * weight.size >= weight.shape[1] * _LARGE * product(stride):
+        if work >= _LARGE:
             made = native.attempt("_correlate", input, weight, bias, stride, padding, dilation, groups, last)
             if made is not None:
                 return made
@@ -222,8 +242,7 @@ def _with_halves(function: Any, arrays: tuple[Any, ...], *geometry: Any) -> np.n
 
 
 def _weight_input(grad: Any, other: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int, input_shape: Any) -> Any:
-    geometry = zip(input_shape[2:], other.shape[2:], stride, padding, dilation, grad.shape[2:], strict=True)
-    rest = tuple([size + 2 * p - (n - 1) * s - d * (k - 1) - 1 for size, n, s, p, d, k in geometry])
+    rest = _rest(input_shape[2:], other.shape[2:], grad.shape[2:], stride, padding, dilation)
     return convolution(conj(other), grad, None, stride, padding, dilation, True, rest, groups)
 
 

@@ -155,7 +155,8 @@ def normalized_backward(
     if by_channel:
         unit = np.moveaxis(unit.reshape(input.shape[0], *input.shape[2:], input.shape[1]), -1, 1)
     made = in_layout(unit.reshape(input.shape).astype(input.dtype, copy=False), last)
-    return made, to_weight.astype(kind, copy=False), to_bias.astype(kind, copy=False)
+    shape = (-1,) if weight is None else weight.shape
+    return made, to_weight.astype(kind, copy=False).reshape(shape), to_bias.astype(kind, copy=False).reshape(shape)
 
 
 def _normalized_rule(
@@ -175,12 +176,9 @@ def _normalized_rule(
         to_input, to_weight, to_bias = _derivatives_again(grad, input, weight, view, axes, affine, eps, needs)
     else:
         to_input, to_weight, to_bias = normalized_backward(grad, input, weight, result1, result2, view, axes, affine, eps)
-    shape = bias_shape if weight is None else weight.shape
-    return (
-        to_input if needs[0] else None,
-        to_weight.reshape(shape) if needs[1] else None,
-        to_bias.reshape(shape) if needs[2] else None,
-    )
+    if needs[2] and weight is None:
+        to_bias = to_bias.reshape(bias_shape)
+    return to_input if needs[0] else None, to_weight if needs[1] else None, to_bias if needs[2] else None
 
 
 _NORMS: dict[str, Any] = {
@@ -262,7 +260,7 @@ def batch_norm_fixed(input: Tensor, mean: Tensor, variance: Tensor, weight: Tens
 
 def _check_channels(input: Any, channels: int, **parameters: Any) -> None:
     for name, each in parameters.items():
-        if each is not None and each.numel() != channels:
+        if each is not None and each._array.size != channels:
             raise RuntimeError(f"{name} should contain {channels} elements not {each.numel()}")
 
 
@@ -273,9 +271,12 @@ def _check_float(input: Any, word: str) -> None:
 
 def _move(running: Any, value: np.ndarray, momentum: float) -> None:
     """``running = (1 - momentum) * running + momentum * value``, in place and unrecorded."""
-    array = running._array
-    mixed = (1 - momentum) * _wide(array) + momentum * value.reshape(array.shape)
-    array[...] = mixed.astype(array.dtype, copy=False)
+    array, more = running._array, momentum * value.reshape(running._array.shape)
+    if array.dtype == more.dtype:
+        array *= 1 - momentum
+        array += more
+    else:
+        array[...] = ((1 - momentum) * _wide(array) + more).astype(array.dtype, copy=False)
     storage_of(running)._bump()
 
 
@@ -588,7 +589,7 @@ def rms_normalized_backward(grad_output: Tensor, input: Tensor, weight: Tensor |
 def _rms_rule(grad: Any, input: Any, weight: Any, result1: Any, width: int, eps: float, needs: Any) -> Any:
     if not grad_enabled():
         to_input, to_weight = rms_normalized_backward(grad, input, weight, result1, width, eps)
-        return to_input if needs[0] else None, to_weight.reshape(weight.shape) if needs[1] else None
+        return to_input if needs[0] else None, to_weight if needs[1] else None
     x, g = input.reshape(-1, width), grad.reshape(-1, width)
     scale = (x * x).mean(1, keepdim=True).add(eps).rsqrt()
     unit = x * scale

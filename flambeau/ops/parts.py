@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import native
 from ..core.annotations import Tensor
 from ..core.history import make_view, point_at
 from ..core.layout import contiguous_format
@@ -130,6 +131,10 @@ def _key_shape(shape: Any, key: Any) -> tuple[int, ...]:
 @op(name="_put_parts", method=False, node_name="SplitBackward0", grad={"parts": lambda grad, keys: [take_slice(grad, key) for key in keys]})
 def put_parts(parts: Sequence[Tensor], shape: Sequence[int], keys: Any) -> Tensor:
     """A tensor of ``shape`` with each part at its basic index; the parts cover it."""
+    if parts[0].size >= native.LARGE:
+        made = native.attempt("_put_parts", parts, shape, keys)
+        if made is not None:
+            return made
     whole = np.zeros(shape, parts[0].dtype)
     for part, key in zip(parts, keys, strict=True):
         whole[key] = part

@@ -27,8 +27,12 @@ def ints(value: Any, count: int, operation: str, name: str, *, what: str = "conv
     """
     if value.__class__ is int:
         return (value,) * count
-    if value.__class__ is tuple and len(value) == count and all(each.__class__ is int for each in value):
-        return value
+    if value.__class__ is tuple and len(value) == count:
+        for each in value:
+            if each.__class__ is not int:
+                break
+        else:
+            return value
     if hasattr(value, "__index__") and not hasattr(value, "__len__"):
         return (value.__index__(),) * count
     try:

@@ -86,9 +86,12 @@ _SMALL_SOFTMAX = (
 
 
 def _other_softmax(input: np.ndarray, dim: Any, dtype: Any) -> np.ndarray | None:
-    """The short way of other arrays; None where there is none, or where a native kernel may be quicker."""
+    """The short way of other arrays; None where there is none."""
+    if input.size >= native.LARGE:
+        plain = dtype is None and input.dtype.kind == "f" and dim.__class__ is int
+        return native.attempt("softmax", input, dim) if plain else None
     if input.size > LIMIT:
-        return None if input.size >= native.LARGE else run_quietly(_any_softmax, input, dim, dtype)
+        return run_quietly(_any_softmax, input, dim, dtype)
     prepare_square(input)
     return run_quietly(_any_softmax, input, dim, dtype)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -98,7 +99,10 @@ def cases(draw: st.DrawFn) -> Case:
 @contextmanager
 def settings_of(case: Case, empty: Any = None) -> Iterator[None]:
     """Choose how blocks are packed, and their sizes; ``empty`` makes the arrays for results and scratch memory."""
-    changes: list[tuple[Any, str, Any]] = [(convolution, "_band_costs", lambda *_: 0.0 if case.band else np.inf)]
+    changes: list[tuple[Any, str, Any]] = [
+        (convolution, "_plans", {}),
+        (convolution, "_band_costs", lambda *_: 0.0 if case.band else np.inf),
+    ]
     if case.small:
         small = {"DEPTH": 20, "BAND": 30, "PIXELS": 48, "SUM_DEPTH": 20, "SUM_PIXELS": 50, "CHUNKS": 3}
         changes += [(convolution, name, value) for name, value in small.items()]
@@ -259,6 +263,25 @@ def test_second_derivatives(monkeypatch: pytest.MonkeyPatch) -> None:
         bias = torch.randn(4, dtype=torch.float64, requires_grad=True)
         arguments = (x, weight, bias)
         assert torch.autograd.gradgradcheck(lambda *a, g=groups: F.conv2d(*a, stride=2, padding=1, groups=g), arguments)
+
+
+def test_a_plan_keeps_no_arrays_and_fits_any_number_of_threads() -> None:
+    """What is kept for a shape holds none of the arrays that it was made for, and scratch memory has room for all threads."""
+    image, weight = np.ones((4, 8, 40, 32), np.float32), np.ones((8, 8, 3, 3), np.float32)
+    geometry, before = ((1, 1), (1, 1), (1, 1), 1), pool.threads
+    try:
+        for threads in (1, 3, 2):
+            pool.set_threads(threads)
+            x = image.copy()
+            gone = weakref.ref(x)
+            out = convolution.correlate(x, weight, None, *geometry, False)
+            back = convolution.spread(x, weight, None, (40, 32), *geometry, False)
+            gradient = convolution.correlate_pair(x, x, (3, 3), *geometry)
+            assert out[0, 0, 1, 1] == back[0, 0, 1, 1] == 72 and gradient[0, 0, 1, 1] == x[:, 0].size
+            del x
+            assert gone() is None
+    finally:
+        pool.set_threads(before)
 
 
 PROGRAM = """

@@ -239,7 +239,7 @@ def test_it_is_put_back_after_an_error(threads_of_blas, monkeypatch):
     def fail(*_):
         raise MemoryError
 
-    monkeypatch.setattr(gemm, "product", lambda *_: fail)
+    monkeypatch.setattr(gemm, "_plan", lambda *_: fail)
     with pytest.raises(MemoryError):
         gemm.multiply(np.ones((200, 200)), np.ones((200, 200)))
     assert threads_of_blas.threads() == 2

@@ -134,6 +134,22 @@ def test_a_large_mean_does_not_spoil_the_variance(shape):
     np.testing.assert_allclose(variance, wanted, rtol=2e-5)
 
 
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("half", [False, True])
+def test_batch_norm_of_many_samples_and_channels(last, half):
+    """What is done once for each channel takes several chunks here, and a masked rest."""
+    rng, shape, view = np.random.default_rng(0), (3000, 41, 2, 2), ((3000, 41, 4), (0, 2), (1, 41, 1), 0.1)
+    x, g = (rng.standard_normal(shape).astype(np.float16 if half else np.float64) for _ in range(2))
+    if last:
+        x, g = (np.moveaxis(np.ascontiguousarray(np.moveaxis(each, 1, -1)), -1, 1) for each in (x, g))
+    weight, bias = _given(rng, (41,), x.dtype), _given(rng, (41,), x.dtype)
+    made, wanted = (f(x, weight, bias, *view) for f in (kernels.normalized, _reference("Batch")))
+    _check(made, wanted, 2e-3 if half else 1e-12)
+    slopes, wanted = (f(g, x, weight, *wanted[1:], *view) for f in (kernels.normalized_backward, _reference("normalized_backward")))
+    _check(slopes, wanted, 4e-3 if half else 1e-11)
+    assert all(each.shape == (41,) for each in slopes[1:])
+
+
 def _programs():
     x = torch.randn(40, 12, 20, 20)
     yield lambda x, w, b: F.batch_norm(x, None, None, w, b, True), x

@@ -5,10 +5,10 @@ from __future__ import annotations
 import builtins
 import io
 import os
-import platform
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -136,7 +136,7 @@ def undecided():
 
 def _machine(monkeypatch, machine, flags=""):
     real = builtins.open
-    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine=machine))
     text = f"processor : 0\nflags : {flags}\n"
     monkeypatch.setattr(builtins, "open", lambda path, *a, **k: io.StringIO(text) if path == "/proc/cpuinfo" else real(path, *a, **k))
 
@@ -221,7 +221,7 @@ CHECKS = {
         {"FLAMBEAU_KERNELS": "numpy"},
         "import sys; assert not native.switch.on and 'llvmlite' not in sys.modules and 'flambeau.backends.llvm.build' not in sys.modules",
     ),
-    "another system": ("import platform; platform.machine = lambda: 'riscv64'\n", {}, ""),
+    "another system": ("import os, types, numpy; os.uname = lambda: types.SimpleNamespace(machine='riscv64')\n", {}, ""),
     "no executable memory": (
         "import flambeau.backends.llvm.image as image\ndef load(_): raise OSError(13, 'forbidden')\nimage.load = load\n",
         {},

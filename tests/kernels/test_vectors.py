@@ -179,6 +179,16 @@ def test_any_number_of_lanes(name, lanes):
             assert np.array_equal(got[~both_nan], usual[~both_nan]) and not np.isnan(got[~both_nan]).any()
 
 
+@pytest.mark.parametrize("processor", TARGETS, ids=lambda t: t.name)
+def test_normal_area(processor):
+    x = np.concatenate([np.linspace(-8, 8, 100_001), [-np.inf, np.inf]])
+    single = computed(processor, "normal_area", x.astype(np.float32))
+    assert abs(single - special.ndtr(x.astype(np.float32).astype(np.float64))).max() < 1.3e-7
+    assert abs(computed(processor, "normal_area", x) - special.ndtr(x)).max() < 2.3e-16
+    assert [single[0], *single[-2:]] == [0, 0, 1]
+    assert np.isnan(computed(processor, "normal_area", np.full(3, np.nan, np.float32))).all()
+
+
 def test_exponentials_underflow_gradually():
     x = np.linspace(-104.5, -87, 5000, dtype=np.float32)
     y = computed(target.current(), "exp", x)

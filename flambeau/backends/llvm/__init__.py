@@ -4,7 +4,7 @@
 FAMILIES: dict[str, str] = {
     **dict.fromkeys(("matmul", "mm", "bmm", "nn.functional.linear"), "gemm"),
     **dict.fromkeys(("_correlate", "_spread", "_correlate_pair", "_channel_sums"), "convolution"),
-    **dict.fromkeys(("clone", "_contiguous", "_copy_into", "_reshaped_copy", "cat", "stack", "_repeat", "_flip"), "copies"),
+    **dict.fromkeys(("clone", "_contiguous", "_copy_into", "_put_parts", "_reshaped_copy", "cat", "stack", "_repeat", "_flip"), "copies"),
     **dict.fromkeys(
         ("embedding", "_embedding_backward", "index_select", "gather", "scatter_add", "_index", "_index_backward", "_index_add", "_limits"),
         "embedding",

@@ -56,7 +56,7 @@ def _compiler() -> str:
 
 
 def key_of(ir: str, target: Target) -> str:
-    text = "\0".join((ir, target.name, target.cpu, target.features, _compiler()))
+    text = "\0".join((image.MAGIC.decode(), ir, target.name, target.cpu, target.features, _compiler()))
     return image.sha256(text.encode()).hexdigest()[:40]
 
 

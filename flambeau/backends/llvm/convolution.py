@@ -7,10 +7,13 @@
 
 Nothing of the size of all windows is ever written: a block of pixels is packed into scratch memory that stays in the second-level cache.
 Blocks depend on sizes alone, so that the same bits come out for any number of threads.
+
+All that follows from shapes, strides and geometry is worked out once: a *plan* is a function of the arrays, kept in ``_plans``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -21,7 +24,8 @@ from . import channels_last, depthwise
 from . import target as targets
 from .language import KINDS
 from .memory import empty
-from .microkernel import mode_of, plane_layout, scratch_memory, store_mode, strides_of, tile_width
+from .microkernel import Scratch, mode_of, plane_layout, store_mode, strides_of, tile_width
+from .pool import pool
 from .windows import PIXELS, channel_sums, join_partial, pack_weight, sums_tile, windows_times_grad, windows_times_weight
 
 DEPTH = 576  # rows of a panel: a strip of factors (18 KB) stays in the first-level cache
@@ -41,7 +45,7 @@ _CENTRE = _table([(0, 0, 0)])
 def _described(array: np.ndarray, step: tuple[int, int], out: tuple[int, int], table: np.ndarray, group: int = 1) -> tuple[Any, ...]:
     """The arguments that ``images_of`` takes."""
     n, _, height, width = array.shape
-    return (*strides_of(array), height, width, *step, *out, id(table), len(table), n, group)
+    return (*strides_of(array), height, width, *step, *out, table, len(table), n, group)
 
 
 def _band_costs(line: int, width: int, outputs: int, count: int) -> float:
@@ -49,9 +53,12 @@ def _band_costs(line: int, width: int, outputs: int, count: int) -> float:
     return line / width * (1 + 8 / (outputs * count))
 
 
-def _panel_costs(width: int, outputs: int) -> float:
-    """The same if panels are packed, some 6 cycles a register, where a multiplication takes one."""
-    return 1 + 6 * max(1, 16 / width) / outputs
+def _panel_costs(x: np.ndarray, width: int, outputs: int) -> float:
+    """The same if panels are packed: some 6 cycles a register, where a multiplication takes one.
+
+    More if the planes lie multiples of 4 KB apart, so that all of them compete for the same few lines of the first-level cache.
+    """
+    return 1 + (18 if x.strides[1] % 4096 == 0 else 6) * max(1, 16 / width) / outputs
 
 
 def _even(total: int, most: int) -> int:
@@ -64,18 +71,19 @@ def _rows(outputs: int, registers: int) -> int:
     return 4 if outputs <= 4 else 6 if outputs <= 6 or registers < 32 else 8
 
 
-def _convolve(
+def _product(
     x: np.ndarray,
-    weight: np.ndarray,
     weight_strides: tuple[int, int, int],
     table: np.ndarray,
     step: tuple[int, int],
     out: np.ndarray,
-    bias: np.ndarray,
     groups: int,
     channels: int,
-) -> None:
-    """``out[n, g o, y, x] = bias + sum of x[n, g c, y step + dy, x step + dx] * weight[...]`` for one table of taps."""
+) -> Callable[..., None]:
+    """What does ``out[n, g o, y, x] = bias + sum of x[n, g c, y step + dy, x step + dx] * weight[...]`` for one table of taps.
+
+    The result is a function of (x, weight, out, bias).
+    """
     kind, count = KINDS[x.dtype], len(table)
     n, outputs, height, width = out.shape
     outputs //= groups
@@ -84,8 +92,8 @@ def _convolve(
     strips = -(-outputs // rows)
     panel = tile_width(target, rows) * (target.width // x.itemsize)
     block = _even(channels, DEPTH // max(1, count))
-    factors = empty((groups * strips * rows * channels * count,), x.dtype)
-    pack_weight(kind, rows)(groups * strips, id(weight), id(factors), id(table), count, channels, block, outputs, *weight_strides)
+    factors_shape, dtype = (groups * strips * rows * channels * count,), x.dtype
+    pack = pack_weight(kind, rows).call(groups * strips, table, count, channels, block, outputs, *weight_strides)
     to = strides_of(out)
     store = store_mode(out)
     overhangs = any(dy < 0 or (height - 1) * step[0] + dy >= x.shape[2] for dy in table[:, 0].tolist())
@@ -95,9 +103,9 @@ def _convolve(
     if band:
         rows_seen = 1 - (group > 1) * min(0.3, 0.7 / height)  # panels of a few rows leave out taps that meet no row
         quantum = -(-height * line // panel) * panel / (height * line)
-        band = _band_costs(line, width, outputs, count) * quantum < _panel_costs(width, outputs) * rows_seen
+        band = _band_costs(line, width, outputs, count) * quantum < _panel_costs(x, width, outputs) * rows_seen
     if band:
-        tall = min(height, max(1, -(-BAND // line)))
+        tall = _even(height, -(-BAND // line))
         while tall > 8 and n * groups * -(-height // tall) < CHUNKS:
             tall = -(-tall // 2)
         offsets, place = plane_layout(table.tobytes(), step, tall, width)
@@ -114,21 +122,19 @@ def _convolve(
         size = pixel_block * block * count
         line_length = height * width if store == "row" and group == 1 and (to[2] == width or height == 1) else width
     strip_block = max(1, -(-strips // max(1, CHUNKS // (groups * blocks))))
-    flags, room = scratch_memory(size, x.dtype)
+    scratch = Scratch(size, dtype)
     description = _described(x, step, (height, width), table, 1 if band else group)
-    windows_times_weight(kind, mode_of(x, step[1]), store, rows, band)(
-        groups * blocks * -(-strips // strip_block), id(x), id(out), id(factors), id(bias), id(flags), id(room), id(offsets), *description,
-        *place, *room.shape, pitch, channels, block, outputs, pixels, pixel_block, strip_block, line_length, *to,
+    multiply = windows_times_weight(kind, mode_of(x, step[1]), store, rows, band).call(
+        groups * blocks * -(-strips // strip_block), offsets, *description, *place, *scratch.shape, pitch,
+        channels, block, outputs, pixels, pixel_block, strip_block, line_length, *to,
     )  # fmt: skip
 
+    def run(x: np.ndarray, weight: np.ndarray, out: np.ndarray, bias: np.ndarray) -> None:
+        factors = empty(factors_shape, dtype)
+        pack(weight, factors)
+        multiply(x, out, factors, bias, *scratch.take())
 
-def _planar(array: np.ndarray) -> np.ndarray:
-    """Images of one dimension as images of two, one row high."""
-    return array if array.ndim == 4 else array[:, :, None]
-
-
-def _flat(values: Any, fill: int) -> tuple[int, int]:
-    return (values[0], values[1]) if len(values) == 2 else (fill, values[0])
+    return run
 
 
 def _planes(array: np.ndarray) -> np.ndarray:
@@ -145,10 +151,8 @@ def _is_last(array: np.ndarray) -> bool:
     return array.strides == (channels * height * width * size, size, channels * width * size, channels * size)
 
 
-def _in_layout(planes: np.ndarray, last: bool, rank: int) -> np.ndarray:
+def _in_layout(planes: np.ndarray, last: bool) -> np.ndarray:
     """The result as PyTorch lays it out."""
-    if rank == 3:
-        return planes[:, :, 0]
     if not last:
         return planes
     out = _empty_last(planes.shape, planes.dtype)
@@ -168,81 +172,107 @@ def _unfit(*arrays: np.ndarray) -> bool:
 _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-@native("_correlate")
-def correlate(
-    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, stride: Any, padding: Any, dilation: Any, groups: int, last: bool
-) -> np.ndarray | None:
-    """The convolution; geometry has been checked."""
-    if _unfit(x, weight):
-        return None
-    rank = x.ndim
-    x, weight = _planar(x), _planar(weight)
+# -- plans ------------------------------------------------------------------------------------------------------------------------
+Plan = Callable[..., np.ndarray | None]
+_plans: dict[tuple[Any, ...], Plan] = {}
+PLANS = 4096  # kept at most
+
+
+def _planned(make: Callable[..., Plan], a: np.ndarray, b: np.ndarray, *geometry: Any) -> Plan:
+    """The plan of ``make`` for arrays like these; it is a function of the arrays."""
+    key = (make, a.dtype, a.shape, a.strides, b.dtype, b.shape, b.strides, geometry, pool.threads)
+    plan = _plans.get(key)
+    if plan is None:
+        if len(_plans) >= PLANS:
+            _plans.clear()
+        plan = _plans[key] = _none if _unfit(a, b) else make(a, b, *geometry) if a.ndim == 4 else _of_lines(make, a, b, geometry)
+    return plan
+
+
+def _none(*_: Any) -> None:
+    """The plan for what is left to others."""
+
+
+def _line(array: np.ndarray) -> np.ndarray:
+    """Images of one dimension as images of two, one row high."""
+    return array[:, :, None]
+
+
+def _of_lines(make: Callable[..., Plan], a: np.ndarray, b: np.ndarray, geometry: tuple[Any, ...]) -> Plan:
+    """The plan for one dimension from that for two."""
+    plan: Any = make(_line(a), _line(b), *geometry)
+
+    def run(a: np.ndarray, b: np.ndarray, *bias: Any) -> np.ndarray:
+        return plan(_line(a), _line(b), *bias)[:, :, 0]
+
+    return run
+
+
+def _flat(values: Any, fill: int) -> tuple[int, int]:
+    return (values[0], values[1]) if len(values) == 2 else (fill, values[0])
+
+
+def _correlation(x: np.ndarray, weight: np.ndarray, stride: Any, padding: Any, dilation: Any, groups: int, last: bool) -> Plan:
     (sy, sx), (py, px), (ey, ex) = _flat(stride, 1), _flat(padding, 0), _flat(dilation, 1)
     outputs, channels, kh, kw = weight.shape
     height, width = (x.shape[2] + 2 * py - ey * (kh - 1) - 1) // sy + 1, (x.shape[3] + 2 * px - ex * (kw - 1) - 1) // sx + 1
-    by = strides_of(weight)
+    by, dtype = strides_of(weight), x.dtype
     table = _window_table(kh, kw, py, px, ey, ex, by[2], by[3])
-    shape = (x.shape[0], outputs, height, width)
-    bias = np.zeros(outputs, x.dtype) if bias is None else np.ascontiguousarray(bias)
-    if channels == 1 and groups == outputs and last and _is_last(x):
-        out = _empty_last(shape, x.dtype)
-        channels_last.convolve(x, _tap_major(weight, table), table, (sy, sx), out, bias)
-        return out
-    x, out = _planes(x), empty(shape, x.dtype)
-    if channels == 1 and groups >= outputs // groups:
-        depthwise.convolve(x, weight, by[0], table, (sy, sx), out, bias)
+    shape, zeros = (x.shape[0], outputs, height, width), np.zeros(outputs, dtype)
+    innermost = channels == 1 and groups == outputs and last and _is_last(x)
+    x, out = (x, _empty_last(shape, dtype)) if innermost else (_planes(x), empty(shape, dtype))
+    if innermost:
+        part = channels_last.convolution(x, weight, table, (sy, sx), out)
+    elif channels == 1 and groups >= outputs // groups:
+        part = depthwise.convolution(x, by[0], table, (sy, sx), out)
     else:
-        _convolve(x, weight, (outputs // groups * by[0], by[0], by[1]), table, (sy, sx), out, bias, groups, channels)
-    return _in_layout(out, last, rank)
+        part = _product(x, (outputs // groups * by[0], by[0], by[1]), table, (sy, sx), out, groups, channels)
+
+    def run(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+        bias = zeros if bias is None else np.ascontiguousarray(bias)
+        if innermost:
+            out = _empty_last(shape, dtype)
+            part(x, weight, out, bias)
+            return out
+        out = empty(shape, dtype)
+        part(_planes(x), weight, out, bias)
+        return _in_layout(out, last)
+
+    return run
 
 
-@native("_spread")
-def spread(
-    grad: np.ndarray,
-    weight: np.ndarray,
-    bias: np.ndarray | None,
-    spatial: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
-    last: bool,
-) -> np.ndarray | None:
-    """The gradient with respect to the input, which is the transposed convolution."""
-    if _unfit(grad, weight):
-        return None
-    rank = grad.ndim
-    grad, weight = _planar(grad), _planar(weight)
+def _spreading(
+    grad: np.ndarray, weight: np.ndarray, spatial: Any, stride: Any, padding: Any, dilation: Any, groups: int, last: bool
+) -> Plan:
     (sy, sx), (py, px), (ey, ex) = _flat(stride, 1), _flat(padding, 0), _flat(dilation, 1)
     outputs, channels, kh, kw = weight.shape
-    by = strides_of(weight)
-    shape = (grad.shape[0], channels * groups, *_flat(spatial, 1))
-    bias = np.zeros(channels * groups, grad.dtype) if bias is None else np.ascontiguousarray(bias)
-    each, innermost = outputs == groups and channels == 1, False
-    if each and last and _is_last(grad):
-        out, innermost = _empty_last(shape, grad.dtype), True
-    else:
-        grad, out = _planes(grad), empty(shape, grad.dtype)
-    for ry in range(min(sy, out.shape[2])):
-        for rx in range(min(sx, out.shape[3])):
-            table = _turned_table(kh, kw, ry + py, rx + px, ey, ex, sy, sx, by[2], by[3])
-            part = out[:, :, ry::sy, rx::sx]
-            if innermost:
-                channels_last.convolve(grad, _tap_major(weight, table), table, (1, 1), part, bias)
-                continue
-            if each and len(table):
-                depthwise.convolve(grad, weight, by[0], table, (1, 1), part, bias)
-                continue
-            _convolve(grad, weight, (outputs // groups * by[0], by[1], by[0]), table, (1, 1), part, bias, groups, outputs // groups)
-    return out if innermost else _in_layout(out, last, rank)
+    by, dtype = strides_of(weight), grad.dtype
+    shape, zeros = (grad.shape[0], channels * groups, *_flat(spatial, 1)), np.zeros(channels * groups, dtype)
+    each = outputs == groups and channels == 1
+    innermost = each and last and _is_last(grad)
+    grad, out = (grad, _empty_last(shape, dtype)) if innermost else (_planes(grad), empty(shape, dtype))
 
+    def part(ry: int, rx: int) -> tuple[tuple[slice, ...], Callable[..., None]]:
+        """What computes each ``sy``-th row and ``sx``-th column from ``ry`` and ``rx`` on, and where these lie."""
+        table = _turned_table(kh, kw, ry + py, rx + px, ey, ex, sy, sx, by[2], by[3])
+        where = (slice(None), slice(None), slice(ry, None, sy), slice(rx, None, sx))
+        if innermost:
+            return where, channels_last.convolution(grad, weight, table, (1, 1), out[where])
+        if each and len(table):
+            return where, depthwise.convolution(grad, by[0], table, (1, 1), out[where])
+        strides = (outputs // groups * by[0], by[1], by[0])
+        return where, _product(grad, strides, table, (1, 1), out[where], groups, outputs // groups)
 
-def _tap_major(weight: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """Depthwise weights as ``(tap, channel)`` in the order of a table of taps."""
-    by = strides_of(weight)
-    places = [(y * by[2] + x * by[3]) for y in range(weight.shape[2]) for x in range(weight.shape[3])]
-    order = [places.index(place) for place in table[:, 2].tolist()]
-    return np.ascontiguousarray(weight.reshape(len(weight), -1).T[order])
+    parts = [part(ry, rx) for ry in range(min(sy, shape[2])) for rx in range(min(sx, shape[3]))]
+
+    def run(grad: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+        bias = zeros if bias is None else np.ascontiguousarray(bias)
+        grad, out = (grad, _empty_last(shape, dtype)) if innermost else (_planes(grad), empty(shape, dtype))
+        for where, compute in parts:
+            compute(grad, weight, out[where], bias)
+        return out if innermost else _in_layout(out, last)
+
+    return run
 
 
 @lru_cache(maxsize=1024)
@@ -265,35 +295,28 @@ def _turned_table(kh: int, kw: int, py: int, px: int, ey: int, ex: int, sy: int,
     )
 
 
-@native("_correlate_pair")
-def correlate_pair(
-    x: np.ndarray, grad: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int
-) -> np.ndarray | None:
-    """The gradient with respect to the weight."""
-    if _unfit(x, grad):
-        return None
-    rank = x.ndim
-    x, grad = _planar(x), _planar(grad)
+def _weight_gradient(x: np.ndarray, grad: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Plan:
     (sy, sx), (py, px), (ey, ex) = _flat(stride, 1), _flat(padding, 0), _flat(dilation, 1)
     kh, kw = _flat(kernel_size, 1)
     kind, dtype = KINDS[x.dtype], x.dtype
     n, outputs, height, width = grad.shape
     channels, outputs = x.shape[1] // groups, outputs // groups
     table = _window_table(kh, kw, py, px, ey, ex, 0, 0)
-    count = kh * kw
-    if channels == 1 and outputs == 1 and rank == 4 and groups > 1 and _is_last(x) and _is_last(grad):
-        return channels_last.correlate_pair(x, grad, table, (sy, sx)).reshape(groups, 1, kh, kw)
+    count, shape = kh * kw, (groups * outputs, channels, kh, kw)
+    if channels == 1 and outputs == 1 and len(kernel_size) == 2 and groups > 1 and _is_last(x) and _is_last(grad):
+        innermost = channels_last.weight_gradient(x, grad, table, (sy, sx))
+        return lambda x, grad: innermost(x, grad).reshape(shape)
     x, grad = _planes(x), _planes(grad)
     if channels == 1 and groups >= outputs:
-        made = depthwise.correlate_pair(x, grad, table, (sy, sx))
-        return made.reshape(groups * outputs, 1, *kernel_size)
+        by_plane = depthwise.weight_gradient(x, grad, table, (sy, sx))
+        return lambda x, grad: by_plane(_planes(x), _planes(grad)).reshape(shape)
     target = targets.current()
     lanes = target.width // dtype.itemsize
     rows, columns = sums_tile(target)
     size = -(-rows * columns // lanes) * lanes
     offsets, place = plane_layout(table.tobytes(), (sy, sx), height, width)
     line, between_channels = place[3], 0
-    band = _band_costs(line, width, outputs, count) < _panel_costs(width, outputs)
+    band = _band_costs(line, width, outputs, count) < _panel_costs(x, width, outputs)
     if band:
         block = _even(channels, 2 * SUM_DEPTH // count)
         pixel_block = min(height, -(-SUM_PIXELS // line))
@@ -317,17 +340,55 @@ def correlate_pair(
     apart = blocks * output_tiles * tiles * size
     if not band:
         room_panel = tiles * columns * pitch
-    partial = empty((splits * apart,), dtype)
-    flags, room = scratch_memory(room_panel + output_block * pitch, dtype)
-    windows_times_grad(kind, mode_of(x, sx), mode_of(grad, 1), band)(
-        splits * blocks, id(x), id(grad), id(partial), id(flags), id(room), id(offsets),
-        *_described(x, (sy, sx), (height, width), table),
-        *_described(grad, (1, 1), (height, width), _CENTRE), *place, *room.shape, room_panel, between_channels,
+    scratch = Scratch(room_panel + output_block * pitch, dtype)
+    multiply = windows_times_grad(kind, mode_of(x, sx), mode_of(grad, 1), band).call(
+        splits * blocks, offsets, *_described(x, (sy, sx), (height, width), table),
+        *_described(grad, (1, 1), (height, width), _CENTRE), *place, *scratch.shape, room_panel, between_channels,
         channels, block, outputs, output_block, pixels, pixel_block, split, apart,
     )  # fmt: skip
-    made = empty((groups * outputs, channels, kh, kw), dtype)
-    join_partial(kind)(blocks * output_tiles, id(partial), id(made), count, channels, block, outputs, splits, apart)
-    return made if rank == 4 else made[:, :, 0]
+    join = join_partial(kind).call(blocks * output_tiles, count, channels, block, outputs, splits, apart)
+    partial_shape = (splits * apart,)
+
+    def run(x: np.ndarray, grad: np.ndarray) -> np.ndarray:
+        partial, made = empty(partial_shape, dtype), empty(shape, dtype)
+        multiply(_planes(x), _planes(grad), partial, *scratch.take())
+        join(partial, made)
+        return made
+
+    return run
+
+
+# -- operations -------------------------------------------------------------------------------------------------------------------
+@native("_correlate")
+def correlate(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, stride: Any, padding: Any, dilation: Any, groups: int, last: bool
+) -> np.ndarray | None:
+    """The convolution; geometry has been checked."""
+    return _planned(_correlation, x, weight, stride, padding, dilation, groups, last)(x, weight, bias)
+
+
+@native("_spread")
+def spread(
+    grad: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None,
+    spatial: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    last: bool,
+) -> np.ndarray | None:
+    """The gradient with respect to the input, which is the transposed convolution."""
+    return _planned(_spreading, grad, weight, spatial, stride, padding, dilation, groups, last)(grad, weight, bias)
+
+
+@native("_correlate_pair")
+def correlate_pair(
+    x: np.ndarray, grad: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> np.ndarray | None:
+    """The gradient with respect to the weight."""
+    return _planned(_weight_gradient, x, grad, kernel_size, stride, padding, dilation, groups)(x, grad)
 
 
 @native("_channel_sums")

@@ -315,6 +315,18 @@ def copy_into(target: np.ndarray, source: np.ndarray) -> Any:
     return True
 
 
+@native("_put_parts")
+def put_parts(parts: Sequence[np.ndarray], shape: Sequence[int], keys: Sequence[Any]) -> np.ndarray | None:
+    """An array of ``shape`` with each part at its basic index; the parts cover it."""
+    if math.prod(shape) < 2048 * len(parts):
+        return None  # too little for a launch each
+    made = empty(tuple(shape), parts[0].dtype)
+    for part, key in zip(parts, keys, strict=True):
+        if copy_into(made[key], part) is None:
+            made[key] = part
+    return made
+
+
 def _joined(arrays: Sequence[np.ndarray], sizes: Sequence[int], dim: int, places: list[Any], made: np.ndarray) -> np.ndarray | None:
     """``made`` with the arrays at ``places``: one after another along ``dim``, each having ``sizes`` entries of it."""
     if made.nbytes < len(arrays) << 14 and len(arrays) > 16:

@@ -23,6 +23,7 @@ from .memory import empty
 from .microkernel import Scratch, borrow, copy_line, fill_plane, give_back, mode_of, plane_layout, store_mode, strides_of
 
 BAND = 1024  # pixels computed before they are copied to the result
+OUTPUTS = 8  # of a chunk of the weight gradient, at most
 PLANES = 4096  # pixels of the planes of a chunk, at least
 
 
@@ -105,25 +106,31 @@ def each_plane(k: Builder, kind: str, mode: str, store: str) -> None:
 
 @kernel
 def plane_products(k: Builder, kind: str, mode: str, grad_mode: str) -> None:
-    """The weight gradient: for each tap the sum of a plane times a plane of the gradient; a chunk is an output and a range of images."""
+    """The weight gradient: for each tap the sum of a plane times a plane of the gradient.
+
+    A chunk is ``block`` outputs and a range of images; planes are taken in the order in which they lie in memory.
+    """
     lanes = k.lanes(kind)
     x, grad, out, flags, room, table = (k.array() for _ in range(6))
     pieces, room_size, buffer, second = (k.integer() for _ in range(4))
-    images, per_chunk, outputs, times, taps = (k.integer() for _ in range(5))
+    images, per_chunk, outputs, block, times, taps = (k.integer() for _ in range(6))
     from_n, from_c, from_y, from_x, height, width = (k.integer() for _ in range(6))
     place = [k.integer() for _ in range(8)]
     grad_n, grad_c, grad_y, grad_x, grad_height, grad_width = (k.integer() for _ in range(6))
     pitch, zero, one = place[3], k.const(0, kind, lanes), k.const(1, "i64")
+    blocks = (outputs + block - 1) // block
     plain = [k.const(0, "i64"), k.const(0, "i64"), grad_height, pitch, one, one, one, one]
 
     def chunk(index: Value) -> None:
         piece = borrow(k, flags, pieces)
         plane = k.at(room, piece * room_size, kind)
-        other, sums = k.at(plane, buffer, kind), k.at(plane, second, kind)
-        o, first = index % outputs, (index // outputs) * per_chunk
-        k.loop(0, taps, lambda t: k.store(zero, sums, t * lanes, kind))
+        other, all_sums = k.at(plane, buffer, kind), k.at(plane, second, kind)
+        number, o0 = index // blocks, (index % blocks) * block
+        count, first = k.least(block, outputs - o0), number * per_chunk
+        k.loop(0, count * taps, lambda t: k.store(zero, all_sums, t * lanes, kind))
 
-        def image(n: Value) -> None:
+        def one_plane(n: Value, i: Value) -> None:
+            o, sums = o0 + i, k.at(all_sums, i * taps * lanes, kind)
             source = k.at(x, n * from_n + (o // times) * from_c, kind)
             fill_plane(k, kind, mode, plane, source, (from_y, from_x), (height, width), place)
             _zeros_behind(k, kind, plane, place)
@@ -161,8 +168,9 @@ def plane_products(k: Builder, kind: str, mode: str, grad_mode: str) -> None:
 
             k.loop(0, size, part, step=BAND)
 
-        k.loop(first, k.least(first + per_chunk, images), image)
-        k.loop(0, taps, lambda t: k.store(k.sum(k.load(sums, t * lanes, kind, lanes)), out, index * taps + t, kind))
+        k.loop(first, k.least(first + per_chunk, images), lambda n: k.loop(0, count, lambda i: one_plane(n, i)))
+        made = k.at(out, (number * outputs + o0) * taps, kind)
+        k.loop(0, count * taps, lambda t: k.store(k.sum(k.load(all_sums, t * lanes, kind, lanes)), made, t, kind))
         give_back(k, flags, piece)
 
     k.for_chunks(chunk)
@@ -204,14 +212,15 @@ def weight_gradient(x: np.ndarray, grad: np.ndarray, taps: np.ndarray, step: tup
     size = place[2] * place[3]
     buffer = place[6] * place[7] * size + place[3] + 8 * lanes
     second = buffer + (height + 1) * place[3] + 8 * lanes
-    scratch = Scratch(second + len(table) * lanes, dtype)
+    block = max(1, min(OUTPUTS, outputs // 16))
+    scratch = Scratch(second + block * len(table) * lanes, dtype)
     parts = max(1, min(n, 32 // outputs))
     per_chunk = -(-n // parts)
     parts = -(-n // per_chunk)
     shape = (parts, outputs, len(table))
     call = plane_products(KINDS[dtype], mode_of(x, step[1]), mode_of(grad, 1)).call(
-        parts * outputs, table, *scratch.shape, buffer, second, n, per_chunk, outputs, outputs // x.shape[1], len(table),
-        *strides_of(x), *x.shape[2:], *place, *strides_of(grad), height, width,
+        parts * -(-outputs // block), table, *scratch.shape, buffer, second, n, per_chunk, outputs, block, outputs // x.shape[1],
+        len(table), *strides_of(x), *x.shape[2:], *place, *strides_of(grad), height, width,
     )  # fmt: skip
 
     def run(x: np.ndarray, grad: np.ndarray) -> np.ndarray:

@@ -399,6 +399,7 @@ _VECTOR_MATHS = {
     "float_power": "pow",
     "erf": "erf",
     "erfc": "erfc",
+    "ndtr": "normal_area",
     "expit": "sigmoid",
 }
 _HEAVY = frozenset((*_VECTOR_MATHS, "logaddexp"))

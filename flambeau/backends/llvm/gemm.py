@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ...core.native import native
 from .blas import alone, library
-from .build import kernel
+from .build import Call, kernel
 from .language import KINDS, Builder, Value
 from .memory import empty
 
@@ -19,13 +20,15 @@ BLOCK = 1 << 25  # multiply-adds of a block in larger ones: every block packs on
 MOST = 16  # blocks of one product
 GROUP = 1 << 20  # multiply-adds of small products that make a chunk together
 _ROW_MAJOR, _PLAIN, _TRANSPOSED = 101, 111, 112  # CBLAS's words
+_Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides
 
 
 @kernel
 def product(k: Builder, kind: str, has_bias: bool) -> None:
-    """Blocks of ``c = a @ b (+ bias)``; see ``_run`` for the arguments."""
-    function, a, b, c = k.pointer(), k.array(), k.array(), k.array()
+    """Blocks of ``c = a @ b (+ bias)``; see ``_plan`` for the arguments."""
+    a, b, c = k.array(), k.array(), k.array()
     bias = k.array() if has_bias else None
+    function = k.pointer()
     m, n, inner = k.integer(), k.integer(), k.integer()
     form_a, form_b, lda, ldb = k.integer(), k.integer(), k.integer(), k.integer()
     step_a, step_b = k.integer(), k.integer()
@@ -72,48 +75,59 @@ def _form(rows: int, columns: int, row_stride: int, column_stride: int) -> tuple
     return None
 
 
-def _matrices(array: np.ndarray) -> tuple[tuple[int, int, int, int] | None, int, int]:
+def _matrices(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> tuple[tuple[int, int, int, int] | None, int, int]:
     """How one matrix of an array of 2 to 4 dimensions lies, and the steps to the next in its first and second batch dimension."""
-    size = array.itemsize
-    if any(s % size for s in array.strides):
+    if any(s % size for s in strides):
         return None, 0, 0
-    *batch, row, column = [s // size for s in array.strides]
-    form = _form(array.shape[-2], array.shape[-1], row, column)
+    *batch, row, column = [s // size for s in strides]
+    form = _form(shape[-2], shape[-1], row, column)
     return form, (batch[0] if len(batch) > 1 else 0), (batch[-1] if batch else 0)
+
+
+@lru_cache(maxsize=1024)
+def _plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> Call | None:
+    """What computes products of arrays of these shapes and strides: ``plan(a, b, result[, bias])``; None: there is nothing."""
+    (a_shape, a_strides), (b_shape, b_strides) = a, b
+    if len(a_shape) > 4 or a_shape[:-2] != b_shape[:-2] or a_shape[-1] != b_shape[-2] or (blas := library()) is None:
+        return None
+    left, outer_a, inner_a = _matrices(a_shape, a_strides, dtype.itemsize)
+    right, outer_b, inner_b = _matrices(b_shape, b_strides, dtype.itemsize)
+    (m, inner), n = a_shape[-2:], b_shape[-1]
+    if left is None or right is None or min(m, n, inner) < 2:
+        return None
+    count, heads = math.prod(a_shape[:-2]), (a_shape[-3] if len(a_shape) > 2 else 1)
+    parts, rows, columns, per_chunk = _cut(count, m, n, inner)
+    units = count * parts
+    return product(KINDS[dtype], has_bias).call(
+        -(-units // per_chunk),
+        *(blas.sgemm if dtype.itemsize == 4 else blas.dgemm, m, n, inner),
+        *(left[0], right[0], left[1], right[1], left[2], right[3]),
+        *(heads, outer_a, inner_a, outer_b, inner_b),
+        *(parts, rows, columns, units, per_chunk),
+    )
 
 
 def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray | None:
     """``a @ b (+ bias)`` for ``(*, m, k)`` and ``(k, n)``, or equal batches of up to 2 dimensions; None where NumPy is to do it."""
-    kind = KINDS.get(a.dtype)
-    if kind not in ("f32", "f64") or a.ndim < 2 or b.ndim < 2 or b.dtype is not a.dtype or (blas := library()) is None:
+    dtype = a.dtype
+    if KINDS.get(dtype) not in ("f32", "f64") or b.dtype is not dtype or a.ndim < 2 or b.ndim < 2:
         return None
-    work = a.size * b.shape[-1]
-    if work < SMALL:
+    shape, columns = a.shape, b.shape[-1]
+    if a.size * columns < SMALL:
         return None
-    shape = (*a.shape[:-1], b.shape[-1])
-    if b.ndim == 2 and a.ndim > 2:
-        a = np.ascontiguousarray(a).reshape(-1, a.shape[-1])  # a copy is little beside the product
-    if a.ndim > 4 or a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
+    if b.ndim == 2 and len(shape) > 2:
+        a = np.ascontiguousarray(a).reshape(-1, shape[-1])  # a copy is little beside the product
+    if bias is not None and not (bias.shape == (columns,) and bias.dtype is dtype and bias.flags.c_contiguous):
         return None
-    left, outer_a, inner_a = _matrices(a)
-    right, outer_b, inner_b = _matrices(b)
-    (m, inner), n = a.shape[-2:], b.shape[-1]
-    if left is None or right is None or min(m, n, inner) < 2 or (bias is not None and not (bias.shape == (n,) and bias.flags.c_contiguous)):
+    plan = _plan(dtype, (a.shape, a.strides), (b.shape, b.strides), bias is not None)
+    if plan is None:
         return None
-    count, heads = math.prod(a.shape[:-2]), (a.shape[-3] if a.ndim > 2 else 1)
-    parts, rows, columns, per_chunk = _cut(count, m, n, inner)
-    made = empty(shape, a.dtype)
-    units = count * parts
-    run = product(kind, bias is not None)
-    function = blas.sgemm if kind == "f32" else blas.dgemm
+    made = empty((*shape[:-1], columns), dtype)
     with alone:
-        run(
-            -(-units // per_chunk),
-            *(function, id(a), id(b), id(made), *([] if bias is None else [id(bias)]), m, n, inner),
-            *(left[0], right[0], left[1], right[1], left[2], right[3]),
-            *(heads, outer_a, inner_a, outer_b, inner_b),
-            *(parts, rows, columns, units, per_chunk),
-        )
+        if bias is None:
+            plan(a, b, made)
+        else:
+            plan(a, b, made, bias)
     return made
 
 

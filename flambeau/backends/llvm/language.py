@@ -682,9 +682,7 @@ class Builder:
         kinds = self._functions[full]
         together = f"{{{', '.join(llvm_name(kind, lanes) for kind, lanes in kinds)}}}"
         all_results = self.emit(f"call {together} @{full}({', '.join(f'{v.type} {v.text}' for v in operands)})", "ptr")
-        return tuple(
-            self.emit(f"extractvalue {together} {all_results.text}, {i}", kind, lanes) for i, (kind, lanes) in enumerate(kinds)
-        )
+        return tuple(self.emit(f"extractvalue {together} {all_results.text}, {i}", kind, lanes) for i, (kind, lanes) in enumerate(kinds))
 
     def for_chunks(self, body: Callable[[Value], Any]) -> None:
         """Run ``body(chunk)`` for every chunk that this call of the kernel was given."""

@@ -148,9 +148,10 @@ def _losses(
         return None
     if reduction != "none":
         losses = np.add.reduce(losses, axis=None)
-        if reduction == "mean":
-            counted = np.add.reduce(factors, axis=None) if flags[1] or weight is not None else wide(target.size)
-            losses = run_quietly(np.divide, losses, counted)  # 0 / 0 where all are ignored
+        if reduction == "mean" and (flags[1] or weight is not None):
+            losses = run_quietly(np.divide, losses, np.add.reduce(factors, axis=None))  # 0 / 0 where all are ignored
+        elif reduction == "mean":
+            losses = losses / wide(target.size)
     return np.asarray(losses).astype(input.dtype, copy=False)
 
 

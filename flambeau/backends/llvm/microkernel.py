@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -225,7 +225,7 @@ def fill_plane(
                 keep = k.mask_below(v, pitch, lanes)
                 for wanted, to, first in ((inside, even, 0), (two, odd, 1)):
                     value = k.shuffle(a, range(first, 2 * lanes, 2), b)
-                    k.when(wanted, lambda value=value, to=to: k.store(value, to, j * pitch + v, kind, keep))
+                    k.when(wanted, partial(k.store, value, to, j * pitch + v, kind, keep))
 
             k.loop(0, pitch, some, step=lanes)
 
@@ -354,7 +354,7 @@ def give_back(k: Builder, flags: Value, piece: Value) -> None:
 
 
 class Scratch:
-    """Scratch memory of ``size`` elements for each thread; ``take`` gives the flags for ``borrow`` and the memory, to be used by one call."""
+    """Scratch memory of ``size`` elements for each thread; ``take`` gives the flags for ``borrow`` and the memory, for one call."""
 
     __slots__ = ("dtype", "shape")
 
@@ -401,7 +401,7 @@ def copy_line(
                 place = i * 2 + half * lanes
                 mask = k.mask_below(place, length * 2, lanes) & (idx & 1).eq(0)
                 wide = k.shuffle(value, [half * lanes // 2 + lane // 2 for lane in range(lanes)])
-                k.store(change(wide, lambda place=place, mask=mask: k.load(at, place, kind, lanes, mask)), at, place, kind, mask)
+                k.store(change(wide, partial(k.load, at, place, kind, lanes, mask)), at, place, kind, mask)
 
         k.loop(0, length, halves, step=lanes)
     else:

@@ -1,8 +1,8 @@
 """Normalization: layer and RMS norm in one kernel each way; batch, group and instance norm as sums, then one pass over all elements.
 
 Batch, group and instance norm see their input as rows with one set of parameters each, ``(N * C, P)``, or where channels are innermost,
-as rows ``along`` which the parameters lie, ``(N * P, C)``.  The kernels only sum and map; what is done once for each channel is NumPy's,
-in float64:
+as rows ``along`` which the parameters lie, ``(N * P, C)``.  These kernels only sum and map; what is done once for each channel,
+in float64, is a small kernel's for batch norm (``channel_...``) and NumPy's elsewhere:
 
     forward     moments of each row or column      ->  mean, variance  ->  (x - mean) * factor + shift
     backward    sums of g and of g * (x - mean)    ->  a, b, c         ->  a * g + b * (x - mean) + c
@@ -26,6 +26,8 @@ _TILE = 128  # elements that a row with parameters along it should have at least
 _SUMMED = 1024  # rows whose sums along them go into one number: more would lose digits in float32
 _TOGETHER = 4  # rows that are summed in registers before they are added to the sums along them
 _PARTS = 32  # partial sums along rows at most, unless there are more than 1024 rows for each
+_FOLDED = 4096  # steps of 16 channels that a chunk should have
+_KEPT = 1024  # kinds of inputs that are remembered
 _NOTHING = np.empty(0, np.float32)  # for an argument that the kernel does not read
 
 Ints = tuple[int, ...]
@@ -187,7 +189,7 @@ def products_along(k: Builder, kind: str, scales: bool) -> None:
     rows(k, kind, False, lambda row: row.map(step), chunk=chunk)
 
 
-_PRODUCTS = row_products, products_along
+_MOMENTS, _PRODUCTS = (row_moments, moments_along), (row_products, products_along)
 
 
 @kernel
@@ -245,6 +247,157 @@ def combined(k: Builder, kind: str, along: bool) -> None:
     rows(k, kind, False, body)
 
 
+# -- kernels: once for each channel -------------------------------------------------------------------------------------------------------
+class _Channels:
+    """Some channels as a kernel sees them: one in each lane, computed in float64, from ``sums`` of ``rows`` rows or parts.
+
+    The kernel's last arguments are those of ``_Rows.fold``.  Sums are added one after the other, as NumPy does it across rows.
+    """
+
+    def __init__(self, k: Builder, kind: str):
+        self.k, self.kind, self.lanes = k, register_kind(kind), k.lanes("f64")
+        self.channels, self.tile, self.width = (k.integer() for _ in range(3))
+        self.j = k.const(0, "i64")
+        self.mask: Value | None = None
+
+    def each(self, body: Callable[[], None]) -> None:
+        """``body()`` for all channels, ``width`` of them a chunk."""
+        k = self.k
+
+        def step(j: Value, mask: Value | None) -> None:
+            self.j, self.mask = j, mask
+            body()
+
+        def chunk(c: Value) -> None:
+            k.vector_loop(c * self.width, k.least((c + 1) * self.width, self.channels), self.lanes, step)
+
+        k.for_chunks(chunk)
+
+    def take(self, pointer: Value, row: Any = None) -> Value:
+        index = self.j if row is None else row * self.channels + self.j
+        return self.k.cast(self.k.load(pointer, index, self.kind, self.lanes, self.mask), "f64")
+
+    def put(self, value: Value, pointer: Value, kind: str = "") -> None:
+        kind = kind or self.kind
+        self.k.store(self.k.cast(value, kind), pointer, self.j, kind, self.mask)
+
+    def put_tiled(self, value: Value, pointer: Value) -> None:
+        """Write the channels' numbers ``tile`` times, as ``Place.along`` reads them."""
+        made = self.k.cast(value, self.kind)
+        self.k.loop(0, self.tile, lambda i: self.k.store(made, pointer, i * self.channels + self.j, self.kind, self.mask))
+
+    def totals(self, rows: Value, count: int, terms: Callable[[Value], Any]) -> Any:
+        """The sums of ``count`` terms over the rows."""
+        zeros = [self.k.const(-0.0, "f64", self.lanes)] * count
+        return self.k.loop(0, rows, lambda row, *kept: tuple(a + b for a, b in zip(kept, terms(row), strict=True)), carried=zeros)
+
+
+@kernel
+def channel_moments(k: Builder, kind: str, along: bool, weight: bool, bias: bool) -> None:
+    """Mean and variance of channels from those of rows or parts, as in Chan, Golub, LeVeque 1979; with factor and shift."""
+    sums, squares, w, b, means, variances, middles, factors, shifts = (k.array() for _ in range(9))
+    rows, units, per, total, eps = k.integer(), k.integer(), k.integer(), k.number(), k.number()
+    at = _Channels(k, kind)
+
+    def count(row: Value) -> Value:
+        part = row // at.tile
+        return k.cast(k.least(per, units - part * per) if along else per, "f64")
+
+    def body() -> None:
+        middle = at.totals(rows, 1, lambda row: (at.take(sums, row) if along else at.take(sums, row) * count(row),)) / total
+
+        def terms(row: Value) -> tuple[Value, Value]:
+            number = count(row)
+            apart = (at.take(sums, row) / number if along else at.take(sums, row)) - middle
+            return at.take(squares, row), apart * apart * number
+
+        inner, outer = at.totals(rows, 2, terms)
+        variance = (inner + outer) / total
+        at.put(middle, means)
+        at.put(variance, variances)
+        _put_parameters(at, middle, variance, w if weight else None, b if bias else None, eps, middles, factors, shifts)
+
+    at.each(body)
+
+
+def _put_parameters(
+    at: _Channels, mean: Value, variance: Value, w: Value | None, b: Value | None, eps: Value, middles: Value, factors: Value, shifts: Value
+) -> None:
+    one, nothing = (at.k.const(number, "f64", at.lanes) for number in (1.0, 0.0))
+    at.put_tiled(mean, middles)
+    at.put_tiled((one if w is None else at.take(w)) / at.k.sqrt(variance + eps), factors)
+    at.put_tiled(nothing if b is None else at.take(b), shifts)
+
+
+@kernel
+def channel_parameters(k: Builder, kind: str, weight: bool, bias: bool) -> None:
+    """What ``scaled`` takes, from given moments."""
+    means, variances, w, b, middles, factors, shifts, eps = *(k.array() for _ in range(7)), k.number()
+    at = _Channels(k, kind)
+
+    def body() -> None:
+        given = w if weight else None, b if bias else None
+        _put_parameters(at, at.take(means), at.take(variances), *given, eps, middles, factors, shifts)
+
+    at.each(body)
+
+
+@kernel
+def channel_factors(k: Builder, kind: str, weight: bool) -> None:
+    """What ``row_products`` and ``products_along`` take with given moments."""
+    means, variances, w, middles, factors, eps = *(k.array() for _ in range(5)), k.number()
+    at = _Channels(k, kind)
+
+    def body() -> None:
+        scale = 1.0 / k.sqrt(at.take(variances) + eps)
+        at.put_tiled(at.take(means), middles)
+        at.put_tiled(scale * at.take(w) if weight else scale, factors)
+
+    at.each(body)
+
+
+@kernel
+def channel_slopes(k: Builder, kind: str, made: str, along: bool, weight: bool) -> None:
+    """The coefficients of ``combined``, and the gradients for weight and bias, of kind ``made``, from the sums of products."""
+    sums, products, w, variances, a, b, c, to_weight, to_bias = (k.array() for _ in range(9))
+    rows, total, eps = k.integer(), k.number(), k.number()
+    at = _Channels(k, kind)
+
+    def body() -> None:
+        scale = 1.0 / k.sqrt(at.take(variances) + eps)
+        factor = at.take(w) if weight else k.const(1.0, "f64", at.lanes)
+
+        def terms(row: Value) -> tuple[Value, ...]:
+            one, unit = at.take(sums, row), at.take(products, row)
+            return (one, unit) if along else (one, unit * scale, one * factor, unit * factor)
+
+        ones, units, *more = at.totals(rows, 2 if along else 4, terms)
+        of_ones, of_units = more or (ones * factor, units * factor)
+        square, rest = k.two_product(scale, scale)  # so that the third power is as good as NumPy's
+        at.put_tiled(scale * factor, a)
+        at.put_tiled(-k.fma(square, scale, rest * scale) * (of_units / total), b)
+        at.put_tiled(-scale * (of_ones / total), c)
+        at.put(units * scale if along else units, to_weight, made)
+        at.put(ones, to_bias, made)
+
+    at.each(body)
+
+
+@kernel
+def channel_gradients(k: Builder, kind: str, made: str) -> None:
+    """The gradients for weight and bias with given moments, of kind ``made``."""
+    sums, products, variances, to_weight, to_bias, rows, eps = *(k.array() for _ in range(5)), k.integer(), k.number()
+    at = _Channels(k, kind)
+
+    def body() -> None:
+        scale = 1.0 / k.sqrt(at.take(variances) + eps)
+        ones, units = at.totals(rows, 2, lambda row: (at.take(sums, row), at.take(products, row) * scale))
+        at.put(units, to_weight, made)
+        at.put(ones, to_bias, made)
+
+    at.each(body)
+
+
 # -- layer and RMS norm --------------------------------------------------------------------------------------------------------------------
 def _wide(kind: str) -> type:
     """The dtype of statistics and parameters in kernels."""
@@ -290,8 +443,8 @@ def _layer_backward(
     sums = [np.empty((-(-units // per), width), _wide(kind)) for _ in range(1 + centred)]
     given = np.ascontiguousarray(grad), np.ascontiguousarray(input), _parameter(weight, kind), mean, variance
     run(layer_slope(kind, centred, weight is not None), kind, view, *given, made, sums[0], sums[-1], float(eps), chunks=_PARTS)
-    dtype = input.dtype if weight is None else weight.dtype
-    return made, *(np.add.reduce(each, 0).astype(dtype, copy=False) for each in sums)
+    dtype, shape = (input.dtype, (width,)) if weight is None else (weight.dtype, weight.shape)
+    return made, *[np.add.reduce(each, 0).astype(dtype, copy=False).reshape(shape) for each in sums]
 
 
 @native("nn.functional._layer_norm")
@@ -312,13 +465,16 @@ def rms_norm_backward(grad_output: np.ndarray, input: np.ndarray, weight: Any, s
 
 # -- batch, group and instance norm --------------------------------------------------------------------------------------------------------
 class _Rows:
-    """How batch, group or instance norm sees an input of shape ``view``, whose ``axes`` are averaged over.
+    """How batch, group or instance norm sees an input of shape ``view``, whose ``axes`` are averaged over; the same for all inputs alike.
 
     Attributes:
         along: whether parameters lie along the rows, of which then ``tile`` are taken as one; ``moved``: whether channels are innermost.
-        seen: what ``run`` takes.
-        lead: shape of an array with one element for each row (not along), which are ``shared`` by samples or not.
+        lead: shape of an array with one element for each row (not along).
         axes: those that numbers of rows are averaged over; ``count``: elements of each average.
+        by_channel: whether it is batch norm, where each channel has one mean.
+        mapping, summing: chunks, and the last arguments of kernels that map or sum rows.
+        partial: shape of sums; ``units``, ``per``: rows (of which ``tile`` are one) in all and for each part (along).
+        folding: chunks, and the last arguments of kernels with one step for each channel.
     """
 
     def __init__(self, input: np.ndarray, view: Ints, axes: Ints, kind: str):
@@ -327,75 +483,113 @@ class _Rows:
         self.along = self.moved or (view[-1] == 1 and axes == (0, 2))
         self.count = math.prod([view[axis] for axis in axes])
         self.axes = tuple([axis for axis in axes if axis != last])
-        self.lead, self.shared, self.tile, self.channels = (*view[:-1], 1), 0 in axes, 1, view[1]
-        self.seen = math.prod(view[:-1]), view[-1], 1
+        self.lead, self.tile, self.channels = (*view[:-1], 1), 1, view[1]
+        self.by_channel = axes == (0, 2)
+        self.to_rows = (0, *range(2, input.ndim), 1)
+        self.from_rows = (0, input.ndim - 1, *range(1, input.ndim - 1))
+        seen = math.prod(view[:-1]), view[-1], 1
         if self.along:
             count = input.size // self.channels
             while self.tile * self.channels < _TILE and count % (2 * self.tile) == 0:
                 self.tile *= 2
-            self.seen = count // self.tile, self.channels * self.tile, 1
+            seen = count // self.tile, self.channels * self.tile, 1
+        units, per = rows_per_chunk(kind, seen)
+        self.mapping = self.summing = -(-units // per), (*seen[1:], units, per)
+        self.partial, self.units, self.per, rows = self.lead, units, seen[1], view[0]
+        if self.along:
+            self.per = per = min(rows_per_chunk(kind, seen, _PARTS)[1], _SUMMED)
+            parts = -(-units // per)
+            self.summing, self.partial, rows = (parts, (*seen[1:], units, per)), (parts, seen[1]), parts * self.tile
+        width = max(_FOLDED // max(rows, 1), 1) * 16
+        self.rows, self.folding = rows, (-(-self.channels // width), (self.channels, self.tile, width))
 
     def flat(self, array: np.ndarray) -> np.ndarray:
         """``array`` as the kernels read it."""
-        return np.ascontiguousarray(np.moveaxis(array, 1, -1) if self.moved else array)
+        return np.ascontiguousarray(array.transpose(self.to_rows) if self.moved else array)
 
     def parameter(self, value: np.ndarray) -> np.ndarray:
-        """Numbers that broadcast to ``lead``, as the kernels read them."""
-        value = value.astype(self.dtype)
-        if self.along:
-            return np.tile(np.broadcast_to(value, (1, self.channels, 1)).reshape(-1), self.tile)
-        return np.ascontiguousarray(np.broadcast_to(value, (1, *self.lead[1:]) if self.shared else self.lead))
+        """Numbers that broadcast to ``lead``, as the kernels read them; not along."""
+        made = np.empty(self.lead, self.dtype)
+        made[...] = value
+        return made
+
+    def tiled(self, value: np.ndarray) -> np.ndarray:
+        """One number for each channel, as the kernels read them."""
+        value = np.ascontiguousarray(value, self.dtype)
+        return value if self.tile == 1 else np.concatenate([value.reshape(-1)] * self.tile)
 
     def map(self, kernel: Any, like: np.ndarray, *arguments: np.ndarray) -> np.ndarray:
         """Run a kernel whose last array is its result; the result, of the shape and memory layout of ``like``."""
         flat, made = self.result(like)
-        run(kernel(self.kind, self.along), self.kind, self.seen, *arguments, flat, arguments[-1].size)
+        chunks, more = self.mapping
+        kernel(self.kind, self.along)(chunks, *map(id, arguments), id(flat), arguments[-1].size, *more)
         return made
 
     def result(self, like: np.ndarray) -> Arrays:
         """A new array as the kernels write it, and as it is seen: in shape and memory layout as ``like``."""
-        flat = empty((like.shape[0], *like.shape[2:], like.shape[1]) if self.moved else like.shape, like.dtype)
-        return flat, np.moveaxis(flat, -1, 1) if self.moved else flat
+        if not self.moved:
+            flat = empty(like.shape, like.dtype)
+            return flat, flat
+        flat = empty((like.shape[0], *like.shape[2:], like.shape[1]), like.dtype)
+        return flat, flat.transpose(self.from_rows)
 
-    def sums(self, kernels: tuple[Any, Any], flags: Any, arrays: Any, more: Any = ()) -> tuple[np.ndarray, np.ndarray, Any]:
-        """The two sums of a kernel in float64, in shape ``lead`` or ``(parts, channels, 1)``, and how many elements each is over.
+    def partial_sums(self, kernels: tuple[Any, Any], flags: Any, arrays: Any, more: Any = (), period: Any = ()) -> Arrays:
+        """The two sums of a kernel, of rows or parts.
 
         Args:
             kernels: that for sums of rows, and that for sums along them; ``flags``: their specification.
-            arrays, more: arguments before and after the sums.
+            arrays, more: arguments before and after the sums; ``period``: an integer that follows.
         """
-        get = kernels[self.along](self.kind, *flags)
-        if not self.along:
-            made = [np.empty(self.lead, self.dtype) for _ in range(2)]
-            run(get, self.kind, self.seen, *arrays, *made, *more)
-            return made[0].astype(np.float64), made[1].astype(np.float64), self.seen[1]
-        units, per = rows_per_chunk(self.kind, self.seen, _PARTS)
-        per = min(per, _SUMMED)
-        parts = -(-units // per)
-        made = [np.empty((parts, self.seen[1]), self.dtype) for _ in range(2)]
-        given = [id(each) if isinstance(each, np.ndarray) else each for each in (*arrays, *made, *more)]
-        get(parts, *given, self.seen[1], 1, units, per)
-        counts = np.minimum(per, units - per * np.arange(parts))
-        first, second = (each.astype(np.float64).reshape(-1, self.channels, 1) for each in made)
-        return first, second, np.repeat(counts, self.tile)[:, None, None]
+        first, second = np.empty(self.partial, self.dtype), np.empty(self.partial, self.dtype)
+        chunks, last = self.summing
+        kernels[self.along](self.kind, *flags)(chunks, *map(id, (*arrays, first, second, *more)), *period, *last)
+        return first, second
+
+    def sums(self, kernels: tuple[Any, Any], flags: Any, arrays: Any, more: Any = (), period: Any = ()) -> tuple[np.ndarray, np.ndarray]:
+        """``partial_sums`` in float64, not along."""
+        first, second = self.partial_sums(kernels, flags, arrays, more, period)
+        return first.astype(np.float64), second.astype(np.float64)
+
+    def fold(self, kernel: Any, arrays: Any, *numbers: Any) -> None:
+        """Run a kernel with one step for each channel."""
+        chunks, more = self.folding
+        kernel(chunks, *map(id, arrays), *numbers, *more)
+
+    def by_channels(self, count: int) -> list[np.ndarray]:
+        """New arrays with one number for each channel, as ``scaled`` and ``combined`` take them."""
+        return [np.empty(self.channels * self.tile, self.dtype) for _ in range(count)]
 
     def total(self, sums: np.ndarray) -> np.ndarray:
         """Sums of sums, one for each average."""
-        return sums.sum(0 if self.along else self.axes, keepdims=True)
+        return np.add.reduce(sums, self.axes, keepdims=True)
 
     def moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance, from those of rows or parts as in Chan, Golub, LeVeque 1979."""
-        sums, squares, count = self.sums((row_moments, moments_along), (), (x,))
-        mean = sums / count if self.along else sums
-        middle = self.total(sums if self.along else sums * count) / self.count
+        """Mean and variance, from those of rows as in Chan, Golub, LeVeque 1979; not along."""
+        mean, squares = self.sums(_MOMENTS, (), (x,))
+        count = x.size // mean.size
+        middle = self.total(mean * count) / self.count
         mean -= middle
         mean *= mean
         mean *= count
         return middle, (self.total(squares) + self.total(mean)) / self.count
 
 
+_seen: dict[Any, _Rows | None] = {}  # by shapes, strides and dtypes
+
+
 def _rows_of(input: np.ndarray, view: Ints, axes: Ints, *parameters: np.ndarray | None) -> _Rows | None:
     """None where the reference kernel is the better way, or has to complain."""
+    key = input.shape, input.strides, input.dtype, view, axes, *[None if each is None else each.dtype for each in parameters]
+    try:
+        return _seen[key]
+    except KeyError:
+        if len(_seen) >= _KEPT:
+            _seen.clear()
+        made = _seen[key] = _new_rows(input, view, axes, *parameters)
+        return made
+
+
+def _new_rows(input: np.ndarray, view: Ints, axes: Ints, *parameters: np.ndarray | None) -> _Rows | None:
     kind = _kind(input, *parameters)
     if kind is None or (axes != (0, 2) and (view[-1] < 8 or _by_channels(input))):
         return None
@@ -414,9 +608,17 @@ def normalized(input: np.ndarray, weight: Any, bias: Any, view: Ints, axes: Ints
     if rows is None:
         return None
     x = rows.flat(input)
+    if rows.by_channel:
+        sums = rows.partial_sums(_MOMENTS, (), (x,))
+        mean, variance, (factor, shift) = np.empty(affine, rows.dtype), np.empty(affine, rows.dtype), rows.by_channels(2)
+        middle = mean if rows.tile == 1 else rows.by_channels(1)[0]
+        arrays = *sums, _parameter(weight, rows.kind), _parameter(bias, rows.kind), mean, variance, middle, factor, shift
+        kernel = channel_moments(rows.kind, rows.along, weight is not None, bias is not None)
+        rows.fold(kernel, arrays, rows.rows, rows.units, rows.per, rows.count, float(eps))
+        return rows.map(scaled, input, x, middle, factor, shift), mean, variance
     mean, variance = rows.moments(x)
-    factor = _in_shape(weight, affine, 1.0) / np.sqrt(variance + eps)
-    parameters = [rows.parameter(each) for each in (mean, factor, _in_shape(bias, affine, 0.0))]
+    scale = _in_shape(weight, affine, 1.0) / np.sqrt(variance + eps)
+    parameters = [rows.parameter(each) for each in (mean, scale, _in_shape(bias, affine, 0.0))]
     return rows.map(scaled, input, x, *parameters), mean.astype(rows.dtype), variance.astype(rows.dtype)
 
 
@@ -429,28 +631,44 @@ def normalized_backward(
     rows = _rows_of(input, view, axes, weight)
     if rows is None or grad_output.dtype != input.dtype:
         return None
-    g, x, middle = rows.flat(grad_output), rows.flat(input), rows.parameter(mean)
-    scale, factors = 1 / np.sqrt(variance.astype(np.float64) + eps), _in_shape(weight, affine, 1.0)
+    g, x = rows.flat(grad_output), rows.flat(input)
+    dtype, shape = (input.dtype, (math.prod(affine),)) if weight is None else (weight.dtype, weight.shape)
+    if rows.by_channel:
+        middle = rows.tiled(mean)
+        sums = rows.partial_sums(_PRODUCTS, (False,), (g, x, middle), (_NOTHING, _NOTHING), (middle.size,))
+        kind, (to_weight, to_bias) = _gradients(dtype, shape)
+        coefficients = rows.by_channels(3)
+        arrays = *sums, _parameter(weight, rows.kind), np.ascontiguousarray(variance, rows.dtype), *coefficients, to_weight, to_bias
+        kernel = channel_slopes(rows.kind, kind, rows.along, weight is not None)
+        rows.fold(kernel, arrays, rows.rows, rows.count, float(eps))
+        made = rows.map(combined, input, g, x, middle, *coefficients)
+        return made, to_weight.astype(dtype, copy=False), to_bias.astype(dtype, copy=False)
+    middle, scale, factors = rows.parameter(mean), 1 / np.sqrt(variance.astype(np.float64) + eps), _in_shape(weight, affine, 1.0)
     if not rows.axes:
         flat, made = rows.result(input)
         more = rows.parameter(scale), rows.parameter(scale * factors), flat
-        ones, units, _ = rows.sums((row_slopes, None), (), (g, x, middle), more)
+        ones, units = rows.sums((row_slopes, None), (), (g, x, middle), more)
     else:
-        ones, units, _ = rows.sums(_PRODUCTS, (False,), (g, x, middle), (_NOTHING, _NOTHING, middle.size))
-        if rows.along:
-            ones, units = rows.total(ones), rows.total(units)
-        of_ones, of_units = ((each * factors).sum(rows.axes, keepdims=True) / rows.count for each in (ones, units))
-        coefficients = scale * factors, -(scale**3) * of_units, -scale * of_ones
-        made = rows.map(combined, input, g, x, middle, *[rows.parameter(each) for each in coefficients])
+        ones, units = rows.sums(_PRODUCTS, (False,), (g, x, middle), (_NOTHING, _NOTHING), (middle.size,))
+        of_ones, of_units = (rows.total(each * factors) / rows.count for each in (ones, units))
+        slopes = scale * factors, -(scale**3) * of_units, -scale * of_ones
+        made = rows.map(combined, input, g, x, middle, *[rows.parameter(each) for each in slopes])
     summed = tuple([axis for axis, size in enumerate(affine) if size == 1])
-    dtype = input.dtype if weight is None else weight.dtype
-    return made, (units * scale).sum(summed, keepdims=True).astype(dtype), ones.sum(summed, keepdims=True).astype(dtype)
+    to_weight, to_bias = (np.add.reduce(each, summed).astype(dtype).reshape(shape) for each in (units * scale, ones))
+    return made, to_weight, to_bias
+
+
+def _gradients(dtype: np.dtype, shape: Ints) -> tuple[str, Arrays]:
+    """Arrays for gradients that shall have ``dtype``, and their kind: float64 where they are not float32, to be rounded once."""
+    kind = "f32" if dtype == np.float32 else "f64"
+    return kind, (np.empty(shape, _wide(kind)), np.empty(shape, _wide(kind)))
 
 
 def _fixed_rows(input: np.ndarray, *parameters: np.ndarray | None) -> _Rows | None:
-    if input.ndim < 2 or not (input.flags.c_contiguous or _by_channels(input)):
+    shape = input.shape
+    if len(shape) < 2 or not (input.flags.c_contiguous or _by_channels(input)):
         return None
-    return _rows_of(input, (input.shape[0], input.shape[1], math.prod(input.shape[2:])), (0, 2), *parameters)
+    return _rows_of(input, (shape[0], shape[1], math.prod(shape[2:])), (0, 2), *parameters)
 
 
 @native("nn.functional._batch_norm_fixed")
@@ -458,9 +676,9 @@ def batch_norm_fixed(input: np.ndarray, mean: np.ndarray, variance: np.ndarray, 
     rows = _fixed_rows(input, mean, variance, weight, bias)
     if rows is None:
         return None
-    affine = (1, -1, 1)
-    factor = _in_shape(weight, affine, 1.0) / np.sqrt(_in_shape(variance, affine, 1.0) + eps)
-    parameters = [rows.parameter(each) for each in (mean.reshape(affine), factor, _in_shape(bias, affine, 0.0))]
+    parameters = rows.by_channels(3)
+    given = [_parameter(each, rows.kind) for each in (mean, variance, weight, bias)]
+    rows.fold(channel_parameters(rows.kind, weight is not None, bias is not None), (*given, *parameters), float(eps))
     return rows.map(scaled, input, rows.flat(input), *parameters)
 
 
@@ -471,10 +689,13 @@ def batch_norm_fixed_backward(
     rows = _fixed_rows(input, mean, variance, weight)
     if rows is None or grad_output.dtype != input.dtype:
         return None
-    affine = (1, -1, 1)
-    g, middle, scale = rows.flat(grad_output), rows.parameter(mean.reshape(affine)), 1 / np.sqrt(_in_shape(variance, affine, 1.0) + eps)
-    factor, (flat, made) = rows.parameter(scale * _in_shape(weight, affine, 1.0)), rows.result(input)
-    ones, units, _ = rows.sums(_PRODUCTS, (True,), (g, rows.flat(input), middle), (factor, flat, middle.size))
     dtype = input.dtype if weight is None else weight.dtype
-    to_weight, to_bias = ((each * by).sum((0, 2)).astype(dtype) for each, by in ((units, scale), (ones, 1.0)))
-    return made, to_weight, to_bias
+    middle, factor = rows.by_channels(2)
+    means, variances, weights = (_parameter(each, rows.kind) for each in (mean, variance, weight))
+    rows.fold(channel_factors(rows.kind, weight is not None), (means, variances, weights, middle, factor), float(eps))
+    flat, made = rows.result(input)
+    arrays = rows.flat(grad_output), rows.flat(input), middle
+    sums = rows.partial_sums(_PRODUCTS, (True,), arrays, (factor, flat), (middle.size,))
+    kind, (to_weight, to_bias) = _gradients(dtype, variance.shape)
+    rows.fold(channel_gradients(rows.kind, kind), (*sums, variances, to_weight, to_bias), rows.rows, float(eps))
+    return made, to_weight.astype(dtype, copy=False), to_bias.astype(dtype, copy=False)

@@ -54,10 +54,7 @@ def source(target: targets.Target) -> tuple[str, str]:
     declaration, pause = _PAUSE[processor]
 
     def syscall(number: int, a: str = "0", b: str = "0", c: str = "0") -> str:
-        return (
-            f'call i64 asm sideeffect "{instruction}", "{registers}"'
-            f"(i64 {number}, i64 {a}, i64 {b}, i64 {c}, i64 0, i64 0, i64 0)"
-        )
+        return f'call i64 asm sideeffect "{instruction}", "{registers}"(i64 {number}, i64 {a}, i64 {b}, i64 {c}, i64 0, i64 0, i64 0)'
 
     take = f"""
 {declaration}

@@ -11,6 +11,7 @@ the first with all lanes busy.  Where channels lie together instead (channels la
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -490,10 +491,10 @@ def _together(array: np.ndarray) -> np.ndarray:
     return array if array.flags.c_contiguous else contiguous(array)
 
 
-def _result(input: np.ndarray, sizes: Any, layout: str, dtype: Any) -> np.ndarray:
+def _result(shape: tuple[int, ...], layout: str, dtype: Any) -> np.ndarray:
     if layout == "channels":
-        return np.moveaxis(empty((input.shape[0], *sizes, input.shape[1]), dtype), -1, 1)
-    return empty((*input.shape[: input.ndim - len(sizes)], *sizes), dtype)
+        return np.moveaxis(empty((shape[0], *shape[2:], shape[1]), dtype), -1, 1)
+    return empty(shape, dtype)
 
 
 def _units(count: int, size: int) -> tuple[int, int, int]:
@@ -502,38 +503,70 @@ def _units(count: int, size: int) -> tuple[int, int, int]:
     return -(-count // per), per, count
 
 
-def _pool(input: np.ndarray, axes: Axes | None, rank: int, way: str) -> Any:
-    """The result; for ``"place"`` two arrays, else one."""
-    kind, layout = _FLOATS.get(input.dtype), _layout(input)
-    if axes is None or kind is None or not layout:
-        return None
+Plan = Callable[[np.ndarray], Any]
+_plans: dict[Any, Plan] = {}
+PLANS = 4096  # kept at most
+
+
+def _none(_: np.ndarray) -> None:
+    """The plan for what is left to others."""
+
+
+def _planned(make: Callable[..., Plan], array: np.ndarray, axes: Callable[..., Axes | None], given: Any, *more: Any) -> Plan:
+    """What computes arrays like this one: ``make(array, axes(*given), *more)``, made once.
+
+    What is ``given`` counts as it is written, because ``True`` and ``1`` are equal but not both right.
+    """
+    key = (make, more, axes, repr(given), array.dtype, array.shape, array.strides)
+    plan = _plans.get(key)
+    if plan is None:
+        if len(_plans) >= PLANS:
+            _plans.clear()
+        found = axes(*given)
+        plan = _plans[key] = _none if found is None else make(array, found, *more)
+    return plan
+
+
+def _pooling(input: np.ndarray, axes: Axes, rank: int, way: str) -> Plan:
+    """Its result is for ``"place"`` two arrays, else one."""
+    kind, layout, dtype = _FLOATS.get(input.dtype), _layout(input), input.dtype
     y, x = axes
-    if y.size * x.size >= 1 << 31:
-        return None  # places are counted in 32 bits
-    counts = (y.count, x.count)[-rank:]
-    made = _result(input, counts, layout, input.dtype)
-    places = _result(input, counts, layout, np.int64) if way == "place" else made
+    if kind is None or not layout or y.size * x.size >= 1 << 31:
+        return _none  # places are counted in 32 bits
+    shape = (*input.shape[: input.ndim - rank], *(y.count, x.count)[-rank:])
+    both = way == "place"
     sizes = (y.size, x.size, y.count, x.count, y.rate, x.rate)
-    taps, tables = -(-y.size // y.count), (id(y.table), id(x.table))
+    taps = -(-y.size // y.count)
+    rows_shape: tuple[int, int] | None = None
     if layout == "channels":
         images, channels = input.shape[:2]
         chunks, per, units = _units(images * y.count * x.count, channels * taps * taps * input.itemsize)
-        if way == "place":
-            place_channels(kind)(chunks, id(input), id(made), id(places), *tables, *sizes, channels, per, units)
-        else:
-            pool_channels(kind, way)(chunks, id(input), id(made), *tables, *sizes, channels, per, units)
+        kernel = place_channels(kind) if both else pool_channels(kind, way)
+        call = kernel.call(chunks, y.table, x.table, *sizes, channels, per, units)
     else:
         chunks, per, units = _units(input.size // (y.size * x.size) * y.count, x.size * taps * input.itemsize)
-        rows = empty((chunks, x.size * (2 if way == "place" else 1)), input.dtype)
-        run = pool_planes(kind, way, x.step if x.step < 5 else 0)
-        arrays = (id(input), id(made), id(places), id(rows), *tables)
-        run(chunks, *arrays, *sizes, x.inner, x.inner_stop, x.taps, x.step, per, units)
-    return (made, places) if way == "place" else made
+        rows_shape = (chunks, x.size * (2 if both else 1))
+        kernel = pool_planes(kind, way, x.step if x.step < 5 else 0)
+        call = kernel.call(chunks, y.table, x.table, *sizes, x.inner, x.inner_stop, x.taps, x.step, per, units)
+
+    def run(input: np.ndarray) -> Any:
+        made = _result(shape, layout, dtype)
+        places = _result(shape, layout, np.int64) if both else made
+        if rows_shape is not None:
+            call(input, made, places, empty(rows_shape, dtype))
+        elif both:
+            call(input, made, places)
+        else:
+            call(input, made)
+        return (made, places) if both else made
+
+    return run
 
 
 @native("nn.functional._max_pool1d", "nn.functional._max_pool2d")
 def max_pool(input: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> np.ndarray | None:
-    return _pool(input, _windows(input.shape, kernel_size, stride, padding, dilation, ceil_mode), len(kernel_size), "max")
+    given = (input.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    return _planned(_pooling, input, _windows, given, len(kernel_size), "max")(input)
 
 
 @native("nn.functional._avg_pool1d", "nn.functional._avg_pool2d")
@@ -542,25 +575,26 @@ def average_pool(
 ) -> np.ndarray | None:
     if divisor_override == 0:
         return None
-    axes = _windows(input.shape, kernel_size, stride, padding, 1, ceil_mode, count_include_pad, divisor_override)
-    return _pool(input, axes, len(kernel_size), "sum")
+    given = (input.shape, kernel_size, stride, padding, 1, ceil_mode, count_include_pad, divisor_override)
+    return _planned(_pooling, input, _windows, given, len(kernel_size), "sum")(input)
 
 
 @native("nn.functional._adaptive_avg_pool1d", "nn.functional._adaptive_avg_pool2d")
 def adaptive_average(input: np.ndarray, size: Any) -> np.ndarray | None:
-    return _pool(input, _bins(input.shape, size), len(size), "sum")
+    return _planned(_pooling, input, _bins, (input.shape, size), len(size), "sum")(input)
 
 
 @native("nn.functional._max_pool1d_with_places", "nn.functional._max_pool2d_with_places")
 def max_pool_with_places(
     input: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    return _pool(input, _windows(input.shape, kernel_size, stride, padding, dilation, ceil_mode), len(kernel_size), "place")
+    given = (input.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    return _planned(_pooling, input, _windows, given, len(kernel_size), "place")(input)
 
 
 @native("nn.functional._adaptive_max_pool1d", "nn.functional._adaptive_max_pool2d")
 def adaptive_max(input: np.ndarray, size: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    return _pool(input, _bins(input.shape, size), len(size), "place")
+    return _planned(_pooling, input, _bins, (input.shape, size), len(size), "place")(input)
 
 
 @native("nn.functional._scatter_planes")
@@ -570,7 +604,7 @@ def scatter_planes(source: np.ndarray, indices: np.ndarray, spatial: Any) -> np.
     layout = _layout(indices)
     if kind is None or not layout or indices.dtype != np.int64 or indices.shape != source.shape or not source.size or not area:
         return None
-    made, bad = _result(source, spatial, layout, source.dtype), np.zeros(1, np.int64)
+    made, bad = _result((*lead, *spatial), layout, source.dtype), np.zeros(1, np.int64)
     planes, channels, block = math.prod(lead), 1, 1
     if layout == "channels":
         planes, channels = lead
@@ -584,24 +618,34 @@ def scatter_planes(source: np.ndarray, indices: np.ndarray, spatial: Any) -> np.
     return None if bad[0] else made
 
 
-def _spread(grad_output: np.ndarray, shape: Any, axes: Axes | None) -> np.ndarray | None:
-    kind, layout = _FLOATS.get(grad_output.dtype), _layout(grad_output)
-    if axes is None or kind is None or not grad_output.size:
-        return None
+def _spreading(grad_output: np.ndarray, axes: Axes, shape: tuple[int, ...]) -> Plan:
+    kind, layout, dtype = _FLOATS.get(grad_output.dtype), _layout(grad_output), grad_output.dtype
+    if kind is None or not grad_output.size:
+        return _none
     y, x = axes
-    tables, sizes = (id(y.table), id(x.table)), (y.size, x.size, y.count, x.count)
-    made = _result(grad_output, shape[2:] if layout == "channels" else shape, layout, grad_output.dtype)
+    sizes = (y.size, x.size, y.count, x.count)
     if layout == "channels":
         images, channels = shape[:2]
         block = min(channels, 64)
         blocks = -(-channels // block)
-        spread_channels(kind)(images * blocks, id(grad_output), id(made), *tables, *sizes, channels, block, blocks)
+        by_channels = spread_channels(kind).call(images * blocks, y.table, x.table, *sizes, channels, block, blocks)
+
+        def run_channels(grad_output: np.ndarray) -> np.ndarray:
+            made = _result(shape, layout, dtype)
+            by_channels(grad_output, made)
+            return made
+
+        return run_channels
+    area = y.size * x.size
+    chunks, per, units = _units(math.prod(shape) // area, area * dtype.itemsize)
+    by_planes = spread_planes(kind).call(chunks, y.table, x.table, *sizes, per, units)
+
+    def run(grad_output: np.ndarray) -> np.ndarray:
+        made = empty(shape, dtype)
+        by_planes(_together(grad_output), made, empty((chunks, x.size), dtype))
         return made
-    g = _together(grad_output)
-    chunks, per, units = _units(made.size // (y.size * x.size), y.size * x.size * made.itemsize)
-    rows = empty((chunks, x.size), made.dtype)
-    spread_planes(kind)(chunks, id(g), id(made), id(rows), *tables, *sizes, per, units)
-    return made
+
+    return run
 
 
 @native("nn.functional._avg_pool_backward")
@@ -616,8 +660,8 @@ def average_backward(
     divisor_override: Any,
 ) -> np.ndarray | None:
     shape = tuple(shape)
-    axes = _windows(shape, kernel_size, stride, padding, 1, ceil_mode, count_include_pad, divisor_override)
-    return _spread(grad_output, shape, axes)
+    given = (shape, kernel_size, stride, padding, 1, ceil_mode, count_include_pad, divisor_override)
+    return _planned(_spreading, grad_output, _windows, given, shape)(grad_output)
 
 
 @native("nn.functional._adaptive_avg_pool_backward")
@@ -626,4 +670,4 @@ def adaptive_average_backward(grad_output: np.ndarray, spatial: Any) -> np.ndarr
     if rank > 2:
         return None
     shape = (*grad_output.shape[: grad_output.ndim - rank], *spatial)
-    return _spread(grad_output, shape, _bins(shape, grad_output.shape[-rank:]))
+    return _planned(_spreading, grad_output, _bins, (shape, grad_output.shape[-rank:]), shape)(grad_output)

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -253,6 +253,7 @@ def rows(
     k.for_chunks(several)
 
 
+@lru_cache(maxsize=4096)
 def rows_per_chunk(kind: str, view: View, chunks: int = 0) -> tuple[int, int]:
     """How many units of work there are (rows, or across, blocks of columns), and how many make a chunk of some 128 KB.
 

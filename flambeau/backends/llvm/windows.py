@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from . import target as targets
@@ -50,10 +51,9 @@ def pack_weight(k: Builder, kind: str, rows: int) -> None:
 
 
 def images_of(k: Builder, data: Value) -> Images:
-    """The 14 arguments that describe images, in the order of the fields; ``_Windows.numbers`` passes them."""
-    numbers = [k.integer() for _ in range(10)]
-    taps, count, images, group = k.array(), k.integer(), k.integer(), k.integer()
-    return Images(data, *numbers, taps, count, images, group)
+    """The 14 arguments that describe images, in the order of the fields."""
+    arguments = [k.array() if i == 10 else k.integer() for i in range(14)]
+    return Images(data, *arguments)
 
 
 @kernel
@@ -118,7 +118,9 @@ def windows_times_weight(k: Builder, kind: str, mode: str, store: str, rows: int
 
                     def narrow(v: int) -> None:
                         if band:
-                            taps, count, pitch, first = (0, im.count), some, apart, strip_factors
+                            taps: tuple[int, Value | int] = (0, im.count)
+                            pitch: Value | int = apart
+                            count, first = some, strip_factors
 
                             def line_of(t: Value) -> Value:
                                 return k.at(panels, p - p0 + k.load(table, t * 2, "i64"), kind)
@@ -292,7 +294,7 @@ def windows_times_grad(k: Builder, kind: str, mode: str, grad_mode: str, band: b
                         made = inner_products(k, kind, [k.at(lines, (o - o0 + i) * pitch, kind) for i in range(rows)], seen, length)
                         at = k.at(mine, (o // rows * tiles + j) * (registers * lanes), kind)
                         for i, value in enumerate(made):
-                            old = k.when(p.eq(start), lambda: zero, lambda i=i: k.load(at, i * lanes, kind, lanes))
+                            old = k.when(p.eq(start), lambda: zero, functools.partial(k.load, at, i * lanes, kind, lanes))
                             k.store(old + value, at, i * lanes, kind)
 
                     k.loop(o0, o1, row, step=rows)
