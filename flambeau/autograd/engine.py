@@ -13,6 +13,7 @@ from __future__ import annotations
 import heapq
 import sys
 from collections.abc import Sequence
+from mmap import mmap
 from typing import Any
 
 import numpy as np

@@ -114,9 +114,7 @@ def writable_now(tensor: Any) -> bool:
         (kind is TensorType or kind is Parameter)
         and not modes.active
         and (
-            tensor._array.flags.c_contiguous
-            or (tensor._view_of is None and tensor._storage is None)
-            or not overlaps_itself(tensor._array)
+            tensor._array.flags.c_contiguous or (tensor._view_of is None and tensor._storage is None) or not overlaps_itself(tensor._array)
         )
         and not (tensor._requires_grad and grad_enabled())
         and (tensor._storage is None or not tensor._storage.is_inference)

@@ -62,10 +62,10 @@ def _huge_part(k: Builder, x: Value) -> tuple[Value, Value, Value]:
             if column >= 1:
                 columns[column - 1].append(product >> 32)
     result: list[Value] = []
-    carry = None
-    for column in reversed(columns):
-        total = column[0]
-        for part in column[1:] + ([carry] if carry is not None else []):
+    carry: Value | None = None
+    for parts in reversed(columns):
+        total = parts[0]
+        for part in parts[1:] + ([carry] if carry is not None else []):
             total = total + part
         result.insert(0, total & low32)
         carry = total >> 32

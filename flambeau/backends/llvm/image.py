@@ -20,10 +20,10 @@ from typing import Any
 from .target import Target, host
 
 try:  # hashlib would load OpenSSL, which takes longer than a kernel
-    from _sha2 import sha256
+    from _sha2 import sha256  # type: ignore[import-not-found]
 except ImportError:
     try:
-        from _sha256 import sha256  # Python 3.11
+        from _sha256 import sha256  # type: ignore[import-not-found]  # Python 3.11
     except ImportError:
         from hashlib import sha256
 

@@ -225,7 +225,7 @@ def reduce(name: str, a: np.ndarray, dims: Any, keepdim: bool = False, dtype: An
         if plan.last is None:
             plan.first(id(a), id(result))
             return result
-        ids = (id(result),)
+        ids: tuple[int, ...] = (id(result),)
     else:
         found = tuple([plan.new(plan.shape, each) for each in plan.outs])
         ids = tuple([id(each) for each in found])

@@ -218,7 +218,8 @@ class _Block:
                 sweeps, width = [sweep_at(at) for at in places], len(model.kinds)
 
                 def step(r: Value, *values: Value) -> State:
-                    pointer, new = self.place(r2, r, j), []
+                    pointer = self.place(r2, r, j)
+                    new: list[Value] = []
                     for i, (each, mask) in enumerate(zip(sweeps, masks, strict=True)):
                         x = self.get(pointer, i * lanes, mask)
                         new += each.step(k, values[i * width : (i + 1) * width], x, lambda index: k.splat(k.cast(r, index), lanes))
@@ -270,6 +271,8 @@ def reduce_columns(k: Builder, name: str, kind: str, outs: tuple[str, ...], whol
             block.sweep(lambda j: rule.sweep, rule.sweep, totals)
         if rule.second is not None:
             second, centre = rule.second, rule.centre
+            if centre is None:
+                raise TypeError(f"{k.name}: a rule with a second sweep needs a centre")
             block.sweep(lambda j: second(centre(k, block.totals(totals, j), count, parameter)), then, others)
 
         def put(j: Value, masks: list[Any]) -> None:

@@ -173,7 +173,10 @@ def _extremes(wanted: tuple[str, ...], kind: str, size: bool = False) -> Rule:
         return (*plain(k, (x,) * len(wanted), state), state[-1] + x)
 
     def fold(k: Builder, state: State) -> State:
-        best = [k.fold(v, lambda a, b, i=i: plain(k, (a,) * len(wanted), (b,) * len(wanted))[i]) for i, v in enumerate(state[:-1])]
+        def better(i: int) -> Any:
+            return lambda a, b: plain(k, (a,) * len(wanted), (b,) * len(wanted))[i]
+
+        best = [k.fold(v, better(i)) for i, v in enumerate(state[:-1])]
         return (*best, k.select(k.any(state[-1].is_nan()), math.nan, k.const(0, value)))
 
     guess = Sweep((*kinds, value), (*start, 0), (*kinds, value), quick, lambda k, a, b: (*plain(k, a, b), a[-1] + b[-1]), 0, fold)
