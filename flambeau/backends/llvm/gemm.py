@@ -17,6 +17,7 @@ from .memory import empty
 SMALL = 1 << 18  # multiply-adds: below this a product takes less time than starting a second thread
 DIVIDED = 1 << 21  # multiply-adds: from here on a product is cut into two blocks at least, some 10 us each
 BLOCK = 1 << 25  # multiply-adds of a block in larger ones: every block packs one of its operands anew, so there should be few
+LENGTH = 256  # rows or columns of a block in larger ones
 MOST = 16  # blocks of one product
 GROUP = 1 << 20  # multiply-adds of small products that make a chunk together
 _ROW_MAJOR, _PLAIN, _TRANSPOSED = 101, 111, 112  # CBLAS's words
@@ -136,8 +137,8 @@ def _cut(count: int, m: int, n: int, inner: int) -> tuple[int, int, int, int]:
     work = m * n * inner
     if work < DIVIDED:
         return 1, 0, 0, max(1, GROUP // work)
-    parts = min(MOST, max(2, 1 << ((work // BLOCK).bit_length() - 1) if work >= BLOCK else 2))
     longer = max(m, n)
+    parts = 1 << (min(work // BLOCK, longer // LENGTH, MOST) | 2).bit_length() - 1
     size = -(-longer // parts)
     size = max(32, -(-size // 16) * 16)
     parts = -(-longer // size)

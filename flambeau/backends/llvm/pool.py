@@ -32,7 +32,11 @@ from ...core.native import Threads
 from . import image
 from . import target as targets
 
-SPIN = 4000  # looks at the ticket, some 20 to 40 ns each, before a worker sleeps: the gap between two operations of a training step
+# Looks at the ticket, some 20 to 40 ns each. A worker goes on looking for a millisecond or two after a job before it sleeps: longer than
+# Python takes from one operation to the next, so that in a training step workers stay awake, and the system keeps them on cores of their
+# own (one that is woken is often put on the caller's core, where it waits for its turn). The caller gives way much sooner.
+SPIN = 50000
+PATIENCE = 4000
 
 # Offsets in the shared record, in 8-byte words; what different threads write lies in different cache lines.
 _TICKET, _DONE, _JOB, _SLEEPERS, _LIMIT, _BUSY, _COUNT = 0, 8, 16, 24, 32, 40, 48
@@ -191,7 +195,7 @@ join:
 pause:
   {pause}
   %i1 = add i64 %i, 1
-  %impatient = icmp ugt i64 %i1, {SPIN}
+  %impatient = icmp ugt i64 %i1, {PATIENCE}
   br i1 %impatient, label %rest, label %patient
 patient:
   br label %join
