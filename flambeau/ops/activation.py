@@ -10,9 +10,10 @@ import numpy as np
 from ..core.annotations import Tensor
 from ..core.history import check_writable
 from ..core.registry import TABLES, composite, op, pointwise
-from .arithmetic import reject, row_major
+from .arithmetic import reject, row_major, scipy_function
 from .limits import LARGE, keep_where, kept, selected
 
+_ndtr = scipy_function("ndtr")
 _functional = {"namespace": "nn.functional", "method": False}
 _ZERO, _ONE = (np.full((), value, np.float32) for value in (0, 1))  # operands that NumPy need not convert first
 
@@ -354,9 +355,7 @@ def _gelu(input: np.ndarray, approximate: str) -> np.ndarray:
     if approximate == "tanh":
         inner = kind(math.sqrt(2 / math.pi)) * (input + kind(0.044715) * input * input * input)
         return kind(0.5) * input * (1 + np.tanh(inner))
-    from scipy import special
-
-    return np.multiply(input, special.ndtr(input))
+    return np.multiply(input, _ndtr(input))
 
 
 @pointwise(
@@ -368,9 +367,7 @@ def _gelu(input: np.ndarray, approximate: str) -> np.ndarray:
 )
 def normal_area(input: Tensor) -> Tensor:
     """Area under the standard normal density up to ``input``, which is floating point."""
-    from scipy import special
-
-    return special.ndtr(input)
+    return _ndtr(input)
 
 
 def _gelu_gradient(grad: Any, input: Any, approximate: str) -> Any:

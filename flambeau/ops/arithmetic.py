@@ -66,6 +66,19 @@ def row_major(made: Any) -> Any:
     return made.row_major() if hasattr(made, "row_major") else made  # what stands for an array while a kernel is made of an expression
 
 
+def scipy_function(name: str) -> Any:
+    """SciPy's ufunc of that name, imported when it is first called."""
+
+    def call(*arrays: np.ndarray) -> np.ndarray:
+        if hasattr(arrays[0], "named"):  # what stands for an array while a kernel is made of an expression
+            return arrays[0].named(name, *arrays)
+        from scipy import special
+
+        return getattr(special, name)(*arrays)
+
+    return call
+
+
 def dtype_of(value: Any) -> dtypes.dtype:
     """The dtype of a tensor, or the one that a number stands for."""
     return value.dtype if isinstance(value, TensorType) else dtypes.of_number(value)

@@ -9,20 +9,7 @@ import numpy as np
 
 from ..core.annotations import Number, Tensor
 from ..core.registry import TABLES, composite, pointwise
-from .arithmetic import conj, missing_derivative, order_of, reject
-
-
-def _scipy(name: str) -> Any:
-    """SciPy's ufunc of that name, imported when it is first called."""
-
-    def call(*arrays: np.ndarray) -> np.ndarray:
-        if hasattr(arrays[0], "named"):  # what stands for an array while a kernel is made of an expression
-            return arrays[0].named(name, *arrays)
-        from scipy import special
-
-        return getattr(special, name)(*arrays)
-
-    return call
+from .arithmetic import conj, missing_derivative, order_of, reject, scipy_function
 
 
 def _real(name: str, input: np.ndarray) -> None:
@@ -34,7 +21,7 @@ def _floats_only(kernel: Any) -> Any:
 
 
 # -- error function -------------------------------------------------------------------------------------------------------------
-_erf, _erfc, _erfinv = _scipy("erf"), _scipy("erfc"), _scipy("erfinv")
+_erf, _erfc, _erfinv = scipy_function("erf"), scipy_function("erfc"), scipy_function("erfinv")
 _TWO_BY_ROOT_PI = 2 / math.sqrt(math.pi)
 
 
@@ -92,7 +79,7 @@ def erfcx(input: Tensor) -> Tensor:
     Source: torch.special.erfcx.
     """
     _real("erfcx", input)
-    return _scipy("erfcx")(input)
+    return scipy_function("erfcx")(input)
 
 
 @composite(namespace="special", out=True)
@@ -118,7 +105,7 @@ def ndtri(input: Tensor) -> Tensor:
     Source: torch.special.ndtri.
     """
     _real("ndtri_cpu", input)
-    return _scipy("ndtri")(input)
+    return scipy_function("ndtri")(input)
 
 
 @pointwise(
@@ -134,7 +121,7 @@ def log_ndtr(input: Tensor) -> Tensor:
     Source: torch.special.log_ndtr.
     """
     _real("log_ndtr_cpu", input)
-    return _scipy("log_ndtr")(input)
+    return scipy_function("log_ndtr")(input)
 
 
 @pointwise(namespace="special", promotion="int_to_float", inplace=False, grad={"input": lambda grad, input: -grad * (1 + input.log())})
@@ -145,7 +132,7 @@ def entr(input: Tensor) -> Tensor:
     Source: torch.special.entr.
     """
     _real("entr_cpu", input)
-    return _scipy("entr")(input)
+    return scipy_function("entr")(input)
 
 
 @pointwise(
@@ -188,7 +175,7 @@ def lgamma(input: Tensor) -> Tensor:
     Source: torch.lgamma.
     """
     _real("lgamma_vml_cpu", input)
-    return np.where(np.isinf(input), input.dtype.type(np.inf), _scipy("gammaln")(input))
+    return np.where(np.isinf(input), input.dtype.type(np.inf), scipy_function("gammaln")(input))
 
 
 @pointwise(promotion="int_to_float", grad={"input": lambda grad, input: grad * polygamma(1, input)})
@@ -199,7 +186,7 @@ def digamma(input: Tensor) -> Tensor:
     Source: torch.digamma.
     """
     _real("digamma", input)
-    found = np.asarray(_scipy("psi")(input))
+    found = np.asarray(scipy_function("psi")(input))
     return np.where(input == 0, np.copysign(input.dtype.type(np.inf), -input), np.where(_poles(input), np.nan, found)).astype(input.dtype)
 
 
@@ -284,7 +271,7 @@ def igamma(input: Tensor, other: Tensor) -> Tensor:
     Source: torch.igamma.
     """
     reject("igamma_cpu", input, "biuc")
-    return _scipy("gammainc")(input, other)
+    return scipy_function("gammainc")(input, other)
 
 
 @pointwise(
@@ -303,7 +290,7 @@ def igammac(input: Tensor, other: Tensor) -> Tensor:
     Source: torch.igammac.
     """
     reject("igammac_cpu", input, "biuc")
-    return _scipy("gammaincc")(input, other)
+    return scipy_function("gammaincc")(input, other)
 
 
 @pointwise(
@@ -322,7 +309,8 @@ def zeta(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     Source: torch.special.zeta.
     """
     _real("zeta", input)
-    return np.asarray(_scipy("zeta")(*[each.astype(np.float64, order=order_of(each)) for each in (input, other)])).astype(input.dtype)
+    wide = [each.astype(np.float64, order=order_of(each)) for each in (input, other)]
+    return np.asarray(scipy_function("zeta")(*wide)).astype(input.dtype)
 
 
 # -- Bessel functions -----------------------------------------------------------------------------------------------------------
@@ -334,7 +322,7 @@ def i0(input: Tensor) -> Tensor:
     Source: torch.i0.
     """
     _real("i0", input)
-    return _scipy("i0")(input)
+    return scipy_function("i0")(input)
 
 
 _special = {"namespace": "special", "promotion": "int_to_float", "inplace": False}
@@ -348,7 +336,7 @@ def i0e(input: Tensor) -> Tensor:
     Source: torch.special.i0e.
     """
     _real("i0e", input)
-    return _scipy("i0e")(input)
+    return scipy_function("i0e")(input)
 
 
 def _i1_gradient(grad: Any, input: Any, result: Any) -> Any:
@@ -364,7 +352,7 @@ def i1(input: Tensor) -> Tensor:
     Source: torch.special.i1.
     """
     _real("i1", input)
-    return _scipy("i1")(input)
+    return scipy_function("i1")(input)
 
 
 def _i1e_gradient(grad: Any, input: Any, result: Any) -> Any:
@@ -380,77 +368,77 @@ def i1e(input: Tensor) -> Tensor:
     Source: torch.special.i1e.
     """
     _real("i1e", input)
-    return _scipy("i1e")(input)
+    return scipy_function("i1e")(input)
 
 
 @pointwise(**_special, grad=None)
 def bessel_j0(input: Tensor) -> Tensor:
     """Bessel function of the first kind, order 0. Source: torch.special.bessel_j0."""
     _real("bessel_j0_cpu", input)
-    return np.where(np.isinf(input), input.dtype.type(0), _scipy("j0")(input))
+    return np.where(np.isinf(input), input.dtype.type(0), scipy_function("j0")(input))
 
 
 @pointwise(**_special, grad=None)
 def bessel_j1(input: Tensor) -> Tensor:
     """Bessel function of the first kind, order 1. Source: torch.special.bessel_j1."""
     _real("bessel_j1_cpu", input)
-    return np.where(np.isinf(input), input.dtype.type(0), _scipy("j1")(input))
+    return np.where(np.isinf(input), input.dtype.type(0), scipy_function("j1")(input))
 
 
 @pointwise(**_special, grad=None)
 def bessel_y0(input: Tensor) -> Tensor:
     """Bessel function of the second kind, order 0. Source: torch.special.bessel_y0."""
     _real("bessel_y0_cpu", input)
-    return _scipy("y0")(input)
+    return scipy_function("y0")(input)
 
 
 @pointwise(**_special, grad=None)
 def bessel_y1(input: Tensor) -> Tensor:
     """Bessel function of the second kind, order 1. Source: torch.special.bessel_y1."""
     _real("bessel_y1_cpu", input)
-    return _scipy("y1")(input)
+    return scipy_function("y1")(input)
 
 
 @pointwise(**_special, grad=None)
 def modified_bessel_i0(input: Tensor) -> Tensor:
     """Modified Bessel function of the first kind, order 0. Source: torch.special.modified_bessel_i0."""
     _real("modified_bessel_i0_cpu", input)
-    return _scipy("i0")(input)
+    return scipy_function("i0")(input)
 
 
 @pointwise(**_special, grad=None)
 def modified_bessel_i1(input: Tensor) -> Tensor:
     """Modified Bessel function of the first kind, order 1. Source: torch.special.modified_bessel_i1."""
     _real("modified_bessel_i1_cpu", input)
-    return _scipy("i1")(input)
+    return scipy_function("i1")(input)
 
 
 @pointwise(**_special, grad=None)
 def modified_bessel_k0(input: Tensor) -> Tensor:
     """Modified Bessel function of the second kind, order 0. Source: torch.special.modified_bessel_k0."""
     _real("modified_bessel_k0_cpu", input)
-    return _scipy("k0")(input)
+    return scipy_function("k0")(input)
 
 
 @pointwise(**_special, grad=None)
 def modified_bessel_k1(input: Tensor) -> Tensor:
     """Modified Bessel function of the second kind, order 1. Source: torch.special.modified_bessel_k1."""
     _real("modified_bessel_k1_cpu", input)
-    return _scipy("k1")(input)
+    return scipy_function("k1")(input)
 
 
 @pointwise(**_special, grad=None)
 def scaled_modified_bessel_k0(input: Tensor) -> Tensor:
     """``exp(input)`` times the modified Bessel function of the second kind, order 0. Source: torch.special.scaled_modified_bessel_k0."""
     _real("scaled_modified_bessel_k0_cpu", input)
-    return _scipy("k0e")(input)
+    return scipy_function("k0e")(input)
 
 
 @pointwise(**_special, grad=None)
 def scaled_modified_bessel_k1(input: Tensor) -> Tensor:
     """``exp(input)`` times the modified Bessel function of the second kind, order 1. Source: torch.special.scaled_modified_bessel_k1."""
     _real("scaled_modified_bessel_k1_cpu", input)
-    return _scipy("k1e")(input)
+    return scipy_function("k1e")(input)
 
 
 @pointwise(**_special, grad=None)
