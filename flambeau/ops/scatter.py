@@ -11,7 +11,7 @@ from ..core import dtype as dtypes
 from ..core import native
 from ..core.annotations import Number, Tensor
 from ..core.dispatch import cast_array, checked_number, is_number
-from ..core.registry import composite, method, op
+from ..core.registry import TABLES, composite, method, op
 from ..core.shape import wrap_dim
 from ..core.tensor import Tensor as TensorType
 from ..core.tensor import storage_of, wrap
@@ -411,10 +411,13 @@ def _check_source(name: str, shape: tuple[int, ...], dim: int, count: int, have:
         )
 
 
-@op(
-    prepare=_prepare_rows("index_select"),
-    grad={"input": lambda grad, input_shape, dim, index: grad.new_zeros(input_shape).index_add(dim, index, grad)},
-)
+def _select_gradient(grad: Any, input_shape: Any, dim: int, index: Any) -> Any:
+    if dim == 0 and input_shape and index._array.ndim:  # as of ``input[index]``, without a zeroed tensor that is copied once more
+        return TABLES["torch"]["_index_backward"](grad, input_shape, [index._array])
+    return grad.new_zeros(input_shape).index_add(dim, index, grad)
+
+
+@op(prepare=_prepare_rows("index_select"), grad={"input": _select_gradient})
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The entries of dimension ``dim`` at the positions ``index``; a copy.
 
