@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def first_calls(package: str, threads: int, only: str) -> dict[str, float]:
     """Seconds of each operation's first call above those of its second, in this process."""
     torch = importlib.import_module(package)
+    importlib.import_module(f"{package}.nn.functional")  # which `import torch` contains, and flambeau imports when it is asked for
     torch.set_num_threads(threads)
     extra = {}
     for module, names in CHOSEN.items():
