@@ -28,7 +28,7 @@ from .pool import pool
 if TYPE_CHECKING:
     from ...core.dispatch import Op
 
-CHUNK, HEAVY_CHUNK = 16384, 4096  # elements: 10 to 20 us of work, for memory-bound and for transcendental programs
+CHUNK, HEAVY_CHUNK = 32768, 8192  # elements, for memory-bound and for transcendental programs: some microseconds of work at least
 SPECIALISATIONS = 32  # programs of one operation, before calls that look different again are left to its reference
 ACROSS = 32768  # elements: from here on operands that lie across the result are transposed first
 SHORT_ROW = min(24, LARGE)  # elements: rows below this are NumPy's, whose cost per row is smaller
@@ -64,11 +64,10 @@ def _chunk_size(program: Program) -> int:
 
 @kernel
 def flat(k: Builder, program: Program, operands: tuple[Operand, ...], results: tuple[Operand, ...]) -> None:
-    """Arguments: arrays and numbers in the operands' order, the results, the number of elements."""
+    """Arguments: arrays and numbers in the operands' order, the results, the number of elements, and how many make a chunk."""
     sources = [k.number(register) if step == "n" else k.array() for _, register, step in operands]
     targets = [k.array() for _ in results]
-    n = k.integer()
-    size = _chunk_size(program)
+    n, size = k.integer(), k.integer()
 
     def step(i: Value, mask: Value | None, lanes: int) -> None:
         inputs = [
@@ -246,7 +245,9 @@ class Plan:
             f"    if {' and '.join(alike)} and (out is None or (out.flags.c_contiguous and out.shape == shape)):",
             "        if out is None: out = empty(shape, dtype)",
             f"        n = {first}.size",
-            f"        pool.launch({kernel.address}, pack({', '.join(passed)}, id(out), n), -(-n // {self.size}))",
+            # one chunk a thread: each core finds its part of the operands where it left them, in its own caches
+            f"        size = max({self.size}, -(-n // pool.threads) + 1023 & -1024)",
+            f"        pool.launch({kernel.address}, pack({', '.join(passed)}, id(out), n, size), -(-n // size))",
             "        return out",
             f"    return general(({', '.join(names)},), out)",
         ]
