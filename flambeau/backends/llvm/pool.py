@@ -3,18 +3,20 @@
 Workers are plain pthreads inside one machine function.  They never touch the interpreter, so they need no GIL, show up in no list of
 Python threads and cannot delay its exit.  A launch hands out the chunks of one job:
 
-      caller                          ticket = | epoch : 32 | next chunk : 32 |                  worker (any number of them)
+      caller                          ticket = | epoch : 32 | back : 16 | front : 16 |           worker (any number of them)
       ------                                                                                    ------
-      epoch += 1, "no chunk left"  -->  nobody takes anything while the job is written
+      epoch += 1, "nothing left"   -->  nobody takes anything while the job is written
       write function, arguments, n
-      epoch += 1, next = 0         -->  chunks are there; wake sleepers, if there are any
-      take chunks like a worker    <->  compare-and-swap (epoch, i) to (epoch, i + 1): chunk i    read the job, take a chunk, run it,
-      wait until n chunks are done <--  done += 1                                                 done += 1, again; none left: spin
-                                                                                                  a while, then sleep on the epoch
+      epoch += 1, front = back = 0 -->  chunks are there; wake sleepers, if there are any
+      take chunks from the front   <->  compare-and-swap of the whole ticket: the chunk is ours   read the job, take chunks from the back
+      wait until n chunks are done <--  done += 1                                                 (every other worker), run them,
+                                                                                                  done += 1; none left: spin a while,
+                                                                                                  then sleep on the epoch
 
 A chunk can only be taken under the epoch whose job was read, so a worker that comes late finds nothing and harms nothing, and the caller
 waits for chunks, never for workers: where a worker sleeps or is descheduled, the caller does its chunks itself.  Which thread runs a
-chunk does not matter to the result, because chunks are cut by size alone.
+chunk does not matter to the result, because chunks are cut by size alone.  It matters to the time: as one works from the front and the other
+from the back, each core meets the same part of an array again in the next operation, and finds it in its own caches.
 
 A second caller (another Python thread, while a job runs) runs all its chunks itself.  After a fork the child starts with no workers.
 """
@@ -37,6 +39,7 @@ from . import target as targets
 # own (one that is woken is often put on the caller's core, where it waits for its turn). The caller gives way much sooner.
 SPIN = 50000
 PATIENCE = 4000
+_UNITS = 32767  # units of a job at most, so that both counts fit 16 bits; more chunks than that are taken in groups
 
 # Offsets in the shared record, in 8-byte words; what different threads write lies in different cache lines.
 _TICKET, _DONE, _JOB, _SLEEPERS, _LIMIT, _BUSY, _COUNT = 0, 8, 16, 24, 32, 40, 48
@@ -63,30 +66,44 @@ def source(target: targets.Target) -> tuple[str, str]:
     take = f"""
 {declaration}
 
-; Take chunks of the present job while there are any; returns the ticket that had none left.
-define internal i64 @take(ptr %record) noinline nounwind {{
+; Take units of the present job while there are any, from its front (step 1) or its back (step 65536); the ticket that had none left.
+define internal i64 @take(ptr %record, i64 %step) noinline nounwind {{
 entry:
   %done_at = getelementptr i64, ptr %record, i64 {_DONE}
   %job = getelementptr i64, ptr %record, i64 {_JOB}
   %arguments_at = getelementptr i64, ptr %job, i64 1
-  %chunks_at = getelementptr i64, ptr %job, i64 2
+  %units_at = getelementptr i64, ptr %job, i64 2
+  %group_at = getelementptr i64, ptr %job, i64 3
+  %chunks_at = getelementptr i64, ptr %job, i64 4
+  %is_back = icmp ne i64 %step, 1
   br label %look
 look:
   %ticket = load atomic i64, ptr %record seq_cst, align 8
   %function = load atomic ptr, ptr %job acquire, align 8
   %arguments = load atomic ptr, ptr %arguments_at acquire, align 8
+  %units = load atomic i64, ptr %units_at acquire, align 8
+  %group = load atomic i64, ptr %group_at acquire, align 8
   %chunks = load atomic i64, ptr %chunks_at acquire, align 8
-  %chunk = and i64 %ticket, 4294967295
-  %some = icmp ult i64 %chunk, %chunks
+  %front = and i64 %ticket, 65535
+  %ticket_up = lshr i64 %ticket, 16
+  %back = and i64 %ticket_up, 65535
+  %gone = add i64 %front, %back
+  %some = icmp ult i64 %gone, %units
   br i1 %some, label %try, label %none
 try:
-  %following = add i64 %ticket, 1
+  %from_back0 = sub i64 %units, %back
+  %from_back = sub i64 %from_back0, 1
+  %unit = select i1 %is_back, i64 %from_back, i64 %front
+  %following = add i64 %ticket, %step
   %swap = cmpxchg ptr %record, i64 %ticket, i64 %following seq_cst seq_cst
   %taken = extractvalue {{ i64, i1 }} %swap, 1
   br i1 %taken, label %run, label %look
 run:
-  %after = add i64 %chunk, 1
-  call void %function(ptr %arguments, i64 %chunk, i64 %after)
+  %first = mul i64 %unit, %group
+  %end = add i64 %first, %group
+  %short = icmp ult i64 %chunks, %end
+  %last = select i1 %short, i64 %chunks, i64 %end
+  call void %function(ptr %arguments, i64 %first, i64 %last)
   %d = atomicrmw add ptr %done_at, i64 1 acq_rel
   br label %look
 none:
@@ -104,13 +121,16 @@ entry:
   %epoch_number = ptrtoint ptr %epoch_at to i64
   %number = atomicrmw add ptr %count_at, i64 1 seq_cst
   %mine = add i64 %number, 1
+  %odd = and i64 %mine, 1
+  %is_odd = icmp eq i64 %odd, 1
+  %step = select i1 %is_odd, i64 65536, i64 1
   br label %again
 again:
   %limit = load atomic i64, ptr %limit_at monotonic, align 8
   %wanted = icmp ult i64 %mine, %limit
   br i1 %wanted, label %take, label %skip
 take:
-  %t = call i64 @take(ptr %record)
+  %t = call i64 @take(ptr %record, i64 %step)
   br label %wait
 skip:
   %u = load atomic i64, ptr %record seq_cst, align 8
@@ -164,11 +184,19 @@ launch:
   store atomic i64 %closed, ptr %record seq_cst, align 8
   %job = getelementptr i64, ptr %record, i64 {_JOB}
   %arguments_at = getelementptr i64, ptr %job, i64 1
-  %chunks_at = getelementptr i64, ptr %job, i64 2
+  %units_at = getelementptr i64, ptr %job, i64 2
+  %group_at = getelementptr i64, ptr %job, i64 3
+  %chunks_at = getelementptr i64, ptr %job, i64 4
   %done_at = getelementptr i64, ptr %record, i64 {_DONE}
+  %groups = udiv i64 %chunks, {_UNITS}
+  %group = add i64 %groups, 1
+  %rounded = add i64 %chunks, %groups
+  %units = udiv i64 %rounded, %group
 ; release: who sees a part of the new job also sees that the old one is closed
   store atomic ptr %function, ptr %job release, align 8
   store atomic ptr %arguments, ptr %arguments_at release, align 8
+  store atomic i64 %units, ptr %units_at release, align 8
+  store atomic i64 %group, ptr %group_at release, align 8
   store atomic i64 %chunks, ptr %chunks_at release, align 8
   store atomic i64 0, ptr %done_at monotonic, align 8
   %open_epoch = add i64 %epoch, 2
@@ -181,16 +209,16 @@ launch:
 wake:
   %epoch_at = getelementptr i32, ptr %record, i64 1
   %epoch_number = ptrtoint ptr %epoch_at to i64
-  %more = sub i64 %chunks, 1
+  %more = sub i64 %units, 1
   %w = {syscall(futex, "%epoch_number", "129", "%more")}
   br label %help
 help:
-  %t = call i64 @take(ptr %record)
+  %t = call i64 @take(ptr %record, i64 1)
   br label %join
 join:
   %i = phi i64 [0, %help], [%i1, %patient], [%i1, %rest]
   %done = load atomic i64, ptr %done_at acquire, align 8
-  %all = icmp eq i64 %done, %chunks
+  %all = icmp eq i64 %done, %units
   br i1 %all, label %finish, label %pause
 pause:
   {pause}
