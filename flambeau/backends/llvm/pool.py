@@ -15,8 +15,8 @@ Python threads and cannot delay its exit.  A launch hands out the chunks of one 
 
 A chunk can only be taken under the epoch whose job was read, so a worker that comes late finds nothing and harms nothing, and the caller
 waits for chunks, never for workers: where a worker sleeps or is descheduled, the caller does its chunks itself.  Which thread runs a
-chunk does not matter to the result, because chunks are cut by size alone.  It matters to the time: as one works from the front and the other
-from the back, each core meets the same part of an array again in the next operation, and finds it in its own caches.
+chunk does not matter to the result, because chunks are cut by size alone.  It matters to the time: as one works from the front and
+the other from the back, each core meets the same part of an array again in the next operation, and finds it in its own caches.
 
 A second caller (another Python thread, while a job runs) runs all its chunks itself.  After a fork the child starts with no workers.
 """
