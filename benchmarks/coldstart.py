@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import Any
 
 from . import comparison
 from .report import machine, table, write_section
@@ -51,6 +52,7 @@ def first_calls(package: str, threads: int, only: str) -> dict[str, float]:
     torch = importlib.import_module(package)
     importlib.import_module(f"{package}.nn.functional")  # which `import torch` contains, and flambeau imports when it is asked for
     torch.set_num_threads(threads)
+    kernels = watch_kernels() if package == "flambeau" else []
     extra = {}
     for module, names in CHOSEN.items():
         cases = {f"{case.group}: {case.name}": case for case in importlib.import_module(f"{__package__}.{module}").CASES}
@@ -63,7 +65,29 @@ def first_calls(package: str, threads: int, only: str) -> dict[str, float]:
                 function()
                 moments.append(time.perf_counter())
             extra[name] = (moments[1] - moments[0]) - (moments[2] - moments[1])
+    for key, choose in KERNELS.items():
+        extra[key] = float(choose(kernels)) if kernels else 0.0
     return extra
+
+
+KERNELS = {"kernels, median": statistics.median, "kernels, maximum": max}  # rows for each kernel by itself: an operation may need several
+
+
+def watch_kernels() -> list[float]:
+    """A list that gets the seconds of making each kernel, from its Python function to executable memory."""
+    from flambeau.backends.llvm import build
+
+    seconds: list[float] = []
+    make = build._build
+
+    def timed(*arguments: Any) -> Any:
+        begin = time.perf_counter()
+        made = make(*arguments)
+        seconds.append(time.perf_counter() - begin)
+        return made
+
+    build._build = timed
+    return seconds
 
 
 def in_a_process(package: str, cache: str, options: argparse.Namespace) -> dict[str, float]:
@@ -94,7 +118,7 @@ def main(options: argparse.Namespace) -> int:
     columns = [medians(found) for found in runs.values()]
     rows = [[name, *(f"{column[name] * 1e3:.2f}" for column in columns)] for name in columns[0]]
     for title, choose in (("median", statistics.median), ("maximum", max)):
-        rows.append([title, *(f"{choose(column.values()) * 1e3:.2f}" for column in columns)])
+        rows.append([title, *(f"{choose([v for k, v in column.items() if k not in KERNELS]) * 1e3:.2f}" for column in columns)])
     ours, theirs = (statistics.median(seconds) for seconds in imports.values())
     closing = f"`import flambeau` takes {ours:.3f} s, {ours / theirs:.2f} of PyTorch's {theirs:.3f} s."
     text = f"{table(['first call above the second', *runs], rows)}\n\n{closing}"

@@ -27,7 +27,7 @@ except ImportError:
     except ImportError:
         from hashlib import sha256
 
-MAGIC = b"flambeau-image-3"
+MAGIC = b"flambeau-image-4"
 _HEADER = struct.Struct("<16sQ32s")
 
 _SHF_ALLOC = 2
@@ -73,7 +73,7 @@ def compile_object(ir: str, target: Target) -> bytes:
 
 def _tuning(llvm: Any) -> Any:
     """Kernels are vectorised and unrolled where they are written; LLVM's own attempts would only cost time."""
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = options.loop_interleaving = False
     return options
 
