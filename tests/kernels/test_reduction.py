@@ -245,3 +245,58 @@ def test_errors_are_the_references(call: Any) -> None:
     with native.disabled(), pytest.raises(Exception) as want:
         call(x)
     assert (got.type, str(got.value)) == (want.type, str(want.value))
+
+
+# -- expanded operands -------------------------------------------------------------------------------------------------------------------
+EXPANDED = {  # shape, which dimensions are expanded
+    "all": ((8, 2000), (0, 1)),
+    "before": ((16, 2000), (0,)),
+    "behind": ((2000, 16), (1,)),
+    "last of three": ((40, 30, 20), (2,)),
+    "first two of three": ((40, 30, 20), (0, 1)),
+    "last two of three": ((40, 30, 20), (1, 2)),
+    "inside": ((40, 30, 20), (1,)),
+}
+
+
+@pytest.mark.parametrize("name", [*CASES, *ONE_DIM])
+@pytest.mark.parametrize("form", EXPANDED)
+def test_expanded_operands_between_forbidden_pages(name: str, form: str) -> None:
+    dtypes, call = {**CASES, **ONE_DIM}[name]
+    shape, expanded = EXPANDED[form]
+    held = tuple(1 if d in expanded else n for d, n in enumerate(shape))
+    dims: list[Any] = [None, *range(len(shape))]
+    if name in CASES:
+        dims += [(0, 1), (0, len(shape) - 1)]
+    for dtype in [each for each in dtypes if each in ("float32", "bfloat16", "int64")]:
+        # whose sums, powers and roots are exact: NumPy adds what is expanded one by one, and that rounds more than the kernels do
+        values = np.random.default_rng(0).choice((-1, 1) if name == "prod" else (-4, -1, 0, 1, 4), held)
+        for end in (True, False):
+            x = np.broadcast_to(guarded(values.astype(numpy_dtype(dtype)), end), shape)
+            for dim in dims:
+                check(name, call, x, dim, False)
+
+
+def test_gradient_of_a_bias_that_is_added_to_every_row() -> None:
+    layer = torch.nn.Linear(20, 2000)
+    layer(torch.ones(8, 20)).mean().backward()
+    np.testing.assert_allclose(layer.bias.grad.numpy(), np.full(2000, 1 / 2000, np.float32), rtol=1e-6)
+    bias = torch.zeros(2000, requires_grad=True)
+    (torch.zeros(16, 2000) + bias).sum().backward()
+    assert bias.grad.tolist() == [16.0] * 2000
+
+
+@pytest.mark.parametrize(("held", "shape"), [((300, 400), (3, 300, 400)), ((300, 1), (300, 400)), ((1, 400, 1), (300, 400, 5))])
+def test_gradient_of_an_expanded_tensor(held: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    x = torch.ones(held, requires_grad=True)
+    x.expand(shape).sum().backward()
+    times = math.prod(shape) // math.prod(held)
+    assert (x.grad == times).all()
+
+
+def test_a_layout_says_in_a_word_of_its_own_what_a_register_holds() -> None:
+    x = np.broadcast_to(np.zeros((1, 1), np.float32), (8, 2000))
+    assert reduction._layout(x, (0,), False) is None
+    assert reduction._layout(np.zeros((2000, 8), np.float32), (1,), False).way == "spread"
+    assert reduction._layout(np.zeros((8, 2000), np.float32), (0,), False).way == "columns"
+    assert reduction._layout(np.zeros((8, 2000), np.float32), (1,), False).way == "rows"

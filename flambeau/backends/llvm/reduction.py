@@ -19,7 +19,7 @@ import math
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -104,12 +104,17 @@ def _cut(n2: int, n1: int, room: int) -> tuple[int, int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Kept and reduced dimensions as (size, stride in bytes); columns and how many elements apart, 0 for rows."""
+    """Kept and reduced dimensions as (size, stride in bytes), and what a register holds.
 
+    Attributes:
+        way: ``rows``, ``columns`` that are neighbours, or ``spread`` columns, which are ``apart`` elements from each other.
+    """
+
+    way: Literal["rows", "columns", "spread"]
     kept: list[tuple[int, int]]
     reduced: list[tuple[int, int]]
-    columns: int
-    apart: int
+    columns: int = 1
+    apart: int = 1
 
 
 def _layout(a: np.ndarray, dims: tuple[int, ...], ordered: bool) -> _Layout | None:
@@ -122,18 +127,23 @@ def _layout(a: np.ndarray, dims: tuple[int, ...], ordered: bool) -> _Layout | No
         return None
     long = reduced[-1][0] > _SHORT or (len(reduced) == 1 and not _can_spread(kept, size))
     if reduced[-1][1] == size and len(kept) <= 2 and long:
-        return _Layout(kept, reduced, 1, 0)
+        return _Layout("rows", kept, reduced)
     if not kept or len(kept) > 3:
         return None
-    if kept[-1][1] == size or (_can_spread(kept, size) and (reduced[-1][0] <= _SHORT or kept[-1][1] < reduced[-1][1])):
-        columns, apart = kept[-1]
-        return _Layout(kept[:-1], reduced, columns, apart // size)
+    columns, apart = kept[-1]
+    if apart == size:
+        return _Layout("columns", kept[:-1], reduced, columns)
+    if _can_spread(kept, size) and (reduced[-1][0] <= _SHORT or apart < reduced[-1][1]):
+        return _Layout("spread", kept[:-1], reduced, columns, apart // size)
     return None
 
 
 def _can_spread(kept: list[tuple[int, int]], size: int) -> bool:
-    """Whether the last kept dimension makes columns that are not neighbours: enough for a register, apart by whole elements."""
-    return bool(kept) and kept[-1][0] >= 16 and kept[-1][1] % size == 0
+    """Whether the last kept dimension makes columns that are not neighbours: enough for a register, apart by whole elements.
+
+    An expanded dimension, whose stride is 0, makes none: all its columns are one.
+    """
+    return bool(kept) and kept[-1][0] >= 16 and kept[-1][1] > 0 and kept[-1][1] % size == 0
 
 
 def _make_plan(name: str, a: np.ndarray, dims: tuple[int, ...], keepdim: bool, outs: tuple[str, ...], parameter: float) -> _Plan:
@@ -144,8 +154,8 @@ def _make_plan(name: str, a: np.ndarray, dims: tuple[int, ...], keepdim: bool, o
     if found is None:
         copy = tuple(d for d in range(a.ndim) if d not in dims) + tuple(d for d in range(a.ndim) if d in dims)
         n = math.prod(a.shape[d] for d in dims)
-        found = _Layout(_joined([(a.size // n, n * size)]), [(n, size)], 1, 0)
-    rows, columns = not found.apart, found.columns
+        found = _Layout("rows", _joined([(a.size // n, n * size)]), [(n, size)])
+    columns = found.columns
     (no2, so2), (no1, so1) = _two(found.kept)
     (n2, sr2), (n1, sr1) = _two(found.reduced)
     across = min(columns, COLUMNS)
@@ -160,12 +170,12 @@ def _make_plan(name: str, a: np.ndarray, dims: tuple[int, ...], keepdim: bool, o
     made = tuple(_DTYPES[each] for each in outs)
     states = tuple(_DTYPES[memory_kind(each)] for each in rule.state)
     arrays = 1 + len(outs if pieces == 1 else states)
-    if rows:
+    if found.way == "rows":
         first = _bound(reduce_rows(name, kind, outs, pieces == 1), -(-units // group), arrays, *integers, *extent, parameter)
     else:
         across_them = (sr1, columns, across, blocks, found.apart)
         first = _bound(
-            reduce_columns(name, kind, outs, pieces == 1, found.apart != 1),
+            reduce_columns(name, kind, outs, pieces == 1, found.way == "spread"),
             -(-units // group),
             arrays,
             *integers,
@@ -175,7 +185,9 @@ def _make_plan(name: str, a: np.ndarray, dims: tuple[int, ...], keepdim: bool, o
         )
     if pieces == 1:
         return _Plan(copy, shape, made, new, first)
-    last = _bound(join_pieces(name, kind, outs, not rows), no2 * no1, len(states) + len(outs), pieces, columns, *extent, parameter)
+    last = _bound(
+        join_pieces(name, kind, outs, found.way != "rows"), no2 * no1, len(states) + len(outs), pieces, columns, *extent, parameter
+    )
     return _Plan(copy, shape, made, new, first, last, (no2 * no1, pieces, columns), states)
 
 
