@@ -47,6 +47,8 @@ class GroupOptimizer(Optimizer):
             closure: computes the loss anew with its gradients (autograd is on inside) and returns it.
         Returns:
             What ``closure`` returned, or None.
+        Raises:
+            ValueError: the memory of a parameter is read-only; no parameter of its group has been updated then.
         """
         loss = None
         grad_mode = thread.grad
@@ -57,6 +59,7 @@ class GroupOptimizer(Optimizer):
                     loss = closure()
             for group in self.param_groups:
                 if not self._update_arrays(group):
+                    _check_writable(group["params"])
                     self._update_group(group)
         finally:
             set_grad(grad_mode)
@@ -91,6 +94,11 @@ class GroupOptimizer(Optimizer):
             grads.append(grad)
             states.append(state)
         return params, grads, states
+
+
+def _check_writable(params: Sequence[Tensor]) -> None:
+    if not all(param._array.flags.writeable for param in params if param.grad is not None):
+        raise ValueError("step: expected parameters that can be written to, got one whose memory is read-only")
 
 
 def column(states: list[dict[str, Any]], name: str) -> list[Any]:

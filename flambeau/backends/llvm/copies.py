@@ -309,6 +309,8 @@ def contiguous_copy(source: np.ndarray) -> np.ndarray | None:
 @native("_copy_into")
 def copy_into(target: np.ndarray, source: np.ndarray) -> Any:
     """Write ``source``, broadcast, into ``target``; True where that was done."""
+    if not target.flags.writeable:
+        return None  # NumPy says so
     if target.dtype != source.dtype or not able(target) or 0 in target.strides or np.may_share_memory(target, source):
         return None
     copy(source if source.shape == target.shape else np.broadcast_to(source, target.shape), target)

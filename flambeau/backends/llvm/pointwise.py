@@ -237,12 +237,13 @@ class Plan:
         arrays = [name for name, number in zip(names, self.numbers, strict=True) if not number]
         first, *others = arrays
         alike = [f"{name}.shape == shape" for name in others] + [f"{name}.flags.c_contiguous" for name in arrays]
+        writable = "(out is None or (out.flags.c_contiguous and out.flags.writeable and out.shape == shape))"
         passed = [name if number else f"id({name})" for name, number in zip(names, self.numbers, strict=True)]
         lines = [
             f"def run({', '.join(names)}, out=None):",
             *[f"    if {name}.__class__ is ndarray: {name} = {name}.item()" for name in names if name not in arrays],
             f"    shape = {first}.shape",
-            f"    if {' and '.join(alike)} and (out is None or (out.flags.c_contiguous and out.shape == shape)):",
+            f"    if {' and '.join(alike)} and {writable}:",
             "        if out is None: out = empty(shape, dtype)",
             f"        n = {first}.size",
             # one chunk a thread: each core finds its part of the operands where it left them, in its own caches
@@ -256,7 +257,9 @@ class Plan:
         return scope["run"]
 
     def _run_rows(self, operands: tuple[Any, ...], out: np.ndarray | None) -> np.ndarray | None:
-        """The result for operands that lie differently, or are broadcast."""
+        """The result for operands that lie differently, or are broadcast; None for an ``out`` that NumPy has to refuse."""
+        if out is not None and not out.flags.writeable:
+            return None
         arrays = [each for each, number in zip(operands, self.numbers, strict=True) if not number]
         key = tuple([(each.shape, each.strides) for each in (arrays if out is None else (*arrays, out))])
         layout = self.layouts.get(key)

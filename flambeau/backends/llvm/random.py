@@ -374,7 +374,7 @@ def drawing(name: str, dtype: np.dtype) -> Callable[..., int] | None:
     is_limited = rule.is_fused and not targets.current().has_fma
 
     def fill(out: np.ndarray, state: int, old: np.ndarray, new: np.ndarray, position: int, *numbers: Any) -> int:
-        if is_limited and numbers[-2:] != (1.0, 0.0):
+        if not out.flags.writeable or (is_limited and numbers[-2:] != (1.0, 0.0)):
             return 0
         count = out.size + (out.size & odd)
         pool.launch(address, pack(state, id(old), id(new), position, id(out), count, *calls, *numbers), 1)
@@ -389,7 +389,7 @@ def _drawing_long_normals() -> Callable[..., int]:
     is_limited = not targets.current().has_fma
 
     def fill(out: np.ndarray, state: int, old: np.ndarray, new: np.ndarray, position: int, *numbers: Any) -> int:
-        if is_limited and numbers != (1.0, 0.0):
+        if not out.flags.writeable or (is_limited and numbers != (1.0, 0.0)):
             return 0
         used = uniforms(out, state, old, new, position)
         run(-(-out.size // NORMALS_CHUNK), id(out), out.size, *calls, *numbers)
