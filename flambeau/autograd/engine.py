@@ -20,6 +20,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.dispatch import cast_array
+from ..core.interruption import is_busy, pass_on
 from ..core.native import LARGE_SIMPLE
 from ..core.node import INHERITED, AccumulateGrad, Node, Output, edge_of
 from ..core.scalars import FLOATS32, FLOATS64
@@ -50,7 +51,8 @@ def fit(grad: Tensor, shape: tuple[int, ...], dtype: np.dtype, node: Node, edge:
         return grad
     try:
         fits = have[len(have) - len(shape) :] == shape or broadcast_shape(shape, have) == have
-    except RuntimeError:
+    except RuntimeError as error:
+        pass_on(error)
         fits = False
     if not fits:
         index = next(i for i, each in enumerate(node.edges) if each is edge)
@@ -73,7 +75,9 @@ def _add(have: Tensor, more: Tensor, record: bool) -> Tensor:
 def quiet_add(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> Any:
     try:
         return quiet(_np_add, a, b, out)
-    except RuntimeError:
+    except RuntimeError as error:
+        if not is_busy(error):
+            raise
         return run_quietly(_np_add, a, b, out)
 
 
@@ -247,10 +251,7 @@ def accumulate(leaf: Tensor, grad: Tensor, record: bool, borrowed: set[int]) -> 
         if array.size >= LARGE_SIMPLE:
             have.add_(grad)
             return
-        try:
-            quiet(np.add, array, more, array)
-        except RuntimeError:
-            run_quietly(np.add, array, more, array)
+        quiet_add(array, more, array)
         storage = have._storage
         if storage is None:
             storage = new_storage(have)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from . import native
+from .interruption import GENERATED
 from .node import Node, complain_freed
 from .saved import unpack, unpack_result
 from .tensor import Tensor, new_storage
@@ -187,7 +188,7 @@ def _generate_apply(op: Op, inputs: tuple[str, ...], tensors: list[Item], others
     for k, rule in enumerate((op.rules or {}).values()):
         env[f"rule{k}"] = rule
         env[f"large{k}"] = native.rule_beside(rule)
-    exec("\n".join(lines), env)
+    exec(compile("\n".join(lines), f"{GENERATED}{op.name}'s node>", "exec"), env)
     return env["apply"]
 
 

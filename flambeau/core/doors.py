@@ -2,8 +2,9 @@
 
 The usual case is: every operand is exactly a ``Tensor`` (or ``Parameter``), operands share one of the common dtypes, no mode is
 on, no ``out=``.  Then the door runs the kernel on the arrays, wraps the result, and, if an operand requires grad, puts a node
-on the tape, all inline: no ``*args``, no signature binding, no context manager.  Anything else, and any exception, goes to
-``dispatch.long``, which does the same job with every check and raises the error that the user should see.
+on the tape, all inline: no ``*args``, no signature binding, no context manager.  Anything else, and a kernel's own errors, go to
+``dispatch.long``, which does the same job with every check and raises the error that the user should see.  What a signal handler
+raises while a kernel runs is no error of the kernel (``interruption``) and is passed on.
 
 What a generated door looks like (``mul``):
 
@@ -16,7 +17,8 @@ What a generated door looks like (``mul``):
                 if b.dtype is d and (d is F32 or d is F64 or d is I64 or d is B8):
                     try:
                         r = quiet(kernel, a, b)
-                    except Exception:
+                    except Exception as error:
+                        if is_interruption(error): raise
                         return long(op, (input, other), out)
                     ...wrap, record, return
             elif ...a Python number...
@@ -40,6 +42,7 @@ from .derivatives import Item
 from .dispatch import BOOL, KEEP, REQUIRED, SAME, Op
 from .dtype import BY_NUM
 from .history import inherited, view_of
+from .interruption import GENERATED, is_interruption, source_files
 from .node import Output
 from .return_types import named_result
 from .scalars import FLOATS32, FLOATS64, INTS32, INTS64
@@ -68,6 +71,7 @@ _ENVIRONMENT = {
     "long_inplace": dispatch.long_inplace,
     "long_inplace_view": dispatch.long_inplace_view,
     "storage_of": storage_of,
+    "is_interruption": is_interruption,
     "complain_missing": None,  # set below
     "complain_many": None,
     "nothing": REQUIRED,
@@ -113,7 +117,7 @@ class _Source:
         text = "\n".join(self.lines)
         if _SHOW:
             print(text, end="\n\n")
-        exec(compile(text, f"<door of {self.op.name}>", "exec"), self.env)
+        exec(compile(text, f"{GENERATED}{name}>", "exec"), self.env)
         made = self.env[name]
         made.__module__ = "torch._C._nn" if self.op.namespace == "nn.functional" else "torch"
         made.__doc__, made.__qualname__ = self.op.doc, name
@@ -360,9 +364,8 @@ def _add_call(source: _Source, indent: int, arguments: str, fallback: str, check
     op = source.op
     kernel = _sized_kernel(source, "arrays[0]" if arguments.startswith("arrays") else "a")
     call = op.fast if isinstance(op.fast, str) else f"{kernel}({arguments})" if op.is_view or op.calm else f"quiet({kernel}, {arguments})"
-    source.add(
-        indent, "try:", *([] if before is None else [f"    {before}"]), f"    r = {call}", "except Exception:", f"    return {fallback}"
-    )
+    source.add(indent, "try:", *([] if before is None else [f"    {before}"]), f"    r = {call}")
+    _add_fallback(source, indent, fallback)
     if op.fast is not op.ufunc and (not isinstance(op.fast, str) or "None" in op.fast):
         source.add(indent, f"if r is None: return {fallback}")
     if op.is_several:
@@ -371,6 +374,16 @@ def _add_call(source: _Source, indent: int, arguments: str, fallback: str, check
         source.add(indent, f"if r.dtype is not d: return {fallback}")
     if not op.is_view:
         source.add(indent, "if r.__class__ is not ndarray: r = asarray(r)")
+
+
+def _add_fallback(source: _Source, indent: int, fallback: str, *undo: str) -> None:
+    """Lines that answer a kernel's error by the long way, and pass on what interrupted it (after lines ``undo``)."""
+    op = source.op
+    own = source_files(op.kernel, op.fast, op.fast_inplace)
+    test = f"if is_interruption(error{''.join(f', {each!r}' for each in own)}):"
+    source.add(indent, f"except {'BaseException' if undo else 'Exception'} as error:", f"    {test}")
+    source.add(indent + 2, *undo, "raise")
+    source.add(indent, f"    return {fallback}")
 
 
 def make_door(op: Op, name: str | None = None, *, operator: bool = False) -> Any:
@@ -424,7 +437,8 @@ def make_getitem(select: Op, part: Op, general: Any) -> Any:
         "else:",
         "    return general(input, key)",
     )
-    source.add(2, "try:", "    r = a[key]", "except (IndexError, TypeError):", "    return general(input, given)")
+    source.add(2, "try:", "    r = a[key]")
+    _add_fallback(source, 2, "general(input, given)")
     _add_wrap(source, 2)
     _add_record(source, 2)
     source.lines = [line.replace(f"Kind{select.name}()", "Kind()") for line in source.lines]
@@ -441,7 +455,8 @@ def make_sized(op: Op, name: str, general: Any) -> Any:
     source.add(0, f"def {name}(input, *shape{named}):")
     source.add(1, f"if shape and shape[0].__class__ is int and {_plain('input')} and not modes.active{none_named}:")
     source.add(2, "a = input._array", "if a.flags.c_contiguous:")
-    source.add(3, "try:", "    r = a.reshape(shape)", "except (TypeError, ValueError):", "    return general(input, *shape)")
+    source.add(3, "try:", "    r = a.reshape(shape)")
+    _add_fallback(source, 3, "general(input, *shape)")
     _add_wrap(source, 3)
     _add_record(source, 3)
     source.add(1, f"return general(input, *shape{named})")
@@ -741,12 +756,13 @@ def _add_written_inplace(source: _Source, fallback: str, kernel: Any) -> None:
         4,
         "try:",
         f"    r = quiet(written, {', '.join(passed)})",
-        "except Exception:",
-        f"    return {fallback}",
+    )
+    _add_fallback(source, 4, fallback)
+    source.add(
+        4,
         "if r is not None and r.dtype is d and r.shape == a.shape:",
         "    a[...] = r",
-        "    storage.version += 1",
-        "    storage.changed = tick()",
+        "    storage._bump()",
         "    return input",
     )
 
@@ -760,12 +776,11 @@ def _add_inplace_call(source: _Source, indent: int, arguments: str, fallback: st
         "    try:",
         *([] if before is None else [f"        {before}"]),
         f"        quiet({_sized_kernel(source, 'a')}, {arguments})",
-        "    except Exception:",
-        f"        return {fallback}",
-        "    storage.version += 1",
-        "    storage.changed = tick()",
-        "    return input",
+        "        storage.version += 1",
+        "        storage.changed = tick()",
     )
+    _add_fallback(source, indent + 1, fallback, "storage._bump()")  # something may have been written
+    source.add(indent + 1, "return input")
 
 
 _ENVIRONMENT.update(complain_missing=complain_missing, complain_many=complain_many)

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 from . import doors
 from .dispatch import BOOL, REQUIRED, Op, Param, _override, into_out, operands_of, other_keywords
 from .dtype import can_cast
+from .interruption import GENERATED
 from .state import modes
 from .tensor import Parameter, Tensor
 
@@ -154,7 +155,7 @@ def _composite_door(entry: Composite) -> Any:
         f"        return body({', '.join(passed)})\n"
         f"    return long(entry, ({''.join(p.name + ', ' for p in params)}), {out_value})"
     )
-    exec(compile(text, f"<door of {entry.name}>", "exec"), env)
+    exec(compile(text, f"{GENERATED}{entry.name}>", "exec"), env)
     door = env[entry.name]
     door.__doc__, door.__wrapped__, door.__module__ = body.__doc__, body, "torch"
     return door

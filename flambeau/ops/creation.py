@@ -15,6 +15,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.device import require_cpu
 from ..core.dispatch import checked_number, number_array, write_result
+from ..core.interruption import pass_on
 from ..core.override import call_override
 from ..core.registry import composite, method, resolve
 from ..core.shape import contiguous_strides, element_strides
@@ -157,8 +158,9 @@ def _sized(name: str, make: Callable[..., np.ndarray], value: int | None, first_
                     tensor._storage = tensor._node = tensor._view_of = None
                     tensor._requires_grad = False
                     return require_grad(tensor) if requires_grad else tensor
-            except (TypeError, ValueError, IndexError, AttributeError):
-                pass  # what is wrong with the arguments is said below
+            except (TypeError, ValueError, IndexError, AttributeError) as error:
+                pass_on(error)
+                # what is wrong with the arguments is said below
         return _sized_slowly(name, make, value, negative, size, out, dtype, layout, device, pin_memory, requires_grad, named)
 
     factory.__name__ = factory.__qualname__ = name
@@ -300,8 +302,8 @@ def full(
             array.fill(fill_value)
             if not requires_grad and not pin_memory and (size.__class__ is tuple or size.__class__ is list):
                 return wrap(array)
-        except (TypeError, ValueError):
-            pass
+        except (TypeError, ValueError) as error:
+            pass_on(error)
     taken = override(
         "full", (size, fill_value), out=out, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, requires_grad=requires_grad
     )

@@ -18,6 +18,7 @@ from ..core import dtype as dtypes
 from ..core.annotations import Number, Tensor
 from ..core.dispatch import cast_array, checked_number, common_dtype
 from ..core.history import check_overlap, check_writable, overlaps_itself
+from ..core.interruption import pass_on
 from ..core.registry import composite, method, op, pointwise, primitive
 from ..core.shape import broadcast_shape
 from ..core.state import grad_enabled, modes
@@ -54,8 +55,9 @@ def getitem(self: Any, key: Any) -> Any:
             if 0 < len(key) <= array.ndim:
                 try:
                     return take(self, (*key, ...))
-                except IndexError:
-                    pass  # the general way below names the dimension
+                except IndexError as error:
+                    pass_on(error)
+                    # the general way below names the dimension
     if (self.__class__ is not TensorType and self.__class__ is not Parameter) or modes.active:
         overridden = _overridden(TensorType.__getitem__, (self, key), key)
         if overridden is not NotImplemented:
@@ -278,7 +280,8 @@ def plain_indices(indices: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
             raise IndexError(f"index {wrong} is out of bounds for dimension {dim} with size {size}")
     try:
         np.broadcast_shapes(*(each.shape for each in plain if each is not None))
-    except ValueError:
+    except ValueError as error:
+        pass_on(error)
         shown = ", ".join(str(list(each.shape)) for each in plain if each is not None)
         raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shown}") from None
     return plain
@@ -395,7 +398,8 @@ def _written_quickly(tensor: Any, key: Any, value: Any) -> bool:
         return False
     try:
         array[key] = source
-    except (IndexError, ValueError):
+    except (IndexError, ValueError) as error:
+        pass_on(error)
         return False  # the general way names the dimension or the shapes
     new_storage(tensor)._bump()
     return True
@@ -449,7 +453,8 @@ def _prepare_put(input: Any, indices: Any, values: Any, accumulate: bool) -> tup
             have = have[1:]
         try:
             fits = broadcast_shape(target, have) == target
-        except RuntimeError:
+        except RuntimeError as error:
+            pass_on(error)
             fits = False
         if not fits:
             raise RuntimeError(
@@ -641,11 +646,16 @@ def _scatter_source_gradient(grad: Any, mask: Any, source_shape: Any) -> Any:
 
 
 # -- where, nonzero -----------------------------------------------------------------------------------------------------------------
+def _fast_where(condition: np.ndarray, a: Any, b: np.ndarray) -> np.ndarray | None:
+    made = np.where(condition, a, b)
+    return made if made.dtype is b.dtype and (a.__class__ is not np.ndarray or a.dtype is b.dtype) else None
+
+
 @pointwise(
     name="_where",
     method=False,
     inplace=False,
-    fast=lambda condition, a, b: np.where(condition, a, b) if a.dtype is b.dtype else None,
+    fast=_fast_where,
     node_name="WhereBackward0",
     promotion="keep",
     grad={

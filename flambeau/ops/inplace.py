@@ -16,6 +16,7 @@ from ..core.annotations import Number, Tensor
 from ..core.dispatch import cast_array, checked_number
 from ..core.dtype import of_array
 from ..core.history import check_writable
+from ..core.interruption import pass_on
 from ..core.layout import contiguous_format, empty_as, format_strides
 from ..core.registry import composite, method, op, primitive
 from ..core.shape import broadcast_shape, contiguous_strides, overlaps_itself, sizes_of, strided
@@ -34,7 +35,8 @@ def _prepare_copy(input: Any, src: Any, non_blocking: bool) -> tuple[Any, ...]:
     shape = input._array.shape
     try:
         fits = not isinstance(src, TensorType) or broadcast_shape(shape, src._array.shape) == shape
-    except RuntimeError:
+    except RuntimeError as error:
+        pass_on(error)
         fits = False
     if not fits:
         have = list(src._array.shape)

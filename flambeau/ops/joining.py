@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core import native
 from ..core.annotations import Tensor
+from ..core.interruption import pass_on
 from ..core.layout import channels_last, channels_last_3d, format_strides, is_contiguous_as
 from ..core.registry import composite, op
 from ..core.shape import Size, broadcast_shape, sizes_of, wrap_dim
@@ -142,8 +143,10 @@ def _fast_stack(arrays: list[np.ndarray], dim: int) -> np.ndarray | None:
         if arrays[0].size <= LIMIT:
             try:  # joined as bytes, which takes two thirds of the time of NumPy's functions
                 return _array((len(arrays), *shape), arrays[0].dtype, _join(arrays))
-            except TypeError:  # raised for an array that is no row of bytes: not row-major, or of a dtype that Python does not know
-                pass
+            except (
+                TypeError
+            ) as error:  # raised for an array that is no row of bytes: not row-major, or of a dtype that Python does not know
+                pass_on(error)
         return np.array(arrays)
     ndim = len(shape)
     if not 0 < dim < ndim:
@@ -313,7 +316,8 @@ def broadcast_shapes(*shapes: Any) -> Any:
         return Size()
     try:
         return Size(broadcast_shape(*plain))
-    except RuntimeError:
+    except RuntimeError as error:
+        pass_on(error)
         raise RuntimeError("Shape mismatch: objects cannot be broadcast to a single shape") from None
 
 

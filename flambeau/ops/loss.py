@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
+from ..core.interruption import pass_on
 from ..core.registry import composite, op, pointwise
 from ..core.state import grad_enabled
 
@@ -586,7 +587,8 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Any, full: bool = Fals
         else:
             try:
                 np.broadcast_shapes(tuple(var.shape), tuple(input.shape))
-            except ValueError:
+            except ValueError as error:
+                pass_on(error)
                 raise ValueError("var is of incorrect size") from None
             if len(var.shape) != len(input.shape):
                 raise ValueError("var is of incorrect size")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core.annotations import Tensor
+from ..core.interruption import pass_on
 from ..core.registry import composite, op
 from ..core.shape import broadcast_shape
 from ..core.state import quiet
@@ -380,7 +381,8 @@ def broadcast_or_none(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]
     """Common shape, None where there is none."""
     try:
         return broadcast_shape(a, b)
-    except RuntimeError:
+    except RuntimeError as error:
+        pass_on(error)
         return None
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from ..core import doors, native
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
+from ..core.interruption import pass_on
 from ..core.registry import TABLES, add_method, composite, method, op, primitive, view
 from ..core.shape import (
     inferred_shape,
@@ -44,7 +45,8 @@ def view_shape(input: Tensor, shape: Sequence[int]) -> Tensor:
     """``input`` with another shape over the same memory; see ``Tensor.view``."""
     try:
         return input.reshape(shape, copy=False)
-    except ValueError:
+    except ValueError as error:
+        pass_on(error)
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
             "subspaces). Use .reshape(...) instead."
@@ -131,7 +133,8 @@ def reshape(input: Tensor, shape: Sequence[int]) -> Tensor:
     wanted = inferred_shape(sizes_of(sizes, "reshape"), array.size)
     try:
         array.reshape(wanted, copy=False)
-    except ValueError:
+    except ValueError as error:
+        pass_on(error)
         return reshaped_copy(input, wanted)
     return view_shape(input, wanted)
 

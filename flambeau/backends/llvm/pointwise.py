@@ -18,6 +18,7 @@ import numpy as np
 
 from ...core import dtype as dtypes
 from ...core.dispatch import BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT, DEFAULT, INT_TO_FLOAT, number_array
+from ...core.interruption import pass_on, source_files
 from ...core.native import LARGE, NoKernel, contiguous, switch
 from .build import Kernel, kernel
 from .expression import Program, Untraceable, lower, trace
@@ -327,7 +328,8 @@ def _planned(key: Any, name: Any, make: Callable[[], Plan]) -> Plan | None:
         return _plans[key]
     except KeyError:
         pass
-    except TypeError:  # an attribute that cannot be hashed
+    except TypeError as error:  # an attribute that cannot be hashed
+        pass_on(error)
         return None
     count = _specialised[name] = _specialised.get(name, 0) + 1
     plan = None
@@ -335,6 +337,7 @@ def _planned(key: Any, name: Any, make: Callable[[], Plan]) -> Plan | None:
         try:
             plan = make()
         except Exception as error:  # a Symbol is no array: whatever goes wrong, the reference kernel is right
+            pass_on(error, *source_files(name, getattr(name, "kernel", None)))
             if _SHOW:
                 print(f"{name}: {error!r}")
             plan = None  # the reference kernel wants something of its arrays that a Symbol does not have
@@ -393,7 +396,8 @@ def door(op: Op) -> Callable[..., Any]:
             plan = plans[looks]
         except KeyError:
             plan = plans[looks] = planned(looks, arguments)
-        except TypeError:  # an attribute that cannot be hashed
+        except TypeError as error:  # an attribute that cannot be hashed
+            pass_on(error)
             plan = None
         if plan is not None and switch.on and (out is None or out.dtype is plan.dtype):
             try:
