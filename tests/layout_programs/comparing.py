@@ -1,0 +1,175 @@
+"""Running a program three ways, and what differs."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from typing import Any
+
+import numpy as np
+
+import flambeau
+from flambeau.core import native
+
+from .drawing import Bound, Program, numpy_dtype
+from .layouts import Arena, random_layout
+from .operations import draw_program
+
+HAS_ORACLE = importlib.util.find_spec("torch") is not None
+MOST_OPERANDS = 6
+_arenas: list[Arena] = []
+
+
+def _oracle() -> Any:
+    import torch
+
+    torch.set_num_threads(1)
+    return torch
+
+
+def _base(library: Any, values: np.ndarray) -> Any:
+    if values.dtype == numpy_dtype("bfloat16") and library is not flambeau:
+        return library.from_numpy(values.view(np.int16)).view(library.bfloat16)
+    return library.from_numpy(values)
+
+
+def _array(library: Any, tensor: Any) -> np.ndarray:
+    tensor = tensor.detach()
+    if library is flambeau:
+        return tensor._array
+    if tensor.dtype == library.bfloat16:
+        return tensor.contiguous().view(library.int16).numpy().view(numpy_dtype("bfloat16"))
+    return tensor.numpy()
+
+
+def _results(made: Any) -> list[Any]:
+    return list(made) if isinstance(made, (tuple, list)) else [made]
+
+
+class Run:
+    """A program's operands, of which every run gets fresh copies, and the cotangents, which are drawn when results are known."""
+
+    def __init__(self, program: Program, seed: int):
+        self.program, self.seed = program, seed
+        self.bases = [operand.base() for operand in program.operands]
+        self.cotangents: list[Any] = []
+        while len(_arenas) < MOST_OPERANDS + 3:
+            _arenas.append(Arena())
+
+    def _placed(self, library: Any, guarded: bool) -> list[np.ndarray]:
+        if library is not flambeau:  # PyTorch's transposing copies end the process where elements are not aligned
+            return [base.copy() for base in self.bases]
+        if not guarded:
+            return [_misaligned(base, operand.layout.shift) for base, operand in zip(self.bases, self.program.operands, strict=True)]
+        given = zip(_arenas, self.bases, self.program.operands, strict=False)
+        return [arena.place(base, operand.layout.shift, operand.at_end) for arena, base, operand in given]
+
+    def __call__(self, library: Any, guarded: bool) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Results and gradients."""
+        program = self.program
+        bases, tensors, leaves = [], [], []
+        for operand, values in zip(program.operands, self._placed(library, guarded), strict=True):
+            base = _base(library, values)
+            if operand.needs_grad and not operand.is_leaf:
+                leaves.append(base.requires_grad_())
+            tensor = operand.layout.of(base)
+            if operand.needs_grad and operand.is_leaf:
+                tensor = tensor.detach().requires_grad_()
+                leaves.append(tensor)
+            bases.append(base)
+            tensors.append(tensor)
+        is_plain = program.plain and library is not flambeau
+        if is_plain:
+            tensors = [each.contiguous() for each in tensors]
+        results = _results(program.call(library, *tensors))
+        outputs = [each for each in results if each.requires_grad]
+        grads = []
+        if outputs and leaves:
+            while len(self.cotangents) < len(outputs):
+                self.cotangents.append(self._cotangent(outputs[len(self.cotangents)]))
+            given = []
+            for i, (layout, values) in enumerate(self.cotangents):
+                placed = _arenas[MOST_OPERANDS + i].place(values, layout.shift, bool(self.seed & 1)) if guarded else values.copy()
+                cotangent = layout.of(_base(library, placed))
+                given.append(cotangent.contiguous() if is_plain else cotangent)
+            grads = library.autograd.grad(outputs, leaves, given, allow_unused=True)
+        if program.inplace:
+            results = [bases[0], *results]
+        return [_array(library, each) for each in results], [_array(library, each) for each in grads if each is not None]
+
+    def _cotangent(self, output: Any) -> tuple[Any, np.ndarray]:
+        from random import Random
+
+        from .drawing import VALUES
+
+        rng = Random(self.seed + len(self.cotangents))
+        layout = random_layout(rng, tuple(output.shape))
+        start = rng.randrange(1 << 19)
+        name = str(output.dtype).removeprefix("torch.")
+        return layout, VALUES["whole"][start : start + layout.size].astype(numpy_dtype(name))
+
+
+def _misaligned(values: np.ndarray, shift: int) -> np.ndarray:
+    """A copy that is off by as many bytes."""
+    memory = np.empty(values.nbytes + shift, np.uint8)
+    made = np.ndarray(values.shape, values.dtype, memory, shift)
+    made[...] = values
+    return made
+
+
+def _apart(got: list[np.ndarray], want: list[np.ndarray], bound: Bound, what: str) -> list[str]:
+    """What is wrong with results."""
+    if len(got) != len(want):
+        return [f"{len(got)} {what}s instead of {len(want)}"]
+    wrong = []
+    for i, (a, b) in enumerate(zip(got, want, strict=True)):
+        if (a.shape, a.dtype) != (b.shape, b.dtype):
+            wrong.append(f"{what} {i}: {a.dtype} {a.shape} instead of {b.dtype} {b.shape}")
+            continue
+        if a.tobytes() == b.tobytes():
+            continue
+        with np.errstate(all="ignore"):
+            x, y = (each.astype(np.complex128 if a.dtype.kind == "c" else np.float64) for each in (a, b))
+            far = np.abs(x - y)
+            allowed = bound.of(y, a.dtype.name)
+            bad = ~((x == y) | (far <= allowed) | (np.isnan(x) & np.isnan(y)))
+        if bad.any():
+            at = tuple(int(n) for n in np.argwhere(bad)[0])
+            most = np.broadcast_to(allowed, far.shape)[at] if far.shape else allowed
+            wrong.append(f"{what} {i}: {int(bad.sum())} of {bad.size} differ, first at {at}: {x[at]!r} for {y[at]!r}, allowed {most:.3g}")
+    return wrong
+
+
+def _attempt(run: Run, library: Any, guarded: bool = False) -> Any:
+    """Results and gradients, or the exception."""
+    try:
+        return run(library, guarded)
+    except Exception as error:
+        return error
+
+
+def differences(seed: int) -> list[str]:
+    """What is wrong with the program of a seed: nothing, or lines that say it."""
+    program = draw_program(seed)
+    run = Run(program, seed)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        got = _attempt(run, flambeau, True)
+        with native.disabled():
+            sides = {"reference": (_attempt(run, flambeau), 0)}
+        if HAS_ORACLE:
+            sides["PyTorch"] = (_attempt(run, _oracle()), program.own)
+    wrong = []
+    for side, (want, left_out) in sides.items():
+        if isinstance(got, Exception) or isinstance(want, Exception):
+            wrong.append(f"{side}: {_told(got)} instead of {_told(want)}")
+            continue
+        end = len(got[0]) - left_out
+        found = _apart(got[0][:end], want[0][:end], program.bound, "result")
+        found += _apart(got[1], want[1], program.grad_bound or program.bound, "gradient")
+        wrong += [f"{side}: {each}" for each in found]
+    return [f"program {seed}: {program}", *[f"    {each}" for each in wrong]] if wrong else []
+
+
+def _told(outcome: Any) -> str:
+    return repr(outcome) if isinstance(outcome, Exception) else "results"
