@@ -71,6 +71,16 @@ def hand_made(pickled: bytes, records: dict[str, bytes] | None = None, folder: s
     return buffer.getvalue()
 
 
+def text(value: str) -> bytes:
+    return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+
+def call(module: str, name: str, *args: bytes) -> bytes:
+    return f"c{module}\n{name}\n".encode() + b"(" + b"".join(args) + b"tR"
+
+
+DICT = b"ccollections\nOrderedDict\n)R"
+
 # (a 2x2 float32 tensor, stored transposed behind one unused element), assembled by hand from pickle's documented opcodes
 GOLDEN = (
     b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nFloatStorage\n"
@@ -315,6 +325,58 @@ def test_views_of_very_old_files_share_memory() -> None:
     assert whole.tolist() == [1, 9, 3, 4]
 
 
+def old_file(pickled: bytes, numel: int, data: bytes) -> bytes:
+    """A file of the old format with one storage, whose key is 0."""
+    parts = [pickle.dumps(each, 2) for each in (0x1950A86A20F9469CFC6C, 1001, {})]
+    return b"".join((*parts, pickled, pickle.dumps(["0"], 2), struct.pack("<q", numel), data))
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+@pytest.mark.parametrize(
+    ("bits", "want"),
+    [
+        (("conj",), [[1 - 2j, 5 - 6j], [3 - 4j, 7 - 8j]]),
+        (("neg",), [[-1 - 2j, -5 - 6j], [-3 - 4j, -7 - 8j]]),
+        (("conj", "neg"), [[-1 + 2j, -5 + 6j], [-3 + 4j, -7 + 8j]]),
+    ],
+)
+def test_bits_of_old_files_are_resolved_when_the_bytes_are_there(bits: tuple[str, ...], want: Any, weights_only: bool) -> None:
+    """Assembled by hand: [transposed tensor with bits, the same again, a parameter of it, the plain tensor], one storage for all."""
+    storage = b"(" + text("storage") + b"ctorch\nComplexFloatStorage\n" + text("0") + text("cpu") + b"K\x04NtQ"
+    metadata = b"}(" + b"".join(text(bit) + b"\x88" for bit in bits) + b"u"
+    where = (b"K\x00", b"K\x02K\x02\x86", b"K\x01K\x02\x86", b"\x89", DICT)
+    with_bits = call("torch._utils", "_rebuild_tensor_v2", storage, *where, metadata)
+    parameter = call("torch._utils", "_rebuild_parameter", with_bits, b"\x88", DICT)
+    plain = call("torch._utils", "_rebuild_tensor_v2", storage, *where)
+    pickled = b"\x80\x02](" + with_bits + with_bits + parameter + plain + b"e."
+    data = np.array([1 + 2j, 3 + 4j, 5 + 6j, 7 + 8j], np.complex64).tobytes()
+    first, second, third, last = loaded(old_file(pickled, 4, data), weights_only=weights_only)
+    assert first.tolist() == second.tolist() == third.tolist() == want and type(third) is Parameter
+    assert last.tolist() == [[1 + 2j, 5 + 6j], [3 + 4j, 7 + 8j]]
+    assert first.stride() == last.stride() == (1, 2)
+    first._array[0, 0] = 9
+    assert second[0, 0].item() == 9 and last[0, 0].item() == 1 + 2j
+
+
+@pytest.mark.parametrize("is_zip", [True, False])
+def test_bits_that_the_dtype_cannot_have_are_errors(is_zip: bool) -> None:
+    for kind, bit in (("FloatStorage", "conj"), ("BoolStorage", "neg"), ("FloatStorage", "else")):
+        storage = b"(" + text("storage") + f"ctorch\n{kind}\n".encode() + text("0") + text("cpu") + b"K\x01" + b"N" * (not is_zip) + b"tQ"
+        args = (storage, b"K\x00", b"K\x01\x85", b"K\x01\x85", b"\x89", DICT, b"}" + text(bit) + b"\x88s")
+        pickled = b"\x80\x02" + call("torch._utils", "_rebuild_tensor_v2", *args) + b"."
+        data = hand_made(pickled, {"data/0": bytes(4)}) if is_zip else old_file(pickled, 1, bytes(4))
+        with pytest.raises(RuntimeError, match="rebuild_tensor: expected"):
+            loaded(data)
+
+
+def test_a_negative_view_of_an_expanded_tensor_takes_no_more_memory_than_its_storage() -> None:
+    storage = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu") + b"K\x01tQ"
+    size = b"\x8a\x08" + struct.pack("<q", 1 << 50) + b"\x85"
+    made = call("torch._utils", "_rebuild_tensor_v2", storage, b"K\x00", size, b"K\x00\x85", b"\x89", DICT, b"}" + text("neg") + b"\x88s")
+    back = loaded(hand_made(b"\x80\x02" + made + b".", {"data/0": struct.pack("<f", 2)}))
+    assert back.shape == (1 << 50,) and back[-1].item() == -2
+
+
 def test_safetensors(tmp_path: pathlib.Path) -> None:
     half = np.array([1, 2], ml_dtypes.bfloat16)
     table = {"__metadata__": {"a": "b"}, "w": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}
@@ -447,16 +509,7 @@ class Runs:
         return self.call
 
 
-def text(value: str) -> bytes:
-    return b"X" + struct.pack("<I", len(value)) + value.encode()
-
-
-def call(module: str, name: str, *args: bytes) -> bytes:
-    return f"c{module}\n{name}\n".encode() + b"(" + b"".join(args) + b"tR"
-
-
 TOUCH = text("open(__import__('os').environ['FLAMBEAU_WITNESS'], 'w').close()")
-DICT = b"ccollections\nOrderedDict\n)R"
 ATTACKS = {
     "system": call("os", "system", text('echo > "$FLAMBEAU_WITNESS"')),
     "posix": call("posix", "system", text('echo > "$FLAMBEAU_WITNESS"')),
@@ -813,12 +866,17 @@ def test_pytorch_reads_our_views_parameters_and_containers() -> None:
     assert back["size"] == torch.Size([1, 2]) and back["d"] == [torch.bool, torch.device("cpu")]
 
 
-def test_pytorch_s_conjugate_views_come_back_resolved() -> None:
+@pytest.mark.parametrize("weights_only", [True, False])
+@pytest.mark.parametrize("is_zip", [True, False])
+def test_pytorch_s_conjugate_views_come_back_resolved(is_zip: bool, weights_only: bool) -> None:
     torch = pytest.importorskip("torch")
-    x = torch.tensor([1 + 2j, 3 - 1j])
-    back = loaded(torch_saved([x, x.conj()]))
-    assert [each.tolist() for each in back] == [[1 + 2j, 3 - 1j], [1 - 2j, 3 + 1j]]
-    assert loaded(torch_saved(x.conj().imag)).tolist() == [-2, 1]
+    x = torch.arange(12).reshape(3, 4) * (1 + 2j)
+    made = [x, x.conj(), x.conj().t()[1:], x.conj()[::2, 1:], torch._neg_view(x.conj()), torch.nn.Parameter(x.conj())]
+    back = loaded(torch_saved(made, _use_new_zipfile_serialization=is_zip), weights_only=weights_only)
+    for ours, theirs in zip(back, made, strict=True):
+        assert ours.tolist() == theirs.tolist() and ours.stride() == theirs.stride() and ours.storage_offset() == theirs.storage_offset()
+    imaginary = loaded(torch_saved(x.conj().imag, _use_new_zipfile_serialization=is_zip), weights_only=weights_only)
+    assert imaginary.tolist() == (-x.imag).tolist()
 
 
 def test_pytorch_s_layouts_and_parameter_state() -> None:

@@ -34,6 +34,10 @@ class device:
             return self
         if not isinstance(type, str):
             raise TypeError(f"device(): argument 'type' must be str, int or device, not {type.__class__.__name__}")
+        if index is not None and (not isinstance(index, int) or isinstance(index, bool)):
+            raise TypeError(f"device(): argument 'index' (position 2) must be int, not {index.__class__.__name__}")
+        if index is not None and index < 0:
+            raise RuntimeError(f"Device index must not be negative: expected 0 or more, got {index}")
         kind, colon, ordinal = type.partition(":")
         if colon:
             if index is not None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import copyreg
 import warnings
 from collections import OrderedDict
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, TypeVar
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import numpy as np
 
@@ -30,6 +32,12 @@ _HOOKS = frozenset(("_backward_hooks", "_post_accumulate_grad_hooks"))
 WITHOUT_STORAGE_CLASS = frozenset(
     each for each in dtypes.ALL.values() if each.name in ("uint16", "uint32", "uint64", "complex32") or each.name.startswith("float8")
 )
+
+# Storages whose bytes are read after the tensors are made (old files have them last), and what is to be done once they are there.
+UNREAD: WeakKeyDictionary[UntypedStorage, list[Callable[[], None]]] = WeakKeyDictionary()
+
+# By storage: its conjugated and negated copies, which tensors of one file share as they share the storage.
+_RESOLVED: WeakKeyDictionary[UntypedStorage, dict[Any, ReferenceType[UntypedStorage]]] = WeakKeyDictionary()
 
 
 # -- taking apart ---------------------------------------------------------------------------------------------------------
@@ -98,9 +106,27 @@ def _warn_of_hooks(tensor: Tensor) -> None:
 
 
 # -- putting together -----------------------------------------------------------------------------------------------------
+def shown(value: Any) -> str:
+    """A value from a file as messages show it: the ``repr`` of a file's object may take for ever, so of most only the type is named."""
+    if type(value) in (tuple, list) and len(value) <= 8:
+        inner = ", ".join(_shown_alone(each) for each in value)
+        return f"[{inner}]" if type(value) is list else f"({inner})"
+    return _shown_alone(value)
+
+
+def _shown_alone(value: Any) -> str:
+    if value is None or type(value) in (bool, float, complex) or isinstance(value, (type, dtypes.dtype)):
+        return repr(value)
+    if type(value) is int:
+        return repr(value) if abs(value) < 10**30 else "a very large int"
+    if type(value) in (str, bytes):
+        return repr(value) if len(value) <= 80 else f"{value[:80]!r}..."
+    return f"an object of type {type(value).__name__}"
+
+
 def _require(holds: bool, expected: str, got: Any) -> None:
     if not holds:
-        raise RuntimeError(f"rebuild_tensor: expected {expected}, got {got!r}")
+        raise RuntimeError(f"rebuild_tensor: expected {expected}, got {shown(got)}")
 
 
 def _are_counts(values: Any) -> bool:
@@ -142,10 +168,12 @@ def _with_hooks(tensor: AnyTensor, backward_hooks: Any) -> AnyTensor:
     return tensor
 
 
-def _rebuild_tensor(storage: TypedStorage, storage_offset: int, size: tuple[int, ...], stride: tuple[int, ...]) -> Tensor:
+def _rebuild_tensor(
+    storage: TypedStorage, storage_offset: int, size: tuple[int, ...], stride: tuple[int, ...], metadata: Any = None
+) -> Tensor:
     """A tensor in a storage whose dtype it takes."""
     _require(isinstance(storage, TypedStorage), "a typed storage", type(storage).__name__)
-    untyped = storage._untyped_storage
+    untyped = _resolved(storage._untyped_storage, storage.dtype, metadata)
     return share(strided_view(untyped, storage_offset, size, stride, storage.dtype), untyped)
 
 
@@ -159,7 +187,7 @@ def _rebuild_tensor_v2(
     metadata: Any = None,
 ) -> Tensor:
     """The usual form; ``metadata`` says whether the values are to be conjugated or negated."""
-    tensor = _resolved(_rebuild_tensor(storage, storage_offset, size, stride), metadata)
+    tensor = _rebuild_tensor(storage, storage_offset, size, stride, metadata)
     return _with_hooks(tensor.requires_grad_(bool(requires_grad)), backward_hooks)
 
 
@@ -177,21 +205,39 @@ def _rebuild_tensor_v3(
     untyped = storage._untyped_storage if isinstance(storage, TypedStorage) else storage
     _require(isinstance(untyped, UntypedStorage), "a storage", type(storage).__name__)
     _require(isinstance(dtype, dtypes.dtype), "a dtype", dtype)
-    tensor = _resolved(share(strided_view(untyped, storage_offset, size, stride, dtype), untyped), metadata)
+    untyped = _resolved(untyped, dtype, metadata)
+    tensor = share(strided_view(untyped, storage_offset, size, stride, dtype), untyped)
     return _with_hooks(tensor.requires_grad_(bool(requires_grad)), backward_hooks)
 
 
-def _resolved(tensor: Tensor, metadata: Any) -> Tensor:
-    """PyTorch may note a conjugation or negation instead of doing it; here it is done."""
+def _resolved(storage: UntypedStorage, dtype: dtypes.dtype, metadata: Any) -> UntypedStorage:
+    """The storage, or its copy with what PyTorch may only note on a tensor done: all elements conjugated or negated."""
     if not metadata:
-        return tensor
-    _require(isinstance(metadata, dict) and set(metadata) <= {"conj", "neg"}, "metadata of 'conj' and 'neg'", metadata)
-    array = tensor._array
-    if metadata.get("conj"):
-        array = np.conj(array)
-    if metadata.get("neg"):
-        array = np.negative(array)
-    return share(array, UntypedStorage._of_array(array))
+        return storage
+    _require(isinstance(metadata, dict) and set(metadata) <= {"conj", "neg"}, "metadata of 'conj' and 'neg'", type(metadata).__name__)
+    conjugates, negates = bool(metadata.get("conj")), bool(metadata.get("neg"))
+    _require(dtype.is_complex or not conjugates, "a complex tensor to conjugate", dtype)
+    _require(dtype is not dtypes.bool_ or not negates, "a tensor of numbers to negate", dtype)
+    known, key = _RESOLVED.setdefault(storage, {}), (dtype, conjugates, negates)
+    found = known[key]() if key in known else None
+    if found is not None:
+        return found
+    elements = strided_view(storage, 0, (storage.nbytes() // dtype.itemsize,), (1,), dtype)
+    made = np.empty_like(elements)
+
+    def resolve() -> None:
+        np.copyto(made, np.conjugate(elements) if conjugates else elements)
+        if negates:
+            np.negative(made, out=made)
+
+    later = UNREAD.get(storage)
+    if later is None:
+        resolve()
+    else:
+        later.append(resolve)
+    copied = UntypedStorage._of_array(made)
+    known[key] = ref(copied)
+    return copied
 
 
 def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Parameter:

@@ -14,6 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..core.dtype import uint8
+from ..core.rebuild import UNREAD, shown
 from ..core.storage import TypedStorage, UntypedStorage
 from .archive import CHUNK, read_into
 from .locations import Deserializer
@@ -67,13 +68,13 @@ def load_legacy(file: IO[bytes], read: Callable[..., Any], restore: Deserializer
     _refuse_tar(file, weights_only)
 
     def no_storage(pid: Any) -> Any:
-        raise pickle.UnpicklingError(f"load: expected no storage before the object, got {pid!r}")
+        raise pickle.UnpicklingError(f"load: expected no storage before the object, got {shown(pid)}")
 
     if read(file, no_storage) != MAGIC_NUMBER:
         raise RuntimeError("Invalid magic number; corrupt file?")
     version = read(file, no_storage)
     if version != PROTOCOL_VERSION:
-        raise RuntimeError(f"Invalid protocol version: {version}")
+        raise RuntimeError(f"Invalid protocol version: {shown(version)}")
     read(file, no_storage)
     storages = LegacyStorages(restore)
     result = read(file, storages.find)
@@ -85,6 +86,7 @@ def load_legacy(file: IO[bytes], read: Callable[..., Any], restore: Deserializer
     missing = set(storages.roots) - set(keys)
     if missing:
         raise RuntimeError(f"load: the file has no data for storage {min(missing)}; corrupt file?")
+    storages.finish()
     return result
 
 
@@ -107,6 +109,7 @@ class LegacyStorages:
         self._restore = restore
         self.roots: dict[str, tuple[UntypedStorage, int]] = {}
         self._views: dict[Any, UntypedStorage] = {}
+        self._later: list[Callable[[], None]] = []
 
     def find(self, pid: Any) -> Any:
         """The object that a persistent id names: a storage, or a module's class saved with its source."""
@@ -117,6 +120,7 @@ class LegacyStorages:
         if key not in self.roots:
             memory = UntypedStorage._of_array(_empty(numel * element.itemsize))
             self.roots[key] = (self._restore(memory, location), element.itemsize)
+            UNREAD[self.roots[key][0]] = self._later
         root = self.roots[key][0]
         if view is not None:
             root = self._view(root, view, element.itemsize)
@@ -124,19 +128,21 @@ class LegacyStorages:
 
     def _view(self, root: UntypedStorage, view: Any, itemsize: int) -> UntypedStorage:
         """A part of a storage, which very old files treat as a storage of its own."""
-        if not isinstance(view, tuple) or len(view) != 3 or not all(type(each) is int and each >= 0 for each in view[1:]):
-            raise RuntimeError(f"load: expected (key, offset, size) of a view of a storage, got {view!r}")
+        is_view = type(view) is tuple and len(view) == 3 and type(view[0]) in (str, bytes, int)
+        if not is_view or not all(type(each) is int and each >= 0 for each in view[1:]):
+            raise RuntimeError(f"load: expected (key, offset, size) of a view of a storage, got {shown(view)}")
         key, offset, size = view
         if (offset + size) * itemsize > root.nbytes():
             raise RuntimeError(f"load: expected a view inside a storage of {root.nbytes()} bytes, got {size} elements at {offset}")
         if key not in self._views:
             self._views[key] = UntypedStorage._of_array(root._flat[offset * itemsize : (offset + size) * itemsize])
+            UNREAD[self._views[key]] = self._later
         return self._views[key]
 
     def fill(self, key: Any, file: IO[bytes]) -> None:
         """Read the bytes of a storage, which come next in the file."""
         if not isinstance(key, str) or key not in self.roots:
-            raise RuntimeError(f"load: the file has data for storage {key!r}, which nothing in it uses; corrupt file?")
+            raise RuntimeError(f"load: the file has data for storage {shown(key)}, which nothing in it uses; corrupt file?")
         storage, itemsize = self.roots[key]
         count = file.read(8)
         if len(count) < 8:
@@ -146,6 +152,13 @@ class LegacyStorages:
             raise RuntimeError(f"storage has wrong byte size: expected {storage.nbytes()} got {nbytes}")
         if read_into(file, storage._flat) != nbytes:
             raise EOFError(f"Ran out of input: the file ends inside storage {key} of {nbytes} bytes")
+
+    def finish(self) -> None:
+        """Do what had to wait for the bytes."""
+        for each in (*(root for root, _ in self.roots.values()), *self._views.values()):
+            UNREAD.pop(each, None)
+        for resolve in self._later:
+            resolve()
 
 
 def _empty(nbytes: int) -> np.ndarray:

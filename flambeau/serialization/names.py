@@ -56,13 +56,15 @@ LAYOUTS: dict[str, layouts.layout] = {str(each): each for each in vars(layouts).
 
 def _get_layout(name: str) -> layouts.layout:
     """The layout whose text is ``name``."""
+    if type(name) is not str or name not in LAYOUTS:
+        raise ValueError(f"expected one of the layouts {', '.join(LAYOUTS)}, got {rebuild.shown(name)}")
     return LAYOUTS[name]
 
 
 def encode_bytes(text: str, encoding: str) -> bytes:
     """``bytes``, which pickle's protocol 2 spells as latin-1 text; every other codec is refused."""
     if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
-        raise RuntimeError(f"load: expected bytes spelled as latin1 text, got {type(text).__name__} in {encoding!r}")
+        raise RuntimeError(f"load: expected bytes spelled as latin1 text, got {type(text).__name__} in {rebuild.shown(encoding)}")
     return text.encode("latin-1")
 
 

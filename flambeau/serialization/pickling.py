@@ -9,6 +9,7 @@ from typing import IO, Any
 
 from ..core.dtype import dtype, uint8
 from ..core.layout import layout, memory_format
+from ..core.rebuild import shown
 from ..core.storage import TypedStorage, UntypedStorage
 from .locations import location_tag
 from .names import DATA, STORAGE_TYPES, StorageType, _get_layout, is_foreign, public_object, spelling
@@ -124,8 +125,8 @@ def checked_storage_id(pid: Any, length: int) -> Any:
         RuntimeError: it is something else.
     """
     if isinstance(pid, tuple) and len(pid) == length:
-        word, kind, key, location, numel, *rest = (each.decode("ascii") if isinstance(each, bytes) else each for each in pid)
+        word, kind, key, location, numel, *rest = (each.decode("ascii", "replace") if isinstance(each, bytes) else each for each in pid)
         if word == "storage" and isinstance(key, str) and isinstance(location, str) and type(numel) is int and numel >= 0:
             if kind is UntypedStorage or isinstance(kind, StorageType):
                 return kind, key, location, numel, *rest
-    raise RuntimeError(f"load: expected the id of a storage, got {pid!r}")
+    raise RuntimeError(f"load: expected the id of a storage, got {shown(pid)}")

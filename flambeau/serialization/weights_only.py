@@ -16,11 +16,18 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import IO, Any
 
+from ..core.rebuild import shown
+from ..core.shape import Size
 from ..core.tensor import Parameter, Tensor
 from .names import CALLABLE, DATA, OWN_DATA, is_foreign, public_object
 
 # Never to be had, not even where a program lists them as safe.
 BLOCKED_MODULES = frozenset(("sys", "os", "posix", "nt"))
+
+# Items of a tuple that is a key, inner tuples' included. Hashing goes through all of them, however often one object stands in it, in
+# calls of the C stack: a few bytes can make a tuple of 2**60 items, or one that is nested too deeply to be hashed.
+KEY_ITEMS = 256
+AT_ONCE = 1 << 24  # bytes; a file that is cut off, or was never as long as it says, must not have memory set aside for all of it
 
 _marked_safe: list[Any] = []
 _CALLABLE_IDS = {id(each) for each in CALLABLE.values()}
@@ -135,10 +142,17 @@ class Unpickler:
 
     # -- the machine ------------------------------------------------------------------------------------------------------
     def _read(self, count: int) -> bytes:
-        data = self._file.read(count)
-        if len(data) < count:
-            raise EOFError("Ran out of input: the pickle ends in the middle")
-        return data
+        data = self._file.read(min(count, AT_ONCE))
+        return data if len(data) == count else self._rest(data, count)
+
+    def _rest(self, start: bytes, count: int) -> bytes:
+        data = bytearray(start)
+        while len(data) < count:
+            more = self._file.read(min(count - len(data), AT_ONCE))
+            if not more:
+                raise EOFError("Ran out of input: the pickle ends in the middle")
+            data += more
+        return bytes(data)
 
     def _number(self, form: str) -> Any:
         return struct.unpack(form, self._read(struct.calcsize(form)))[0]
@@ -199,7 +213,9 @@ class Unpickler:
             self._stack.append(function(*args))
             return
         if id(function) not in _CALLABLE_IDS:
-            raise pickle.UnpicklingError(f"Trying to call reduce for unrecognized function {function!r}")
+            raise pickle.UnpicklingError(f"Trying to call reduce for unrecognized function {shown(function)}")
+        if function in (OrderedDict, Counter, set, Size) and args:
+            _check_contents(function, args[0])
         try:
             self._stack.append(function(*args))
         except (TypeError, ValueError, AttributeError, LookupError, OverflowError) as error:
@@ -210,12 +226,15 @@ class Unpickler:
         if type(args) is not tuple:
             raise pickle.UnpicklingError(f"expected the arguments of a new object in a tuple, got {type(args).__name__}")
         if cls is Parameter and args and isinstance(args[0], Tensor):
-            self._stack.append(Parameter(*args))
+            try:
+                self._stack.append(Parameter(*args))
+            except (TypeError, RuntimeError) as error:
+                raise pickle.UnpicklingError(f"pickle damaged: Parameter cannot be made like this: {error}") from error
         elif cls in (OrderedDict, Counter) or (isinstance(cls, type) and id(cls) in self._user_ids):
             self._stack.append(cls.__new__(cls, *args))
         else:
             raise pickle.UnpicklingError(
-                f"Can only create new object for nn.Parameter or classes allowlisted via `add_safe_globals` but got {cls!r}"
+                f"Can only create new object for nn.Parameter or classes allowlisted via `add_safe_globals` but got {shown(cls)}"
             )
 
     def _build(self) -> None:
@@ -240,7 +259,7 @@ class Unpickler:
         if type(pid) is not tuple and type(pid) is not int:
             raise pickle.UnpicklingError(f"persistent_load id must be tuple or int, but got {type(pid).__name__}")
         if type(pid) is tuple and (not pid or pid[0] not in ("storage", b"storage")):
-            raise pickle.UnpicklingError(f"Only persistent_load of storage is allowed, but got {pid[:1]!r}")
+            raise pickle.UnpicklingError(f"Only persistent_load of storage is allowed, but got {shown(pid[:1])}")
         self._stack.append(self.persistent_load(pid))
 
     # -- containers -------------------------------------------------------------------------------------------------------
@@ -267,6 +286,7 @@ class Unpickler:
         if len(items) % 2:
             raise pickle.UnpicklingError("pickle damaged: a key without a value")
         for key, value in zip(items[::2], items[1::2], strict=True):
+            _check_key(key)
             try:
                 made[key] = value
             except TypeError as error:
@@ -319,13 +339,39 @@ class Unpickler:
             )
 
 
+def _check_key(key: Any) -> None:
+    """Whether a key can be hashed, and in no time."""
+    if not isinstance(key, tuple):
+        return
+    waiting, count = [key], 0
+    while waiting:
+        items = waiting.pop()
+        count += len(items)
+        if count > KEY_ITEMS:
+            raise pickle.UnpicklingError(f"expected at most {KEY_ITEMS} items in a tuple that is a key")
+        waiting.extend(each for each in items if isinstance(each, tuple))
+
+
+def _check_contents(function: Any, source: Any) -> None:
+    """Whether a container can be made of ``source``: not of a tensor, which may have any number of elements in a few bytes."""
+    if type(source) not in (list, tuple, set, Size, dict, OrderedDict, Counter):
+        raise pickle.UnpicklingError(f"expected the items of {function.__name__} in a list, got {type(source).__name__}")
+    if function is Size or isinstance(source, dict):
+        return
+    for each in source:
+        if function is OrderedDict and (type(each) not in (list, tuple) or len(each) != 2):
+            raise pickle.UnpicklingError(f"expected pairs of key and value for OrderedDict, got {type(each).__name__}")
+        _check_key(each[0] if function is OrderedDict else each)
+
+
 def _set_attributes(made: Any, state: Any) -> None:
     """Attributes of a dictionary, such as a state_dict's ``_metadata``."""
     if type(state) is not dict or not all(type(name) is str for name in state):
         raise pickle.UnpicklingError(f"expected the attributes of {type(made).__name__} in a dict of names, got {type(state).__name__}")
     shadowed = [name for name in state if hasattr(type(made), name)]
     if shadowed:
-        raise pickle.UnpicklingError(f"expected attributes beside those of {type(made).__name__}, got {shadowed[0]!r}, which replaces one")
+        given = shown(shadowed[0])
+        raise pickle.UnpicklingError(f"expected attributes beside those of {type(made).__name__}, got {given}, which replaces one")
     made.__dict__.update(state)
 
 

@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -124,6 +125,45 @@ def test_default_directory(here, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     cache.directory.cache_clear()
     assert cache.directory() == str(tmp_path / "home" / ".cache" / "flambeau")
+
+
+def test_without_a_home_there_is_no_cache_and_it_says_so_once(tmp_path):
+    """A folder named ``~`` would take its machine code from whatever directory the program happens to run in."""
+    no_home = "import os, pwd\nos.environ.pop('HOME')\npwd.getpwuid = lambda _: {}[0]\n"
+    done = subprocess.run(
+        [sys.executable, "-W", "always", "-c", no_home + PROGRAM],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+        env={
+            **{name: value for name, value in os.environ.items() if name not in ("FLAMBEAU_CACHE", "XDG_CACHE_HOME")},
+            "HOME": "x",
+            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
+        },
+    )
+    assert done.returncode == 0 and done.stdout.strip() == "True", done.stderr
+    assert not os.listdir(tmp_path)
+    assert done.stderr.count("compiled kernels are not kept on disk: set FLAMBEAU_CACHE") == 1
+
+
+@pytest.mark.parametrize("name", ["cache", "./cache", "~/cache", "../cache"])
+def test_relative_directories_are_not_used(here, name, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLAMBEAU_CACHE", name)
+    cache.directory.cache_clear()
+    with pytest.warns(UserWarning, match="absolute path"):
+        assert cache.directory() is None
+    assert not os.listdir(tmp_path)
+    monkeypatch.delenv("FLAMBEAU_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    cache.directory.cache_clear()
+    assert cache.directory() == str(tmp_path / "home" / ".cache" / "flambeau")
+    monkeypatch.setenv("HOME", "home")
+    cache.directory.cache_clear()
+    with pytest.warns(UserWarning, match="absolute path"):
+        assert cache.directory() is None
 
 
 def test_a_new_directory_is_ours_alone(here):

@@ -1,7 +1,8 @@
 """Compiled kernels on disk.
 
-One file per kernel in ``FLAMBEAU_CACHE`` (default: ``flambeau`` in ``XDG_CACHE_HOME`` or ``~/.cache``), named by a hash of its IR, the
-target and the version of llvmlite.  Files are written under a temporary name and renamed, so that several processes may share the
+One file per kernel in ``FLAMBEAU_CACHE`` (default: ``flambeau`` in ``XDG_CACHE_HOME`` or ``~/.cache``, as the XDG base directory
+specification has it), named by a hash of its IR, the target and the version of llvmlite.  A relative path names another directory in each
+working directory, anybody's among them, and is not used.  Files are written under a temporary name and renamed, so that several processes may share the
 directory.  It holds at most ``LIMIT`` bytes; the files that were unused longest go first.  Machine code is only taken from a directory
 that belongs to this user and that nobody else can write to, and only if it matches its own hash.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
+import warnings
 from functools import cache
 
 from . import image
@@ -28,9 +30,11 @@ def directory() -> str | None:
     chosen = os.environ.get("FLAMBEAU_CACHE")
     if chosen is not None and not chosen:
         return None  # FLAMBEAU_CACHE= switches the cache off
+    path = chosen or _default()
+    if not os.path.isabs(path):  # a home that is not known stays ~
+        warnings.warn(f"flambeau: compiled kernels are not kept on disk: set FLAMBEAU_CACHE to an absolute path, got {path!r}", stacklevel=2)
+        return None
     try:
-        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-        path = chosen or os.path.join(base, "flambeau")
         os.makedirs(path, mode=0o700, exist_ok=True)
         found = os.stat(path)
     except OSError:
@@ -38,6 +42,11 @@ def directory() -> str | None:
     if found.st_uid != os.getuid() or found.st_mode & 0o022 or not os.access(path, os.W_OK):
         return None
     return path
+
+
+def _default() -> str:
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return os.path.join(base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "flambeau")
 
 
 @cache
