@@ -381,3 +381,11 @@ def test_aliases_and_identity() -> None:
         kind = dtype(name)
         assert isinstance(kind, flambeau.dtype) and pickle.loads(pickle.dumps(kind)) is kind and {kind: 1}[kind] == 1
         assert kind != name and str(kind) == f"torch.{name}"
+
+
+@pytest.mark.parametrize("index", ["1", True, 1.0, (1,)])
+def test_a_devices_index_is_an_int(index: object) -> None:
+    with pytest.raises(TypeError, match=r"argument 'index' \(position 2\) must be int"):
+        flambeau.device("cuda", index)
+    with pytest.raises(RuntimeError, match="must not be negative"):
+        flambeau.device("cuda", -1)

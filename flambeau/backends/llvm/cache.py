@@ -1,8 +1,7 @@
 """Compiled kernels on disk.
 
-One file per kernel in ``FLAMBEAU_CACHE`` (default: ``flambeau`` in ``XDG_CACHE_HOME`` or ``~/.cache``, as the XDG base directory
-specification has it), named by a hash of its IR, the target and the version of llvmlite.  A relative path names another directory in each
-working directory, anybody's among them, and is not used.  Files are written under a temporary name and renamed, so that several processes may share the
+One file per kernel in ``FLAMBEAU_CACHE`` (default: ``flambeau`` in ``XDG_CACHE_HOME`` or ``~/.cache``), named by a hash of its IR, the
+target and the version of llvmlite.  A relative path would be another directory in each working directory, and is not used.  Files are written under a temporary name and renamed, so that several processes may share the
 directory.  It holds at most ``LIMIT`` bytes; the files that were unused longest go first.  Machine code is only taken from a directory
 that belongs to this user and that nobody else can write to, and only if it matches its own hash.
 """
@@ -32,7 +31,7 @@ def directory() -> str | None:
         return None  # FLAMBEAU_CACHE= switches the cache off
     path = chosen or _default()
     if not os.path.isabs(path):  # a home that is not known stays ~
-        warnings.warn(f"flambeau: compiled kernels are not kept on disk: set FLAMBEAU_CACHE to an absolute path, got {path!r}", stacklevel=2)
+        warnings.warn(f"compiled kernels are not kept on disk: set FLAMBEAU_CACHE to an absolute path, got {path!r}", stacklevel=2)
         return None
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
