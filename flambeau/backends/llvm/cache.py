@@ -1,9 +1,10 @@
 """Compiled kernels on disk.
 
 One file per kernel in ``FLAMBEAU_CACHE`` (default: ``flambeau`` in ``XDG_CACHE_HOME`` or ``~/.cache``), named by a hash of its IR, the
-target and the version of llvmlite.  A relative path would be another directory in each working directory, and is not used.  Files are written under a temporary name and renamed, so that several processes may share the
-directory.  It holds at most ``LIMIT`` bytes; the files that were unused longest go first.  Machine code is only taken from a directory
-that belongs to this user and that nobody else can write to, and only if it matches its own hash.
+target and the version of llvmlite.  A relative path would be another directory in each working directory, and is not used.  Files are
+written under a temporary name and renamed, so that several processes may share the directory.  It holds at most ``LIMIT`` bytes; the
+files that were unused longest go first.  Machine code is only taken from a directory that belongs to this user and that nobody else can
+write to, and only if it matches its own hash.
 """
 
 from __future__ import annotations
