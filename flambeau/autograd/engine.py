@@ -13,7 +13,6 @@ from __future__ import annotations
 import heapq
 import sys
 from collections.abc import Sequence
-from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -21,11 +20,11 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.dispatch import cast_array
 from ..core.interruption import is_busy, pass_on
-from ..core.native import LARGE_SIMPLE
+from ..core.native import LARGE_SIMPLE, ResultMemory
 from ..core.node import INHERITED, AccumulateGrad, Node, Output, edge_of
 from ..core.scalars import FLOATS32, FLOATS64
 from ..core.shape import broadcast_shape
-from ..core.state import as_user, grad_enabled, quiet, run_quietly, set_grad, thread, tick
+from ..core.state import as_user, grad_enabled, quiet, run_quietly, set_inference, thread, tick
 from ..core.tensor import Tensor, new_storage, wrap
 from .anomaly import anomaly
 
@@ -84,7 +83,7 @@ def quiet_add(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> An
 class _Pass:
     """One backward pass: pending gradients per node, gradients collected for leaves and for requested inputs."""
 
-    __slots__ = ("__weakref__", "at_end", "borrowed", "captured", "heap", "keep", "leaves", "needed", "pending", "reached", "record")
+    __slots__ = ("__weakref__", "at_end", "captured", "heap", "keep", "leaves", "needed", "pending", "reached", "record")
     captured: dict[Node, Any]  # where only some inputs are asked for: the gradients of those that are nodes' outputs
     reached: set[Node]  # these nodes and the ``needed`` ones
 
@@ -95,7 +94,6 @@ class _Pass:
         self.leaves: dict[int, list[Any]] = {}
         self.needed: set[Any] | None = None  # nodes to run, where only some inputs are asked for
         self.at_end: list[Any] = []
-        self.borrowed: set[int] = set()  # ids of arrays that somebody else holds
 
     def send(self, edge: Any, grad: Tensor) -> None:
         """Add the gradient of a root to what is pending for its producer."""
@@ -182,7 +180,6 @@ class _Pass:
         """Tensor hooks of the outputs, then retained gradients."""
         hooks = node.hooks
         grads = grad if node.is_several else [grad]
-        self.borrowed.update(id(each._array) for each in grads if each is not None)
         for index, group in hooks.outputs.items():
             for hook in list(group.values()):
                 if grads[index] is not None:
@@ -236,16 +233,25 @@ def _after(node: Node, grads: Any, grad: Any) -> Any:
     return grads
 
 
-def accumulate(leaf: Tensor, grad: Tensor, record: bool, borrowed: set[int]) -> None:
-    """Add a gradient to ``leaf.grad``: a tensor of its own the first time, in place afterwards (unless recording)."""
+def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
+    """Add a gradient to ``leaf.grad``: a tensor of its own the first time, in place afterwards (unless recording).
+
+    Args:
+        entry: the gradient as ``entry[1]``. Who holds it is counted, so that no variable may refer to it before ``_is_ours`` has looked.
+    """
     have = getattr(leaf, "_grad", None)
+    if have is None and not record:
+        if entry[1]._requires_grad or entry[1].__class__ is not Tensor:
+            leaf._grad = entry[1].detach().clone()
+        elif _is_ours(entry):
+            leaf._grad = entry[1]
+        else:
+            array = entry[1]._array
+            leaf._grad = wrap(array.copy(order="K" if array.flags.f_contiguous else "C"))
+        return
+    grad = entry[1]
     if record:
         leaf._grad = have + grad if have is not None else grad.clone() if grad._storage is not None else grad
-    elif have is None:
-        if grad._requires_grad or grad.__class__ is not Tensor:
-            leaf._grad = grad.detach().clone()
-        else:
-            leaf._grad = _own(grad, borrowed)
     elif have.__class__ is Tensor and have._array.dtype is grad._array.dtype and not have._requires_grad:
         array, more = have._array, grad._array
         if array.size >= LARGE_SIMPLE:
@@ -261,24 +267,21 @@ def accumulate(leaf: Tensor, grad: Tensor, record: bool, borrowed: set[int]) -> 
         leaf._grad = (have.detach() if have._requires_grad else have) + grad
 
 
-# References to a gradient that only the pass holds: its entry, a variable and a parameter of two calls, getrefcount's own argument.
-_OURS = 5
+def _references(entry: list[Any]) -> int:
+    return sys.getrefcount(entry[1])
 
 
-def _own(grad: Tensor, borrowed: set[int]) -> Tensor:
-    """``grad`` as memory that may become a leaf's ``.grad``: copied if anything else shows the same memory."""
-    array = grad._array
-    base = array.base  # for a large result its memory, see backends/llvm/memory.py, which is the array's own all the same
-    if (
-        id(array) in borrowed
-        or (base is not None and base.__class__ is not mmap)
-        or grad._storage is not None
-        or not array.flags.c_contiguous
-        or sys.getrefcount(grad) > _OURS
-    ):
-        return wrap(array.copy(order="K" if array.flags.f_contiguous else "C"))
-    borrowed.add(id(array))
-    return grad
+_ALONE = _references([None, object()])  # references to what only one container holds, as this interpreter counts them
+
+
+def _is_ours(entry: list[Any]) -> bool:
+    """Whether a gradient may become a leaf's ``.grad`` as it is: nothing but ``entry`` refers to it, nothing else shows its memory."""
+    array = entry[1]._array
+    base = array.base  # for a large result its memory, which is the array's own all the same
+    if entry[1]._storage is not None or not array.flags.c_contiguous or (base is not None and base.__class__ is not ResultMemory):
+        return False
+    del array
+    return sys.getrefcount(entry[1]) == _ALONE == sys.getrefcount(entry[1]._array)
 
 
 def run_backward(
@@ -296,30 +299,27 @@ def run_backward(
     if inputs is not None:
         targets = [edge_of(each) if isinstance(each, Tensor) else _edge_named(*each) for each in inputs]
         _find_needed(roots, targets, work)
-    was, outside, around = thread.grad, thread.outside, (thread.function_override, thread.function_modes)
-    set_grad(record)
-    thread.outside, thread.function_override, thread.function_modes = around, False, ()
-    running, thread.running = thread.running, work
-    inference, thread.inference = thread.inference, False
-    borrowed = work.borrowed
+    was, outside, around = (thread.inference, thread.grad_mode), thread.outside, (thread.function_override, thread.function_modes)
+    running = thread.running
     try:
+        set_inference(False, record)
+        thread.outside, thread.function_override, thread.function_modes = around, False, ()
+        thread.running = work
         for root, grad in zip(roots, grads, strict=True):
-            start = seed_gradient(root, grad)
-            borrowed.add(id(start._array))
-            work.send(root if root._node is None else root._node, start)
+            work.send(root if root._node is None else root._node, seed_gradient(root, grad))
         work.run()
         results: list[Tensor | None] = []
         chosen = None if targets is None else {id(each) for each in targets if isinstance(each, Tensor)}
-        for leaf, grad, _ in list(work.leaves.values()):
+        for entry in list(work.leaves.values()):
+            leaf = entry[0]
             if (chosen is not None and id(leaf) not in chosen) or leaf._requires_grad is not True:
                 continue
             hooks = getattr(leaf, "_backward_hooks", None)
             if hooks:
                 for hook in list(hooks.values()):
-                    grad = _hooked(grad, hook)
-            work.leaves[id(leaf)][1] = grad
+                    entry[1] = _hooked(entry[1], hook)
             if accumulates:
-                accumulate(leaf, grad, record, borrowed)
+                accumulate(leaf, entry, record)
                 after = getattr(leaf, "_post_accumulate_grad_hooks", None)
                 if after:
                     for hook in list(after.values()):
@@ -331,11 +331,11 @@ def run_backward(
             if accumulates:
                 for tensor, edge, grad in zip(inputs or (), targets, results, strict=True):
                     if grad is not None and not isinstance(edge, Tensor):
-                        accumulate(tensor, grad, record, borrowed)
+                        accumulate(tensor, [tensor, grad], record)
         return results
     finally:
-        set_grad(was)
-        thread.running, thread.inference = running, inference
+        set_inference(*was)
+        thread.running = running
         thread.outside, (thread.function_override, thread.function_modes) = outside, around
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from ..core.history import check_writable, is_differentiable, make_view, rebase
 from ..core.node import Node, Output, complain_freed, edge_of
 from ..core.override import call_override
-from ..core.saved import pack_saved, unpack
+from ..core.saved import check_saved, pack_saved, unpack
 from ..core.state import as_user, grad_enabled, modes, thread, tick
 from ..core.tensor import Parameter, RestrictedView, Tensor, root_of, storage_of, wrap
 from .grad_mode import no_grad
@@ -357,6 +357,7 @@ def _save(ctx: FunctionCtx, node: FunctionNode, outputs: dict[int, Any]) -> None
             saved.append((result._array, storage_of(result), index))
         else:
             saved.append(each)
+    check_saved(saved)
     node.seq = tick()
     ctx._to_save = ()
     ctx._dirty = ctx._non_differentiable = ()

@@ -6,7 +6,7 @@ import functools
 import inspect
 from typing import Any
 
-from ..core.state import add_active, grad_enabled, set_grad, thread
+from ..core.state import set_grad, set_inference, thread
 
 
 class _ContextDecorator:
@@ -81,7 +81,7 @@ class no_grad(_NoParameters):
     """
 
     def __enter__(self) -> None:
-        self._was.append(thread.grad)
+        self._was.append(thread.grad_mode)
         set_grad(False)
 
     def __exit__(self, *exc_info: Any) -> None:
@@ -95,7 +95,7 @@ class enable_grad(_NoParameters):
     """
 
     def __enter__(self) -> None:
-        self._was.append(thread.grad)
+        self._was.append(thread.grad_mode)
         set_grad(True)
 
     def __exit__(self, *exc_info: Any) -> None:
@@ -111,7 +111,7 @@ class set_grad_enabled(_ContextDecorator):
     """
 
     def __init__(self, mode: bool):
-        self.prev = thread.grad
+        self.prev = thread.grad_mode
         self.mode = bool(mode)
         set_grad(self.mode)
 
@@ -155,21 +155,16 @@ class inference_mode(_ContextDecorator):
         return type(self)(self.mode)
 
     def __enter__(self) -> None:
-        self._was.append((thread.grad, thread.inference))
-        add_active(int(self.mode) - int(thread.inference))
-        thread.inference = self.mode
-        set_grad(not self.mode)
+        self._was.append((thread.inference, thread.grad_mode))
+        set_inference(self.mode, not self.mode)
 
     def __exit__(self, *exc_info: Any) -> None:
-        grad, inference = self._was.pop()
-        add_active(int(inference) - int(thread.inference))
-        thread.inference = inference
-        set_grad(grad)
+        set_inference(*self._was.pop())
 
 
 def is_grad_enabled() -> bool:
-    """Whether operations are recorded in this thread. Source: torch.is_grad_enabled."""
-    return grad_enabled()
+    """Whether this thread's grad mode is on; in inference mode nothing is recorded all the same. Source: torch.is_grad_enabled."""
+    return thread.grad_mode
 
 
 def is_inference_mode_enabled() -> bool:

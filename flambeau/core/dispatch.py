@@ -20,9 +20,9 @@ import numpy as np
 
 from . import dtype as dtypes
 from . import native
-from .history import check_overlap, check_writable, is_differentiable, make_view, rebase
+from .history import check_overlap, check_writable, is_differentiable, make_view, rebase, refuse_inference
 from .node import Node, Output, edge_of, new_node
-from .saved import pack_saved
+from .saved import check_saved, pack_saved
 from .shape import broadcast_shape
 from .state import grad_enabled, modes, run_quietly, thread
 from .tensor import Parameter, RestrictedView, Tensor, root_of, storage_of, wrap
@@ -531,19 +531,13 @@ def new_record(op: Op, values: Sequence[Any], results: list[np.ndarray], made: l
     else:
         shape, dtype = results[0].shape, results[0].dtype
     saved, attrs = kind.collect(values, required, made)
+    check_saved(saved)
     node = new_node(kind, tuple(edges), saved, attrs, shape, dtype)
     if thread.saved_hooks and saved:
         pack, unpack_hook = thread.saved_hooks[-1]
         node.saved = tuple([pack_saved(node, each, pack, unpack_hook) for each in saved])
     if modes.on_record is not None:
         modes.on_record(node)
-    for each in saved or ():
-        if isinstance(each, Tensor) and each.is_inference():
-            raise RuntimeError(
-                "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation "
-                "tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use "
-                "`torch.no_grad()` instead of `torch.inference_mode()`."
-            )
     return node
 
 
@@ -675,6 +669,7 @@ def long_inplace_view(op: Op, values: tuple[Any, ...]) -> Tensor:
     target = values[0]
     operands = operands_of(op, values)
     recorded = grad_enabled() and target._requires_grad
+    refuse_inference(target)
     if recorded and target._node is None:
         check_writable(target, True)
     if op.prepare is not None:

@@ -45,9 +45,10 @@ from .history import inherited, view_of
 from .interruption import GENERATED, is_interruption, source_files
 from .node import Output
 from .return_types import named_result
+from .saved import check_saved, complain_inference
 from .scalars import FLOATS32, FLOATS64, INTS32, INTS64
 from .shape import overlaps_itself
-from .state import clock, modes, quiet, run_quietly, thread, tick, without_grad
+from .state import INFERENCE, clock, modes, quiet, run_quietly, thread, tick, without_grad
 from .tensor import Parameter, Tensor, new_storage, storage_of
 
 _CHECKED = ("default", "int_to_float", "bool_to_long")  # where the short way's result has the operands' dtype, or the long way is taken
@@ -62,6 +63,9 @@ _ENVIRONMENT = {
     "quiet": quiet,
     "run_quietly": run_quietly,
     "tick": tick,
+    "INFERENCE": INFERENCE,
+    "complain_inference": complain_inference,
+    "check_saved": check_saved,
     "clock": clock,
     "new": object.__new__,
     "BY_NUM": BY_NUM,
@@ -96,9 +100,9 @@ def _plain(name: str) -> str:
     return f"({name}.__class__ is Tensor or {name}.__class__ is Parameter)"
 
 
-def _edge(name: str) -> str:
+def _edge(name: str, otherwise: str = "None") -> str:
     """Expression for the edge to an operand, as ``node.edge_of`` makes it."""
-    return f"(({name} if {name}._node is None else {name}._node) if {name}._requires_grad else None)"
+    return f"(({name} if {name}._node is None else {name}._node) if {name}._requires_grad else {otherwise})"
 
 
 class _Source:
@@ -194,12 +198,16 @@ def saved_source(item: Item, op: Op, numbers: frozenset[str] = frozenset()) -> s
             value = f"(r[{k}], new_storage({f'made{k}' if op.returns is not None else f'made[{k}]'}), {k})"
     else:
         value = op.names[item.position or 0]
+    condition = _condition(item, op, numbers)
+    return value if condition == "True" else "None" if condition == "False" else f"({value} if {condition} else None)"
+
+
+def _condition(item: Item, op: Op, numbers: frozenset[str]) -> str:
+    """Expression for whether something is needed by an input that requires grad."""
     operands = [n for n in op.names if n in item.needed_for and n not in numbers]
-    if not operands:
-        return "None"
     if len([n for n in op.node.inputs if n not in numbers]) == len(operands):
-        return value  # some input requires grad, or the node would not be made; every one of them needs this
-    return f"({value} if {' or '.join(_requires(op, n) for n in operands)} else None)"
+        return "True" if operands else "False"  # some input requires grad, or the node would not be made; all of them need this
+    return " or ".join(_requires(op, n) for n in operands) or "False"
 
 
 def _requires(op: Op, name: str) -> str:
@@ -245,6 +253,25 @@ def _add_wrap(source: _Source, indent: int) -> None:
         source.add(indent, "t._storage = t._view_of = None")
 
 
+def _add_inference_check(source: _Source, indent: int, numbers: frozenset[str]) -> dict[str, str]:
+    """Refuse tensors of inference mode that would be saved: lines for operands without edge, for others what stands in place of no edge."""
+    op, otherwise = source.op, {}
+    for item in op.node.tensors:
+        name = op.names[item.position or 0]
+        if item.source != "operand" or name in numbers or op.params[item.position or 0].kind == "list":
+            continue
+        condition = _condition(item, op, numbers)
+        if name in op.node.inputs:
+            complain = "complain_inference()" if condition == "True" else f"complain_inference() if {condition} else None"
+            if condition != "False":
+                otherwise[name] = f"(None if {name}._requires_grad is False else {complain})"
+        else:
+            present = f"{name} is not None and " if op.params[item.position or 0].kind == "optional" else ""
+            test = "" if condition == "True" else f" and ({condition})"
+            source.add(indent, f"if {present}{name}._requires_grad is INFERENCE{test}: complain_inference()")
+    return otherwise
+
+
 def _add_record(source: _Source, indent: int, numbers: frozenset[str] = frozenset()) -> None:
     """Lines that put the call on the tape if needed, and return ``t``."""
     op = source.op
@@ -253,30 +280,48 @@ def _add_record(source: _Source, indent: int, numbers: frozenset[str] = frozense
     if not checked and not op.is_view and op.promotion in (KEEP, SAME):  # an operand that requires grad is floating point or complex
         alike = op.promotion == SAME or sum(p.kind != "attr" for p in op.params) == 1
         guard = f" and ({'r.dtype is d or ' if alike else ''}r.dtype.kind in 'fcV')"
-    if not _add_node(source, indent, numbers, "r.shape", dtype, guard):
-        source.add(indent, "t._node = None", "t._requires_grad = False", "return t")
-        return
-    source.add(indent + 1, "t._node = n", "t._requires_grad = True")
-    inherited = "inherited(input, r) if input._requires_grad else False" if op.is_view else "False"
-    source.add(indent, "else:", "    t._node = None", f"    t._requires_grad = {inherited}", "return t")
+    unrecorded = "inherited(input, r) if input._requires_grad else input._requires_grad" if op.is_view else _UNRECORDED
+    if _recorded_inputs(op, numbers):
+        source.add(indent, "if not without_grad or (g := thread.grad):")
+        _add_node(source, indent + 1, numbers, "r.shape", dtype, guard, asked=True)
+        source.add(indent + 2, "t._node = n", "t._requires_grad = True", "return t")
+        if not op.is_view:
+            source.add(indent + 1, "g = False")
+            unrecorded = "g"
+    source.add(indent, "t._node = None", f"t._requires_grad = {unrecorded}", "return t")
 
 
-def _add_node(source: _Source, indent: int, numbers: frozenset[str], shape: str, dtype: str, guard: str) -> bool:
-    """Lines that make node ``n`` of a call with an input that requires grad; False where the call is never recorded."""
+_UNRECORDED = "thread.grad and False if without_grad else False"  # ``state.unrecorded`` without the call
+
+
+def _recorded_inputs(op: Op, numbers: frozenset[str]) -> list[str]:
+    """The operands that may require grad."""
+    return [n for n in op.node.inputs if n not in numbers] if op.rules is not None else []
+
+
+def _add_node(source: _Source, indent: int, numbers: frozenset[str], shape: str, dtype: str, guard: str, *, asked: bool = False) -> bool:
+    """Lines that make node ``n`` of a call with an input that requires grad; False where the call is never recorded.
+
+    Args:
+        guard: a further condition; asked: whether it is known that this thread records.
+    """
     op = source.op
-    inputs = [n for n in op.node.inputs if n not in numbers] if op.rules is not None else []
+    inputs = _recorded_inputs(op, numbers)
     if not inputs:
         return False
     kind = source.env[f"Kind{op.name}"] = op.node
+    recording = "" if asked else " and (not without_grad or thread.grad)"
+    source.add(indent, f"if ({' or '.join(_requires(op, n) for n in inputs)}){recording}{guard}:")
+    otherwise = _add_inference_check(source, indent + 1, numbers)
     edges = []
     for n in kind.inputs:
+        edge = _edge(n, otherwise.get(n, "None"))
         if n in numbers:
             edges.append("None")
         elif len(inputs) == 1 and op.params[op.names.index(n)].kind != "optional":
             edges.append(f"({n} if {n}._node is None else {n}._node)")
         else:
-            edges.append(_edge(n) if op.params[op.names.index(n)].kind != "optional" else f"(None if {n} is None else {_edge(n)})")
-    source.add(indent, f"if ({' or '.join(_requires(op, n) for n in inputs)}) and (not without_grad or thread.grad){guard}:")
+            edges.append(edge if op.params[op.names.index(n)].kind != "optional" else f"(None if {n} is None else {edge})")
     source.add(
         indent + 1,
         f"n = Kind{op.name}()",
@@ -305,7 +350,7 @@ def _add_several(source: _Source, indent: int, numbers: frozenset[str]) -> None:
         "    t = new(Tensor)",
         "    t._array = a",
         "    t._storage = t._view_of = t._node = None",
-        "    t._requires_grad = False",
+        f"    t._requires_grad = {_UNRECORDED}",
         "    made.append(t)",
     )
     if _add_node(source, indent, numbers, "tuple([a.shape for a in r])", "tuple([a.dtype for a in r])", ""):
@@ -323,9 +368,9 @@ def _add_named(source: _Source, indent: int, numbers: frozenset[str], places: ra
     """As ``_add_several``, without loops, for a number of results that the declaration tells."""
     made, results = [f"made{k}" for k in places], [f"r{k}" for k in places]
     source.add(indent, f"{_tuple(results)} = r")
-    for t, r in zip(made, results, strict=True):
+    for k, (t, r) in enumerate(zip(made, results, strict=True)):
         source.add(indent, f"{t} = new(Tensor)", f"{t}._array = {r}", f"{t}._storage = {t}._view_of = {t}._node = None")
-        source.add(indent, f"{t}._requires_grad = False")
+        source.add(indent, f"{t}._requires_grad = {_UNRECORDED if k == 0 else 'made0._requires_grad'}")
     shape, dtype = _tuple([f"{r}.shape" for r in results]), _tuple([f"{r}.dtype" for r in results])
     if _add_node(source, indent, numbers, shape, dtype, ""):
         alike = "e is d or " if source.op.promotion == SAME else ""  # then d is the dtype of an operand that requires grad
@@ -593,7 +638,7 @@ def _add_fast_list(source: _Source, name: str, fallback: str, with_out: bool) ->
     _add_call(source, 3, passed, fallback, checked)
     source.add(3, f"if not r.flags.c_contiguous: return {fallback}")  # NumPy keeps the order of columns-first inputs
     _add_wrap(source, 3)
-    source.add(3, "t._node = None", "t._requires_grad = False")
+    source.add(3, "t._node = None", f"t._requires_grad = {_UNRECORDED}")
     if op.rules is not None:
         source.env["Kind"] = op.node
         values = _tuple([name, *attrs])
@@ -617,7 +662,7 @@ def _add_fast_list(source: _Source, name: str, fallback: str, with_out: bool) ->
 def _list_saved(op: Op, name: str, values: str) -> list[str]:
     """Lines that fill ``saved`` and ``attrs`` of a node over a list of tensors."""
     if op.node.tensors:
-        return [f"    n.saved, n.attrs = Kind.collect({values}, {{{name!r}: True}}, (t,))"]
+        return [f"    n.saved, n.attrs = Kind.collect({values}, {{{name!r}: True}}, (t,))", "    check_saved(n.saved)"]
     facts = {
         "shape": f"(a.shape, b.shape) if len({name}) == 2 else tuple([a.shape for a in arrays])",
         "dtype": f"tuple([e.dtype for e in {name}])",
@@ -751,7 +796,7 @@ def _add_written_inplace(source: _Source, fallback: str, kernel: Any) -> None:
         )
     source.add(2, "if fits and not (needs and (not without_grad or thread.grad)):")
     source.add(3, "storage = input._storage", "if storage is None: storage = new_storage(input)")
-    source.add(3, "if (a.flags.c_contiguous or not overlaps_itself(a)) and not storage.is_inference:")
+    source.add(3, "if (a.flags.c_contiguous or not overlaps_itself(a)) and (input._requires_grad is not INFERENCE or thread.inference):")
     source.add(
         4,
         "try:",
@@ -772,7 +817,7 @@ def _add_inplace_call(source: _Source, indent: int, arguments: str, fallback: st
         indent,
         "storage = input._storage",
         "if storage is None: storage = new_storage(input)",
-        "if (a.flags.c_contiguous or not overlaps_itself(a)) and not storage.is_inference:",
+        "if (a.flags.c_contiguous or not overlaps_itself(a)) and (input._requires_grad is not INFERENCE or thread.inference):",
         "    try:",
         *([] if before is None else [f"        {before}"]),
         f"        quiet({_sized_kernel(source, 'a')}, {arguments})",

@@ -27,7 +27,7 @@ import numpy as np
 from . import dtype as dtypes
 from .node import INHERITED, Node, Output, StaleHistory, complain_freed, edge_of, graph_edge, new_node
 from .shape import element_strides, is_dense, overlaps_itself
-from .state import grad_enabled, thread
+from .state import INFERENCE, grad_enabled, thread
 from .tensor import RestrictedView, Tensor, root_of, storage_of, wrap
 
 
@@ -44,7 +44,8 @@ def make_view(array: np.ndarray, base: Tensor) -> Tensor:
     storage = storage_of(base)
     view = object.__new__(Tensor)
     view._array, view._storage, view._node = array, storage, None
-    view._requires_grad = base._requires_grad is not False and not grad_enabled() and inherited(base, array)
+    state = base._requires_grad
+    view._requires_grad = state if state is False or state is INFERENCE else not grad_enabled() and inherited(base, array)
     view._view_of = view_of(base)
     storage._add_alias(view)
     return view
@@ -52,13 +53,13 @@ def make_view(array: np.ndarray, base: Tensor) -> Tensor:
 
 def inherited(base: Tensor, array: np.ndarray) -> Any:
     """``_requires_grad`` of a view made without grad mode: that its root requires grad is all that counts."""
-    return INHERITED if root_of(base)._requires_grad is not False and is_differentiable(array) else False
+    return INHERITED if root_of(base).requires_grad and is_differentiable(array) else False
 
 
 def view_of(base: Tensor) -> Any:
     """What goes into ``_view_of`` of a view of ``base``."""
     if not grad_enabled():
-        if thread.inference and (base._storage is None or base._storage.is_inference):
+        if base._requires_grad is INFERENCE:
             return root_of(base)
         return RestrictedView(root_of(base), "inference" if thread.inference else "no_grad")
     return base if base._view_of is None else base._view_of
@@ -210,11 +211,7 @@ def check_writable(target: Tensor, recorded: bool, *, may_overlap: bool = False)
                 "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
                 "Please clone() the tensor before performing the operation."
             )
-        if storage.is_inference and not thread.inference:
-            raise RuntimeError(
-                "Inplace update to inference tensor outside InferenceMode is not allowed."
-                "You can make a clone to get a normal tensor before doing inplace update."
-            )
+    refuse_inference(target)
     if not grad_enabled():
         return
     if target._view_of is not None:
@@ -225,6 +222,15 @@ def check_writable(target: Tensor, recorded: bool, *, may_overlap: bool = False)
             raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
     if target._requires_grad and target._node is None:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+
+
+def refuse_inference(target: Tensor) -> None:
+    """Raise where a tensor that was made in inference mode is about to be changed outside of it."""
+    if target._requires_grad is INFERENCE and not thread.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed."
+            "You can make a clone to get a normal tensor before doing inplace update."
+        )
 
 
 def _steps(array: np.ndarray) -> list[int]:

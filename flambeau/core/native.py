@@ -20,6 +20,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from mmap import mmap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +41,12 @@ _PRODUCTS = frozenset(("matmul", "mm", "bmm", "linear"))
 _registered: dict[str, Callable[..., Any]] = {}  # by operation, filled by @native
 _found: dict[str, Callable[..., Any] | None] = {}  # what ``find`` answered
 _families: dict[str, str] | None = None
+
+
+class ResultMemory(mmap):
+    """Memory of one large result, lent by ``backends/llvm/memory``: nobody has it but the array whose base it is."""
+
+    __slots__ = ()
 
 
 class Switch:

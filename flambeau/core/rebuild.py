@@ -63,7 +63,7 @@ def reduce_parameter(parameter: Parameter, protocol: Any) -> tuple[Any, ...]:
     """
     _warn_of_hooks(parameter)
     data = share(parameter._array, storage_of(parameter))
-    args: tuple[Any, ...] = (data, parameter._requires_grad, OrderedDict())
+    args: tuple[Any, ...] = (data, parameter.requires_grad, OrderedDict())
     state = _state_of(parameter)
     return (_rebuild_parameter_with_state, (*args, state)) if state else (_rebuild_parameter, args)
 

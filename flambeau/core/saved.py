@@ -11,6 +11,7 @@ from typing import Any
 from .dtype import of_array
 from .history import alias_leaf
 from .node import Node, Output, edge_of, graph_edge
+from .state import INFERENCE
 from .storage import UntypedStorage
 from .tensor import Tensor, share, storage_of
 
@@ -60,6 +61,24 @@ def complain_changed(node: Node, kind: str, shape: tuple[int, ...], storage: Any
         f"(saved by {type(node).__name__}) instead. Hint: enable anomaly detection to find the operation that failed to compute its "
         "gradient, with torch.autograd.set_detect_anomaly(True)."
     )
+
+
+def complain_inference() -> None:
+    raise RuntimeError(
+        "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation tracked by "
+        "autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` "
+        "instead of `torch.inference_mode()`."
+    )
+
+
+def check_saved(items: Any) -> None:
+    """Raise if one of the tensors to be saved was made in inference mode."""
+    for each in items:
+        if each.__class__ is tuple:
+            if not is_saved_result(each):
+                check_saved(each)
+        elif isinstance(each, Tensor) and each._requires_grad is INFERENCE:
+            complain_inference()
 
 
 def unpack(node: Node, item: Any) -> Any:

@@ -1,8 +1,11 @@
 """Process-wide and per-thread state that the doors of operations look at.
 
 ``modes.active`` is the one flag of the short path: it is true while any mode that must see operations is on in any thread
-(inference mode, function override, saved-tensor hooks, capture, ...), and then every call takes the long way, which looks
-at the thread's own state.  ``without_grad`` is empty while no thread has switched gradients off.
+(function override, saved-tensor hooks, capture, ...), and then every call takes the long way, which looks at the thread's own
+state.  ``without_grad`` is empty while every thread records; while it is not, ``thread.grad`` tells what this thread does.
+
+What a thread does with a call is True (record it), False (do not) or ``INFERENCE`` (do not, and mark the results).  A result that is
+not recorded takes that word into ``_requires_grad``, which is how a tensor remembers that it was made in inference mode, at no cost.
 """
 
 from __future__ import annotations
@@ -29,10 +32,20 @@ clock = itertools.count(1)  # one clock orders nodes of the tape and writes to s
 tick = clock.__next__
 
 
-class ThreadState(threading.local):
-    """What is switched per thread; class attributes are the defaults of a new thread."""
+INFERENCE = 0  # falsy as False is, and told apart from it by ``is``
 
-    grad = True
+
+class ThreadState(threading.local):
+    """What is switched per thread; class attributes are the defaults of a new thread.
+
+    Attributes:
+        grad: what is done with calls: True, False or ``INFERENCE``.
+        grad_mode: whether the user wants recording, which inference mode overrules.
+        inference: whether inference mode is on.
+    """
+
+    grad: bool | int = True
+    grad_mode = True
     inference = False
     function_override = True  # whether __torch_function__ of subclasses is honoured
     function_modes: tuple[Any, ...] = ()
@@ -45,21 +58,40 @@ class ThreadState(threading.local):
 
 thread = ThreadState()
 _lock = threading.Lock()
-without_grad: list[None] = []  # one entry per thread that has gradients switched off
+without_grad: list[None] = []  # one entry per thread that does not record
 
 
 def grad_enabled() -> bool:
-    return not without_grad or thread.grad
+    return not without_grad or thread.grad is True
+
+
+def unrecorded() -> bool | int:
+    """What goes into ``_requires_grad`` of a tensor that is made now and not recorded: False, or ``INFERENCE``."""
+    return thread.grad and False if without_grad else False
 
 
 def set_grad(enabled: bool) -> None:
-    """Switch recording for this thread; ``without_grad`` gets or loses one entry (appending and popping are atomic)."""
-    if thread.grad is not enabled:
-        thread.grad = enabled
-        if enabled:
-            without_grad.pop()
-        else:
-            without_grad.append(None)
+    """Switch the grad mode of this thread; in inference mode it has no effect until that ends."""
+    thread.grad_mode = enabled
+    _set_recording(INFERENCE if thread.inference else enabled)
+
+
+def set_inference(inference: bool, grad_mode: bool) -> None:
+    """Switch inference mode and grad mode of this thread."""
+    thread.inference = inference
+    set_grad(grad_mode)
+
+
+def _set_recording(grad: bool | int) -> None:
+    """Note what this thread does; ``without_grad`` gets or loses one entry (appending and popping are atomic)."""
+    was = thread.grad
+    if grad and not was:
+        thread.grad = grad
+        without_grad.pop()
+    elif not grad:
+        if was:
+            without_grad.append(None)  # first, so that an interruption leaves an entry too many rather than one too few
+        thread.grad = grad
 
 
 def as_user(function: Any, *args: Any) -> Any:

@@ -40,7 +40,7 @@ class UntypedStorage:
     Source: torch.UntypedStorage.
     """
 
-    __slots__ = ("__weakref__", "_aliases", "_array", "_bytes", "_room", "changed", "is_inference", "version")
+    __slots__ = ("__weakref__", "_aliases", "_array", "_bytes", "_room", "changed", "version")
 
     def __init__(self, size: Any = 0, *, device: Any = None):
         data = np.zeros(size, np.uint8) if isinstance(size, int) else np.array(list(size), np.uint8)
@@ -52,12 +52,10 @@ class UntypedStorage:
     _room: int
     version: int
     changed: int
-    is_inference: bool
 
     def _adopt(self, array: np.ndarray) -> UntypedStorage:
         self._array, self._bytes, self._aliases, self._room = array, None, (), 32
         self.version = self.changed = 0
-        self.is_inference = False
         return self
 
     @staticmethod

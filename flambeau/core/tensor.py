@@ -14,7 +14,7 @@ from .device import cpu, device
 from .hooks import RemovableHandle
 from .node import INHERITED, AccumulateGrad, Inherited, Output, StaleHistory, edge_of, graph_edge
 from .shape import Size, contiguous_strides, element_strides, wrap_dim
-from .state import grad_enabled, modes, thread
+from .state import INFERENCE, grad_enabled, thread, unrecorded, without_grad
 from .storage import TypedStorage, UntypedStorage
 
 _new = object.__new__
@@ -41,7 +41,7 @@ class Tensor:
     _array: np.ndarray
     _grad: Tensor | None
     _node: Any
-    _requires_grad: bool | Inherited | StaleHistory
+    _requires_grad: bool | int | Inherited | StaleHistory  # an int is INFERENCE
     _storage: UntypedStorage | None
     _view_of: Any
 
@@ -174,7 +174,7 @@ class Tensor:
 
     def is_inference(self) -> bool:
         """Whether the tensor was made in inference mode."""
-        return self._storage is not None and self._storage.is_inference
+        return self._requires_grad is INFERENCE
 
     def is_pinned(self, device: Any = None) -> bool:
         return False
@@ -243,12 +243,15 @@ class Tensor:
 
     @property
     def _version(self) -> int:
+        if self._requires_grad is INFERENCE:
+            raise RuntimeError("Inference tensors do not track version counter.")
         return 0 if self._storage is None else self._storage.version
 
     # -- autograd's view of it --------------------------------------------------------------------------------------------
     @property
     def requires_grad(self) -> bool:
-        return self._requires_grad is not False
+        state = self._requires_grad
+        return state is not False and (state is not INFERENCE or "_wants_grad" in self.__dict__)
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -264,11 +267,16 @@ class Tensor:
             if self._requires_grad is not True:
                 if self.dtype.category < dtypes.FLOATING:
                     raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
-                if self.is_inference() and not thread.inference:
-                    raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+                if self._requires_grad is INFERENCE:
+                    if not thread.inference:
+                        raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+                    self.__dict__["_wants_grad"] = True  # shown as requires_grad; nothing will ever be recorded
+                    return self
                 self._requires_grad = True
                 if self._storage is not None:
                     self._pass_on(True)
+        elif self._requires_grad is INFERENCE:
+            self.__dict__.pop("_wants_grad", None)
         elif self._node is not None:
             raise RuntimeError(
                 "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph that "
@@ -353,7 +361,7 @@ class Tensor:
         """The same memory outside the graph; writes through it are not noticed by backward. Prefer ``detach``."""
         storage = storage_of(self)
         unchecked = UntypedStorage._of_array(storage._array)
-        storage._add_alias(alias := share(self._array, unchecked))
+        storage._add_alias(alias := share(self._array, unchecked, mark_of(self)))
         return alias if type(self) in (Tensor, Parameter) else alias.as_subclass(type(self))
 
     @data.setter
@@ -573,7 +581,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
             return made
         made = _new(cls)
         storage = storage_of(data)
-        made._array, made._storage, made._node, made._view_of, made._requires_grad = data._array, storage, None, None, False
+        made._array, made._storage, made._node, made._view_of, made._requires_grad = data._array, storage, None, None, mark_of(data)
         made._grad = None
         storage._add_alias(made)
         return made.requires_grad_() if requires_grad else made
@@ -618,18 +626,21 @@ def wrap(array: np.ndarray) -> Tensor:
     tensor = _new(Tensor)
     tensor._array = array
     tensor._storage = tensor._node = tensor._view_of = tensor._grad = None
-    tensor._requires_grad = False
-    if modes.active and thread.inference:
-        storage_of(tensor).is_inference = True
+    tensor._requires_grad = unrecorded() if without_grad else False
     return tensor
 
 
-def share(array: np.ndarray, storage: UntypedStorage) -> Tensor:
-    """A new leaf around an array that lies in a storage that others use."""
+def mark_of(tensor: Tensor) -> bool | int:
+    """``_requires_grad`` of another tensor that shows ``tensor``'s memory and does not require grad: whether that is of inference mode."""
+    return INFERENCE if tensor._requires_grad is INFERENCE else False
+
+
+def share(array: np.ndarray, storage: UntypedStorage, mark: bool | int | None = None) -> Tensor:
+    """A new leaf around an array that lies in a storage that others use; ``mark`` as ``mark_of`` says, as of now when None."""
     tensor = _new(Tensor)
     tensor._array, tensor._storage = array, storage
     tensor._node = tensor._view_of = None
-    tensor._requires_grad = False
+    tensor._requires_grad = unrecorded() if mark is None else mark
     storage._add_alias(tensor)
     return tensor
 
@@ -654,7 +665,6 @@ def new_storage(tensor: Tensor) -> UntypedStorage:
         storage._bytes = None
         storage._room = 32
         storage.version = storage.changed = 0
-        storage.is_inference = False
     return storage
 
 

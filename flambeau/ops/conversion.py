@@ -14,8 +14,8 @@ from ..core.device import device, require_cpu
 from ..core.dispatch import cast_array
 from ..core.layout import contiguous_format, empty_as, is_contiguous_as, memory_format, preserve_format
 from ..core.registry import add_method, composite, method, op, view
-from ..core.state import modes
-from ..core.tensor import Parameter, share, storage_of
+from ..core.state import INFERENCE, modes
+from ..core.tensor import Parameter, mark_of, share, storage_of
 from ..core.tensor import Tensor as TensorType
 
 _new, _ref = object.__new__, weakref.ref
@@ -78,7 +78,7 @@ def detach(input: Any) -> Any:
         made._array = input._array
         made._storage = storage
         made._node = made._view_of = None
-        made._requires_grad = False
+        made._requires_grad = INFERENCE if input._requires_grad is INFERENCE else False
         aliases = storage._aliases
         if aliases:
             last = aliases.pop()
@@ -97,7 +97,7 @@ def detach(input: Any) -> Any:
         result = call_override(detach, (input,), (input,), {})
         if result is not NotImplemented:
             return result
-    return share(input._array, storage_of(input))
+    return share(input._array, storage_of(input), mark_of(input))
 
 
 TensorType.detach = detach  # type: ignore[attr-defined]
@@ -115,7 +115,7 @@ def detach_(input: Tensor) -> Tensor:
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
     if input._requires_grad and input._storage is not None:
         input._pass_on(False)
-    input._node, input._requires_grad = None, False
+    input._node, input._requires_grad = None, mark_of(input)
     return input
 
 

@@ -19,7 +19,7 @@ from ..core.interruption import pass_on
 from ..core.override import call_override
 from ..core.registry import composite, method, resolve
 from ..core.shape import contiguous_strides, element_strides
-from ..core.state import modes, run_quietly, thread
+from ..core.state import modes, run_quietly, thread, unrecorded, without_grad
 from ..core.tensor import Tensor, wrap
 
 _new = object.__new__
@@ -117,6 +117,8 @@ def require_grad(tensor: Tensor) -> Tensor:
     """
     if tensor._array.dtype.kind in "biu":
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    if without_grad and thread.inference:
+        return tensor.requires_grad_()
     tensor._requires_grad = True
     return tensor
 
@@ -156,7 +158,7 @@ def _sized(name: str, make: Callable[..., np.ndarray], value: int | None, first_
                     tensor = _new(Tensor)
                     tensor._array = array
                     tensor._storage = tensor._node = tensor._view_of = None
-                    tensor._requires_grad = False
+                    tensor._requires_grad = unrecorded() if without_grad else False
                     return require_grad(tensor) if requires_grad else tensor
             except (TypeError, ValueError, IndexError, AttributeError) as error:
                 pass_on(error)
@@ -414,7 +416,7 @@ def _like(name: str, value: int | None, first_line: str) -> Any:
                 tensor = _new(Tensor)
                 tensor._array = made
                 tensor._storage = tensor._node = tensor._view_of = None
-                tensor._requires_grad = False
+                tensor._requires_grad = unrecorded() if without_grad else False
                 return require_grad(tensor) if requires_grad else tensor
         array = _array_like(name, input, (), dtype, layout, device, pin_memory, requires_grad, memory_format)
         if isinstance(array, np.ndarray):

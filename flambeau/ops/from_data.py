@@ -12,7 +12,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.dispatch import cast_array
 from ..core.registry import composite, method
-from ..core.state import modes, run_quietly
+from ..core.state import modes, run_quietly, unrecorded, without_grad
 from ..core.storage import UntypedStorage
 from ..core.tensor import Tensor, share, wrap
 from .creation import checked_place, dtype_of, finish, fitting, override, require_grad
@@ -210,7 +210,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
             made = _new(Tensor)
             made._array = array
             made._storage = made._node = made._view_of = None
-            made._requires_grad = False
+            made._requires_grad = unrecorded() if without_grad else False
             return require_grad(made) if requires_grad else made
     taken = override("tensor", (data,), dtype=dtype, device=device, requires_grad=requires_grad, pin_memory=pin_memory)
     if taken is not NotImplemented:

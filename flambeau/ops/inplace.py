@@ -20,7 +20,7 @@ from ..core.interruption import pass_on
 from ..core.layout import contiguous_format, empty_as, format_strides
 from ..core.registry import composite, method, op, primitive
 from ..core.shape import broadcast_shape, contiguous_strides, overlaps_itself, sizes_of, strided
-from ..core.state import grad_enabled, modes
+from ..core.state import INFERENCE, grad_enabled, modes, thread
 from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tensor import Parameter, storage_of
 from ..core.tensor import Tensor as TensorType
@@ -119,7 +119,7 @@ def writable_now(tensor: Any) -> bool:
             tensor._array.flags.c_contiguous or (tensor._view_of is None and tensor._storage is None) or not overlaps_itself(tensor._array)
         )
         and not (tensor._requires_grad and grad_enabled())
-        and (tensor._storage is None or not tensor._storage.is_inference)
+        and (tensor._requires_grad is not INFERENCE or thread.inference)
     )
 
 

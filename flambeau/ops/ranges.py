@@ -11,7 +11,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.dispatch import cast_array
 from ..core.registry import composite
-from ..core.state import modes, run_quietly
+from ..core.state import modes, run_quietly, unrecorded, without_grad
 from ..core.tensor import Tensor
 from .creation import checked_place, finish, override, result_dtype
 
@@ -66,7 +66,7 @@ def arange(
             tensor = _new(Tensor)
             tensor._array = np.arange(end)
             tensor._storage = tensor._node = tensor._view_of = None
-            tensor._requires_grad = False
+            tensor._requires_grad = unrecorded() if without_grad else False
             return tensor
     taken = override(
         "arange", args, out=out, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, requires_grad=requires_grad, **named

@@ -173,7 +173,7 @@ def _is_usual(tensor: Any) -> bool:
         and tensor._array.dtype in _FLOATS
         and tensor._array.flags.writeable
         and (tensor._array.flags.c_contiguous or is_dense(tensor._array))
-        and (tensor._storage is None or not tensor._storage.is_inference)
+        and not tensor.is_inference()
     )
 
 

@@ -51,7 +51,7 @@ class GroupOptimizer(Optimizer):
             ValueError: the memory of a parameter is read-only; no parameter of its group has been updated then.
         """
         loss = None
-        grad_mode = thread.grad
+        grad_mode = thread.grad_mode
         set_grad(bool(self.defaults.get("differentiable", False)))
         try:
             if closure is not None:

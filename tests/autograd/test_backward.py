@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import flambeau as torch
@@ -307,3 +308,86 @@ def test_write_through_detach_is_noticed_and_through_data_is_not(x):
     y.detach().add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         z.sum().backward()
+
+
+# -- whose memory a gradient is ---------------------------------------------------------------------------------------------------------
+def shares(a, b):
+    return np.shares_memory(a._array, b._array)
+
+
+@pytest.mark.parametrize("size", [3, 200_000])
+def test_a_gradient_that_a_hook_keeps_is_not_the_leafs_own(size):
+    x, kept = torch.ones(size, requires_grad=True), []
+    x.register_hook(kept.append)
+    (x * 3).sum().backward()
+    assert not shares(kept[0], x.grad)
+    x.grad.zero_()
+    assert kept[0].eq(3).all()
+
+
+@pytest.mark.parametrize("size", [3, 200_000])
+def test_a_gradient_that_a_node_hook_or_a_function_keeps_is_not_the_leafs_own(size):
+    x, kept = torch.ones(size, requires_grad=True), []
+
+    class Keeping(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * 1
+
+        @staticmethod
+        def backward(ctx, grad):
+            kept.append(grad * 2)
+            return kept[0]
+
+    y = Keeping.apply(x)
+    y.grad_fn.register_hook(lambda inputs, outputs: kept.extend(inputs))
+    y.sum().backward()
+    assert len(kept) == 2 and not any(shares(each, x.grad) for each in kept)
+
+
+def test_a_returned_gradient_over_memory_of_its_own_kind_is_copied(tmp_path):
+    (tmp_path / "values").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    mapped = np.memmap(tmp_path / "values", np.float32, "r+", shape=(4,))
+
+    class Mapped(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * 1
+
+        @staticmethod
+        def backward(ctx, grad):
+            return torch.from_numpy(mapped)
+
+    x = torch.ones(4, requires_grad=True)
+    Mapped.apply(x).sum().backward()
+    x.grad.add_(1)
+    mapped.flush()
+    assert np.fromfile(tmp_path / "values", np.float32).tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("size", [3, 200_000])
+def test_leaves_that_receive_one_gradient_do_not_share_it(size):
+    x, y, seed = torch.ones(size, requires_grad=True), torch.ones(size, requires_grad=True), torch.ones(size)
+    z = x + y
+    z.retain_grad()
+    z.backward(seed)
+    grads = [x.grad, y.grad, z.grad, seed]
+    assert not shares(x.grad, y.grad) and not shares(x.grad, seed) and not shares(x.grad, z.grad)
+    x.grad.zero_()
+    assert all(each.eq(1).all() for each in grads[1:])
+
+
+@pytest.mark.parametrize("size", [4, 1000])
+def test_a_gradient_that_nobody_else_has_is_not_copied(size, monkeypatch):
+    from flambeau.autograd import engine
+
+    answers, asked = [], engine._is_ours
+
+    def noted(entry):
+        answers.append(asked(entry))
+        return answers[-1]
+
+    monkeypatch.setattr(engine, "_is_ours", noted)
+    w = torch.ones(size, size, requires_grad=True)
+    (torch.ones(2, size) @ w).exp().sum().backward()
+    assert answers == [True]

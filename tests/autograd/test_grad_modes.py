@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 
+import numpy as np
 import pytest
 
 import flambeau as torch
@@ -236,3 +237,147 @@ def test_set_detect_anomaly_as_function_and_check_nan():
     finally:
         torch.autograd.set_detect_anomaly(False)
     assert not torch.is_anomaly_enabled()
+
+
+# -- inference mode, on the fast path and on the slow one ---------------------------------------------------------------------------------
+MAKERS = {
+    "factory": lambda x: torch.ones(2),
+    "like": lambda x: torch.zeros_like(x),
+    "tensor": lambda x: torch.tensor([1.0, 2.0]),
+    "arange": lambda x: torch.arange(2),
+    "random": lambda x: torch.randn(2),
+    "from_numpy": lambda x: torch.from_numpy(np.ones(2)),
+    "operation": lambda x: x * 2,
+    "operator of two": lambda x: x + x,
+    "comparison": lambda x: x > 1,
+    "reduction": lambda x: x.sum(),
+    "several results": lambda x: x.max(0)[0],
+    "list": lambda x: torch.cat([x, x]),
+    "promoted, on the slow path": lambda x: x + torch.ones(2, dtype=torch.float64),
+    "composite": lambda x: torch.nn.functional.mse_loss(x, x),
+    "clone": lambda x: x.clone(),
+    "view of a result": lambda x: (x * 2)[0],
+    "enable_grad inside": torch.enable_grad()(lambda x: x * 2),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_everything_made_in_inference_mode_says_so_and_never_requires_grad(name, x):
+    with torch.inference_mode():
+        made = MAKERS[name](x)
+        assert made.is_inference() and not made.requires_grad and made.grad_fn is None and made.is_leaf
+    with torch.no_grad():
+        assert not MAKERS[name](x).is_inference()
+    assert not MAKERS[name](x).is_inference()
+
+
+def test_views_and_aliases_are_of_the_mode_that_their_memory_is_of(x):
+    with torch.inference_mode():
+        assert not x[0].is_inference() and not x.view(2, 1).is_inference() and not x.detach().is_inference()
+        y = x * 2
+    for shown in (y[0], y.view(2, 1), y.detach(), y.data, y.unsqueeze(0), y.T if y.ndim == 2 else y.expand(3, 2), y.unbind(0)[0]):
+        assert shown.is_inference()
+    assert not y.clone().is_inference() and not (y + 1).is_inference()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, y: x * y,
+        lambda x, y: torch.mul(y, x),
+        lambda x, y: x @ y,
+        lambda x, y: torch.where(y > 0, x, x * y),
+        lambda x, y: x.double() * y,  # the slow path
+        lambda x, y: torch.nn.functional.linear(y[None], x[None]),
+        lambda x, y: x.index_select(0, torch.inference_mode()(lambda: torch.tensor([0]))()),
+        lambda x, y: torch.inference_mode()(lambda: torch.ones(2).requires_grad_())() * x,
+    ],
+)
+def test_what_would_save_an_inference_tensor_raises(call, x):
+    with torch.inference_mode():
+        y = x * 2
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+        call(x, y)
+    with torch.no_grad():
+        assert not call(x, y).requires_grad
+
+
+def test_what_saves_nothing_of_an_inference_tensor_is_recorded(x):
+    with torch.inference_mode():
+        y = x * 2
+    bias = torch.ones(1, requires_grad=True)
+    assert (x + y).requires_grad and torch.stack([x, y]).requires_grad
+    assert torch.nn.functional.linear(y[None], torch.ones(1, 2), bias).requires_grad  # only the weight's gradient would need y
+
+
+def test_a_function_must_not_save_an_inference_tensor(x):
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            ctx.save_for_backward(b)
+            return a * b
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * ctx.saved_tensors[0], None
+
+    with torch.inference_mode():
+        y = x * 2
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved"):
+        Product.apply(x, y)
+
+
+def test_a_leaf_of_inference_mode_shows_that_it_requires_grad_and_is_never_recorded():
+    with torch.inference_mode():
+        p = torch.nn.Parameter(torch.ones(2))
+        assert p.requires_grad and p.is_inference() and not (p * p).requires_grad
+    assert not (p * p).requires_grad
+    assert not p.requires_grad_(False).requires_grad
+    with pytest.raises(RuntimeError, match="outside InferenceMode"):
+        p.requires_grad_()
+
+
+def test_inference_tensors_have_no_version_and_are_not_reshaped_in_place():
+    with torch.inference_mode():
+        y = torch.ones(2, 3)
+        y.add_(1).t_()
+    with pytest.raises(RuntimeError, match="do not track version counter"):
+        _ = y._version
+    for write in (lambda: y.t_(), lambda: y.mul_(2), lambda: y.copy_(torch.ones(3, 2)), lambda: y.zero_(), lambda: y.__setitem__(0, 1.0)):
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
+            write()
+    assert y.shape == (3, 2) and y.eq(2).all()
+
+
+def test_inference_mode_of_one_thread_is_not_seen_by_another(x):
+    ready, go, seen = threading.Event(), threading.Event(), {}
+
+    def other():
+        with torch.inference_mode():
+            ready.set()
+            go.wait(10)
+            seen["other"] = (x * 2).is_inference()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    ready.wait(10)
+    y = x * 2
+    assert y.requires_grad and not y.is_inference() and not torch.ones(2).is_inference() and torch.is_grad_enabled()
+    go.set()
+    thread.join()
+    assert seen == {"other": True}
+
+
+def test_inference_mode_takes_the_fast_path(x, monkeypatch):
+    from flambeau.core import dispatch
+
+    operation = torch.abs
+    operation(x)
+
+    def slow(*arguments):
+        raise AssertionError("the slow path was taken")
+
+    monkeypatch.setitem(operation.__globals__, "long", slow)
+    with torch.inference_mode():
+        assert operation(x).is_inference()
+    assert dispatch.long is not slow

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from ...core.native import ResultMemory
+
 SMALL = 512 << 10  # bytes: below this the C library's allocator is quicker and keeps what it has
 HUGE = 4 << 20  # bytes: from here on the system is asked for pages of 2 MB, of which the processor can find more at once
 SLACK = 64 << 20  # bytes by which buffers of sizes that do not fit again may exceed the peak; half of it at most
@@ -30,7 +32,7 @@ class _Block:
 
     def __init__(self, size: int):
         self.size = size
-        self.memory = mmap.mmap(-1, size, flags=_FLAGS)
+        self.memory = ResultMemory(-1, size, flags=_FLAGS)
         if size >= HUGE:
             try:
                 self.memory.madvise(mmap.MADV_HUGEPAGE)
