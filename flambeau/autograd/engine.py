@@ -239,7 +239,7 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
     Args:
         entry: the gradient as ``entry[1]``. Who holds it is counted, so that no variable may refer to it before ``_is_ours`` has looked.
     """
-    have = getattr(leaf, "_grad", None)
+    have: Any = getattr(leaf, "_grad", None)
     if have is None and not record:
         if entry[1]._requires_grad or entry[1].__class__ is not Tensor:
             leaf._grad = entry[1].detach().clone()

@@ -1,0 +1,99 @@
+"""Which operations take their fast kernels: ``python -m tests.fast_paths`` counts over the samples of all records.
+
+The functions that users call are generated; here they are generated with a counter around each, before the first is made.  A call took the
+fast path if it returned without asking the slow path of its operation.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from flambeau.core import doors
+
+fast: Counter[str] = Counter()
+slow: Counter[str] = Counter()
+
+
+def count_calls() -> None:
+    """Put counters around the slow paths and around every function that is generated from now on."""
+
+    def counted(path: Any) -> Any:
+        def call(op: Any, *arguments: Any, **named: Any) -> Any:
+            slow[key_of(op)] += 1
+            return path(op, *arguments, **named)
+
+        return call
+
+    for name in ("long", "long_inplace", "long_inplace_view"):
+        doors._ENVIRONMENT[name] = counted(doors._ENVIRONMENT[name])
+    compile_source = doors._Source.compile
+    doors.operator_long, doors.reflected_long = counted(doors.operator_long), counted(doors.reflected_long)
+
+    def compile_counted(source: Any, name: str) -> Any:
+        function, key = compile_source(source, name), key_of(source.op)
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            before = slow[key]
+            result = function(*arguments, **named)
+            if slow[key] == before:
+                fast[key] += 1
+            return result
+
+        call.__dict__.update(function.__dict__)
+        call.__doc__, call.__module__, call.__name__, call.__qualname__ = function.__doc__, "torch", name, name
+        return call
+
+    doors._Source.compile = compile_counted  # type: ignore[method-assign]
+
+
+def key_of(op: Any) -> str:
+    return f"{op.namespace}.{op.name}".removeprefix("torch.")
+
+
+def reach_the_rest() -> None:
+    """Calls of what only large operands, other lengths or the index operator need."""
+    import flambeau as torch
+
+    _ = torch.ones(3)[None]
+    torch.topk(torch.ones(5), 2)
+    functional = torch.nn.functional
+    x = torch.ones(64, 130, requires_grad=True)
+    functional.cross_entropy(x, torch.zeros(64, dtype=torch.int64), label_smoothing=0.1)
+    fixed = torch.ones(4)
+    functional.batch_norm(torch.ones(8, 4, 3), fixed, fixed, torch.ones(4, requires_grad=True)).sum().backward()
+
+
+def main() -> int:
+    count_calls()
+    sys.path[:0] = [str(Path(__file__).resolve().parent)]
+    from libraries import OURS, differentiable_inputs, flat
+    from records import RECORDS
+    from records.record import Maker
+
+    from flambeau import autograd
+    from flambeau.core.registry import Entry, entries
+
+    for record in RECORDS.values():
+        for dtype in record.dtypes[:2]:
+            for sample in record.samples(Maker(dtype, record.name)):
+                for recorded in (False, True):
+                    args, kwargs = OURS.arguments(sample.args), OURS.arguments(sample.kwargs)
+                    inputs = [each.requires_grad_() for each in differentiable_inputs([args, kwargs])] if recorded else []
+                    result, _ = OURS.attempt(OURS.function(record.name), *args, **kwargs)
+                    outputs = [each for each in flat(result) if getattr(each, "requires_grad", False)]
+                    if outputs and inputs:
+                        OURS.attempt(autograd.grad, [each.sum() for each in outputs], inputs, allow_unused=True)
+    reach_the_rest()
+    declared = {key_of(entry) for entry in entries() if isinstance(entry, Entry) and entry.fast is not None}
+    never = sorted(declared - set(fast))
+    for key in never:
+        print(f"{key}: never in {slow[key]} calls")
+    print(f"{len(declared)} operations with a fast kernel, {len(never)} of them never take it; {sum(fast.values())} fast calls")
+    return 1 if never else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
