@@ -577,7 +577,9 @@ def _add_fast(source: _Source, fallback: str, with_out: bool, operator: bool) ->
     source.add(3, f"if {' and '.join(['b.dtype is d', *gate])}:" if gate else "if True:")
     _add_call(source, 4, arguments({n: "b"}), fallback, check_tensors)
     _add_finish(source, 4)
-    source.add(2, f"elif ({n}.__class__ is float or {n}.__class__ is int){' and (d is F32 or d is F64 or d is I64)' if gate else ''}:")
+    # an integer tensor and a float number are compared in the default float dtype
+    is_float = f"({n}.__class__ is float and d is not I64)" if gate and not check else f"{n}.__class__ is float"
+    source.add(2, f"elif ({is_float} or {n}.__class__ is int){' and (d is F32 or d is F64 or d is I64)' if gate else ''}:")
     as_array = op.fast is op.ufunc
     _add_call(source, 3, arguments({n: "b" if as_array else n}), fallback, check, scalar_source(n) if as_array else None)
     _add_finish(source, 3, frozenset((n,)))

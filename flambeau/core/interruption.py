@@ -11,6 +11,7 @@ the fast path's own belongs to one of them.  A handler's frame is somebody else'
 from __future__ import annotations
 
 import os
+import struct
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ _KERNEL_ERRORS = (
     NotImplementedError,
     OverflowError,
     ZeroDivisionError,
+    struct.error,
     FloatingPointError,
 )
 GENERATED = "<flambeau: "  # how the file names of generated functions begin

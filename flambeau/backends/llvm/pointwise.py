@@ -18,7 +18,7 @@ import numpy as np
 
 from ...core import dtype as dtypes
 from ...core.dispatch import BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT, DEFAULT, INT_TO_FLOAT, number_array
-from ...core.interruption import pass_on, source_files
+from ...core.interruption import GENERATED, pass_on, source_files
 from ...core.native import LARGE, NoKernel, contiguous, switch
 from .build import Kernel, kernel
 from .expression import Program, Untraceable, lower, trace
@@ -254,7 +254,7 @@ class Plan:
             f"    return general(({', '.join(names)},), out)",
         ]
         scope = {"ndarray": np.ndarray, "empty": empty, "dtype": self.dtype, "pack": kernel.pack, "pool": pool, "general": self._run_rows}
-        exec("\n".join(lines), scope)
+        exec(compile("\n".join(lines), f"{GENERATED}plan>", "exec"), scope)
         return scope["run"]
 
     def _run_rows(self, operands: tuple[Any, ...], out: np.ndarray | None) -> np.ndarray | None:
