@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import heapq
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.dispatch import cast_array
+from ..core.hooks import RemovableHandle
 from ..core.interruption import is_busy, pass_on
 from ..core.native import LARGE_SIMPLE, ResultMemory
 from ..core.node import INHERITED, AccumulateGrad, Node, Output, edge_of
@@ -83,7 +85,20 @@ def quiet_add(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> An
 class _Pass:
     """One backward pass: pending gradients per node, gradients collected for leaves and for requested inputs."""
 
-    __slots__ = ("__weakref__", "at_end", "captured", "heap", "keep", "leaves", "needed", "pending", "reached", "record")
+    __slots__ = (
+        "__weakref__",
+        "at_end",
+        "awaited",
+        "captured",
+        "heap",
+        "keep",
+        "leaves",
+        "needed",
+        "pending",
+        "reached",
+        "record",
+        "reported",
+    )
     captured: dict[Node, Any]  # where only some inputs are asked for: the gradients of those that are nodes' outputs
     reached: set[Node]  # these nodes and the ``needed`` ones
 
@@ -94,6 +109,8 @@ class _Pass:
         self.leaves: dict[int, list[Any]] = {}
         self.needed: set[Any] | None = None  # nodes to run, where only some inputs are asked for
         self.at_end: list[Any] = []
+        self.awaited: dict[int, int] | None = None  # by id of a watched leaf: edges to it whose gradients have not come yet
+        self.reported: set[int] = set()  # ids of leaves whose gradients are complete and went through their hooks
 
     def send(self, edge: Any, grad: Tensor) -> None:
         """Add the gradient of a root to what is pending for its producer."""
@@ -175,6 +192,30 @@ class _Pass:
                     else:
                         entry[1] = _add(entry[1], each, self.record)
                         entry[2] = not self.record and entry[1].__class__ is Tensor and entry[1]._array is not each._array
+            if self.awaited is not None:
+                self._count_down(node)
+
+    def _count_down(self, node: Node) -> None:
+        """Note that ``node`` has run; the watched leaves that wait for no other are complete."""
+        awaited: dict[int, int] = self.awaited  # type: ignore[assignment]
+        for edge in node.edges:
+            if id(edge) in awaited:
+                awaited[id(edge)] -= 1
+                if not awaited[id(edge)] and id(edge) in self.leaves:
+                    self.complete(self.leaves[id(edge)], True)
+
+    def complete(self, entry: list[Any], accumulates: bool) -> None:
+        """Run a leaf's hooks over its whole gradient, and tell who watches the leaf if its ``grad`` will be added to; once."""
+        leaf = entry[0]
+        if id(leaf) in self.reported:
+            return
+        self.reported.add(id(leaf))
+        hooks = getattr(leaf, "_backward_hooks", None)
+        if hooks:
+            for hook in list(hooks.values()):
+                entry[1] = _hooked(entry[1], hook)
+        for watcher in list(leaf.__dict__.get("_gradient_watchers", {}).values()) if accumulates and _watching else ():
+            as_user(watcher, leaf, entry[1])
 
     def _before(self, node: Node, grad: Any) -> Any:
         """Tensor hooks of the outputs, then retained gradients."""
@@ -307,6 +348,8 @@ def run_backward(
         thread.running = work
         for root, grad in zip(roots, grads, strict=True):
             work.send(root if root._node is None else root._node, seed_gradient(root, grad))
+        if _watching and accumulates:
+            work.awaited = _edges_to_watched(roots, work.needed)
         work.run()
         results: list[Tensor | None] = []
         chosen = None if targets is None else {id(each) for each in targets if isinstance(each, Tensor)}
@@ -314,10 +357,7 @@ def run_backward(
             leaf = entry[0]
             if (chosen is not None and id(leaf) not in chosen) or leaf._requires_grad is not True:
                 continue
-            hooks = getattr(leaf, "_backward_hooks", None)
-            if hooks:
-                for hook in list(hooks.values()):
-                    entry[1] = _hooked(entry[1], hook)
+            work.complete(entry, accumulates)
             if accumulates:
                 accumulate(leaf, entry, record)
                 after = getattr(leaf, "_post_accumulate_grad_hooks", None)
@@ -337,6 +377,42 @@ def run_backward(
         set_inference(*was)
         thread.running = running
         thread.outside, (thread.function_override, thread.function_modes) = outside, around
+
+
+_watching: WeakSet[Tensor] = WeakSet()  # every leaf that was ever watched
+
+
+def watch(leaf: Tensor, watcher: Callable[[Tensor, Tensor], None]) -> RemovableHandle:
+    """Call ``watcher(leaf, gradient)`` during each backward pass that adds to ``leaf.grad``, as soon as the gradient is complete.
+
+    Other leaves' gradients may still be on their way, which is what makes it possible to send this one elsewhere meanwhile. Hooks of the
+    leaf have run; ``leaf.grad`` is written at the end of the pass, as always. A leaf that receives no gradient is not reported.
+
+    Raises:
+        RuntimeError: the tensor is no leaf that requires grad.
+    """
+    if leaf._node is not None or leaf._requires_grad is not True:
+        raise RuntimeError("only leaves that require grad can be watched")
+    _watching.add(leaf)
+    return RemovableHandle.add(leaf.__dict__.setdefault("_gradient_watchers", {}), watcher)
+
+
+def _edges_to_watched(roots: Sequence[Tensor], needed: set[Any] | None) -> dict[int, int]:
+    """How many edges of nodes that will run lead to each watched leaf, by the leaf's id."""
+    counts = {id(leaf): 0 for leaf in _watching if leaf.__dict__.get("_gradient_watchers")}
+    seen: set[int] = set()
+    stack = [edge_of(root) for root in roots]
+    while stack:
+        edge = stack.pop()
+        node = edge.node if edge.__class__ is Output else edge
+        if not isinstance(node, Node) or id(node) in seen or (needed is not None and node not in needed):
+            continue
+        seen.add(id(node))
+        stack.extend(node.edges)
+        for each in node.edges:
+            if id(each) in counts:
+                counts[id(each)] += 1
+    return counts
 
 
 def _edge_named(node: Any, output_nr: int) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import flambeau as torch
+from flambeau.autograd.engine import watch
 
 
 @pytest.fixture
@@ -288,3 +289,46 @@ def test_second_derivative_through_saved_tensors_hooks(x):
         (first,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
         (second,) = torch.autograd.grad(first.sum(), x)
     assert second.tolist() == [6, 12]
+
+
+# -- watched leaves -----------------------------------------------------------------------------------------------------------------------
+def test_a_watched_leaf_is_reported_when_its_gradient_is_complete_and_before_others_are():
+    a, b, order = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True), []
+    hidden = a * 2
+    hidden.register_hook(lambda grad: order.append("hidden"))
+    loss = (hidden * b * b).sum()  # b twice, both uses after a's
+    watch(b, lambda leaf, grad: order.append(("b", grad.tolist(), leaf.grad)))
+    watch(a, lambda leaf, grad: order.append(("a", grad.tolist(), leaf.grad)))
+    loss.backward()
+    assert order == [("b", [4, 4], None), "hidden", ("a", [2, 2], None)] or order == ["hidden", ("b", [4, 4], None), ("a", [2, 2], None)]
+    assert order.index(("b", [4, 4], None)) < order.index(("a", [2, 2], None))
+    assert a.grad.tolist() == [2, 2] and b.grad.tolist() == [4, 4]
+
+
+def test_watchers_see_what_hooks_made_of_the_gradient_and_grad_is_written_at_the_end():
+    x, seen = torch.ones(2, requires_grad=True), []
+    x.register_hook(lambda grad: grad * 10)
+    x.register_post_accumulate_grad_hook(lambda leaf: seen.append(("after", leaf.grad.tolist())))
+    handle = watch(x, lambda leaf, grad: seen.append(("watched", grad.tolist(), leaf.grad)))
+    (x * 3).sum().backward()
+    assert seen == [("watched", [30, 30], None), ("after", [30, 30])] and x.grad.tolist() == [30, 30]
+    handle.remove()
+    (x * 3).sum().backward()
+    assert len(seen) == 3 and x.grad.tolist() == [60, 60]
+
+
+def test_a_watched_leaf_is_reported_once_whatever_the_graph():
+    x, y, seen = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True), []
+    watch(x, lambda leaf, grad: seen.append(grad.tolist()))
+    (x + x * x + y).sum().backward()
+    assert seen == [[3, 3]]
+    x.backward(torch.ones(2))  # the leaf is the root
+    assert seen[1:] == [[1, 1]]
+    y.sum().backward()  # the leaf is not in the graph
+    torch.autograd.grad((x * 2).sum(), x)  # nothing is added to x.grad
+    assert len(seen) == 2
+    parts = torch.stack([x, x]).unbind(0)  # an output without gradient
+    (parts[0] * 2).sum().backward()
+    assert seen[2:] == [[2, 2]]
+    with pytest.raises(RuntimeError, match="leaves"):
+        watch(x * 2, print)
