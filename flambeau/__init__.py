@@ -6,8 +6,13 @@ The namespace is filled from the registry of operations; functions are generated
 from __future__ import annotations
 
 import importlib
+import sys
 from math import e, inf, nan, pi
 from typing import Any
+
+if "ops" not in globals():  # not a reload: what an interrupted import left would mix with what is made now
+    for _name in [each for each in sys.modules if each.startswith(f"{__name__}.")]:
+        del sys.modules[_name]
 
 from . import ops
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled

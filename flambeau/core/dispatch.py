@@ -21,6 +21,7 @@ import numpy as np
 from . import dtype as dtypes
 from . import native
 from .history import check_overlap, check_writable, is_differentiable, make_view, rebase, refuse_inference
+from .late import made_once
 from .node import Node, Output, edge_of, new_node
 from .saved import check_saved, pack_saved
 from .shape import broadcast_shape
@@ -127,27 +128,33 @@ class Op:
         self.doc: str | None = kernel.__doc__
         if self.is_view or self.is_multi_view:
             self.out = False
-        self._params: tuple[Param, ...] | None = None
-        self._node: type[OpNode] | None = None
         self.result_name: str = options.pop("result_name", None) or self.name
         self.is_several = bool(options.pop("several", False) or self.returns or self.is_multi_view)
-        self.public: Any = None  # the doors, once they were made
-        self.public_inplace: Any = None
+        self.public_inplace: Any = None  # where another function than the generated one is public
         if options:
             raise TypeError(f"{self.name}: unknown options {sorted(options)}")
 
     # -- what the signature says, read when first needed -------------------------------------------------------------------
-    @property
+    @made_once
     def params(self) -> tuple[Param, ...]:
-        if self._params is None:
-            self._params = tuple(
-                Param(p.name, str(p.annotation), () if p.kind is p.VAR_POSITIONAL else p.default, p.kind is p.KEYWORD_ONLY)
-                for p in inspect.signature(self.kernel).parameters.values()
-            )
-            self.positions = tuple(i for i, p in enumerate(self._params) if p.kind != "attr")
-            self.names = tuple(p.name for p in self._params)
-            self.keyword_names = tuple(p.name for p in self._params if p.keyword_only)
-        return self._params
+        return tuple(
+            Param(p.name, str(p.annotation), () if p.kind is p.VAR_POSITIONAL else p.default, p.kind is p.KEYWORD_ONLY)
+            for p in inspect.signature(self.kernel).parameters.values()
+        )
+
+    @made_once
+    def positions(self) -> tuple[int, ...]:
+        """Places of the operands among the parameters."""
+        return tuple(i for i, p in enumerate(self.params) if p.kind != "attr")
+
+    @made_once
+    def names(self) -> tuple[str, ...]:
+        return tuple(p.name for p in self.params)
+
+    @made_once
+    def keyword_names(self) -> tuple[str, ...]:
+        """Names of the parameters that are passed by keyword only."""
+        return tuple(p.name for p in self.params if p.keyword_only)
 
     if TYPE_CHECKING:  # the registry's entries have them
 
@@ -156,16 +163,12 @@ class Op:
         @property
         def inplace_door(self) -> Any: ...
 
-    @property
+    @made_once
     def node(self) -> type[OpNode]:
         """The class of this operation's tape nodes."""
-        if self._node is None:
-            from .derivatives import make_node_class
+        from .derivatives import make_node_class
 
-            _ = self.params  # reads the signature, which the class is made from
-
-            self._node = make_node_class(self)
-        return self._node
+        return make_node_class(self)
 
     @property
     def other_keywords(self) -> dict[str, str]:
@@ -389,7 +392,7 @@ def long(op: Op, values: tuple[Any, ...], out: Any = None) -> Any:
     if op.reroute is not None:
         op, values, out = op.reroute(op, values, out)
     operands = operands_of(op, values)
-    overridden = _override(op.public or op.door, op, values, operands, out)
+    overridden = _override(op.door, op, values, operands, out)
     if overridden is not NotImplemented:
         return overridden
     if op.broadcasts and op.name not in _OF_NUMBERS and not any(isinstance(each, Tensor) for each in operands):

@@ -17,6 +17,7 @@ import os
 import struct
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,19 @@ def _seed_value(seed: Any) -> int:
     return seed & ((1 << 64) - 1)
 
 
+_all: weakref.WeakSet[Generator] = weakref.WeakSet()
+
+
+def _unlock() -> None:
+    """In a child there are no other threads that could be drawing."""
+    for each in _all:
+        each._lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
+
+
 class Generator:
     """A stream of random numbers that gives what PyTorch's CPU generator gives for the same seed and the same calls.
 
@@ -102,7 +116,8 @@ class Generator:
             from .device import device as Device
 
             raise RuntimeError(f"Generator: only device 'cpu' has a generator, got '{Device(device)}'")
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may draw, too
+        _all.add(self)
         self._bits: Any = None
         self._spare: np.ndarray | None = None  # where a native kernel puts the following block
         self._restart(DEFAULT_SEED)
@@ -183,11 +198,12 @@ class Generator:
         if not worth_a_kernel(out.size):
             return False
         key = rule, out.dtype
-        if key not in _kernels:
-            _kernels[key] = attempt("random.draw", rule, out.dtype)
-        fill = _kernels[key]
+        fill = _kernels.get(key)
         if fill is None:
-            return False
+            fill = attempt("random.draw", rule, out.dtype)
+            if fill is None:
+                return False
+            _kernels[key] = fill
         with self._lock:
             old, new = self._block, self._spare
             if new is None:
@@ -254,8 +270,9 @@ class Generator:
         if stop <= BLOCK and count:
             floats = self._floats
             if floats is None:
-                floats = self._floats = (self._block & _FLOAT32_MASK).astype(np.float32)
+                floats = (self._block & _FLOAT32_MASK).astype(np.float32)
                 floats *= _FLOAT32_SCALE
+                self._floats = floats
             self._position = stop
             return floats[start:stop].copy()
         out = np.empty(count, np.float32)

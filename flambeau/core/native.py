@@ -19,12 +19,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from mmap import mmap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from . import late
 from .state import grad_enabled, modes
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _PRODUCTS = frozenset(("matmul", "mm", "bmm", "linear"))
 
 _registered: dict[str, Callable[..., Any]] = {}  # by operation, filled by @native
 _found: dict[str, Callable[..., Any] | None] = {}  # what ``find`` answered
-_families: dict[str, str] | None = None
+_parts: dict[str, Any] = {}  # modules of the back end that are there
 
 
 class ResultMemory(mmap):
@@ -78,16 +78,33 @@ def native(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def find(name: str) -> Callable[..., Any] | None:
-    """The native kernel of an operation, whose family is imported now if need be; None where there is none."""
-    if name not in _found:
-        global _families
-        if _families is None:
-            _families = _backend().FAMILIES
-        family = _families.get(name)
-        if family is not None:
-            importlib.import_module(f"{_BACKEND}.{family}")
-        _found[name] = _registered.get(name)
-    return _found[name]
+    """The native kernel of an operation, whose family is imported now if need be; None where there is none, or not yet."""
+    try:
+        return _found[name]
+    except KeyError:
+        return late.make(_find, name)
+
+
+def _find(name: str) -> Callable[..., Any] | None:
+    family = _families().get(name)
+    if family is not None and _part(family) is None:
+        return None
+    found = _found[name] = _registered.get(name)
+    return found
+
+
+def _families() -> dict[str, str]:
+    """Which module has an operation's kernels; empty while this very thread imports the table."""
+    return getattr(importlib.import_module(_BACKEND), "FAMILIES", {})
+
+
+def _part(name: str) -> Any:
+    """A module of the back end; None while this very thread imports it."""
+    module = importlib.import_module(f"{_BACKEND}.{name}")
+    if not late.is_whole(module):
+        return None
+    _parts[name] = module
+    return module
 
 
 def _default_threads() -> int:
@@ -129,6 +146,10 @@ class NoKernel(RuntimeError):
     """A native kernel cannot be had on this machine: no llvmlite, or an instruction that the processor lacks."""
 
 
+class NotNow(NoKernel):
+    """A kernel cannot be built at this moment: a signal handler asks for it while its thread is making something late."""
+
+
 def key_of(op: Op) -> str:
     return op.name if op.namespace == "torch" else f"{op.namespace}.{op.name}"
 
@@ -167,13 +188,10 @@ def limits(indices: np.ndarray) -> tuple[int, int]:
     return (indices.min(), indices.max()) if found is None else found
 
 
-def _backend() -> Any:
-    return importlib.import_module(_BACKEND)
-
-
-@cache
 def _pointwise() -> Any:
-    return importlib.import_module(f"{_BACKEND}.pointwise")  # not from sys.modules: another thread may be importing it
+    """The module of element-wise kernels, imported when first needed; None while this thread is making something late."""
+    found = _parts.get("pointwise")
+    return late.make(_part, "pointwise") if found is None else found
 
 
 def pointwise(op: Op, values: Any, compute: Any, result: Any, out: np.ndarray | None = None) -> Any:
@@ -188,7 +206,8 @@ def pointwise(op: Op, values: Any, compute: Any, result: Any, out: np.ndarray | 
     """
     if not switch.on or all(each.__class__ is not np.ndarray or each.size < LARGE for each in values):
         return None
-    return _pointwise().run(op, values, compute, result, out)
+    part = _pointwise()
+    return None if part is None else part.run(op, values, compute, result, out)
 
 
 def beside(op: Op) -> Callable[..., Any] | None:
@@ -199,7 +218,8 @@ def beside(op: Op) -> Callable[..., Any] | None:
     if op.elementwise:
         return _late_pointwise(op, reference)
     name = key_of(op)
-    if name not in _backend().FAMILIES:
+    families = _families()
+    if families and name not in families:
         return None
 
     def large(*arguments: Any, **named: Any) -> Any:
@@ -217,7 +237,10 @@ def _late_pointwise(op: Op, reference: Callable[..., Any]) -> Callable[..., Any]
         if not switch.on or named:
             return reference(*arguments, **named)
         if not made:
-            made.append(_pointwise().door(op))
+            part = _pointwise()
+            if part is None:
+                return reference(*arguments)
+            made.append(part.door(op))
         return made[0](*arguments)
 
     return large
@@ -234,7 +257,8 @@ def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
     """A large array as another dtype, in the same order of memory; None where NumPy has to do it."""
     if not switch.on:
         return None
-    return _pointwise().cast(array, dtype)
+    part = _pointwise()
+    return None if part is None else part.cast(array, dtype)
 
 
 def rule_beside(rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -242,7 +266,8 @@ def rule_beside(rule: Callable[..., Any]) -> Callable[..., Any]:
 
     def large(*arguments: Any) -> Any:
         if switch.on and not grad_enabled() and not modes.active:
-            found = _pointwise().run_rule(rule, arguments)
+            part = _pointwise()
+            found = None if part is None else part.run_rule(rule, arguments)
             if found is not None:
                 return found
         return rule(*arguments)

@@ -21,6 +21,7 @@ from . import doors
 from .dispatch import BOOL, REQUIRED, Op, Param, _override, into_out, operands_of, other_keywords
 from .dtype import can_cast
 from .interruption import GENERATED
+from .late import made_once
 from .state import modes
 from .tensor import Parameter, Tensor
 
@@ -41,24 +42,21 @@ def declared_name(function: Callable[..., Any]) -> str:
 class Entry(Op):
     """A declared primitive and its doors."""
 
-    @property
+    @made_once
     def door(self) -> Any:
-        """The public function; replaces this entry in its family's module, whose functions then call it directly."""
-        if self.public is None:
-            self.public = doors.make_door(self)
-            scope = sys.modules[self.module].__dict__
-            for name, value in list(scope.items()):
-                if value is self:
-                    scope[name] = self.public
-        return self.public
+        """The public function."""
+        return doors.make_door(self)
 
-    @property
+    @made_once
     def inplace_door(self) -> Any:
-        if self.public_inplace is None:
-            self.public_inplace = doors.make_inplace(self, self.name + "_")
-        return self.public_inplace
+        return doors.make_inplace(self, self.name + "_")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """A call by a function of the family: the door takes this entry's place in its module, so that the next one finds it directly."""
+        scope = sys.modules[self.module].__dict__
+        for name, value in list(scope.items()):
+            if value is self:
+                scope[name] = self.door
         return self.door(*args, **kwargs)
 
 
@@ -74,24 +72,27 @@ class Composite:
         self.inplace: bool = options.pop("inplace", False)
         self.aliases: tuple[str, ...] = options.pop("aliases", ())
         self.doc = body.__doc__
+        self.shorten: Callable[[Any], Any] | None = None  # puts a short way in front of the door
         self.rules = self.returns = None
-        self.public: Any = None
         if options:
             raise TypeError(f"{self.name}: unknown options {sorted(options)}")
 
-    @property
+    @made_once
     def params(self) -> tuple[Param, ...]:
         return tuple(
             Param(p.name, str(p.annotation), p.default, p.kind is p.KEYWORD_ONLY) for p in inspect.signature(self.body).parameters.values()
         )
 
-    @property
-    def door(self) -> Any:
-        if self.public is None:
-            self.public = _composite_door(self)
-        return self.public
+    @made_once
+    def general(self) -> Any:
+        """What looks for overrides; the body itself where nothing is to be looked at."""
+        return _composite_door(self)
 
-    @property
+    @made_once
+    def door(self) -> Any:
+        return self.general if self.shorten is None else self.shorten(self.general)
+
+    @made_once
     def inplace_door(self) -> Any:
         body = self.door
 
@@ -198,7 +199,7 @@ def methods_without_door() -> tuple[str, ...]:
     found = []
     for namespace in ("torch", "Tensor"):
         for name, entry in TABLES[namespace].items():
-            if isinstance(entry, Composite) and entry.method and entry.door is entry.body:
+            if isinstance(entry, Composite) and entry.method and entry.general is entry.body:
                 first = next(iter(inspect.signature(entry.body).parameters), None)
                 if first == "input":
                     found.append(name)
@@ -211,8 +212,12 @@ class LazyMethod:
     def __init__(self, name: str, make: Callable[[], Any]):
         self.name, self.make = name, make
 
+    @made_once
+    def function(self) -> Any:
+        return self.make()
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        function = self.make()
+        function = self.function
         setattr(Tensor, self.name, function)
         return function if instance is None else function.__get__(instance, owner)
 

@@ -11,6 +11,7 @@ not recorded takes that word into ``_requires_grad``, which is how a tensor reme
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from contextvars import Context, copy_context
 from typing import Any
@@ -57,7 +58,7 @@ class ThreadState(threading.local):
 
 
 thread = ThreadState()
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may switch a mode while its thread does
 without_grad: list[None] = []  # one entry per thread that does not record
 
 
@@ -104,6 +105,15 @@ def as_user(function: Any, *args: Any) -> Any:
         thread.function_override, thread.function_modes = inside
 
 
+def _unlock() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
+
+
 def add_active(count: int) -> None:
     """Note that ``count`` more (or, if negative, fewer) modes are on that operations must look at."""
     with _lock:
@@ -138,8 +148,8 @@ def run_quietly(function: Any, *args: Any, **kwargs: Any) -> Any:
     """``function(*args)`` with NumPy's floating-point warnings off; may be nested and called from any thread."""
     if _own.inside:
         return function(*args, **kwargs)
-    _own.inside = True
     try:
+        _own.inside = True
         return _own.run(function, *args, **kwargs)
     finally:
         _own.inside = False

@@ -17,7 +17,7 @@ from ..core import doors, native
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
 from ..core.interruption import pass_on
-from ..core.registry import TABLES, add_method, composite, method, op, primitive, view
+from ..core.registry import TABLES, composite, method, op, primitive, view
 from ..core.shape import (
     inferred_shape,
     sizes_of,
@@ -160,15 +160,8 @@ def reshape_method(input: Tensor, *shape: Any) -> Tensor:
     return reshape(input, shape[0] if len(shape) == 1 and shape[0].__class__ is not int else shape)
 
 
-def _sized_method(name: str) -> Any:
-    """The method's door with a short way in front; the declared composite becomes its general way."""
-    entry = TABLES["Tensor"][name]
-    entry.public = doors.make_sized(primitive("_view"), name, entry.door)
-    return entry.public
-
-
 for _name in ("view", "reshape"):
-    add_method(_name, partial(_sized_method, _name))
+    TABLES["Tensor"][_name].shorten = partial(doors.make_sized, primitive("_view"), _name)
 
 
 @method()

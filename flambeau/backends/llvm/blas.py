@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -57,31 +58,40 @@ def _loaded(word: str) -> list[str]:
     return sorted(path for path in paths if word in path.rpartition("/")[2] and ".so" in path)
 
 
-class _Alone:
-    """``with alone:`` the library uses no threads of its own; the last of several Python threads to leave puts their number back."""
-
-    def __init__(self) -> None:
-        self._forget()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget)
-
-    def _forget(self) -> None:
-        self._lock, self._inside, self._before = threading.Lock(), 0, 1
-
-    def __enter__(self) -> None:
-        blas = library()
-        with self._lock:
-            if blas is not None and not self._inside:
-                self._before = blas.threads()
-                blas.set_threads(1)
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        blas = library()
-        with self._lock:
-            self._inside -= 1
-            if blas is not None and not self._inside:
-                blas.set_threads(self._before)
+_inside: dict[int, object] = {}  # calls of ``alone`` that run, in all threads
+_before = [1]  # the library's own number of threads, when nobody was inside
+_lock = threading.RLock()
 
 
-alone = _Alone()
+def alone(function: Callable[..., Any], *arguments: Any) -> None:
+    """``function(*arguments)`` while the library uses no threads of its own; the last of several Python threads puts their number back."""
+    blas = library()
+    if blas is None:
+        function(*arguments)
+        return
+    me = object()
+    key = id(me)
+    try:
+        with _lock:
+            if not _inside:
+                _before[0] = blas.threads()
+            _inside[key] = me
+            blas.set_threads(1)
+        function(*arguments)
+    finally:
+        with _lock:
+            if key in _inside:  # no call before the library's: a handler cannot come in between
+                del _inside[key]  # noqa: RUF051
+            if not _inside:
+                blas.set_threads(_before[0])
+
+
+def _forget() -> None:
+    """In a child there are no other threads that could be inside."""
+    global _lock
+    _lock = threading.RLock()
+    _inside.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

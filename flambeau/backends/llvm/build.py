@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import os
 import struct
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ...core.native import NoKernel
+from ...core import late
+from ...core.native import NoKernel, NotNow
 from . import cache, image
 from . import target as targets
 from .language import Builder
 from .pool import pool
 
 _SHOW = os.environ.get("FLAMBEAU_SHOW_KERNELS", "")  # names of kernels to print, IR and assembly, as they are built; "all" for all
-_lock = threading.RLock()
-if hasattr(os, "register_at_fork"):  # a fork waits for a compilation in another thread: its child would wait for ever
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
-
 
 # Every generator, and what was built of it by specification.
 GENERATORS: dict[Callable[..., None], dict[tuple[Any, ...], Kernel | NoKernel]] = {}
@@ -104,13 +100,16 @@ def kernel(generator: Callable[..., None]) -> Callable[..., Kernel]:
     def get(*specification: Any) -> Kernel:
         found = built.get(specification)
         if found is None:
-            with _lock:
-                found = built.get(specification)
-                if found is None:
-                    found = built[specification] = _build(generator, specification)
-        if found.__class__ is NoKernel:
-            raise found
-        return found  # type: ignore[return-value]
+            found = late.make(make, specification)
+        if found.__class__ is Kernel:
+            return found
+        raise NotNow(generator.__name__) if found is None else found  # type: ignore[misc]
+
+    def make(specification: tuple[Any, ...]) -> Kernel | NoKernel:
+        found = built.get(specification)
+        if found is None:  # no other thread was quicker
+            found = built[specification] = _build(generator, specification)
+        return found
 
     get.generator = generator  # type: ignore[attr-defined]
     get.__doc__, get.__name__ = generator.__doc__, generator.__name__

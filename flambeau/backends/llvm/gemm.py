@@ -124,11 +124,10 @@ def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np
     if plan is None:
         return None
     made = empty((*shape[:-1], columns), dtype)
-    with alone:
-        if bias is None:
-            plan(a, b, made)
-        else:
-            plan(a, b, made, bias)
+    if bias is None:
+        alone(plan, a, b, made)
+    else:
+        alone(plan, a, b, made, bias)
     return made
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import mmap
 import weakref
+from collections import defaultdict, deque
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,9 @@ _FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
 class _Block:
-    """One buffer, and the weak reference to the array that uses it."""
+    """One buffer."""
 
-    __slots__ = ("memory", "size", "user", "view")
+    __slots__ = ("memory", "size", "view")
 
     def __init__(self, size: int):
         self.size = size
@@ -39,32 +40,53 @@ class _Block:
             except (AttributeError, OSError):
                 pass  # a system without huge pages
         self.view = memoryview(self.memory)
-        self.user: Any = None
+
+
+class _Use(weakref.ref):
+    """The weak reference to the array that uses a block."""
+
+    __slots__ = ("block", "key")
+    block: _Block
+    key: int
 
 
 class _Recycler:
-    """Buffers by size class, and how many bytes are in use, wait, and were in use at most."""
+    """Buffers by size class, and how many bytes are in use, wait, and were in use at most.
+
+    An array's end is only noted, by C code (``deque.append``): a Python function called there would swallow what a signal handler raises in
+    it.  ``collect`` looks at the notes.  Where books are kept there is no call between the first and the last entry, so that neither
+    another thread nor a signal handler comes in between.
+    """
 
     def __init__(self) -> None:
-        self.waiting: dict[int, list[_Block]] = {}
-        self.lent: set[_Block] = set()
+        self.waiting: defaultdict[int, list[_Block]] = defaultdict(list)
+        self.lent: dict[int, _Use] = {}
         self.used = self.kept = self.peak = 0
+        self._ended: deque[_Use] = deque()
+
+    def collect(self) -> None:
+        """Take back the buffers of arrays that are gone."""
+        ended = self._ended
+        while ended:
+            use = ended[0]
+            block = use.block
+            del ended[0]
+            del self.lent[use.key]
+            self.used -= block.size
+            self.kept += block.size
+            self.waiting[block.size] += (block,)
 
     def take(self, size: int) -> _Block:
+        self.collect()
         blocks = self.waiting.get(size) or (self.kept and self._larger(size))
         if blocks:
-            block = blocks.pop()
-            size = block.size
-            self.kept -= size
-        else:
-            if self.kept:
-                self._make_room(size)
-            block = self._new(size)
-        self.lent.add(block)
-        self.used += size
-        if self.used > self.peak:
-            self.peak = self.used
-        return block
+            block = blocks[-1]
+            del blocks[-1]
+            self.kept -= block.size
+            return block
+        if self.kept:
+            self._make_room(size)
+        return self._new(size)
 
     def _new(self, size: int) -> _Block:
         """A buffer from the system, if need be after giving back those that wait.
@@ -83,15 +105,13 @@ class _Recycler:
 
     def lend(self, block: _Block, array: np.ndarray) -> None:
         """Have ``block`` back when ``array`` is gone."""
-
-        def back(_: Any) -> None:
-            block.user = None
-            self.lent.discard(block)
-            self.used -= block.size
-            self.kept += block.size
-            self.waiting.setdefault(block.size, []).append(block)
-
-        block.user = weakref.ref(array, back)
+        use = _Use(array, self._ended.append)
+        key = id(use)
+        use.block, use.key = block, key
+        self.lent[key] = use
+        self.used += block.size
+        if self.used > self.peak:
+            self.peak = self.used
 
     def _larger(self, size: int) -> list[_Block] | None:
         """Waiting buffers of a class above ``size``, by a quarter at most."""
@@ -109,14 +129,14 @@ class _Recycler:
         for each in sorted(self.waiting, reverse=True):
             blocks = self.waiting[each]
             while blocks and self.used + self.kept + size > limit:
-                blocks.pop()
                 self.kept -= each
+                del blocks[-1]
 
     def release(self) -> int:
         """Give back all waiting buffers; how many bytes that were."""
-        freed = self.kept
-        self.waiting.clear()
-        self.kept, self.peak = 0, self.used
+        self.collect()
+        none: defaultdict[int, list[_Block]] = defaultdict(list)
+        freed, self.waiting, self.kept, self.peak = self.kept, none, 0, self.used
         return freed
 
 

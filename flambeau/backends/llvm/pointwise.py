@@ -19,7 +19,7 @@ import numpy as np
 from ...core import dtype as dtypes
 from ...core.dispatch import BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT, DEFAULT, INT_TO_FLOAT, number_array
 from ...core.interruption import GENERATED, pass_on, source_files
-from ...core.native import LARGE, NoKernel, contiguous, switch
+from ...core.native import LARGE, NoKernel, NotNow, contiguous, switch
 from .build import Kernel, kernel
 from .expression import Program, Untraceable, lower, trace
 from .language import KINDS, SIZES, Builder, Value, register_kind
@@ -227,7 +227,10 @@ class Plan:
         self.run = self._first_run
 
     def _first_run(self, *operands: Any, out: np.ndarray | None = None) -> np.ndarray | None:
-        self.run = self._generate()
+        try:
+            self.run = self._generate()
+        except NotNow:
+            return None
         return self.run(*operands, out=out)
 
     def _generate(self) -> Any:
@@ -267,7 +270,10 @@ class Plan:
         if layout is None:
             if len(self.layouts) > 256:
                 self.layouts.clear()
-            layout = self.layouts[key] = self._lay_out(arrays, out)
+            try:
+                layout = self.layouts[key] = self._lay_out(arrays, out)
+            except NoKernel:
+                return None
         if layout.order is not None and out is None:
             made = empty(layout.shape, self.dtype).transpose(layout.order)
         else:
@@ -331,7 +337,7 @@ def _planned(key: Any, name: Any, make: Callable[[], Plan]) -> Plan | None:
     except TypeError as error:  # an attribute that cannot be hashed
         pass_on(error)
         return None
-    count = _specialised[name] = _specialised.get(name, 0) + 1
+    count = _specialised.get(name, 0) + 1
     plan = None
     if count <= SPECIALISATIONS:
         try:
@@ -341,6 +347,7 @@ def _planned(key: Any, name: Any, make: Callable[[], Plan]) -> Plan | None:
             if _SHOW:
                 print(f"{name}: {error!r}")
             plan = None  # the reference kernel wants something of its arrays that a Symbol does not have
+    _specialised[name] = count
     _plans[key] = plan
     return plan
 

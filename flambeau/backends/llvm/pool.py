@@ -26,10 +26,10 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import threading
 from collections.abc import Callable
 from functools import partial
 
+from ...core import late
 from ...core.native import Threads
 from . import image
 from . import target as targets
@@ -251,41 +251,56 @@ class Pool:
 
     def _forget(self) -> None:
         """As in a new process: after a fork there are no workers."""
-        self._record = self._workers = self._worker = 0
-        self._lock = threading.Lock()  # of starting: two Python threads may launch for the first time at once
+        self.crew: Crew | None = None
         self.launch: Callable[[int, bytes, int], None] = self._start
 
     def set_threads(self, count: int) -> None:
         """How many threads run a kernel, the caller's included."""
         self.threads = count
-        with self._lock:
-            if self._record:
-                self._staff()
+        if self.crew is not None:
+            late.make(self.crew.grow, count)
 
     def _start(self, function: int, arguments: bytes, chunks: int) -> None:
-        """The first launch: compile, start workers, and from then on go to machine code directly."""
+        """A launch while there are no workers: starts them, and from then on launches go to machine code directly."""
+        if late.make(self._started) is None:  # a signal handler's launch in the midst of that: it runs its chunks itself
+            ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)(function)(arguments, 0, chunks)
+        else:
+            self.launch(function, arguments, chunks)
+
+    def _started(self) -> Crew:
+        """The workers; where an earlier start was interrupted, it goes on from where that was."""
+        crew = self.crew
+        if crew is None:
+            crew = self.crew = Crew()
+        crew.grow(self.threads)
+        self.launch = crew.launch
+        return crew
+
+
+class Crew:
+    """Workers and the record that they share with who launches."""
+
+    def __init__(self) -> None:
         from .build import compiled
 
-        with self._lock:
-            if not self._record:
-                target = targets.current()
-                launch, worker = source(target)
-                address = compiled(launch, "launch", target)
-                self._worker = compiled(worker, "worker", target)
-                self._record = image.pages(mmap.PAGESIZE)
-                self._staff()
-                native = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64)(address)
-                self.launch = partial(native, self._record)
-        self.launch(function, arguments, chunks)
+        target = targets.current()
+        launch, worker = source(target)
+        address, self.worker = compiled(launch, "launch", target), compiled(worker, "worker", target)
+        self.count = 0
+        self.record = image.pages(mmap.PAGESIZE)
+        native = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64)(address)
+        self.launch = partial(native, self.record)
 
-    def _staff(self) -> None:
-        while self._workers < self.threads - 1:
+    def grow(self, threads: int) -> bool:
+        """Let ``threads`` threads run a kernel. Whoever is there does the work, also where this is interrupted."""
+        ctypes.c_int64.from_address(self.record + 8 * _LIMIT).value = threads
+        while self.count < threads - 1:
             try:
-                _start_thread(self._worker, self._record)
+                _start_thread(self.worker, self.record)
             except OSError:
-                break  # a limit on threads: those that there are do the work
-            self._workers += 1
-        ctypes.c_int64.from_address(self._record + 8 * _LIMIT).value = self.threads
+                break  # a limit on threads
+            self.count += 1
+        return True
 
 
 def _start_thread(function: int, record: int) -> None:
@@ -298,8 +313,9 @@ def _start_thread(function: int, record: int) -> None:
 
     libc = ctypes.CDLL(None)
     identity = ctypes.c_ulong()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         error = libc.pthread_create(ctypes.byref(identity), None, ctypes.c_void_p(function), ctypes.c_void_p(record))
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,109 @@
+"""How things are made late: what an operation needs beyond its table row is made at its first use.
+
+A first use may happen in two threads at once, be interrupted at any bytecode by what a signal handler raises (Ctrl-C), be entered a
+second time by a handler that computes something itself, and a process may be forked in its midst.  Three rules keep that harmless:
+
+    publish whole   A thing is made locally and shown by one assignment, after everything that it depends on. An interrupt leaves it
+                    unmade; threads that make it at once make it twice, and all get what was shown first (``made_once``).
+    one at a time   What should not be made twice (modules of the back end, kernels, the pool) is made within ``make``, under one lock.
+                    A handler that comes in its midst is told so, gets None and takes the reference kernel.
+    not in a fork   A fork waits until no other thread is in ``make`` or imports something of ours: the child would find locks that
+                    nobody opens again. Other locks that may be held then are made anew in the child.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+PATIENCE = 20.0  # seconds that a fork waits for other threads at most
+_ROOT = __name__.partition(".")[0]
+_LIBRARIES = frozenset((_ROOT, "numpy", "scipy", "ml_dtypes", "llvmlite"))  # what this package imports late
+
+
+class made_once:
+    """An attribute that is made by ``make(instance)`` when it is first read, and kept in the instance's ``__dict__``."""
+
+    def __init__(self, make: Callable[[Any], Any]):
+        self.make, self.__doc__ = make, make.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        return instance.__dict__.setdefault(self.name, self.make(instance))
+
+
+class _Own(threading.local):
+    making = False
+
+
+_own = _Own()
+_lock = threading.RLock()
+
+
+def make(function: Callable[..., Any], *arguments: Any) -> Any:
+    """``function(*arguments)``, which one thread at a time may do; None while this thread is in the midst of another call."""
+    if _own.making:
+        return None
+    try:
+        _own.making = True
+        with _lock:
+            return function(*arguments)
+    finally:
+        _own.making = False
+
+
+def is_whole(module: Any) -> bool:
+    """Whether a module is not in the midst of its own import."""
+    return not getattr(module.__spec__, "_initializing", False)
+
+
+# -- forks ------------------------------------------------------------------------------------------------------------------------
+_locked: list[bool] = []  # one entry per fork in progress: whether it got the lock
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Whether a thread's stack is in the midst of an import of ours, or of an import that our code asked for."""
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "_find_and_load" and code.co_filename == "<frozen importlib._bootstrap>":
+            asked_by = frame.f_back.f_globals.get("__name__") if frame.f_back is not None else None
+            if any(str(name).partition(".")[0] in _LIBRARIES for name in (frame.f_locals.get("name"), asked_by)):
+                return True
+        frame = frame.f_back
+    return False
+
+
+def _before_fork() -> None:
+    me = threading.get_ident()
+    # A fork in the midst of this thread's own import must not wait for threads that wait for that import.
+    end = time.monotonic() + (1.0 if _imports(sys._getframe()) else PATIENCE)
+    _locked.append(_lock.acquire(timeout=end - time.monotonic()))
+    while time.monotonic() < end:
+        time.sleep(0)  # gives the interpreter away: having it afresh, this thread keeps it until the fork
+        if not any(_imports(frame) for thread, frame in sys._current_frames().items() if thread != me):
+            return
+        time.sleep(0.001)
+
+
+def _after_fork() -> None:
+    if _locked and _locked.pop():
+        _lock.release()
+
+
+def _after_fork_in_child() -> None:
+    global _lock
+    _locked.clear()
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
