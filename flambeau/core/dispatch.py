@@ -84,6 +84,7 @@ class Op:
             into the door as it is.
         calm: the kernel of the short way meets no floating-point errors, or silences NumPy itself.
         is_view: the kernel returns views of its first operand's array.
+        exact_scalar: a second operand of one element is not rounded to float16 or bfloat16 first.
         halves: how float16 and bfloat16 are computed: 'float32' (cast around the kernel) or 'native'.
         prepare: function (arrays and attributes in signature order) -> the same, or an error; checks before any work.
         returns: names of the fields where the result is a named tuple, whose class is called ``result_name``.
@@ -109,6 +110,7 @@ class Op:
         self.calm: bool = options.pop("calm", False)
         self.is_view: bool = options.pop("view", False)
         self.is_multi_view: bool = options.pop("multi_view", False)
+        self.exact_scalar: bool = options.pop("exact_scalar", False)
         self.halves: str = options.pop("halves", "float32")
         self.prepare: Callable[..., Any] | None = options.pop("prepare", None)
         self.returns: tuple[str, ...] | None = options.pop("returns", None)
@@ -379,6 +381,25 @@ def arrays_of(op: Op, values: Sequence[Any], compute: dtypes.dtype | None) -> li
     return arrays
 
 
+def rounded(op: Op, values: Sequence[Any], compute: dtypes.dtype | None, common: dtypes.dtype | None) -> Sequence[Any]:
+    """``values`` with operands of other dtypes brought to float16 or bfloat16, which is then widened to ``compute``: they round first."""
+    if common not in dtypes.REDUCED or compute is common:
+        return values
+    made = list(values)
+    for i in op.positions:
+        value = values[i]
+        if op.exact_scalar and i == op.positions[1] and (not isinstance(value, Tensor) or value._array.size == 1):
+            continue
+        if isinstance(value, Tensor):
+            if value.dtype is not common:
+                made[i] = wrap(cast_array(value._array, common))
+        elif op.params[i].kind == "list":
+            made[i] = [each if each.dtype is common else wrap(cast_array(each._array, common)) for each in value]
+        elif is_number(value):
+            made[i] = float(number_array(value, common))
+    return made
+
+
 def operand_shapes(op: Op, values: Sequence[Any]) -> list[tuple[int, ...]]:
     return [values[i]._array.shape for i in op.positions if isinstance(values[i], Tensor)]
 
@@ -439,9 +460,10 @@ def _viewed(op: Op, values: Sequence[Any]) -> Tensor:
 
 def compute(op: Op, values: Sequence[Any], operands: list[Any]) -> tuple[list[np.ndarray], bool]:
     """Promote, broadcast-check, run the kernel; (result arrays, whether there was a tuple of them)."""
-    dtype, result_dtype, _ = _promotion(op, operands)
+    dtype, result_dtype, common = _promotion(op, operands)
     if op.broadcasts:
         broadcast_shape(*operand_shapes(op, values))
+    values = rounded(op, values, dtype, common)
     if op.elementwise:
         plain = [each._array if isinstance(each, Tensor) else each for each in values]
         made = run_quietly(native.pointwise, op, plain, dtype, result_dtype)
@@ -650,9 +672,10 @@ def _write_directly(op: Op, values: Sequence[Any], operands: list[Any], target: 
     storage = target._storage
     if storage is not None and any(isinstance(e, Tensor) and e is not target and e._storage is storage for e in operands):
         return False
-    dtype, result_dtype, _ = _promotion(op, operands)
+    dtype, result_dtype, common = _promotion(op, operands)
     if result_dtype is not None and result_dtype is not target.dtype:
         return False
+    values = rounded(op, values, dtype, common)
     plain = [each._array if isinstance(each, Tensor) else each for each in values]
     return run_quietly(native.pointwise, op, plain, dtype, result_dtype, target._array) is not None
 

@@ -230,6 +230,7 @@ add_method("__rsub__", partial(doors.make_door, primitive("rsub"), "__rsub__", o
 @pointwise(
     ufunc=np.multiply,
     operator="mul",
+    exact_scalar=True,
     aliases=("multiply",),
     grad={"input": lambda grad, other: grad * conj(other), "other": lambda grad, input: grad * conj(input)},
 )
@@ -360,6 +361,7 @@ def _reroute_div(op: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, Any, 
 @pointwise(
     ufunc=np.true_divide,
     operator="truediv",
+    exact_scalar=True,
     aliases=("divide",),
     promotion="int_to_float",
     reroute=_reroute_div,
@@ -431,7 +433,7 @@ def _trunc_quotient(input: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.trunc(np.divide(input, other))
 
 
-@pointwise(name="_divide_rounded", method=False, node_name="DivBackward1", grad={"input": zeros, "other": zeros})
+@pointwise(name="_divide_rounded", exact_scalar=True, method=False, node_name="DivBackward1", grad={"input": zeros, "other": zeros})
 def divide_rounded(input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
     """``div`` with a rounding mode: promotes as other arithmetic does, so integers stay integers."""
     reject(f"div_{rounding_mode}_cpu", input, "bc")
@@ -441,6 +443,7 @@ def divide_rounded(input: Tensor | Number, other: Tensor | Number, *, rounding_m
 
 @pointwise(
     operator="floordiv",
+    exact_scalar=True,
     node_name="NotImplemented",
     grad={"input": missing_derivative("floor_divide", "input"), "other": missing_derivative("floor_divide", "other")},
 )

@@ -319,7 +319,7 @@ def bitwise_left_shift(input: Tensor | Number, other: Tensor | Number) -> Tensor
 
 @pointwise(operator="rshift", grad=None)
 def bitwise_right_shift(input: Tensor | Number, other: Tensor | Number) -> Tensor:
-    """``input >> other``, keeping the sign; a shift outside the number of bits leaves 0 or -1.
+    """``input >> other``, keeping the sign; 0 or -1, by the sign, where ``other`` is negative or not below the number of bits.
 
     Raises:
         NotImplementedError: operands that are not integers.
@@ -328,7 +328,9 @@ def bitwise_right_shift(input: Tensor | Number, other: Tensor | Number) -> Tenso
     reject("rshift_cpu", input, "bfc")
     most = _shift_bits(input) - 1
     outside = (other < 0) | (other > most)
-    return np.right_shift(input, np.where(outside, most, other).astype(other.dtype))
+    shifted = np.right_shift(input, np.where(outside, most, other).astype(other.dtype))
+    # of a signed number, the last bit that is left is the sign already
+    return np.where(outside, 0, shifted).astype(input.dtype) if input.dtype.kind == "u" else shifted
 
 
 # -- membership -----------------------------------------------------------------------------------------------------------------

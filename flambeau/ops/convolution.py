@@ -75,6 +75,10 @@ def _geometry(
         f"Given {f'transposed={int(transposed)}' if transposed else f'groups={groups}'}, weight of size "
         f"{size}, expected input{list(x)} to have {expected} channels, but got {x[1]} channels instead",
     )
+    _require(
+        0 not in x or 0 in x[:2],
+        f"Only zero batch or zero channel inputs are supported, but got input shape: {list(x)}",
+    )
     outputs = w[1] * groups if transposed else w[0]
     _require(
         bias is None or bias == (outputs,),

@@ -176,7 +176,7 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> Any:
     """
     array = input._array
     if array.size == 0:
-        return input, wrap(np.empty_like(array))
+        return input.clone(), wrap(np.empty_like(array))
     if train is False:
         return input.clone(), wrap(_full_mask(array))
     keep = 1.0 - _check_p(p)

@@ -255,6 +255,7 @@ def embedding_bag(
         ``(B, D)``.
     Raises:
         ValueError: arguments that do not fit each other.
+        RuntimeError: an index that is no row.
         NotImplementedError: ``sparse=True``, or weights with another mode than ``'sum'``.
     Source: torch.nn.functional.embedding_bag.
     """
@@ -276,6 +277,9 @@ def embedding_bag(
                 f"the input ({list(input.shape)})"
             )
     indices, bounds = _bags(input._array, offsets, include_last_offset)
+    if indices.size and (outside := (indices < 0) | (indices >= weight.shape[0])).any():
+        wrong = indices[outside][0]
+        raise RuntimeError(f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {wrong} of {weight.shape[0]}")
     padding = -1
     if padding_idx is not None:
         rows_count = weight.shape[0]

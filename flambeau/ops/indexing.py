@@ -28,7 +28,7 @@ from .arithmetic import row_major
 from .inplace import writable_now
 from .parts import take_select, take_slice, take_unsqueezed
 
-_INTEGER_KINDS = "iu"
+_INDEX_DTYPES = (dtypes.int64, dtypes.int32)  # of index tensors; of one number, any integer
 _SLICE_ALL = slice(None)
 _FROM_FRONT, _ONE_BY_ONE = (None, 0), (None, 1)
 
@@ -222,7 +222,7 @@ def _part(part: Any) -> Any:
                 _warn_byte_mask()
                 array = array.astype(np.bool_)
             return array
-        if kind not in _INTEGER_KINDS:
+        if kind not in "iu" or (array.ndim and part.dtype not in _INDEX_DTYPES):
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         return int(array) if not array.ndim else array
     if isinstance(part, (list, tuple, range, np.ndarray)):
@@ -265,6 +265,7 @@ def plain_indices(indices: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
     plain: list[Any] = []
     for each in indices:
         if each is not None and each.dtype.kind == "b":
+            _check_mask(each, shape, len(plain))
             plain += list(each.nonzero()) if each.ndim else [np.zeros(int(each), np.int64)]
         else:
             plain.append(each)

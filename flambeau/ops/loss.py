@@ -56,8 +56,9 @@ def share(grad: Any, count: int, reduction: str) -> Any:
 
 
 def _numel(first: Any, second: Any) -> int:
+    """How many losses there are, to divide their gradient by; 1 where there are none, and no gradient."""
     a, b = tuple(first.shape), tuple(second.shape)
-    return math.prod(a if a == b else np.broadcast_shapes(a, b))
+    return max(math.prod(a if a == b else np.broadcast_shapes(a, b)), 1)
 
 
 def warn_sizes(input: Any, target: Any) -> None:

@@ -35,9 +35,9 @@ def _total(x: np.ndarray, axes: Ints) -> np.ndarray:
     """Sum over ``axes``, which are kept with size 1: pairwise along the last, float64 across the others."""
     last = x.ndim - 1
     made = x
-    if last in axes and x.shape[last] > 1:
+    if last in axes and x.shape[last] != 1:
         made = np.add.reduce(x, axis=last, keepdims=True)
-    rest = tuple([axis for axis in axes if x.shape[axis] > 1 and axis != last])
+    rest = tuple([axis for axis in axes if x.shape[axis] != 1 and axis != last])
     if not rest:
         return x.copy() if made is x else made
     return np.add.reduce(made, axis=rest, dtype=np.float64 if x.dtype == np.float32 else x.dtype, keepdims=True)
@@ -288,10 +288,20 @@ def _update_running(running_mean: Any, running_var: Any, mean: np.ndarray, varia
         _move(running_var, variance * (count / max(count - 1, 1)), momentum)
 
 
+def _of_nothing(input: Any, weight: Any, bias: Any) -> Any:
+    """An empty result that depends on the parameters, whose gradients are zeros; the running moments stay."""
+    made = input * 1
+    if weight is not None:
+        made = made * weight[0]
+    return made if bias is None else made + bias[0]
+
+
 def _batch_norm(
     input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
 ) -> Any:
     shape = input._array.shape
+    if not input._array.size and len(shape) > 1:
+        return _of_nothing(input, weight, bias)
     channels = shape[1] if len(shape) > 1 else 0
     _check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     _check_float(input, "batch_norm")
@@ -307,8 +317,6 @@ def _batch_norm(
         return batch_norm_fixed(input, running_mean, running_var, weight, bias, eps)
     count = product(shape) // max(channels, 1)
     view = (shape[0], channels, product(shape[2:]))
-    if count == 0:
-        return input * 1
     _same_types(
         input._array,
         [None if e is None else e._array for e in (running_mean, running_var)],
@@ -412,8 +420,10 @@ def instance_norm(
     _check_float(input, "batch_norm")
     channels = shape[1] if len(shape) > 1 else 0
     _check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
-    if input.numel() == 0:
-        return input * 1
+    if not input._array.size:
+        if not shape[0] and any(each is not None for each in (running_mean, running_var, weight, bias)):
+            raise IndexError("instance_norm: expected a batch of 1 or more samples beside parameters, got 0")
+        return _of_nothing(input, weight, bias)
     result, mean, variance = _NORMS["Batch"].door(input, weight, bias, (shape[0], channels, area), (2,), (1, channels, 1), eps)
     _update_running(running_mean, running_var, mean._array.mean(0), variance._array.mean(0), area, momentum)
     return result
@@ -492,10 +502,8 @@ def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = Non
     sizes = _normalized_shape("layer_norm", input, normalized_shape)
     _check_parameters(sizes, weight=weight, bias=bias)
     _check_float(input, "LayerNormKernelImpl")
-    width = product(sizes)
-    if input.numel() == 0:
-        return input * 1
-    return _NORMS["Layer"].door(input, weight, bias, (input.numel() // width, width), (1,), (1, width), eps)[0]
+    rows, width = product(tuple(input.shape)[: input.dim() - len(sizes)]), product(sizes)
+    return _NORMS["Layer"].door(input, weight, bias, (rows, width), (1,), (1, width), eps)[0]
 
 
 @composite(name="layer_norm", method=False)
@@ -550,8 +558,6 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
                 f"{list(each.shape)} and input of shape {list(shape)}"
             )
     _check_float(input, "GroupNormKernelImpl")
-    if input.numel() == 0:
-        return input * 1
     each = channels // num_groups
     return _NORMS["Group"].door(input, weight, bias, (n, num_groups, each, area), (2, 3), (1, num_groups, each, 1), eps)[0]
 

@@ -505,7 +505,7 @@ def _adaptive_max(input: np.ndarray, size: Ints) -> tuple[np.ndarray, np.ndarray
     for at in np.ndindex(*size):
         box = [limit[k] for limit, k in zip(limits, at, strict=True)]
         part = input[(..., *[slice(*each) for each in box])]
-        flat = part.reshape(*lead, -1)
+        flat = part.reshape(*lead, product(part.shape[len(lead) :]))
         place = flat.argmax(-1) if input.dtype.kind != "f" else _argmax_last_nan(flat)
         values[(..., *at)] = np.take_along_axis(flat, place[..., None], -1)[..., 0]
         inner = np.unravel_index(place, part.shape[-rank:])

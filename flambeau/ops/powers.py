@@ -208,12 +208,14 @@ def hypot(input: Tensor, other: Tensor) -> Tensor:
 
 @composite(inplace=True, out=True)
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """``input * 2**other``.
+    """``input * 2**other``; integers in ``other`` do not change a floating-point dtype.
 
     Gradient: that of the product and the power.
     Source: torch.ldexp.
     """
-    return input * pow_(2.0, other)
+    made = input * pow_(2.0, other)
+    keeps = input.dtype.category >= dtypes.FLOATING and other.dtype.category < dtypes.FLOATING
+    return made.to(input.dtype) if keeps else made
 
 
 @pointwise(

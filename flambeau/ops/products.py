@@ -349,7 +349,7 @@ def inner(input: Tensor, other: Tensor) -> Any:
         raise RuntimeError(
             f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and {list(other.shape)}"
         )
-    left, right = input.reshape(-1, input.shape[-1]), other.reshape(-1, other.shape[-1])
+    left, right = (each.reshape(math.prod(each.shape[:-1]), each.shape[-1]) for each in (input, other))
     return mm(left, right.t()).reshape((*input.shape[:-1], *other.shape[:-1]))
 
 

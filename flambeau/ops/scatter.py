@@ -383,7 +383,10 @@ def _prepare_rows(name: str) -> Any:
         dim = wrap_dim(dim, array.ndim)
         if index._array.ndim > 1:
             raise IndexError(f"{name}(): Index is supposed to be a vector")
-        _require_range(name, index._array, array.shape[dim] if array.ndim else 1, dim, IndexError)
+        size = array.shape[dim] if array.ndim else 1
+        if name == "index_fill" and index._array.size and -size <= native.limits(index._array)[0] < 0:  # it alone counts from the end
+            index = wrap(np.where(index._array < 0, index._array + size, index._array))
+        _require_range(name, index._array, size, dim, IndexError)
         if rest and isinstance(rest[0], TensorType):
             source = rest[0]
             if name in ("index_add", "index_reduce", "index_copy"):
@@ -516,7 +519,10 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -
     """``input`` with ``value`` at the positions ``index`` of ``dim``.
 
     Args:
+        index: int64; negative ones count from the end.
         value: a number or a 0-d tensor.
+    Raises:
+        IndexError: an index out of range.
     Source: torch.Tensor.index_fill.
     """
     made = input.copy()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.annotations import Tensor
+from ..core.dispatch import cast_array, common_dtype
 from ..core.registry import composite, op
 from ..core.shape import wrap_dim
 from ..core.tensor import wrap
@@ -318,11 +319,6 @@ def _check_search(sorted_sequence: Any, values: Any, sorter: Any) -> None:
             f"value tensor must match, but we got boundaries tensor {list(sorted_sequence.shape)} and input value tensor "
             f"{list(values.shape)}"
         )
-    if sorted_sequence.dtype is not values.dtype:
-        raise RuntimeError(
-            "torch.searchsorted(): boundary tensor and input value tensor should have same dtype, but got boundary tensor's dtype "
-            f"{sorted_sequence.dtype} and input value tensor's dtype {values.dtype}"
-        )
     if sorter is not None and tuple(sorter.shape) != tuple(sorted_sequence.shape):
         raise RuntimeError(
             f"torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {list(sorted_sequence.shape)} "
@@ -350,15 +346,17 @@ def searchsorted(
         side: 'left' or 'right'.
         sorter: indices that sort the sequence, where it is not sorted itself.
     Raises:
-        RuntimeError: shapes or dtypes that do not match.
+        RuntimeError: shapes that do not match.
     Source: torch.searchsorted.
     """
     from .from_data import tensor
 
-    values = input if hasattr(input, "_array") else tensor(input, dtype=sorted_sequence.dtype)
+    kind = common_dtype((sorted_sequence, input))
+    values = input if hasattr(input, "_array") else tensor(input, dtype=kind)
     _check_search(sorted_sequence, values, sorter)
     chosen = _side(right, side, "torch.searchsorted")
-    found = _positions(sorted_sequence._array, values._array, chosen, None if sorter is None else sorter._array)
+    ranked, wanted = cast_array(sorted_sequence._array, kind), cast_array(values._array, kind)
+    found = _positions(ranked, wanted, chosen, None if sorter is None else sorter._array)
     return wrap(found.astype(np.int32 if out_int32 else _I8))
 
 
