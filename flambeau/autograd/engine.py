@@ -14,7 +14,7 @@ import heapq
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
-from weakref import WeakSet
+from weakref import ref
 
 import numpy as np
 
@@ -379,7 +379,7 @@ def run_backward(
         thread.outside, (thread.function_override, thread.function_modes) = outside, around
 
 
-_watching: WeakSet[Tensor] = WeakSet()  # every leaf that was ever watched
+_watching: set[ref[Tensor]] = set()  # every leaf that was ever watched and lives
 
 
 def watch(leaf: Tensor, watcher: Callable[[Tensor, Tensor], None]) -> RemovableHandle:
@@ -393,13 +393,14 @@ def watch(leaf: Tensor, watcher: Callable[[Tensor, Tensor], None]) -> RemovableH
     """
     if leaf._node is not None or leaf._requires_grad is not True:
         raise RuntimeError("only leaves that require grad can be watched")
-    _watching.add(leaf)
+    _watching.add(ref(leaf, _watching.discard))
     return RemovableHandle.add(leaf.__dict__.setdefault("_gradient_watchers", {}), watcher)
 
 
 def _edges_to_watched(roots: Sequence[Tensor], needed: set[Any] | None) -> dict[int, int]:
     """How many edges of nodes that will run lead to each watched leaf, by the leaf's id."""
-    counts = {id(leaf): 0 for leaf in _watching if leaf.__dict__.get("_gradient_watchers")}
+    leaves = [leaf for each in list(_watching) if (leaf := each()) is not None]
+    counts = {id(leaf): 0 for leaf in leaves if leaf.__dict__.get("_gradient_watchers")}
     seen: set[int] = set()
     stack = [edge_of(root) for root in roots]
     while stack:

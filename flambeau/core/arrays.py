@@ -1,0 +1,280 @@
+"""Kinds of array: what a tensor's ``_array`` may be beside a NumPy array, and who runs kernels on it.
+
+    kind     array class      what it is for
+    host     numpy.ndarray    the CPU
+    meta     MetaArray        shape, strides and dtype without values
+    cuda     cupy.ndarray     NVIDIA GPUs
+    private  PrivateArray     ``privateuse1``: an array that refuses what CuPy refuses; tests run every operation on it
+
+A tensor's device follows from the class of its array, so there is nothing to keep in step, and a tensor of the CPU is not larger for it.
+The generated fast paths know NumPy arrays only; on the slow path ``kind_of_call`` decides, once per call, which kind's ``run`` gets it.
+
+Reference kernels are written with the global name ``np``.  For another kind they are made again around the same code with ``np`` bound to
+that kind's own module (``Binder``), so that they need no further argument, and the CPU pays nothing.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .device import cpu, device
+
+_PACKAGE = __package__.partition(".")[0]
+
+
+class Kind:
+    """One class of arrays, and what the package must know of it.
+
+    Attributes:
+        name: the device type that shows it.
+        array_class: class of its arrays. They have NumPy's attributes and operators.
+        xp: the module of NumPy's functions over such arrays.
+        hosted: functions of the package that work on host memory only (random streams, say); they get copies of the arrays there, and
+            what they wrote is copied back.
+    """
+
+    name: str
+    array_class: type
+    xp: Any
+    hosted: frozenset[Callable[..., Any]] = frozenset()
+
+    def __init__(self) -> None:
+        self._binder = Binder(self)
+
+    # -- what each kind must say ----------------------------------------------------------------------------------------------------
+    def device_of(self, array: Any) -> device:
+        raise NotImplementedError
+
+    def address(self, array: Any) -> int:
+        """Of the first element, in the device's memory."""
+        raise NotImplementedError
+
+    def to_host(self, array: Any) -> np.ndarray:
+        """A copy of an array in the host's memory."""
+        raise NotImplementedError
+
+    def from_host(self, array: np.ndarray, where: device) -> Any:
+        """A copy of a NumPy array on a device of this kind, with the array's strides where it is dense."""
+        raise NotImplementedError
+
+    def view_at(self, base: Any, shape: Sequence[int], dtype: np.dtype, offset: int, strides: Sequence[int]) -> Any:
+        """A view of the memory of ``base``, from ``offset`` bytes behind its first element on; strides in bytes."""
+        raise NotImplementedError
+
+    # -- what follows -----------------------------------------------------------------------------------------------------------------
+    def bound(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``function`` with NumPy's names bound to this kind's module, in it and in every helper that it reaches."""
+        return self._binder.function(function)
+
+    def run(self, op: Any, arrays: list[Any]) -> Any:
+        """What the kernel of ``op`` returns for operands of this kind; arguments are in the signature's order."""
+        # what lies in the host's memory has no dimensions: NumPy's scalars are welcome beside any array
+        plain = [each[()] if each.__class__ is np.ndarray and not each.ndim else each for each in arrays]
+        return call_kernel(self.bound(op.kernel), op, plain)
+
+    def on_host(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that copies this kind's arrays to the host, calls ``function``, and copies results and what was written back."""
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            given = [each for each in args if each.__class__ is self.array_class]
+            hosts = {id(each): self.to_host(each) for each in given}
+            made = function(*[hosts.get(id(each), each) for each in args], **kwargs)
+            for each in given:
+                each[...] = self.from_host(hosts[id(each)], self.device_of(each))
+            return self.from_host(made, self.device_of(given[0])) if given and made.__class__ is np.ndarray else made
+
+        return call
+
+
+class Host(Kind):
+    """NumPy arrays, the CPU's."""
+
+    name, array_class, xp = "cpu", np.ndarray, np
+
+    def device_of(self, array: Any) -> device:
+        return cpu
+
+    def address(self, array: Any) -> int:
+        return array.__array_interface__["data"][0]
+
+    def to_host(self, array: Any) -> np.ndarray:
+        return array.copy()
+
+    def from_host(self, array: np.ndarray, where: device) -> Any:
+        return array.copy(order="K")
+
+    def view_at(self, base: Any, shape: Sequence[int], dtype: np.dtype, offset: int, strides: Sequence[int]) -> Any:
+        return np.ndarray(shape, dtype, base, offset, strides)
+
+    def bound(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return function
+
+
+def call_kernel(kernel: Callable[..., Any], op: Any, arrays: list[Any]) -> Any:
+    """``kernel`` with arguments in the signature's order."""
+    names = op.keyword_names
+    if not names:
+        return kernel(*arrays)
+    split = len(arrays) - len(names)
+    return kernel(*arrays[:split], **dict(zip(names, arrays[split:], strict=True)))
+
+
+host = Host()
+KINDS: dict[type, Kind] = {}  # by array class, the host's left out: empty means that every tensor is the CPU's
+BY_DEVICE: dict[str, Kind] = {"cpu": host}
+
+
+def register(kind: Kind) -> Kind:
+    """Make a kind known; tensors may hold its arrays from now on."""
+    BY_DEVICE[kind.name] = kind
+    KINDS[kind.array_class] = kind
+    return kind
+
+
+def kind_of(array: Any) -> Kind:
+    return host if array.__class__ is np.ndarray else KINDS.get(array.__class__, host)
+
+
+def device_of(array: Any) -> device:
+    return kind_of(array).device_of(array)
+
+
+def as_array(made: Any) -> Any:
+    """A kernel's result as an array: NumPy's scalars become 0-d arrays, arrays of other kinds and symbols of a tracer stay."""
+    return made if made.__class__ in KINDS or hasattr(made, "writer") else np.asarray(made)
+
+
+def kind_of_call(op: Any, arrays: Sequence[Any]) -> Kind:
+    """Whose kernels a call gets. 0-d arrays of the CPU may stand beside any other.
+
+    Raises:
+        RuntimeError: operands on two devices.
+    """
+    if not KINDS:
+        return host
+    found, where = host, None
+    for array in arrays:
+        kind = kind_of(array)
+        place = kind.device_of(array)
+        if where is None or where == place:
+            found, where = kind, place
+            continue
+        if place == cpu and not array.ndim:
+            continue
+        if where == cpu and not any(each.ndim for each in arrays if kind_of(each) is host):
+            found, where = kind, place
+            continue
+        if getattr(op, "any_device", False):
+            found = kind if found is host else found
+            continue
+        raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {where} and {place}!")
+    return found
+
+
+class Binder:
+    """Copies of the package's functions in which ``np`` is another module.
+
+    A copy shares the code object of the original; its globals are a copy of the module's in which NumPy, its ufuncs, and the package's
+    functions and modules are exchanged for their counterparts, through closures, defaults, partials and caches.  What this asks of
+    kernels: no ``global`` statements, and no state in modules but in objects, which are shared.
+    """
+
+    def __init__(self, kind: Kind):
+        self.kind = kind
+        self._scopes: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}  # by id of a module's globals, which are kept alive
+        self._made: dict[int, tuple[Any, Any]] = {}  # by id of the original
+
+    def function(self, function: Any) -> Any:
+        """The copy of a function; whatever is no function of the package stays."""
+        if function in self.kind.hosted:
+            return self._remembered(function, self.kind.on_host)
+        if type(function) is not types.FunctionType:
+            return self.value(function)
+        found = self._made.get(id(function))
+        if found is not None:
+            return found[1]
+        cells = function.__closure__
+        own = None if cells is None else tuple([types.CellType() for _ in cells])
+        made = types.FunctionType(function.__code__, self._scope(function.__globals__), function.__name__, function.__defaults__, own)
+        if id(function) in self._made:  # copying the globals needed it
+            return self._made[id(function)][1]
+        self._made[id(function)] = (function, made)
+        made.__kwdefaults__, made.__module__, made.__doc__ = function.__kwdefaults__, function.__module__, function.__doc__
+        for cell, old in zip(own or (), cells or (), strict=True):
+            cell.cell_contents = self.value(old.cell_contents)
+        return made
+
+    def value(self, value: Any) -> Any:
+        """What stands for a global, a default or a closed-over value in the copies."""
+        kind = type(value)
+        if value is np:
+            return self.kind.xp
+        if kind is types.FunctionType:
+            is_kernel = value.__module__.startswith(_PACKAGE) and not hasattr(value, "kernel")  # generated wrappers serve every kind
+            return self.function(value) if is_kernel or value in self.kind.hosted else value
+        if kind is functools.partial:
+            bound = {name: self.value(each) for name, each in value.keywords.items()}
+            return functools.partial(self.value(value.func), *map(self.value, value.args), **bound)
+        if kind is types.ModuleType and value.__name__.startswith(_PACKAGE):
+            return _BoundModule(self, value)
+        if kind is type and value.__module__.startswith(f"{_PACKAGE}.ops"):
+            return self._class(value)
+        if kind is np.ndarray:  # a table of a module, or a number
+            return self._remembered(value, self.kind.xp.asarray) if value.ndim else value[()]
+        if kind is np.ufunc and hasattr(np, value.__name__):
+            return getattr(self.kind.xp, value.__name__)
+        if kind is functools._lru_cache_wrapper:
+            return self._remembered(value, lambda cached: functools.cache(self.value(cached.__wrapped__)))
+        return value
+
+    def _remembered(self, value: Any, make: Callable[[Any], Any]) -> Any:
+        found = self._made.get(id(value))
+        if found is None:
+            found = self._made[id(value)] = (value, make(value))
+        return found[1]
+
+    def _class(self, kind: type) -> type:
+        """A helper class whose methods are parts of kernels."""
+        found = self._made.get(id(kind))
+        if found is None:
+            left_out = ("__dict__", "__weakref__", *kind.__dict__.get("__slots__", ()))
+            body = {name: value for name, value in kind.__dict__.items() if name not in left_out}
+            found = self._made[id(kind)] = (kind, type(kind.__name__, kind.__bases__, body))
+            for name, value in body.items():
+                if type(value) is types.FunctionType:
+                    setattr(found[1], name, self.function(value))
+        return found[1]
+
+    def _scope(self, scope: dict[str, Any]) -> dict[str, Any]:
+        """The copy of a module's globals; known before it is filled, since modules name each other."""
+        found = self._scopes.get(id(scope))
+        if found is None:
+            copy: dict[str, Any] = {"__builtins__": {**vars(builtins), "__import__": self._import}}
+            found = self._scopes[id(scope)] = (scope, copy)
+            for name, value in list(scope.items()):
+                if name != "__builtins__":
+                    copy[name] = self.value(value)
+        return found[1]
+
+    def _import(self, *args: Any) -> Any:
+        """Imports inside kernels find copies too."""
+        module = __import__(*args)
+        names_given = len(args) > 3 and args[3]
+        return _BoundModule(self, module) if names_given and module.__name__.startswith(_PACKAGE) else module
+
+
+class _BoundModule:
+    """A module of the package, as the copies see it."""
+
+    def __init__(self, binder: Binder, module: Any):
+        self._binder, self._module = binder, module
+
+    def __getattr__(self, name: str) -> Any:
+        return self._binder.value(getattr(self._module, name))
