@@ -20,6 +20,7 @@ from .autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .autograd.grad_mode import is_grad_enabled, is_inference_mode_enabled
 from .core import dtype as _dtypes
 from .core import layout as _layouts
+from .core import methods as _methods
 from .core.device import device
 from .core.dtype import can_cast, dtype, get_default_dtype, promote_types, set_default_dtype
 from .core.generator import Generator, default_generator

@@ -329,6 +329,28 @@ def alias_leaf(leaf: Tensor, made: Tensor) -> None:
     made._requires_grad = True
 
 
+def as_subclass(self: Tensor, cls: type) -> Any:
+    """The same tensor (memory and history) as an instance of a subclass.
+
+    Source: torch.Tensor.as_subclass.
+    """
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise TypeError(f"as_subclass: expected a subclass of Tensor, got {cls!r}")
+    made = object.__new__(cls)
+    storage = storage_of(self)
+    made._array, made._storage, made._view_of = self._array, storage, self._view_of
+    made._node, made._requires_grad = self._node, self._requires_grad
+    if self._requires_grad and self._node is None:
+        made._node, made._requires_grad = None, False
+        if grad_enabled():
+            alias_leaf(self, made)
+    storage._add_alias(made)
+    return made
+
+
+Tensor.as_subclass = as_subclass  # type: ignore[method-assign]
+
+
 class AliasBackward0(Node):
     __slots__ = ()
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from . import dtype as dtypes
+from .device import require_cpu
+from .registry import resolve
 from .shape import Size, sizes_of
 from .storage import TypedStorage, UntypedStorage
 from .tensor import Tensor, share, wrap
@@ -19,14 +21,17 @@ def construct(cls: type, dtype: dtypes.dtype, args: tuple[Any, ...], kwargs: dic
         TypeError: another kind of argument, or a tensor or storage of another dtype.
     """
     if "device" in kwargs:
-        from .device import require_cpu
-
         require_cpu(kwargs.pop("device"), cls.__name__)
     args = (*args, *(kwargs.pop(name) for name in ("size", "data") if name in kwargs))
     if kwargs:
         raise TypeError(f"new(): unexpected keyword arguments {sorted(kwargs)}")
     made = _constructed(dtype, args)
     return made if cls is Tensor or not issubclass(cls, Tensor) else made.as_subclass(cls)
+
+
+def construct_default(cls: type, *args: Any, **kwargs: Any) -> Tensor:
+    """``torch.Tensor(...)``: of the default dtype."""
+    return construct(cls, dtypes.get_default_dtype(), args, kwargs)
 
 
 def _constructed(dtype: dtypes.dtype, args: tuple[Any, ...]) -> Tensor:
@@ -60,8 +65,6 @@ def values_array(values: Any, dtype: dtypes.dtype) -> np.ndarray:
     try:
         return np.array(values, dtype.numpy)
     except (TypeError, ValueError, OverflowError):
-        from ..core.registry import resolve
-
         return resolve("torch", "tensor")(values, dtype=dtype)._array
 
 
@@ -144,8 +147,8 @@ def _storage_class(dtype: dtypes.dtype) -> Any:
 STORAGES = {f"{d.legacy}Storage": _storage_class(d) for d in dtypes.ALL.values() if d.numpy is not None}
 
 
-def storage_class(dtype: dtypes.dtype) -> Any:
-    return STORAGES[f"{dtype.legacy}Storage"]
+def storage_class_of(tensor: Tensor) -> Any:
+    return STORAGES[f"{tensor.dtype.legacy}Storage"]
 
 
 def set_default_tensor_type(t: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from .state import add_active, thread
@@ -50,30 +49,6 @@ class TorchFunctionMode:
     def __exit__(self, *exc_info: Any) -> None:
         thread.function_modes = thread.function_modes[:-1]
         add_active(-1)
-
-
-def _shown(name: str) -> Any:
-    """The method ``name`` of a subclass: ``Tensor``'s, after the override machinery was asked."""
-    function = getattr(Tensor, name)
-
-    @functools.wraps(function)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = call_override(getattr(Tensor, name), (self, *args), (self, *args), kwargs)
-        return function(self, *args, **kwargs) if result is NotImplemented else result
-
-    return method
-
-
-def show_methods(cls: type) -> None:
-    """Give a subclass of Tensor the methods that, on plain tensors, are not worth the question who overrides them.
-
-    These are the ones with any number of arguments (``view(2, 3)``) and indexing; they call private operations.
-    """
-    from .registry import methods_without_door
-
-    for name in ("__getitem__", "__setitem__", *methods_without_door()):
-        if all(name not in each.__dict__ for each in cls.__mro__[: cls.__mro__.index(Tensor)]):
-            setattr(cls, name, _shown(name))
 
 
 def overloaded_args(operands: Any) -> list[Any]:
@@ -124,6 +99,11 @@ def default_torch_function(cls: type, func: Any, types: Any, args: Any, kwargs: 
     return result if getattr(func, "__name__", "") in _PLAIN_RESULTS else converted(result, cls)
 
 
+def _torch_function(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    return default_torch_function(cls, func, types, args, kwargs or {})
+
+
+Tensor.__torch_function__ = classmethod(_torch_function)  # type: ignore[attr-defined]
 _PLAIN_RESULTS = frozenset(("__get__", "numpy", "tolist"))
 
 

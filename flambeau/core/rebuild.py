@@ -295,7 +295,7 @@ def _rebuild_storage(data: bytes) -> UntypedStorage:
     return UntypedStorage._of_array(np.frombuffer(bytearray(data), np.uint8))
 
 
-def reduce_storage(storage: UntypedStorage) -> tuple[Any, ...]:
+def reduce_storage(storage: UntypedStorage, protocol: Any) -> tuple[Any, ...]:
     """What pickle gets of a storage: its bytes. Pickled once, it is shared by all tensors in the same pickle."""
     return _rebuild_storage, (storage._flat.tobytes(),)
 

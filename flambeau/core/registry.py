@@ -22,6 +22,7 @@ from .dispatch import BOOL, REQUIRED, Op, Param, _override, into_out, operands_o
 from .dtype import can_cast
 from .interruption import GENERATED
 from .late import made_once
+from .override import call_override
 from .state import modes
 from .tensor import Parameter, Tensor
 
@@ -204,6 +205,32 @@ def methods_without_door() -> tuple[str, ...]:
                 if first == "input":
                     found.append(name)
     return tuple(found)
+
+
+def _shown(name: str) -> Any:
+    """The method ``name`` of a subclass: ``Tensor``'s, after the override machinery was asked."""
+    function = getattr(Tensor, name)
+
+    @functools.wraps(function)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = call_override(getattr(Tensor, name), (self, *args), (self, *args), kwargs)
+        return function(self, *args, **kwargs) if result is NotImplemented else result
+
+    return method
+
+
+def show_methods(cls: type, **kwargs: Any) -> None:
+    """Give a new subclass of Tensor the methods that, on plain tensors, are not worth the question who overrides them.
+
+    These are the ones with any number of arguments (``view(2, 3)``) and indexing; they call private operations.
+    """
+    super(Tensor, cls).__init_subclass__(**kwargs)  # type: ignore[misc]
+    for name in ("__getitem__", "__setitem__", *methods_without_door()):
+        if all(name not in each.__dict__ for each in cls.__mro__[: cls.__mro__.index(Tensor)]):
+            setattr(cls, name, _shown(name))
+
+
+Tensor.__init_subclass__ = classmethod(show_methods)  # type: ignore[assignment, method-assign]
 
 
 class LazyMethod:

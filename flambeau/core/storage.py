@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import dtype as dtypes
+from .device import cpu
 from .state import tick
 
 if TYPE_CHECKING:
@@ -165,8 +166,6 @@ class UntypedStorage:
 
     @property
     def device(self) -> Any:
-        from .device import cpu
-
         return cpu
 
     @property
@@ -186,11 +185,6 @@ class UntypedStorage:
 
     def __copy__(self) -> UntypedStorage:
         return self.clone()
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        from .rebuild import reduce_storage
-
-        return reduce_storage(self)
 
 
 class TypedStorage:

@@ -12,9 +12,10 @@ import numpy as np
 from . import dtype as dtypes
 from .device import cpu, device
 from .hooks import RemovableHandle
+from .layout import is_contiguous_as, strided
 from .node import INHERITED, AccumulateGrad, Inherited, Output, StaleHistory, edge_of, graph_edge
 from .shape import Size, contiguous_strides, element_strides, wrap_dim
-from .state import INFERENCE, grad_enabled, thread, unrecorded, without_grad
+from .state import INFERENCE, thread, unrecorded, without_grad
 from .storage import TypedStorage, UntypedStorage
 
 _new = object.__new__
@@ -22,7 +23,7 @@ _size = tuple.__new__
 
 
 class Tensor:
-    """A multi-dimensional array of one element type.
+    """A multi-dimensional array of one element type. What needs more than this module is put on the class from above (``methods``).
 
     Slots:
         _array: strided array; strides are never negative. Views are views of the same memory.
@@ -45,8 +46,10 @@ class Tensor:
     _storage: UntypedStorage | None
     _view_of: Any
 
-    if TYPE_CHECKING:  # operations are bound by the registry, which a type checker cannot follow
+    if TYPE_CHECKING:  # operations and methods are put on the class from above, which a type checker cannot follow
 
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+        def as_subclass(self, cls: type) -> Any: ...
         def __getattr__(self, name: str) -> Any: ...
         def __add__(self, other: Any) -> Tensor: ...
         def __radd__(self, other: Any) -> Tensor: ...
@@ -70,18 +73,6 @@ class Tensor:
         def __getitem__(self, key: Any) -> Tensor: ...
         def __setitem__(self, key: Any, value: Any) -> None: ...
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        from .legacy import construct
-
-        return construct(cls, dtypes.get_default_dtype(), args, kwargs)
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if cls.__module__ != __name__:
-            from .override import show_methods
-
-            show_methods(cls)
-
     # -- what it is -------------------------------------------------------------------------------------------------------
     @property
     def dtype(self) -> dtypes.dtype:
@@ -97,8 +88,6 @@ class Tensor:
 
     @property
     def layout(self) -> Any:
-        from .layout import strided
-
         return strided
 
     @property
@@ -218,8 +207,6 @@ class Tensor:
         Source: torch.Tensor.is_contiguous.
         """
         if memory_format is not None:
-            from .layout import is_contiguous_as
-
             return is_contiguous_as(self._array, memory_format)
         array = self._array
         if array.flags.c_contiguous:
@@ -235,11 +222,6 @@ class Tensor:
         return TypedStorage(wrap_storage=storage_of(self), dtype=self.dtype)
 
     _typed_storage = storage
-
-    def storage_type(self) -> Any:
-        from .legacy import storage_class
-
-        return storage_class(self.dtype)
 
     @property
     def _version(self) -> int:
@@ -456,46 +438,6 @@ class Tensor:
             raise TypeError("iteration over a 0-d tensor")
         return iter(self.unbind(0))
 
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:
-        from .printing import tensor_repr
-
-        return tensor_repr(self, tensor_contents=tensor_contents)
-
-    def __format__(self, spec: str) -> str:
-        from .printing import tensor_format
-
-        return tensor_format(self, spec)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        from .rebuild import reduce_tensor
-
-        return reduce_tensor(self, protocol)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        from .rebuild import deepcopy_tensor
-
-        return deepcopy_tensor(self, memo)
-
-    def as_subclass(self, cls: type) -> Any:
-        """The same tensor (memory and history) as an instance of a subclass.
-
-        Source: torch.Tensor.as_subclass.
-        """
-        if not (isinstance(cls, type) and issubclass(cls, Tensor)):
-            raise TypeError(f"as_subclass: expected a subclass of Tensor, got {cls!r}")
-        made = _new(cls)
-        storage = storage_of(self)
-        made._array, made._storage, made._view_of = self._array, storage, self._view_of
-        made._node, made._requires_grad = self._node, self._requires_grad
-        if self._requires_grad and self._node is None:
-            made._node, made._requires_grad = None, False
-            if grad_enabled():
-                from .history import alias_leaf
-
-                alias_leaf(self, made)
-        storage._add_alias(made)
-        return made
-
     @staticmethod
     def _make_subclass(cls: type, data: Tensor, require_grad: bool = False, **unsupported: Any) -> Any:
         if unsupported:
@@ -545,12 +487,6 @@ class Tensor:
             node, index = graph_edge(self._node)
             node._hooks().retain[index] = weakref.ref(self)
 
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        from .override import default_torch_function
-
-        return default_torch_function(cls, func, types, args, kwargs or {})
-
 
 class _ParameterMeta(type):
     """Makes instances of other subclasses of Tensor that were made parameters instances of ``Parameter``."""
@@ -586,19 +522,11 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         storage._add_alias(made)
         return made.requires_grad_() if requires_grad else made
 
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]  # mypy drops the keyword's name
-        return f"Parameter containing:\n{Tensor.__repr__(self)}"
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
             copied = self._array.copy(order="K")
             memo[id(self)] = type(self)(wrap(copied), self.requires_grad)
         return memo[id(self)]
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        from .rebuild import reduce_parameter
-
-        return reduce_parameter(self, protocol)
 
 
 _PYTHON_NUMBERS = frozenset((float, int, bool, complex))

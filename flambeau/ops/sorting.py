@@ -201,11 +201,19 @@ def kthvalue(input: Tensor, k: int, dim: Any = -1, keepdim: bool = False) -> Any
 
 
 # -- unique ---------------------------------------------------------------------------------------------------------------------
+@op(name="_without_derivative", method=False, halves="native", grad={"source": lambda grad, operation: complain_derivative(operation)})
+def without_derivative(values: Tensor, source: Tensor, operation: str) -> Tensor:
+    """``values`` computed from ``source``, with an error instead of a derivative."""
+    return values.copy()
+
+
+def complain_derivative(operation: str) -> None:
+    raise RuntimeError(f"derivative for {operation} is not implemented")
+
+
 def _several(operation: str, input: Any, values: np.ndarray, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:
     made = [wrap(values)]
     if input.requires_grad:
-        from .statistics import without_derivative
-
         made = [without_derivative(made[0], input, operation)]
     if return_inverse:
         made.append(wrap(row_major(inverse).astype(_I8, copy=False)))

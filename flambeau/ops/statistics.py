@@ -15,7 +15,7 @@ from ..core.tensor import Tensor as TensorType
 from ..core.tensor import wrap
 from .creation import row_major
 from .extrema import require_elements, require_real, taken_along, to_place
-from .sorting import order_along
+from .sorting import order_along, without_derivative
 
 _I8 = np.dtype(np.int64)
 
@@ -233,16 +233,6 @@ def nanquantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = F
 
 quantile.__doc__ = _QUANTILE_DOC.format(name="quantile", nan="NaN where there is one.")
 nanquantile.__doc__ = _QUANTILE_DOC.format(name="nanquantile", nan="NaN are left out.")
-
-
-@op(name="_without_derivative", method=False, halves="native", grad={"source": lambda grad, operation: complain_derivative(operation)})
-def without_derivative(values: Tensor, source: Tensor, operation: str) -> Tensor:
-    """``values`` computed from ``source``, with an error instead of a derivative."""
-    return values.copy()
-
-
-def complain_derivative(operation: str) -> None:
-    raise RuntimeError(f"derivative for {operation} is not implemented")
 
 
 # -- histograms -----------------------------------------------------------------------------------------------------------------

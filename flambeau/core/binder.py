@@ -1,0 +1,115 @@
+"""Kernels for another array module, from the same source: see ``Binder``."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+_PACKAGE = __package__.partition(".")[0]
+
+
+class Binder:
+    """Copies of the package's functions in which ``np`` is another module.
+
+    A copy shares the code object of the original; its globals are a copy of the module's in which NumPy, its ufuncs, and the package's
+    functions and modules are exchanged for their counterparts, through closures, defaults, partials and caches.  What this asks of
+    kernels: no ``global`` statements, and no state in modules but in objects, which are shared.
+    """
+
+    def __init__(self, kind: Any):
+        self.kind = kind
+        self._scopes: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}  # by id of a module's globals, which are kept alive
+        self._made: dict[int, tuple[Any, Any]] = {}  # by id of the original
+
+    def function(self, function: Any) -> Any:
+        """The copy of a function; whatever is no function of the package stays."""
+        if function in self.kind.hosted:
+            return self._remembered(function, self.kind.on_host)
+        if type(function) is not types.FunctionType:
+            return self.value(function)
+        found = self._made.get(id(function))
+        if found is not None:
+            return found[1]
+        cells = function.__closure__
+        own = None if cells is None else tuple([types.CellType() for _ in cells])
+        made = types.FunctionType(function.__code__, self._scope(function.__globals__), function.__name__, function.__defaults__, own)
+        if id(function) in self._made:  # copying the globals needed it
+            return self._made[id(function)][1]
+        self._made[id(function)] = (function, made)
+        made.__kwdefaults__, made.__module__, made.__doc__ = function.__kwdefaults__, function.__module__, function.__doc__
+        for cell, old in zip(own or (), cells or (), strict=True):
+            cell.cell_contents = self.value(old.cell_contents)
+        return made
+
+    def value(self, value: Any) -> Any:
+        """What stands for a global, a default or a closed-over value in the copies."""
+        kind = type(value)
+        if value is np:
+            return self.kind.xp
+        if kind is types.FunctionType:
+            is_kernel = value.__module__.startswith(_PACKAGE) and not hasattr(value, "kernel")  # generated wrappers serve every kind
+            return self.function(value) if is_kernel or value in self.kind.hosted else value
+        if kind is functools.partial:
+            bound = {name: self.value(each) for name, each in value.keywords.items()}
+            return functools.partial(self.value(value.func), *map(self.value, value.args), **bound)
+        if kind is types.ModuleType and value.__name__.startswith(_PACKAGE):
+            return _BoundModule(self, value)
+        if kind is type and value.__module__.startswith(f"{_PACKAGE}.ops"):
+            return self._class(value)
+        if kind is np.ndarray:  # a table of a module, or a number
+            return self._remembered(value, self.kind.xp.asarray) if value.ndim else value[()]
+        if kind is np.ufunc and hasattr(np, value.__name__):
+            return getattr(self.kind.xp, value.__name__)
+        if kind is functools._lru_cache_wrapper:
+            return self._remembered(value, lambda cached: functools.cache(self.value(cached.__wrapped__)))
+        return value
+
+    def _remembered(self, value: Any, make: Callable[[Any], Any]) -> Any:
+        found = self._made.get(id(value))
+        if found is None:
+            found = self._made[id(value)] = (value, make(value))
+        return found[1]
+
+    def _class(self, kind: type) -> type:
+        """A helper class whose methods are parts of kernels."""
+        found = self._made.get(id(kind))
+        if found is None:
+            left_out = ("__dict__", "__weakref__", *kind.__dict__.get("__slots__", ()))
+            body = {name: value for name, value in kind.__dict__.items() if name not in left_out}
+            found = self._made[id(kind)] = (kind, type(kind.__name__, kind.__bases__, body))
+            for name, value in body.items():
+                if type(value) is types.FunctionType:
+                    setattr(found[1], name, self.function(value))
+        return found[1]
+
+    def _scope(self, scope: dict[str, Any]) -> dict[str, Any]:
+        """The copy of a module's globals; known before it is filled, since modules name each other."""
+        found = self._scopes.get(id(scope))
+        if found is None:
+            copy: dict[str, Any] = {"__builtins__": {**vars(builtins), "__import__": self._import}}
+            found = self._scopes[id(scope)] = (scope, copy)
+            for name, value in list(scope.items()):
+                if name != "__builtins__":
+                    copy[name] = self.value(value)
+        return found[1]
+
+    def _import(self, *args: Any) -> Any:
+        """Imports inside kernels find copies too."""
+        module = __import__(*args)
+        names_given = len(args) > 3 and args[3]
+        return _BoundModule(self, module) if names_given and module.__name__.startswith(_PACKAGE) else module
+
+
+class _BoundModule:
+    """A module of the package, as the copies see it."""
+
+    def __init__(self, binder: Binder, module: Any):
+        self._binder, self._module = binder, module
+
+    def __getattr__(self, name: str) -> Any:
+        return self._binder.value(getattr(self._module, name))
