@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flambeau.backends.llvm import build, expression, image, target
+from flambeau.backends.llvm import build, expression, image, machine_code, target
 from flambeau.backends.llvm.expression import Untraceable
 from flambeau.backends.llvm.target import ALL, AVX2, AVX512, NEON, PLAIN
 from flambeau.core.native import NoKernel
@@ -119,7 +119,7 @@ def test_a_system_without_executable_memory_has_no_kernels(monkeypatch):
 
     monkeypatch.setattr(image, "load", forbid)
     with pytest.raises(NoKernel, match="forbidden"):
-        build.compiled("define void @f() {\n  ret void\n}\n", "f", target.current())
+        machine_code.compiled("define void @f() {\n  ret void\n}\n", "f", target.current())
 
 
 # -- which class this machine is ------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from flambeau.backends.llvm import build, target, vectors
+from flambeau.backends.llvm import build, machine_code, target, vectors
 
 pytest.importorskip("llvmlite")
 EXHAUSTIVE = int(os.environ.get("FLAMBEAU_EXHAUSTIVE", "0"))
@@ -68,7 +68,7 @@ def computed(processor, name, *x, lanes=None):
     k = build.source_of(mapped, (name, kind, lanes or processor.width // x[0].itemsize), processor)
     x = [np.ascontiguousarray(v) for v in x]
     y = np.empty_like(x[0])
-    build.Kernel(build.compiled(k.text(), k.name, processor), k.slots)(1, *map(id, x), id(y), y.size)
+    build.Kernel(machine_code.compiled(k.text(), k.name, processor), k.slots)(1, *map(id, x), id(y), y.size)
     return y
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -11,39 +10,13 @@ import numpy as np
 
 from ...core import late
 from ...core.native import NoKernel, NotNow
-from . import cache, image
 from . import target as targets
 from .language import Builder
+from .machine_code import compiled
 from .pool import pool
-
-_SHOW = os.environ.get("FLAMBEAU_SHOW_KERNELS", "")  # names of kernels to print, IR and assembly, as they are built; "all" for all
 
 # Every generator, and what was built of it by specification.
 GENERATORS: dict[Callable[..., None], dict[tuple[Any, ...], Kernel | NoKernel]] = {}
-
-
-def compiled(ir: str, name: str, target: targets.Target) -> int:
-    """Address of the machine function ``name`` of a module: from disk, or compiled now.
-
-    Raises:
-        NoKernel: llvmlite is not installed, the code needs something outside itself, or the system forbids executable memory.
-    """
-    key = cache.key_of(ir, target)
-    found = cache.read(key)
-    if found is None:
-        try:
-            found = image.link(image.compile_object(ir, target), name)
-        except ImportError as error:
-            raise NoKernel("llvmlite is not installed") from error
-        except image.LinkError as error:
-            raise NoKernel(f"{name}: {error}") from error
-        cache.write(key, found)
-    if _SHOW and (_SHOW == "all" or name in _SHOW.split(",")):
-        print(ir, image.assembly(ir, target), sep="\n")
-    try:
-        return image.load(found)
-    except OSError as error:
-        raise NoKernel(f"{name}: {error}") from error
 
 
 class Kernel:

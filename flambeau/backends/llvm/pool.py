@@ -33,6 +33,7 @@ from ...core import late
 from ...core.native import Threads
 from . import image
 from . import target as targets
+from .machine_code import compiled
 
 # Looks at the ticket, some 20 to 40 ns each. A worker goes on looking for a millisecond or two after a job before it sleeps: longer than
 # Python takes from one operation to the next, so that in a training step workers stay awake, and the system keeps them on cores of their
@@ -281,8 +282,6 @@ class Crew:
     """Workers and the record that they share with who launches."""
 
     def __init__(self) -> None:
-        from .build import compiled
-
         target = targets.current()
         launch, worker = source(target)
         address, self.worker = compiled(launch, "launch", target), compiled(worker, "worker", target)
