@@ -1,11 +1,9 @@
-"""What the optimizers share: one step over all groups, checks of options, scalars that may be tensors.
-
-Each optimizer module holds a class (options, state) and one function over lists of tensors (the mathematics). The function
-is what a faster kernel replaces: it gets everything that it reads and writes as arguments.
-"""
+"""What the optimizers share: their options and the texts about them, one step over all groups, checks, scalars that may be tensors."""
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -14,29 +12,106 @@ from ..autograd.grad_mode import enable_grad
 from ..core.dtype import dtype, float32, float64, get_default_dtype
 from ..core.state import set_grad, thread
 from ..core.tensor import Tensor
-from .optimizer import Optimizer
+from .optimizer import Optimizer, ParamsT
 
 CAPTURABLE_DEVICES = ("cuda",)
 FUSED_DEVICES = ("cpu", "cuda")
 
+# What the arguments mean that several optimizers have; a class's docstring lists those that mean something else there.
+ARGUMENTS = {
+    "params": "parameters or groups, see :class:`~flambeau.optim.Optimizer`.",
+    "lr": "learning rate, a number or a tensor of one element.",
+    "betas": "decay of the first and of the second moment.",
+    "eps": "added to the denominator.",
+    "weight_decay": "factor of the L2 penalty.",
+    "momentum": "how much of the last direction is kept.",
+    "foreach": "accepted; the mathematics is the same.",
+    "maximize": "climb instead of descend.",
+    "capturable": "read no counter back from the device; parameters have to be on one.",
+    "differentiable": "record the update for autograd.",
+    "fused": "accepted; the mathematics is the same. Parameters have to be floating point.",
+    "decoupled_weight_decay": "shrink the parameters by ``lr * weight_decay`` instead of changing the gradient.",
+}
+
+# Options that checkpoints of earlier versions lack, with the value which means what those versions did.
+LATER_OPTIONS = {
+    "momentum": 0,
+    "amsgrad": False,
+    "nesterov": False,
+    "centered": False,
+    "foreach": None,
+    "maximize": False,
+    "capturable": False,
+    "differentiable": False,
+    "fused": None,
+    "decoupled_weight_decay": False,
+}
+
+
+def complete_docstring(kind: type) -> None:
+    """Let the section ``Args`` of a class's docstring have all arguments of ``__init__``: those it lacks get the common text."""
+    text, *sections = re.split(r"^(?=    [A-Z]\w+:)", kind.__doc__ or "", flags=re.MULTILINE)
+    own = "".join([section for section in sections if section.startswith("    Args:")])
+    texts = ARGUMENTS | dict(re.findall(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", own, re.MULTILINE))
+    listed = [f"        {name}: {texts[name]}\n" for name in inspect.signature(kind).parameters if name in texts]
+    kind.__doc__ = "".join([text, "    Args:\n", *listed, *[section for section in sections if section not in own]])
+
+
+def check_lr(lr: float | Tensor) -> None:
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+    if not 0.0 <= lr:
+        raise ValueError(f"Invalid learning rate: {lr}")
+
 
 class GroupOptimizer(Optimizer):
-    """An optimizer whose step updates the groups one after the other, each parameter from its own gradient and state."""
+    """An optimizer whose step updates the groups one after the other, each parameter from its own gradient and state.
 
-    # Options that checkpoints of earlier versions lack, with the value which means what those versions did.
-    _later_options: ClassVar[dict[str, Any]] = {}
-    # State entries that are 0-d tensors and were Python numbers in checkpoints of earlier versions.
-    _scalar_state: ClassVar[tuple[str, ...]] = ("step",)
-    _sparse_refusal: ClassVar[str] = ""
+    Attributes:
+        _options: names of the options in the order in which a group has them.
+        _non_negative: those that may not be negative.
+    """
+
+    _options: ClassVar[str] = ""
+    _non_negative: ClassVar[str] = ""
+    _counters: ClassVar[dict[str, float]] = {"step": 0.0}
+    _sparse_hint: ClassVar[str] = ""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__doc__ and "__init__" in cls.__dict__:
+            complete_docstring(cls)
+
+    def _begin(self, params: ParamsT, given: dict[str, Any]) -> None:
+        """What ``__init__`` does with its arguments: ``given`` has the options, and may have more."""
+        options = {name: given[name] for name in self._options.split()}
+        self._check(options)
+        super().__init__(params, options)
+        if options.get("fused"):  # it promises one pass over the data, which neither autograd nor a pass per operation gives
+            if options["differentiable"]:
+                raise RuntimeError("`fused` does not support `differentiable`")
+            if options["foreach"]:
+                raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+    def _check(self, options: dict[str, Any]) -> None:
+        """Raise ValueError for an option out of its range."""
+        check_lr(options["lr"])
+        for name in self._non_negative.split():
+            if not 0.0 <= options[name]:
+                raise ValueError(f"Invalid {'epsilon' if name == 'eps' else name} value: {options[name]}")
+        for idx, beta in enumerate(options.get("betas", ())):
+            if not 0.0 <= beta < 1.0:
+                raise ValueError(f"Invalid beta parameter at index {idx}: {beta}")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         for group in self.param_groups:
-            for name, value in self._later_options.items():
-                group.setdefault(name, value)
+            for name in self._options.split():
+                if name in LATER_OPTIONS:
+                    group.setdefault(name, LATER_OPTIONS[name])
             for param in group["params"]:
                 entry = self.state.get(param) or {}
-                for name in self._scalar_state:
+                for name in self._counters:
                     if name in entry and not isinstance(entry[name], Tensor):
                         entry[name] = new_scalar(float(entry[name]), param, group)
 
@@ -58,18 +133,13 @@ class GroupOptimizer(Optimizer):
                 with enable_grad():
                     loss = closure()
             for group in self.param_groups:
-                if not self._update_arrays(group):
-                    _check_writable(group["params"])
-                    self._update_group(group)
+                self._update_group(group)
         finally:
             set_grad(grad_mode)
         return loss
 
-    def _update_arrays(self, group: dict[str, Any]) -> bool:
-        """Update a usual group through raw arrays (see ``_arrays``); False where nothing was done, and any tensor may come."""
-        return False
-
     def _update_group(self, group: dict[str, Any]) -> None:
+        """Update the group's parameters."""
         raise NotImplementedError
 
     def _initial_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
@@ -83,22 +153,21 @@ class GroupOptimizer(Optimizer):
             grad = param.grad
             if grad is None:
                 continue
-            if grad.is_sparse and self._sparse_refusal:
-                raise RuntimeError(self._sparse_refusal)
-            state = self.state[param]
+            if grad.is_sparse:
+                raise RuntimeError(f"{type(self).__name__} does not support sparse gradients{self._sparse_hint}")
+            state = self.state.get(param)
             if not state:
                 if group.get("fused"):
                     check_fused(param)
-                state.update(self._initial_state(param, group))
+                state = self._initial_state(param, group)
+                if state:
+                    self.state[param] = state
             params.append(param)
             grads.append(grad)
             states.append(state)
+        if not all(param._array.flags.writeable for param in params):
+            raise ValueError("step: expected parameters that can be written to, got one whose memory is read-only")
         return params, grads, states
-
-
-def _check_writable(params: Sequence[Tensor]) -> None:
-    if not all(param._array.flags.writeable for param in params if param.grad is not None):
-        raise ValueError("step: expected parameters that can be written to, got one whose memory is read-only")
 
 
 def column(states: list[dict[str, Any]], name: str) -> list[Any]:
@@ -109,11 +178,6 @@ def column(states: list[dict[str, Any]], name: str) -> list[Any]:
 def scalar(value: Any) -> Any:
     """A hyperparameter as a number or a 0-d tensor: tensors of one element lose their dimensions."""
     return value.squeeze() if isinstance(value, Tensor) and value.dim() != 0 else value
-
-
-def are_numbers(*values: Any) -> bool:
-    """Whether all hyperparameters are real Python numbers, so that arrays can be stepped with them."""
-    return all(isinstance(value, (float, int)) for value in values)
 
 
 def number(value: Any) -> Any:
@@ -133,39 +197,6 @@ def new_scalar(value: float, param: Tensor, group: dict[str, Any]) -> Tensor:
     return ops.tensor(value, dtype=scalar_dtype(fused), device=device)
 
 
-def real_views(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Complex tensors as real ones with a last dimension of 2, sharing memory: each part is a parameter of its own."""
-    return tuple(ops.view_as_real(tensor) if tensor.is_complex() else tensor for tensor in tensors)
-
-
-def check_lr(lr: float | Tensor) -> None:
-    if isinstance(lr, Tensor) and lr.numel() != 1:
-        raise ValueError("Tensor lr must be 1-element")
-    if not 0.0 <= lr:
-        raise ValueError(f"Invalid learning rate: {lr}")
-
-
-def check_non_negative(**options: Any) -> None:
-    for name, value in options.items():
-        if not 0.0 <= value:
-            raise ValueError(f"Invalid {'epsilon' if name == 'eps' else name} value: {value}")
-
-
-def check_betas(betas: Sequence[Any]) -> None:
-    for idx in (0, 1):
-        if not 0.0 <= betas[idx] < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {idx}: {betas[idx]}")
-
-
-def check_fused_options(options: dict[str, Any]) -> None:
-    """``fused`` promises one pass over the data, which neither autograd nor a pass per operation gives."""
-    if options["fused"]:
-        if options["differentiable"]:
-            raise RuntimeError("`fused` does not support `differentiable`")
-        if options["foreach"]:
-            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
-
-
 def check_fused(param: Tensor) -> None:
     if not param.is_floating_point() or param.device.type not in FUSED_DEVICES:
         raise RuntimeError(
@@ -174,13 +205,14 @@ def check_fused(param: Tensor) -> None:
         )
 
 
-def check_capturable(params: Sequence[Tensor], *scalars: Sequence[Tensor], what: str = "params and state_steps") -> None:
+def check_capturable(params: Sequence[Tensor], counters: Sequence[Sequence[Tensor]]) -> None:
     """With ``capturable=True`` nothing may be read back to the CPU, so everything has to be on a device."""
-    for param, *counters in zip(params, *scalars, strict=True):
+    for param, own in zip(params, counters, strict=True):
         kind = param.device.type
-        if kind not in CAPTURABLE_DEVICES or any(counter.device.type != kind for counter in counters):
+        if kind not in CAPTURABLE_DEVICES or any(counter.device.type != kind for counter in own):
             raise AssertionError(
-                f"If capturable=True, {what} must be on supported devices: {list(CAPTURABLE_DEVICES)}, got params on {kind}."
+                "If capturable=True, params and state_steps must be on supported devices: "
+                f"{list(CAPTURABLE_DEVICES)}, got params on {kind}."
             )
 
 
@@ -192,11 +224,3 @@ def check_steps(state_steps: Sequence[Any]) -> None:
 def refuse_scaling(grad_scale: Tensor | None, found_inf: Tensor | None) -> None:
     if grad_scale is not None or found_inf is not None:
         raise NotImplementedError("optimizer step: grad_scale and found_inf are not supported; unscale the gradients before the step")
-
-
-def decayed(grad: Tensor, param: Tensor, weight_decay: Any) -> Tensor:
-    """``grad + weight_decay * param``, the gradient with an L2 penalty; differentiable in ``weight_decay`` where asked."""
-    if isinstance(weight_decay, Tensor) and weight_decay.requires_grad:
-        # The parameter changes in place later, so autograd needs a copy of what it was.
-        return grad.addcmul(param.clone(), weight_decay)
-    return grad.add(param, alpha=number(weight_decay))

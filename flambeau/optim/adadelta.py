@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
-from .. import ops
 from ..core.tensor import Tensor
-from ._stepping import (
-    GroupOptimizer,
-    check_capturable,
-    check_lr,
-    check_non_negative,
-    check_steps,
-    column,
-    decayed,
-    new_scalar,
-    number,
-    real_views,
-    scalar,
-)
+from ._elementwise import ElementwiseOptimizer, functional
 from .optimizer import ParamsT
 
 __all__ = ["Adadelta", "adadelta"]
 
 
-class Adadelta(GroupOptimizer):
+class Adadelta(ElementwiseOptimizer):
     """Gradient descent whose step sizes follow from the history of gradients and steps.
 
     With gradient ``g`` (plus ``weight_decay * p``): ``v = rho * v + (1 - rho) * g**2``,
     ``d = sqrt(u + eps) / sqrt(v + eps) * g``, ``u = rho * u + (1 - rho) * d**2``, ``p = p - lr * d``.
 
     Args:
-        params: parameters or groups, see :class:`~flambeau.optim.Optimizer`.
         lr: factor of the step, a number or a tensor of one element.
         rho: decay of the two running averages.
         eps: added under the roots.
-        weight_decay: factor of the L2 penalty.
-        foreach: accepted; the mathematics is the same.
-        capturable: read no counter back from the device; parameters have to be on one.
-        maximize: climb instead of descend.
-        differentiable: record the update for autograd.
     Attributes:
         state: per parameter ``step``, ``square_avg``, ``acc_delta``.
     Raises:
@@ -48,98 +29,37 @@ class Adadelta(GroupOptimizer):
     Source: torch.optim.Adadelta. Zeiler 2012.
     """
 
-    _later_options: ClassVar[dict[str, Any]] = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
-    _sparse_refusal = "Adadelta does not support sparse gradients"
+    _options = "lr rho eps weight_decay maximize capturable foreach differentiable"
+    _non_negative = "eps weight_decay"
+    _moments = ("square_avg", "acc_delta")
 
     def __init__(
-        self,
-        params: ParamsT,
-        lr: float | Tensor = 1.0,
-        rho: float = 0.9,
-        eps: float = 1e-6,
-        weight_decay: float = 0,
-        foreach: bool | None = None,
-        *,
-        capturable: bool = False,
-        maximize: bool = False,
-        differentiable: bool = False,
-    ) -> None:
-        check_lr(lr)
-        if not 0.0 <= rho <= 1.0:
-            raise ValueError(f"Invalid rho value: {rho}")
-        check_non_negative(eps=eps, weight_decay=weight_decay)
-        defaults = {
-            "lr": lr,
-            "rho": rho,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "capturable": capturable,
-            "foreach": foreach,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        self, params: ParamsT, lr: float | Tensor = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0,
+        foreach: bool | None = None, *, capturable: bool = False, maximize: bool = False, differentiable: bool = False
+    ) -> None:  # fmt: skip
+        self._begin(params, locals())
 
-    def _initial_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        return {"step": new_scalar(0.0, param, group), "square_avg": ops.zeros_like(param), "acc_delta": ops.zeros_like(param)}
+    def _check(self, options: dict[str, Any]) -> None:
+        super()._check(options)
+        if not 0.0 <= options["rho"] <= 1.0:
+            raise ValueError(f"Invalid rho value: {options['rho']}")
 
-    def _update_group(self, group: dict[str, Any]) -> None:
-        params, grads, states = self._gather(group)
-        adadelta(
-            params,
-            grads,
-            column(states, "square_avg"),
-            column(states, "acc_delta"),
-            column(states, "step"),
-            capturable=group["capturable"],
-            foreach=group["foreach"],
-            differentiable=group["differentiable"],
-            lr=group["lr"],
-            rho=group["rho"],
-            eps=group["eps"],
-            weight_decay=group["weight_decay"],
-            maximize=group["maximize"],
-        )
+    @staticmethod
+    def _numbers(group: dict[str, Any], count: float) -> dict[str, Any]:
+        rho = group["rho"]
+        return {"kept": rho, "taken": 1 - rho, "eps": group["eps"], "step_size": -group["lr"]}
+
+    @staticmethod
+    def _rule(f: Any, n: Any, param: Any, grad: Any, square_avg: Any, acc_delta: Any) -> Any:
+        square_avg = f.addcmul(square_avg * n.kept, grad, grad, n.taken)
+        delta = f.sqrt(acc_delta + n.eps) / f.sqrt(square_avg + n.eps) * grad
+        acc_delta = f.addcmul(acc_delta * n.kept, delta, delta, n.taken)
+        return f.add(param, delta, n.step_size), square_avg, acc_delta
 
 
-def adadelta(
-    params: list[Tensor],
-    grads: list[Tensor],
-    square_avgs: list[Tensor],
-    acc_deltas: list[Tensor],
-    state_steps: list[Tensor],
-    capturable: bool = False,
-    foreach: bool | None = None,
-    differentiable: bool = False,
-    has_complex: bool = False,
-    *,
-    lr: float | Tensor,
-    rho: float,
-    eps: float,
-    weight_decay: float,
-    maximize: bool,
-) -> None:
-    """Update ``params``, the averages and the counters in place by one step of Adadelta.
-
-    Args: as in :class:`Adadelta`; ``foreach`` and ``has_complex`` change nothing.
-    Source: torch.optim.adadelta.adadelta.
-    """
-    check_steps(state_steps)
-    if capturable:
-        check_capturable(params, state_steps)
-    lr = scalar(lr)
-    for param, grad, square_avg, acc_delta, step in zip(params, grads, square_avgs, acc_deltas, state_steps, strict=True):
-        step += 1
-        if maximize:
-            grad = -grad
-        if weight_decay != 0:
-            grad = decayed(grad, param, weight_decay)
-        if param.is_complex():
-            param, grad, square_avg, acc_delta = real_views(param, grad, square_avg, acc_delta)
-        square_avg.mul_(rho).addcmul_(grad, grad, value=1 - rho)
-        root = square_avg.add(eps).sqrt_()
-        delta = acc_delta.add(eps).sqrt_()
-        # Autograd keeps the root, so it may not be overwritten when the update is recorded.
-        delta = delta.div(root).mul(grad) if differentiable else delta.div_(root).mul_(grad)
-        acc_delta.mul_(rho).addcmul_(delta, delta, value=1 - rho)
-        param.add_(delta, alpha=-number(lr))
+adadelta = functional(
+    Adadelta,
+    "params, grads, square_avgs, acc_deltas, state_steps, capturable=False, foreach=None, differentiable=False, has_complex=False, "
+    "*, lr, rho, eps, weight_decay, maximize",
+    "square_avg acc_delta step",
+)

@@ -21,14 +21,11 @@ class Adafactor(GroupOptimizer):
     over ``d`` where that is above 1, and scaled by ``min(lr, 1 / sqrt(t)) * max(eps[1], rms(p))``.
 
     Args:
-        params: parameters or groups, see :class:`~flambeau.optim.Optimizer`.
         lr: largest relative step, a number or a tensor of one element.
         beta2_decay: power by which the second moment slows down, at most 0.
         eps: smallest root of the second moment (the dtype's resolution when None) and smallest scale of the parameters.
         d: clipping threshold of the update, at least 1.
         weight_decay: by which part (times ``lr``) the parameters shrink in a step.
-        foreach: accepted; the mathematics is the same.
-        maximize: climb instead of descend.
     Attributes:
         state: per parameter ``step`` and ``row_var``, ``col_var`` (matrices and higher) or ``variance``.
     Raises:
@@ -37,44 +34,27 @@ class Adafactor(GroupOptimizer):
     Source: torch.optim.Adafactor. Shazeer and Stern 2018.
     """
 
-    _sparse_refusal = "Adafactor does not support sparse gradients"
+    _options = "lr beta2_decay eps d weight_decay foreach maximize"
 
     def __init__(
-        self,
-        params: ParamsT,
-        lr: float | Tensor = 1e-2,
-        beta2_decay: float = -0.8,
-        eps: tuple[float | None, float] = (None, 1e-3),
-        d: float = 1.0,
-        weight_decay: float = 0.0,
-        *,
-        foreach: bool | None = None,
-        maximize: bool = False,
-    ) -> None:
+        self, params: ParamsT, lr: float | Tensor = 1e-2, beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0, *,
+        foreach: bool | None = None, maximize: bool = False
+    ) -> None:  # fmt: skip
+        self._begin(params, locals())
+
+    def _check(self, options: dict[str, Any]) -> None:
+        lr, (eps1, eps2) = options["lr"], options["eps"]
         if isinstance(lr, Tensor) and lr.numel() != 1:
             raise ValueError("Tensor lr must be 1-element")
-        if not 0.0 <= lr:
-            raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
-        if not beta2_decay <= 0.0:
-            raise ValueError(f"beta2_decay should be <= 0 but is: {beta2_decay}")
-        if eps[0] is not None and not 0.0 <= eps[0]:
-            raise ValueError(f"epsilon1 should be >= 0 but is: {eps[0]}")
-        if not 0.0 <= eps[1]:
-            raise ValueError(f"epsilon2 should be >= 0 but is: {eps[1]}")
-        if not 1.0 <= d:
-            raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
-        if not 0.0 <= weight_decay:
-            raise ValueError(f"weight_decay should be >= 0 but is: {weight_decay}")
-        defaults = {
-            "lr": lr,
-            "beta2_decay": beta2_decay,
-            "eps": eps,
-            "d": d,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
+        limits = {"Learning rate": lr, "epsilon1": eps1, "epsilon2": eps2, "weight_decay": options["weight_decay"]}
+        for name, value in limits.items():
+            if value is not None and not 0.0 <= value:
+                raise ValueError(f"{name} should be >= 0 but is: {value}")
+        if not options["beta2_decay"] <= 0.0:
+            raise ValueError(f"beta2_decay should be <= 0 but is: {options['beta2_decay']}")
+        if not 1.0 <= options["d"]:
+            raise ValueError(f"Clipping threshold d should be >= 1 but is: {options['d']}")
 
     def _initial_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         if param.is_complex():

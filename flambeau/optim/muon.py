@@ -24,9 +24,7 @@ class Muon(GroupOptimizer):
 
     Args:
         params: two-dimensional parameters or groups of them; give the others to another optimizer.
-        lr: learning rate.
         weight_decay: by which part (times ``lr``) the parameters shrink in a step.
-        momentum: how much of the last direction is kept.
         nesterov: look ahead along the buffer.
         ns_coefficients: of the quintic in the Newton-Schulz iteration.
         eps: smallest norm to divide by.
@@ -41,45 +39,27 @@ class Muon(GroupOptimizer):
     Source: torch.optim.Muon. Jordan et al. 2024; shape factors: Liu et al. 2025.
     """
 
-    _sparse_refusal = "Muon does not support sparse gradients"
+    _options = "lr weight_decay momentum nesterov ns_coefficients eps ns_steps adjust_lr_fn"
 
     def __init__(
-        self,
-        params: ParamsT,
-        lr: float = 1e-3,
-        weight_decay: float = 0.1,
-        momentum: float = 0.95,
-        nesterov: bool = True,
-        ns_coefficients: tuple[float, float, float] = _QUINTIC,
-        eps: float = 1e-7,
-        ns_steps: int = 5,
-        adjust_lr_fn: str | None = None,
-    ) -> None:
-        if isinstance(lr, Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
-        if not 0.0 <= lr:
-            raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
-        if not 0.0 <= momentum:
-            raise ValueError(f"momentum should be >= 0 but is: {momentum}")
-        if not 0.0 <= weight_decay:
-            raise ValueError(f"weight decay should be >= 0 but is: {weight_decay}")
-        if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
-            raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
-        defaults = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
-            "nesterov": nesterov,
-            "ns_coefficients": ns_coefficients,
-            "eps": eps,
-            "ns_steps": ns_steps,
-            "adjust_lr_fn": adjust_lr_fn,
-        }
-        super().__init__(params, defaults)
+        self, params: ParamsT, lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
+        nesterov: bool = True, ns_coefficients: tuple[float, float, float] = _QUINTIC, eps: float = 1e-7,
+        ns_steps: int = 5, adjust_lr_fn: str | None = None
+    ) -> None:  # fmt: skip
+        self._begin(params, locals())
         for group in self.param_groups:
             for param in group["params"]:
                 if param.dim() != 2:
                     raise ValueError(f"Muon only supports 2D parameters whereas we found a parameter with size: {param.size()}")
+
+    def _check(self, options: dict[str, Any]) -> None:
+        if isinstance(options["lr"], Tensor) and options["lr"].numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
+        for name, words in {"lr": "Learning rate", "momentum": "momentum", "weight_decay": "weight decay"}.items():
+            if not 0.0 <= options[name]:
+                raise ValueError(f"{words} should be >= 0 but is: {options[name]}")
+        if options["adjust_lr_fn"] not in (None, "original", "match_rms_adamw"):
+            raise ValueError(f"Adjust learning rate function {options['adjust_lr_fn']} is not supported")
 
     def _initial_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         if param.is_complex():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from optimizer_cases import CASES, IDS
 
 import flambeau as torch
 from flambeau.backends.llvm import optimizer as native_optimizer
@@ -17,26 +18,6 @@ from flambeau.optim import _arrays
 
 from .guard import guarded
 
-CASES = [
-    ("SGD", {"lr": 0.1}),
-    ("SGD", {"lr": 0.1, "weight_decay": 0.01, "maximize": True}),
-    ("SGD", {"lr": 0.1, "momentum": 0.9}),
-    ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.3, "weight_decay": 0.02}),
-    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.02, "maximize": True}),
-    ("Adam", {}),
-    ("Adam", {"lr": 3e-2, "weight_decay": 0.1, "maximize": True}),
-    ("Adam", {"amsgrad": True, "betas": (0.3, 0.6), "eps": 1e-3}),
-    ("AdamW", {"lr": 1e-2}),
-    ("AdamW", {"amsgrad": True, "maximize": True, "weight_decay": 0.3}),
-    ("AdamW", {"weight_decay": 0.0}),
-    ("RMSprop", {}),
-    ("RMSprop", {"momentum": 0.9, "weight_decay": 0.1, "maximize": True}),
-    ("RMSprop", {"centered": True, "alpha": 0.4}),
-    ("RMSprop", {"centered": True, "momentum": 0.5}),
-    ("Adagrad", {"lr": 0.1}),
-    ("Adagrad", {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.1, "maximize": True, "initial_accumulator_value": 0.2}),
-]
-IDS = [f"{name}-{'-'.join(options)}" for name, options in CASES]
 SHAPES = [(), (0, 3), (1,), (7,), (3, 5), (37, 29), (2, 4, 5, 3), (70001,), (16,), (8192,)]
 
 
@@ -52,8 +33,8 @@ def launches(monkeypatch):
     taken = []
     usual = native_optimizer.step
 
-    def step(name, flags, rows, numbers):
-        done = usual(name, flags, rows, numbers)
+    def step(form, rows, numbers):
+        done = usual(form, rows, numbers)
         if done:
             taken.append(len(rows))
         return done

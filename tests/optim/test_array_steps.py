@@ -7,30 +7,11 @@ import pickle
 
 import numpy as np
 import pytest
+from optimizer_cases import CASES, IDS
 
 import flambeau as torch
 from flambeau.optim import _arrays
 
-CASES = [
-    ("SGD", {"lr": 0.1}),
-    ("SGD", {"lr": 0.1, "weight_decay": 0.01, "maximize": True}),
-    ("SGD", {"lr": 0.1, "momentum": 0.9}),
-    ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.3, "weight_decay": 0.02}),
-    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.02, "maximize": True}),
-    ("Adam", {}),
-    ("Adam", {"lr": 3e-2, "weight_decay": 0.1, "maximize": True}),
-    ("Adam", {"amsgrad": True, "betas": (0.3, 0.6), "eps": 1e-3}),
-    ("AdamW", {"lr": 1e-2}),
-    ("AdamW", {"amsgrad": True, "maximize": True, "weight_decay": 0.3}),
-    ("AdamW", {"weight_decay": 0.0}),
-    ("RMSprop", {}),
-    ("RMSprop", {"momentum": 0.9, "weight_decay": 0.1, "maximize": True}),
-    ("RMSprop", {"centered": True, "alpha": 0.4}),
-    ("RMSprop", {"centered": True, "momentum": 0.5}),
-    ("Adagrad", {"lr": 0.1}),
-    ("Adagrad", {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.1, "maximize": True, "initial_accumulator_value": 0.2}),
-]
-IDS = [f"{name}-{'-'.join(options)}" for name, options in CASES]
 DTYPES = [np.float32, np.float64]
 
 

@@ -1,101 +1,34 @@
 """Optimizer steps: all parameters of a group, their gradients and states in one pass and one launch.
 
-An update rule is written once, in ``RULES``, as an expression over the new and old values of one element.  The kernel around it is the
-same for all: chunks of one tensor each, found through tables of 8-byte numbers, so that 300 small tensors cost one launch:
+An update rule is a function over arrays and numbers (``optim/_elementwise.py``); run on symbols it becomes a program.  The kernel around it
+is the same for all: chunks of one tensor each, found through tables of 8-byte numbers, so that 300 small tensors cost one launch:
 
     chunks      tensor 0, element 0 | tensor 0, element 8192 | tensor 1, element 0 | ...
     tensors     size, parameter, state, state ...  (one row a tensor; arrays are given as ``id``: the kernel reads their headers)
     gradients   one array a tensor; the only table that is made anew in each step
     numbers     the rule's numbers: one row for all tensors, or one each where their counters differ
 
-Rules round after every operation, in the order in which PyTorch's own loops over tensors do, and as the passes in ``optim`` do.
+Rules round after every operation, as they do on arrays. Their numbers are arguments: a step size that changes needs no other kernel.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import is_
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ...core.native import native
-from .build import kernel
+from ...core.native import NoKernel, native
+from .build import Kernel, kernel
+from .expression import Program, Untraceable, lower, trace
 from .language import KINDS, Builder, Value
 from .target import ARRAY_DATA
 
 CHUNKS = 16  # as many at least, where they are within these bounds (in elements, multiples of every vector)
 LEAST, MOST = 1 << 13, 1 << 17
-
-
-class Rule(NamedTuple):
-    """An update: what its numbers are called, and ``update(k, flags, numbers, param, grad, *states)`` -> new parameter and states."""
-
-    numbers: tuple[str, ...]
-    update: Callable[..., tuple[Value, ...]]
-
-
-def _slope(flags: tuple[str, ...], n: Any, param: Value, grad: Value) -> Value:
-    """The gradient, negated to climb, with the penalty on the parameter's size."""
-    if "maximize" in flags:
-        grad = -grad
-    return grad + param * n.decay if "penalized" in flags else grad
-
-
-def _lerp(near: bool, average: Value, grad: Value, weight: Value) -> Value:
-    """From ``average`` towards ``grad``, reckoned from the end that is nearer."""
-    way = grad - average
-    return average + weight * way if near else grad - way * (1.0 - weight)
-
-
-def _sgd(k: Builder, flags: tuple[str, ...], n: Any, param: Value, grad: Value, *momentum: Value) -> tuple[Value, ...]:
-    grad = _slope(flags, n, param, grad)
-    if not momentum:
-        return (param + grad * n.step_size,)
-    buffer = momentum[0] * n.kept + (grad * n.taken if "dampened" in flags else grad)
-    direction = grad + buffer * n.kept if "nesterov" in flags else buffer
-    return param + direction * n.step_size, buffer
-
-
-def _adam(k: Builder, flags: tuple[str, ...], n: Any, param: Value, grad: Value, average: Value, square: Value, *largest: Value) -> Any:
-    if "shrinks" in flags:
-        param = param * n.decay
-    grad = _slope(flags, n, param, grad)
-    average = _lerp("near" in flags, average, grad, n.weight)
-    square = square * n.kept + (n.taken * grad) * grad
-    largest = tuple(k.maximum(each, square) for each in largest)
-    root = k.sqrt((largest or (square,))[0]) / n.correction + n.floor
-    return param + (n.step_size * average) / root, average, square, *largest
-
-
-def _rmsprop(k: Builder, flags: tuple[str, ...], n: Any, param: Value, grad: Value, square: Value, *others: Value) -> tuple[Value, ...]:
-    grad = _slope(flags, n, param, grad)
-    square = square * n.kept + (n.taken * grad) * grad
-    variance, made = square, [square]
-    if "centered" in flags:
-        made.append(_lerp("near" in flags, others[0], grad, n.taken))
-        variance = square + (-1.0 * made[-1]) * made[-1]
-    root = k.sqrt(variance) + n.floor
-    if "momentum" in flags:
-        made.append(others[-1] * n.momentum + grad / root)
-        return param + made[-1] * n.step_size, *made
-    return param + (n.step_size * grad) / root, *made
-
-
-def _adagrad(k: Builder, flags: tuple[str, ...], n: Any, param: Value, grad: Value, total: Value) -> tuple[Value, ...]:
-    grad = _slope(flags, n, param, grad)
-    total = total + grad * grad
-    return param + (n.step_size * grad) / (k.sqrt(total) + n.floor), total
-
-
-RULES = {
-    "sgd": Rule(("step_size", "kept", "taken", "decay"), _sgd),
-    "adam": Rule(("weight", "kept", "taken", "correction", "floor", "step_size", "decay"), _adam),
-    "rmsprop": Rule(("kept", "taken", "floor", "momentum", "step_size", "decay"), _rmsprop),
-    "adagrad": Rule(("step_size", "floor", "decay"), _adagrad),
-}
 
 
 def _data(k: Builder, table: Value, at: Value) -> Value:
@@ -104,9 +37,8 @@ def _data(k: Builder, table: Value, at: Value) -> Value:
 
 
 @kernel
-def optimizer_step(k: Builder, name: str, flags: tuple[str, ...], kind: str, states: int) -> None:
-    """One step of rule ``name`` over all chunks of a table; see the module's docstring."""
-    rule = RULES[name]
+def optimizer_step(k: Builder, program: Program, kind: str, states: int, count: int) -> None:
+    """One step over all chunks of a table, of a program over parameter, gradient, states and ``count`` numbers."""
     chunks, tensors, gradients, numbers = k.array(), k.array(), k.array(), k.array()
     chunk_size, per_tensor = k.integer(), k.integer()
     lanes = k.lanes(kind)
@@ -117,13 +49,13 @@ def optimizer_step(k: Builder, name: str, flags: tuple[str, ...], kind: str, sta
         stop = k.least(start + chunk_size, k.load(tensors, row, "i64"))
         arrays = [_data(k, tensors, row + 1), _data(k, gradients, tensor), *(_data(k, tensors, row + 2 + each) for each in range(states))]
         first = tensor * per_tensor
-        n = {each: k.splat(k.cast(k.load(numbers, first + at, "f64"), kind), lanes) for at, each in enumerate(rule.numbers)}
+        values = [k.splat(k.cast(k.load(numbers, first + at, "f64"), kind), lanes) for at in range(count)]
 
         def step(i: Value, mask: Value | None) -> None:
             before = [k.load(array, i, kind, lanes, mask) for array in arrays]
-            after = rule.update(k, flags, SimpleNamespace(**n), *before)
+            after = lower(k, program, [*before, *values])
             for value, array in zip(after, [arrays[0], *arrays[2:]], strict=True):
-                k.store(value, array, i, kind, mask)
+                k.store(k.splat(value, lanes), array, i, kind, mask)
 
         k.vector_loop(start, stop, lanes, step)
 
@@ -137,15 +69,13 @@ class Table:
         usable: whether a kernel may update them: one dtype, each laid out as its states, and no two overlapping.
     """
 
-    __slots__ = ("chunk_size", "chunks", "kind", "plans", "states", "tensors", "usable")
+    __slots__ = ("chunk_size", "chunks", "dtype", "plans", "states", "tensors", "usable")
 
-    def __init__(self, plans: list[Any]):
+    def __init__(self, rows: Any, plans: list[Any]):
         self.plans = plans
         arrays = [[plan.array, *plan.entries] for plan in plans]
-        self.kind, self.states = KINDS[plans[0].dtype], len(arrays[0]) - 1
-        self.usable = all(plan.is_flat and plan.dtype == plans[0].dtype for plan in plans) and _are_apart(
-            [array for row in arrays for array in row]
-        )
+        self.dtype, self.states = plans[0].dtype, len(arrays[0]) - 1
+        self.usable = all(plan.is_flat and plan.dtype == plans[0].dtype for plan in plans) and rows.are_apart()
         self.tensors = np.array([[row[0].size, *map(id, row)] for row in arrays], np.int64)
         self.chunks, self.chunk_size = _chunks(tuple(self.tensors[:, 0].tolist()))
 
@@ -158,32 +88,47 @@ def _chunks(sizes: tuple[int, ...]) -> tuple[np.ndarray, int]:
     return np.array(found, np.int64).reshape(-1, 2), chunk_size
 
 
-def _are_apart(arrays: list[np.ndarray]) -> bool:
-    """Whether no two of dense arrays overlap in memory: chunks are updated in any order."""
-    begins = np.array([array.__array_interface__["data"][0] for array in arrays if array.size])
-    ends = begins + np.array([array.nbytes for array in arrays if array.size])
-    order = begins.argsort()
-    return bool((ends[order][:-1] <= begins[order][1:]).all())
+_kernels: dict[Any, Kernel | None] = {}
+
+
+def _kernel_of(form: Any, dtype: np.dtype, states: int) -> Kernel | None:
+    """The kernel of a rule for tensors of one dtype; None where the rule has no program."""
+    count = len(form.names)
+    length = 2 + states + count
+    try:
+        program = trace(
+            lambda *symbols: tuple(form.on_arrays(symbols[: 2 + states], symbols[2 + states :])), [None] * length, [dtype] * length
+        )
+        return optimizer_step(program, KINDS[dtype], states, count)
+    except (NoKernel, Untraceable) as error:
+        if os.environ.get("FLAMBEAU_SHOW_TRACES"):
+            print(f"{form.rule.__qualname__}: {error!r}")
+        return None
 
 
 @native("optim.step")
-def step(name: str, flags: tuple[str, ...], rows: Any, numbers: Sequence[tuple[float, ...]]) -> bool | None:
-    """Update the tensors of ``rows`` (see ``optim._arrays``) by rule ``name``; None where that is not for a kernel.
+def step(form: Any, rows: Any, numbers: Sequence[tuple[float, ...]]) -> bool | None:
+    """Update the tensors of ``rows`` (see ``optim._arrays``) by a rule; None where that is not for a kernel.
 
     Args:
-        flags: which terms the rule has.
+        form: the rule, with ``names`` of its numbers and ``on_arrays(param and gradient and states, numbers)``.
         numbers: the rule's numbers for each row; the same tuple where they are equal.
     """
     plans = [plan for plan, _ in rows]
     table = rows.tables.get(id(plans[0]))
     if table is None or len(table.plans) != len(plans) or not all(map(is_, plans, table.plans)):
-        table = rows.tables[id(plans[0])] = Table(plans)
+        table = rows.tables[id(plans[0])] = Table(rows, plans)
     if not table.usable:
         return None
+    key = form, table.dtype, table.states
+    if key not in _kernels:
+        _kernels[key] = _kernel_of(*key)
+    run = _kernels[key]
+    if run is None:
+        return None
     first = numbers[0]
-    values = np.array(numbers if any(each is not first for each in numbers) else [first], np.float64)
+    values = np.array([first] if numbers.count(first) == len(numbers) else numbers, np.float64)
     gradients = np.array([id(grad) for _, grad in rows], np.int64)
-    run = optimizer_step(name, flags, table.kind, table.states)
     per_tensor = values.shape[1] if len(values) > 1 else 0
     run(len(table.chunks), id(table.chunks), id(table.tensors), id(gradients), id(values), table.chunk_size, per_tensor)
     return True

@@ -1,0 +1,293 @@
+"""Optimizers that work element by element: each is one rule, which runs on tensors, on arrays, and as a kernel.
+
+A class says what its state is called, how its options and counters become a step's numbers, and how a parameter's new value follows
+from them. That is all of an optimizer:
+
+    class SignDescent(ElementwiseOptimizer):
+        _options = "lr"
+        _moments = ("last",)
+
+        def __init__(self, params, lr=1e-3):
+            self._begin(params, locals())
+
+        @staticmethod
+        def _numbers(group, count):
+            return {"step_size": -group["lr"] / count}
+
+        @staticmethod
+        def _rule(f, n, param, grad, last):
+            return f.add(param, f.sign(grad + last), n.step_size), grad
+
+Three runs of one rule (``f`` has the words that are no operators, see ``_words``):
+
+    usual tensors, large or often    numbers and arrays are symbols, the rule is run once and becomes a kernel of backends/llvm;
+                                     numbers are its arguments, so that another learning rate or count needs no other kernel
+    usual tensors otherwise          on NumPy's arrays, block by block
+    any other tensor                 on tensors: half precision, complex, subclasses, ``differentiable``
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+from .. import ops
+from ..core.state import run_quietly
+from ..core.tensor import Tensor
+from ._arrays import Rows, kernel_step, note_writes, pass_over
+from ._stepping import GroupOptimizer, check_capturable, check_steps, new_scalar, number, refuse_scaling, scalar
+from ._words import Arrays, Tensors
+
+NUMBER = "number"  # stands for any number, where None and truth values stand for themselves
+
+
+class Form:
+    """A rule of which everything is decided but its numbers.
+
+    Args:
+        kind: the optimizer.
+        kept: which of its moments there are.
+        names: of what ``_numbers`` gives, and of the decays that all optimizers have.
+        terms: what they are: ``NUMBER``, or the value itself, which decides what the rule does at all.
+    Attributes:
+        names: the numbers' names.
+    """
+
+    __slots__ = ("fixed", "names", "present", "rule")
+
+    def __init__(self, kind: type[ElementwiseOptimizer], kept: tuple[str, ...], names: tuple[str, ...], terms: tuple[Any, ...]):
+        self.rule, self.present = kind._rule, [name in kept for name in kind._moments]
+        self.names = [name for name, term in zip(names, terms, strict=True) if term is NUMBER]
+        self.fixed = {name: term for name, term in zip(names, terms, strict=True) if term is not NUMBER}
+
+    def __call__(self, f: Any, param: Any, grad: Any, entries: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
+        """The new parameter and state entries. What all optimizers have, ``maximize`` and the weight decays, is done here."""
+        n = SimpleNamespace(**self.fixed)
+        n.__dict__.update(zip(self.names, numbers, strict=True))
+        if n.maximize:
+            grad = -grad
+        if n.shrink is not None:
+            param = param * n.shrink
+        if n.weight_decay is not None:
+            grad = f.add(grad, param, n.weight_decay)
+        following = iter(entries)
+        made = self.rule(f, n, param, grad, *[next(following) if there else None for there in self.present])
+        return [each for each in made if each is not None]
+
+    def on_arrays(self, arrays: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
+        """The new parameter and state entries of ``(param, grad, *entries)``, arrays or symbols."""
+        return self(Arrays, arrays[0], arrays[1], arrays[2:], numbers)
+
+
+form_of: Callable[..., Form] = lru_cache(maxsize=256)(Form)
+
+
+class ElementwiseOptimizer(GroupOptimizer):
+    """An optimizer that is a rule over single elements; the module's text has an example.
+
+    Attributes:
+        _counters: 0-d state entries with their first values; the first counts the steps.
+        _moments: the entries shaped like the parameter, in the order in which ``_rule`` takes and returns them.
+        _late: those of them that the rule makes itself where it gets None.
+    """
+
+    _moments: ClassVar[tuple[str, ...]] = ()
+    _late: ClassVar[tuple[str, ...]] = ()
+
+    @staticmethod
+    def _numbers(group: dict[str, Any], *counters: Any) -> dict[str, Any]:
+        """What the rule needs besides state, by name: numbers, and None or truth values that decide which terms there are.
+
+        Args:
+            group: its options; ``lr`` has no dimensions.
+            counters: how many steps there are with this one, then the other counters, to be changed in place.
+        """
+        raise NotImplementedError
+
+    @staticmethod
+    def _rule(f: Any, n: Any, param: Any, grad: Any, *moments: Any) -> tuple[Any, ...]:
+        """The new parameter and the new moments, without changing anything in place; ``n`` has the numbers as attributes."""
+        raise NotImplementedError
+
+    @classmethod
+    def _kept(cls, group: dict[str, Any]) -> tuple[str, ...]:
+        """Which of the moments there are under the group's options."""
+        return cls._moments
+
+    def _check_group(self, group: dict[str, Any]) -> None:
+        """Raise for options that were changed to what cannot be."""
+
+    def _initial_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        state = {name: new_scalar(value, param, group) for name, value in self._counters.items()}
+        state.update({name: ops.zeros_like(param) for name in self._kept(group) if name not in self._late})
+        return state
+
+    def _update_group(self, group: dict[str, Any]) -> None:
+        self._check_group(group)
+        if not self._update_arrays(group):
+            params, grads, states = self._gather(group)
+            self._update_tensors(group, params, grads, states)
+            for param, state in zip(params, states, strict=True):
+                if state:
+                    self.state[param] = state
+
+    @classmethod
+    def _advance(cls, group: dict[str, Any], counters: Sequence[Any]) -> tuple[Form, list[Any]]:
+        """Count a step; the form of the rule for it, and its numbers: Python's, or tensors where the update is recorded."""
+        lr, weight_decay, is_recorded = group.get("lr"), group.get("weight_decay", 0), group.get("differentiable")
+        if isinstance(lr, Tensor):
+            lr = scalar(lr)
+            group = {**group, "lr": lr}
+        decays = weight_decay != 0
+        decoupled = decays and bool(group.get("decoupled_weight_decay"))
+        given = {
+            "maximize": bool(group["maximize"]),
+            "weight_decay": weight_decay if decays and not decoupled else None,
+            "shrink": 1 - lr * weight_decay if decoupled else None,
+        }
+        if counters:
+            step, *others = counters
+            step += 1
+            given.update(cls._numbers(group, step.item(), *others))
+        else:
+            given.update(cls._numbers(group))
+        terms: list[Any] = []
+        numbers = []
+        for value in given.values():
+            if value.__class__ is float:
+                terms.append(NUMBER)
+                numbers.append(value)
+            elif value is None or value is True or value is False:
+                terms.append(value)
+            else:
+                terms.append(NUMBER)
+                numbers.append(value if is_recorded else float(number(value)))
+        return form_of(cls, cls._kept(group), tuple(given), tuple(terms)), numbers
+
+    def _update_arrays(self, group: dict[str, Any]) -> bool:
+        """Update a usual group through raw arrays (see ``_arrays``); False where nothing was done, and any tensor may come."""
+        if group.get("differentiable") or group.get("capturable"):
+            return False
+        rows = self._plans.rows(self, group, (*self._kept(group), *self._counters))
+        if rows:
+            run_quietly(self._update_rows, group, rows)
+        return rows is not None
+
+    def _update_rows(self, group: dict[str, Any], rows: Rows) -> None:
+        """Count a step for each row, and update all rows of one form together."""
+        by_form: dict[Form, list[tuple[Rows, Any]]] = {}
+        for alike in rows.by_counters(len(self._counters)):
+            counters = alike[0][0].counters
+            form, numbers = self._advance(group, counters)
+            for j, counter in enumerate(counters):
+                value = counter.item()
+                for plan, _ in alike:
+                    plan.counters[j][()] = value
+            by_form.setdefault(form, []).append((alike, tuple(numbers)))
+        for form, parts in by_form.items():
+            if len(parts) == 1:
+                together, values_of_rows = parts[0][0], [parts[0][1]] * len(parts[0][0])
+            else:
+                together = rows.joined([alike for alike, _ in parts])
+                values_of_rows = [values for alike, values in parts for _ in alike]
+            if not kernel_step(form, together, values_of_rows):
+                pass_over(form, together, values_of_rows)
+        note_writes(rows)
+
+    @classmethod
+    def _update_tensors(
+        cls, group: dict[str, Any], params: Sequence[Tensor], grads: Sequence[Tensor], states: Sequence[dict[str, Any]]
+    ) -> None:
+        """Update any parameters by operations on tensors."""
+        counters = [[state[name] for name in cls._counters] for state in states]
+        if group.get("capturable"):
+            check_capturable(params, counters)
+        is_recorded = bool(group.get("differentiable"))
+        if is_recorded and any(each.requires_grad for own in counters for each in own):
+            raise RuntimeError("`requires_grad` is not supported for `step` in differentiable mode")
+        kept = cls._kept(group)
+        grad: Any
+        for param, grad, state, own in zip(params, grads, states, counters, strict=True):
+            form, numbers = cls._advance(group, own)
+            targets: list[Any] = [param, *[state.get(name) if name in cls._late else state[name] for name in kept]]
+            is_complex = param.is_complex()
+            if is_complex:  # each part is a parameter of its own
+                grad, *targets = [None if each is None else ops.view_as_real(each) for each in (grad, *targets)]
+            # What autograd keeps must not be what is overwritten below.
+            given = [each.clone() if is_recorded and each is not None else each for each in targets]
+            for i, (target, made) in enumerate(zip(targets, form(Tensors, given[0], grad, given[1:], numbers), strict=True)):
+                if target is not None:
+                    target.copy_(made)
+                else:
+                    made = made.clone() if made is grad else made
+                    state[kept[i - 1]] = ops.view_as_complex(made) if is_complex else made
+
+
+def moment_numbers(beta1: Any, beta2: Any) -> dict[str, Any]:
+    """The numbers of :func:`moments`."""
+    return {"weight": 1 - beta1, "kept": beta2, "taken": 1 - beta2}
+
+
+def moments(f: Any, n: Any, grad: Any, exp_avg: Any, exp_avg_sq: Any) -> tuple[Any, Any]:
+    """Adam's decayed means of the gradient and of its square."""
+    return f.lerp(exp_avg, grad, n.weight), f.addcmul(exp_avg_sq * n.kept, grad, grad, n.taken)
+
+
+# Options that a function takes apart, as PyTorch's do.
+_PARTS = {"betas": ("beta1", "beta2"), "etas": ("etaminus", "etaplus"), "step_sizes": ("step_size_min", "step_size_max")}
+
+
+def functional(kind: type[ElementwiseOptimizer], parameters: str, entries: str) -> Callable[..., None]:
+    """The function under which PyTorch has one step of an optimizer over lists of tensors.
+
+    Args:
+        kind: the optimizer.
+        parameters: the signature: parameters, gradients, lists of state entries, flags, ``*``, options.
+        entries: which state entries the lists have, in their order.
+    """
+    signature, names = _signature(parameters), entries.split()
+    lists = list(signature.parameters)[: 2 + len(names)]
+
+    def update(*args: Any, **kwargs: Any) -> None:
+        call = signature.bind(*args, **kwargs)
+        call.apply_defaults()
+        given = call.arguments
+        refuse_scaling(given.get("grad_scale"), given.get("found_inf"))
+        for whole, parts in _PARTS.items():
+            if parts[0] in given:
+                given[whole] = tuple([given[part] for part in parts])
+        params, grads, *columns = [given[name] for name in lists]
+        check_steps(given.get("state_steps", ()))
+        states = [{name: column[i] for name, column in zip(names, columns, strict=True) if column} for i in range(len(params))]
+        kind._update_tensors(given, params, grads, states)
+        for name, column in zip(names, columns, strict=True):
+            for i in range(len(column)):
+                column[i] = states[i][name]
+
+    update.__name__ = update.__qualname__ = kind.__name__.lower()
+    update.__module__ = kind.__module__
+    update.__signature__ = signature  # type: ignore[attr-defined]
+    update.__doc__ = f"""Update ``params``, their state and the counters in place by one step of {kind.__name__}.
+
+    Args: lists of tensors, then the options of :class:`{kind.__name__}`; ``foreach``, ``fused`` and ``has_complex`` change nothing.
+    Raises:
+        NotImplementedError: ``grad_scale`` or ``found_inf`` given.
+        RuntimeError: counters that are not tensors.
+    Source: {kind.__module__.replace("flambeau", "torch")}.{kind.__name__.lower()}.
+    """
+    return update
+
+
+def _signature(parameters: str) -> inspect.Signature:
+    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    found = []
+    for word in parameters.split(", "):
+        name, _, default = word.partition("=")
+        if name == "*":
+            kind = inspect.Parameter.KEYWORD_ONLY
+        else:
+            found.append(inspect.Parameter(name, kind, default={"": inspect.Parameter.empty, "None": None, "False": False}[default]))
+    return inspect.Signature(found)
