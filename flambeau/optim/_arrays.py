@@ -214,7 +214,7 @@ def kernel_step(form: Any, rows: Rows, numbers: list[tuple[float, ...]]) -> bool
     Getting a kernel takes milliseconds, so that small steps ask for it only when they have come to some dozens.
 
     Args:
-        form: the rule (``_elementwise.Form``).
+        form: the rule (``elementwise.Form``).
         numbers: the rule's numbers for each row; the same tuple where they are equal.
     Returns:
         Whether that was done.

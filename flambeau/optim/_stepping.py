@@ -50,11 +50,11 @@ LATER_OPTIONS = {
 
 def complete_docstring(kind: type) -> None:
     """Let the section ``Args`` of a class's docstring have all arguments of ``__init__``: those it lacks get the common text."""
-    text, *sections = re.split(r"^(?=    [A-Z]\w+:)", kind.__doc__ or "", flags=re.MULTILINE)
-    own = "".join([section for section in sections if section.startswith("    Args:")])
-    texts = ARGUMENTS | dict(re.findall(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", own, re.MULTILINE))
-    listed = [f"        {name}: {texts[name]}\n" for name in inspect.signature(kind).parameters if name in texts]
-    kind.__doc__ = "".join([text, "    Args:\n", *listed, *[section for section in sections if section not in own]])
+    text, *sections = re.split(r"^(?=[A-Z]\w+:)", inspect.cleandoc(kind.__doc__ or ""), flags=re.MULTILINE)
+    own = "".join([section for section in sections if section.startswith("Args:")])
+    texts = ARGUMENTS | dict(re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", own, re.MULTILINE))
+    listed = [f"    {name}: {texts[name]}\n" for name in inspect.signature(kind).parameters if name in texts]
+    kind.__doc__ = "".join([text, "Args:\n", *listed, *[section for section in sections if section not in own]])
 
 
 def check_lr(lr: float | Tensor) -> None:
@@ -79,7 +79,7 @@ class GroupOptimizer(Optimizer):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if cls.__doc__ and "__init__" in cls.__dict__:
+        if cls.__doc__ and "__init__" in cls.__dict__ and cls.__module__.startswith(f"{__package__}."):
             complete_docstring(cls)
 
     def _begin(self, params: ParamsT, given: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import ops
 from ..core.tensor import Tensor
-from ._elementwise import ElementwiseOptimizer, functional
+from .elementwise import ElementwiseOptimizer, functional
 from .optimizer import ParamsT
 
 __all__ = ["Adagrad", "adagrad"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.tensor import Tensor
-from ._elementwise import ElementwiseOptimizer, functional, moment_numbers, moments
 from ._stepping import scalar
+from .elementwise import ElementwiseOptimizer, functional, moment_numbers, moments
 from .optimizer import ParamsT
 
 __all__ = ["Adam", "AdamW", "adam"]

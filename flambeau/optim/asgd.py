@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.tensor import Tensor
-from ._elementwise import ElementwiseOptimizer, functional
 from ._stepping import number, scalar
+from .elementwise import ElementwiseOptimizer, functional
 from .optimizer import ParamsT
 
 __all__ = ["ASGD", "asgd"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.tensor import Tensor
-from ._elementwise import ElementwiseOptimizer, functional, moment_numbers, moments
+from .elementwise import ElementwiseOptimizer, functional, moment_numbers, moments
 from .optimizer import ParamsT
 
 __all__ = ["NAdam", "nadam"]

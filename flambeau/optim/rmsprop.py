@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.tensor import Tensor
-from ._elementwise import ElementwiseOptimizer, functional
+from .elementwise import ElementwiseOptimizer, functional
 from .optimizer import ParamsT
 
 __all__ = ["RMSprop", "rmsprop"]

@@ -6,8 +6,8 @@ from typing import Any
 
 from .. import ops
 from ..core.tensor import Tensor
-from ._elementwise import ElementwiseOptimizer, functional
 from ._stepping import number, scalar
+from .elementwise import ElementwiseOptimizer, functional
 from .optimizer import ParamsT
 
 __all__ = ["Rprop", "rprop"]

@@ -12,9 +12,11 @@ from optimizer_cases import CASES, IDS
 
 import flambeau as torch
 from flambeau.backends.llvm import optimizer as native_optimizer
+from flambeau.backends.llvm.build import GENERATORS
 from flambeau.backends.llvm.pool import pool
 from flambeau.core import native
 from flambeau.optim import _arrays
+from flambeau.optim.elementwise import ElementwiseOptimizer
 
 from .guard import guarded
 
@@ -104,6 +106,92 @@ def test_any_sizes(case, sizes, dtype, seed):
     with native.disabled():
         run(other, slopes)
     assert_same(one, other)
+
+
+KINDS = [getattr(torch.optim, name) for name in torch.optim.__all__ if name[0].isupper()]
+ELEMENTWISE = [kind.__name__ for kind in KINDS if issubclass(kind, ElementwiseOptimizer)]
+
+
+def test_every_elementwise_optimizer_has_its_cases():
+    assert len(ELEMENTWISE) >= 11 and set(ELEMENTWISE) == {name for name, _ in CASES}
+
+
+@pytest.mark.parametrize(("name", "options"), CASES, ids=IDS)
+def test_a_step_of_large_parameters_is_one_launch(name, options, monkeypatch):
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(size).astype(np.float32) for size in (8192, 100, 20000)]
+    slopes = [[rng.standard_normal(array.size).astype(np.float32) for array in arrays] for _ in range(9)]
+    optimizer = optimizer_of(name, options, arrays)
+    run(optimizer, slopes[:1])  # makes the state
+    launched = []
+    usual = pool.launch
+    monkeypatch.setattr(pool, "launch", lambda *arguments: launched.append(1) or usual(*arguments))
+    for count, step in enumerate(slopes[1:], 1):
+        run(optimizer, [step])
+        assert len(launched) == count
+
+
+@pytest.mark.parametrize(("name", "options"), CASES, ids=IDS)
+def test_numbers_change_without_a_new_kernel(name, options):
+    built = GENERATORS[native_optimizer.optimizer_step.generator]
+    optimizer = optimizer_of(name, options, [np.ones(9, np.float32)])
+    (group,) = optimizer.param_groups
+    run(optimizer, [[np.ones(9, np.float32)]] * 8)
+    before = len(built)
+    for step in range(4):
+        group["lr"] = 0.01 * (step + 1)
+        for key in ("betas", "etas"):
+            if key in group:
+                group[key] = tuple(each * (1 - 1e-3 * step) for each in group[key])
+        for key in ("alpha", "rho", "momentum", "weight_decay", "eps"):
+            if group.get(key):
+                group[key] *= 0.9
+        run(optimizer, [[np.full(9, 0.5, np.float32)]])
+    assert len(built) == before
+
+
+def layouts(rng, dtype):
+    """Pairs of a parameter and a gradient, dense and otherwise."""
+    wide = rng.standard_normal((2, 5, 40, 30)).astype(dtype)
+    yield wide, rng.standard_normal(wide.shape).astype(dtype)
+    yield wide.transpose(0, 3, 1, 2), rng.standard_normal((2, 5, 40, 30)).astype(dtype).transpose(0, 3, 1, 2)  # channels last
+    yield wide.transpose(3, 2, 1, 0), rng.standard_normal((30, 40, 5, 2)).astype(dtype)
+    yield wide, np.broadcast_to(rng.standard_normal((5, 40, 1)).astype(dtype), wide.shape)
+    yield wide, rng.standard_normal((2, 5, 40, 60)).astype(dtype)[..., ::2]
+    yield wide[:, ::2], rng.standard_normal((2, 3, 40, 30)).astype(dtype)
+    yield wide[:0], rng.standard_normal((0, 5, 40, 30)).astype(dtype)
+    yield wide[0, 0, 0, 0], rng.standard_normal(()).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("name", "options"), CASES, ids=IDS)
+def test_kernel_equals_tensors_in_every_layout(name, options, dtype):
+    rng = np.random.default_rng(7)
+    pairs = list(layouts(rng, dtype))
+    found = []
+    for by_tensors in (False, True):
+        params = [torch.nn.Parameter(laid_out(param)) for param, _ in pairs]
+        optimizers = [getattr(torch.optim, name)([param], **options) for param in params]
+        for step in range(4):
+            for (_, grad), param, optimizer in zip(pairs, params, optimizers, strict=True):
+                param.grad = laid_out(grad * dtype(1 - 0.7 * step))
+                if by_tensors:
+                    optimizer._update_arrays = lambda group: False
+                optimizer.step()
+        found.append([values_of(optimizer) for optimizer in optimizers])
+    for mine, reference in zip(*found, strict=True):
+        for one, other in zip(mine, reference, strict=True):
+            np.testing.assert_array_equal(one, other)
+            assert one.strides == other.strides
+
+
+def laid_out(array):
+    """A tensor with the array's values and strides, in memory of its own."""
+    room = np.zeros(sum((n - 1) * abs(s) for n, s in zip(array.shape, array.strides, strict=True)) // array.itemsize + 1, array.dtype)
+    made = np.lib.stride_tricks.as_strided(room, array.shape, array.strides)
+    if array.size:
+        made[...] = array
+    return torch.from_numpy(made)
 
 
 def test_threads_do_not_matter():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import io
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -386,3 +388,12 @@ def test_state_dict_is_saved_and_loaded_as_a_file():
     loaded = flambeau.load(buffer)
     assert loaded["param_groups"] == optimizer.state_dict()["param_groups"]
     assert loaded["state"][0]["exp_avg"].tolist() == optimizer.state_dict()["state"][0]["exp_avg"].tolist()
+
+
+@pytest.mark.parametrize("name", [name for name in optim.__all__ if name[0].isupper()])
+def test_docstrings_explain_every_argument_once_in_order(name):
+    kind = getattr(optim, name)
+    text = inspect.cleandoc(kind.__doc__)
+    (section,) = re.findall(r"^Args:\n((?: {4}.*\n)+)", text, re.MULTILINE)
+    assert re.findall(r"^ {4}(\w+): \S", section, re.MULTILINE) == list(inspect.signature(kind).parameters)
+    assert "\nSource: torch.optim." in text

@@ -124,6 +124,26 @@ def test_steps_agree_in_other_dtypes(config, dtype):
     assert {key: list(value) for key, value in our_state.items()} == {key: list(value) for key, value in their_state.items()}
 
 
+# A few units of the last place of the largest value: what a fused product or one rounding more makes of three steps.
+@pytest.mark.parametrize(("dtype", "tolerance"), [("bfloat16", 2.0**-6), ("float16", 2.0**-9)])
+@pytest.mark.parametrize("config", CONFIGS, ids=config_id)
+def test_steps_in_half_precision(config, dtype, tolerance):
+    name, options = config
+    found = []
+    for framework in (flambeau, torch):
+        rng = np.random.default_rng(4)
+        param = framework.tensor(rng.standard_normal(40).tolist(), dtype=getattr(framework, dtype), requires_grad=True)
+        optimizer = getattr(framework.optim, name)([param], **options)
+        for _ in range(3):
+            param.grad = framework.tensor(rng.standard_normal(40).tolist(), dtype=getattr(framework, dtype))
+            optimizer.step()
+        entries = [entry for entry in optimizer.state[param].values() if entry.ndim] if param in optimizer.state else []
+        assert all(entry.dtype == param.dtype for entry in entries)
+        found.append([entry.detach().to(framework.float64).numpy() for entry in (param, *entries)])
+    for mine, reference in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, reference, rtol=0, atol=tolerance * max(1.0, np.abs(reference).max()))
+
+
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adamax", "Adadelta", "Adagrad", "RMSprop", "Rprop", "ASGD", "NAdam", "RAdam"])
 @pytest.mark.parametrize("lr", [0.125, [0.1]])
 def test_lr_may_be_a_tensor(name, lr):

@@ -1,6 +1,6 @@
 """Optimizer steps: all parameters of a group, their gradients and states in one pass and one launch.
 
-An update rule is a function over arrays and numbers (``optim/_elementwise.py``); run on symbols it becomes a program.  The kernel around it
+An update rule is a function over arrays and numbers (``optim/elementwise.py``); run on symbols it becomes a program.  The kernel around it
 is the same for all: chunks of one tensor each, found through tables of 8-byte numbers, so that 300 small tensors cost one launch:
 
     chunks      tensor 0, element 0 | tensor 0, element 8192 | tensor 1, element 0 | ...

@@ -1,24 +1,8 @@
 """Optimizers that work element by element: each is one rule, which runs on tensors, on arrays, and as a kernel.
 
-A class says what its state is called, how its options and counters become a step's numbers, and how a parameter's new value follows
-from them. That is all of an optimizer:
-
-    class SignDescent(ElementwiseOptimizer):
-        _options = "lr"
-        _moments = ("last",)
-
-        def __init__(self, params, lr=1e-3):
-            self._begin(params, locals())
-
-        @staticmethod
-        def _numbers(group, count):
-            return {"step_size": -group["lr"] / count}
-
-        @staticmethod
-        def _rule(f, n, param, grad, last):
-            return f.add(param, f.sign(grad + last), n.step_size), grad
-
-Three runs of one rule (``f`` has the words that are no operators, see ``_words``):
+A class says what its state is called (``_moments``, ``_counters``), how its options and counters become a step's numbers (``_numbers``),
+and how a parameter's new value follows from them (``_rule``); docs/kernels.md has a whole one. One rule runs in three ways (``f`` has the
+words that are no operators, see ``_words``):
 
     usual tensors, large or often    numbers and arrays are symbols, the rule is run once and becomes a kernel of backends/llvm;
                                      numbers are its arguments, so that another learning rate or count needs no other kernel
@@ -256,10 +240,10 @@ def functional(kind: type[ElementwiseOptimizer], parameters: str, entries: str) 
         call.apply_defaults()
         given = call.arguments
         refuse_scaling(given.get("grad_scale"), given.get("found_inf"))
-        for whole, parts in _PARTS.items():
+        params, grads, *columns = [given[name] for name in lists]
+        for whole, parts in _PARTS.items():  # after the lists: Rprop has one of the name of an option
             if parts[0] in given:
                 given[whole] = tuple([given[part] for part in parts])
-        params, grads, *columns = [given[name] for name in lists]
         check_steps(given.get("state_steps", ()))
         states = [{name: column[i] for name, column in zip(names, columns, strict=True) if column} for i in range(len(params))]
         kind._update_tensors(given, params, grads, states)
