@@ -1,12 +1,13 @@
 """Steps over raw arrays: the usual case of an optimizer step without the price of a tensor operation per line.
 
 A step is a dozen passes over arrays that are mostly small. Where everything is plain (float32 or float64 tensors, strided and
-dense, nothing recorded), a rule runs on the arrays themselves, block by block, so that all passes over a block find it in the cache.
+dense, nothing recorded), a rule becomes passes over the arrays themselves, block by block, so that all of them find a block in the cache.
 Where native kernels are to be had, one launch does the passes over all parameters instead (``backends/llvm/optimizer.py``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from ..core.native import LARGE, attempt, switch
 from ..core.shape import is_dense
 from ..core.state import modes, tick
 from ..core.tensor import Parameter, Tensor, new_storage
+from ._passes import passes_of
 
-# Elements of a block: a dozen float32 arrays of this size (800 KiB) fit a second-level cache, and the calls' own cost vanishes.
-BLOCK = 1 << 14
+# Elements of a block: seven float32 arrays of this size (900 KiB) fit a second-level cache, and the calls' own cost vanishes.
+BLOCK = 1 << 15
 _FLOATS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 
 Row = tuple["Plan", np.ndarray]
@@ -232,51 +234,50 @@ def kernel_step(form: Any, rows: Rows, numbers: list[tuple[float, ...]]) -> bool
 
 
 def pass_over(form: Any, rows: Rows, numbers: list[tuple[float, ...]]) -> None:
-    """Update all rows by running the rule on them, long ones in blocks and short ones in packs of about a block."""
+    """Update all rows by NumPy, long ones in blocks and short ones in packs of about a block."""
+    passes = passes_of(form, len(rows[0][0].entries))
+    scratch: dict[np.dtype, np.ndarray] = {}
+    longest = min(BLOCK, sum([grad.size for _, grad in rows]))
+
+    def run(arrays: list[np.ndarray], dtype: np.dtype, values: tuple[float, ...]) -> None:
+        if dtype not in scratch:
+            scratch[dtype] = np.empty((passes.scratches, longest), dtype)
+        constants, shape = np.array(values, dtype), arrays[0].shape
+        # 0-d arrays: a ufunc takes them in half the time of a Python number.
+        own = [constants[i, ...] for i in range(len(values))]
+        passes.run(*arrays, *own, *[each[: arrays[0].size].reshape(shape) for each in scratch[dtype]])
+
     pack: list[list[np.ndarray]] = []
-    size, last, are_apart = 0, None, rows.are_apart()
+    kind: Any = None
+    size, are_apart = 0, rows.are_apart()
     for (plan, grad), values in zip(rows, numbers, strict=True):
         arrays = [plan.flat[0], plan.flattened(grad), *plan.flat[1:]]
-        kind = (plan.dtype, values) if are_apart and plan.is_flat and grad.size < BLOCK else None
-        if pack and (kind != last or size + grad.size > BLOCK):
-            _run_packed(form, pack, last)
+        is_short = are_apart and plan.is_flat and grad.size < BLOCK
+        if pack and (not is_short or kind != (plan.dtype, values) or size + grad.size > BLOCK):
+            _run_together(run, pack, kind)
             pack, size = [], 0
-        last = kind
-        if kind is not None:
+        if is_short:
             pack.append(arrays)
-            size += grad.size
+            size, kind = size + grad.size, (plan.dtype, values)
+        elif not plan.is_flat:
+            run(arrays, plan.dtype, values)
         else:
-            own = _constants(plan.dtype, values)
-            whole = grad.size if plan.is_flat else 1
-            for begin in range(0, whole, BLOCK):
-                _run(form, [each[begin : begin + BLOCK] for each in arrays] if plan.is_flat else arrays, own)
+            for begin in range(0, grad.size, BLOCK):
+                run([each[begin : begin + BLOCK] for each in arrays], plan.dtype, values)
     if pack:
-        _run_packed(form, pack, last)
+        _run_together(run, pack, kind)
 
 
-def _constants(dtype: np.dtype, values: tuple[float, ...]) -> list[np.ndarray]:
-    """Numbers as 0-d arrays: a ufunc takes them in half the time of a Python number."""
-    made = np.array(values, dtype)
-    return [made[i, ...] for i in range(len(values))]
-
-
-def _run(form: Any, arrays: list[np.ndarray], numbers: list[np.ndarray]) -> None:
-    made = form.on_arrays(arrays, numbers)
-    for target, value in zip([arrays[0], *arrays[2:]], made, strict=True):
-        target[...] = value
-
-
-def _run_packed(form: Any, pack: list[list[np.ndarray]], kind: Any) -> None:
-    """The rule on several short rows behind each other, since a call costs more than the work on one of them."""
-    numbers = _constants(*kind)
+def _run_together(run: Callable[..., None], pack: list[list[np.ndarray]], kind: Any) -> None:
+    """Several short rows behind each other: a call costs more than the work on one of them."""
     if len(pack) == 1:
-        _run(form, pack[0], numbers)
+        run(pack[0], *kind)
         return
     columns = list(zip(*pack, strict=True))
-    made = form.on_arrays([np.concatenate(column) for column in columns], numbers)
-    for targets, value in zip([columns[0], *columns[2:]], made, strict=True):
+    joined = [np.concatenate(column) for column in columns]
+    run(joined, *kind)
+    for column, values in zip([columns[0], *columns[2:]], [joined[0], *joined[2:]], strict=True):
         begin = 0
-        for target in targets:
-            end = begin + target.size
-            target[...] = value[begin:end]
-            begin = end
+        for target in column:
+            target[...] = values[begin : begin + target.size]
+            begin += target.size

@@ -2,9 +2,9 @@
 
 A rule is a function of a parameter, its gradient and its state, in operators and in the words of ``f``. These are PyTorch's operations, so
 that a rule rounds where PyTorch's own loop does, in half precision too: ``f.addcmul(x, a, b, value)`` is one rounding in bfloat16, three in
-float32. Called with ``Tensors`` a rule is differentiable and takes any tensor; called with ``Arrays`` it runs on NumPy's arrays, or on the
-symbols of which ``backends/llvm`` makes a kernel. ``value``, ``alpha`` and ``weight`` are numbers of the rule: Python's (or tensors, where
-they are differentiated themselves) in the one form, 0-d arrays and symbols in the other.
+float32. Called with ``Tensors`` a rule is differentiable and takes any tensor; called with ``Arrays`` it runs on symbols, of which
+``backends/llvm`` makes a kernel, and ``_passes`` calls of NumPy's functions. ``value``, ``alpha`` and ``weight`` are numbers of the rule:
+Python's (or tensors, where they are differentiated themselves) in the one form, symbols in the other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..core.registry import primitive
 from ..core.tensor import Tensor
 
 
@@ -36,7 +35,7 @@ class Tensors:
         return x.addcdiv(a * value, b) if isinstance(value, Tensor) else x.addcdiv(a, b, value=value)
 
     @staticmethod
-    def lerp(x: Tensor, end: Tensor, weight: Any) -> Tensor:
+    def lerp(x: Tensor, end: Tensor, weight: Any, is_near: bool) -> Tensor:
         return x.lerp(end, weight.to(x.dtype) if isinstance(weight, Tensor) else weight)
 
     @staticmethod
@@ -45,10 +44,9 @@ class Tensors:
 
 
 class Arrays:
-    """The same words over NumPy's arrays and whatever has NumPy's functions; every operation rounds."""
+    """The same words over whatever has NumPy's functions; every operation rounds."""
 
     abs, maximum, sqrt, where, clamp = np.absolute, np.maximum, np.sqrt, np.where, np.clip
-    sign = staticmethod(primitive("sign").kernel)  # NumPy's own keeps NaN
 
     @staticmethod
     def add(x: Any, y: Any, alpha: Any) -> Any:
@@ -56,16 +54,16 @@ class Arrays:
 
     @staticmethod
     def addcmul(x: Any, a: Any, b: Any, value: Any) -> Any:
-        return x + (value * a) * b
+        return x + a * b if value.__class__ is int and value == 1 else x + (value * a) * b
 
     @staticmethod
     def addcdiv(x: Any, a: Any, b: Any, value: Any) -> Any:
-        return x + (value * a) / b
+        return x + a / b if value.__class__ is int and value == 1 else x + (value * a) / b
 
     @staticmethod
-    def lerp(x: Any, end: Any, weight: Any) -> Any:
-        """From the nearer end, so that weight 1 gives ``end`` itself."""
-        span = end - x
-        if isinstance(weight, np.ndarray):
-            return x + weight * span if abs(weight) < 0.5 else end - span * (1 - weight)
-        return np.where(abs(weight) < 0.5, x + weight * span, end - span * (1 - weight))
+    def lerp(x: Any, end: Any, weight: Any, is_near: bool) -> Any:
+        return x + weight * (end - x) if is_near else end - (end - x) * (1 - weight)
+
+    @staticmethod
+    def sign(x: Any) -> Any:
+        return np.sign(np.where(x == x, x, 0.0))  # NumPy's own keeps NaN

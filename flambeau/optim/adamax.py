@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.tensor import Tensor
-from .elementwise import ElementwiseOptimizer, functional
+from .elementwise import ElementwiseOptimizer, functional, weight_numbers
 from .optimizer import ParamsT
 
 __all__ = ["Adamax", "adamax"]
@@ -42,11 +42,11 @@ class Adamax(ElementwiseOptimizer):
     @staticmethod
     def _numbers(group: dict[str, Any], count: float) -> dict[str, Any]:
         beta1, beta2 = group["betas"]
-        return {"weight": 1 - beta1, "kept": beta2, "eps": group["eps"], "step_size": -(group["lr"] / (1 - beta1**count))}
+        return {**weight_numbers(1 - beta1), "kept": beta2, "eps": group["eps"], "step_size": -(group["lr"] / (1 - beta1**count))}
 
     @staticmethod
     def _rule(f: Any, n: Any, param: Any, grad: Any, exp_avg: Any, exp_inf: Any) -> Any:
-        exp_avg = f.lerp(exp_avg, grad, n.weight)
+        exp_avg = f.lerp(exp_avg, grad, n.weight, n.is_near)
         exp_inf = f.maximum(exp_inf * n.kept, f.abs(grad) + n.eps)
         return f.addcdiv(param, exp_avg, exp_inf, n.step_size), exp_avg, exp_inf
 

@@ -6,7 +6,7 @@ words that are no operators, see ``_words``):
 
     usual tensors, large or often    numbers and arrays are symbols, the rule is run once and becomes a kernel of backends/llvm;
                                      numbers are its arguments, so that another learning rate or count needs no other kernel
-    usual tensors otherwise          on NumPy's arrays, block by block
+    usual tensors otherwise          it becomes calls of NumPy's functions, which run block by block
     any other tensor                 on tensors: half precision, complex, subclasses, ``differentiable``
 """
 
@@ -202,22 +202,28 @@ class ElementwiseOptimizer(GroupOptimizer):
                 grad, *targets = [None if each is None else ops.view_as_real(each) for each in (grad, *targets)]
             # What autograd keeps must not be what is overwritten below.
             given = [each.clone() if is_recorded and each is not None else each for each in targets]
-            for i, (target, made) in enumerate(zip(targets, form(Tensors, given[0], grad, given[1:], numbers), strict=True)):
+            results = form(Tensors, given[0], grad, given[1:], numbers)
+            results = [each.clone() if any(each is old for old in (grad, *given)) else each for each in results]
+            for i, (target, made) in enumerate(zip(targets, results, strict=True)):
                 if target is not None:
                     target.copy_(made)
                 else:
-                    made = made.clone() if made is grad else made
                     state[kept[i - 1]] = ops.view_as_complex(made) if is_complex else made
 
 
 def moment_numbers(beta1: Any, beta2: Any) -> dict[str, Any]:
     """The numbers of :func:`moments`."""
-    return {"weight": 1 - beta1, "kept": beta2, "taken": 1 - beta2}
+    return {**weight_numbers(1 - beta1), "kept": beta2, "taken": 1 - beta2}
+
+
+def weight_numbers(weight: Any) -> dict[str, Any]:
+    """The numbers of ``f.lerp``, which starts from the nearer end, so that weight 1 gives the end itself."""
+    return {"weight": weight, "is_near": bool(abs(weight) < 0.5)}
 
 
 def moments(f: Any, n: Any, grad: Any, exp_avg: Any, exp_avg_sq: Any) -> tuple[Any, Any]:
     """Adam's decayed means of the gradient and of its square."""
-    return f.lerp(exp_avg, grad, n.weight), f.addcmul(exp_avg_sq * n.kept, grad, grad, n.taken)
+    return f.lerp(exp_avg, grad, n.weight, n.is_near), f.addcmul(exp_avg_sq * n.kept, grad, grad, n.taken)
 
 
 # Options that a function takes apart, as PyTorch's do.

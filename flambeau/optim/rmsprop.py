@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.tensor import Tensor
-from .elementwise import ElementwiseOptimizer, functional
+from .elementwise import ElementwiseOptimizer, functional, weight_numbers
 from .optimizer import ParamsT
 
 __all__ = ["RMSprop", "rmsprop"]
@@ -50,6 +50,7 @@ class RMSprop(ElementwiseOptimizer):
         return {
             "kept": alpha,
             "taken": 1 - alpha,
+            **weight_numbers(1 - alpha),
             "eps": group["eps"],
             "momentum": momentum if momentum > 0 else None,
             "step_size": -group["lr"],
@@ -59,7 +60,7 @@ class RMSprop(ElementwiseOptimizer):
     def _rule(f: Any, n: Any, param: Any, grad: Any, square_avg: Any, buffer: Any, grad_avg: Any) -> Any:
         variance = square_avg = f.addcmul(square_avg * n.kept, grad, grad, n.taken)
         if grad_avg is not None:
-            grad_avg = f.lerp(grad_avg, grad, n.taken)
+            grad_avg = f.lerp(grad_avg, grad, n.weight, n.is_near)
             variance = f.addcmul(square_avg, grad_avg, grad_avg, -1)
         root = f.sqrt(variance) + n.eps
         if buffer is None:
