@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.native import NoKernel, native
+from ...core.native import NoKernel, NotNow, native
 from .build import Kernel, kernel
 from .expression import Program, Untraceable, lower, trace
 from .language import KINDS, Builder, Value
@@ -100,6 +100,8 @@ def _kernel_of(form: Any, dtype: np.dtype, states: int) -> Kernel | None:
             lambda *symbols: tuple(form.on_arrays(symbols[: 2 + states], symbols[2 + states :])), [None] * length, [dtype] * length
         )
         return optimizer_step(program, KINDS[dtype], states, count)
+    except NotNow:
+        raise
     except (NoKernel, Untraceable) as error:
         if os.environ.get("FLAMBEAU_SHOW_TRACES"):
             print(f"{form.rule.__qualname__}: {error!r}")
