@@ -640,3 +640,21 @@ def test_kernels_are_really_used(monkeypatch):
         launched.clear()
         call()
         assert launched, number
+
+
+def test_numbers_that_a_kernel_of_integers_cannot_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reference does it, and the kernel stays for the numbers that it can take."""
+    x = torch.arange(10_000)
+    for layout in (x, x.reshape(100, 100).t()):
+        for _ in range(2):
+            assert int((layout == 1).sum()) == 1
+            assert int((layout == 0.5).sum()) == 0
+            assert int((layout < 0.5).sum()) == 1
+            assert int((0.5 >= layout).sum()) == 1
+            assert int(layout.ge(9998.5).sum()) == 1
+    launches = []
+    real = pool.launch
+    monkeypatch.setattr(pool, "launch", lambda *given: launches.append(given) or real(*given))
+    mask = x == 2
+    assert len(launches) == 1
+    assert int(mask.sum()) == 1

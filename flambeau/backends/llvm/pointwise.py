@@ -214,7 +214,8 @@ class Layout(NamedTuple):
 class Plan:
     """A program with the kinds of its operands: what to run for calls that look alike.
 
-    ``plan.run(*operands, out=None)`` gives the result for arrays and numbers, or None where NumPy would be as fast.
+    ``plan.run(*operands, out=None)`` gives the result for arrays and numbers, or None where NumPy would be as fast, for a number that the
+    kernel has no register for (0.5 beside integers), and for an ``out`` that must not be written to.
     """
 
     __slots__ = ("dtype", "kinds", "layouts", "numbers", "program", "result", "run", "size")
@@ -252,16 +253,22 @@ class Plan:
             f"        n = {first}.size",
             # one chunk a thread: each core finds its part of the operands where it left them, in its own caches
             f"        size = max({self.size}, -(-n // pool.threads) + 1023 & -1024)",
-            f"        pool.launch({kernel.address}, pack({', '.join(passed)}, id(out), n, size), -(-n // size))",
+            "        try:",
+            f"            packed = pack({', '.join(passed)}, id(out), n, size)",
+            "        except StructError as error:",
+            "            pass_on(error)",
+            "            return None",
+            f"        pool.launch({kernel.address}, packed, -(-n // size))",
             "        return out",
             f"    return general(({', '.join(names)},), out)",
         ]
         scope = {"ndarray": np.ndarray, "empty": empty, "dtype": self.dtype, "pack": kernel.pack, "pool": pool, "general": self._run_rows}
+        scope.update(StructError=struct.error, pass_on=pass_on)
         exec(compile("\n".join(lines), f"{GENERATED}plan>", "exec"), scope)
         return scope["run"]
 
     def _run_rows(self, operands: tuple[Any, ...], out: np.ndarray | None) -> np.ndarray | None:
-        """The result for operands that lie differently, or are broadcast; None for an ``out`` that NumPy has to refuse."""
+        """The result for operands that lie differently, or are broadcast."""
         if out is not None and not out.flags.writeable:
             return None
         arrays = [each for each, number in zip(operands, self.numbers, strict=True) if not number]
@@ -287,7 +294,12 @@ class Plan:
         if layout.run is None:
             return made if not made.size else None
         passed = [each if number else id(each) for each, number in zip(operands, self.numbers, strict=True)]
-        layout.run(layout.chunks, *passed, id(made), *layout.arguments)
+        try:
+            packed = layout.run.pack(*passed, id(made), *layout.arguments)
+        except struct.error as error:
+            pass_on(error)
+            return None
+        pool.launch(layout.run.address, packed, layout.chunks)
         return made
 
     def _lay_out(self, arrays: list[np.ndarray], out: np.ndarray | None) -> Layout:
@@ -373,7 +385,7 @@ def run(op: Op, values: Any, compute: Any = None, result: Any = None, out: np.nd
         return None
     try:
         return plan.run(*operands, out=out)
-    except (Untraceable, NoKernel, struct.error):
+    except (Untraceable, NoKernel):
         _plans[key] = None
         return None
 
@@ -409,7 +421,7 @@ def door(op: Op) -> Callable[..., Any]:
         if plan is not None and switch.on and (out is None or out.dtype is plan.dtype):
             try:
                 made = plan.run(*_operands(arguments, looks, None), out=out)
-            except (Untraceable, NoKernel, struct.error):
+            except (Untraceable, NoKernel):
                 made = plans[looks] = None
             if made is not None:
                 return made
@@ -539,7 +551,9 @@ def _cast_plan(source: np.dtype, target: np.dtype) -> Plan | None:
 
 
 def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
-    """``array`` as ``dtype``, by C's rules, laid out like ``array``; None for dtypes without instructions."""
+    """``array`` as ``dtype``, by C's rules, laid out like ``array``; None for dtypes without instructions, and for symbols."""
+    if array.__class__ is not np.ndarray:
+        return None
     plan = None if array.dtype.kind == "f" and dtype.kind == "u" and dtype.itemsize == 8 else _cast_plan(array.dtype, dtype)
     try:
         return None if plan is None else plan.run(array)
