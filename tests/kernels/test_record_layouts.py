@@ -1,0 +1,50 @@
+"""Every operation record over many layouts, native kernels against the reference, forbidden pages around every operand."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flambeau.backends.llvm.reduction")
+
+from flambeau.backends.llvm import FAMILIES
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDS = sorted(path.stem for path in (ROOT / "tests" / "records").glob("*.py") if path.stem not in ("__init__", "record"))
+# Kernels that no operation of the records calls by itself, and where they are tested instead.
+ELSEWHERE = {
+    "optim.step": "test_optimizer",
+    "optim.norms": "test_optimizer",
+    "optim.scale": "test_optimizer",
+}
+
+
+def worker(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A process of its own, in which small samples reach kernels; a kernel that reads a forbidden page ends it."""
+    command = [sys.executable, "-m", "tests.kernels.record_layouts", *arguments]
+    environment = {**os.environ, "FLAMBEAU_KERNELS": "llvm", "FLAMBEAU_KERNELS_FROM": "1"}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", RECORDS)
+def test_kernels_equal_references_in_every_layout(family: str) -> None:
+    done = worker(family)
+    lines = done.stdout.splitlines()
+    at = [line.removeprefix("at ") for line in lines if line.startswith("at ")]
+    assert done.returncode == 0, f"{at[-1] if at else family} ended the process ({done.returncode}): {done.stderr[-2000:]}"
+    assert at[-1] == "the end"
+    wrong = "\n".join(line for line in lines if not line.startswith("at "))
+    assert not wrong, wrong
+
+
+def test_records_reach_every_native_kernel() -> None:
+    done = worker("--reached")
+    assert done.returncode == 0, done.stderr[-2000:]
+    reached = set(done.stdout.split()[1:])
+    assert "pointwise" in reached
+    assert set(FAMILIES) - reached == set(ELSEWHERE)
