@@ -27,8 +27,7 @@ def count_calls() -> None:
 
         return call
 
-    for name in ("long", "long_inplace", "long_inplace_view"):
-        doors._ENVIRONMENT[name] = counted(doors._ENVIRONMENT[name])
+    doors._ENVIRONMENT["dispatch"] = counted(doors._ENVIRONMENT["dispatch"])
     compile_source = doors._Source.compile
     doors.operator_long, doors.reflected_long = counted(doors.operator_long), counted(doors.reflected_long)
 

@@ -132,7 +132,7 @@ def operations() -> str:
         HEADER + "# Operations\n",
         f"{sum(map(len, families.values()))} operations, each declared once in `flambeau/ops`. A *primitive* has a kernel and a\n"
         "derivative of its own, a *view* shares memory with its first operand, a *composite* is a function over other operations.\n"
-        "*Promotion* says how operands of different dtypes meet (`core/dispatch.py` explains the words). Under *derivative* stand\n"
+        "*Promotion* says how operands of different dtypes meet (`core/operation.py` explains the words). Under *derivative* stand\n"
         "the differentiable inputs.\n",
     ]
     head = ("operation", "kind", "promotion", "also", "derivative", "what it gives")

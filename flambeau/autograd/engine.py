@@ -19,7 +19,7 @@ from weakref import ref
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.dispatch import cast_array
+from ..core.casting import cast_array
 from ..core.hooks import RemovableHandle
 from ..core.interruption import is_busy, pass_on
 from ..core.native import LARGE_SIMPLE, ResultMemory

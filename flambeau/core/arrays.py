@@ -21,8 +21,12 @@ from typing import Any
 
 import numpy as np
 
+from . import native
 from .binder import Binder
+from .casting import cast_operands
 from .device import cpu, device
+from .dtype import dtype
+from .operation import Op
 
 
 class Kind:
@@ -60,7 +64,7 @@ class Kind:
         """A copy of a NumPy array on a device of this kind, with the array's strides where it is dense."""
         raise NotImplementedError
 
-    def view_at(self, base: Any, shape: Sequence[int], dtype: np.dtype, offset: int, strides: Sequence[int]) -> Any:
+    def view_at(self, base: Any, shape: Sequence[int], kind: np.dtype, offset: int, strides: Sequence[int]) -> Any:
         """A view of the memory of ``base``, from ``offset`` bytes behind its first element on; strides in bytes."""
         raise NotImplementedError
 
@@ -69,8 +73,14 @@ class Kind:
         """``function`` with NumPy's names bound to this kind's module, in it and in every helper that it reaches."""
         return self._binder.function(function)
 
-    def run(self, op: Any, arrays: list[Any]) -> Any:
-        """What the kernel of ``op`` returns for operands of this kind; arguments are in the signature's order."""
+    def run(self, op: Op, values: list[Any], compute: dtype | None, result: dtype | None) -> Any:
+        """What the kernel of ``op`` returns for operands of this kind; here it is decided which kernel that is.
+
+        Args:
+            values: arrays, numbers and attributes in the signature's order.
+            compute, result: dtypes to compute with and of the result; None for the operands' own.
+        """
+        arrays = cast_operands(op, values, compute)
         # what lies in the host's memory has no dimensions: NumPy's scalars are welcome beside any array
         plain = [each[()] if each.__class__ is np.ndarray and not each.ndim else each for each in arrays]
         return call_kernel(self.bound(op.kernel), op, plain)
@@ -107,14 +117,27 @@ class Host(Kind):
     def from_host(self, array: np.ndarray, where: device) -> Any:
         return array.copy(order="K")
 
-    def view_at(self, base: Any, shape: Sequence[int], dtype: np.dtype, offset: int, strides: Sequence[int]) -> Any:
-        return np.ndarray(shape, dtype, base, offset, strides)
+    def view_at(self, base: Any, shape: Sequence[int], kind: np.dtype, offset: int, strides: Sequence[int]) -> Any:
+        return np.ndarray(shape, kind, base, offset, strides)
 
     def bound(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return function
 
+    def run(self, op: Op, values: list[Any], compute: dtype | None, result: dtype | None) -> Any:
+        """A native kernel for large operands, if there is one that takes them; else the reference kernel."""
+        if op.elementwise:
+            made = native.pointwise(op, values, compute, result)
+            if made is not None:
+                return made
+        arrays = cast_operands(op, values, compute)
+        if not op.elementwise and native.is_large(op, arrays):
+            found = native.attempt(native.key_of(op), *arrays)
+            if found is not None:
+                return found
+        return call_kernel(op.kernel, op, arrays)
 
-def call_kernel(kernel: Callable[..., Any], op: Any, arrays: list[Any]) -> Any:
+
+def call_kernel(kernel: Callable[..., Any], op: Op, arrays: list[Any]) -> Any:
     """``kernel`` with arguments in the signature's order."""
     names = op.keyword_names
     if not names:

@@ -25,7 +25,7 @@ from .saved import unpack, unpack_result
 from .tensor import Tensor, new_storage
 
 if TYPE_CHECKING:
-    from .dispatch import Op
+    from .operation import Op
 
 
 class Item:

@@ -3,7 +3,7 @@
 The usual case is: every operand is exactly a ``Tensor`` (or ``Parameter``), operands share one of the common dtypes, no mode is
 on, no ``out=``.  Then the door runs the kernel on the arrays, wraps the result, and, if an operand requires grad, puts a node
 on the tape, all inline: no ``*args``, no signature binding, no context manager.  Anything else, and a kernel's own errors, go to
-``dispatch.long``, which does the same job with every check and raises the error that the user should see.  What a signal handler
+``dispatch``, which does the same job with every check and raises the error that the user should see.  What a signal handler
 raises while a kernel runs is no error of the kernel (``interruption``) and is passed on.
 
 What a generated door looks like (``mul``):
@@ -19,10 +19,10 @@ What a generated door looks like (``mul``):
                         r = quiet(kernel, a, b)
                     except Exception as error:
                         if is_interruption(error): raise
-                        return long(op, (input, other), out)
+                        return dispatch(op, (input, other), out)
                     ...wrap, record, return
             elif ...a Python number...
-        return long(op, (input, other), out)
+        return dispatch(op, (input, other), out)
 
 Set ``FLAMBEAU_SHOW_DOORS=1`` to print each door as it is made.
 """
@@ -37,13 +37,15 @@ from typing import Any
 
 import numpy as np
 
-from . import dispatch, native
+from . import native
+from .casting import is_number
 from .derivatives import Item
-from .dispatch import BOOL, KEEP, REQUIRED, SAME, Op
+from .dispatch import IN_PLACE, IN_PLACE_VIEW, dispatch
 from .dtype import BY_NUM
 from .history import inherited, view_of
 from .interruption import GENERATED, is_interruption, source_files
 from .node import Output
+from .operation import BOOL, KEEP, REQUIRED, SAME, Op
 from .return_types import named_result
 from .saved import check_saved, complain_inference
 from .scalars import FLOATS32, FLOATS64, INTS32, INTS64
@@ -71,9 +73,9 @@ _ENVIRONMENT = {
     "BY_NUM": BY_NUM,
     "ndarray": np.ndarray,
     "asarray": np.asarray,
-    "long": dispatch.long,
-    "long_inplace": dispatch.long_inplace,
-    "long_inplace_view": dispatch.long_inplace_view,
+    "dispatch": dispatch,
+    "IN_PLACE": IN_PLACE,
+    "IN_PLACE_VIEW": IN_PLACE_VIEW,
     "storage_of": storage_of,
     "is_interruption": is_interruption,
     "complain_missing": None,  # set below
@@ -447,12 +449,12 @@ def make_door(op: Op, name: str | None = None, *, operator: bool = False) -> Any
         source.env["operator_long"] = operator_long
     else:
         header = signature_of(op, source, with_out)
-        fallback = f"long(op, {_tuple([p.name for p in params])}{', out' if with_out else ''})"
+        fallback = f"dispatch(op, {_tuple([p.name for p in params])}{', out' if with_out else ''})"
     source.add(0, f"def {name}({header}):")
     if not operator:
         add_other_keywords(op, source)
     if op.inplace and any(p.name == "inplace" for p in params):
-        source.add(1, f"if inplace: return long_inplace(op, {_tuple([p.name for p in params])})")
+        source.add(1, f"if inplace: return dispatch(op, {_tuple([p.name for p in params])}, None, IN_PLACE)")
     if op.fast is not None:
         _add_fast(source, fallback, with_out, operator)
     source.add(1, f"return {fallback}")
@@ -677,11 +679,11 @@ def operator_long(op: Op, values: tuple[Any, ...]) -> Any:
     """The long way of an operator: operands that are neither tensors nor numbers get their chance with NotImplemented."""
     for i in op.positions:
         value = values[i]
-        if not isinstance(value, Tensor) and not dispatch.is_number(value):
+        if not isinstance(value, Tensor) and not is_number(value):
             if hasattr(type(value), "__torch_function__"):
                 continue
             return NotImplemented
-    return dispatch.long(op, values)
+    return dispatch(op, values)
 
 
 def make_reflected(op: Op, name: str) -> Any:
@@ -704,9 +706,9 @@ def make_reflected(op: Op, name: str) -> Any:
 
 def reflected_long(op: Op, values: tuple[Any, ...]) -> Any:
     """The long way of a reflected operator; the left operand is a number, or something else's turn."""
-    if not isinstance(values[0], Tensor) and not dispatch.is_number(values[0]):
+    if not isinstance(values[0], Tensor) and not is_number(values[0]):
         return NotImplemented
-    return dispatch.long(op, values)
+    return dispatch(op, values)
 
 
 def make_inplace(op: Op, name: str, *, operator: bool = False) -> Any:
@@ -722,7 +724,7 @@ def make_inplace(op: Op, name: str, *, operator: bool = False) -> Any:
     else:
         header = signature_of(op, source, False)
     values = _tuple([p.name for p in params])
-    fallback = f"long_inplace_view(op, {values})" if op.is_view else f"long_inplace(op, {values})"
+    fallback = f"dispatch(op, {values}, None, {'IN_PLACE_VIEW' if op.is_view else 'IN_PLACE'})"
     source.add(0, f"def {name}({header}):")
     if not operator:
         add_other_keywords(op, source)

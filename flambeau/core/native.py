@@ -28,7 +28,7 @@ from . import late
 from .state import grad_enabled, modes
 
 if TYPE_CHECKING:
-    from .dispatch import Op
+    from .operation import Op
 
 _CHOSEN = os.environ.get("FLAMBEAU_KERNELS_FROM", "")
 LARGE = int(_CHOSEN) if _CHOSEN else 8192  # elements
@@ -273,6 +273,14 @@ def rule_beside(rule: Callable[..., Any]) -> Callable[..., Any]:
         return rule(*arguments)
 
     return large
+
+
+def is_large(op: Op, arrays: list[Any]) -> bool:
+    """Whether the first operand is so large that a native kernel is asked."""
+    first = arrays[op.positions[0]] if op.positions else None
+    if first.__class__ is list:
+        first = first[0] if first else None
+    return first.__class__ is np.ndarray and first.size >= LARGE  # type: ignore[union-attr]
 
 
 def size_of(op: Op) -> int:

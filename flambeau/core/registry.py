@@ -18,10 +18,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from . import doors
-from .dispatch import BOOL, REQUIRED, Op, Param, _override, into_out, operands_of, other_keywords
+from .derivatives import OpNode, make_node_class
+from .dispatch import COMPOSITE, dispatch
 from .dtype import can_cast
 from .interruption import GENERATED
 from .late import made_once
+from .operation import BOOL, REQUIRED, Op, Param, other_keywords
 from .override import call_override
 from .state import modes
 from .tensor import Parameter, Tensor
@@ -52,6 +54,16 @@ class Entry(Op):
     def inplace_door(self) -> Any:
         return doors.make_inplace(self, self.name + "_")
 
+    @property
+    def public_inplace_door(self) -> Any:
+        """The in-place form as users see it."""
+        return self.public_inplace or self.inplace_door
+
+    @made_once
+    def node(self) -> type[OpNode]:
+        """The class of this operation's tape nodes."""
+        return make_node_class(self)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """A call by a function of the family: the door takes this entry's place in its module, so that the next one finds it directly."""
         scope = sys.modules[self.module].__dict__
@@ -74,7 +86,7 @@ class Composite:
         self.aliases: tuple[str, ...] = options.pop("aliases", ())
         self.doc = body.__doc__
         self.shorten: Callable[[Any], Any] | None = None  # puts a short way in front of the door
-        self.rules = self.returns = None
+        self.rules = self.returns = self.reroute = None
         if options:
             raise TypeError(f"{self.name}: unknown options {sorted(options)}")
 
@@ -125,7 +137,8 @@ def _composite_door(entry: Composite) -> Any:
     first = next((p.name for p in params if p.kind in ("tensor", "number", "optional")), None)
     if variadic or (first is None and not entry.out):
         return body
-    env: dict[str, Any] = {"Tensor": Tensor, "Parameter": Parameter, "modes": modes, "body": body, "entry": entry, "long": _composite_long}
+    env: dict[str, Any] = {"Tensor": Tensor, "Parameter": Parameter, "modes": modes, "body": body, "entry": entry}
+    env.update(dispatch=dispatch, COMPOSITE=COMPOSITE)
     parts, passed, starred, lines = [], [], False, []
     others = other_keywords(params)
     for p in params:
@@ -155,43 +168,12 @@ def _composite_door(entry: Composite) -> Any:
         f"def {entry.name}({', '.join(parts)}):\n{''.join(lines)}"
         f"    if {plain}not modes.active{out_test}:\n"
         f"        return body({', '.join(passed)})\n"
-        f"    return long(entry, ({''.join(p.name + ', ' for p in params)}), {out_value})"
+        f"    return dispatch(entry, ({''.join(p.name + ', ' for p in params)}), {out_value}, COMPOSITE)"
     )
     exec(compile(text, f"{GENERATED}{entry.name}>", "exec"), env)
     door = env[entry.name]
     door.__doc__, door.__wrapped__, door.__module__ = body.__doc__, body, "torch"
     return door
-
-
-class _Shown:
-    """What the override machinery needs to know of a composite."""
-
-    __slots__ = ("params",)
-
-    def __init__(self, params: tuple[Param, ...]):
-        self.params = params
-
-
-def _composite_long(entry: Composite, values: tuple[Any, ...], out: Any) -> Any:
-    params = entry.params
-    operands: list[Any] = []
-    for value in values:
-        operands += value if isinstance(value, (list, tuple)) else [value]
-    tensors = [each for each in operands if hasattr(type(each), "__torch_function__")]
-    overridden = _override(entry.door, _Shown(params), values, tensors, out)  # type: ignore[arg-type]
-    if overridden is not NotImplemented:
-        return overridden
-    for position, (param, value) in enumerate(zip(params, values, strict=True)):
-        if param.kind == "tensor" and not isinstance(value, Tensor) and value is not param.default:
-            raise TypeError(f"{entry.name}(): argument '{param.name}' (position {position + 1}) must be Tensor, not {type(value).__name__}")
-    split = sum(not p.keyword_only for p in params)
-    result = entry.body(*values[:split], **{p.name: v for p, v in zip(params[split:], values[split:], strict=True)})
-    if out is None:
-        return result
-    if not isinstance(result, tuple):
-        return into_out(entry, [result], out, tensors)  # type: ignore[arg-type]
-    written = into_out(entry, list(result), out, tensors)  # type: ignore[arg-type]
-    return type(result)(written)
 
 
 @functools.cache
@@ -382,7 +364,6 @@ __all__ = [
     "method",
     "names",
     "op",
-    "operands_of",
     "overwritten",
     "pointwise",
     "primitive",

@@ -346,7 +346,7 @@ def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_un
         bool of ``elements``' shape.
     Source: torch.isin.
     """
-    from ..core.dispatch import common_dtype
+    from ..core.promotion import common_dtype
     from ..core.tensor import Tensor as TensorType
     from ..core.tensor import wrap
 

@@ -10,8 +10,8 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core import native
 from ..core.annotations import Tensor
+from ..core.casting import cast_array
 from ..core.device import device, require_cpu
-from ..core.dispatch import cast_array
 from ..core.layout import contiguous_format, empty_as, is_contiguous_as, memory_format, preserve_format
 from ..core.registry import add_method, composite, method, op, view
 from ..core.state import INFERENCE, modes

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.casting import checked_number, number_array
 from ..core.device import require_cpu
-from ..core.dispatch import checked_number, number_array, write_result
+from ..core.dispatch import write_result
 from ..core.interruption import pass_on
 from ..core.override import call_override
 from ..core.registry import composite, method, resolve

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.annotations import Tensor
-from ..core.dispatch import cast_array
+from ..core.casting import cast_array
 from ..core.registry import composite, op
 from ..core.shape import wrap_dim
 from .reduction import cast_operand

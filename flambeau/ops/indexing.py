@@ -16,9 +16,10 @@ import numpy as np
 from ..core import doors, native
 from ..core import dtype as dtypes
 from ..core.annotations import Number, Tensor
-from ..core.dispatch import cast_array, checked_number, common_dtype
+from ..core.casting import cast_array, checked_number
 from ..core.history import check_overlap, check_writable, overlaps_itself
 from ..core.interruption import pass_on
+from ..core.promotion import common_dtype
 from ..core.registry import composite, method, op, pointwise, primitive
 from ..core.shape import broadcast_shape
 from ..core.state import grad_enabled, modes

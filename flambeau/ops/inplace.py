@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core import native
 from ..core.annotations import Number, Tensor
-from ..core.dispatch import cast_array, checked_number
+from ..core.casting import cast_array, checked_number
 from ..core.dtype import of_array
 from ..core.history import check_writable
 from ..core.interruption import pass_on

@@ -11,7 +11,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core import native
 from ..core.annotations import Tensor
-from ..core.dispatch import common_dtype
+from ..core.promotion import common_dtype
 from ..core.registry import composite
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
-from ..core.dispatch import cast_array
+from ..core.casting import cast_array
 from ..core.registry import composite, op
 from ..core.shape import reduced_shape, wrap_dims
 from .reduction import add_reduce, array_dims, kept

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Number, Tensor
-from ..core.dispatch import common_dtype
+from ..core.promotion import common_dtype
 from ..core.registry import add_method, composite, pointwise
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import conj, reject, zeros

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.dispatch import cast_array
+from ..core.casting import cast_array
 from ..core.registry import composite
 from ..core.state import modes, run_quietly, unrecorded, without_grad
 from ..core.tensor import Tensor

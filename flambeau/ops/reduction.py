@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
-from ..core.dispatch import cast_array
+from ..core.casting import cast_array
 from ..core.registry import composite, op
 from ..core.scalars import FLOATS32, FLOATS64
 from ..core.shape import reduced_shape, wrap_dims

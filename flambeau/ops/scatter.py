@@ -10,7 +10,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core import native
 from ..core.annotations import Number, Tensor
-from ..core.dispatch import cast_array, checked_number, is_number
+from ..core.casting import cast_array, checked_number, is_number
 from ..core.registry import TABLES, composite, method, op
 from ..core.shape import wrap_dim
 from ..core.tensor import Tensor as TensorType

@@ -10,7 +10,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core import native
 from ..core.annotations import Tensor
-from ..core.dispatch import cast_array
+from ..core.casting import cast_array
 from ..core.registry import TABLES, composite, op
 from ..core.shape import wrap_dim
 from ..core.state import run_quietly

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..core.annotations import Tensor
-from ..core.dispatch import cast_array, common_dtype
+from ..core.casting import cast_array
+from ..core.promotion import common_dtype
 from ..core.registry import composite, op
 from ..core.shape import wrap_dim
 from ..core.tensor import wrap

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.dispatch import cast_array
+from ..core.casting import cast_array
 from ..core.registry import composite
 from .creation import checked_place, dtype_of, finish
 

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...core import dtype as dtypes
-from ...core.dispatch import BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT, DEFAULT, INT_TO_FLOAT, number_array
+from ...core.casting import number_array
 from ...core.interruption import GENERATED, pass_on, source_files
 from ...core.native import LARGE, NoKernel, NotNow, contiguous, switch
+from ...core.operation import BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT, DEFAULT, INT_TO_FLOAT
 from .build import Kernel, kernel
 from .expression import Program, Untraceable, lower, trace
 from .language import KINDS, SIZES, Builder, Value, register_kind
@@ -27,7 +28,7 @@ from .memory import empty
 from .pool import pool
 
 if TYPE_CHECKING:
-    from ...core.dispatch import Op
+    from ...core.operation import Op
 
 CHUNK, HEAVY_CHUNK = 32768, 8192  # elements, for memory-bound and for transcendental programs: some microseconds of work at least
 SPECIALISATIONS = 32  # programs of one operation, before calls that look different again are left to its reference

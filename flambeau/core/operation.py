@@ -1,0 +1,179 @@
+"""The declaration of an operation: ``Op`` and ``Param``.
+
+An operation is declared once, by a decorator over its reference kernel in ``ops/``; everything else is derived: the public function, the
+method, ``f_``, ``out=``, operators, the tape's node, documentation.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .late import made_once
+
+if TYPE_CHECKING:
+    from .derivatives import OpNode
+
+REQUIRED = inspect.Parameter.empty
+
+# Promotion words, as PyTorch's references use them.
+DEFAULT = "default"  # operands to their common dtype, which is the result's
+INT_TO_FLOAT = "int_to_float"  # integers and bools become the default float dtype first
+BOOL = "bool"  # common dtype for computing, bool result
+COMPLEX_TO_FLOAT = "complex_to_float"  # default, but a complex result becomes its real counterpart
+BOOL_TO_LONG = "bool_to_long"  # default, but bool becomes int64
+SAME = "same"  # operands must have one dtype already; the kernel decides the result's
+KEEP = "keep"  # operands are passed as they are; the kernel decides
+
+
+class Param:
+    """One parameter of an operation, read off its signature."""
+
+    __slots__ = ("default", "keyword_only", "kind", "name")
+
+    def __init__(self, name: str, annotation: str, default: Any, keyword_only: bool):
+        self.name, self.default, self.keyword_only = name, default, keyword_only
+        if "Tensor" not in annotation:
+            self.kind = "attr"
+        elif "Sequence" in annotation:
+            self.kind = "list"
+        elif "Number" in annotation:
+            self.kind = "number"
+        elif "None" in annotation:
+            self.kind = "optional"
+        else:
+            self.kind = "tensor"
+
+
+def other_keywords(params: Sequence[Param]) -> dict[str, str]:
+    """NumPy's spellings of parameters, which PyTorch understands too."""
+    names = {p.name for p in params}
+    return {other: name for other, name in (("axis", "dim"), ("keepdims", "keepdim")) if name in names and other not in names}
+
+
+class Op:
+    """One declared operation.
+
+    Attributes:
+        name: public name; ``kernel``: reference over arrays, its signature is the public one.
+        promotion: one of the promotion words above.
+        broadcasts: whether operands are broadcast against each other (checked before the kernel runs).
+        constants: numbers that, as operands, deserve a native kernel of their own.
+        elementwise: whether the kernel is an expression over corresponding elements, which a native kernel can be made of.
+        rules: derivative per input name (or comma-separated names), None where it is not differentiable.
+        fast: kernel of the short way, or None where there is none; it may return None to take the long way. A string is an
+            expression over ``a`` (the first operand's array), ``d`` (its dtype), the attributes and names of the family's module, put
+            into the door as it is.
+        calm: the kernel of the short way meets no floating-point errors, or silences NumPy itself.
+        is_view: the kernel returns views of its first operand's array.
+        exact_scalar: a second operand of one element is not rounded to float16 or bfloat16 first.
+        halves: how float16 and bfloat16 are computed: 'float32' (cast around the kernel) or 'native'.
+        prepare: function (arrays and attributes in signature order) -> the same, or an error; checks before any work.
+        returns: names of the fields where the result is a named tuple, whose class is called ``result_name``.
+        renamed: old keywords and the parameters they stand for; ``axis`` and ``keepdims`` are understood everywhere.
+        reroute: function (op, values, out) -> the same three, called first on the long way: old argument orders (which arrive in a
+            parameter ``*old``) and calls that another operation answers.
+        fast_inplace: kernel of the short way in place, where ``fast`` is a ufunc that does not know all arguments.
+        fast_bool: whether the short way is right for bool operands too.
+        may_overlap: the in-place form may write to a tensor that overlaps itself.
+        writes: the kernel accepts a last argument ``out`` (a ufunc), so that in-place forms need no temporary.
+    """
+
+    def __init__(self, kernel: Callable[..., Any], **options: Any):
+        self.kernel = kernel
+        self.name: str = options.pop("name", None) or kernel.__name__
+        self.namespace: str = options.pop("namespace", "torch")
+        self.promotion: str = options.pop("promotion", KEEP)
+        self.broadcasts: bool = options.pop("broadcasts", False)
+        self.constants: frozenset[Any] = frozenset(options.pop("constants", ()))
+        self.elementwise: bool = options.pop("elementwise", self.broadcasts)
+        self.rules: dict[str, Callable[..., Any]] | None = options.pop("grad")
+        self.fast: Callable[..., Any] | None = options.pop("fast", None)
+        self.calm: bool = options.pop("calm", False)
+        self.is_view: bool = options.pop("view", False)
+        self.is_multi_view: bool = options.pop("multi_view", False)
+        self.exact_scalar: bool = options.pop("exact_scalar", False)
+        self.halves: str = options.pop("halves", "float32")
+        self.prepare: Callable[..., Any] | None = options.pop("prepare", None)
+        self.returns: tuple[str, ...] | None = options.pop("returns", None)
+        self.ufunc: Any = options.pop("ufunc", None)
+        self.method: bool = options.pop("method", True)
+        self.operator: str | None = options.pop("operator", None)
+        self.inplace: bool = options.pop("inplace", False)
+        self.may_overlap: bool = options.pop("may_overlap", False)
+        self.out: bool = options.pop("out", True)
+        self.aliases: tuple[str, ...] = options.pop("aliases", ())
+        self.renamed: dict[str, str] = options.pop("renamed", {})
+        self.node_name: str | None = options.pop("node_name", None)
+        self.reroute: Callable[..., Any] | None = options.pop("reroute", None)
+        self.fast_bool: bool = options.pop("fast_bool", True)
+        self.fast_inplace: Callable[..., Any] | None = options.pop("fast_inplace", None)
+        self.module: str = kernel.__module__
+        self.doc: str | None = kernel.__doc__
+        if self.is_view or self.is_multi_view:
+            self.out = False
+        self.result_name: str = options.pop("result_name", None) or self.name
+        self.is_several = bool(options.pop("several", False) or self.returns or self.is_multi_view)
+        self.public_inplace: Any = None  # where another function than the generated one is public
+        if options:
+            raise TypeError(f"{self.name}: unknown options {sorted(options)}")
+
+    # -- what the signature says, read when first needed -------------------------------------------------------------------
+    @made_once
+    def params(self) -> tuple[Param, ...]:
+        return tuple(
+            Param(p.name, str(p.annotation), () if p.kind is p.VAR_POSITIONAL else p.default, p.kind is p.KEYWORD_ONLY)
+            for p in inspect.signature(self.kernel).parameters.values()
+        )
+
+    @made_once
+    def positions(self) -> tuple[int, ...]:
+        """Places of the operands among the parameters."""
+        return tuple(i for i, p in enumerate(self.params) if p.kind != "attr")
+
+    @made_once
+    def names(self) -> tuple[str, ...]:
+        return tuple(p.name for p in self.params)
+
+    @made_once
+    def keyword_names(self) -> tuple[str, ...]:
+        """Names of the parameters that are passed by keyword only."""
+        return tuple(p.name for p in self.params if p.keyword_only)
+
+    if TYPE_CHECKING:  # the registry's entries have them
+
+        @property
+        def door(self) -> Any: ...
+        @property
+        def inplace_door(self) -> Any: ...
+        @property
+        def node(self) -> type[OpNode]: ...
+
+    @made_once
+    def other_keywords(self) -> dict[str, str]:
+        """Keywords that stand for a parameter: NumPy's spellings, and this operation's old ones."""
+        return {**other_keywords(self.params), **self.renamed}
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """Arguments in signature order.
+
+        Raises:
+            TypeError: missing, unknown or repeated arguments.
+        """
+        params = self.params
+        if len(args) > len(params) or (args and params[len(args) - 1].keyword_only):
+            count = sum(not p.keyword_only for p in params)
+            raise TypeError(f"{self.name}() takes {count} positional arguments but {len(args)} were given")
+        values = list(args)
+        for param in params[len(args) :]:
+            value = kwargs.pop(param.name, param.default)
+            if value is REQUIRED:
+                raise TypeError(f'{self.name}() missing 1 required positional arguments: "{param.name}"')
+            values.append(value)
+        if kwargs:
+            raise TypeError(f"{self.name}() got an unexpected keyword argument '{next(iter(kwargs))}'")
+        return tuple(values)
+
+    def __repr__(self) -> str:
+        return f"<operation {self.namespace}.{self.name}>"
