@@ -11,8 +11,10 @@ from math import e, inf, nan, pi
 from typing import Any
 
 if "ops" not in globals():  # not a reload: what an interrupted import left would mix with what is made now
-    for _name in [each for each in sys.modules if each.startswith(f"{__name__}.")]:
-        del sys.modules[_name]
+    for _name in list(sys.modules):
+        if _name.startswith(f"{__name__}."):
+            del sys.modules[_name]
+    importlib.import_module(".core.late", __name__)  # first of all: from here on a fork waits for imports
 
 from . import ops
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled

@@ -374,9 +374,13 @@ def run_backward(
                         accumulate(tensor, [tensor, grad], record)
         return results
     finally:
-        set_inference(*was)
         thread.running = running
         thread.outside, (thread.function_override, thread.function_modes) = outside, around
+        try:
+            set_inference(*was)
+        except BaseException:  # a signal handler's, as the call began
+            set_inference(*was)
+            raise
 
 
 _watching: set[ref[Tensor]] = set()  # every leaf that was ever watched and lives

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.interruption import pass_on
 from ..core.shape import element_strides
 from ..core.tensor import Tensor, wrap
 from .api import grad
@@ -410,6 +411,7 @@ def _check_missing_gradients(func: Any, args: Any, inputs: Sequence[Tensor]) -> 
         try:
             found = grad(ends, inputs, zeros, allow_unused=True)
         except RuntimeError as error:
+            pass_on(error)
             raise GradcheckError("Expected backward function to handle undefined output grads (None)") from error
         return all(each is None or not each._array.any() for each in found)
 

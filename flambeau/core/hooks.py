@@ -7,6 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from .interruption import pass_on
+
 
 class RemovableHandle:
     """Removes one hook from the dictionary it was registered in.
@@ -78,5 +80,6 @@ class RemovableHandle:
 def _reference(hooks: Any) -> Callable[[], Any]:
     try:
         return weakref.ref(hooks)
-    except TypeError:  # a plain dict takes no weak references
+    except TypeError as error:  # a plain dict takes no weak references
+        pass_on(error)
         return lambda: hooks

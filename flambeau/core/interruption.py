@@ -4,8 +4,8 @@ A fast path answers a kernel's error by taking the slow path, which does the wor
 handler (a timeout, say) may raise at any bytecode, and so may another thread by ``PyThreadState_SetAsyncExc``.  Such an exception is not
 about the operands: it must reach the caller, and what was already written must not be written a second time.
 
-A kernel's error has one of a few builtin types and was raised in NumPy, SciPy or this package, so that every frame of its traceback below
-the fast path's own belongs to one of them.  A handler's frame is somebody else's.
+A kernel's error has one of a few builtin types and was raised in NumPy, SciPy, Python's own library or this package, so that every
+frame of its traceback below the fast path's own belongs to one of them.  A handler's frame is somebody else's.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ GENERATED = "<flambeau: "  # how the file names of generated functions begin
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _SCIPY = os.path.join(os.path.dirname(_NUMPY.rstrip(os.sep)), "scipy") + os.sep
-_OURS = (_PACKAGE, _NUMPY, _SCIPY, GENERATED)
+_STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_OURS = (_PACKAGE, _NUMPY, _SCIPY, GENERATED, "<frozen ")
 
 
 def is_ours(file: str) -> bool:
     """Whether a source file belongs to this package or to what computes for it."""
-    return file.startswith(_OURS)
+    return file.startswith(_OURS) or (file.startswith(_STDLIB) and "-packages" not in file[len(_STDLIB) :])
 
 
 def source_files(*functions: Any) -> tuple[str, ...]:

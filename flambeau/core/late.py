@@ -66,6 +66,14 @@ def is_whole(module: Any) -> bool:
     return not getattr(module.__spec__, "_initializing", False)
 
 
+def adopt(package: str) -> None:
+    """Give a package the submodules that an interrupted import of it left loaded, as the import system does only when it loads them."""
+    for name, module in list(sys.modules.items()):
+        parent, _, child = name.rpartition(".")
+        if parent == package:
+            vars(sys.modules[package]).setdefault(child, module)
+
+
 # -- forks ------------------------------------------------------------------------------------------------------------------------
 _locked: list[bool] = []  # one entry per fork in progress: whether it got the lock
 

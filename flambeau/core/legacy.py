@@ -8,6 +8,7 @@ import numpy as np
 
 from . import dtype as dtypes
 from .device import require_cpu
+from .interruption import pass_on
 from .registry import resolve
 from .shape import Size, sizes_of
 from .storage import TypedStorage, UntypedStorage
@@ -64,7 +65,8 @@ def values_array(values: Any, dtype: dtypes.dtype) -> np.ndarray:
     """A new array from nested sequences of numbers, arrays or tensors."""
     try:
         return np.array(values, dtype.numpy)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError) as error:
+        pass_on(error)
         return resolve("torch", "tensor")(values, dtype=dtype)._array
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from .interruption import pass_on
+
 
 class Size(tuple):
     """Shape of a tensor: a tuple of ints that prints as ``torch.Size([2, 3])``.
@@ -52,7 +54,8 @@ def checked_size(value: Any) -> int:
     """``value`` as a Python int: ints, NumPy ints and one-element integer tensors pass."""
     try:
         return value.__index__()
-    except (AttributeError, TypeError):
+    except (AttributeError, TypeError) as error:
+        pass_on(error)
         raise TypeError(f"torch.Size() takes an iterable of 'int' (got '{type(value).__name__}')") from None
 
 
@@ -62,7 +65,8 @@ def sizes_of(sizes: tuple[Any, ...], operation: str = "size") -> tuple[int, ...]
         sizes = tuple(sizes[0])
     try:
         return tuple([each.__index__() for each in sizes])
-    except (AttributeError, TypeError):
+    except (AttributeError, TypeError) as error:
+        pass_on(error)
         wrong = next(each for each in sizes if not hasattr(each, "__index__") or isinstance(each, (float, str)))
         raise TypeError(f"{operation}(): argument 'size' must be tuple of ints, but found element of type {type(wrong).__name__}") from None
 

@@ -73,26 +73,21 @@ def unrecorded() -> bool | int:
 
 def set_grad(enabled: bool) -> None:
     """Switch the grad mode of this thread; in inference mode it has no effect until that ends."""
-    thread.grad_mode = enabled
-    _set_recording(INFERENCE if thread.inference else enabled)
+    set_inference(thread.inference, enabled)
 
 
 def set_inference(inference: bool, grad_mode: bool) -> None:
-    """Switch inference mode and grad mode of this thread."""
-    thread.inference = inference
-    set_grad(grad_mode)
+    """Switch inference mode and grad mode of this thread, all of it or nothing.
 
-
-def _set_recording(grad: bool | int) -> None:
-    """Note what this thread does; ``without_grad`` gets or loses one entry (appending and popping are atomic)."""
+    There is no call in here, because after a call, and when a function begins, a signal handler may raise.
+    """
     was = thread.grad
-    if grad and not was:
-        thread.grad = grad
-        without_grad.pop()
-    elif not grad:
-        if was:
-            without_grad.append(None)  # first, so that an interruption leaves an entry too many rather than one too few
-        thread.grad = grad
+    grad: bool | int = INFERENCE if inference else grad_mode
+    thread.inference, thread.grad_mode, thread.grad = inference, grad_mode, grad
+    if was and not grad:
+        without_grad[:0] = (None,)
+    elif grad and not was:
+        del without_grad[-1]
 
 
 def as_user(function: Any, *args: Any) -> Any:

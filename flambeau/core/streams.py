@@ -27,6 +27,7 @@ from . import dtype as dtypes
 from .box_muller import fused_float32, fused_float64, libm
 from .dtype import BY_NUM, REDUCED, bfloat16, bool_, dtype, float16, float32, float64, int64, of_array
 from .generator import Generator
+from .interruption import pass_on
 from .layout import empty_as
 
 _CHUNK = 16384
@@ -321,7 +322,8 @@ def fill_log_normal(generator: Generator, out: np.ndarray, mean: float = 1.0, st
 def _exp(x: float) -> float:
     try:
         return math.exp(x)
-    except OverflowError:
+    except OverflowError as error:
+        pass_on(error)
         return math.inf
 
 

@@ -12,12 +12,15 @@ from typing import Any, Literal
 
 from .._settings import AcceleratorError as AcceleratorError
 from .._settings import OutOfMemoryError as OutOfMemoryError
+from ..core import late as _late
 from ..core.device import device as _device
 from ..core.legacy import CONSTRUCTORS as _CONSTRUCTORS
 from ..core.legacy import STORAGES as _STORAGES
 from ..core.legacy import typed_constructor as _typed_constructor
 from ..core.tensor import Tensor
 from . import nvtx as nvtx
+
+_late.adopt(__name__)
 
 default_generators: tuple[Any, ...] = ()
 has_half = True

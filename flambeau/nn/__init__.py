@@ -2,6 +2,7 @@
 
 # ruff: noqa: F401, F403 - every file lists its public names itself
 
+from ..core import late as _late
 from . import functional, init, modules, utils
 from .activation import *
 from .containers import *
@@ -18,3 +19,5 @@ from .normalization import *
 from .padding import *
 from .parameter import Buffer, Parameter
 from .pooling import *
+
+_late.adopt(__name__)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.interruption import pass_on
 from ..ops import names, resolve
 
 _NAMESPACE = "nn.functional"
@@ -30,7 +31,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     try:
         function = _find(name)
-    except AttributeError:
+    except AttributeError as error:
+        pass_on(error)
         hint = f"; use {_INSTEAD[name]}" if name in _INSTEAD else ""
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'{hint}") from None
     globals()[name] = function
@@ -44,7 +46,8 @@ def __dir__() -> list[str]:
 def _find(name: str) -> Any:
     try:
         return resolve(_NAMESPACE, name)
-    except AttributeError:
+    except AttributeError as error:
+        pass_on(error)
         if name in _SHARED:
             return resolve("torch", name)
         raise

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.casting import cast_array
+from ..core.interruption import pass_on
 from ..core.registry import composite, method
 from ..core.state import modes, run_quietly, unrecorded, without_grad
 from ..core.storage import UntypedStorage
@@ -40,7 +41,8 @@ def plain_array(data: Any) -> np.ndarray | None:
             level = list(chain.from_iterable(level))
     try:
         array = np.array(data)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError) as error:
+        pass_on(error)
         return None
     return array if array.dtype.kind in "bifc" else None
 
@@ -394,7 +396,8 @@ def _shared_source(obj: Any, dtype: dtypes.dtype | None) -> Tensor | None:
         return from_dlpack(obj)
     try:
         return frombuffer(obj, dtype=dtype or dtypes.get_default_dtype())
-    except (TypeError, BufferError):
+    except (TypeError, BufferError) as error:
+        pass_on(error)
         return None
 
 

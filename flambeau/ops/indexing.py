@@ -175,7 +175,8 @@ def _consumed(part: Any) -> int:
 def _checked_slice(part: slice) -> slice:
     try:
         bounds = [None if each is None else operator.index(each) for each in (part.start, part.stop, part.step)]
-    except TypeError:
+    except TypeError as error:
+        pass_on(error)
         raise TypeError("slice indices must be integers or None or have an __index__ method") from None
     if bounds[2] is not None and bounds[2] <= 0:
         raise ValueError("step must be greater than zero")
@@ -241,7 +242,8 @@ def _part(part: Any) -> Any:
         raise TypeError("new(): invalid data type 'str'")
     try:
         return part.__index__()
-    except (AttributeError, TypeError):
+    except (AttributeError, TypeError) as error:
+        pass_on(error)
         raise IndexError(
             f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {type(part).__name__})"
         ) from None

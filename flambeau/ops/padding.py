@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.annotations import Tensor
+from ..core.interruption import pass_on
 from ..core.registry import composite, op
 from .patches import in_layout, is_channels_last, padded
 
@@ -24,7 +25,8 @@ def _amounts(pad: Any, operation: str) -> list[int]:
         if isinstance(pad, (int, str)):
             raise TypeError
         return [each.__index__() for each in pad]
-    except (AttributeError, TypeError):
+    except (AttributeError, TypeError) as error:
+        pass_on(error)
         raise TypeError(f"{operation}(): argument 'pad' (position 2) must be tuple of ints, not {type(pad).__name__}") from None
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core import native
+from ..core.interruption import pass_on
 from ..core.shape import element_strides
 
 Ints = tuple[int, ...]
@@ -39,7 +40,8 @@ def ints(value: Any, count: int, operation: str, name: str, *, what: str = "conv
         if isinstance(value, (str, bytes)):
             raise TypeError
         found = tuple([each.__index__() for each in value])
-    except (TypeError, AttributeError):
+    except (TypeError, AttributeError) as error:
+        pass_on(error)
         raise TypeError(f"{operation}(): argument '{name}' must be tuple of ints, not {type(value).__name__}") from None
     if len(found) == 1:
         return found * count

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
+from ..core import late as _late
 from . import lr_scheduler as lr_scheduler
 from .adadelta import Adadelta
 from .adafactor import Adafactor
@@ -20,6 +21,8 @@ from .radam import RAdam
 from .rmsprop import RMSprop
 from .rprop import Rprop
 from .sgd import SGD
+
+_late.adopt(__name__)
 
 __all__ = [
     "ASGD",

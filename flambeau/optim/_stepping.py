@@ -127,15 +127,19 @@ class GroupOptimizer(Optimizer):
         """
         loss = None
         grad_mode = thread.grad_mode
-        set_grad(bool(self.defaults.get("differentiable", False)))
         try:
+            set_grad(bool(self.defaults.get("differentiable", False)))
             if closure is not None:
                 with enable_grad():
                     loss = closure()
             for group in self.param_groups:
                 self._update_group(group)
         finally:
-            set_grad(grad_mode)
+            try:
+                set_grad(grad_mode)
+            except BaseException:  # a signal handler's, as the call began
+                set_grad(grad_mode)
+                raise
         return loss
 
     def _update_group(self, group: dict[str, Any]) -> None:

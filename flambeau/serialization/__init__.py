@@ -8,6 +8,7 @@ otherwise.
 
 from __future__ import annotations
 
+from ..core import late as _late
 from .files import get_unsafe_globals_in_checkpoint, load, save
 from .legacy import SourceChangeWarning
 from .locations import default_restore_location, location_tag, register_package
@@ -23,6 +24,8 @@ from .options import (
     skip_data,
 )
 from .weights_only import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
+
+_late.adopt(__name__)
 
 __all__ = [
     "LoadEndianness",

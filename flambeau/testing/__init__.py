@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from ..core import late as _late
 from ._comparison import assert_allclose, assert_close
 from ._creation import make_tensor
+
+_late.adopt(__name__)
 
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]

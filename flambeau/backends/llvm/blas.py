@@ -14,6 +14,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
+from ...core.interruption import pass_on
+
 # Prefix and suffix of the names in OpenBLAS as NumPy's wheels have it, and in others. Suffix 64_: integers have 64 bits; a library with
 # 32-bit integers reads the lower half of what is passed, so that one way of calling serves both.
 _NAMES = (("scipy_", "64_"), ("", "64_"), ("scipy_", ""), ("", ""))
@@ -38,7 +40,8 @@ def library() -> Library | None:
                 single, double = (getattr(found, f"{prefix}cblas_{letter}gemm{suffix}") for letter in "sd")
                 threads = getattr(found, f"{prefix}openblas_get_num_threads{suffix}")
                 set_threads = getattr(found, f"{prefix}openblas_set_num_threads{suffix}")
-            except AttributeError:
+            except AttributeError as error:
+                pass_on(error)
                 continue
             set_threads.argtypes, set_threads.restype = (ctypes.c_int,), None
             return Library(_address(single), _address(double), threads, set_threads)

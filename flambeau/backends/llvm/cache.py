@@ -15,6 +15,7 @@ import time
 import warnings
 from functools import cache
 
+from ...core.interruption import pass_on
 from . import image
 from .target import Target
 
@@ -37,7 +38,8 @@ def directory() -> str | None:
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
         found = os.stat(path)
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return None
     if found.st_uid != os.getuid() or found.st_mode & 0o022 or not os.access(path, os.W_OK):
         return None
@@ -78,14 +80,15 @@ def read(key: str) -> bytes | None:
     try:
         with open(path, "rb") as file:
             found = file.read()
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return None
     if not image.is_whole(found):
         return None
     try:
         os.utime(path)  # its last use, for ``_trim``
-    except OSError:
-        pass  # a read-only copy of a cache
+    except OSError as error:  # a read-only copy of a cache
+        pass_on(error)
     return found
 
 
@@ -105,7 +108,8 @@ def write(key: str, content: bytes) -> None:
         temporary = None
         if next(_written) % TRIM_EVERY == 0:
             _trim(place)
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         if temporary is not None and os.path.exists(temporary):
             os.unlink(temporary)
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.interruption import pass_on
 from .language import KINDS, Builder, Value, register_kind
 
 Instruction = tuple[Any, ...]  # (name, kind, operand numbers...), ("input", kind, index) or ("constant", kind, value)
@@ -95,6 +96,7 @@ class Symbol:
         try:
             return known(self, *args, **kwargs)
         except TypeError as error:  # an argument that the counterpart does not know
+            pass_on(error)
             raise Untraceable(f"{function.__name__}: {error}") from error
 
     def _apply(self, ufunc: Any, inputs: Any) -> Symbol:
@@ -104,6 +106,7 @@ class Symbol:
         try:
             *loop, result = ufunc.resolve_dtypes((*asked, None))
         except TypeError as error:
+            pass_on(error)
             raise Untraceable(str(error)) from error
         numbers = [self._operand(each, dtype) for each, dtype in zip(inputs, loop, strict=True)]
         return Symbol(self.writer, self.writer.add(ufunc.__name__, _kind(loop[0]), *numbers), result)

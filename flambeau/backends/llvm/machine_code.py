@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ...core.interruption import pass_on
 from ...core.native import NoKernel
 from . import cache, image
 from . import target as targets
@@ -32,4 +33,5 @@ def compiled(ir: str, name: str, target: targets.Target) -> int:
     try:
         return image.load(found)
     except OSError as error:
+        pass_on(error)
         raise NoKernel(f"{name}: {error}") from error

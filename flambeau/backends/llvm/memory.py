@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.interruption import pass_on
 from ...core.native import ResultMemory
 
 SMALL = 512 << 10  # bytes: below this the C library's allocator is quicker and keeps what it has
@@ -37,8 +38,8 @@ class _Block:
         if size >= HUGE:
             try:
                 self.memory.madvise(mmap.MADV_HUGEPAGE)
-            except (AttributeError, OSError):
-                pass  # a system without huge pages
+            except (AttributeError, OSError) as error:  # a system without huge pages
+                pass_on(error)
         self.view = memoryview(self.memory)
 
 
@@ -96,11 +97,13 @@ class _Recycler:
         """
         try:
             return _Block(size)
-        except OSError:
+        except OSError as error:
+            pass_on(error)
             self.release()
         try:
             return _Block(size)
         except OSError as error:
+            pass_on(error)
             raise MemoryError(f"Unable to allocate {size} bytes for a result") from error
 
     def lend(self, block: _Block, array: np.ndarray) -> None:

@@ -30,6 +30,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ...core import late
+from ...core.interruption import pass_on
 from ...core.native import Threads
 from . import image
 from . import target as targets
@@ -296,7 +297,8 @@ class Crew:
         while self.count < threads - 1:
             try:
                 _start_thread(self.worker, self.record)
-            except OSError:
+            except OSError as error:
+                pass_on(error)
                 break  # a limit on threads
             self.count += 1
         return True

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core import box_muller
+from ...core.interruption import pass_on
 from ...core.native import NoKernel, native
 from . import target as targets
 from .build import kernel
@@ -337,7 +338,8 @@ def library_function(name: str) -> int:
     for library in ("libm.so.6", None):
         try:
             return ctypes.cast(getattr(ctypes.CDLL(library), name), ctypes.c_void_p).value or 0
-        except (OSError, AttributeError):
+        except (OSError, AttributeError) as error:
+            pass_on(error)
             continue
     raise NoKernel(f"the C library has no function {name}")
 

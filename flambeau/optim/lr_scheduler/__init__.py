@@ -1,5 +1,6 @@
 """Learning rate schedules."""
 
+from ...core import late as _late
 from .annealing import CosineAnnealingLR, CosineAnnealingWarmRestarts
 from .base import LRScheduler, _LRScheduler
 from .composite import ChainedScheduler, SequentialLR
@@ -15,6 +16,8 @@ from .factors import (
     StepLR,
 )
 from .plateau import ReduceLROnPlateau
+
+_late.adopt(__name__)
 
 __all__ = [
     "ChainedScheduler",
