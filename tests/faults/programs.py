@@ -1,0 +1,213 @@
+"""What trials run: operations of every kind, on small operands (doors, node classes) and large ones (families, kernels, the pool).
+
+Each function takes the package and returns arrays, the same ones whenever and in whatever order it is called.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import trials
+
+
+def _ramp(torch: Any, *shape: int) -> Any:
+    n = int(np.prod(shape))
+    return torch.from_numpy((np.arange(n, dtype=np.float32) % 97 - 48).reshape(shape) / 16)
+
+
+def arithmetic(torch: Any, n: int) -> list[Any]:
+    x, y = _ramp(torch, n, 4), _ramp(torch, 4)
+    return [x + y, x - 1, 2 / (x.abs() + 1), x * y, -x, x**2, x.sqrt(), torch.maximum(x, y), x.clamp(-1, 1), x.lt(0), x.sign()]
+
+
+def in_place(torch: Any, n: int) -> list[Any]:
+    x = _ramp(torch, n, 4).clone()
+    x.add_(1).mul_(0.5).clamp_(-9, 9).sub_(x.detach() * 0.25)
+    x += 1
+    x[0] -= 2
+    x[:, 1].mul_(3)
+    x.relu_()
+    return [x, x.tanh_()]
+
+
+def views(torch: Any, n: int) -> list[Any]:
+    x = _ramp(torch, n, 4)
+    a, b = x.split(2, 1)
+    return [
+        x.view(-1),
+        x.t(),
+        x.reshape(4, n),
+        x[1:, ::2],
+        x[..., None],
+        a.contiguous(),
+        b.transpose(0, 1).clone(),
+        x.unbind(1)[2],
+        x.flip(0),
+    ]
+
+
+def reductions(torch: Any, n: int) -> list[Any]:
+    x = _ramp(torch, n, 4)
+    value, where = x.max(1)
+    return [x.sum(), x.mean(0), x.var(1), value, where, x.amin(), x.argmax(), x.norm(), x.logsumexp(1), x.any(), x.prod(1), x.cumsum(0)]
+
+
+def activations(torch: Any, n: int) -> list[Any]:
+    x, functional = _ramp(torch, n, 4), torch.nn.functional
+    return [
+        *(x.exp(), x.sigmoid(), x.tanh(), x.erf(), x.softmax(1), x.log_softmax(0)),
+        *(functional.gelu(x), functional.silu(x), functional.softplus(x), functional.leaky_relu(x)),
+    ]
+
+
+def gradients(torch: Any, n: int) -> list[Any]:
+    x = _ramp(torch, n, 4).clone().requires_grad_()
+    functional = torch.nn.functional
+    y = functional.silu(x) * x.sigmoid() + functional.layer_norm(x, (4,)).tanh()
+    loss = functional.cross_entropy(y, torch.arange(n) % 4) + y.square().mean() + x.exp().log1p().sum() / n
+    loss.backward()
+    return [loss.detach(), x.grad, torch.autograd.grad((x * x).sum(), x)[0]]
+
+
+def products(torch: Any, n: int) -> list[Any]:
+    side = max(4, int(n**0.5) * 2)
+    x = _ramp(torch, side, side)
+    return [x @ x, torch.bmm(x[None], x[None]), torch.nn.functional.linear(x, x, x[0]), torch.einsum("ij,kj->ik", x, x)]
+
+
+def images(torch: Any, n: int) -> list[Any]:
+    side = max(6, int(n**0.5) // 2)
+    x, functional = _ramp(torch, 2, 3, side, side).clone().requires_grad_(), torch.nn.functional
+    y = functional.conv2d(x, _ramp(torch, 5, 3, 3, 3), padding=1)
+    z = functional.avg_pool2d(functional.max_pool2d(functional.batch_norm(y, None, None, training=True), 2), 2)
+    z.sum().backward()
+    return [y.detach(), z.detach(), x.grad]
+
+
+def joining(torch: Any, n: int) -> list[Any]:
+    x = _ramp(torch, n, 4)
+    rows = torch.arange(n).flip(0)
+    found = torch.nn.functional.embedding(rows, x)
+    return [torch.cat([x, x], 1), torch.stack([x, x]), x.repeat(2, 1), found, x.gather(0, rows[:, None]), x.index_select(0, rows), x[rows]]
+
+
+def random_numbers(torch: Any, n: int) -> list[Any]:
+    source = torch.Generator().manual_seed(5)
+    x = torch.empty(n, 4).normal_(generator=source)
+    return [torch.rand(n, generator=source), torch.randn(n, 4, generator=source), torch.randperm(n, generator=source), x, x.sort(0).values]
+
+
+def training(torch: Any, n: int) -> list[Any]:
+    width = max(8, n // 16)
+    layer = torch.nn.Linear(width, 8)
+    with torch.no_grad():
+        layer.weight.copy_(_ramp(torch, 8, width))
+        layer.bias.zero_()
+    for optimizer in (torch.optim.SGD(layer.parameters(), lr=0.1, momentum=0.9), torch.optim.Adam(layer.parameters(), lr=0.01)):
+        for _ in range(2):
+            optimizer.zero_grad()
+            layer(_ramp(torch, 8, width)).square().mean().backward()
+            optimizer.step()
+    return [layer.weight.detach(), layer.bias.detach()]
+
+
+def files(torch: Any, n: int) -> list[Any]:
+    file = io.BytesIO()
+    torch.save({"x": _ramp(torch, n, 4), "y": [1, "two"]}, file)
+    file.seek(0)
+    return [torch.load(file)["x"]]
+
+
+def conversions(torch: Any, n: int) -> list[Any]:
+    x = _ramp(torch, n, 4)
+    return [x.to(torch.bfloat16).float(), x.double(), x.long(), x.half().float(), x.bool(), torch.zeros_like(x), torch.linspace(0, 1, n)]
+
+
+PROGRAMS: dict[str, Callable[[Any, int], list[Any]]] = {
+    each.__name__: each
+    for each in (arithmetic, in_place, views, reductions, activations, gradients, products, images)
+    + (joining, random_numbers, training, files, conversions)
+}
+SMALL, LARGE = 8, 9000  # rows: below and above the sizes from which kernels are asked
+
+
+def values(torch: Any, name: str, rows: int) -> list[np.ndarray]:
+    return [each.detach().numpy().copy(order="K") for each in PROGRAMS[name](torch, rows)]
+
+
+def expected(rows: int) -> dict[str, list[np.ndarray]]:
+    """What every program gives, from a process of its own in which nothing happens; also what ``state`` says then."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = trials.in_child(_write_expected, folder, rows)
+        return {
+            name: [np.lib.format.open_memmap(f"{folder}/{name}{i}.npy", "r").copy(order="K") for i in range(count)]
+            for name, count in found.items()
+        }
+
+
+def _write_expected(folder: str, rows: int) -> dict[str, int]:
+    import flambeau as torch
+
+    counts = {}
+    for name in PROGRAMS:
+        found = values(torch, name, rows)
+        counts[name] = len(found)
+        for i, each in enumerate(found):
+            np.save(f"{folder}/{name}{i}.npy", each)
+    return counts
+
+
+def check(torch: Any, name: str, rows: int, wanted: list[np.ndarray]) -> None:
+    """Run a program.
+
+    Raises:
+        AssertionError: it gives something else.
+    """
+    found = values(torch, name, rows)
+    for i, (have, want) in enumerate(zip(found, wanted, strict=True)):
+        assert have.dtype == want.dtype and have.shape == want.shape, f"{name} {i}: {have.dtype} {have.shape}"
+        # NumPy rounds otherwise where memory is aligned otherwise, and a handler's call may have gone to the reference
+        np.testing.assert_allclose(have, want, rtol=2e-4, atol=2e-5, err_msg=f"{name} {i}")
+
+
+def state() -> dict[str, Any]:
+    """What the process has switched on, and which kernels it has found: the same after every run of the same programs."""
+    from flambeau.core import late, native
+    from flambeau.core import state as states
+
+    found: dict[str, Any] = {
+        "modes": [
+            bool(states.modes.active),
+            states.modes.on_record is None,
+            len(states.without_grad),
+            states._own.inside,
+            late._own.making,
+        ],
+        "thread": {name: repr(value) for name, value in sorted(vars(states.thread).items()) if value not in (True, False, None, ())},
+        "grad": [states.thread.grad, states.thread.inference, native.switch.on],
+        "kernels": sorted(name for name, kernel in native._found.items() if kernel is not None),
+    }
+    pool = sys.modules.get("flambeau.backends.llvm.pool")
+    build = sys.modules.get("flambeau.backends.llvm.build")
+    pointwise = sys.modules.get("flambeau.backends.llvm.pointwise")
+    if pool is not None and pool.pool.crew is not None:
+        found["pool"] = [pool.pool.launch == pool.pool.crew.launch, pool.pool.crew.count]
+    if build is not None:
+        found["built"] = {generator.__name__: len(kernels) for generator, kernels in build.GENERATORS.items() if kernels}
+    if pointwise is not None:
+        found["plans given up"] = sum(plan is None for plan in pointwise._plans.values())
+    return found
+
+
+def check_state(found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Compare two of ``state``; a process to which something happened may have built more kernels, for what its handler did."""
+    fewer = {name: count for name, count in wanted.get("built", {}).items() if found["built"].get(name, 0) < count}
+    assert not fewer, f"kernels that were not built: {fewer}"
+    for name in wanted:
+        assert name == "built" or found[name] == wanted[name], f"{name}: {found[name]} instead of {wanted[name]}"

@@ -1,0 +1,133 @@
+"""The scenarios, as ``__main__`` and ``test_faults`` run them: ``run(seed, count)`` yields failures and adds to figures."""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import forks, interrupts, programs, races, signals, trials
+
+SIGNALS_A_TRIAL, FORKS_A_TRIAL = 500, 5
+ROWS = (programs.SMALL, programs.LARGE)
+
+
+class Figures(dict[str, int]):
+    """What happened, counted."""
+
+    def add(self, **counts: int) -> None:
+        for name, count in counts.items():
+            self[name] = self.get(name, 0) + count
+
+
+def _wanted() -> dict[str, dict[str, Any]]:
+    return {str(rows): programs.expected(rows) for rows in ROWS}
+
+
+def _tried(figures: Figures, label: str, trial: Callable[..., Any], *arguments: Any, limit: float = trials.LIMIT) -> Any:
+    """The trial's result, or a text about its failure, which is counted."""
+    try:
+        return trials.in_child(trial, *arguments, limit=limit)
+    except AssertionError as error:
+        figures.add(broken=1)
+        return f"{label}: {error}"
+
+
+def raised_signals(seed: int, count: int, figures: Figures) -> Iterator[str]:
+    """``count`` exceptions of a signal handler, over all call sites."""
+    trials.warm("flambeau")
+    done = 0
+    while done < count:
+        number = min(SIGNALS_A_TRIAL, count - done)
+        label = f"seed {seed + done}"
+        found = _tried(figures, label, signals.trial, seed + done, number, limit=600)
+        done += number
+        if isinstance(found, str):
+            yield found
+            continue
+        figures.add(raised=found["raised"], arrived=found["arrived"], lost=len(found["lost"]), wrong=len(found["wrong"]))
+        figures.add(swallowed=len(found["unraisable"]))
+        yield from [f"{label}: {each}" for each in (*found["lost"], *found["wrong"], *found["unraisable"])]
+
+
+def first_uses(seed: int, count: int, figures: Figures) -> Iterator[str]:
+    """``count`` processes whose first run of an operation is interrupted at a random place; half of them compile their kernels."""
+    trials.warm("flambeau")
+    wanted, rng, known = _wanted(), random.Random(seed), {}
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(count):
+            name, rows, cache = rng.choice(list(programs.PROGRAMS)), rng.choice(ROWS), rng.choice(("", folder))
+            action, part = rng.choice(list(interrupts.ACTIONS)), rng.random()
+            os.environ["FLAMBEAU_CACHE"] = cache
+            if (name, rows, cache) not in known:
+                arguments = ([name], rows, "interrupt", None, wanted[str(rows)], None)
+                trials.in_child(interrupts.first_use, *arguments)  # fills the cache
+                known[name, rows, cache] = trials.in_child(interrupts.first_use, *arguments)
+            usual = known[name, rows, cache]
+            at = int(part * usual["passed"])
+            label = f"{name}, {rows} rows, {'cached' if cache else 'compiled'}, {action} at {at}"
+            found = _tried(figures, label, interrupts.first_use, [name], rows, action, at, wanted[str(rows)], usual["state"])
+            if isinstance(found, str):
+                yield found
+            else:
+                figures.add(**{action: int(found["acted"])})
+            figures.add(processes=1)
+
+
+def imports(seed: int, count: int, figures: Figures) -> Iterator[str]:
+    """``count`` processes that get a Ctrl-C while they import the package and use it for the first time."""
+    trials.warm()
+    wanted, rng = programs.expected(programs.SMALL), random.Random(seed)
+    usual = trials.in_child(interrupts.imports, 1e6, wanted)
+    began = time.monotonic()
+    trials.in_child(interrupts.imports, 1e6, wanted)
+    took = 0.6 * (time.monotonic() - began)  # everything runs twice in it, the second time quicker
+    for _ in range(count):
+        delay = rng.uniform(0.001, took)
+        found = _tried(figures, f"after {delay:.4f} s", interrupts.imports, delay, wanted)
+        figures.add(processes=1)
+        if isinstance(found, str):
+            yield found
+            continue
+        figures.add(interrupted=int(found["came"]))
+        changed = [name for name, names in usual["contents"].items() if found["contents"].get(name) != names]
+        if changed or found["modes"] != usual["modes"]:
+            figures.add(broken=1)
+            yield f"after {delay:.4f} s: other contents of {changed}, modes {found['modes']}"
+
+
+def racing_threads(seed: int, count: int, figures: Figures) -> Iterator[str]:
+    """``count`` processes in which 2 to 6 threads race for first uses."""
+    trials.warm("flambeau")
+    wanted = _wanted()
+    for k in range(count):
+        found = _tried(figures, f"seed {seed + k}", races.trial, seed + k, wanted)
+        if isinstance(found, str):
+            yield found
+        else:
+            figures.add(threads=found["threads"])
+        figures.add(processes=1)
+
+
+def forked_children(seed: int, count: int, figures: Figures) -> Iterator[str]:
+    """``count`` forks of processes whose threads import the package, find kernels and run them."""
+    trials.warm()
+    wanted = _wanted()
+    for k in range(0, count, FORKS_A_TRIAL):
+        found = _tried(figures, f"seed {seed + k}", forks.trial, seed + k, min(FORKS_A_TRIAL, count - k), wanted, limit=300)
+        if isinstance(found, str):
+            yield found
+        else:
+            figures.add(forks=found["forks"])
+
+
+SCENARIOS: dict[str, Callable[[int, int, Figures], Iterator[str]]] = {
+    "signals": raised_signals,
+    "first-uses": first_uses,
+    "imports": imports,
+    "races": racing_threads,
+    "forks": forked_children,
+}

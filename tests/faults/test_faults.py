@@ -1,0 +1,23 @@
+"""A little of every scenario, each in processes of its own; ``python -m tests.faults`` runs them for long."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks and interval timers are POSIX's")
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(("scenario", "count"), [("signals", 2000), ("first-uses", 8), ("imports", 3), ("races", 8), ("forks", 10)])
+def test_nothing_breaks(scenario: str, count: int) -> None:
+    command = [sys.executable, "-m", "tests.faults", scenario, "--count", str(count)]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("FLAMBEAU_KERNELS")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " 0 failures" in done.stdout
