@@ -35,7 +35,7 @@ def cast_array(array: np.ndarray, dtype: dtypes.dtype) -> np.ndarray:
     if source.kind == "c" and target.kind != "c" and target.kind != "b":
         array = array.real
     if dtype is dtypes.float8_e4m3fn:
-        array = np.clip(array.astype(np.float32), -448, 448)  # has no infinity: PyTorch takes the largest number instead
+        array = array.astype(np.float32).clip(-448, 448)  # has no infinity: PyTorch takes the largest number instead
     if source.kind == "f" and target.kind == "u":
         array = array.astype(np.int64)  # a negative float wraps, as C does through int64
     return array.astype(target, order="C" if 0 in array.strides else "K")

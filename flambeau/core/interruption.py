@@ -6,6 +6,9 @@ about the operands: it must reach the caller, and what was already written must 
 
 A kernel's error has one of a few builtin types and was raised in NumPy, SciPy, Python's own library or this package, so that every
 frame of its traceback below the fast path's own belongs to one of them.  A handler's frame is somebody else's.
+
+NumPy's functions that are also methods of arrays (``np.take``, ``np.argsort``, ...) answer a TypeError by a second attempt, whoever raised
+it; this package calls the methods.
 """
 
 from __future__ import annotations

@@ -668,7 +668,7 @@ def _multinomial_without(generator: Generator, probs: np.ndarray, count: int) ->
         keys = probs / drawn
     if count == 1:
         return keys.argmax(-1, keepdims=True)
-    return np.argsort(-keys, axis=-1, kind="stable")[..., :count].copy()
+    return (-keys).argsort(axis=-1, kind="stable")[..., :count].copy()
 
 
 def _multinomial_with(generator: Generator, probs: np.ndarray, count: int) -> np.ndarray:

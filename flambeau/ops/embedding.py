@@ -292,7 +292,7 @@ def embedding_bag(
         embedding_renorm_(weight, input, max_norm, norm_type)
     lengths = np.diff(bounds)
     keep = (indices != padding) & (np.arange(indices.size) < bounds[-1])
-    bag = np.repeat(np.arange(lengths.size), lengths)
+    bag = np.arange(lengths.size).repeat(lengths)
     bag = np.append(bag, np.zeros(indices.size - bag.size, bag.dtype))[keep]
     counts = np.bincount(bag, minlength=lengths.size)
     rows = embedding(weight, wrap(indices[keep]), -1, scale_grad_by_freq, sparse)

@@ -78,7 +78,7 @@ def _fast_clamp(input: np.ndarray, low: Any, high: Any) -> np.ndarray | None:
     if input.size >= LARGE and input.dtype.kind == "f":
         low, high = -np.inf if low is None else low, np.inf if high is None else high
         if (low.__class__ is float or low.__class__ is int) and (high.__class__ is float or high.__class__ is int):
-            return np.clip(input, low, high)
+            return input.clip(low, high)
         return None
     if low is not None:
         if low.__class__ is not float and low.__class__ is not int:

@@ -77,7 +77,7 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
             raise RuntimeError("repeats must be 0-dim or 1-dim int tensor")
         if (input._array < 0).any():
             raise RuntimeError("repeats can not be negative")
-        return wrap(np.repeat(np.arange(input._array.size, dtype=input._array.dtype), input._array))
+        return wrap(np.arange(input._array.size, dtype=input._array.dtype).repeat(input._array))
     if dim is None:
         input, dim = input.reshape(-1), 0
     dim = wrap_dim(dim, input._array.ndim)
@@ -91,7 +91,7 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
         raise RuntimeError("repeats must have the same size as input along dim")
     if (counts < 0).any():
         raise RuntimeError("repeats can not be negative")
-    index = np.repeat(np.arange(size), counts)
+    index = np.arange(size).repeat(counts)
     if output_size is not None and output_size != index.size:
         raise RuntimeError(f"repeat_interleave: Expected output_size to be {index.size}, got {output_size}")
     return input.index_select(dim, wrap(index))

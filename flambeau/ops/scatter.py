@@ -42,7 +42,8 @@ def _along(index: np.ndarray, dim: int) -> tuple[Any, ...]:
     """Index arrays that address, for every element of ``index``, its own place with ``index`` as the coordinate of ``dim``."""
     if not index.ndim:
         return (index.reshape(1),)
-    grids = list(np.ogrid[tuple(slice(n) for n in index.shape)])
+    ndim = index.ndim
+    grids = [np.arange(n).reshape((1,) * i + (n,) + (1,) * (ndim - i - 1)) for i, n in enumerate(index.shape)]
     grids[dim] = index
     return tuple(grids)
 
@@ -432,7 +433,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """
     if not input.ndim:
         return np.array(input)
-    return np.take(input, index.reshape(-1), axis=dim)
+    return input.take(index.reshape(-1), axis=dim)
 
 
 @op(
@@ -585,7 +586,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
         ``index``'s shape.
     Source: torch.take.
     """
-    return np.take(input.reshape(-1), index)
+    return input.reshape(-1).take(index)
 
 
 def _prepare_put_flat(input: Any, index: Any, source: Any, accumulate: bool) -> tuple[Any, ...]:

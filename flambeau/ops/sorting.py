@@ -27,9 +27,9 @@ def order_along(array: np.ndarray, dim: int, descending: bool) -> np.ndarray:
     if array.dtype.kind == "V":
         array = array.astype(np.float32)
     if not descending:
-        return np.argsort(array, axis=dim, kind="stable")
+        return array.argsort(axis=dim, kind="stable")
     # sorted from the back: the order among equals is reversed twice
-    backwards = np.argsort(np.flip(array, dim), axis=dim, kind="stable")
+    backwards = np.flip(array, dim).argsort(axis=dim, kind="stable")
     return np.flip(array.shape[dim] - 1 - backwards, dim)
 
 
@@ -124,11 +124,11 @@ def _leading(array: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
     """Indices of the first k along ``dim`` in descending or ascending order."""
     n = array.shape[dim]
     if n < 256 or k > n // 8 or k == 0:
-        return np.take(order_along(array, dim, largest), np.arange(k), dim)
+        return order_along(array, dim, largest).take(np.arange(k), dim)
     if array.dtype.kind == "V":
         array = array.astype(np.float32)
-    chosen = np.argpartition(array, n - k if largest else k - 1, axis=dim)
-    chosen = np.sort(np.take(chosen, np.arange(n - k, n) if largest else np.arange(k), dim), axis=dim)
+    chosen = array.argpartition(n - k if largest else k - 1, axis=dim)
+    chosen = np.sort(chosen.take(np.arange(n - k, n) if largest else np.arange(k), dim), axis=dim)
     inner = order_along(np.take_along_axis(array, chosen, dim), dim, largest)
     return np.take_along_axis(chosen, inner, dim)
 
@@ -197,7 +197,7 @@ def kthvalue(input: Tensor, k: int, dim: Any = -1, keepdim: bool = False) -> Any
     """
     if not input.ndim:
         return input.copy(), np.zeros((), _I8)
-    indices = row_major(np.take(order_along(input, dim, False), [k - 1] if keepdim else k - 1, dim))
+    indices = row_major(order_along(input, dim, False).take([k - 1] if keepdim else k - 1, dim))
     return taken_along(input, indices, dim, keepdim), indices
 
 
@@ -263,7 +263,7 @@ def _unique_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     first: Any = np.ones(len(rows), np.bool_)
     first[1:] = (ranked[1:] != ranked[:-1]).any(1)
     inverse: Any = np.empty(len(rows), _I8)
-    inverse[order] = np.cumsum(first) - 1
+    inverse[order] = first.cumsum() - 1
     return order[first], inverse, np.diff(np.append(np.flatnonzero(first), len(rows)))
 
 
@@ -281,7 +281,7 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
     if len(rows) > 1:
         changed = rows[1:] != rows[:-1]
         first[1:] = changed if changed.ndim == 1 else changed.reshape(len(changed), -1).any(1)
-    inverse = np.cumsum(first) - 1
+    inverse = first.cumsum() - 1
     counts: Any = np.diff(np.append(np.flatnonzero(first), len(rows)))
     values = rows[first]
     if dim is None:
@@ -308,14 +308,14 @@ def _positions(ranked: np.ndarray, values: np.ndarray, side: Any, sorter: Any) -
         ranked = ranked.astype(np.float32)
     values = values.astype(np.float32) if values.dtype.kind == "V" else values
     if ranked.ndim == 1:
-        return np.asarray(np.searchsorted(ranked, values, side, sorter))
+        return np.asarray(ranked.searchsorted(values, side, sorter))
     n = ranked.shape[-1]
     count = math.prod(ranked.shape[:-1])
     rows, wanted = ranked.reshape(count, n), values.reshape(count, values.shape[-1])
     sorters = None if sorter is None else sorter.reshape(count, n)
     found: Any = np.empty(wanted.shape, _I8)
     for i in range(len(rows)):
-        found[i] = np.searchsorted(rows[i], wanted[i], side, None if sorters is None else sorters[i])
+        found[i] = rows[i].searchsorted(wanted[i], side, None if sorters is None else sorters[i])
     return found.reshape(values.shape)
 
 

@@ -26,13 +26,13 @@ def _middle(array: np.ndarray, dim: int, ignore_nan: bool) -> np.ndarray:
     order = order_along(array, dim, False)
     n = array.shape[dim]
     if array.dtype.kind not in "fV":
-        return np.take(order, [(n - 1) // 2], dim)
+        return order.take([(n - 1) // 2], dim)
     missing = np.isnan(array)
     if ignore_nan:
         rank = np.maximum((n - missing.sum(dim, keepdims=True) - 1) // 2, 0)
         return np.take_along_axis(order, rank, dim)
-    middle = np.take(order, [(n - 1) // 2], dim)
-    return np.where(missing.any(dim, keepdims=True), np.argmax(missing, dim, keepdims=True), middle)
+    middle = order.take([(n - 1) // 2], dim)
+    return np.where(missing.any(dim, keepdims=True), missing.argmax(dim, keepdims=True), middle)
 
 
 def _median_along(array: np.ndarray, dim: int, keepdim: bool, ignore_nan: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -134,7 +134,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     starts[..., 1:] = ranked[..., 1:] != ranked[..., :-1]
     begin = np.maximum.accumulate(np.where(starts, np.arange(n), 0), axis=-1)
     run = np.arange(n) - begin  # how many equal elements stand before
-    last = np.argmax(run, -1)[..., None]
+    last = run.argmax(-1)[..., None]
     indices = np.take_along_axis(order, last, -1)
     indices = np.moveaxis(indices, -1, dim) if keepdim else indices[..., 0]
     indices = row_major(indices).astype(_I8, copy=False)
@@ -337,7 +337,7 @@ def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None
     weights = None if weight is None else weight._array.reshape(-1)
     flat = input._array.reshape(-1)
     inside = (flat >= edges._array[0]) & (flat <= edges._array[-1])
-    place = np.minimum(np.searchsorted(edges._array, flat[inside], "right") - 1, len(edges._array) - 2)
+    place = np.minimum(edges._array.searchsorted(flat[inside], "right") - 1, len(edges._array) - 2)
     found = np.bincount(place, None if weights is None else weights[inside], len(edges._array) - 1).astype(input._array.dtype)
     if density:
         found = found / found.sum() / np.diff(edges._array)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -163,6 +165,7 @@ class Alarms:
         self.random = random.Random(seed)
         self.raised = self.arrived = 0
         self.unraisable: list[str] = []
+        self.place = ""
         self.last: BaseException | None = None
 
     def __enter__(self) -> Alarms:
@@ -178,6 +181,8 @@ class Alarms:
     def _handle(self, signum: int, frame: Any) -> None:
         self.raised += 1
         self.last = self.random.choice(KINDS)(f"alarm {self.raised}")
+        stack = traceback.extract_stack(frame)[:-5:-1]
+        self.place = " < ".join(f"{os.path.basename(each.filename)}:{each.lineno} {each.name}" for each in stack)
         raise self.last
 
     def during(self, step: Callable[[], None]) -> None:
@@ -204,12 +209,14 @@ def trial(seed: int, count: int) -> dict[str, Any]:
     """``count`` alarms over all sites; how many were raised, arrived, and which sites wrote twice or in part."""
     import flambeau as torch
 
-    # what interrupts first uses is another scenario's business
+    # Interrupted first uses are another scenario's business. Python's import system keeps some exceptions for itself, so nothing may be
+    # left to import; kernels for small steps and draws are asked for after some dozens.
     written, made = counters(torch), calls(torch)
-    for site in written.values():
-        site.step(site.start())
-    for call in made.values():
-        call()
+    for _ in range(40):
+        for site in written.values():
+            site.step(site.start())
+        for call in made.values():
+            call()
     wrong: list[str] = []
     lost: list[str] = []
     with Alarms(seed) as alarms:
@@ -222,7 +229,7 @@ def trial(seed: int, count: int) -> dict[str, Any]:
             else:
                 wrong += _count(name, written[name], alarms)
             if alarms.raised - alarms.arrived != before:
-                lost.append(name)
+                lost.append(f"{name}: {alarms.last!r} in {alarms.place}")
     from .programs import state
 
     found = state()
