@@ -58,13 +58,16 @@ def first_uses(seed: int, count: int, figures: Figures) -> Iterator[str]:
     trials.warm("flambeau")
     wanted, rng, known = _wanted(), random.Random(seed), {}
     with tempfile.TemporaryDirectory() as folder:
+        kinds = [(name, rows, cache) for name in programs.PROGRAMS for rows in ROWS for cache in ("", folder)]
+        kinds = rng.sample(kinds, min(len(kinds), 1 + count // 4))  # each has to be counted first
         for _ in range(count):
-            name, rows, cache = rng.choice(list(programs.PROGRAMS)), rng.choice(ROWS), rng.choice(("", folder))
+            name, rows, cache = rng.choice(kinds)
             action, part = rng.choice(list(interrupts.ACTIONS)), rng.random()
             os.environ["FLAMBEAU_CACHE"] = cache
             if (name, rows, cache) not in known:
                 arguments = ([name], rows, "interrupt", None, wanted[str(rows)], None)
-                trials.in_child(interrupts.first_use, *arguments)  # fills the cache
+                if cache:
+                    trials.in_child(interrupts.first_use, *arguments)  # fills it
                 known[name, rows, cache] = trials.in_child(interrupts.first_use, *arguments)
             usual = known[name, rows, cache]
             at = int(part * usual["passed"])
