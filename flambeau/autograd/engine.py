@@ -357,7 +357,8 @@ def run_backward(
             leaf = entry[0]
             if (chosen is not None and id(leaf) not in chosen) or leaf._requires_grad is not True:
                 continue
-            work.complete(entry, accumulates)
+            if _watching or "_backward_hooks" in leaf.__dict__:
+                work.complete(entry, accumulates)
             if accumulates:
                 accumulate(leaf, entry, record)
                 after = getattr(leaf, "_post_accumulate_grad_hooks", None)

@@ -129,12 +129,16 @@ class Host(Kind):
             made = native.pointwise(op, values, compute, result)
             if made is not None:
                 return made
-        arrays = cast_operands(op, values, compute)
-        if not op.elementwise and native.is_large(op, arrays):
-            found = native.attempt(native.key_of(op), *arrays)
-            if found is not None:
-                return found
-        return call_kernel(op.kernel, op, arrays)
+        arrays = values if compute is None else cast_operands(op, values, compute)
+        if not op.elementwise:
+            first: Any = arrays[op.positions[0]] if op.positions else None
+            if first.__class__ is list:
+                first = first[0] if first else None
+            if first.__class__ is np.ndarray and first.size >= native.LARGE:
+                found = native.attempt(native.key_of(op), *arrays)
+                if found is not None:
+                    return found
+        return call_kernel(op.kernel, op, arrays) if op.keyword_names else op.kernel(*arrays)
 
 
 def call_kernel(kernel: Callable[..., Any], op: Op, arrays: list[Any]) -> Any:

@@ -59,15 +59,22 @@ class OpNode(Node):
         """What a node for this call keeps: (tensors, other values)."""
         saved: list[Any] = []
         for item in cls.tensors:
-            if not any(required.get(name) for name in item.needed_for):
+            for name in item.needed_for:
+                if required.get(name):
+                    break
+            else:
                 saved.append(None)
-            elif item.source == "result":
+                continue
+            if item.source == "result":
                 result = made[item.position]
                 saved.append((result._array, new_storage(result), item.position if cls.is_several else None))
             else:
                 value = values[item.position]
                 saved.append(tuple(value) if isinstance(value, list) else value)
-        attrs = [values[item.position] if item.source == "attr" else fact_of(values[item.position], item.source) for item in cls.others]
+        attrs: list[Any] = []
+        for item in cls.others:
+            value = values[item.position]
+            attrs.append(value if item.source == "attr" else fact_of(value, item.source))
         return tuple(saved), tuple(attrs)
 
 

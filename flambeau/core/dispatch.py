@@ -23,7 +23,7 @@ import numpy as np
 
 from . import dtype as dtypes
 from . import native
-from .arrays import Kind, as_array, kind_of_call
+from .arrays import KINDS, Kind, as_array, host, kind_of_call
 from .casting import cast_array, is_number
 from .history import check_overlap, check_writable, is_differentiable, make_view, rebase, refuse_inference
 from .node import Node, Output, edge_of, new_node
@@ -38,12 +38,17 @@ from .tensor import Parameter, RestrictedView, Tensor, root_of, storage_of, wrap
 
 
 class Form:
-    """How an operation was called: what runs the call, and which public function ``__torch_function__`` is shown."""
+    """How an operation was called.
 
-    __slots__ = ("public", "run")
+    Attributes:
+        run: what runs the call. public: which attribute of the operation is the function that ``__torch_function__`` is shown.
+        is_new: whether results are tensors that nobody else has.
+    """
 
-    def __init__(self, run: Callable[[Call], Any], public: str):
-        self.run, self.public = run, public
+    __slots__ = ("is_new", "public", "run")
+
+    def __init__(self, run: Callable[[Call], Any], public: str, is_new: bool = False):
+        self.run, self.public, self.is_new = run, public, is_new
 
 
 class Call:
@@ -57,7 +62,8 @@ class Call:
         form: how it was written.
     """
 
-    __slots__ = ("form", "op", "operands", "out", "values")
+    __slots__ = ("args", "form", "op", "operands", "out", "values")
+    args: tuple[Any, ...]  # as ``__torch_function__`` is shown them
 
     def __init__(self, op: Any, values: tuple[Any, ...], operands: list[Any], out: Any, form: Form):
         self.op, self.values, self.operands, self.out, self.form = op, values, operands, out, form
@@ -71,23 +77,34 @@ class Call:
         """Whose kernels it gets."""
         return kind_of_call(self.op, [each._array for each in self.operands if isinstance(each, Tensor)])
 
-    @property
     def is_recorded(self) -> bool:
         """Whether it goes on the tape, if its results can."""
-        if self.op.rules is None or not grad_enabled():
-            return False
-        return any(isinstance(each, Tensor) and each._requires_grad for each in self.operands)
+        if self.op.rules is not None and grad_enabled():
+            for each in self.operands:
+                if isinstance(each, Tensor) and each._requires_grad:
+                    return True
+        return False
 
     def overridden(self) -> Any:
         """What a mode or a subclass returns for this call; NotImplemented if nobody takes it."""
         params, values = self.op.params, self.values
-        kwargs = {p.name: v for p, v in zip(params, values, strict=True) if p.keyword_only and v is not p.default}
-        args = [v for p, v in zip(params, values, strict=True) if not p.keyword_only]
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        for param, value in zip(params, values):
+            if not param.keyword_only:
+                args.append(value)
+            elif value is not param.default:
+                kwargs[param.name] = value
         while args and (last := params[len(args) - 1]).default is not REQUIRED and args[-1] is last.default:
             args.pop()
         if self.out is not None:
             kwargs["out"] = self.out
-        return call_override(getattr(self.op, self.form.public), self.operands, tuple(args), kwargs)
+        self.args = tuple(args)
+        around, thread.overridden = thread.overridden, None if kwargs else self
+        try:
+            return call_override(getattr(self.op, self.form.public), self.operands, self.args, kwargs)
+        finally:
+            thread.overridden = around
 
 
 def dispatch(op: Any, values: tuple[Any, ...], out: Any = None, form: Form | None = None) -> Any:
@@ -97,20 +114,18 @@ def dispatch(op: Any, values: tuple[Any, ...], out: Any = None, form: Form | Non
         op, values, out = op.reroute(op, values, out)
     operands = composite_operands(op, values) if form is COMPOSITE else operands_of(op, values)
     call = Call(op, values, operands, out, form)
-    if thread.function_modes or (thread.function_override and any_overrides(operands)):
+    asked = bool(thread.function_modes)
+    if not asked and thread.function_override:
+        for each in operands:
+            kind = each.__class__
+            if kind is not Tensor and kind is not Parameter and hasattr(kind, "__torch_function__"):
+                asked = True
+                break
+    if asked:
         result = call.overridden()
         if result is not NotImplemented:
             return result
-    return call.proceed()
-
-
-def any_overrides(operands: Sequence[Any]) -> bool:
-    """Whether a type among the operands' may take the call over."""
-    for each in operands:
-        kind = each.__class__
-        if kind is not Tensor and kind is not Parameter and hasattr(kind, "__torch_function__"):
-            return True
-    return False
+    return form.run(call)
 
 
 # -- operands ---------------------------------------------------------------------------------------------------------------
@@ -176,7 +191,11 @@ def composite_operands(entry: Any, values: Sequence[Any]) -> list[Any]:
 
 
 def operand_shapes(op: Op, values: Sequence[Any]) -> list[tuple[int, ...]]:
-    return [values[i]._array.shape for i in op.positions if isinstance(values[i], Tensor)]
+    found = []
+    for i in op.positions:
+        if isinstance(values[i], Tensor):
+            found.append(values[i]._array.shape)
+    return found
 
 
 # -- the forms -----------------------------------------------------------------------------------------------------------------
@@ -189,9 +208,9 @@ def run_function(call: Call) -> Any:
     if op.broadcasts and op.name not in _OF_NUMBERS and not any(isinstance(each, Tensor) for each in operands):
         kinds = ", ".join(type(each).__name__ for each in operands)
         raise TypeError(f"{op.name}() received an invalid combination of arguments - got ({kinds}), but expected at least one Tensor")
-    kind = call.kind
+    kind = call.kind if KINDS else host
     if op.prepare is not None:
-        values = kind.bound(op.prepare)(*values)
+        values = op.prepare(*values) if kind is host else kind.bound(op.prepare)(*values)
     if out is not None and _into_out_directly(op, values, operands, out):
         return out
     results, several = compute(op, values, operands, kind)
@@ -202,12 +221,12 @@ def run_function(call: Call) -> Any:
             for each in made:
                 each._view_of = RestrictedView(root_of(each), op.name)
     else:
-        made = [wrap(each) for each in results]
+        made = [wrap(each) for each in results] if several else [wrap(results[0])]
     if out is not None:
         return into_out(op, made, out, operands)
-    if call.is_recorded:
+    if call.is_recorded():
         record(op, values, made)
-    return package(op, made, several)
+    return package(op, made) if several else made[0]
 
 
 def run_in_place(call: Call) -> Tensor:
@@ -216,10 +235,10 @@ def run_in_place(call: Call) -> Tensor:
     target = values[0]
     if op.promotion == COMPLEX_TO_FLOAT and target._array.dtype.kind == "c":
         raise RuntimeError(f"In-place {op.name} is not supported for complex tensors.")
-    recorded = call.is_recorded
+    recorded = call.is_recorded()
     check_writable(target, recorded, may_overlap=op.may_overlap and sum(isinstance(e, Tensor) for e in operands) == 1)
     check_overlap(target, operands)
-    kind = call.kind
+    kind = call.kind if KINDS else host
     if op.prepare is not None:
         values = kind.bound(op.prepare)(*values)
     shape = target._array.shape
@@ -262,7 +281,7 @@ def run_in_place_view(call: Call) -> Tensor:
     refuse_inference(target)
     if recorded and target._node is None:
         check_writable(target, True)
-    kind = call.kind
+    kind = call.kind if KINDS else host
     if op.prepare is not None:
         values = kind.bound(op.prepare)(*values)
     results, _ = compute(op, values, call.operands, kind)
@@ -280,7 +299,7 @@ def run_composite(call: Call) -> Any:
     entry, values = call.op, call.values
     params = entry.params
     split = sum(not p.keyword_only for p in params)
-    body = call.kind.bound(entry.body)
+    body = call.kind.bound(entry.body) if KINDS else entry.body
     result = body(*values[:split], **{p.name: v for p, v in zip(params[split:], values[split:], strict=True)})
     if call.out is None:
         return result
@@ -290,7 +309,7 @@ def run_composite(call: Call) -> Any:
     return type(result)(written) if several else written
 
 
-FUNCTION = Form(run_function, "door")
+FUNCTION = Form(run_function, "door", is_new=True)
 IN_PLACE = Form(run_in_place, "public_inplace_door")
 IN_PLACE_VIEW = Form(run_in_place_view, "public_inplace_door")
 COMPOSITE = Form(run_composite, "door")
@@ -302,7 +321,9 @@ def compute(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) -> t
     dtype, result_dtype, common = promotion(op, operands)
     if op.broadcasts:
         broadcast_shape(*operand_shapes(op, values))
-    found = run_quietly(kind.run, op, plain_values(op, rounded(op, values, dtype, common)), dtype, result_dtype)
+    if common is not dtype:
+        values = rounded(op, values, dtype, common)
+    found = run_quietly(kind.run, op, plain_values(op, values), dtype, result_dtype)
     several = found.__class__ is tuple or found.__class__ is list
     results = []
     for each in found if several else (found,):
@@ -334,22 +355,21 @@ def plain_values(op: Op, values: Sequence[Any]) -> list[Any]:
     return plain
 
 
-def package(op: Op, made: list[Tensor], several: bool) -> Any:
-    """Results as the caller gets them: one tensor, a tuple, or a named tuple."""
-    if not several:
-        return made[0]
+def package(op: Op, made: list[Tensor]) -> Any:
+    """Several results as the caller gets them: a tuple, or a named tuple."""
     return tuple(made) if op.returns is None else named_result(op.result_name, op.returns)(made)
 
 
 # -- recording ----------------------------------------------------------------------------------------------------
 def record(op: Op, values: Sequence[Any], made: list[Tensor]) -> None:
     """Put a call with an input that requires grad on the tape, if its results can require grad."""
+    if not op.is_several:
+        if is_differentiable(made[0]._array):
+            made[0]._node, made[0]._requires_grad = new_record(op, values, [made[0]._array], made), True
+        return
     if not any(is_differentiable(each._array) for each in made):
         return
     node = new_record(op, values, [each._array for each in made], made)
-    if not node.is_several:
-        made[0]._node, made[0]._requires_grad = node, True
-        return
     for index, each in enumerate(made):
         if is_differentiable(each._array):
             each._node, each._requires_grad = Output(node, index), True
@@ -408,7 +428,7 @@ def into_out(op: Op, made: list[Tensor], out: Any, operands: list[Any]) -> Any:
         write_result(target, result._array)
     if len(made) == 1:
         return out
-    return package(op, list(targets), True)
+    return package(op, list(targets))
 
 
 def write_result(target: Tensor, array: np.ndarray) -> None:

@@ -158,11 +158,12 @@ def attempt(name: str, *arguments: Any, **named: Any) -> Any:
     """What the native kernel of operation ``name`` returns for these arguments; None where there is none or it declines."""
     if not switch.on:
         return None
-    kernel = find(name)
-    if kernel is None:
-        return None
     try:
-        return kernel(*arguments, **named)
+        kernel = _found[name]
+    except KeyError:
+        kernel = find(name)
+    try:
+        return None if kernel is None else kernel(*arguments, **named)
     except NoKernel:  # for these dtypes; finding that out again costs a microsecond
         return None
 
@@ -204,7 +205,12 @@ def pointwise(op: Op, values: Any, compute: Any, result: Any, out: np.ndarray | 
     Returns:
         None where there is no such kernel.
     """
-    if not switch.on or all(each.__class__ is not np.ndarray or each.size < LARGE for each in values):
+    if not switch.on:
+        return None
+    for each in values:
+        if each.__class__ is np.ndarray and each.size >= LARGE:
+            break
+    else:
         return None
     part = _pointwise()
     return None if part is None else part.run(op, values, compute, result, out)
@@ -222,8 +228,18 @@ def beside(op: Op) -> Callable[..., Any] | None:
     if families and name not in families:
         return None
 
-    def large(*arguments: Any, **named: Any) -> Any:
-        result = attempt(name, *arguments, **named)
+    def large(*arguments: Any, **named: Any) -> Any:  # ``attempt`` spelled out, for its frame
+        result = None
+        if switch.on:
+            try:
+                kernel = _found[name]
+            except KeyError:
+                kernel = find(name)
+            if kernel is not None:
+                try:
+                    result = kernel(*arguments, **named)
+                except NoKernel:
+                    pass
         return reference(*arguments, **named) if result is None else result
 
     return large
@@ -273,14 +289,6 @@ def rule_beside(rule: Callable[..., Any]) -> Callable[..., Any]:
         return rule(*arguments)
 
     return large
-
-
-def is_large(op: Op, arrays: list[Any]) -> bool:
-    """Whether the first operand is so large that a native kernel is asked."""
-    first = arrays[op.positions[0]] if op.positions else None
-    if first.__class__ is list:
-        first = first[0] if first else None
-    return first.__class__ is np.ndarray and first.size >= LARGE  # type: ignore[union-attr]
 
 
 def size_of(op: Op) -> int:

@@ -60,7 +60,9 @@ def overloaded_args(operands: Any) -> list[Any]:
         if kind is Tensor or kind is Parameter or kind in seen or not hasattr(kind, "__torch_function__"):
             continue
         seen.add(kind)
-        position = next((i for i, other in enumerate(found) if issubclass(kind, type(other))), len(found))
+        position = 0
+        while position < len(found) and not issubclass(kind, type(found[position])):
+            position += 1
         found.insert(position, each)
     return found
 
@@ -68,7 +70,7 @@ def overloaded_args(operands: Any) -> list[Any]:
 def call_override(func: Any, operands: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Ask the innermost mode, then the operands' types; NotImplemented when nobody takes the call."""
     overloaded = overloaded_args(operands)
-    types = tuple(type(each) for each in overloaded)
+    types = tuple(map(type, overloaded))
     if thread.function_modes:
         was = thread.function_modes
         mode, thread.function_modes = was[-1], was[:-1]
@@ -90,20 +92,27 @@ def call_override(func: Any, operands: Any, args: tuple[Any, ...], kwargs: dict[
     )
 
 
-def default_torch_function(cls: type, func: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def default_torch_function(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     """Run the function on the tensors as they are and give tensor results the subclass ``cls``."""
-    if not all(issubclass(cls, kind) for kind in types):
-        return NotImplemented
-    with DisableTorchFunctionSubclass():
-        result = func(*args, **kwargs)
+    for kind in types:
+        if not issubclass(cls, kind):
+            return NotImplemented
+    was, thread.function_override = thread.function_override, False
+    try:
+        call = thread.overridden
+        if call is not None and call.args is args and not kwargs:  # the call that was asked about, as it was: its arguments are bound
+            result = call.form.run(call)
+            if call.form.is_new and result.__class__ is Tensor and cls.__basicsize__ == Tensor.__basicsize__:
+                result.__class__ = cls  # nobody else has it, so that it need not be another tensor
+                return result
+        else:
+            result = func(*args, **(kwargs or {}))
+    finally:
+        thread.function_override = was
     return result if getattr(func, "__name__", "") in _PLAIN_RESULTS else converted(result, cls)
 
 
-def _torch_function(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    return default_torch_function(cls, func, types, args, kwargs or {})
-
-
-Tensor.__torch_function__ = classmethod(_torch_function)  # type: ignore[attr-defined]
+Tensor.__torch_function__ = classmethod(default_torch_function)  # type: ignore[attr-defined]
 _PLAIN_RESULTS = frozenset(("__get__", "numpy", "tolist"))
 
 

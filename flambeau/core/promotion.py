@@ -18,7 +18,8 @@ def common_dtype(operands: Sequence[Any]) -> dtypes.dtype:
     numbers: list[dtypes.dtype] = []
     for each in operands:
         if isinstance(each, Tensor):
-            (dimensioned if each._array.ndim else zero_dim).append(each.dtype)
+            array = each._array
+            (dimensioned if array.ndim else zero_dim).append(dtypes.BY_NUM[array.dtype.num])
         else:
             numbers.append(dtypes.of_number(each))
     return dtypes.result_dtype(dimensioned, zero_dim, numbers)

@@ -50,6 +50,7 @@ class ThreadState(threading.local):
     inference = False
     function_override = True  # whether __torch_function__ of subclasses is honoured
     function_modes: tuple[Any, ...] = ()
+    overridden: Any = None  # the call that __torch_function__ was last asked about
     running: Any = None  # the backward pass of this thread; functions in its ``at_end`` are called when gradients are there
     outside: tuple[bool, tuple[Any, ...]] = (True, ())  # these two as they were before the backward pass that is running
     saved_hooks: tuple[Any, ...] = ()

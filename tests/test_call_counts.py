@@ -1,0 +1,84 @@
+"""How many Python functions a call passes through where it cannot take the fast path: a bound, since each costs about 50 ns."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import flambeau as torch
+from flambeau.core import native
+
+
+def calls_of(function: Callable[[], Any]) -> Counter[str]:
+    """Python functions called by ``function``, when everything that is made late is there."""
+    for _ in range(3):
+        function()
+    counts: Counter[str] = Counter()
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        if event == "call":
+            counts[f"{frame.f_code.co_filename}:{frame.f_code.co_name}"] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return counts
+
+
+def forward_and_backward(x: Any, size: int) -> Callable[[], Any]:
+    w, b = torch.randn(size, size, requires_grad=True), torch.randn(size, requires_grad=True)
+
+    def run() -> None:
+        torch.softmax(x @ w + b, -1).sum().backward()
+
+    return run
+
+
+class Plain(torch.Tensor):
+    pass
+
+
+class Asking(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+@pytest.mark.parametrize("cls", [Plain, Asking])
+def test_a_subclass_of_tensor(cls: type) -> None:
+    counts = calls_of(forward_and_backward(torch.randn(4, 4).as_subclass(cls), 4))
+    assert counts.total() <= 246, counts.most_common(30)
+
+
+@pytest.mark.skipif(not native.switch.on, reason="large tensors take native kernels")
+def test_large_tensors() -> None:
+    counts = calls_of(forward_and_backward(torch.randn(64, 256), 256))
+    assert counts.total() <= 120, counts.most_common(30)
+
+
+def test_a_handler_that_changes_the_arguments_gets_what_it_asked_for() -> None:
+    class Doubling(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            changed = tuple(each * 2 if isinstance(each, float) else each for each in args)
+            return super().__torch_function__(func, types, changed, kwargs)
+
+    x = torch.ones(2).as_subclass(Doubling)
+    assert (x + 3.0).tolist() == [7, 7] and type(x + 3.0) is Doubling
+    assert torch.add(x, 1, alpha=2).tolist() == [3, 3]
+
+
+def test_in_place_results_keep_their_class() -> None:
+    x, y = torch.ones(2), torch.ones(2).as_subclass(Plain)
+    result = x.add_(y)
+    assert type(x) is torch.Tensor and type(result) is Plain and x.tolist() == [2, 2]
+    out = torch.empty(2)
+    torch.add(y, 1, out=out)
+    assert type(out) is torch.Tensor and out.tolist() == [2, 2]
