@@ -12,7 +12,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
 from ..core.registry import composite, op, resolve
-from ..core.shape import wrap_dim
+from ..core.shape import broadcast_shape, wrap_dim
 from .creation import row_major
 from .products import bmm, mm
 
@@ -409,6 +409,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "us
         RuntimeError: integers, different numbers of columns, or a negative ``p``.
     Source: torch.cdist.
     """
+    broadcast_shape(x1.shape[:-2], x2.shape[:-2])
     return row_major(distances(x1[..., :, None, :] - x2[..., None, :, :], p))
 
 

@@ -357,7 +357,7 @@ def batch_norm(
     """
     if training:
         shape = input.shape
-        if product(shape) == (shape[1] if len(shape) > 1 else 1) and len(shape) > 1:
+        if len(shape) > 1 and shape[0] * product(shape[2:]) == 1:
             raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape}")
         if (running_mean is None) != (running_var is None):
             raise ValueError("running_mean and running_var must either both be None or neither be None")
@@ -419,11 +419,11 @@ def instance_norm(
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
     _check_float(input, "batch_norm")
     channels = shape[1] if len(shape) > 1 else 0
-    _check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
-    if not input._array.size:
+    if not input._array.size and len(shape) > 1:
         if not shape[0] and any(each is not None for each in (running_mean, running_var, weight, bias)):
             raise IndexError("instance_norm: expected a batch of 1 or more samples beside parameters, got 0")
         return _of_nothing(input, weight, bias)
+    _check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     result, mean, variance = _NORMS["Batch"].door(input, weight, bias, (shape[0], channels, area), (2,), (1, channels, 1), eps)
     _update_running(running_mean, running_var, mean._array.mean(0), variance._array.mean(0), area, momentum)
     return result

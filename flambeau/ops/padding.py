@@ -63,6 +63,8 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     lead = input.ndim - len(before)
     for k, (low, high) in enumerate(zip(before, after, strict=True)):
         size = input.shape[lead + k]
+        if size + min(low, 0) + min(high, 0) < 0 and size + low + high >= 0:
+            raise RuntimeError(f"narrow(): length must be non-negative: expected padding that cuts at most {size}, got {low} and {high}")
         if size + low + high < 0:
             raise RuntimeError(
                 f"The input size {size}, plus negative padding {low} and {high} resulted in a negative output size, which is invalid. "

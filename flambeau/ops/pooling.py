@@ -478,7 +478,8 @@ def adaptive_size(name: str, rank: int, output_size: Any, shape: Ints) -> Ints:
         sizes = [output_size if output_size is None else output_size.__index__()] * rank
     if len(shape) not in (rank + 1, rank + 2):
         raise RuntimeError(f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got {list(shape)}")
-    for dim in range(len(shape) - rank, len(shape)):
+    first = 1 if len(shape) == rank + 2 and ("max" in name or rank == 3) else len(shape) - rank  # whether channels count
+    for dim in range(first, len(shape)):
         if shape[dim] == 0:
             raise RuntimeError(
                 f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {list(shape)} with "

@@ -470,8 +470,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     if bias is not None and bias.shape[0] != weight.shape[0]:
         raise RuntimeError(f"bilinear(): bias size does not match weight size: got {bias.shape[0]} but expected {weight.shape[0]}")
     outputs, n1, n2 = weight.shape
-    left, right = input1.reshape(-1, n1), input2.reshape(-1, n2)
-    made = mm(left, weight.permute(1, 0, 2).reshape(n1, outputs * n2)).reshape(-1, outputs, n2)
+    left, right = rows_of(input1), rows_of(input2)
+    made = mm(left, weight.permute(1, 0, 2).reshape(n1, outputs * n2)).reshape(left.shape[0], outputs, n2)
     made = matmul(made, right.unsqueeze(-1)).squeeze(-1).reshape((*input1.shape[:-1], outputs))
     return made if bias is None else made + bias
 

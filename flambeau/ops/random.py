@@ -752,6 +752,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
             raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {each.dtype.legacy}")
     if count.dtype is not prob.dtype:
         raise RuntimeError(f"Found dtype {prob.dtype.legacy} but expected {count.dtype.legacy}: binomial takes count and prob of one dtype")
+    broadcast_shape(count._array.shape, prob._array.shape)
     n, p = np.broadcast_arrays(count._array, prob._array)
     result = wrap(rejection.binomial(_generator(generator, "binomial"), n, p))
     return _recorded(result, "NotImplemented", count, prob, base=NotDifferentiable)

@@ -277,6 +277,8 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
     """
     array = input._array
     rows = array.reshape(-1) if dim is None else np.moveaxis(array, wrap_dim(dim, array.ndim), 0)
+    if not array.size and len(rows):
+        raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
     first: Any = np.ones(len(rows), np.bool_)
     if len(rows) > 1:
         changed = rows[1:] != rows[:-1]

@@ -4,20 +4,38 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from dataclasses import replace
 
 from .record import Record
+from .references import REFERENCES, UNREFERENCED
+from .rejections import REJECTIONS
 
 
 def _collect() -> dict[str, Record]:
     found: dict[str, Record] = {}
     for module in pkgutil.iter_modules(__path__):
-        if module.name == "record":
+        if module.name in ("record", "references", "rejections"):
             continue
         for record in importlib.import_module(f"{__name__}.{module.name}").RECORDS:
             if record.name in found:
                 raise ValueError(f"{record.name} has two records; the second is in {module.name}.py")
             found[record.name] = record
-    return found
+    for table in (REFERENCES, UNREFERENCED, REJECTIONS):
+        if unknown := set(table) - set(found):
+            raise ValueError(f"no record of {', '.join(sorted(unknown))}")
+    return {name: _completed(record) for name, record in found.items()}
+
+
+def _completed(record: Record) -> Record:
+    """With what the tables say of it."""
+    if record.reference is not None and record.name in REFERENCES:
+        raise ValueError(f"{record.name} has two references")
+    return replace(
+        record,
+        reference=record.reference or REFERENCES.get(record.name),
+        unreferenced=record.unreferenced or UNREFERENCED.get(record.name, ""),
+        rejects=record.rejects or REJECTIONS.get(record.name, {}),
+    )
 
 
 RECORDS = _collect()

@@ -95,7 +95,9 @@ class Record:
     Attributes:
         name: public name with its namespace, such as 'nn.functional.relu'; methods are 'Tensor.name'.
         samples: function of a maker giving the calls to test.
-        reference: the same calls on NumPy arrays; None where only real PyTorch can tell.
+        reference: the same calls on NumPy arrays; ``references.py`` has those that take more than an expression.
+        unreferenced: why there is no reference, and what is tested instead.
+        rejects: by dtype, the exception that samples must raise, and their numbers (None for all); ``rejections.py`` has the table.
         dtypes: dtypes to try; where PyTorch rejects one, flambeau must do so too.
         errors: calls that must fail.
         tolerance: (relative, absolute) by dtype name where the usual one is too strict.
@@ -113,6 +115,8 @@ class Record:
     name: str
     samples: Callable[[Maker], Iterable[Sample]]
     reference: Callable[..., Any] | None = None
+    unreferenced: str = field(default="", kw_only=True)
+    rejects: dict[str, tuple[type[Exception], tuple[int, ...] | None]] = field(default_factory=dict, kw_only=True)
     dtypes: tuple[str, ...] = ("float32", "float64", "bfloat16", "int64", "bool", "complex64")
     errors: tuple[Error, ...] = ()
     tolerance: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -125,6 +129,11 @@ class Record:
     layout_free: bool = True
     random: bool = False
     notes: str = ""
+
+    def rejection(self, dtype: str, number: int) -> type[Exception] | None:
+        """What the sample of this number must raise for a dtype; None where it must not."""
+        error, samples = self.rejects.get(dtype, (None, ()))
+        return error if samples is None or number in samples else None
 
 
 @dataclass(frozen=True, slots=True)

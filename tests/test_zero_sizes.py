@@ -1,0 +1,150 @@
+"""Dimensions of size 0: every operation gives PyTorch's shapes, errors, history and gradients where a batch, or another side, is empty."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from libraries import HAS_ORACLE, OURS, arrays_in, assert_same_outcome, describe, differentiable_inputs, flat, map_arrays, oracle_library
+from records import RECORDS, Record
+from records.record import Maker, Sample
+
+needs_oracle = pytest.mark.skipif(not HAS_ORACLE, reason="real PyTorch is not installed")
+
+
+def emptied(axis: int, which: Callable[[np.ndarray, np.ndarray], bool]) -> Callable[[Sample], Sample | None]:
+    """A sample whose arrays that ``which`` chooses, given the first array and each one, have size 0 along an axis."""
+
+    def change(sample: Sample) -> Sample | None:
+        arrays = arrays_in(sample.args)
+        if not arrays or not -arrays[0].ndim <= axis < arrays[0].ndim:
+            return None
+        first = arrays[0]
+
+        def empty(array: np.ndarray) -> np.ndarray:
+            fits = -array.ndim <= axis < array.ndim
+            return array if not fits or not which(first, array) else np.take(array, [], axis)
+
+        return Sample(map_arrays(sample.args, empty), sample.kwargs)
+
+    return change
+
+
+def is_first(first: np.ndarray, array: np.ndarray) -> bool:
+    return array is first
+
+
+VARIANTS = {
+    "batch": emptied(0, is_first),
+    "equal batches": emptied(0, lambda first, array: array.shape[0] == first.shape[0]),
+    "second dimension": emptied(1, is_first),
+    "last dimension": emptied(-1, is_first),
+    "equal last dimensions": emptied(-1, lambda first, array: array.shape[-1] == first.shape[-1]),
+    "all batches": emptied(0, lambda first, array: True),
+}
+
+
+def samples_of(record: Record) -> Iterator[tuple[str, Sample]]:
+    for number in range(len(list(record.samples(Maker(record.dtypes[0], record.name))))):
+        for name, change in VARIANTS.items():
+            made = change(list(record.samples(Maker(record.dtypes[0], record.name)))[number])
+            if made is not None:
+                yield name, made
+
+
+def outcome(library: Any, record: Record, sample: Sample) -> tuple[Any, Any, Any]:
+    """((result, error) forward, which results have history, (gradients, error))."""
+    args, kwargs = library.arguments(sample.args), library.arguments(sample.kwargs)
+    if record.random:
+        library.seed()
+    inputs = [each.requires_grad_() for each in differentiable_inputs([*args, kwargs])]
+    made = library.attempt(library.function(record.name), *args, **kwargs)
+    outputs = [each for each in flat(made[0]) if hasattr(each, "requires_grad")]
+    history = [each.requires_grad and each.grad_fn is not None for each in outputs]
+    rooted = [each for each, has in zip(outputs, history, strict=True) if has]
+
+    def compute() -> list[np.ndarray | None]:
+        ones = [library.tensor(np.ones(tuple(each.shape), library.array(each.detach()).dtype)) for each in rooted]
+        found = library.torch.autograd.grad(rooted, inputs, ones, allow_unused=True)
+        return [None if each is None else library.array(each.detach()) for each in found]
+
+    return made, history, library.attempt(compute) if rooted else ([], None)
+
+
+# Operations whose results for nothing are not compared, and why.
+KNOWN = {
+    "nn.functional.pdist": "PyTorch ends the process with a segmentation fault",
+    **dict.fromkeys(
+        ("pixel_shuffle", "nn.functional.pixel_shuffle", "pixel_unshuffle", "nn.functional.pixel_unshuffle"),
+        "PyTorch gives pixel_unshuffle of nothing its input's shape, so that both backward passes fail",
+    ),
+    **dict.fromkeys(("channel_shuffle", "nn.functional.channel_shuffle"), "PyTorch's backward passes fail for 0 channels"),
+    **dict.fromkeys(("group_norm", "nn.functional.group_norm"), "PyTorch's gradients of the parameters are NaN where groups are empty"),
+    **dict.fromkeys(
+        ("adaptive_avg_pool1d", *[f"nn.functional.adaptive_avg_pool{rank}d" for rank in (1, 2, 3)]),
+        "PyTorch refuses 0 channels in the backward pass only, and no space where the output has more than one position only",
+    ),
+    "nn.functional.interpolate": "as adaptive_avg_pool2d, which the mode 'area' is",
+    "nn.functional.pad": "PyTorch lets circular padding through where a dimension that is not padded is 0",
+    "Tensor.set_": "PyTorch refuses leaves that require grad, whatever their size",
+    "Tensor.index_reduce_": "PyTorch refuses leaves that require grad, whatever their size",
+    "embedding_renorm_": "PyTorch refuses leaves that require grad, whatever their size",
+    "nn.functional.embedding_bag": "PyTorch's error for bags of nothing comes from arange",
+    **dict.fromkeys(
+        ("nn.functional.multi_margin_loss", "nn.functional.multilabel_margin_loss"),
+        "PyTorch returns memory that nothing was written to; here the mean of nothing is NaN",
+    ),
+    "copy": "PyTorch has no derivative of the functional form",
+    "asarray": "PyTorch records the conversion where requires_grad is not given",
+    "broadcast_tensors": "PyTorch returns an operand that has the shape already as it is",
+    "linalg.qr": "there is a derivative for at least as many rows as columns only",
+    "vander": "PyTorch's backward pass fails",
+    "repeat_interleave": "PyTorch does not compare output_size with no repeats",
+    **dict.fromkeys(("trapezoid", "cumulative_trapezoid"), "PyTorch gives zeros without history for no points"),
+    **dict.fromkeys(("norm", "linalg.vector_norm"), "the gradient of the norm 0 is zeros, of an empty shape here, absent in PyTorch"),
+    "linalg.matrix_norm": "PyTorch has 0 for the largest of no sums",
+    **dict.fromkeys(("median", "nanmedian"), "PyTorch's NaN of nothing has history"),
+    "histogram": "PyTorch gives the edges history for no values",
+    "bincount": "PyTorch ignores weights without values",
+    **dict.fromkeys(
+        ("embedding", "index_select", "index_add", "index_copy", "index_fill", "index_reduce"),
+        "positions in a dimension of size 0 are out of range, which PyTorch does not check, or calls a storage that is too small",
+    ),
+}
+
+
+def test_what_is_known_to_differ_has_a_record() -> None:
+    assert not set(KNOWN) - set(RECORDS)
+
+
+@pytest.mark.parametrize("name", [name for name in RECORDS if name not in KNOWN])
+@needs_oracle
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore")  # means of nothing warn in both libraries
+def test_zero_sizes_agree_with_pytorch(name: str) -> None:
+    theirs, record = oracle_library(), RECORDS[name]
+    for variant, sample in samples_of(record):
+        where = f"{describe(record, sample)} ({variant})"
+        made, history, (gradients, error) = outcome(OURS, record, sample)
+        wanted, wanted_history, (wanted_gradients, wanted_error) = outcome(theirs, record, sample)
+        if wanted[1] is None and made[1] is None:
+            made, wanted = (detached(made[0]), None), (detached(wanted[0]), None)
+        assert_same_outcome(made, wanted, theirs, record, where, values=not record.random)
+        if wanted[1] is not None:
+            continue
+        assert history == wanted_history, f"{where}: history {history}, PyTorch has {wanted_history}"
+        if wanted_error is not None:
+            assert error is not None, f"{where}: gradient given, PyTorch raises {wanted_error!r}"
+            continue
+        assert error is None, f"{where}: gradient: {error!r}"
+        for got, want in zip(gradients, wanted_gradients, strict=True):
+            assert (got is None) == (want is None), f"{where}: gradient {got}, PyTorch has {want}"
+            if want is not None:
+                assert got.dtype == want.dtype and got.shape == want.shape, where
+                np.testing.assert_allclose(got.astype(complex), want.astype(complex), rtol=1e-4, atol=1e-5, err_msg=f"{where}: gradient")
+
+
+def detached(result: Any) -> Any:
+    return [each.detach() if hasattr(each, "detach") else each for each in flat(result)]
