@@ -19,6 +19,7 @@ from weakref import ref
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays import as_array
 from ..core.casting import cast_array
 from ..core.hooks import RemovableHandle
 from ..core.interruption import is_busy, pass_on
@@ -69,7 +70,7 @@ def _add(have: Tensor, more: Tensor, record: bool) -> Tensor:
     if not record and have.__class__ is Tensor and more.__class__ is Tensor:
         a, b = have._array, more._array
         if a.dtype is b.dtype and a.shape == b.shape and a.size < LARGE_SIMPLE:
-            return wrap(np.asarray(quiet_add(a, b)))
+            return wrap(as_array(quiet_add(a, b)))
     return have + more
 
 
@@ -318,6 +319,8 @@ _ALONE = _references([None, object()])  # references to what only one container 
 def _is_ours(entry: list[Any]) -> bool:
     """Whether a gradient may become a leaf's ``.grad`` as it is: nothing but ``entry`` refers to it, nothing else shows its memory."""
     array = entry[1]._array
+    if array.__class__ is not np.ndarray:
+        return False
     base = array.base  # for a large result its memory, which is the array's own all the same
     if entry[1]._storage is not None or not array.flags.c_contiguous or (base is not None and base.__class__ is not ResultMemory):
         return False
@@ -482,6 +485,8 @@ def seed_gradient(root: Tensor, grad: Tensor | None) -> Tensor:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         if array.dtype.kind == "c":
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {root.dtype}")
+        if array.__class__ is not np.ndarray:
+            return root.detach().new_ones(array.shape)
         one = FLOATS32[1.0].copy() if array.dtype is _F32 else FLOATS64[1.0].copy() if array.dtype is _F64 else np.ones((), array.dtype)
         return wrap(one if not array.ndim else np.full(array.shape, one))
     if grad._array.shape != array.shape:

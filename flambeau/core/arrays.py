@@ -16,6 +16,7 @@ that kind's own module (``Binder``), so that they need no further argument, and 
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -36,14 +37,16 @@ class Kind:
         name: the device type that shows it.
         array_class: class of its arrays. They have NumPy's attributes and operators.
         xp: the module of NumPy's functions over such arrays.
-        hosted: functions of the package that work on host memory only (random streams, say); they get copies of the arrays there, and
-            what they wrote is copied back.
+        has_values: whether an array has values that can be read.
+        hosted: modules of the package whose functions work on host memory only; they get copies of the arrays there, and what they
+            wrote is copied back.
     """
 
     name: str
     array_class: type
     xp: Any
-    hosted: frozenset[Callable[..., Any]] = frozenset()
+    has_values = True
+    hosted: frozenset[str] = frozenset(f"{__package__}.{name}" for name in ("streams", "rejection", "box_muller"))
 
     def __init__(self) -> None:
         self._binder = Binder(self)
@@ -68,10 +71,22 @@ class Kind:
         """A view of the memory of ``base``, from ``offset`` bytes behind its first element on; strides in bytes."""
         raise NotImplementedError
 
+    def placed(self, where: device) -> device:
+        """``where`` with the index of a device that is there; 0 where it has none.
+
+        Raises:
+            RuntimeError: there is no such device.
+        """
+        return device(self.name, where.index or 0)
+
     # -- what follows -----------------------------------------------------------------------------------------------------------------
     def bound(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """``function`` with NumPy's names bound to this kind's module, in it and in every helper that it reaches."""
         return self._binder.function(function)
+
+    def make(self, where: device, function: Callable[..., Any], *args: Any) -> Any:
+        """What ``function``, which makes an array, makes on a device of this kind."""
+        return self.bound(function)(*args)
 
     def run(self, op: Op, values: list[Any], compute: dtype | None, result: dtype | None) -> Any:
         """What the kernel of ``op`` returns for operands of this kind; here it is decided which kernel that is.
@@ -95,9 +110,16 @@ class Kind:
             made = function(*[hosts.get(id(each), each) for each in args], **kwargs)
             for each in given:
                 each[...] = self.from_host(hosts[id(each)], self.device_of(each))
-            return self.from_host(made, self.device_of(given[0])) if given and made.__class__ is np.ndarray else made
+            return _mapped(made, lambda each: self.from_host(each, self.device_of(given[0]))) if given else made
 
         return call
+
+
+def _mapped(made: Any, function: Callable[[np.ndarray], Any]) -> Any:
+    """A result with ``function`` applied to its NumPy arrays."""
+    if made.__class__ is tuple or made.__class__ is list:
+        return type(made)([_mapped(each, function) for each in made])
+    return function(made) if made.__class__ is np.ndarray else made
 
 
 class Host(Kind):
@@ -119,6 +141,9 @@ class Host(Kind):
 
     def view_at(self, base: Any, shape: Sequence[int], kind: np.dtype, offset: int, strides: Sequence[int]) -> Any:
         return np.ndarray(shape, kind, base, offset, strides)
+
+    def placed(self, where: device) -> device:
+        return where
 
     def bound(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return function
@@ -153,11 +178,13 @@ def call_kernel(kernel: Callable[..., Any], op: Op, arrays: list[Any]) -> Any:
 host = Host()
 KINDS: dict[type, Kind] = {}  # by array class, the host's left out: empty means that every tensor is the CPU's
 BY_DEVICE: dict[str, Kind] = {"cpu": host}
+LATE = {"meta": "meta"}  # modules of this folder that register a kind when it is first asked for
 
 
 def register(kind: Kind) -> Kind:
     """Make a kind known; tensors may hold its arrays from now on."""
     BY_DEVICE[kind.name] = kind
+    native.foreign.add(kind.array_class)
     KINDS[kind.array_class] = kind
     return kind
 
@@ -170,9 +197,71 @@ def device_of(array: Any) -> device:
     return kind_of(array).device_of(array)
 
 
+def address(array: Any) -> int:
+    """Of an array's first element."""
+    return array.__array_interface__["data"][0] if array.__class__ is np.ndarray else kind_of(array).address(array)
+
+
+def view_at(base: Any, shape: Sequence[int], kind: np.dtype, offset: int, strides: Sequence[int]) -> Any:
+    """A view of the memory of ``base``, a dense array, ``offset`` bytes on; strides in bytes."""
+    if base.__class__ is np.ndarray:
+        return np.ndarray(shape, kind, base, offset, strides)
+    return kind_of(base).view_at(base, shape, kind, offset, strides)
+
+
+def kind_at(where: device) -> Kind | None:
+    """The kind of arrays that a device's tensors have; None where this build has none."""
+    found = BY_DEVICE.get(where.type)
+    if found is None and where.type in LATE:
+        importlib.import_module(f"{__package__}.{LATE[where.type]}")
+        found = BY_DEVICE.get(where.type)
+    return found
+
+
+def place_of(where: Any, operation: str = "tensor") -> device:
+    """``where`` as a device that tensors can be made on, with its index; None means the CPU.
+
+    Raises:
+        AssertionError: a CUDA device, as PyTorch's CPU build raises.
+        NotImplementedError: any other device that is not there.
+    """
+    if where is None:
+        return cpu
+    found = device(where)
+    kind = kind_at(found)
+    if kind is not None:
+        return kind.placed(found)
+    if found.type == "cuda":
+        raise AssertionError("Torch not compiled with CUDA enabled")
+    raise NotImplementedError(f"{operation}: tensors on device '{found}' are not supported yet; use device 'cpu'")
+
+
+def make_at(where: device, function: Callable[..., Any], *args: Any) -> Any:
+    """What ``function(*args)``, which makes an array, makes on that device."""
+    return function(*args) if where is cpu else BY_DEVICE[where.type].make(where, function, *args)
+
+
+def moved(array: Any, where: device) -> Any:
+    """``array`` on another device; itself where it lies there."""
+    source = kind_of(array)
+    if source.device_of(array) == where:
+        return array
+    return BY_DEVICE[where.type].from_host(array if source is host else source.to_host(array), where)
+
+
 def as_array(made: Any) -> Any:
     """A kernel's result as an array: NumPy's scalars become 0-d arrays, arrays of other kinds and symbols of a tracer stay."""
     return made if made.__class__ in KINDS or hasattr(made, "writer") else np.asarray(made)
+
+
+def mixed_devices(where: device, other: device) -> RuntimeError:
+    return RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {where} and {other}!")
+
+
+def check_same_device(target: Any, array: Any) -> None:
+    """Raise where a result would be written to another device."""
+    if target.__class__ is not array.__class__ or (KINDS and device_of(target) != device_of(array)):
+        raise mixed_devices(device_of(array), device_of(target))
 
 
 def kind_of_call(op: Any, arrays: Sequence[Any]) -> Kind:
@@ -183,21 +272,17 @@ def kind_of_call(op: Any, arrays: Sequence[Any]) -> Kind:
     """
     if not KINDS:
         return host
+    if op.any_device:
+        return kind_of(arrays[0]) if arrays else host
+    where = None
     found: Kind = host
-    where: device | None = None
     for array in arrays:
         kind = kind_of(array)
+        if kind is host and not array.ndim:
+            continue
         place = kind.device_of(array)
-        if where is None or where == place:
+        if where is None:
             found, where = kind, place
-            continue
-        if place == cpu and not array.ndim:
-            continue
-        if where == cpu and not any(each.ndim for each in arrays if kind_of(each) is host):
-            found, where = kind, place
-            continue
-        if getattr(op, "any_device", False):
-            found = kind if found is host else found
-            continue
-        raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {where} and {place}!")
+        elif where != place:
+            raise mixed_devices(where, place)
     return found

@@ -11,6 +11,17 @@ from typing import Any
 import numpy as np
 
 _PACKAGE = __package__.partition(".")[0]
+# What deals with tensors, or with arrays of every kind, is the same for all.
+_SHARED = frozenset(
+    f"{__package__}.{name}"
+    for name in (
+        ("arrays", "device", "dispatch", "generator", "history", "hooks", "interruption", "late", "methods", "native", "node")
+        + ("override", "printing", "rebuild", "registry", "saved", "state", "storage", "tensor")
+    )
+)
+
+
+_NUMPY_FUNCTION = type(np.concatenate)
 
 
 class Binder:
@@ -28,10 +39,12 @@ class Binder:
 
     def function(self, function: Any) -> Any:
         """The copy of a function; whatever is no function of the package stays."""
-        if function in self.kind.hosted:
-            return self._remembered(function, self.kind.on_host)
         if type(function) is not types.FunctionType:
             return self.value(function)
+        if function.__module__ in _SHARED:
+            return function
+        if function.__module__ in self.kind.hosted:
+            return self._remembered(function, self.kind.on_host)
         found = self._made.get(id(function))
         if found is not None:
             return found[1]
@@ -53,7 +66,7 @@ class Binder:
             return self.kind.xp
         if kind is types.FunctionType:
             is_kernel = value.__module__.startswith(_PACKAGE) and not hasattr(value, "kernel")  # generated wrappers serve every kind
-            return self.function(value) if is_kernel or value in self.kind.hosted else value
+            return self.function(value) if is_kernel else self._of_numpy(value)
         if kind is functools.partial:
             bound = {name: self.value(each) for name, each in value.keywords.items()}
             return functools.partial(self.value(value.func), *map(self.value, value.args), **bound)
@@ -63,11 +76,16 @@ class Binder:
             return self._class(value)
         if kind is np.ndarray:  # a table of a module, or a number
             return self._remembered(value, self.kind.xp.asarray) if value.ndim else value[()]
-        if kind is np.ufunc and hasattr(np, value.__name__):
-            return getattr(self.kind.xp, value.__name__)
+        if kind is np.ufunc or kind is types.BuiltinFunctionType or kind is _NUMPY_FUNCTION:
+            return self._of_numpy(value)
         if kind is functools._lru_cache_wrapper:
             return self._remembered(value, lambda cached: functools.cache(self.value(cached.__wrapped__)))
         return value
+
+    def _of_numpy(self, value: Any) -> Any:
+        """The counterpart of one of NumPy's functions; any other stays."""
+        name = getattr(value, "__name__", "")
+        return getattr(self.kind.xp, name) if getattr(np, name, None) is value else value
 
     def _remembered(self, value: Any, make: Callable[[Any], Any]) -> Any:
         found = self._made.get(id(value))

@@ -84,24 +84,7 @@ cpu = device("cpu")
 
 
 def set_creation_device(where: device | None) -> None:
-    """Choose where this thread's factories make tensors; anything but the CPU sends them the long way, which refuses it."""
+    """Choose where this thread's factories make tensors; anything but the CPU sends them the slow path."""
     found = None if where is None or where.type == "cpu" else where
     add_active((found is not None) - (thread.creation_device is not None))
     thread.creation_device = found
-
-
-def require_cpu(where: Any, operation: str = "tensor") -> device:
-    """``where`` as a device that tensors can be made on; None means the CPU.
-
-    Raises:
-        AssertionError: a CUDA device, as PyTorch's CPU build raises.
-        NotImplementedError: any other device.
-    """
-    if where is None:
-        return cpu
-    found = device(where)
-    if found.type == "cpu":
-        return found
-    if found.type == "cuda":
-        raise AssertionError("Torch not compiled with CUDA enabled")
-    raise NotImplementedError(f"{operation}: tensors on device '{found}' are not supported yet; use device 'cpu'")

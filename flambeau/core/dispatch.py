@@ -23,7 +23,7 @@ import numpy as np
 
 from . import dtype as dtypes
 from . import native
-from .arrays import KINDS, Kind, as_array, host, kind_of_call
+from .arrays import KINDS, Kind, as_array, check_same_device, host, kind_of_call
 from .casting import cast_array, is_number
 from .history import check_overlap, check_writable, is_differentiable, make_view, rebase, refuse_inference
 from .node import Node, Output, edge_of, new_node
@@ -255,6 +255,7 @@ def run_in_place(call: Call) -> Tensor:
         have, want = dtypes.of_array(array), target.dtype
         if not dtypes.can_cast(have, want):
             raise RuntimeError(f"result type {have.legacy} can't be cast to the desired output type {want.legacy}")
+        check_same_device(target._array, array)
         if array.shape != shape:
             raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(array.shape)}")
     if overwrites_saved:  # the derivative needs what is about to be overwritten
@@ -436,6 +437,7 @@ def write_result(target: Tensor, array: np.ndarray) -> None:
     have, want = dtypes.of_array(array), target.dtype
     if not dtypes.can_cast(have, want):
         raise RuntimeError(f"result type {have.legacy} can't be cast to the desired output type {want.legacy}")
+    check_same_device(target._array, array)
     if target._array.shape != array.shape:
         if target._array.size:
             warnings.warn(

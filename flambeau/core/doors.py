@@ -9,7 +9,7 @@ raises while a kernel runs is no error of the kernel (``interruption``) and is p
 What a generated door looks like (``mul``):
 
     def mul(input, other, *, out=None):
-        if (input.__class__ is Tensor or input.__class__ is Parameter) and not modes.active and out is None:
+        if (input.__class__ is Tensor or input.__class__ is Parameter) and not active and out is None:
             a = input._array
             d = a.dtype
             if other.__class__ is Tensor or other.__class__ is Parameter:
@@ -38,6 +38,7 @@ from typing import Any
 import numpy as np
 
 from . import native
+from .arrays import as_array
 from .casting import is_number
 from .derivatives import Item
 from .dispatch import IN_PLACE, IN_PLACE_VIEW, dispatch
@@ -50,7 +51,7 @@ from .return_types import named_result
 from .saved import check_saved, complain_inference
 from .scalars import FLOATS32, FLOATS64, INTS32, INTS64
 from .shape import overlaps_itself
-from .state import INFERENCE, clock, modes, quiet, run_quietly, thread, tick, without_grad
+from .state import INFERENCE, active, clock, quiet, run_quietly, thread, tick, without_grad
 from .tensor import Parameter, Tensor, new_storage, storage_of
 
 _CHECKED = ("default", "int_to_float", "bool_to_long")  # where the short way's result has the operands' dtype, or the long way is taken
@@ -59,7 +60,7 @@ _SHOW = bool(os.environ.get("FLAMBEAU_SHOW_DOORS"))
 _ENVIRONMENT = {
     "Tensor": Tensor,
     "Parameter": Parameter,
-    "modes": modes,
+    "active": active,
     "thread": thread,
     "without_grad": without_grad,
     "quiet": quiet,
@@ -72,7 +73,7 @@ _ENVIRONMENT = {
     "new": object.__new__,
     "BY_NUM": BY_NUM,
     "ndarray": np.ndarray,
-    "asarray": np.asarray,
+    "asarray": as_array,
     "dispatch": dispatch,
     "IN_PLACE": IN_PLACE,
     "IN_PLACE_VIEW": IN_PLACE_VIEW,
@@ -469,7 +470,7 @@ def make_getitem(select: Op, part: Op, general: Any) -> Any:
     source.env["general"] = general
     source.env.update(Select=select.node, Part=part.node, everything=slice(None))
     source.add(0, "def __getitem__(input, key):")
-    source.add(1, f"if {_plain('input')} and not modes.active:", "    a = input._array", "    given = key")
+    source.add(1, f"if {_plain('input')} and not active:", "    a = input._array", "    given = key")
     source.add(2, "if key.__class__ is int:", "    key = (key, ...)", "    Kind = Select")
     source.add(2, "elif key.__class__ is slice:", "    if key.step is not None: return general(input, key)", "    Kind = Part")
     source.add(
@@ -500,7 +501,7 @@ def make_sized(op: Op, name: str, general: Any) -> Any:
     has_keywords = any(p.kind is p.KEYWORD_ONLY for p in inspect.signature(general).parameters.values())
     named, none_named = (", **named", " and not named") if has_keywords else ("", "")
     source.add(0, f"def {name}(input, *shape{named}):")
-    source.add(1, f"if shape and shape[0].__class__ is int and {_plain('input')} and not modes.active{none_named}:")
+    source.add(1, f"if shape and shape[0].__class__ is int and {_plain('input')} and not active{none_named}:")
     source.add(2, "a = input._array", "if a.flags.c_contiguous:")
     source.add(3, "try:", "    r = a.reshape(shape)")
     _add_fallback(source, 3, "general(input, *shape)")
@@ -525,7 +526,7 @@ def _add_fast(source: _Source, fallback: str, with_out: bool, operator: bool) ->
         _add_fast_list(source, lists[0].name, fallback, with_out)
         return
     first, rest = operands[0], operands[1:]
-    conditions = [_plain(first.name), "not modes.active"]
+    conditions = [_plain(first.name), "not active"]
     if with_out:
         conditions.append("out is None")
     # a ufunc takes operands only; its other arguments must have their defaults
@@ -539,6 +540,8 @@ def _add_fast(source: _Source, fallback: str, with_out: bool, operator: bool) ->
         conditions.append(f"({p.name} is None or {_plain(p.name)})" if p.kind == "optional" else _plain(p.name))
     source.add(1, f"if {' and '.join(conditions)}:")
     source.add(2, f"a = {first.name}._array", "d = a.dtype")
+    if op.fast is not op.ufunc and not op.is_view:  # ufuncs and views ask the array itself
+        source.add(2, f"if a.__class__ is not ndarray: return {fallback}")
     arrays = {first.name: "a"}
     same = []
     for k, p in enumerate(strict):
@@ -609,7 +612,7 @@ def _add_fast_list(source: _Source, name: str, fallback: str, with_out: bool) ->
     attrs = [p.name for p in op.params if p.kind == "attr"]
     passed = ", ".join(["arrays", *[f"{p.name}={p.name}" if p.keyword_only else p.name for p in op.params if p.kind == "attr"]])
     out_test = " and out is None" if with_out else ""
-    source.add(1, f"if ({name}.__class__ is list or {name}.__class__ is tuple) and {name} and not modes.active{out_test}:")
+    source.add(1, f"if ({name}.__class__ is list or {name}.__class__ is tuple) and {name} and not active{out_test}:")
     source.add(
         2,
         "arrays = None",
@@ -636,7 +639,7 @@ def _add_fast_list(source: _Source, name: str, fallback: str, with_out: bool) ->
         "        if e._requires_grad: needs = True",
         "    else:",
         "        arrays = found",
-        "if arrays is not None:",
+        "if arrays is not None and a.__class__ is ndarray:",
     )
     checked = op.promotion in _CHECKED
     _add_call(source, 3, passed, fallback, checked)
@@ -695,7 +698,7 @@ def make_reflected(op: Op, name: str) -> Any:
     fallback = f"reflected_long(op, {_tuple([p.name for p in op.params])})"
     source.add(0, f"def {name}({second}, {first}):")
     if op.ufunc is not None:
-        source.add(1, f"if ({first}.__class__ is float or {first}.__class__ is int) and {_plain(second)} and not modes.active:")
+        source.add(1, f"if ({first}.__class__ is float or {first}.__class__ is int) and {_plain(second)} and not active:")
         source.add(2, f"a = {second}._array", "d = a.dtype", "if d is F32 or d is F64 or d is I64:")
         _add_call(source, 3, "b, a", fallback, op.promotion in ("default", "int_to_float"), scalar_source(first))
         _add_wrap(source, 3)
@@ -745,7 +748,7 @@ def _add_fast_inplace(source: _Source, fallback: str, operator: bool) -> None:
     source.env["kernel"] = op.ufunc
     operands = [p for p in op.params if p.kind in ("tensor", "number")]
     attrs = [p.name for p in op.params if p.kind == "attr"]
-    conditions = [_plain("input"), "not modes.active"]
+    conditions = [_plain("input"), "not active"]
     if not operator:
         conditions += [f"{n} is default_{n}" for n in attrs]
     source.add(1, f"if {' and '.join(conditions)}:")
@@ -777,8 +780,9 @@ def _add_written_inplace(source: _Source, fallback: str, kernel: Any) -> None:
     """The short way of other element-wise in-place operations on floats: the kernel's result is copied over the operand."""
     op = source.op
     source.env["written"] = kernel
-    source.add(1, f"if {_plain('input')} and not modes.active:")
-    source.add(2, "a = input._array", "d = a.dtype", "fits = d is F32 or d is F64", "needs = input._requires_grad")
+    source.add(1, f"if {_plain('input')} and not active:")
+    source.add(2, "a = input._array", "d = a.dtype", "fits = (d is F32 or d is F64) and a.__class__ is ndarray")
+    source.add(2, "needs = input._requires_grad")
     passed = []
     for k, p in enumerate(op.params):
         if p.kind == "attr":

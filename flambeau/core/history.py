@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from . import dtype as dtypes
+from .arrays import address, device_of, moved
 from .node import INHERITED, Node, Output, StaleHistory, complain_freed, edge_of, graph_edge, new_node
 from .shape import element_strides, is_dense, overlaps_itself
 from .state import INFERENCE, grad_enabled, thread
@@ -35,7 +36,7 @@ def geometry_in(root: Tensor, array: np.ndarray) -> tuple[tuple[int, ...], tuple
     """Shape, strides and offset (in elements, counted from the root's first element) of a view of ``root``."""
     offset = 0
     if array.size and root._array.size:
-        offset = array.__array_interface__["data"][0] - root._array.__array_interface__["data"][0]
+        offset = address(array) - address(root._array)
     return array.shape, element_strides(array), offset // array.itemsize
 
 
@@ -131,7 +132,7 @@ def scattered(grad: Tensor, shape: Any, strides: Any, view: Any, dtype: dtypes.d
     flat = grad.new_zeros(before + extent + (before + extent) % 2)
     place = (view_shape, view_strides, before + offset)
     if _repeats(view_shape, view_strides):
-        flat = flat.index_add(0, wrap(positions_of(*place)), grad.reshape(-1))
+        flat = flat.index_add(0, wrap(moved(positions_of(*place), device_of(grad._array))), grad.reshape(-1))
     else:
         flat.as_strided(*place).copy_(grad)
     if dtype is not whole_dtype:
@@ -142,7 +143,7 @@ def scattered(grad: Tensor, shape: Any, strides: Any, view: Any, dtype: dtypes.d
         return whole
     positions = positions_of(shape, strides, before)
     shares = np.bincount(positions)[positions].reshape(shape)  # a place that the whole shows n times gives each a share of 1/n
-    return whole / wrap(shares.astype(whole_dtype.numpy))
+    return whole / wrap(moved(shares.astype(whole_dtype.numpy), device_of(grad._array)))
 
 
 def positions_of(shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> np.ndarray:
@@ -257,7 +258,7 @@ def check_overlap(target: Tensor, operands: Any, *, same_allowed: bool = True) -
         other = each._array
         if not (is_dense(array) and is_dense(other)) or not array.size or not other.size:
             continue
-        begin, start = array.__array_interface__["data"][0], other.__array_interface__["data"][0]
+        begin, start = address(array), address(other)
         same = begin == start and (array.shape == other.shape or array.size == other.size == 1) and _steps(array) == _steps(other)
         if (same and same_allowed) or begin >= start + other.nbytes or start >= begin + array.nbytes:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .arrays import view_at
 from .shape import contiguous_strides, element_strides
 
 
@@ -115,6 +116,6 @@ def empty_as(array: np.ndarray, form: memory_format | None, shape: tuple[int, ..
 def empty_strided_array(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An uninitialised array with the given strides in elements."""
     if 0 in shape:
-        return np.ndarray(shape, dtype, np.empty(max(dtype.itemsize, 1), np.uint8), 0, [step * dtype.itemsize for step in strides])
+        return view_at(np.empty(max(dtype.itemsize, 1), np.uint8), shape, dtype, 0, [step * dtype.itemsize for step in strides])
     extent = 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
-    return np.ndarray(shape, dtype, np.empty(extent, dtype), 0, [step * dtype.itemsize for step in strides])
+    return view_at(np.empty(extent, dtype), shape, dtype, 0, [step * dtype.itemsize for step in strides])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import dtype as dtypes
-from .device import require_cpu
+from .arrays import moved, place_of
 from .interruption import pass_on
 from .registry import resolve
 from .shape import Size, sizes_of
@@ -21,12 +21,13 @@ def construct(cls: type, dtype: dtypes.dtype, args: tuple[Any, ...], kwargs: dic
     Raises:
         TypeError: another kind of argument, or a tensor or storage of another dtype.
     """
-    if "device" in kwargs:
-        require_cpu(kwargs.pop("device"), cls.__name__)
+    where = place_of(kwargs.pop("device", None), cls.__name__)
     args = (*args, *(kwargs.pop(name) for name in ("size", "data") if name in kwargs))
     if kwargs:
         raise TypeError(f"new(): unexpected keyword arguments {sorted(kwargs)}")
     made = _constructed(dtype, args)
+    if made.device != where:
+        made = wrap(moved(made._array, where))
     return made if cls is Tensor or not issubclass(cls, Tensor) else made.as_subclass(cls)
 
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import late
-from .state import grad_enabled, modes
+from .state import active, grad_enabled
 
 if TYPE_CHECKING:
     from .operation import Op
@@ -41,6 +41,13 @@ _PRODUCTS = frozenset(("matmul", "mm", "bmm", "linear"))
 _registered: dict[str, Callable[..., Any]] = {}  # by operation, filled by @native
 _found: dict[str, Callable[..., Any] | None] = {}  # what ``find`` answered
 _parts: dict[str, Any] = {}  # modules of the back end that are there
+
+
+foreign: set[type] = set()  # classes of arrays that lie elsewhere than in the host's memory; ``arrays.register`` fills it
+
+
+def _any_foreign(arguments: Any) -> bool:
+    return any(each.__class__ in foreign or (each.__class__ is list and _any_foreign(each)) for each in arguments)
 
 
 class ResultMemory(mmap):
@@ -156,7 +163,7 @@ def key_of(op: Op) -> str:
 
 def attempt(name: str, *arguments: Any, **named: Any) -> Any:
     """What the native kernel of operation ``name`` returns for these arguments; None where there is none or it declines."""
-    if not switch.on:
+    if not switch.on or (foreign and _any_foreign(arguments)):
         return None
     try:
         kernel = _found[name]
@@ -180,6 +187,8 @@ def contiguous(array: np.ndarray) -> np.ndarray:
         made = attempt("_contiguous", array)
         if made is not None:
             return made
+    if array.__class__ is not np.ndarray:
+        return array if array.flags.c_contiguous else array.copy()
     return np.ascontiguousarray(array)
 
 
@@ -250,7 +259,7 @@ def _late_pointwise(op: Op, reference: Callable[..., Any]) -> Callable[..., Any]
     made: list[Callable[..., Any]] = []
 
     def large(*arguments: Any, **named: Any) -> Any:
-        if not switch.on or named:
+        if not switch.on or named or (foreign and _any_foreign(arguments)):
             return reference(*arguments, **named)
         if not made:
             part = _pointwise()
@@ -271,17 +280,21 @@ def is_chain(rule: Callable[..., Any]) -> bool:
 
 def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
     """A large array as another dtype, in the same order of memory; None where NumPy has to do it."""
-    if not switch.on:
+    if not switch.on or array.__class__ is not np.ndarray:
         return None
     part = _pointwise()
     return None if part is None else part.cast(array, dtype)
+
+
+def _any_foreign_tensor(arguments: Any) -> bool:
+    return _any_foreign([getattr(each, "_array", None) for each in arguments])
 
 
 def rule_beside(rule: Callable[..., Any]) -> Callable[..., Any]:
     """What a node calls with a large gradient: one kernel for the whole rule, unless the gradient's own graph is wanted."""
 
     def large(*arguments: Any) -> Any:
-        if switch.on and not grad_enabled() and not modes.active:
+        if switch.on and not grad_enabled() and not active and not (foreign and _any_foreign_tensor(arguments)):
             part = _pointwise()
             found = None if part is None else part.run_rule(rule, arguments)
             if found is not None:

@@ -76,6 +76,7 @@ class Op:
             parameter ``*old``) and calls that another operation answers.
         fast_inplace: kernel of the short way in place, where ``fast`` is a ufunc that does not know all arguments.
         fast_bool: whether the short way is right for bool operands too.
+        any_device: operands may lie on several devices; the first one's kind runs the kernel.
         may_overlap: the in-place form may write to a tensor that overlaps itself.
         writes: the kernel accepts a last argument ``out`` (a ufunc), so that in-place forms need no temporary.
     """
@@ -101,6 +102,7 @@ class Op:
         self.method: bool = options.pop("method", True)
         self.operator: str | None = options.pop("operator", None)
         self.inplace: bool = options.pop("inplace", False)
+        self.any_device: bool = options.pop("any_device", False)
         self.may_overlap: bool = options.pop("may_overlap", False)
         self.out: bool = options.pop("out", True)
         self.aliases: tuple[str, ...] = options.pop("aliases", ())

@@ -17,6 +17,8 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 import numpy as np
 
 from . import dtype as dtypes
+from .arrays import make_at, moved, place_of, view_at
+from .device import cpu
 from .shape import contiguous_strides, element_strides
 from .storage import TypedStorage, UntypedStorage
 from .tensor import Parameter, Tensor, share, storage_of
@@ -150,14 +152,16 @@ def strided_view(storage: UntypedStorage, offset: int, size: tuple[int, ...], st
     itemsize, available = dtype.itemsize, storage._flat
     if 0 in size:
         # NumPy demands a byte to point at even where there is no element.
-        return np.ndarray(size, dtype.numpy, available if available.nbytes >= itemsize else np.empty(itemsize, np.uint8))
+        if available.nbytes < itemsize:
+            available = make_at(storage.device, np.empty, itemsize, np.uint8)
+        return view_at(available, size, dtype.numpy, 0, [step * itemsize for step in contiguous_strides(tuple(size))])
     reach = (offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) + 1) * itemsize
     if reach > available.nbytes:
         raise RuntimeError(
             f"rebuild_tensor: expected a storage of at least {reach} bytes for size {tuple(size)}, stride {tuple(stride)}, storage offset "
             f"{offset} and {dtype}, got {available.nbytes} bytes"
         )
-    return np.ndarray(size, dtype.numpy, available, offset * itemsize, [step * itemsize for step in stride])
+    return view_at(available, size, dtype.numpy, offset * itemsize, [step * itemsize for step in stride])
 
 
 def _with_hooks(tensor: AnyTensor, backward_hooks: Any) -> AnyTensor:
@@ -226,7 +230,7 @@ def _resolved(storage: UntypedStorage, dtype: dtypes.dtype, metadata: Any) -> Un
     made = np.empty_like(elements)
 
     def resolve() -> None:
-        np.copyto(made, np.conjugate(elements) if conjugates else elements)
+        made[...] = np.conjugate(elements) if conjugates else elements
         if negates:
             np.negative(made, out=made)
 
@@ -290,14 +294,15 @@ def _set_state(tensor: Tensor, state: Any) -> None:
 
 
 # -- storages -------------------------------------------------------------------------------------------------------------
-def _rebuild_storage(data: bytes) -> UntypedStorage:
+def _rebuild_storage(data: bytes, device: str = "cpu") -> UntypedStorage:
     """A storage with a copy of the bytes."""
-    return UntypedStorage._of_array(np.frombuffer(bytearray(data), np.uint8))
+    return UntypedStorage._of_array(moved(np.frombuffer(bytearray(data), np.uint8), place_of(device, "load")))
 
 
 def reduce_storage(storage: UntypedStorage, protocol: Any) -> tuple[Any, ...]:
     """What pickle gets of a storage: its bytes. Pickled once, it is shared by all tensors in the same pickle."""
-    return _rebuild_storage, (storage._flat.tobytes(),)
+    where = storage.device
+    return _rebuild_storage, (storage._host_bytes.tobytes(), *(() if where == cpu else (str(where),)))
 
 
 # -- deepcopy -------------------------------------------------------------------------------------------------------------

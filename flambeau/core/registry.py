@@ -17,6 +17,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from . import doors
 from .derivatives import OpNode, make_node_class
 from .dispatch import COMPOSITE, dispatch
@@ -25,7 +27,7 @@ from .interruption import GENERATED
 from .late import made_once
 from .operation import BOOL, REQUIRED, Op, Param, other_keywords
 from .override import call_override
-from .state import modes
+from .state import active
 from .tensor import Parameter, Tensor
 
 TABLES: dict[str, dict[str, Any]] = {"torch": {}, "nn.functional": {}, "Tensor": {}, "linalg": {}, "fft": {}, "special": {}}
@@ -87,6 +89,7 @@ class Composite:
         self.doc = body.__doc__
         self.shorten: Callable[[Any], Any] | None = None  # puts a short way in front of the door
         self.rules = self.returns = self.reroute = None
+        self.any_device: bool = options.pop("any_device", False)
         if options:
             raise TypeError(f"{self.name}: unknown options {sorted(options)}")
 
@@ -137,7 +140,7 @@ def _composite_door(entry: Composite) -> Any:
     first = next((p.name for p in params if p.kind in ("tensor", "number", "optional")), None)
     if variadic or (first is None and not entry.out):
         return body
-    env: dict[str, Any] = {"Tensor": Tensor, "Parameter": Parameter, "modes": modes, "body": body, "entry": entry}
+    env: dict[str, Any] = {"Tensor": Tensor, "Parameter": Parameter, "active": active, "body": body, "entry": entry}
     env.update(dispatch=dispatch, COMPOSITE=COMPOSITE)
     parts, passed, starred, lines = [], [], False, []
     others = other_keywords(params)
@@ -162,11 +165,12 @@ def _composite_door(entry: Composite) -> Any:
         parts.append("*")
     parts += (["out=None"] if entry.out else []) + [f"{other}=None" for other in others]
     lines = [f"    if {other} is not None: {name} = {other}\n" for other, name in others.items()] + lines
-    plain = f"({first}.__class__ is Tensor or {first}.__class__ is Parameter) and " if first else ""
+    env["ndarray"] = np.ndarray
+    plain = f"({first}.__class__ is Tensor or {first}.__class__ is Parameter) and {first}._array.__class__ is ndarray and " if first else ""
     out_test, out_value = (" and out is None", "out") if entry.out else ("", "None")
     text = (
         f"def {entry.name}({', '.join(parts)}):\n{''.join(lines)}"
-        f"    if {plain}not modes.active{out_test}:\n"
+        f"    if {plain}not active{out_test}:\n"
         f"        return body({', '.join(passed)})\n"
         f"    return dispatch(entry, ({''.join(p.name + ', ' for p in params)}), {out_value}, COMPOSITE)"
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .arrays import device_of, make_at, view_at
 from .interruption import pass_on
 
 
@@ -199,8 +200,8 @@ def strided(base: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...], 
     """A view of the bytes ``base`` (1-D uint8) at byte ``address`` with strides in bytes."""
     if 0 in shape:
         return (
-            np.ndarray(shape, dtype, base, min(address, max(base.nbytes - dtype.itemsize, 0)) if base.nbytes else 0, strides)
+            view_at(base, shape, dtype, min(address, max(base.nbytes - dtype.itemsize, 0)) if base.nbytes else 0, strides)
             if (base.nbytes >= dtype.itemsize)
-            else np.empty(shape, dtype)
+            else make_at(device_of(base), np.empty, shape, dtype)
         )
-    return np.ndarray(shape, dtype, base, address, strides)
+    return view_at(base, shape, dtype, address, strides)

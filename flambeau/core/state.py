@@ -1,8 +1,9 @@
 """Process-wide and per-thread state that the doors of operations look at.
 
-``modes.active`` is the one flag of the short path: it is true while any mode that must see operations is on in any thread
+``active`` is the one flag of the short path: a list that is not empty while any mode that must see operations is on in any thread
 (function override, saved-tensor hooks, capture, ...), and then every call takes the long way, which looks at the thread's own
-state.  ``without_grad`` is empty while every thread records; while it is not, ``thread.grad`` tells what this thread does.
+state.  It is a list because its truth is tested without loading an attribute.  ``without_grad`` is empty while every thread records;
+while it is not, ``thread.grad`` tells what this thread does.
 
 What a thread does with a call is True (record it), False (do not) or ``INFERENCE`` (do not, and mark the results).  A result that is
 not recorded takes that word into ``_requires_grad``, which is how a tensor remembers that it was made in inference mode, at no cost.
@@ -20,14 +21,14 @@ from typing import Any
 class Modes:
     """Flags of the process; see this module's docstring."""
 
-    __slots__ = ("active", "on_record")
-    active: int
+    __slots__ = ("on_record",)
     on_record: Any
 
 
 modes = Modes()
-modes.active = 0
 modes.on_record = None  # called with every node made on the long way; anomaly detection sets it
+
+active: list[None] = []  # one entry per mode that operations must look at
 
 clock = itertools.count(1)  # one clock orders nodes of the tape and writes to storages
 tick = clock.__next__
@@ -113,7 +114,8 @@ if hasattr(os, "register_at_fork"):
 def add_active(count: int) -> None:
     """Note that ``count`` more (or, if negative, fewer) modes are on that operations must look at."""
     with _lock:
-        modes.active += count
+        active.extend([None] * count)
+        del active[len(active) + min(count, 0) :]
 
 
 def _quiet_context() -> Context:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import dtype as dtypes
+from .arrays import address, device_of, host, kind_of, make_at, moved, place_of, view_at
 from .device import cpu
 from .state import tick
 
@@ -21,8 +22,10 @@ def flat_bytes(array: np.ndarray) -> np.ndarray:
     if array.flags.c_contiguous:
         return array.reshape(-1).view(np.uint8)
     if array.size == 0:
-        return np.empty(0, np.uint8)
+        return make_at(device_of(array), np.empty, 0, np.uint8)
     extent = sum((n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)) + array.itemsize
+    if array.__class__ is not np.ndarray:
+        return view_at(array, (extent,), np.dtype(np.uint8), 0, (1,))
     return np.lib.stride_tricks.as_strided(array, (extent // array.itemsize,), (array.itemsize,)).view(np.uint8)
 
 
@@ -45,7 +48,7 @@ class UntypedStorage:
 
     def __init__(self, size: Any = 0, *, device: Any = None):
         data = np.zeros(size, np.uint8) if isinstance(size, int) else np.array(list(size), np.uint8)
-        self._adopt(data)
+        self._adopt(moved(data, place_of(device, "UntypedStorage")))
 
     _array: np.ndarray
     _bytes: np.ndarray | None
@@ -96,21 +99,21 @@ class UntypedStorage:
     def _grow(self, nbytes: int) -> None:
         """Replace the buffer by one of ``nbytes`` bytes, keep the common bytes, and move every live tensor over."""
         old = self._flat
-        new = np.empty(nbytes, np.uint8)
+        new = make_at(device_of(old), np.empty, nbytes, np.uint8)
         common = min(old.nbytes, nbytes)
         new[:common] = old[:common]
-        start = old.ctypes.data
+        start = address(old)
         for tensor in self._live_aliases():
             array = tensor._array
-            address = array.ctypes.data - start
-            reach = address + sum((n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)) + array.itemsize
+            offset = address(array) - start
+            reach = offset + sum((n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)) + array.itemsize
             if array.size and reach <= nbytes:
-                tensor._array = np.ndarray(array.shape, array.dtype, new, address, array.strides)
+                tensor._array = view_at(new, array.shape, array.dtype, offset, array.strides)
         self._array = self._bytes = new
 
     def data_ptr(self) -> int:
         """Address of the first byte."""
-        return self._array.__array_interface__["data"][0] if self._array.size else 0
+        return address(self._array) if self._array.size else 0
 
     def nbytes(self) -> int:
         """Size in bytes."""
@@ -137,7 +140,7 @@ class UntypedStorage:
 
     def __repr__(self) -> str:
         lines = "".join(f" {value}\n" for value in self._flat[:1000].tolist())
-        return f"{lines}[torch.storage.UntypedStorage(device=cpu) of size {self.nbytes()}]"
+        return f"{lines}[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
     def tolist(self) -> list[int]:
         return self._flat.tolist()
@@ -148,7 +151,7 @@ class UntypedStorage:
         return self
 
     def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
-        self._flat[...] = source._flat
+        self._flat[...] = moved(source._flat, self.device)
         self._bump()
         return self
 
@@ -162,15 +165,25 @@ class UntypedStorage:
         return self
 
     def cpu(self) -> UntypedStorage:
-        return self
+        return self._to(cpu)
+
+    def _to(self, where: Any) -> UntypedStorage:
+        """The storage on another device; itself where it lies there."""
+        return self if self.device == where else UntypedStorage._of_array(moved(self._flat, where))
+
+    @property
+    def _host_bytes(self) -> np.ndarray:
+        """The bytes in the host's memory; a copy unless they lie there."""
+        kind = kind_of(self._array)
+        return self._flat if kind is host else kind.to_host(self._flat)
 
     @property
     def device(self) -> Any:
-        return cpu
+        return device_of(self._array)
 
     @property
     def is_cuda(self) -> bool:
-        return False
+        return self.device.type == "cuda"
 
     def is_shared(self) -> bool:
         return False
@@ -213,7 +226,9 @@ class TypedStorage:
     def device(self) -> Any:
         return self._untyped_storage.device
 
-    is_cuda = False
+    @property
+    def is_cuda(self) -> bool:
+        return self._untyped_storage.is_cuda
 
     def untyped(self) -> UntypedStorage:
         return self._untyped_storage
@@ -248,7 +263,7 @@ class TypedStorage:
 
     def __repr__(self) -> str:
         lines = "".join(f" {value}\n" for value in self._elements[:1000].tolist())
-        return f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device=cpu) of size {len(self)}]"
+        return f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {len(self)}]"
 
     def tolist(self) -> list[Any]:
         return self._elements.tolist()
@@ -258,7 +273,7 @@ class TypedStorage:
         return self
 
     def copy_(self, source: TypedStorage, non_blocking: bool | None = None) -> TypedStorage:
-        self[:] = source._elements.astype(self.dtype.numpy)
+        self[:] = moved(source._elements.astype(self.dtype.numpy), self.device)
         return self
 
     def clone(self) -> TypedStorage:
@@ -269,7 +284,7 @@ class TypedStorage:
         return self
 
     def cpu(self) -> TypedStorage:
-        return self
+        return TypedStorage(wrap_storage=self._untyped_storage.cpu(), dtype=self.dtype)
 
     def is_shared(self) -> bool:
         return self._untyped_storage.is_shared()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import dtype as dtypes
+from .arrays import address, device_of, kind_of, make_at, place_of
 from .device import cpu, device
 from .hooks import RemovableHandle
 from .layout import is_contiguous_as, strided
@@ -84,7 +85,7 @@ class Tensor:
 
     @property
     def device(self) -> device:
-        return cpu
+        return cpu if self._array.__class__ is np.ndarray else device_of(self._array)
 
     @property
     def layout(self) -> Any:
@@ -106,9 +107,20 @@ class Tensor:
     def names(self) -> tuple[None, ...]:
         return (None,) * self._array.ndim
 
-    is_cuda = is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_meta = is_nested = is_mps = is_xpu = is_xla = is_vulkan = False
+    is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = is_xla = is_vulkan = False
     is_mtia = is_ipu = is_maia = False
-    is_cpu = True
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.device.type == "cpu"
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.device.type == "cuda"
+
+    @property
+    def is_meta(self) -> bool:
+        return self.device.type == "meta"
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one dimension.
@@ -142,7 +154,8 @@ class Tensor:
 
     def get_device(self) -> int:
         """The device's index; -1 on the CPU."""
-        return -1
+        index = self.device.index
+        return -1 if index is None else index
 
     def is_floating_point(self) -> bool:
         return self.dtype.is_floating_point
@@ -199,7 +212,7 @@ class Tensor:
 
     def data_ptr(self) -> int:
         """Address of the first element; 0 for an empty tensor."""
-        return self._array.__array_interface__["data"][0] if self._array.size else 0
+        return address(self._array) if self._array.size else 0
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether the elements lie in memory in the order of the format (row-major by default).
@@ -302,6 +315,8 @@ class Tensor:
             raise RuntimeError(
                 f"assigned grad has data of a different size: expected {list(self._array.shape)}, got {list(value._array.shape)}"
             )
+        if value._array.__class__ is not self._array.__class__ or value.device != self.device:
+            raise RuntimeError(f"assigned grad has data located on a different device: expected {self.device}, got {value.device}")
         self._grad = value
 
     @grad.deleter
@@ -383,6 +398,12 @@ class Tensor:
         """
         if self._requires_grad and not force:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        if self._array.__class__ is not np.ndarray:
+            if not force:
+                raise TypeError(
+                    f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+                )
+            return kind_of(self._array).to_host(self._array)
         if self._array.dtype.isbuiltin != 1:
             raise TypeError(f"Got unsupported ScalarType {self.dtype.legacy}")
         storage_of(self)  # the array escapes: from here on the memory is known to be shared
@@ -508,7 +529,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
         if data is None:
-            data = wrap(np.empty(0, dtypes.get_default_dtype().numpy))
+            data = wrap(make_at(place_of(thread.creation_device), np.empty, 0, dtypes.get_default_dtype().numpy))
         if not isinstance(data, Tensor):
             raise TypeError(f"Parameter: expected a Tensor, got {type(data).__name__}")
         if type(data) not in (Tensor, Parameter):

@@ -10,11 +10,12 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core import native
 from ..core.annotations import Tensor
+from ..core.arrays import moved, place_of
 from ..core.casting import cast_array
-from ..core.device import device, require_cpu
+from ..core.device import device
 from ..core.layout import contiguous_format, empty_as, is_contiguous_as, memory_format, preserve_format
 from ..core.registry import add_method, composite, method, op, view
-from ..core.state import INFERENCE, modes
+from ..core.state import INFERENCE, active
 from ..core.tensor import Parameter, mark_of, share, storage_of
 from ..core.tensor import Tensor as TensorType
 
@@ -91,7 +92,7 @@ def detach(input: Any) -> Any:
         else:
             storage._add_alias(made)
         return made
-    if modes.active or isinstance(input, TensorType):
+    if active or isinstance(input, TensorType):
         from ..core.override import call_override
 
         result = call_override(detach, (input,), (input,), {})
@@ -140,6 +141,19 @@ def to_copy(input: Tensor, dtype: Any, memory_format: Any = None) -> Tensor:
     return made
 
 
+@op(
+    name="_to_device",
+    method=False,
+    out=False,
+    any_device=True,
+    node_name="ToCopyBackward0",
+    grad={"input": lambda grad, source: to_device(grad, source, grad.device)},
+)
+def to_device(input: Tensor, where: Any, source: Any) -> Tensor:
+    """A copy of ``input``, which lies on device ``source``, on another one."""
+    return moved(input, where)
+
+
 def converted(input: Any, dtype: Any, copy: bool = False, form: Any = None) -> Any:
     """``input`` with a dtype: itself if nothing changes and no copy is wanted."""
     have = input.dtype
@@ -170,8 +184,17 @@ def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     if len(args) == 1 and not kwargs and args[0].__class__ is dtypes.dtype:
         return converted(input, args[0])
     where, dtype, copy, form = parse_to(args, kwargs)
-    require_cpu(where, "to")
-    return converted(input, dtype, copy, form)
+    if where is None:
+        return converted(input, dtype, copy, form)
+    return relocated(input, place_of(where, "to"), dtype, copy, form)
+
+
+def relocated(input: Any, where: device, dtype: Any = None, copy: bool = False, form: Any = None) -> Any:
+    """``input`` on a device, with a dtype: itself if nothing changes and no copy is wanted."""
+    source = input.device
+    if source == where:
+        return converted(input, dtype, copy, form)
+    return converted(to_device(converted(input, dtype), where, source), None, False, form)
 
 
 def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool, Any]:
@@ -235,7 +258,7 @@ for _name, _dtype in {
 @method(name="cpu")
 def to_cpu(input: Tensor, memory_format: Any = preserve_format) -> Tensor:
     """The tensor on the CPU; itself when it is there. Source: torch.Tensor.cpu."""
-    return converted(input, None, False, memory_format)
+    return relocated(input, place_of("cpu"), None, False, memory_format)
 
 
 @method()
@@ -246,8 +269,7 @@ def cuda(input: Tensor, device: Any = None, non_blocking: bool = False, memory_f
         AssertionError: this build has no CUDA.
     Source: torch.Tensor.cuda.
     """
-    require_cpu("cuda" if device is None else device, "cuda")
-    return input
+    return relocated(input, place_of("cuda" if device is None else device, "cuda"), None, False, memory_format)
 
 
 @method(name="type")
@@ -268,7 +290,7 @@ def type_method(input: Tensor, dtype: Any = None, non_blocking: bool = False) ->
 @method()
 def type_as(input: Tensor, other: Tensor) -> Tensor:
     """``input`` with the dtype and device of ``other``. Source: torch.Tensor.type_as."""
-    return converted(input, other.dtype)
+    return relocated(input, other.device, other.dtype)
 
 
 @method()

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ..core.arrays import view_at
 from .patches import Ints, add_windows, is_channels_last, padded, taps, window_count, windows
 
 _COLUMN_BYTES = 1 << 19
@@ -82,7 +83,7 @@ def _last_columns(images: np.ndarray, kernel: Ints, stride: Ints, dilation: Ints
     outer = tuple([step * each for step, each in zip(steps[1:-1], stride, strict=True)])
     inner = tuple([step * each for step, each in zip(steps[1:-1], dilation, strict=True)])
     shape = (images.shape[0], *positions, *kernel, images.shape[-1])
-    return np.ndarray(shape, images.dtype, images, 0, (steps[0], *outer, *inner, steps[-1]))
+    return view_at(images, shape, images.dtype, 0, (steps[0], *outer, *inner, steps[-1]))
 
 
 def _filled(seen: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

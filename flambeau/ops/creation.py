@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays import device_of, make_at, moved, place_of, view_at
 from ..core.casting import checked_number, number_array
-from ..core.device import require_cpu
 from ..core.dispatch import write_result
 from ..core.interruption import pass_on
 from ..core.override import call_override
 from ..core.registry import composite, method, resolve
 from ..core.shape import contiguous_strides, element_strides
-from ..core.state import modes, run_quietly, thread, unrecorded, without_grad
+from ..core.state import active, run_quietly, thread, unrecorded, without_grad
 from ..core.tensor import Tensor, wrap
 
 _new = object.__new__
@@ -74,19 +74,25 @@ def sizes_from(size: tuple[Any, ...], operation: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def checked_place(operation: str, device: Any = None, layout: Any = None, pin_memory: bool = False) -> None:
-    """Refuse what a tensor cannot be made as.
+def checked_place(
+    operation: str, device: Any = None, layout: Any = None, pin_memory: bool = False, like: Any = None, out: Any = None
+) -> Any:
+    """The device that a tensor is to be made on: the one given, else that of tensor ``like`` or ``out``, else the thread's.
 
     Raises:
         NotImplementedError: another layout or device. RuntimeError: pinned memory, which needs an accelerator.
     """
-    require_cpu(thread.creation_device if device is None else device, operation)
+    model = out if like is None else like
+    if device is None:
+        device = model.device if isinstance(model, Tensor) else thread.creation_device
+    where = place_of(device, operation)
     if layout is not None and repr(layout) != "torch.strided":
         raise NotImplementedError(f"{operation}: layout {layout!r} is not supported yet; use torch.strided")
     if pin_memory:
         raise RuntimeError(
             "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is available on this system."
         )
+    return where
 
 
 def override(operation: str, args: tuple[Any, ...], operands: tuple[Any, ...] = (), **kwargs: Any) -> Any:
@@ -97,8 +103,9 @@ def override(operation: str, args: tuple[Any, ...], operands: tuple[Any, ...] = 
     return call_override(resolve("torch", operation), operands, args, given)
 
 
-def finish(array: np.ndarray, out: Any, requires_grad: bool, operation: str) -> Tensor:
-    """The factory's result: ``array`` as a tensor, or written into ``out``."""
+def finish(array: Any, out: Any, requires_grad: bool, operation: str, where: Any) -> Tensor:
+    """The factory's result: ``array`` as a tensor on device ``where``, or written into ``out``."""
+    array = moved(array, where)
     if out is not None:
         if not isinstance(out, Tensor):
             raise TypeError(f"{operation}(): argument 'out' must be Tensor, not {type(out).__name__}")
@@ -148,7 +155,7 @@ def _sized(name: str, make: Callable[..., np.ndarray], value: int | None, first_
         requires_grad: bool = False,
         **named: Any,
     ) -> Tensor:
-        if out is None and device is None and layout is None and not modes.active and not pin_memory and not named:
+        if out is None and device is None and layout is None and not active and not pin_memory and not named:
             try:
                 kind = (dtypes._default if dtype is None else dtype).numpy
                 sizes = size if size[0].__class__ is int else size[0]
@@ -174,7 +181,7 @@ def _sized(name: str, make: Callable[..., np.ndarray], value: int | None, first_
         out: tensor to write into, resized where needed.
         dtype: element type; the default floating type when None.
         layout: ``torch.strided``.
-        device: the CPU.
+        device: where it is made; the thread's device when None.
         pin_memory: needs an accelerator.
         requires_grad: whether operations on the result are recorded.
     Raises:
@@ -206,7 +213,7 @@ def _sized_slowly(
     taken = override(name, size, out=out, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, requires_grad=requires_grad)
     if taken is not NotImplemented:
         return taken
-    checked_place(name, device, layout, pin_memory)
+    where = checked_place(name, device, layout, pin_memory, out=out)
     kind = result_dtype(dtype, out, name)
     sizes = sizes_from(size, name) if not _has_negative(size) else None
     if sizes is None:
@@ -215,13 +222,14 @@ def _sized_slowly(
     if memory_format is not None:
         if repr(memory_format) == "torch.preserve_format":
             raise RuntimeError("unsupported memory format Preserve")
-        return finish(strided_array(sizes, memory_strides(sizes, memory_format), kind.numpy), out, requires_grad, name)
+        array = make_at(where, strided_array, sizes, memory_strides(sizes, memory_format), kind.numpy)
+        return finish(array, out, requires_grad, name, where)
     if name == "empty" and out is not None and out._array.shape == sizes:
         return out
-    array = make(sizes, kind.numpy)
+    array = make_at(where, make, sizes, kind.numpy)
     if value is not None:
         array.fill(value)
-    return finish(array, out, requires_grad, name)
+    return finish(array, out, requires_grad, name, where)
 
 
 def _has_negative(size: tuple[Any, ...]) -> bool:
@@ -299,7 +307,7 @@ def full(
         RuntimeError: a value that ``dtype`` cannot hold, or a negative size.
     Source: torch.full.
     """
-    if fill_value.__class__ is float and dtype is None and out is None and not modes.active and device is None and layout is None:
+    if fill_value.__class__ is float and dtype is None and out is None and not active and device is None and layout is None:
         try:
             array = np.empty(size, dtypes._default.numpy)
             array.fill(fill_value)
@@ -312,13 +320,13 @@ def full(
     )
     if taken is not NotImplemented:
         return taken
-    checked_place("full", device, layout, pin_memory)
+    where = checked_place("full", device, layout, pin_memory, out=out)
     if not isinstance(size, (tuple, list)):
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
     if not isinstance(fill_value, (bool, int, float, complex, np.number, np.bool_, Tensor)):
         raise TypeError(f"full(): argument 'fill_value' (position 2) must be Number, not {type(fill_value).__name__}")
     kind = fill_dtype(fill_value) if dtype is None and out is None else result_dtype(dtype, out, "full")
-    return finish(filled(sizes_from((size,), "full"), fill_value, kind), out, requires_grad, "full")
+    return finish(make_at(where, filled, sizes_from((size,), "full"), fill_value, kind), out, requires_grad, "full", where)
 
 
 # -- like another tensor ------------------------------------------------------------------------------------------------------
@@ -345,7 +353,7 @@ def strided_array(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dt
     if 0 in shape:
         return np.empty(shape, dtype)
     extent = 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
-    return np.ndarray(shape, dtype, np.empty(extent, dtype), 0, tuple(step * dtype.itemsize for step in strides))
+    return view_at(np.empty(extent, dtype), shape, dtype, 0, tuple(step * dtype.itemsize for step in strides))
 
 
 def row_major(array: Any) -> np.ndarray:
@@ -397,6 +405,11 @@ def array_like(array: np.ndarray, dtype: np.dtype, memory_format: Any = None) ->
     return strided_array(array.shape, memory_strides(array.shape, memory_format), dtype)
 
 
+def like_at(where: Any, array: Any, dtype: np.dtype, memory_format: Any = None) -> Any:
+    """``array_like`` on a device."""
+    return make_at(where, array_like, array, dtype, memory_format)
+
+
 def _like(name: str, value: int | None, first_line: str) -> Any:
     def factory(
         input: Tensor,
@@ -408,9 +421,9 @@ def _like(name: str, value: int | None, first_line: str) -> Any:
         requires_grad: bool = False,
         memory_format: Any = None,
     ) -> Tensor:
-        if input.__class__ is Tensor and dtype is None and device is None and not modes.active and not pin_memory:
+        if input.__class__ is Tensor and dtype is None and device is None and not active and not pin_memory:
             array = input._array
-            if array.flags.c_contiguous and memory_format is None and layout is None:
+            if array.__class__ is np.ndarray and array.flags.c_contiguous and memory_format is None and layout is None:
                 made = np.zeros(array.shape, array.dtype) if value == 0 else np.empty(array.shape, array.dtype)
                 if value:
                     made.fill(value)
@@ -420,11 +433,11 @@ def _like(name: str, value: int | None, first_line: str) -> Any:
                 tensor._requires_grad = unrecorded() if without_grad else False
                 return require_grad(tensor) if requires_grad else tensor
         array = _array_like(name, input, (), dtype, layout, device, pin_memory, requires_grad, memory_format)
-        if isinstance(array, np.ndarray):
-            if value is not None:
-                array.fill(value)
-            return finish(array, None, requires_grad, name)
-        return array
+        if isinstance(array, Tensor):
+            return array
+        if value is not None:
+            array.fill(value)
+        return finish(array, None, requires_grad, name, device_of(array))
 
     factory.__name__ = factory.__qualname__ = name
     factory.__doc__ = f"""{first_line}
@@ -454,7 +467,7 @@ def _array_like(
     """Uninitialised array like ``input``, or the result of an override."""
     if not isinstance(input, Tensor):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
-    if modes.active or type(input) is not Tensor:
+    if active or type(input) is not Tensor:
         taken = override(
             name,
             (input, *args),
@@ -468,8 +481,8 @@ def _array_like(
         )
         if taken is not NotImplemented:
             return taken
-    checked_place(name, device or "cpu", layout, pin_memory)
-    return array_like(input._array, input._array.dtype if dtype is None else dtype_of(dtype, name).numpy, memory_format)
+    where = checked_place(name, device, layout, pin_memory, like=input)
+    return like_at(where, input._array, input._array.dtype if dtype is None else dtype_of(dtype, name).numpy, memory_format)
 
 
 zeros_like = composite(method=False)(_like("zeros_like", 0, "A tensor filled with 0, of another tensor's shape and dtype."))
@@ -500,10 +513,10 @@ def full_like(
     Source: torch.full_like.
     """
     array = _array_like("full_like", input, (fill_value,), dtype, layout, device, pin_memory, requires_grad, memory_format)
-    if not isinstance(array, np.ndarray):
+    if isinstance(array, Tensor):
         return array
     array.fill(checked_number(fill_value.item() if isinstance(fill_value, Tensor) else fill_value, dtypes.of_array(array))[()])
-    return finish(array, None, requires_grad, "full_like")
+    return finish(array, None, requires_grad, "full_like", device_of(array))
 
 
 @composite(method=False)
@@ -530,9 +543,9 @@ def empty_strided(
     taken = override("empty_strided", (size, stride), dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
     if taken is not NotImplemented:
         return taken
-    checked_place("empty_strided", device, layout, pin_memory)
+    where = checked_place("empty_strided", device, layout, pin_memory)
     kind = result_dtype(dtype, None, "empty_strided")
-    return finish(checked_strided("empty_strided", size, stride, kind), None, requires_grad, "empty_strided")
+    return finish(make_at(where, checked_strided, "empty_strided", size, stride, kind), None, requires_grad, "empty_strided", where)
 
 
 def checked_strided(operation: str, size: Any, stride: Any, dtype: dtypes.dtype) -> np.ndarray:
@@ -561,14 +574,13 @@ def _new_sized(name: str, value: int | None, first_line: str) -> Any:
             size = (tuple(named.pop("size")),)
         if named:
             raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(named))}'")
-        if device is not None or layout is not None or pin_memory:
-            checked_place(name, device, layout, pin_memory)
+        where = checked_place(name, device, layout, pin_memory, like=input)
         kind = input._array.dtype if dtype is None else dtype_of(dtype, name).numpy
         sizes = sizes_from(size, name)
-        array = np.zeros(sizes, kind) if value == 0 else np.empty(sizes, kind)
+        array = make_at(where, np.zeros if value == 0 else np.empty, sizes, kind)
         if value:
             array.fill(value)
-        return finish(array, None, requires_grad, name)
+        return finish(array, None, requires_grad, name, where)
 
     factory.__name__ = factory.__qualname__ = name
     factory.__doc__ = f"""{first_line}
@@ -606,9 +618,9 @@ def new_full(
         dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
     Source: torch.Tensor.new_full.
     """
-    checked_place("new_full", device or "cpu", layout, pin_memory)
+    where = checked_place("new_full", device, layout, pin_memory, like=input)
     kind = input.dtype if dtype is None else dtype_of(dtype, "new_full")
-    return finish(filled(sizes_from((size,), "new_full"), fill_value, kind), None, requires_grad, "new_full")
+    return finish(make_at(where, filled, sizes_from((size,), "new_full"), fill_value, kind), None, requires_grad, "new_full", where)
 
 
 @method()
@@ -629,9 +641,10 @@ def new_empty_strided(
         dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
     Source: torch.Tensor.new_empty_strided.
     """
-    checked_place("new_empty_strided", device or "cpu", layout, pin_memory)
+    where = checked_place("new_empty_strided", device, layout, pin_memory, like=input)
     kind = input.dtype if dtype is None else dtype_of(dtype, "new_empty_strided")
-    return finish(checked_strided("new_empty_strided", size, stride, kind), None, requires_grad, "new_empty_strided")
+    array = make_at(where, checked_strided, "new_empty_strided", size, stride, kind)
+    return finish(array, None, requires_grad, "new_empty_strided", where)
 
 
 @composite(method=False)
@@ -668,7 +681,7 @@ def eye(
     )
     if taken is not NotImplemented:
         return taken
-    checked_place("eye", device, layout, pin_memory)
+    where = checked_place("eye", device, layout, pin_memory, out=out)
     for name, each in (("n", n), ("m", m)):
         if each is not None and not hasattr(each, "__index__"):
             raise TypeError(f"eye(): argument '{name}' must be int, not {type(each).__name__}")
@@ -676,9 +689,9 @@ def eye(
             raise RuntimeError(f"{name} must be greater or equal to 0, got {each}")
     rows, kind = n.__index__(), result_dtype(dtype, out, "eye")
     columns = rows if m is None else m.__index__()
-    array = np.zeros((rows, columns), kind.numpy)
+    array = make_at(where, np.zeros, (rows, columns), kind.numpy)
     array.reshape(-1)[: min(rows, columns) * columns : columns + 1] = 1
-    return finish(array, out, requires_grad, "eye")
+    return finish(array, out, requires_grad, "eye", where)
 
 
 @composite(method=False)
@@ -698,5 +711,5 @@ def scalar_tensor(
         dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
     Source: torch.scalar_tensor.
     """
-    checked_place("scalar_tensor", device, layout, pin_memory)
-    return finish(filled((), s, result_dtype(dtype, None, "scalar_tensor")), None, requires_grad, "scalar_tensor")
+    where = checked_place("scalar_tensor", device, layout, pin_memory)
+    return finish(filled((), s, result_dtype(dtype, None, "scalar_tensor")), None, requires_grad, "scalar_tensor", where)

@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays import moved
 from ..core.casting import cast_array
+from ..core.device import cpu
 from ..core.interruption import pass_on
 from ..core.registry import composite, method
-from ..core.state import modes, run_quietly, unrecorded, without_grad
+from ..core.state import active, run_quietly, unrecorded, without_grad
 from ..core.storage import UntypedStorage
 from ..core.tensor import Tensor, share, wrap
-from .creation import checked_place, dtype_of, finish, fitting, override, require_grad
+from .creation import checked_place, dtype_of, finish, fitting, like_at, override, require_grad
 
 _new = object.__new__
 _NUMBERS = frozenset((float, int, bool, complex))
@@ -202,7 +204,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         ValueError: irregular nesting. TypeError, RuntimeError: values that are no numbers or do not fit.
     Source: torch.tensor.
     """
-    if dtype is None and device is None and not modes.active and not pin_memory:
+    if dtype is None and device is None and not active and not pin_memory:
         array = plain_array(data)
         if array is not None:
             want = _default_of(array)
@@ -217,18 +219,16 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     taken = override("tensor", (data,), dtype=dtype, device=device, requires_grad=requires_grad, pin_memory=pin_memory)
     if taken is not NotImplemented:
         return taken
-    checked_place("tensor", device, None, pin_memory)
+    where = checked_place("tensor", device, None, pin_memory, like=data if isinstance(data, Tensor) else None)
     kind = None if dtype is None else dtype_of(dtype, "tensor")
     if isinstance(data, Tensor):
         warnings.warn(_COPY_WARNING.format("torch.tensor(sourceTensor)"), UserWarning, stacklevel=2)
-        return finish(_copy_of(data, kind), None, requires_grad, "tensor")
-    return finish(array_from(data, kind, True), None, requires_grad, "tensor")
+        return finish(_copy_of(data, kind), None, requires_grad, "tensor", where)
+    return finish(array_from(data, kind, True), None, requires_grad, "tensor", where)
 
 
 def _copy_of(source: Tensor, dtype: dtypes.dtype | None) -> np.ndarray:
-    from .creation import array_like
-
-    made = array_like(source._array, source._array.dtype if dtype is None else dtype.numpy)
+    made = like_at(source.device, source._array, source._array.dtype if dtype is None else dtype.numpy)
     made[...] = source._array if dtype is None else cast_array(source._array, dtype)
     return made
 
@@ -251,12 +251,12 @@ def new_tensor(
         dtype, device, requires_grad, layout, pin_memory: as for ``torch.zeros``.
     Source: torch.Tensor.new_tensor.
     """
-    checked_place("new_tensor", device or "cpu", layout, pin_memory)
+    where = checked_place("new_tensor", device, layout, pin_memory, like=input)
     kind = input.dtype if dtype is None else dtype_of(dtype, "new_tensor")
     if isinstance(data, Tensor):
         warnings.warn(_COPY_WARNING.format("tensor.new_tensor(sourceTensor)"), UserWarning, stacklevel=2)
-        return finish(_copy_of(data, kind), None, requires_grad, "new_tensor")
-    return finish(array_from(data, kind, True), None, requires_grad, "new_tensor")
+        return finish(_copy_of(data, kind), None, requires_grad, "new_tensor", where)
+    return finish(array_from(data, kind, True), None, requires_grad, "new_tensor", where)
 
 
 @composite(method=False)
@@ -269,18 +269,19 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
         device: the CPU.
     Source: torch.as_tensor.
     """
-    if modes.active:
+    if active:
         taken = override("as_tensor", (data,), dtype=dtype, device=device)
         if taken is not NotImplemented:
             return taken
-    if device is not None or modes.active:
-        checked_place("as_tensor", device)
+    where = cpu
+    if device is not None or active or isinstance(data, Tensor):
+        where = checked_place("as_tensor", device, like=data if isinstance(data, Tensor) else None)
     kind = None if dtype is None else dtype_of(dtype, "as_tensor")
     if isinstance(data, Tensor):
-        return data if kind is None or kind is data.dtype else data.to(kind)
-    if isinstance(data, np.ndarray):
+        return data if (kind is None or kind is data.dtype) and where == data.device else data.to(where, kind)
+    if isinstance(data, np.ndarray) and where == cpu:
         return _sharing(data, kind)
-    return wrap(array_from(data, kind, False))
+    return wrap(moved(array_from(data, kind, False), where))
 
 
 def _sharing(array: np.ndarray, dtype: dtypes.dtype | None) -> Tensor:
@@ -366,13 +367,17 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
         ValueError: ``copy=False`` where memory cannot be shared.
     Source: torch.asarray.
     """
-    checked_place("asarray", device)
+    where = checked_place("asarray", device, like=obj if isinstance(obj, Tensor) else None)
     kind = None if dtype is None else dtype_of(dtype, "asarray")
     source = _shared_source(obj, kind)
     if source is None:
         if copy is False:
             raise ValueError("can't alias arbitrary sequence into a tensor.")
-        return finish(array_from(obj, kind, True), None, requires_grad, "asarray")
+        return finish(array_from(obj, kind, True), None, requires_grad, "asarray", where)
+    if source.device != where:
+        if copy is False:
+            raise ValueError(f"can't alias tensor from device '{source.device}' to '{where}'.")
+        source, copy = source.to(where), None
     converts = kind is not None and kind is not source.dtype
     if kind is not None and converts and copy is False:
         raise ValueError(f"can't alias tensor with dtype '{source.dtype.legacy}' into dtype '{kind.legacy}'.")
@@ -456,9 +461,13 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         copy: True copies.
     Source: torch.from_dlpack.
     """
-    checked_place("from_dlpack", device)
+    where = checked_place("from_dlpack", device)
     source = ext_tensor if hasattr(ext_tensor, "__dlpack__") else _Capsule(ext_tensor)
     array = np.from_dlpack(source)
+    if where != cpu:
+        if copy is False:
+            raise ValueError("cannot move DLPack tensor from one device to another without copying")
+        return wrap(moved(array, where))
     return wrap(array.copy()) if copy else share(array, UntypedStorage._of_array(array))
 
 

@@ -22,7 +22,7 @@ from ..core.interruption import pass_on
 from ..core.promotion import common_dtype
 from ..core.registry import composite, method, op, pointwise, primitive
 from ..core.shape import broadcast_shape
-from ..core.state import grad_enabled, modes
+from ..core.state import active, grad_enabled
 from ..core.tensor import Parameter, new_storage, storage_of, wrap
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import row_major
@@ -59,7 +59,7 @@ def getitem(self: Any, key: Any) -> Any:
                 except IndexError as error:
                     pass_on(error)
                     # the general way below names the dimension
-    if (self.__class__ is not TensorType and self.__class__ is not Parameter) or modes.active:
+    if (self.__class__ is not TensorType and self.__class__ is not Parameter) or active:
         overridden = _overridden(TensorType.__getitem__, (self, key), key)
         if overridden is not NotImplemented:
             return overridden
@@ -347,7 +347,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         IndexError: as for reading.
         RuntimeError: a value whose shape does not fit, and what an in-place write may raise.
     """
-    if (self.__class__ is not TensorType and self.__class__ is not Parameter) or modes.active:
+    if (self.__class__ is not TensorType and self.__class__ is not Parameter) or active:
         overridden = _overridden(setitem, (self, key, value), (key, value))
         if overridden is not NotImplemented:
             return

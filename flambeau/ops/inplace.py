@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core import native
 from ..core.annotations import Number, Tensor
+from ..core.arrays import device_of, moved
 from ..core.casting import cast_array, checked_number
 from ..core.dtype import of_array
 from ..core.history import check_writable
@@ -20,7 +21,7 @@ from ..core.interruption import pass_on
 from ..core.layout import contiguous_format, empty_as, format_strides
 from ..core.registry import composite, method, op, primitive
 from ..core.shape import broadcast_shape, contiguous_strides, overlaps_itself, sizes_of, strided
-from ..core.state import INFERENCE, grad_enabled, modes, thread
+from ..core.state import INFERENCE, active, grad_enabled, thread
 from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tensor import Parameter, storage_of
 from ..core.tensor import Tensor as TensorType
@@ -54,6 +55,7 @@ def _prepare_copy(input: Any, src: Any, non_blocking: bool) -> tuple[Any, ...]:
     name="copy",
     method=False,
     inplace=True,
+    any_device=True,
     prepare=_prepare_copy,
     node_name="CopyBackwards",
     grad={"input": lambda grad: zeros_like_grad(grad), "src": lambda grad: grad},
@@ -67,7 +69,7 @@ def copy(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     Source: torch.Tensor.copy_.
     """
     made = np.empty(input.shape, input.dtype)
-    made[...] = cast_array(src, of_array(input))
+    made[...] = moved(cast_array(src, of_array(input)), device_of(input))
     return made
 
 
@@ -114,7 +116,7 @@ def writable_now(tensor: Any) -> bool:
     kind = tensor.__class__
     return (
         (kind is TensorType or kind is Parameter)
-        and not modes.active
+        and not active
         and (
             tensor._array.flags.c_contiguous or (tensor._view_of is None and tensor._storage is None) or not overlaps_itself(tensor._array)
         )
@@ -127,7 +129,8 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     """Write ``src``, broadcast and cast, into this tensor. Source: torch.Tensor.copy_."""
     if (src.__class__ is TensorType or src.__class__ is Parameter) and not src._requires_grad and writable_now(self):
         a, b = self._array, src._array
-        if a.shape == b.shape and a.dtype is b.dtype and (src._storage is None or src._storage is not self._storage):
+        alike = a.shape == b.shape and a.dtype is b.dtype and a.__class__ is b.__class__
+        if alike and (src._storage is None or src._storage is not self._storage):
             native.copy_into(a, b)
             storage_of(self)._bump()
             return self

@@ -88,14 +88,14 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
 
 
 def _triangle_indices(name: str, row: int, col: int, offset: int, lower: bool, dtype: Any, device: Any, layout: Any) -> Any:
-    checked_place(name, device, layout)
+    where = checked_place(name, device, layout)
     if row < 0 or col < 0:
         raise RuntimeError(f"{'row' if row < 0 else 'col'} must be non-negative, got{min(row, col)}")
     kind = dtypes.int64 if dtype is None else dtype_of(dtype, name)
     if kind not in (dtypes.int64, dtypes.int32):
         raise RuntimeError(f"\"{name}\" not implemented for '{kind.legacy}'")
     found = np.tril_indices(row, offset, col) if lower else np.triu_indices(row, offset, col)
-    return finish(np.stack(found).astype(kind.numpy), None, False, name)
+    return finish(np.stack(found).astype(kind.numpy), None, False, name, where)
 
 
 @composite(method=False)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core import native
+from ..core.arrays import view_at
 from ..core.interruption import pass_on
 from ..core.shape import element_strides
 
@@ -85,7 +86,7 @@ def windows(array: np.ndarray, kernel: Ints, stride: Ints, dilation: Ints, posit
     steps = array.strides
     inner = tuple([step * each for step, each in zip(steps[lead:], dilation, strict=True)])
     outer = tuple([step * each for step, each in zip(steps[lead:], stride, strict=True)])
-    return np.ndarray(array.shape[:lead] + kernel + positions, array.dtype, array, 0, steps[:lead] + inner + outer)
+    return view_at(array, array.shape[:lead] + kernel + positions, array.dtype, 0, steps[:lead] + inner + outer)
 
 
 def taps(kernel: Ints, stride: Ints, dilation: Ints, positions: Ints) -> Iterator[tuple[Ints, tuple[slice, ...]]]:

@@ -15,6 +15,8 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core import rejection, streams
 from ..core.annotations import DType, Tensor
+from ..core.arrays import kind_of, make_at, moved
+from ..core.device import cpu
 from ..core.dtype import dtype as dtype_class
 from ..core.generator import Generator, default_generator
 from ..core.generator import initial_seed as _initial_seed
@@ -24,7 +26,7 @@ from ..core.history import check_writable, rebase
 from ..core.node import Node, edge_of, new_node
 from ..core.registry import composite, method
 from ..core.shape import broadcast_shape
-from ..core.state import grad_enabled, modes, run_quietly
+from ..core.state import active, grad_enabled, run_quietly
 from ..core.tensor import Tensor as TensorClass
 from ..core.tensor import storage_of, wrap
 from .creation import array_like, checked_place, dtype_of, override, require_grad, sizes_from
@@ -187,14 +189,12 @@ def _made(
     pin_memory: bool = False,
 ) -> Any:
     """A new tensor filled by ``fill``, or ``out`` filled by it."""
-    checked_place(operation, device, layout, pin_memory)
+    where = checked_place(operation, device, layout, pin_memory, out=out)
     if out is not None:
         _check_out(out, dtype, operation)
         result = _fill_out(out, shape, fill)
     else:
-        array = np.empty(shape, (default if dtype is None else dtype_of(dtype, operation)).numpy)
-        run_quietly(fill, array)
-        result = wrap(array)
+        result = wrap(_filled_at(where, fill, np.empty, shape, (default if dtype is None else dtype_of(dtype, operation)).numpy))
     return require_grad(result) if requires_grad else result
 
 
@@ -211,11 +211,27 @@ def _made_like(
 ) -> Any:
     if not isinstance(input, TensorClass):
         raise TypeError(f"{operation}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
-    checked_place(operation, device, layout, pin_memory)
-    array = array_like(input._array, (input.dtype if dtype is None else dtype_of(dtype, operation)).numpy, memory_format)
-    run_quietly(fill, array)
-    result = wrap(array)
+    where = checked_place(operation, device, layout, pin_memory, like=input)
+    kind = (input.dtype if dtype is None else dtype_of(dtype, operation)).numpy
+    result = wrap(_filled_at(where, fill, array_like, input._array, kind, memory_format))
     return require_grad(result) if requires_grad else result
+
+
+def _filled_at(where: Any, fill: Callable[[np.ndarray], Any], make: Callable[..., Any], *args: Any) -> Any:
+    """An array that ``make`` makes on a device, filled."""
+    array = make_at(where, make, *args)
+    run_quietly(fill, array) if where == cpu else fill_elsewhere(fill, array)
+    return array
+
+
+def fill_elsewhere(fill: Callable[[np.ndarray], Any], array: Any) -> None:
+    """Fill an array of another device with the numbers that the CPU would get: streams of random numbers are the host's."""
+    kind = kind_of(array)
+    if not kind.has_values:
+        return
+    values = kind.to_host(array)
+    run_quietly(fill, values)
+    array[...] = moved(values, kind.device_of(array))
 
 
 # ---- the tape: random numbers do not depend on what was there before
@@ -268,7 +284,10 @@ def _fill(input: Any, fill: Callable[[np.ndarray], Any], name: str | None) -> An
     recorded = grad_enabled() and input._requires_grad
     check_writable(input, recorded)
     node = _history(name, input) if recorded and name is not None else None
-    run_quietly(fill, input._array)
+    if input._array.__class__ is np.ndarray:
+        run_quietly(fill, input._array)
+    else:
+        fill_elsewhere(fill, input._array)
     storage_of(input)._bump()
     if node is not None:
         rebase(input, node)
@@ -303,12 +322,12 @@ def rand(
         NotImplementedError: another dtype.
     Source: torch.rand. 24 random bits a number, 53 for float64.
     """
-    if out is dtype is layout is device is size is None and not modes.active and not pin_memory:
+    if out is dtype is layout is device is size is None and not active and not pin_memory:
         # the usual call, kept short
         shape = sizes_from(sizes, "rand")
         result = wrap(streams.rand(_generator(generator, "rand"), shape, dtypes.get_default_dtype()))
         return require_grad(result) if requires_grad else result
-    if modes.active:
+    if active:
         given = {"dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad}
         taken = override("rand", sizes, size=size, generator=generator, out=out, **given)
         if taken is not NotImplemented:
@@ -344,11 +363,11 @@ def randn(
         NotImplementedError: another dtype.
     Source: torch.randn. Box and Muller 1958.
     """
-    if out is dtype is layout is device is size is None and not modes.active and not pin_memory:
+    if out is dtype is layout is device is size is None and not active and not pin_memory:
         # the usual call, kept short
         array = streams.randn(_generator(generator, "randn"), sizes_from(sizes, "randn"), dtypes.get_default_dtype())
         return require_grad(wrap(array)) if requires_grad else wrap(array)
-    if modes.active:
+    if active:
         given = {"dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad}
         taken = override("randn", sizes, size=size, generator=generator, out=out, **given)
         if taken is not NotImplemented:
@@ -534,14 +553,14 @@ def randint(
         RuntimeError: ``low >= high``, or bounds that the dtype cannot hold.
     Source: torch.randint.
     """
-    if dtype is out is layout is device is None and len(args) in (2, 3) and not named and not modes.active and not pin_memory:
+    if dtype is out is layout is device is None and len(args) in (2, 3) and not named and not active and not pin_memory:
         # the usual call, kept short; whatever is odd about its arguments is found below
         low, high = args[:-1] if len(args) == 3 else (0, args[0])
         if args[-1].__class__ is tuple and low.__class__ is high.__class__ is int and -(1 << 63) <= low < high < 1 << 63:
             array = np.empty(sizes_from(args[-1:], "randint"), np.int64)
             run_quietly(streams.fill_random_range, _generator(generator, "randint"), array, low, high)
             return require_grad(wrap(array)) if requires_grad else wrap(array)
-    if modes.active:
+    if active:
         given = {"dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad}
         taken = override("randint", args, generator=generator, out=out, **given, **named)
         if taken is not NotImplemented:
@@ -615,7 +634,7 @@ def randperm(
     Source: torch.randperm. Fisher and Yates' shuffle.
     """
     stream, count = _generator(generator, "randperm"), _int(n, "n", "randperm")
-    if dtype is out is layout is device is None and count >= 0 and not modes.active and not pin_memory:
+    if dtype is out is layout is device is None and count >= 0 and not active and not pin_memory:
         array = streams.randperm(stream, count)  # the usual call, kept short
         return require_grad(wrap(array)) if requires_grad else wrap(array)
     if count < 0:

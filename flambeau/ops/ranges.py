@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays import make_at
 from ..core.casting import cast_array
 from ..core.registry import composite
-from ..core.state import modes, run_quietly, unrecorded, without_grad
+from ..core.state import active, run_quietly, unrecorded, without_grad
 from ..core.tensor import Tensor
 from .creation import checked_place, finish, override, result_dtype
 
@@ -62,7 +63,7 @@ def arange(
     """
     if len(args) == 1 and not named and dtype is None and out is None and device is None and layout is None and not requires_grad:
         end = args[0]
-        if end.__class__ is int and end >= 0 and not modes.active and not pin_memory:
+        if end.__class__ is int and end >= 0 and not active and not pin_memory:
             tensor = _new(Tensor)
             tensor._array = np.arange(end)
             tensor._storage = tensor._node = tensor._view_of = None
@@ -73,7 +74,7 @@ def arange(
     )
     if taken is not NotImplemented:
         return taken
-    checked_place("arange", device, layout, pin_memory)
+    where = checked_place("arange", device, layout, pin_memory, out=out)
     start, end, step = _range_bounds(args, named)
     if dtype is None and out is not None:
         kind = out.dtype
@@ -83,7 +84,7 @@ def arange(
     else:
         kind = result_dtype(dtype, out, "arange")
     bounds = [_as_number(each, "arange", name) for each, name in ((start, "start"), (end, "end"), (step, "step"))]
-    return finish(range_array(bounds[0], bounds[1], bounds[2], kind), out, requires_grad, "arange")
+    return finish(make_at(where, range_array, *bounds, kind), out, requires_grad, "arange", where)
 
 
 def _range_bounds(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any]:
@@ -158,12 +159,12 @@ def range_(
     )
     if end is None:
         raise TypeError("range() missing required argument: end")
-    checked_place("range", device, layout, pin_memory)
+    where = checked_place("range", device, layout, pin_memory, out=out)
     kind = result_dtype(dtype, out, "range")
     first, last, by = (_as_number(each, "range", name) for each, name in ((start, "start"), (end, "end"), (step, "step")))
     check_range(first, last, by)
     values = np.arange(math.floor((last - first) / by) + 1) * by + first
-    return finish(cast_array(values, kind), out, requires_grad, "range")
+    return finish(cast_array(values, kind), out, requires_grad, "range", where)
 
 
 def _spaced_dtype(dtype: Any, out: Any, ends: tuple[Any, Any], operation: str) -> dtypes.dtype:
@@ -249,12 +250,12 @@ def linspace(
     )
     if taken is not NotImplemented:
         return taken
-    checked_place("linspace", device, layout, pin_memory)
+    where = checked_place("linspace", device, layout, pin_memory, out=out)
     kind, count = _spaced_dtype(dtype, out, (start, end), "linspace"), _check_steps(steps, "linspace")
     first, last = _end(start, "linspace", "start"), _end(end, "linspace", "end")
     if kind.category < dtypes.COMPLEX and (isinstance(first, complex) or isinstance(last, complex)):
         raise RuntimeError(f"torch.linspace(): inferred dtype ComplexFloat can't be safely cast to passed dtype {kind}")
-    return finish(run_quietly(spaced_array, first, last, count, kind), out, requires_grad, "linspace")
+    return finish(run_quietly(make_at, where, spaced_array, first, last, count, kind), out, requires_grad, "linspace", where)
 
 
 @composite(method=False)
@@ -294,11 +295,11 @@ def logspace(
     )
     if taken is not NotImplemented:
         return taken
-    checked_place("logspace", device, layout, pin_memory)
+    where = checked_place("logspace", device, layout, pin_memory, out=out)
     kind, count = _spaced_dtype(dtype, out, (start, end), "logspace"), _check_steps(steps, "logspace")
     first, last = _end(start, "logspace", "start"), _end(end, "logspace", "end")
     if kind.category < dtypes.FLOATING:
         first, last = int(first), int(last)
     wide = dtypes.complex128 if kind.is_complex else dtypes.float64
     powers = run_quietly(lambda: np.power(wide.numpy.type(base), spaced_array(first, last, count, wide)))
-    return finish(cast_array(powers, kind), out, requires_grad, "logspace")
+    return finish(cast_array(powers, kind), out, requires_grad, "logspace", where)

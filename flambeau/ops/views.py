@@ -16,6 +16,7 @@ import numpy as np
 from ..core import doors, native
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
+from ..core.arrays import view_at
 from ..core.interruption import pass_on
 from ..core.registry import TABLES, composite, method, op, primitive, view
 from ..core.shape import (
@@ -503,7 +504,7 @@ def expand_to(input: Tensor, size: Sequence[int], implicit: bool = False) -> Ten
     if 0 in size:
         return np.lib.stride_tricks.as_strided(input, size, strides)
     if input.flags.c_contiguous:
-        return np.ndarray(size, input.dtype, input, 0, strides)
+        return view_at(input, size, input.dtype, 0, strides)
     return np.lib.stride_tricks.as_strided(input, size, strides)
 
 

@@ -36,12 +36,12 @@ def _window(
         raise RuntimeError(f"{name} expects floating point dtypes, got: {kind}")
     if length < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={length}")
-    checked_place(name, device, layout, pin_memory)
+    where = checked_place(name, device, layout, pin_memory)
     if length <= 1:
         array = np.ones(length)
     else:
         array = values(np.arange(length, dtype=np.float64), float(length if periodic else length - 1))
-    return finish(cast_array(array, kind), None, requires_grad, name)
+    return finish(cast_array(array, kind), None, requires_grad, name, where)
 
 
 _ARGS = """

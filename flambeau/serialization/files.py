@@ -90,7 +90,7 @@ def _save(obj: object, writer: ArchiveWriter, pickle_module: Any, pickle_protoco
         if thread_options.skip_data:
             writer.write_gap(f"data/{key}", storage.nbytes())
         else:
-            writer.write_record(f"data/{key}", storage._flat.data)
+            writer.write_record(f"data/{key}", storage._host_bytes.data)
     writer.close()
 
 

@@ -13,6 +13,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from ..core.arrays import moved
+from ..core.device import cpu
 from ..core.dtype import uint8
 from ..core.rebuild import UNREAD, shown
 from ..core.storage import TypedStorage, UntypedStorage
@@ -49,7 +51,7 @@ def save_legacy(obj: object, file: IO[bytes], pickle_module: Any, protocol: int)
     for key in keys:
         storage, element = storages.found[key]
         file.write(struct.pack("<q", storage.nbytes() // element.itemsize))
-        view = storage._flat.data
+        view = storage._host_bytes.data
         for start in range(0, len(view), CHUNK):
             file.write(view[start : start + CHUNK])
 
@@ -150,8 +152,12 @@ class LegacyStorages:
         nbytes = struct.unpack("<q", count)[0] * itemsize
         if nbytes != storage.nbytes():
             raise RuntimeError(f"storage has wrong byte size: expected {storage.nbytes()} got {nbytes}")
-        if read_into(file, storage._flat) != nbytes:
+        where = storage.device
+        target = storage._flat if where == cpu else np.empty(nbytes, np.uint8)
+        if read_into(file, target) != nbytes:
             raise EOFError(f"Ran out of input: the file ends inside storage {key} of {nbytes} bytes")
+        if where != cpu:
+            storage._flat[...] = moved(target, where)
 
     def finish(self) -> None:
         """Do what had to wait for the bytes."""

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from ..core.arrays import kind_at, place_of
 from ..core.device import device
 from ..core.storage import UntypedStorage
 
@@ -100,6 +101,21 @@ def _to_meta(storage: Any, location: str) -> Any:
         raise NotImplementedError("load: loading to device 'meta' is not supported")
 
 
+def _device_tag(storage: Any) -> str | None:
+    """A device that is neither the CPU's nor a shape's tags its storages with its name."""
+    where = storage.device
+    return str(where) if where.type not in ("cpu", "meta") else None
+
+
+def _to_present(storage: Any, location: str) -> Any:
+    """Devices that are there."""
+    try:
+        where = device(location)
+    except RuntimeError:  # a tag of somebody else's
+        return None
+    return storage._to(place_of(where, "load")) if where.type != "meta" and kind_at(where) is not None else None
+
+
 def _no_tag(storage: Any) -> None:
     return None
 
@@ -114,6 +130,7 @@ def _to_missing(kind: str, storage: Any, location: str) -> Any:
 
 
 register_package(10, _cpu_tag, _to_cpu)
+register_package(15, _device_tag, _to_present)
 register_package(22, _no_tag, _to_meta)
 for _priority, _kind in ((20, "cuda"), (21, "mps"), (24, "hpu"), (25, "xpu"), (26, "mtia")):
     register_package(_priority, _no_tag, functools.partial(_to_missing, _kind))

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.device import device, require_cpu
+from ..core.arrays import moved, place_of
+from ..core.device import device
 from ..core.tensor import Tensor, wrap
 from .archive import read_into
 
@@ -49,7 +50,7 @@ def load_safetensors(path: str, map_location: Any) -> dict[str, Tensor]:
     """
     if map_location is not None and not isinstance(map_location, (str, device)):
         raise RuntimeError(f"Loading safetensors file with {type(map_location).__name__} map_location is not supported.")
-    require_cpu(map_location, "load")
+    where = place_of(map_location, "load")
     with open(path, "rb") as file:
         available = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
@@ -65,7 +66,7 @@ def load_safetensors(path: str, map_location: Any) -> dict[str, Tensor]:
                 data = np.empty(end - start, np.uint8)
                 file.seek(8 + length + start)
                 read_into(file, data)
-                result[name] = wrap(data.view(dtype.numpy).reshape(shape))
+                result[name] = wrap(moved(data.view(dtype.numpy).reshape(shape), where))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise RuntimeError(f"load: {path} is no sound safetensors file: {error}") from None
     return result

@@ -182,7 +182,7 @@ def state() -> dict[str, Any]:
     from flambeau.core import state as states
 
     found: dict[str, Any] = {
-        "modes": [bool(states.modes.active), states.modes.on_record is None, len(states.without_grad)],
+        "modes": [bool(states.active), states.modes.on_record is None, len(states.without_grad)],
         "inside": [states._own.inside, late._own.making],
         "thread": {name: repr(value) for name, value in sorted(vars(states.thread).items()) if value not in (True, False, None, ())},
         "grad": [states.thread.grad, states.thread.inference, native.switch.on],
