@@ -1,7 +1,8 @@
-"""The walk-through in docs/adding-an-operation.md does what it says: its two pieces of code are run in a process of their own."""
+"""The walk-through in docs/adding-an-operation.md does what it says: its pieces of code are run in a process of their own."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -49,6 +50,25 @@ assert "softcap" in dir(flambeau) and flambeau.softcap.__doc__.startswith("``inp
 print("row:", *row(TABLES["torch"]["softcap"]), sep="|")
 """
 
+KERNEL = """
+import numpy as np
+from flambeau.core import native
+module("flambeau.ops.extent_example", blocks[2])
+module("flambeau.backends.llvm.extent_example", blocks[3])
+
+for shape in ((8200,), (100, 100), (3, 41, 77)):
+    for dtype in (flambeau.float32, flambeau.float64):
+        x = flambeau.randn(*shape).to(dtype)
+        launches = []
+        kernel = native._registered["extent"]
+        native._found["extent"] = lambda *arguments: launches.append(1) or kernel(*arguments)
+        got = flambeau.extent(x)
+        with native.disabled():
+            assert flambeau.equal(got, flambeau.extent(x)) and got.shape == x.shape[:-1], (shape, dtype)
+        assert launches, (shape, dtype)
+assert flambeau.extent(flambeau.tensor([1.0, float("nan")])).isnan()
+"""
+
 GENERATED = """
 import pytest, libraries, records
 libraries.HAS_ORACLE = False  # PyTorch has no such function to compare with
@@ -57,10 +77,11 @@ sys.exit(pytest.main(["tests/test_operations.py", "-q", "-k", "softcap", "-m", "
 """
 
 
-def run(program: str, change: tuple[str, str] = ("", "")) -> subprocess.CompletedProcess[str]:
+def run(program: str, change: tuple[str, str] = ("", ""), kernels: str = "") -> subprocess.CompletedProcess[str]:
     prepare = PREPARE.format(root=str(ROOT), tests=str(ROOT / "tests"), page=str(PAGE), change=change)
     command = [sys.executable, "-c", prepare + program]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    environment = {**os.environ, "FLAMBEAU_KERNELS": kernels or os.environ.get("FLAMBEAU_KERNELS", "")}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_the_function_gives_method_in_place_form_out_and_docs_row() -> None:
@@ -69,6 +90,12 @@ def test_the_function_gives_method_in_place_form_out_and_docs_row() -> None:
     shown = process.stdout.strip().split("|")
     assert shown[1:6] == ["`softcap`", "primitive", "int_to_float", "method, in-place, out=", "input"]
     assert shown[6].startswith("``input / sqrt(1 + input**2)``")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="native kernels are for Linux")
+def test_a_kernel_is_registered_by_its_decorator_alone() -> None:
+    process = run(KERNEL, kernels="llvm")
+    assert process.returncode == 0, process.stderr
 
 
 @pytest.mark.slow

@@ -273,34 +273,40 @@ _GIVES: dict[str, Callable[[str], tuple[str, ...]]] = {
 }
 
 
-def _register() -> None:
-    """One native kernel for each operation that is ``rule(input, dim, keepdim)`` or nearly so."""
-
-    def summing(rule: str) -> Any:
-        return lambda input, dim=None, keepdim=False, dtype=None: reduce(rule, input, dim, keepdim, dtype)
-
-    def spread(rule: str) -> Any:
-        return lambda input, dim, correction, keepdim: reduce(rule, input, dim, keepdim, None, float(correction))
-
-    def plain(rule: str) -> Any:
-        return lambda input, dim=None, keepdim=False: reduce(rule, input, dim, keepdim)
-
-    def truth(rule: str) -> Any:  # no dimensions are none here, not all
-        return lambda input, dim=None, keepdim=False: None if dim == () or dim == [] else reduce(rule, input, dim, keepdim)
-
-    for make, names in (
-        (summing, {"sum": "sum", "nansum": "nansum", "prod": "prod", "mean": "mean"}),
-        (spread, {"_var": "var", "_std": "std"}),
-        (plain, {"amax": "amax", "amin": "amin", "_max_of_all": "amax", "_min_of_all": "amin", "aminmax": "aminmax"}),
-        (plain, {"argmax": "argmax", "argmin": "argmin", "_max_along": "max", "_min_along": "min"}),
-        (plain, {"count_nonzero": "count", "logsumexp": "logsumexp"}),
-        (truth, {"any": "any", "all": "all"}),
-    ):
-        for operation, rule in names.items():
-            native(operation)(make(rule))
+# Each operation that is ``rule(input, dim, keepdim)`` or nearly so.
+def _summing(rule: str) -> Any:
+    return lambda input, dim=None, keepdim=False, dtype=None: reduce(rule, input, dim, keepdim, dtype)
 
 
-_register()
+def _spread(rule: str) -> Any:
+    return lambda input, dim, correction, keepdim: reduce(rule, input, dim, keepdim, None, float(correction))
+
+
+def _plain(rule: str) -> Any:
+    return lambda input, dim=None, keepdim=False: reduce(rule, input, dim, keepdim)
+
+
+def _truth(rule: str) -> Any:  # no dimensions are none here, not all
+    return lambda input, dim=None, keepdim=False: None if dim == () or dim == [] else reduce(rule, input, dim, keepdim)
+
+
+native("sum")(_summing("sum"))
+native("nansum")(_summing("nansum"))
+native("prod")(_summing("prod"))
+native("mean")(_summing("mean"))
+native("_var")(_spread("var"))
+native("_std")(_spread("std"))
+native("amax", "_max_of_all")(_plain("amax"))
+native("amin", "_min_of_all")(_plain("amin"))
+native("aminmax")(_plain("aminmax"))
+native("argmax")(_plain("argmax"))
+native("argmin")(_plain("argmin"))
+native("_max_along")(_plain("max"))
+native("_min_along")(_plain("min"))
+native("count_nonzero")(_plain("count"))
+native("logsumexp")(_plain("logsumexp"))
+native("any")(_truth("any"))
+native("all")(_truth("all"))
 _NORMS = {0.0: "norm 0", 1.0: "norm 1", 2.0: "norm 2", math.inf: "norm inf", -math.inf: "norm -inf"}
 
 
