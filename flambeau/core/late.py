@@ -22,6 +22,7 @@ from types import FrameType
 from typing import Any
 
 PATIENCE = 20.0  # seconds that a fork waits for other threads at most
+HELD = 0.05  # seconds for which a fork may keep the interpreter, so that no import begins between the last look and the fork
 _ROOT = __name__.partition(".")[0]
 _LIBRARIES = frozenset((_ROOT, "numpy", "scipy", "ml_dtypes", "llvmlite"))  # what this package imports late
 
@@ -75,7 +76,7 @@ def adopt(package: str) -> None:
 
 
 # -- forks ------------------------------------------------------------------------------------------------------------------------
-_locked: list[bool] = []  # one entry per fork in progress: whether it got the lock
+_forking: list[tuple[bool, float]] = []  # one entry per fork in progress: whether it got the lock, and the usual switch interval
 
 
 def _imports(frame: FrameType | None) -> bool:
@@ -91,25 +92,36 @@ def _imports(frame: FrameType | None) -> bool:
 
 
 def _before_fork() -> None:
+    """Wait for other threads, and keep the interpreter from them until the fork is done."""
     me = threading.get_ident()
     # A fork in the midst of this thread's own import must not wait for threads that wait for that import.
     end = time.monotonic() + (1.0 if _imports(sys._getframe()) else PATIENCE)
-    _locked.append(_lock.acquire(timeout=end - time.monotonic()))
+    _forking.append((_lock.acquire(timeout=end - time.monotonic()), sys.getswitchinterval()))
+    if len(sys._current_frames()) == 1:
+        return
+    sys.setswitchinterval(HELD)
     while time.monotonic() < end:
-        time.sleep(0)  # gives the interpreter away: having it afresh, this thread keeps it until the fork
-        if not any(_imports(frame) for thread, frame in sys._current_frames().items() if thread != me):
+        time.sleep(0)  # gives the interpreter away; having it afresh, this thread may keep it for the switch interval
+        began = time.monotonic()
+        quiet = not any(_imports(frame) for thread, frame in sys._current_frames().items() if thread != me)
+        if quiet and time.monotonic() - began < HELD / 4:
             return
         time.sleep(0.001)
 
 
 def _after_fork() -> None:
-    if _locked and _locked.pop():
-        _lock.release()
+    if _forking:
+        locked, interval = _forking.pop()
+        sys.setswitchinterval(interval)
+        if locked:
+            _lock.release()
 
 
 def _after_fork_in_child() -> None:
     global _lock
-    _locked.clear()
+    if _forking:
+        sys.setswitchinterval(_forking[-1][1])
+    _forking.clear()
     _lock = threading.RLock()
 
 

@@ -91,7 +91,8 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
     Source: torch.equal.
     """
-    return bool(np.array_equal(input._array, other._array))
+    a, b = input._array, other._array
+    return a.shape == b.shape and bool((a == b).all())
 
 
 # -- closeness ----------------------------------------------------------------------------------------------------------------

@@ -53,13 +53,14 @@ def in_child(trial: Callable[..., Any], *arguments: Any, limit: float = LIMIT) -
             except ProcessLookupError:
                 pass
         log.seek(0)
+        said = log.read()
         if text is None:
-            raise AssertionError(f"did not end within {limit} s\n{log.read()}")
+            raise AssertionError(f"did not end within {limit} s\n{said}")
         if not text:
-            raise AssertionError(f"died with status {status}\n{log.read()}")
+            raise AssertionError(f"died with status {status}\n{said}")
     found = json.loads(text)
     if "failure" in found:
-        raise AssertionError(found["failure"])
+        raise AssertionError(found["failure"] + said)
     return found["result"]
 
 

@@ -209,9 +209,9 @@ from flambeau.backends.llvm import pool as module
 started, real = [], module._start_thread
 def start(function, record):
     if started:
-        raise OSError(11, "no more")
+        return False
     started.append(1)
-    real(function, record)
+    return real(function, record)
 module._start_thread = start
 x = torch.rand(1000, 1000)
 assert torch.equal(x.exp()[:10], x[:10].exp()) and module.pool.crew.count == 1

@@ -30,7 +30,6 @@ from collections.abc import Callable
 from functools import partial
 
 from ...core import late
-from ...core.interruption import pass_on
 from ...core.native import Threads
 from . import image
 from . import target as targets
@@ -295,21 +294,14 @@ class Crew:
         """Let ``threads`` threads run a kernel. Whoever is there does the work, also where this is interrupted."""
         ctypes.c_int64.from_address(self.record + 8 * _LIMIT).value = threads
         while self.count < threads - 1:
-            try:
-                _start_thread(self.worker, self.record)
-            except OSError as error:
-                pass_on(error)
+            if not _start_thread(self.worker, self.record):
                 break  # a limit on threads
             self.count += 1
         return True
 
 
-def _start_thread(function: int, record: int) -> None:
-    """A pthread in the worker's function. It blocks all signals: they are for Python's threads.
-
-    Raises:
-        OSError: the system allows no further thread.
-    """
+def _start_thread(function: int, record: int) -> bool:
+    """Start a pthread in the worker's function, if the system allows one more. It blocks all signals: they are for Python's threads."""
     import signal
 
     libc = ctypes.CDLL(None)
@@ -321,8 +313,9 @@ def _start_thread(function: int, record: int) -> None:
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     if error:
-        raise OSError(error, f"pthread_create: {os.strerror(error)}")
+        return False
     libc.pthread_detach(identity)
+    return True
 
 
 pool = Pool()
