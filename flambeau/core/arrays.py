@@ -193,6 +193,11 @@ def kind_of(array: Any) -> Kind:
     return host if array.__class__ is np.ndarray else KINDS.get(array.__class__, host)
 
 
+def is_array(value: Any) -> bool:
+    """Whether ``value`` is an array, of whatever kind."""
+    return value.__class__ in KINDS or isinstance(value, np.ndarray)
+
+
 def device_of(array: Any) -> device:
     return kind_of(array).device_of(array)
 

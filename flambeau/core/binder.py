@@ -41,7 +41,7 @@ class Binder:
         """The copy of a function; whatever is no function of the package stays."""
         if type(function) is not types.FunctionType:
             return self.value(function)
-        if function.__module__ in _SHARED:
+        if function.__module__ in _SHARED or function.__module__ == type(self.kind).__module__:
             return function
         if function.__module__ in self.kind.hosted:
             return self._remembered(function, self.kind.on_host)
@@ -76,6 +76,8 @@ class Binder:
             return self._class(value)
         if kind is np.ndarray:  # a table of a module, or a number
             return self._remembered(value, self.kind.xp.asarray) if value.ndim else value[()]
+        if kind is dict and value and all(type(each) is np.ufunc for each in value.values()):
+            return {name: self._of_numpy(each) for name, each in value.items()}
         if kind is np.ufunc or kind is types.BuiltinFunctionType or kind is _NUMPY_FUNCTION:
             return self._of_numpy(value)
         if kind is functools._lru_cache_wrapper:

@@ -300,7 +300,7 @@ def run_composite(call: Call) -> Any:
     entry, values = call.op, call.values
     params = entry.params
     split = sum(not p.keyword_only for p in params)
-    body = call.kind.bound(entry.body) if KINDS else entry.body
+    body = call.kind.bound(entry.body) if KINDS and not entry.is_placed else entry.body
     result = body(*values[:split], **{p.name: v for p, v in zip(params[split:], values[split:], strict=True)})
     if call.out is None:
         return result

@@ -100,6 +100,11 @@ class Composite:
         )
 
     @made_once
+    def is_placed(self) -> bool:
+        """Whether callers say on which device the result lies: then it is not the operands' kind that its body is bound to."""
+        return any(p.name == "device" for p in self.params)
+
+    @made_once
     def general(self) -> Any:
         """What looks for overrides; the body itself where nothing is to be looked at."""
         return _composite_door(self)

@@ -387,7 +387,7 @@ def distances(difference: np.ndarray, p: float) -> np.ndarray:
     if p == 0:
         return (size != 0).sum(-1).astype(size.dtype)
     if p == math.inf:
-        return size.max(-1, initial=0)
+        return size.max(-1) if size.shape[-1] else np.zeros(size.shape[:-1], size.dtype)
     if p == 1:
         return size.sum(-1)
     if p == 2:
@@ -430,5 +430,5 @@ def pdist(input: Tensor, p: float = 2.0) -> Any:
     from .matrices import triu_indices
 
     n = input.shape[0]
-    first, second = triu_indices(n, n, 1)
+    first, second = triu_indices(n, n, 1, device=input.device)
     return resolve("linalg", "vector_norm")(input.index_select(0, first) - input.index_select(0, second), p, -1)

@@ -283,7 +283,8 @@ def type_method(input: Tensor, dtype: Any = None, non_blocking: bool = False) ->
     from ..core.legacy import dtype_of_type
 
     if dtype is None:
-        return f"torch.{input.dtype.legacy}Tensor"
+        where = input.device.type
+        return f"torch.{'' if where == 'cpu' else where + '.'}{input.dtype.legacy}Tensor"
     return converted(input, dtype if isinstance(dtype, dtypes.dtype) else dtype_of_type(dtype))
 
 
@@ -302,7 +303,7 @@ def new(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """
     from ..core.legacy import construct
 
-    return construct(TensorType, input.dtype, args, kwargs)
+    return construct(TensorType, input.dtype, args, {"device": input.device, **kwargs})
 
 
 @method()

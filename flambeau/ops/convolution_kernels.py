@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..core.arrays import view_at
+from ..core.arrays import host, kind_of, view_at
 from .patches import Ints, add_windows, is_channels_last, padded, taps, window_count, windows
 
 _COLUMN_BYTES = 1 << 19
@@ -88,7 +88,7 @@ def _last_columns(images: np.ndarray, kernel: Ints, stride: Ints, dilation: Ints
 
 def _filled(seen: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """A copy of a view as an array of another shape, in the memory that is used again."""
-    columns = _room.array(seen.shape, seen.dtype)
+    columns = _room.array(seen.shape, seen.dtype) if kind_of(seen) is host else np.empty(seen.shape, seen.dtype)
     np.copyto(columns, seen)
     return columns.reshape(shape)
 

@@ -79,7 +79,7 @@ def _dropped(input: Any, p: Any, train: bool, feature: bool, alpha: bool, inplac
     if not alpha:
         noise = _noise(input, feature, of)
         scale = run_quietly(np.divide, _rounded(1.0, of), _rounded(1.0 - p, of))
-        streams.fill_bernoulli(default_generator, noise, 1.0 - p, float(of.type(scale)))
+        streams.fill_bernoulli(default_generator, noise, 1.0 - p, float(scale))
         return multiply(input, wrap(_as_input(noise, input, feature)))
     mask = _noise(input, feature, np.bool_)
     streams.fill_bernoulli(default_generator, mask, 1.0 - p)

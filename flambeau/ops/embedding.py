@@ -308,7 +308,7 @@ def embedding_bag(
 
 def _bag_maxima(rows: Any, bag: np.ndarray, counts: np.ndarray) -> Any:
     """Element-wise maximum of each bag's rows; zeros for empty bags."""
-    longest = int(counts.max(initial=0))
+    longest = int(counts.max()) if counts.size else 0
     if longest == 0:
         return rows.new_zeros((counts.size, rows.shape[1]))
     order = bag.argsort(kind="stable")

@@ -513,6 +513,10 @@ def dlpack(input: Any, *, stream: Any = -1, max_version: Any = None, dl_device: 
 
     storage_of(input)  # the memory escapes
     array = input._array
+    if array.__class__ is not np.ndarray:
+        if not hasattr(array, "__dlpack__"):
+            raise BufferError(f"__dlpack__: tensors on device '{input.device}' cannot be exported")
+        return array.__dlpack__()
     if not array.flags.writeable:
         array = np.ndarray(array.shape, array.dtype, array.copy())
     return array.__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)

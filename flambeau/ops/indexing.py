@@ -16,6 +16,7 @@ import numpy as np
 from ..core import doors, native
 from ..core import dtype as dtypes
 from ..core.annotations import Number, Tensor
+from ..core.arrays import KINDS, device_of, is_array
 from ..core.casting import cast_array, checked_number
 from ..core.history import check_overlap, check_writable, overlaps_itself
 from ..core.interruption import pass_on
@@ -113,7 +114,7 @@ def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, list
             if part is not _SLICE_ALL:
                 names = take_slice
             dim += 1
-        elif isinstance(part, np.ndarray):
+        elif is_array(part):
             if part.dtype.kind == "b":
                 _check_mask(part, tensor._array.shape, dim)
             basic += [_SLICE_ALL] * _consumed(part) if part.ndim or part.dtype.kind != "b" else [None]
@@ -167,7 +168,7 @@ def _consumed(part: Any) -> int:
     """How many of the tensor's dimensions a part of a key uses up."""
     if part is None or part is Ellipsis or part.__class__ is bool:
         return 0
-    if isinstance(part, np.ndarray) and part.dtype.kind == "b":
+    if part.__class__ is not int and is_array(part) and part.dtype.kind == "b":
         return part.ndim
     return 1
 
@@ -295,7 +296,17 @@ def numpy_key(indices: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(_SLICE_ALL if each is None else each for each in indices)
 
 
+def _check_places(input: Any, indices: Any) -> None:
+    where = input.device
+    for each in indices:
+        array = each._array if isinstance(each, TensorType) else each
+        if array.__class__ in KINDS and device_of(array) != where:
+            raise RuntimeError(f"indices should be either on cpu or on the same device as the indexed tensor ({where})")
+
+
 def _prepare_index(input: Any, indices: Any) -> tuple[Any, ...]:
+    if KINDS:
+        _check_places(input, indices)
     return input, plain_indices(indices, input._array.shape)
 
 
@@ -333,7 +344,7 @@ def add_at(whole: np.ndarray, key: Any, values: np.ndarray) -> None:
     """``whole[key] += values`` where repeated positions add up."""
     if isinstance(key, tuple) and len(key) == 1 and isinstance(key[0], np.ndarray) and whole.ndim >= 1:
         rows = key[0].reshape(-1)
-        if rows.size <= 1 or np.bincount(rows % max(len(whole), 1), minlength=1).max(initial=0) <= 1:
+        if rows.size <= 1 or np.bincount(rows % max(len(whole), 1), minlength=1).max() <= 1:
             whole[key] += values
             return
     np.add.at(whole, key, values)
@@ -394,7 +405,12 @@ def _written_quickly(tensor: Any, key: Any, value: Any) -> bool:
     kind = value.__class__
     if kind is TensorType or kind is Parameter:
         source = value._array
-        if source.dtype is not array.dtype or value._requires_grad or (value._storage is not None and value._storage is tensor._storage):
+        if (
+            source.dtype is not array.dtype
+            or source.__class__ is not array.__class__
+            or value._requires_grad
+            or (value._storage is not None and value._storage is tensor._storage)
+        ):
             return False
     elif (kind is float or kind is int) and array.dtype.kind == "f" and -65504 <= value <= 65504:  # no floating dtype overflows
         source = value
@@ -446,6 +462,8 @@ TensorType.__setitem__ = setitem  # type: ignore[method-assign]
 
 
 def _prepare_put(input: Any, indices: Any, values: Any, accumulate: bool) -> tuple[Any, ...]:
+    if KINDS:
+        _check_places(input, indices)
     shape = input._array.shape
     indices = plain_indices(indices, shape)
     arrays = [each for each in indices if each is not None]
@@ -722,7 +740,7 @@ def where_method(input: Tensor, condition: Tensor, other: Any) -> Tensor:
 def nonzero_rows(input: Tensor) -> Tensor:
     if not input.ndim:
         return np.zeros((int(bool(input)), 0), np.int64)
-    return np.array(input.nonzero(), np.int64).T
+    return np.stack(input.nonzero()).astype(np.int64, copy=False).T
 
 
 @composite(out=True)

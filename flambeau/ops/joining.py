@@ -16,6 +16,7 @@ from ..core.layout import channels_last, channels_last_3d, format_strides, is_co
 from ..core.registry import composite, op
 from ..core.shape import Size, broadcast_shape, sizes_of, wrap_dim
 from ..core.tensor import Tensor as TensorType
+from ..core.tensor import wrap
 from .creation import strided_array
 from .small import LIMIT
 
@@ -402,8 +403,6 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> A
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
         return input.new_empty((0,))
-    from .from_data import from_numpy
-
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = np.array(list(choose(range(input.numel()), r)), np.int64).reshape(-1, r)
-    return input.index_select(0, from_numpy(rows.reshape(-1))).reshape(-1, r)
+    return input.index_select(0, wrap(rows.reshape(-1))).reshape(-1, r)

@@ -22,7 +22,7 @@ def _by_recurrence(name: str, x: np.ndarray, n: np.ndarray, first: Any, step: St
     degree = np.trunc(n).astype(np.int64, order=order_of(n))
     before, now = np.ones_like(wide), first(wide)
     found = np.where(degree == 0, before, np.where(degree == 1, now, 0.0))
-    for k in range(1, int(degree.max(initial=0))):
+    for k in range(1, int(degree.max()) if degree.size else 0):
         before, now = now, step(k, wide, now, before)
         found = np.where(degree == k + 1, now, found)
     return np.where(np.isnan(wide) & (degree >= 1), np.nan, found).astype(x.dtype)

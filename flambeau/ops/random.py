@@ -243,7 +243,8 @@ class ZeroBackward(Node):
     __slots__ = ()
 
     def apply(self, grad: Any) -> Any:
-        return tuple([None if edge is None else wrap(np.zeros(*form)) for edge, form in zip(self.edges, self.attrs, strict=True)])
+        where = grad.device
+        return tuple([None if e is None else wrap(make_at(where, np.zeros, *form)) for e, form in zip(self.edges, self.attrs, strict=True)])
 
 
 class NotDifferentiable(Node):
@@ -493,8 +494,7 @@ def _normal_of_tensors(stream: Generator, mean: Any, std: Any, out: Any) -> Any:
     shape = broadcast_shape(*[each._array.shape for each in (mean, std) if isinstance(each, TensorClass)])
     result: Any
     if out is None:
-        result = wrap(np.empty(shape, first._array.dtype))
-        run_quietly(streams.fill_normal, stream, result._array, 0.0, spread)
+        result = wrap(_filled_at(first.device, _normal_filler(stream, 0.0, spread), np.empty, shape, first._array.dtype))
     else:
         _check_out(out, None, "normal")
         result = _fill_out(out, shape, _normal_filler(stream, 0.0, spread))

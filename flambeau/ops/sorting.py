@@ -363,7 +363,7 @@ def searchsorted(
     from .from_data import tensor
 
     kind = common_dtype((sorted_sequence, input))
-    values = input if hasattr(input, "_array") else tensor(input, dtype=kind)
+    values = input if hasattr(input, "_array") else tensor(input, dtype=kind, device=sorted_sequence.device)
     _check_search(sorted_sequence, values, sorter)
     chosen = _side(right, side, "torch.searchsorted")
     ranked, wanted = cast_array(sorted_sequence._array, kind), cast_array(values._array, kind)

@@ -308,7 +308,7 @@ def _edges_of(input: Any, bins: Any, range: Any) -> Any:
         low, high = range
     if low == high:
         low, high = low - 0.5, high + 0.5
-    return linspace(low, high, bins + 1, dtype=input.dtype)
+    return linspace(low, high, bins + 1, dtype=input.dtype, device=input.device)
 
 
 @composite()

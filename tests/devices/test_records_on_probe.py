@@ -1,0 +1,164 @@
+"""Every operation's record on the probe: results lie there, and are the CPU's; so for in-place forms, ``out=`` and gradients."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from libraries import OURS, arrays_in, describe, differentiable_inputs, entry_of, flat, relevant_strides, run, split_name
+from records import RECORDS, Record
+from records.record import Maker, Sample
+
+import flambeau
+from flambeau.core.tensor import Tensor
+from flambeau.testing import probe
+
+# What is not as on the CPU, by record, and why; tests check that it still is so.
+NOT_YET = {"from_dlpack": "the probe exports no DLPack capsules"}
+LEAVES = {"Tensor.to": "samples name the CPU", "Tensor.cpu": "goes there"}
+# Kernels that read memory which nobody wrote.
+NO_VALUES = frozenset(name for name in RECORDS if "empty" in name) | {"Tensor.new", "Tensor.resize_", "Tensor.resize_as_"}
+
+
+def on_probe(value: Any) -> Any:
+    """``value`` with its arrays as tensors on the probe."""
+    if isinstance(value, np.ndarray):
+        return OURS.tensor(value).to("privateuseone")
+    if isinstance(value, (list, tuple)):
+        return type(value)([on_probe(each) for each in value])
+    if isinstance(value, dict):
+        return {key: on_probe(each) for key, each in value.items()}
+    return OURS.arguments(value)
+
+
+def samples(record: Record) -> list[Sample]:
+    """Samples of the main dtype that have tensors and that the CPU takes."""
+    found = record.samples(Maker(record.dtypes[0], record.name))
+    return [each for each in found if arrays_in([*each.args, *each.kwargs.values()]) and run(OURS, record, each)[1] is None]
+
+
+TESTED = {name: record for name, record in RECORDS.items() if name not in NOT_YET and samples(record)}
+every_record = pytest.mark.parametrize("record", TESTED.values(), ids=TESTED.keys())
+
+
+def called(record: Record, function: Any, args: Any, kwargs: Any) -> Any:
+    if record.random:
+        OURS.seed()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return function(*args, **kwargs)
+
+
+def assert_as_on_cpu(got: Any, want: Any, record: Record, where: str) -> None:
+    got, want = flat(got), flat(want)
+    assert len(got) == len(want), where
+    for ours, theirs in zip(got, want, strict=True):
+        if not isinstance(theirs, Tensor):
+            assert type(ours) is type(theirs) and (ours == theirs or ours != ours or str(ours) == str(theirs)), where
+            continue
+        assert isinstance(ours, Tensor), where
+        if record.name not in LEAVES:
+            assert ours._array.__class__ is probe.ProbeArray, f"{where}: the result is a {type(ours._array).__name__}"
+            assert ours.device == flambeau.device("privateuseone", 0), where
+        values = ours.cpu()._array
+        assert values.dtype == theirs._array.dtype, where
+        assert values.shape == theirs._array.shape, where
+        assert relevant_strides(ours) == relevant_strides(theirs), f"{where}: strides {ours.stride()}, on the CPU {theirs.stride()}"
+        if record.name not in NO_VALUES:
+            np.testing.assert_allclose(values.astype(complex), theirs._array.astype(complex), rtol=1e-5, atol=1e-6, err_msg=where)
+
+
+@every_record
+def test_forward(record: Record) -> None:
+    function = OURS.function(record.name)
+    for sample in samples(record):
+        want, _ = run(OURS, record, sample)
+        got = called(record, function, on_probe(sample.args), on_probe(sample.kwargs))
+        assert_as_on_cpu(got, want, record, describe(record, sample))
+
+
+@every_record
+def test_gradients(record: Record) -> None:
+    function = OURS.function(record.name)
+
+    def gradients(args: Any, kwargs: Any) -> list[Any]:
+        inputs = [each.requires_grad_() for each in differentiable_inputs([*args, kwargs])]
+        outputs = [each for each in flat(called(record, function, args, kwargs)) if getattr(each, "requires_grad", False)]
+        if not outputs:
+            return []
+        ones = [flambeau.ones_like(each) for each in outputs]
+        return list(flambeau.autograd.grad(outputs, inputs, ones, allow_unused=True))
+
+    for sample in samples(record):
+        want, error = OURS.attempt(gradients, OURS.arguments(sample.args), OURS.arguments(sample.kwargs))
+        if error is not None:
+            continue
+        got = gradients(on_probe(sample.args), on_probe(sample.kwargs))
+        for ours, theirs in zip(got, want, strict=True):
+            assert (ours is None) == (theirs is None), describe(record, sample)
+            if ours is not None:
+                assert ours.device.type == "privateuseone", f"{describe(record, sample)}: the gradient lies on {ours.device}"
+                np.testing.assert_allclose(
+                    ours.cpu()._array.astype(complex),
+                    theirs._array.astype(complex),
+                    rtol=1e-4,
+                    atol=1e-5,
+                    err_msg=describe(record, sample),
+                )
+
+
+def with_form(name: str) -> Any:
+    found = {
+        key: each
+        for key, each in TESTED.items()
+        if getattr(entry_of(key), name, False) and key not in LEAVES and (name == "out" or split_name(key)[0] == "torch")
+    }
+    return pytest.mark.parametrize("record", found.values(), ids=found.keys())
+
+
+@with_form("inplace")
+def test_in_place(record: Record) -> None:
+    name = split_name(record.name)[1] + "_"
+    for sample in samples(record):
+        first, *rest = OURS.arguments(sample.args)
+        if not isinstance(first, Tensor) or not hasattr(Tensor, name):
+            continue
+        want, error = OURS.attempt(called, record, getattr(Tensor, name), (first, *rest), OURS.arguments(sample.kwargs))
+        target, *others = on_probe(sample.args)
+        got, ours = OURS.attempt(called, record, getattr(Tensor, name), (target, *others), on_probe(sample.kwargs))
+        assert type(ours) is type(error), f"{describe(record, sample)}: {ours!r}, on the CPU {error!r}"
+        if error is None:
+            assert got is target
+            assert_as_on_cpu(got, want, record, describe(record, sample))
+
+
+@with_form("out")
+def test_out(record: Record) -> None:
+    function = OURS.function(record.name)
+    for sample in samples(record):
+        want, _ = run(OURS, record, sample)
+        several = isinstance(want, (tuple, list))
+        if not all(isinstance(each, Tensor) for each in flat(want)):
+            continue
+        outs = [flambeau.empty_like(each, device="privateuseone") for each in flat(want)]
+        args, kwargs = on_probe(sample.args), {**on_probe(sample.kwargs), "out": tuple(outs) if several else outs[0]}
+        _, refused = OURS.attempt(
+            called,
+            record,
+            function,
+            OURS.arguments(sample.args),
+            {**OURS.arguments(sample.kwargs), "out": tuple(map(flambeau.empty_like, flat(want))) if several else flambeau.empty_like(want)},
+        )
+        if refused is not None:
+            continue
+        called(record, function, args, kwargs)
+        assert_as_on_cpu(outs, flat(want), record, describe(record, sample))
+
+
+@pytest.mark.parametrize("name", NOT_YET)
+def test_what_is_not_yet_right_is_still_not(name: str) -> None:
+    record = RECORDS[name]
+    outcomes = [OURS.attempt(OURS.function(name), *on_probe(each.args), **on_probe(each.kwargs))[1] for each in samples(record)]
+    assert any(outcomes), f"{name} works: take it out of NOT_YET"
