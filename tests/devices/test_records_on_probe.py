@@ -56,7 +56,8 @@ def assert_as_on_cpu(got: Any, want: Any, record: Record, where: str) -> None:
     assert len(got) == len(want), where
     for ours, theirs in zip(got, want, strict=True):
         if not isinstance(theirs, Tensor):
-            assert type(ours) is type(theirs) and (ours == theirs or ours != ours or str(ours) == str(theirs)), where
+            shown = str(ours).replace("privateuseone.", "")  # of types' names
+            assert type(ours) is type(theirs) and (ours == theirs or shown == str(theirs)), where
             continue
         assert isinstance(ours, Tensor), where
         if record.name not in LEAVES:
