@@ -6,6 +6,7 @@ are therefore remembered and reported, so that programs which set and restore th
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -86,6 +87,8 @@ def get_device_module(device: Any = None) -> Any:
     import importlib
 
     kind = "cpu" if device is None else _device(device).type
+    if kind in _device_modules:
+        return _device_modules[kind]
     name = f"{__package__}.{kind}"
     try:
         return importlib.import_module(name)
@@ -93,6 +96,25 @@ def get_device_module(device: Any = None) -> Any:
         if error.name != name:
             raise
         raise RuntimeError(f"get_device_module: expected a device type with a module (cpu, cuda, mps), got '{kind}'") from None
+
+
+_device_modules: dict[str, Any] = {}
+
+
+def _register_device_module(device_type: str, module: Any) -> None:
+    """Make ``module`` what ``torch.<device_type>`` and ``torch.get_device_module`` give for a device made elsewhere.
+
+    Raises:
+        RuntimeError: no such device type, or it has a module.
+    Source: torch._register_device_module.
+    """
+    package = sys.modules[__package__]
+    kind = device(device_type).type
+    if hasattr(package, kind):
+        raise RuntimeError(f"The runtime module of '{kind}' has already been registered with '{getattr(package, kind)}'")
+    _device_modules[kind] = module
+    setattr(package, kind, module)
+    sys.modules[f"{__package__}.{kind}"] = module
 
 
 # ---- precision

@@ -216,10 +216,10 @@ def view_at(base: Any, shape: Sequence[int], kind: np.dtype, offset: int, stride
 
 def kind_at(where: device) -> Kind | None:
     """The kind of arrays that a device's tensors have; None where this build has none."""
-    found = BY_DEVICE.get(where.type)
-    if found is None and where.type in LATE:
-        importlib.import_module(f"{__package__}.{LATE[where.type]}")
-        found = BY_DEVICE.get(where.type)
+    found = BY_DEVICE.get(where._kind)
+    if found is None and where._kind in LATE:
+        importlib.import_module(f"{__package__}.{LATE[where._kind]}")
+        found = BY_DEVICE.get(where._kind)
     return found
 
 
@@ -243,7 +243,7 @@ def place_of(where: Any, operation: str = "tensor") -> device:
 
 def make_at(where: device, function: Callable[..., Any], *args: Any) -> Any:
     """What ``function(*args)``, which makes an array, makes on that device."""
-    return function(*args) if where is cpu else BY_DEVICE[where.type].make(where, function, *args)
+    return function(*args) if where is cpu else BY_DEVICE[where._kind].make(where, function, *args)
 
 
 def moved(array: Any, where: device) -> Any:
@@ -251,7 +251,7 @@ def moved(array: Any, where: device) -> Any:
     source = kind_of(array)
     if source.device_of(array) == where:
         return array
-    return BY_DEVICE[where.type].from_host(array if source is host else source.to_host(array), where)
+    return BY_DEVICE[where._kind].from_host(array if source is host else source.to_host(array), where)
 
 
 def as_array(made: Any) -> Any:

@@ -8,6 +8,30 @@ from .state import add_active, thread
 
 _KINDS = ("cpu", "cuda", "meta", "mps", "xpu", "mtia", "hpu", "xla", "vulkan", "privateuseone", "ipu", "lazy", "ort", "fpga", "maia", "ve")
 
+_PRIVATE = "privateuseone"
+_private: list[str] = []  # the name that users gave that type, if they did
+
+
+def private_name() -> str:
+    """The name that the device type ``privateuseone`` is shown by."""
+    return _private[0] if _private else _PRIVATE
+
+
+def rename_private(name: str) -> None:
+    """Show the device type ``privateuseone`` by another name.
+
+    Raises:
+        RuntimeError: it has another one already, or the name is another device's.
+    """
+    if _private and _private[0] != name:
+        raise RuntimeError(
+            f"torch.register_privateuse1_backend() has already been set! Current backend: {_private[0]}, tried to set: {name}"
+        )
+    if name in _KINDS and name != _PRIVATE:
+        raise RuntimeError(f"Cannot register privateuse1 backend with in-tree device name: {name}")
+    if not _private:
+        _private.append(name)
+
 
 class device:
     """A device type with an optional index: ``device('cuda:0')``, ``device('cuda', 0)``, ``device('cpu')``.
@@ -20,8 +44,8 @@ class device:
     Source: torch.device.
     """
 
-    __slots__ = ("index", "type")
-    type: str
+    __slots__ = ("_kind", "index")
+    _kind: str
     index: int | None
 
     def __new__(cls, type: Any = None, index: int | None = None) -> device:
@@ -29,7 +53,7 @@ class device:
             return type
         self = object.__new__(cls)
         if isinstance(type, int) and not isinstance(type, bool):
-            object.__setattr__(self, "type", "cuda")
+            object.__setattr__(self, "_kind", "cuda")
             object.__setattr__(self, "index", type)
             return self
         if not isinstance(type, str):
@@ -45,11 +69,17 @@ class device:
             if not ordinal.isdigit():
                 raise RuntimeError(f"Invalid device string: '{type}'")
             index = int(ordinal)
+        if kind in _private:
+            kind = _PRIVATE
         if kind not in _KINDS:
             raise RuntimeError(f"Expected one of {', '.join(_KINDS)} device type at start of device string: {kind}")
-        object.__setattr__(self, "type", kind)
+        object.__setattr__(self, "_kind", kind)
         object.__setattr__(self, "index", index)
         return self
+
+    @property
+    def type(self) -> str:
+        return _private[0] if _private and self._kind == _PRIVATE else self._kind
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"attribute '{name}' of 'torch.device' objects is not writable")
@@ -61,10 +91,10 @@ class device:
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, device) and self.type == other.type and self.index == other.index
+        return isinstance(other, device) and self._kind == other._kind and self.index == other.index
 
     def __hash__(self) -> int:
-        return hash((self.type, self.index))
+        return hash((self._kind, self.index))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (device, (str(self),))

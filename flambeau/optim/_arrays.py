@@ -176,6 +176,7 @@ def _is_usual(tensor: Any) -> bool:
     """Whether a tensor may be written through its array."""
     return (
         (tensor.__class__ is Tensor or tensor.__class__ is Parameter)
+        and tensor._array.__class__ is np.ndarray
         and tensor._array.dtype in _FLOATS
         and tensor._array.flags.writeable
         and (tensor._array.flags.c_contiguous or is_dense(tensor._array))

@@ -169,7 +169,7 @@ class GroupOptimizer(Optimizer):
             params.append(param)
             grads.append(grad)
             states.append(state)
-        if not all(param._array.flags.writeable for param in params):
+        if not all(getattr(param._array.flags, "writeable", True) for param in params):  # other devices' arrays are
             raise ValueError("step: expected parameters that can be written to, got one whose memory is read-only")
         return params, grads, states
 

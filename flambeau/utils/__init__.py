@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
+from typing import Any
+
+_BACKENDS = ("generate_methods_for_privateuse1_backend", "rename_privateuse1_backend")
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
+    if name in _BACKENDS:
+        from . import backend_registration
+
+        return getattr(backend_registration, name)
     full_name = f"{__name__}.{name}"
     try:
         return importlib.import_module(full_name)

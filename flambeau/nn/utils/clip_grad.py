@@ -91,7 +91,13 @@ def _arrays_of(tensors: list[Any]) -> list[np.ndarray] | None:
     arrays = []
     for tensor in tensors:
         array = tensor._array
-        if tensor.__class__ is not Tensor or array.dtype != first or not array.flags.c_contiguous or (recorded and tensor._requires_grad):
+        if (
+            tensor.__class__ is not Tensor
+            or array.__class__ is not np.ndarray
+            or array.dtype != first
+            or not array.flags.c_contiguous
+            or (recorded and tensor._requires_grad)
+        ):
             return None
         arrays.append(array)
     return arrays if sum([array.size + _PRICE for array in arrays]) >= native.LARGE else None
