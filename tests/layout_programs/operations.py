@@ -166,10 +166,15 @@ def _of_sums(dtype: str, steps: float, scale: float, terms: int) -> Bound:
     return Bound(steps, scale * max(1.0, 2 * math.sqrt(terms)), 0) if terms <= 1 else Bound(steps, scale * math.sqrt(terms) * 3, terms)
 
 
+def _whole_sums(dtype: str, size: float, terms: int) -> Bound:
+    """The bound of sums of ``terms`` whole numbers up to ``size``: none, unless float32 may not hold them all."""
+    return Bound(1, size, terms) if dtype == "float32" and size * terms >= 1 << 24 else Bound()
+
+
 # -- reductions ----------------------------------------------------------------------------------------------------------------------------
 _REDUCTIONS: dict[str, tuple[str, Any]] = {
     "sum": ("any", lambda t, x, d, k: x.sum(d, k)),
-    "nansum": ("exact", lambda t, x, d, k: x.nansum(d, k)),
+    "nansum": ("exact", lambda t, x, d, k: x.nansum(d, k)),  # PyTorch's adds halves up in halves
     "mean": ("float", lambda t, x, d, k: x.mean(d, k)),
     "amax": ("any", lambda t, x, d, k: x.amax(d, k)),
     "amin": ("any", lambda t, x, d, k: x.amin(d, k)),
@@ -262,8 +267,9 @@ def real_reductions(d: Draw) -> Program:
 def cumulative(d: Draw) -> Program:
     shape, dtype = d.shape(), d.one_of(("float32", "float64", "int64"))
     dim = d.rng.randrange(len(shape))
-    d.operand(shape, dtype)
-    return Program(f"cumsum {dtype} along {dim}", d.operands, lambda t, x: x.cumsum(dim))
+    x = d.operand(shape, dtype)
+    grads = _whole_sums(dtype, 3 * shape[dim], x.repeats)
+    return Program(f"cumsum {dtype} along {dim}", d.operands, lambda t, x: x.cumsum(dim), Bound(), grads)
 
 
 # -- rows: softmax, normalization, losses --------------------------------------------------------------------------------------------------
@@ -285,7 +291,7 @@ def _norm_program(d: Draw, text: str, call: Any, dtype: str, averaged: int, summ
     terms = d.operands[0].repeats
     steps = 32 + 8 * math.sqrt(averaged)
     spread = math.sqrt(max(summed, averaged)) * max(1.0, math.sqrt(terms))
-    return Program(text, d.operands, call, Bound(steps, 8.0), Bound(steps * 4, 16.0 * spread), plain="_norm" in text)
+    return Program(text, d.operands, call, Bound(steps, 8.0), Bound(steps * 4, 16.0 * spread))
 
 
 @family(5)
@@ -344,7 +350,9 @@ def channel_norms(d: Draw) -> Program:
     averaged = math.prod(shape) // channels
     if name == "group_norm":
         averaged = math.prod(shape) // (shape[0] * groups)
-    return _norm_program(d, f"{name} {dtype}, {count} parameters, {groups} groups", call, dtype, averaged, math.prod(shape) // channels)
+    program = _norm_program(d, f"{name} {dtype}, {count} parameters, {groups} groups", call, dtype, averaged, math.prod(shape) // channels)
+    program.plain = True  # PyTorch's gradients are wrong for some layouts of cotangents and of running moments
+    return program
 
 
 @family(5)
@@ -367,13 +375,11 @@ def class_losses(d: Draw) -> Program:
             return f.nll_loss(x, target, weight, reduction=reduction, ignore_index=ignore)
         return f.cross_entropy(x, target, weight, reduction=reduction, ignore_index=ignore, label_smoothing=0.1 * (name == "smoothed"))
 
-    count = target_size = n * math.prod(inner)
-    terms = max(count, x.repeats)
-    scale = 12.0 * (count if reduction == "sum" else 1)
-    bound = Bound(32 + 2 * math.sqrt(target_size) + math.sqrt(classes), scale)
-    grads = Bound(64 + 4 * math.sqrt(classes), 20.0 * math.sqrt(terms) * (3 if reduction == "none" else 1))
+    count = n * math.prod(inner)
+    bound = Bound(32 + 2 * math.sqrt(count) + math.sqrt(classes), 12.0 * (count if reduction == "sum" else 1))
+    grads = Bound(64 + 4 * math.sqrt(classes), 8, x.repeats)
     text = f"{name} {dtype} {reduction}, {weighted}, {ignore}"
-    return Program(text, d.operands, call, bound, grads, plain=True)
+    return Program(text, d.operands, call, bound, grads, plain=True)  # PyTorch's nll_loss of images wants contiguous inputs
 
 
 @family(4)
@@ -432,7 +438,9 @@ def products(d: Draw) -> Program:
             return t.nn.functional.linear(*operands)
         return getattr(t, {"batched": "matmul", "vector": "matmul"}.get(name, name))(*operands)
 
-    return Program(f"{name} {texts.get(name, '')} {dtype} of {shapes}", d.operands, call, Bound(), Bound())
+    # A gradient is of sums over one of the dimensions, and these are added up where an operand is broadcast or expanded.
+    grads = _whole_sums(dtype, 9 * max(map(max, shapes)), 2 * n * max(operand.repeats for operand in d.operands))
+    return Program(f"{name} {texts.get(name, '')} {dtype} of {shapes}", d.operands, call, Bound(), grads)
 
 
 # -- copies, joining, indices --------------------------------------------------------------------------------------------------------------
@@ -601,7 +609,8 @@ def convolution(d: Draw) -> Program:
     def call(t: Any, x: Any, w: Any, b: Any = None) -> Any:
         return getattr(t.nn.functional, name)(x, w, b, stride=stride, padding=padding, groups=groups)
 
-    return Program(f"{name} {dtype} {size, stride, padding, groups}", d.operands, call, Bound(), Bound())
+    grads = _whole_sums(dtype, 9 * 9000, max(operand.repeats for operand in d.operands))
+    return Program(f"{name} {dtype} {size, stride, padding, groups}", d.operands, call, Bound(), grads)
 
 
 # -- in place ------------------------------------------------------------------------------------------------------------------------------
