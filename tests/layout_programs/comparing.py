@@ -17,6 +17,7 @@ from .operations import draw_program
 
 HAS_ORACLE = importlib.util.find_spec("torch") is not None
 MOST_OPERANDS = 6
+_NONE = np.empty(0)  # a gradient that there is not
 _arenas: list[Arena] = []
 
 
@@ -95,7 +96,7 @@ class Run:
             grads = library.autograd.grad(outputs, leaves, given, allow_unused=True)
         if program.inplace:
             results = [bases[0], *results]
-        return [_array(library, each) for each in results], [_array(library, each) for each in grads if each is not None]
+        return [_array(library, each) for each in results], [_NONE if each is None else _array(library, each) for each in grads]
 
     def _cotangent(self, output: Any) -> tuple[Any, np.ndarray]:
         from random import Random
@@ -117,12 +118,13 @@ def _misaligned(values: np.ndarray, shift: int) -> np.ndarray:
     return made
 
 
-def _apart(got: list[np.ndarray], want: list[np.ndarray], bound: Bound, what: str) -> list[str]:
+def _apart(got: list[np.ndarray], want: list[np.ndarray], bounds: Bound | tuple[Bound, ...], what: str) -> list[str]:
     """What is wrong with results."""
     if len(got) != len(want):
         return [f"{len(got)} {what}s instead of {len(want)}"]
     wrong = []
     for i, (a, b) in enumerate(zip(got, want, strict=True)):
+        bound = bounds if isinstance(bounds, Bound) else bounds[i]
         if (a.shape, a.dtype) != (b.shape, b.dtype):
             wrong.append(f"{what} {i}: {a.dtype} {a.shape} instead of {b.dtype} {b.shape}")
             continue

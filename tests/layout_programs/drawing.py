@@ -104,7 +104,7 @@ class Program:
     Attributes:
         text: how it reads.
         call: function (library, tensors) -> a tensor or a tuple of them.
-        bound, grad_bound: of results and of gradients.
+        bound, grad_bound: of results and of gradients; where these differ, one for each operand that needs a gradient.
         own: how many of the last results only the reference kernels must agree about: PyTorch leaves open which of equals it names.
         inplace: whether the first operand's memory is a result.
         plain: whether PyTorch gets row-major copies, since it does not do this right, or at all, for every layout.
@@ -114,7 +114,7 @@ class Program:
     operands: list[Operand]
     call: Callable[..., Any]
     bound: Bound = field(default_factory=Bound)
-    grad_bound: Bound | None = None
+    grad_bound: Bound | tuple[Bound, ...] | None = None
     own: int = 0
     inplace: bool = False
     plain: bool = False

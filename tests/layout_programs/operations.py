@@ -286,12 +286,12 @@ def softmaxes(d: Draw) -> Program:
     return Program(f"{name} {dtype} along {dim}", d.operands, call, bound, _of_sums(dtype, steps * 4, 3.0 * math.sqrt(n), terms))
 
 
-def _norm_program(d: Draw, text: str, call: Any, dtype: str, averaged: int, summed: int) -> Program:
+def _norm_program(d: Draw, text: str, call: Any, averaged: int, summed: int) -> Program:
     """Of a normalization that averages over ``averaged`` elements and sums gradients of parameters over ``summed``."""
-    terms = d.operands[0].repeats
     steps = 32 + 8 * math.sqrt(averaged)
-    spread = math.sqrt(max(summed, averaged)) * max(1.0, math.sqrt(terms))
-    return Program(text, d.operands, call, Bound(steps, 8.0), Bound(steps * 4, 16.0 * spread))
+    of_input, *of_parameters = [each.repeats for each in d.operands if each.needs_grad]
+    grads = (Bound(4 * steps, 16, of_input), *[Bound(4 * steps, 16, summed * repeats) for repeats in of_parameters])
+    return Program(text, d.operands, call, Bound(steps, 8), grads)
 
 
 @family(5)
@@ -312,7 +312,7 @@ def layer_norms(d: Draw) -> Program:
         return getattr(t.nn.functional, name)(x, normalized, *parameters, eps=0.1)
 
     width = math.prod(normalized)
-    return _norm_program(d, f"{name} {dtype} over {normalized} with {count} parameters", call, dtype, width, math.prod(shape) // width)
+    return _norm_program(d, f"{name} {dtype} over {normalized} with {count} parameters", call, width, math.prod(shape) // width)
 
 
 @family(6)
@@ -350,7 +350,7 @@ def channel_norms(d: Draw) -> Program:
     averaged = math.prod(shape) // channels
     if name == "group_norm":
         averaged = math.prod(shape) // (shape[0] * groups)
-    program = _norm_program(d, f"{name} {dtype}, {count} parameters, {groups} groups", call, dtype, averaged, math.prod(shape) // channels)
+    program = _norm_program(d, f"{name} {dtype}, {count} parameters, {groups} groups", call, averaged, math.prod(shape) // channels)
     program.plain = True  # PyTorch's gradients are wrong for some layouts of cotangents and of running moments
     return program
 
