@@ -610,6 +610,7 @@ def _prepare_select_mask(input: Any, mask: Any) -> tuple[Any, ...]:
 
 @op(
     broadcasts=True,
+    elementwise=False,
     prepare=_prepare_select_mask,
     grad={"input": lambda grad, input_shape, mask: masked_select_gradient(grad, input_shape, mask)},
 )

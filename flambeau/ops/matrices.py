@@ -270,6 +270,7 @@ def _cross_kernel(input: np.ndarray, other: np.ndarray, dim: int) -> np.ndarray:
     method=False,
     promotion="default",
     broadcasts=True,
+    elementwise=False,
     prepare=_prepare_cross,
     grad={
         "input": _cross_left,

@@ -104,8 +104,6 @@ def pow_(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
 
 def _integer_power(input: np.ndarray, exponent: np.ndarray) -> np.ndarray:
     negative = exponent < 0
-    if not negative.any():
-        return np.power(input, exponent)
     found = np.power(input, np.where(negative, 0, exponent).astype(exponent.dtype))
     odd = (exponent & 1) == 1
     inverse = np.where(input == 1, 1, np.where(input == -1, np.where(odd, -1, 1), 0)).astype(input.dtype)
@@ -238,7 +236,7 @@ def frexp(input: Tensor) -> Any:
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
     wide = input if input.dtype.isbuiltin == 1 else input.astype(np.float32)
     mantissa, exponent = np.frexp(wide)
-    return np.asarray(mantissa).astype(input.dtype), np.asarray(exponent).astype(np.int32)
+    return mantissa.astype(input.dtype), exponent.astype(np.int32)
 
 
 add_method("float_power_", lambda: _float_power_in_place)

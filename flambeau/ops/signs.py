@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ..core import doors
@@ -148,7 +149,15 @@ def _by_parts(grad: Any, input: Any) -> Any:
     return resolve("torch", "complex")(grad.real * input.real.isfinite(), grad.imag * input.imag.isfinite())
 
 
-@pointwise(halves="native", grad={"input": _nan_to_num_gradient})
+def _prepare_nan_to_num(input: Any, nan: float | None, posinf: float | None, neginf: float | None) -> tuple[Any, ...]:
+    if input.dtype.category < dtypes.FLOATING:
+        return input, nan, posinf, neginf
+    limits = ml_dtypes.finfo(input.dtype.to_real().numpy)
+    above, below = (float(limits.max) if posinf is None else posinf), (float(limits.min) if neginf is None else neginf)
+    return input, 0.0 if nan is None else nan, above, below
+
+
+@pointwise(prepare=_prepare_nan_to_num, grad={"input": _nan_to_num_gradient})
 def nan_to_num(input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """``input`` with NaN and infinities replaced by finite numbers.
 
@@ -167,16 +176,10 @@ def nan_to_num(input: Tensor, nan: float | None = None, posinf: float | None = N
     return _replaced(input, nan, posinf, neginf)
 
 
-def _replaced(array: np.ndarray, nan: float | None, posinf: float | None, neginf: float | None) -> np.ndarray:
-    import ml_dtypes
-
-    limits = ml_dtypes.finfo(array.dtype)
-    made = np.array(array, order=order_of(array), copy=True)
-    infinite = np.isinf(array)
-    made[np.isnan(array)] = 0 if nan is None else nan
-    made[infinite & (array > 0)] = limits.max if posinf is None else posinf
-    made[infinite & (array < 0)] = limits.min if neginf is None else neginf
-    return made
+def _replaced(array: np.ndarray, nan: float, posinf: float, neginf: float) -> np.ndarray:
+    number = array.dtype.type
+    infinite = np.where(array > 0, number(posinf), number(neginf))
+    return np.where(np.isnan(array), number(nan), np.where(np.isinf(array), infinite, array))
 
 
 @pointwise(

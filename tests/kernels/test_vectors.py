@@ -17,7 +17,8 @@ from flambeau.backends.llvm import build, machine_code, target, vectors
 pytest.importorskip("llvmlite")
 EXHAUSTIVE = int(os.environ.get("FLAMBEAU_EXHAUSTIVE", "0"))
 LONG = np.longdouble
-NAMES = [name for name in vectors.MAX_ULP if name not in ("pow", "atan2")]
+OF_TWO = ("pow", "atan2", "hypot")
+NAMES = [name for name in vectors.MAX_ULP if name not in OF_TWO]
 DTYPES = {"f32": np.float32, "f64": np.float64}
 HIGHER = {"f32": np.float64, "f64": LONG}
 TARGETS = [t for t in target.ALL.values() if t.triple == target.host().triple and t.width <= target.host().width]
@@ -54,7 +55,7 @@ def reference(name, *x):
 
 def mapped(k, name, kind, lanes):
     """y = function(x, ...) over arrays."""
-    sources = [k.array() for _ in range(2 if name in ("pow", "atan2") else 1)]
+    sources = [k.array() for _ in range(2 if name in OF_TWO else 1)]
     y, n = k.array(), k.integer()
 
     def step(i, mask):
@@ -152,7 +153,7 @@ def test_float64_is_within_its_bound(name, processor):
 @needs_long_double
 @pytest.mark.parametrize("kind", DTYPES)
 @pytest.mark.parametrize("processor", TARGETS, ids=lambda t: t.name)
-@pytest.mark.parametrize("name", ["pow", "atan2"])
+@pytest.mark.parametrize("name", OF_TWO)
 def test_functions_of_two_are_within_their_bounds(name, processor, kind):
     dtype, n, rng = DTYPES[kind], 20000, np.random.default_rng(2)
     pairs = np.meshgrid(special_values(dtype), special_values(dtype))

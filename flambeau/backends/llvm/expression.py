@@ -28,11 +28,18 @@ class Untraceable(Exception):
 
 
 class Program(NamedTuple):
-    """Instructions in order, which of their values are the results, and whether these are row-major whatever the operands are."""
+    """What a function computes.
+
+    Attributes:
+        instructions: in order; ``results``: which of their values are the results.
+        row_major: whether these are row-major whatever the operands are.
+        nonzero: the inputs none of whose elements may be zero; where one is, the program is not for that call.
+    """
 
     instructions: tuple[Instruction, ...]
     results: tuple[int, ...]
     row_major: bool = False
+    nonzero: tuple[int, ...] = ()
 
     @property
     def length(self) -> int:
@@ -52,6 +59,7 @@ class _Writer:
         self.instructions: list[Instruction] = []
         self.numbers: dict[Instruction, int] = {}
         self.row_major = False
+        self.nonzero: list[int] = []
 
     def add(self, *instruction: Any) -> int:
         key = (*instruction, str(instruction[2])) if instruction[0] == "constant" else instruction  # 0.0 and -0.0 are equal, and 1 and True
@@ -86,6 +94,15 @@ class Symbol:
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
         if method != "__call__" or kwargs or (out is not None and len(out) != 1):
             raise Untraceable(f"{ufunc.__name__}.{method}")
+        if ufunc is np.frexp and out is None:
+            mantissa, exponent, *_ = ufunc.resolve_dtypes((self.dtype, None, None))[1:]
+            number = self._operand(self, mantissa)
+            return tuple(
+                [
+                    Symbol(self.writer, self.writer.add(f"frexp_{part}", _kind(mantissa), number), dtype)
+                    for part, dtype in (("mantissa", mantissa), ("exponent", exponent))
+                ]
+            )
         made = self._apply(ufunc, inputs)
         return made if out is None else out[0]._become(made)
 
@@ -214,6 +231,15 @@ def _constant(value: int) -> Callable[..., Symbol]:
     return like
 
 
+def _all(symbol: Symbol, array: Any) -> bool:
+    """Taken to be true of an input, and looked at when the program is to run."""
+    name, _, index, *_ = array.writer.instructions[array.number]
+    if name != "input":
+        raise Untraceable("a decision that depends on computed values")
+    array.writer.nonzero.append(index)
+    return True
+
+
 def _clip(symbol: Symbol, array: Any, low: Any, high: Any) -> Any:
     return np.minimum(np.maximum(array, low), high)
 
@@ -221,6 +247,7 @@ def _clip(symbol: Symbol, array: Any, low: Any, high: Any) -> Any:
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.where: _where,
     np.clip: _clip,
+    np.all: _all,
     np.zeros_like: _constant(0),
     np.ones_like: _constant(1),
 }
@@ -242,7 +269,8 @@ def trace(function: Callable[..., Any], arguments: list[Any], dtypes: list[np.dt
     results = made if isinstance(made, tuple) else (made,)
     if not all(isinstance(each, Symbol) and each.writer is writer for each in results):
         raise Untraceable("the result does not depend on the operands")
-    return needed(Program(tuple(writer.instructions), tuple([each.number for each in results]), writer.row_major))
+    program = Program(tuple(writer.instructions), tuple([each.number for each in results]), writer.row_major, tuple(writer.nonzero))
+    return needed(program)
 
 
 def needed(program: Program) -> Program:
@@ -257,7 +285,8 @@ def needed(program: Program) -> Program:
     def moved(each: Instruction) -> Instruction:
         return each if each[0] in ("input", "constant") else (*each[:2], *[place[i] for i in each[2:]])
 
-    return Program(tuple([moved(program.instructions[i]) for i in kept]), tuple([place[i] for i in program.results]), program.row_major)
+    instructions = tuple([moved(program.instructions[i]) for i in kept])
+    return program._replace(instructions=instructions, results=tuple([place[i] for i in program.results]))
 
 
 # -- lowering -----------------------------------------------------------------------------------------------------------------------
@@ -328,6 +357,37 @@ def _logaddexp(k: Builder, a: Value, b: Value) -> Value:
     return k.select(a.eq(b), a + 0.6931471805599453, k.maximum(a, b) + apart)
 
 
+def _logaddexp2(k: Builder, a: Value, b: Value) -> Value:
+    """log2(2**a + 2**b), in the same way."""
+    from . import vectors
+
+    apart = vectors.log1p(k, vectors.exp2(k, -k.abs(a - b))) * 1.4426950408889634
+    return k.select(a.eq(b), a + 1.0, k.maximum(a, b) + apart)
+
+
+def _whole(rounded: Callable[[Builder, Value], Value]) -> Callable[..., Value]:
+    """A rounding to whole numbers, which integers are already."""
+    return lambda k, x: rounded(k, x) if x.is_float else x
+
+
+def _exact(name: str, of_floats: bool | None = False) -> Callable[..., Value]:
+    """A function of exact.py: of integers, of floats, or (None) of both."""
+
+    def lowered(k: Builder, *values: Value) -> Value:
+        from . import exact
+
+        if values[0].kind == "b1" or (of_floats is not None and values[0].is_float is not of_floats):
+            raise Untraceable(f"no {name} of {values[0].kind}")
+        lanes = max(value.lanes for value in values)
+        return getattr(exact, name)(k, *[k.splat(value, lanes) for value in values])
+
+    return lowered
+
+
+def _by_kind(floats: Callable[..., Value], integers: Callable[..., Value]) -> Callable[..., Value]:
+    return lambda k, *values: (floats if values[0].is_float else integers)(k, *values)
+
+
 def _square(k: Builder, x: Value) -> Value:
     return x * x
 
@@ -349,10 +409,10 @@ _LOWERED: dict[str, Callable[..., Value]] = {
     "fmax": _fmax,
     "fmin": _fmin,
     "sign": _sign,
-    "floor": _floats(lambda k, x: k.floor(x)),
-    "ceil": _floats(lambda k, x: k.ceil(x)),
-    "trunc": _floats(lambda k, x: k.trunc(x)),
-    "rint": _floats(lambda k, x: k.rint(x)),
+    "floor": _whole(lambda k, x: k.floor(x)),
+    "ceil": _whole(lambda k, x: k.ceil(x)),
+    "trunc": _whole(lambda k, x: k.trunc(x)),
+    "rint": _whole(lambda k, x: k.rint(x)),
     "copysign": _floats(lambda k, a, b: k.copysign(a, b)),
     "less": lambda k, a, b: a < b,
     "less_equal": lambda k, a, b: a <= b,
@@ -373,6 +433,17 @@ _LOWERED: dict[str, Callable[..., Value]] = {
     "bitwise_xor": lambda k, a, b: a ^ b,
     "invert": lambda k, x: ~x,
     "logaddexp": _floats(_logaddexp),
+    "logaddexp2": _floats(_logaddexp2),
+    "fmod": _by_kind(_exact("fmod", True), _exact("truncated_remainder")),
+    "remainder": _exact("floor_remainder"),
+    "floor_divide": _exact("floor_quotient"),
+    "gcd": _exact("gcd"),
+    "lcm": _exact("lcm"),
+    "left_shift": _exact("left_shift"),
+    "right_shift": _exact("right_shift"),
+    "nextafter": _exact("nextafter", True),
+    "frexp_mantissa": _exact("frexp_mantissa", True),
+    "frexp_exponent": _exact("frexp_exponent", True),
     "where": lambda k, mask, a, b: k.select(mask, a, b),
 }
 
@@ -398,6 +469,7 @@ _VECTOR_MATHS = {
     "arccosh": "acosh",
     "arctanh": "atanh",
     "arctan2": "atan2",
+    "hypot": "hypot",
     "power": "pow",
     "float_power": "pow",
     "erf": "erf",
@@ -405,7 +477,7 @@ _VECTOR_MATHS = {
     "ndtr": "normal_area",
     "expit": "sigmoid",
 }
-_HEAVY = frozenset((*_VECTOR_MATHS, "logaddexp"))
+_HEAVY = frozenset((*_VECTOR_MATHS, "logaddexp", "logaddexp2", "fmod", "remainder", "floor_divide", "gcd", "lcm"))
 
 
 def _vector_maths(name: str) -> Callable[..., Value]:
@@ -421,3 +493,4 @@ def _vector_maths(name: str) -> Callable[..., Value]:
 
 
 _LOWERED.update({ufunc: _vector_maths(name) for ufunc, name in _VECTOR_MATHS.items()})
+_LOWERED["power"] = _by_kind(_LOWERED["power"], _exact("power"))

@@ -636,6 +636,27 @@ class Builder:
         self.label(after)
         return tuple(slots) if len(slots) != 1 else slots[0]
 
+    def repeat(self, more: Callable[..., Value], body: Callable[..., Any], carried: Sequence[Value]) -> Any:
+        """``while more(*carried): carried = body(*carried)``, with one lane as the condition; the last values, as ``loop`` returns them."""
+        self.count += 1
+        n = self.count
+        before, head = self.block, f"head{n}"
+        self.effect(f"br label %{head}")
+        self.label(head)
+        slots = [Value(self, self.fresh(), v.kind, v.lanes) for v in carried]
+        place = len(self.lines)
+        self.lines += [""] * len(slots)
+        condition = more(*slots)
+        self.effect(f"br i1 {condition.text}, label %body{n}, label %after{n}")
+        self.label(f"body{n}")
+        results = _as_tuple(body(*slots))
+        for k, (slot, first, result) in enumerate(zip(slots, carried, results, strict=True)):
+            result = self.like(result, slot)
+            self.lines[place + k] = f"  {slot.text} = phi {slot.type} [{first.text}, %{before}], [{result.text}, %{self.block}]"
+        self.effect(f"br label %{head}")
+        self.label(f"after{n}")
+        return tuple(slots) if len(slots) != 1 else slots[0]
+
     def when(self, condition: Value, then: Callable[[], Any], otherwise: Callable[[], Any] | None = None) -> Any:
         """A branch; both sides return values of the same kinds (a tuple, one Value, or None), which are the result."""
         self.count += 1

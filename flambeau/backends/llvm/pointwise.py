@@ -230,10 +230,18 @@ class Plan:
 
     def _first_run(self, *operands: Any, out: np.ndarray | None = None) -> np.ndarray | None:
         try:
-            self.run = self._generate()
+            self.run = self._checked(self._generate()) if self.program.nonzero else self._generate()
         except NotNow:
             return None
         return self.run(*operands, out=out)
+
+    def _checked(self, run: Any) -> Any:
+        """``run`` for operands that the program is for; the reference has the error for others."""
+
+        def checked(*operands: Any, out: np.ndarray | None = None) -> np.ndarray | None:
+            return run(*operands, out=out) if all(np.all(operands[i]) for i in self.program.nonzero) else None
+
+        return checked
 
     def _generate(self) -> Any:
         """Source of ``run``: what depends on the number of operands only is written out, for calls that take microseconds."""
@@ -365,23 +373,35 @@ def _planned(key: Any, name: Any, make: Callable[[], Plan]) -> Plan | None:
     return plan
 
 
-def run(op: Op, values: Any, compute: Any = None, result: Any = None, out: np.ndarray | None = None) -> np.ndarray | None:
+def run(op: Op, values: Any, compute: Any = None, result: Any = None, out: np.ndarray | None = None) -> Any:
     """``op`` for arrays, numbers and attributes in signature order; None where the reference kernel has to do it.
 
     Args:
         compute: dtype that operands are cast to first; None for their own.
         result: dtype of the result; None for the expression's own.
         out: where to write the result, with the broadcast shape.
+    Returns:
+        The result, or a tuple of results, each by a kernel of its own.
     """
+    if op.returns is None:
+        return _run_part(op, values, compute, result, out, 0)
+    if out is not None:
+        return None
+    made = tuple([_run_part(op, values, compute, result, None, i) for i in range(len(op.returns))])
+    return None if any(each is None for each in made) else made
+
+
+def _run_part(op: Op, values: Any, compute: Any, result: Any, out: np.ndarray | None, part: int) -> np.ndarray | None:
+    """Result number ``part`` of ``run``."""
     looks = [_look(op, value) if i in op.positions else (None, value) for i, value in enumerate(values)]
     operands = _operands(values, looks, compute)
-    key = (op, compute, result, out is not None and out.dtype, *looks)
-    plan = _planned(key, op, lambda: _plan_of(op, values, looks, compute, result, out))
+    key = (op, compute, result, out is not None and out.dtype, part, *looks)
+    plan = _planned(key, op, lambda: _plan_of(op, values, looks, compute, result, out, part))
     if plan is None and "number" in looks:  # an expression that asks for the value of a number is made for that number
         looks = [(None, value) if look == "number" else look for look, value in zip(looks, values, strict=True)]
         operands = _operands(values, looks, compute)
-        key = (op, compute, result, out is not None and out.dtype, *looks)
-        plan = _planned(key, op, lambda: _plan_of(op, values, looks, compute, result, out))
+        key = (op, compute, result, out is not None and out.dtype, part, *looks)
+        plan = _planned(key, op, lambda: _plan_of(op, values, looks, compute, result, out, part))
     if plan is None:
         return None
     try:
@@ -497,10 +517,10 @@ def _is_array(value: Any) -> bool:
     return value.__class__ is np.ndarray and value.ndim > 0
 
 
-def _plan_of(op: Op, values: Any, looks: list[Any], compute: Any, result: Any, out: np.ndarray | None) -> Plan:
+def _plan_of(op: Op, values: Any, looks: list[Any], compute: Any, result: Any, out: np.ndarray | None, part: int = 0) -> Plan:
     model = next((each for each in values if _is_array(each)), None)
     halves = [each.dtype for each in values if _is_array(each) and each.dtype in _HALVES]
-    if model is None or (halves and compute is None):
+    if model is None or (halves and (compute is None or op.halves == "native")):
         raise Untraceable("only numbers, or an expression that computes with halves itself")
     if compute in dtypes.REDUCED and any(_is_array(each) and each.dtype != compute.numpy for each in values):
         raise Untraceable("operands that are rounded to halves first")
@@ -520,7 +540,7 @@ def _plan_of(op: Op, values: Any, looks: list[Any], compute: Any, result: Any, o
         for i in op.positions:
             if isinstance(values[i], (int, float)):
                 values[i] = number_array(values[i], compute)
-    program, natural = _traced(op, values, inputs)
+    program, natural = _traced(op, values, inputs, part)
     wanted = result.numpy if result is not None else natural
     if out is not None and out.dtype != wanted:
         raise Untraceable("a place for the result with another dtype")
@@ -528,12 +548,13 @@ def _plan_of(op: Op, values: Any, looks: list[Any], compute: Any, result: Any, o
     return Plan(program, tuple(kinds), numbers, wanted)
 
 
-def _traced(op: Op, values: list[Any], inputs: list[np.dtype | None]) -> tuple[Program, np.dtype]:
+def _traced(op: Op, values: list[Any], inputs: list[np.dtype | None], part: int) -> tuple[Program, np.dtype]:
     natural: list[np.dtype] = []
     split = len(values) - len(op.keyword_names)
 
     def call(*arguments: Any) -> Any:
         made = op.kernel(*arguments[:split], **dict(zip(op.keyword_names, arguments[split:], strict=True)))
+        made = made[part] if isinstance(made, tuple) else made
         natural.append(made.dtype)
         return made
 

@@ -48,6 +48,7 @@ MAX_ULP: dict[str, tuple[tuple[float, float], tuple[float, float]]] = {
     "erfc": ((3.15, 2.00), (3.25, 2.95)),
     "rsqrt": ((1.02, 1.50), (1.50, 1.50)),
     "pow": ((0.51, 1.35), (0.51, 1.50)),
+    "hypot": ((0.51, 1.05), (0.51, 1.05)),
 }
 
 _INF, _NAN = math.inf, math.nan
@@ -525,6 +526,23 @@ def erfc(k: Builder, x: Value) -> Value:
     far = scale(k, smooth + k.fma(smooth, e, k.fma(rest, e, rest)), n, rounder)
     near = k.fma(x, polynomial(k, x * x, ERF[x.kind]), x)
     return k.select(size < 0.5, 1.0 - near, k.select(x < 0.0, 2.0 - far, far))
+
+
+# -- roots ------------------------------------------------------------------------------------------------------------------------------
+def hypot(k: Builder, x: Value, y: Value) -> Value:
+    """sqrt(x**2 + y**2), with the squares kept in the range of numbers."""
+    if x.kind == "f32":
+        a, b = k.cast(x, "f64"), k.cast(y, "f64")
+        return k.select(k.abs(x).eq(_INF) | k.abs(y).eq(_INF), _INF, k.cast(k.sqrt(a * a + b * b), "f32"))
+    a, b = k.most(k.abs(x), k.abs(y)), k.least(k.abs(x), k.abs(y))
+    huge, tiny = a > 2.0**500, a < 2.0**-500
+    factor = k.select(huge, constant(k, 2.0**-600, x), k.select(tiny, constant(k, 2.0**600, x), 1.0))
+    back = k.select(huge, constant(k, 2.0**600, x), k.select(tiny, constant(k, 2.0**-600, x), 1.0))
+    a, b = a * factor, b * factor
+    square, rest = k.two_product(a, a)
+    root = k.sqrt(square + k.fma(b, b, rest)) * back
+    infinite = k.abs(x).eq(_INF) | k.abs(y).eq(_INF)
+    return k.select(infinite, _INF, k.select(x.is_nan() | y.is_nan(), _NAN, root))
 
 
 # -- powers -------------------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,143 @@
+"""Every element-wise operation has a native kernel made of its expression: each is called, and its kernel must have run and be right.
+
+The list is the registry's, so an operation that is declared tomorrow is tested tomorrow.  ``WITHOUT`` names those without a kernel and why.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau.backends.llvm.pool import pool
+from flambeau.core import native
+from flambeau.core.registry import Entry, entries
+
+pytest.importorskip("llvmlite")
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+COMPLEX = "the result is complex, which kernels are not written for"
+SCIPY = "SciPy computes it"
+WITHOUT: dict[str, str] = {"complex": COMPLEX, "polar": COMPLEX}
+WITHOUT |= dict.fromkeys(("erfinv", "lgamma", "digamma", "_polygamma", "igamma", "igammac", "i0"), SCIPY)
+WITHOUT |= dict.fromkeys([f"special.{name}" for name in "i0e i1 i1e erfcx ndtri log_ndtr zeta airy_ai".split()], SCIPY)
+WITHOUT |= dict.fromkeys([f"special.bessel_{name}" for name in ("j0", "j1", "y0", "y1")], SCIPY)
+WITHOUT |= dict.fromkeys([f"special.modified_bessel_{name}" for name in ("i0", "i1", "k0", "k1")], SCIPY)
+WITHOUT |= dict.fromkeys([f"special.scaled_modified_bessel_{name}" for name in ("k0", "k1")], SCIPY)
+
+LOOPS = "how often its loop runs depends on the degrees, which are values"
+WITHOUT |= dict.fromkeys([name for name in sorted(native.key_of(e) for e in entries()) if "_polynomial_" in name], LOOPS)
+
+OPERATIONS = {native.key_of(e): e for e in entries() if isinstance(e, Entry) and e.elementwise}
+DTYPES = [torch.float32, torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool]
+SHAPE = (3, 11003)  # more elements than any operation waits for before it asks for a kernel
+
+# Attributes without a default that makes a sense of its own, and operands that have to lie in other places than (-3, 3).
+ATTRIBUTES = {
+    "_divide_rounded": {"rounding_mode": "floor"},
+    "clamp": {"min": 0, "max": 2},
+    "_polygamma": {"n": 2},
+    "threshold": {"threshold": 1, "value": 2},
+    "_threshold_backward": {"threshold": 0.5},
+    "_leaky_relu_backward": {"negative_slope": 0.1},
+    "nn.functional._mse_loss_backward": {"factor": 2.0},
+    "nn.functional._huber_loss_backward": {"delta": 1.0, "factor": 2.0},
+    "logit": {"eps": 0.01},
+}
+MASKS = ("mask", "condition")
+
+
+def call(entry, dtype, shape=SHAPE):
+    """Positional and keyword arguments for ``entry``."""
+    rng = np.random.default_rng(0)
+    positional, named = [], {}
+    given = ATTRIBUTES.get(native.key_of(entry), {})
+    for param in entry.params:
+        if param.kind == "attr":
+            if param.name not in given:
+                continue
+            value = given[param.name]
+        elif (native.key_of(entry), param.name) == ("masked_fill", "value"):
+            value = 1
+        elif param.name in MASKS:
+            value = torch.from_numpy(rng.random(shape) < 0.5)
+        elif dtype is torch.bool:
+            value = torch.from_numpy(rng.random(shape) < 0.5)
+        elif dtype.is_floating_point:
+            value = torch.from_numpy((rng.uniform(-3, 3, shape)).astype(dtype.numpy))
+        else:
+            value = rng.integers(1, 9, shape) * (1 if dtype is torch.uint8 else rng.choice([1, -1], shape))
+            value = torch.from_numpy(value.astype(dtype.numpy))
+        if param.keyword_only:
+            named[param.name] = value
+        else:
+            positional.append(value)
+    return positional, named
+
+
+def results(made):
+    return [each.numpy() for each in (made if isinstance(made, tuple) else (made,))]
+
+
+def is_for(entry, dtype):
+    if entry.name.endswith("_backward") or entry.name == "_normal_area":  # parts of derivatives: nobody calls them with integers
+        return dtype in (torch.float32, torch.float64)
+    positional, named = call(entry, dtype, (2, 3))
+    try:
+        entry.door(*positional, **named)
+    except (RuntimeError, NotImplementedError, TypeError):
+        return False
+    return True
+
+
+with native.disabled(), np.errstate(all="ignore"):
+    CASES = [(name, dtype) for name, entry in OPERATIONS.items() for dtype in DTYPES if is_for(entry, dtype)]
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """The native functions that were launched."""
+    torch.ones(100_000).exp()  # the pool's first launch replaces its method
+    launch, addresses = pool.launch, []
+    monkeypatch.setattr(pool, "launch", lambda address, *rest: (addresses.append(address), launch(address, *rest))[1])
+    return addresses
+
+
+def calls_on_arrays(entry, monkeypatch):
+    """The calls of an operation's reference kernel on arrays, not on what stands for them while a kernel is made."""
+    reference, calls = entry.kernel, []
+
+    def watched(*arguments, **named):
+        if any(each.__class__ is np.ndarray and each.ndim for each in arguments):
+            calls.append(arguments)
+        return reference(*arguments, **named)
+
+    monkeypatch.setattr(entry, "kernel", watched)
+    return calls
+
+
+def test_every_operation_is_tried():
+    assert len(OPERATIONS) > 150
+    assert {name for name, _ in CASES} == set(OPERATIONS)
+
+
+@pytest.mark.parametrize(("name", "dtype"), CASES, ids=str)
+def test_an_operation_runs_its_kernel(name, dtype, launched, monkeypatch):
+    entry = OPERATIONS[name]
+    positional, named = call(entry, dtype)
+    with native.disabled():
+        wanted = results(entry.door(*positional, **named))
+    on_arrays = calls_on_arrays(entry, monkeypatch)
+    made = results(entry.door(*positional, **named))
+    has_kernel = bool(launched) and not on_arrays
+    assert has_kernel is (name not in WITHOUT), (
+        f"{name} of {dtype}: {'a' if has_kernel else 'no'} kernel (FLAMBEAU_SHOW_TRACES=1 says more)"
+    )
+    assert len(made) == len(wanted)
+    for a, b in zip(made, wanted, strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        if a.dtype.kind == "f":
+            eps = np.finfo(a.dtype).eps
+            np.testing.assert_allclose(a, b, rtol=16 * eps, atol=4 * eps)
+        else:
+            assert np.array_equal(a, b)
