@@ -67,14 +67,16 @@ def row_major(made: Any) -> Any:
 
 
 def scipy_function(name: str) -> Any:
-    """SciPy's ufunc of that name, imported when it is first called."""
+    """SciPy's ufunc of that name, imported when it is first called; of one with several results, the first."""
 
-    def call(*arrays: np.ndarray) -> np.ndarray:
-        if hasattr(arrays[0], "named"):  # what stands for an array while a kernel is made of an expression
-            return arrays[0].named(name, *arrays)
+    def call(*arrays: Any) -> np.ndarray:
+        for each in arrays:
+            if hasattr(each, "named"):  # what stands for an array while a kernel is made of an expression
+                return each.named(name, *arrays)
         from scipy import special
 
-        return getattr(special, name)(*arrays)
+        made = getattr(special, name)(*arrays)
+        return made[0] if isinstance(made, tuple) else made
 
     return call
 

@@ -176,7 +176,7 @@ def nan_to_num(input: Tensor, nan: float | None = None, posinf: float | None = N
     return _replaced(input, nan, posinf, neginf)
 
 
-def _replaced(array: np.ndarray, nan: float, posinf: float, neginf: float) -> np.ndarray:
+def _replaced(array: np.ndarray, nan: Any, posinf: Any, neginf: Any) -> np.ndarray:
     number = array.dtype.type
     infinite = np.where(array > 0, number(posinf), number(neginf))
     return np.where(np.isnan(array), number(nan), np.where(np.isinf(array), infinite, array))

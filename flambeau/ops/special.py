@@ -188,7 +188,7 @@ def digamma(input: Tensor) -> Tensor:
     Source: torch.digamma.
     """
     _real("digamma", input)
-    found = np.asarray(scipy_function("psi")(input))
+    found = scipy_function("psi")(input)
     return np.where(input == 0, np.copysign(input.dtype.type(np.inf), -input), np.where(_poles(input), np.nan, found)).astype(input.dtype)
 
 
@@ -206,7 +206,8 @@ def polygamma_of(n: int, input: Tensor) -> Tensor:
 
     sign = 1 if n % 2 else -1
     factorial = special.gamma(n + 1.0)
-    return np.asarray(sign * factorial * special.zeta(n + 1.0, input.astype(np.float64, order=order_of(input)))).astype(input.dtype)
+    series = scipy_function("zeta")(n + 1.0, input.astype(np.float64, order=order_of(input)))
+    return (sign * factorial * series).astype(input.dtype)
 
 
 @composite(out=True, method=False)
@@ -312,7 +313,7 @@ def zeta(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """
     _real("zeta", input)
     wide = [each.astype(np.float64, order=order_of(each)) for each in (input, other)]
-    return np.asarray(scipy_function("zeta")(*wide)).astype(input.dtype)
+    return scipy_function("zeta")(*wide).astype(input.dtype)
 
 
 # -- Bessel functions -----------------------------------------------------------------------------------------------------------
@@ -455,9 +456,7 @@ def spherical_bessel_j0(input: Tensor) -> Tensor:
 def airy_ai(input: Tensor) -> Tensor:
     """Airy function Ai. Source: torch.special.airy_ai."""
     _real("airy_ai_cpu", input)
-    from scipy import special
-
-    return np.asarray(special.airy(input)[0])
+    return scipy_function("airy")(input)
 
 
 # -- the names of torch.special ------------------------------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ import numpy as np
 from ...core.interruption import pass_on
 from .language import KINDS, Builder, Value, register_kind
 
-Instruction = tuple[Any, ...]  # (name, kind, operand numbers...), ("input", kind, index) or ("constant", kind, value)
+# (name, kind, operand numbers...), ("input", kind, index) or ("constant", kind, value); of a recurrence, the name is the program of its step.
+Instruction = tuple[Any, ...]
 
 
 class Untraceable(Exception):
@@ -49,7 +50,7 @@ class Program(NamedTuple):
     @property
     def is_heavy(self) -> bool:
         """Whether arithmetic rather than memory takes the time."""
-        return any(each[0] in _HEAVY for each in self.instructions)
+        return any(isinstance(each[0], Program) or each[0] in _HEAVY for each in self.instructions)
 
 
 class _Writer:
@@ -157,6 +158,12 @@ class Symbol:
         if name not in _LOWERED or dtype.kind != "f":
             raise Untraceable(name)
         return Symbol(self.writer, self.writer.add(name, _kind(dtype), *[self._operand(each, dtype) for each in values]), dtype)
+
+    def repeated(self, degree: Any, first: Any, step: Callable[..., Any]) -> Symbol:
+        """Of 1, ``first``, ... the value number ``degree``; ``step(k, x, now, before)`` says which follows number k, x being this one."""
+        program = trace(step, [None] * 4, [self.dtype] * 4)
+        operands = [self._operand(each, dtype) for each, dtype in ((self, self.dtype), (degree, degree.dtype), (first, self.dtype))]
+        return Symbol(self.writer, self.writer.add(program, _kind(self.dtype), *operands), self.dtype)
 
     def row_major(self) -> Symbol:
         """This result has to be row-major."""
@@ -300,9 +307,25 @@ def lower(k: Builder, program: Program, inputs: list[Value]) -> list[Value]:
             values.append(k.const(rest[0], kind))
         elif name == "cast":
             values.append(k.cast(values[rest[0]], kind))
+        elif isinstance(name, Program):
+            values.append(_repeated(k, name, *[values[i] for i in rest]))
         else:
             values.append(_LOWERED[name](k, *[values[i] for i in rest]))
     return [values[i] for i in program.results]
+
+
+def _repeated(k: Builder, step: Program, x: Value, degree: Value, first: Value) -> Value:
+    """``Symbol.repeated``: all lanes take as many steps as the highest degree among them."""
+    lanes = max(x.lanes, degree.lanes)
+    x, degree, first = (k.splat(each, lanes) for each in (x, degree, first))
+    one, none = k.like(1.0, x), k.like(0.0, x)
+    start = k.select(degree.eq(0), one, k.select(degree.eq(1), first, none))
+
+    def body(i: Value, before: Value, now: Value, found: Value) -> tuple[Value, ...]:
+        (following,) = lower(k, step, [k.splat(k.cast(i, x.kind), lanes), x, now, before])
+        return now, following, k.select(degree.eq(i + 1), following, found)
+
+    return k.loop(k.const(1, degree.kind), k.fold(degree, k.most), body, carried=(one, first, start))[2]
 
 
 def _floats(function: Callable[..., Value]) -> Callable[..., Value]:
@@ -477,7 +500,9 @@ _VECTOR_MATHS = {
     "ndtr": "normal_area",
     "expit": "sigmoid",
 }
-_HEAVY = frozenset((*_VECTOR_MATHS, "logaddexp", "logaddexp2", "fmod", "remainder", "floor_divide", "gcd", "lcm"))
+# Functions of special.py, by SciPy's names.
+_SPECIAL = ("erfcx erfinv ndtri log_ndtr gammaln psi zeta j0 j1 y0 y1 i0 i0e i1 i1e k0 k0e k1 k1e airy").split()
+_HEAVY = frozenset((*_VECTOR_MATHS, *_SPECIAL, "logaddexp", "logaddexp2", "fmod", "remainder", "floor_divide", "gcd", "lcm"))
 
 
 def _vector_maths(name: str) -> Callable[..., Value]:
@@ -492,5 +517,15 @@ def _vector_maths(name: str) -> Callable[..., Value]:
     return _floats(lowered)
 
 
+def _special(name: str) -> Callable[..., Value]:
+    def lowered(k: Builder, *values: Value) -> Value:
+        from . import special
+
+        return special.FUNCTIONS[name](k, *values)
+
+    return lowered
+
+
 _LOWERED.update({ufunc: _vector_maths(name) for ufunc, name in _VECTOR_MATHS.items()})
+_LOWERED.update({name: _floats(_special(name)) for name in _SPECIAL})
 _LOWERED["power"] = _by_kind(_LOWERED["power"], _exact("power"))
