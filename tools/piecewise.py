@@ -1,4 +1,4 @@
-"""Finds the polynomials of ``flambeau/backends/llvm/special.py``: ``python -m tools.piecewise`` writes ``special_coefficients.py`` beside it.
+"""Finds the polynomials of ``backends/llvm/special.py``: ``python -m tools.piecewise`` writes ``special_coefficients.py`` beside it.
 
 With names of tables as arguments, these are printed instead. The whole takes some minutes and needs mpmath.
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -128,7 +129,7 @@ def inverse_erf_ratio(w: Any) -> Any:
 fit("ERFCX", "erfc(x) * exp(x**2)", lambda x: mp.erfc(x) * mp.exp(x * x), 0.25, 64, 2)
 fit("ERFINV", "erfinv(x) / x as a function of -log(1 - x**2)", inverse_erf_ratio, 0.5, 1024, 2)
 
-# -- gamma function -------------------------------------------------------------------------------------------------------------------------
+# -- gamma function -----------------------------------------------------------------------------------------------------------------------
 ROOT_OF_DIGAMMA = mp.findroot(mp.digamma, mpf("1.4616"))
 
 
@@ -136,7 +137,7 @@ def log_gamma_ratio(x: Any) -> Any:
     product = (x - 1) * (x - 2)
     if abs(product) > mpf(10) ** -15:
         return mp.loggamma(x) / product
-    return -mp.euler * -1 if x < 1.5 else 1 - mp.euler
+    return mp.euler if x < 1.5 else 1 - mp.euler
 
 
 def digamma_ratio(x: Any) -> Any:
@@ -159,9 +160,12 @@ fit("DIGAMMA", "digamma(x) / (x - its root)", digamma_ratio, 0.5, 8, 4, first=Fa
 fit("DIGAMMA_TAIL", "x**2 * (log(x) - 1 / (2 * x) - digamma(x)) as a function of (8 / x)**2", digamma_tail, 0.5, 1, 1)
 
 
-# -- Bessel functions -----------------------------------------------------------------------------------------------------------------------
+# -- Bessel functions ---------------------------------------------------------------------------------------------------------------------
 def waves(order: int) -> tuple[Function, Function]:
-    """P and Q of (8 / x) with J = sqrt(2 / (pi * x)) * (P cos(t) - Q sin(t)), Y the same with sine and cosine; t is x - (order + 1/2) pi / 2."""
+    """P and Q of 8 / x, with J = sqrt(2 / (pi * x)) * (P cos(t) - Q sin(t)) and Y = the same of (P sin(t) + Q cos(t)).
+
+    The angle t is x - (order + 1/2) * pi / 2.
+    """
 
     def both(z: Any) -> tuple[Any, Any]:
         x = 8 / z
@@ -175,6 +179,10 @@ def waves(order: int) -> tuple[Function, Function]:
 def scaled_root(function: Function, by: int) -> Function:
     """sqrt(x) * function(x) with x = by / z"""
     return lambda z: mp.sqrt(by / z) * function(by / z)
+
+
+def scaled_third_kind(order: int, x: Any) -> Any:
+    return mp.exp(x) * mp.besselk(order, x)
 
 
 for order in (0, 1):
@@ -215,14 +223,14 @@ fit(
 fit("I0_NEAR", "i0(x) as a function of x**2", lambda z: mp.besseli(0, mp.sqrt(z)), 0.0625, 0.0625, 1)
 fit("I1_NEAR", "i1(x) / x as a function of x**2", lambda z: mp.besseli(1, mp.sqrt(z)) / mp.sqrt(z), 0.0625, 0.0625, 1)
 for order in (0, 1):
-    scaled_k = (lambda order: lambda x: mp.exp(x) * mp.besselk(order, x))(order)
+    scaled_k = partial(scaled_third_kind, order)
     fit(f"K{order}E", f"exp(x) * k{order}(x)", scaled_k, 0.25, 8, 4, first=False)
     fit(f"K{order}E_TAIL", f"sqrt(x) * exp(x) * k{order}(x) as a function of 8 / x", scaled_root(scaled_k, 8), 0.5, 1, 1)
 
 
-# -- Airy's function ------------------------------------------------------------------------------------------------------------------------
+# -- Airy's function ----------------------------------------------------------------------------------------------------------------------
 def airy_waves(z: Any) -> tuple[Any, Any]:
-    """P and Q with Ai(-x) = (P cos(t) + Q sin(t)) / (sqrt(pi) * x**(1/4)) and t = 2/3 * x**(3/2) - pi / 4, z being (8 / x)**(3/2)."""
+    """P and Q with Ai(-x) = (P cos(t) + Q sin(t)) / (sqrt(pi) * x**(1/4)), t = 2/3 * x**(3/2) - pi / 4, of z = (8 / x)**(3/2)."""
     x = 8 / z ** (mpf(2) / 3)
     t, root = 2 * x ** (mpf(3) / 2) / 3 - mp.pi / 4, mp.sqrt(mp.pi) * x ** (mpf(1) / 4)
     a, b = mp.airyai(-x) * root, mp.airybi(-x) * root

@@ -20,7 +20,7 @@ import numpy as np
 from ...core.interruption import pass_on
 from .language import KINDS, Builder, Value, register_kind
 
-# (name, kind, operand numbers...), ("input", kind, index) or ("constant", kind, value); of a recurrence, the name is the program of its step.
+# (name, kind, operand numbers...), ("input", kind, index) or ("constant", kind, value); a repeated step's name is its Program
 Instruction = tuple[Any, ...]
 
 

@@ -28,10 +28,26 @@ FUNCTIONS: dict[str, Function] = {}  # by SciPy's names for them
 # thousands (0.51). Measured, then rounded up, at some thousand arguments each against mpmath: relative to the value, or to the amplitude of
 # what oscillates, or for the gamma functions below zero and zeta below zero to 1 where the value is smaller.
 MAX_ULP: dict[str, float] = {
-    **{"erfcx": 1.75, "log_ndtr": 3.5, "erfinv": 2.25, "ndtri": 3.75},
-    **{"gammaln": 3.0, "psi": 9.0, "zeta": 9.0},
-    **{"j0": 3.75, "j1": 3.75, "y0": 4.0, "y1": 4.25, "airy": 4.0},
-    **{"i0": 2.75, "i1": 3.75, "i0e": 2.0, "i1e": 2.0, "k0": 3.75, "k1": 3.5, "k0e": 3.25, "k1e": 2.5},
+    "erfcx": 1.75,
+    "log_ndtr": 3.5,
+    "erfinv": 2.25,
+    "ndtri": 3.75,
+    "gammaln": 3.0,
+    "psi": 9.0,
+    "zeta": 9.0,
+    "j0": 3.75,
+    "j1": 3.75,
+    "y0": 4.0,
+    "y1": 4.25,
+    "airy": 4.0,
+    "i0": 2.75,
+    "i1": 3.75,
+    "i0e": 2.0,
+    "i1e": 2.0,
+    "k0": 3.75,
+    "k1": 3.5,
+    "k0e": 3.25,
+    "k1e": 2.5,
 }
 
 
@@ -51,7 +67,7 @@ def _function(*names: str) -> Callable[[Function], Function]:
     return declare
 
 
-# -- parts ----------------------------------------------------------------------------------------------------------------------------
+# -- parts ------------------------------------------------------------------------------------------------------------------------------
 def piecewise(k: Builder, x: Value, table: Pieces) -> Value:
     """The tabulated function at x from 0 to the table's end; beyond and for NaN at some place in it.
 
@@ -85,7 +101,7 @@ def _exp_of_square(k: Builder, x: Value, factor: float) -> Value:
     return k.select((power > 0.0) & (power < _INF), k.fma(power, rest * factor, power), power)
 
 
-# -- error function --------------------------------------------------------------------------------------------------------------------
+# -- error function ---------------------------------------------------------------------------------------------------------------------
 def _erfcx_above_zero(k: Builder, x: Value) -> Value:
     z = 1.0 / (x * x)
     series = k.fma(z, k.fma(z, k.fma(z, k.fma(z, 105 / 16, -15 / 8), 3 / 4), -1 / 2), 1.0)
@@ -128,7 +144,7 @@ def ndtri(k: Builder, p: Value) -> Value:
     return k.select(p.eq(0.0), -_INF, k.select(p.eq(1.0), _INF, result))
 
 
-# -- gamma function --------------------------------------------------------------------------------------------------------------------
+# -- gamma function ---------------------------------------------------------------------------------------------------------------------
 def _log_gamma_above(k: Builder, x: Value, near: Value) -> Value:
     """log(gamma(x)) for x from 1/2 on, or of x from -1/2 to 1/2 where it is ``near`` zero, log(abs(x)) being left away."""
     argument = k.select(near, x + 1.0, x)
@@ -225,7 +241,7 @@ def zeta(k: Builder, s: Value, q: Value) -> Value:
     return k.select(s.eq(1.0), _INF, k.select(s < 1.0, _NAN, result))
 
 
-# -- Bessel functions ------------------------------------------------------------------------------------------------------------------
+# -- Bessel functions -------------------------------------------------------------------------------------------------------------------
 def _waves(k: Builder, x: Value, order: int) -> tuple[Value, Value]:
     """J and Y of an order, 0 or 1, for x from 8 on."""
     z = 8.0 / x
@@ -355,7 +371,7 @@ def k1e(k: Builder, x: Value) -> Value:
     return _third_kind(k, x, 1, scaled=True)
 
 
-# -- Airy's function -------------------------------------------------------------------------------------------------------------------
+# -- Airy's function --------------------------------------------------------------------------------------------------------------------
 @_function("airy")
 def airy_ai(k: Builder, x: Value) -> Value:
     size = k.abs(x)
