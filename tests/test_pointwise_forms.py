@@ -258,3 +258,12 @@ def test_common_powers_are_exact(exponent: float) -> None:
     x = np.random.default_rng(0).uniform(0.1, 10, 1000)
     got = (flambeau.from_numpy(x) ** exponent).numpy()
     np.testing.assert_allclose(got, x.astype(np.longdouble) ** exponent, rtol=4e-16)
+
+
+@pytest.mark.parametrize("size", [4, 40_000])
+@pytest.mark.parametrize("exponent", [2.0, 3.0, -1.0, 0.5])
+def test_a_float_power_of_integers_is_a_float(exponent: float, size: int) -> None:
+    x = flambeau.arange(size) % 7 + 1
+    got = x**exponent
+    assert got.dtype is flambeau.float32
+    np.testing.assert_allclose(got.numpy(), x.numpy().astype(np.float64) ** exponent, rtol=1e-6)

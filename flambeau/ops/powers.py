@@ -27,7 +27,7 @@ _BY_EXPONENT = {
 def _fast_pow(input: np.ndarray, exponent: Any) -> np.ndarray | None:
     if exponent.__class__ is float or exponent.__class__ is int:
         kernel = _BY_EXPONENT.get(exponent)
-        if kernel is not None and (input.dtype.kind == "f" or exponent in (2, 3)):
+        if kernel is not None and (input.dtype.kind == "f" or (exponent.__class__ is int and exponent in (2, 3))):
             return kernel(input)
         return None if input.dtype.kind != "f" else np.power(input, exponent)
     return np.power(input, exponent) if input.dtype.kind == "f" else None

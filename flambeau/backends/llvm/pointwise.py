@@ -489,6 +489,8 @@ def _plan_prepared(op: Op, values: tuple[Any, ...], looks: list[Any]) -> Plan:
     model = next(each for each in arrays if _is_array(each))
     for i in op.positions:
         if isinstance(arrays[i], (int, float)):
+            if isinstance(arrays[i], float) and model.dtype.kind != "f":
+                raise Untraceable("a number that raises the dtype")
             arrays[i] = np.asarray(arrays[i]).astype(model.dtype)
     return _plan_of(op, arrays, looks, None, None, None)
 
