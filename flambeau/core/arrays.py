@@ -198,6 +198,16 @@ def is_array(value: Any) -> bool:
     return value.__class__ in KINDS or isinstance(value, np.ndarray)
 
 
+def surely(condition: Any) -> bool:
+    """Whether a tensor of one bool is true; True where there are no values, so that a check passes."""
+    return not kind_of(condition._array).has_values or bool(condition)
+
+
+def perhaps(condition: Any) -> bool:
+    """Whether a tensor of one bool is true; False where there are no values, so that the general way is taken."""
+    return kind_of(condition._array).has_values and bool(condition)
+
+
 def device_of(array: Any) -> device:
     return kind_of(array).device_of(array)
 

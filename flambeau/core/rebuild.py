@@ -17,11 +17,12 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 import numpy as np
 
 from . import dtype as dtypes
-from .arrays import make_at, moved, place_of, view_at
+from .arrays import kind_of, make_at, moved, place_of, view_at
 from .device import cpu
+from .layout import empty_strided_array
 from .shape import contiguous_strides, element_strides
 from .storage import TypedStorage, UntypedStorage
-from .tensor import Parameter, Tensor, share, storage_of
+from .tensor import Parameter, Tensor, share, storage_of, wrap
 
 __all__ = ["deepcopy_tensor", "reduce_parameter", "reduce_storage", "reduce_tensor"]
 
@@ -72,6 +73,8 @@ def reduce_parameter(parameter: Parameter, protocol: Any) -> tuple[Any, ...]:
 
 def _parts(tensor: Tensor, requires_grad: bool) -> tuple[Any, tuple[Any, ...]]:
     """The rebuilding function and its arguments for the tensor without its Python side."""
+    if not kind_of(tensor._array).has_values:
+        return _rebuild_meta_tensor_no_storage, (tensor.dtype, tuple(tensor.shape), tensor.stride(), requires_grad)
     dtype, storage = tensor.dtype, storage_of(tensor)
     shape = tuple(tensor._array.shape)
     # NumPy gives some empty arrays strides of 0, which PyTorch would not.
@@ -214,6 +217,13 @@ def _rebuild_tensor_v3(
     return _with_hooks(tensor.requires_grad_(bool(requires_grad)), backward_hooks)
 
 
+def _rebuild_meta_tensor_no_storage(dtype: dtypes.dtype, size: tuple[int, ...], stride: tuple[int, ...], requires_grad: bool) -> Tensor:
+    """The form for tensors without values."""
+    _require(isinstance(dtype, dtypes.dtype), "a dtype", dtype)
+    array = make_at(place_of("meta"), empty_strided_array, tuple(size), tuple(stride), dtype.numpy)
+    return wrap(array).requires_grad_(bool(requires_grad))
+
+
 def _resolved(storage: UntypedStorage, dtype: dtypes.dtype, metadata: Any) -> UntypedStorage:
     """The storage, or its copy with what PyTorch may only note on a tensor done: all elements conjugated or negated."""
     if not metadata:
@@ -259,7 +269,8 @@ def _rebuild_parameter_with_state(data: Tensor, requires_grad: bool, backward_ho
 
 # What may stand behind a subclass: a file must not get any other callable called through _rebuild_from_type_v2.
 def _base_functions() -> tuple[Any, ...]:
-    return (_rebuild_tensor, _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_parameter, _rebuild_parameter_with_state)
+    plain = (_rebuild_tensor, _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_meta_tensor_no_storage)
+    return (*plain, _rebuild_parameter, _rebuild_parameter_with_state)
 
 
 def _rebuild_from_type_v2(function: Any, cls: type, args: tuple[Any, ...], state: Any) -> Any:

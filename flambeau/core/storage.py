@@ -139,7 +139,7 @@ class UntypedStorage:
         return iter(self._flat.tolist())
 
     def __repr__(self) -> str:
-        lines = "".join(f" {value}\n" for value in self._flat[:1000].tolist())
+        lines = "".join(f" {value}\n" for value in self._flat[:1000].tolist()) if kind_of(self._array).has_values else "...\n"
         return f"{lines}[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
     def tolist(self) -> list[int]:
@@ -262,7 +262,8 @@ class TypedStorage:
         return iter(self._elements.tolist())
 
     def __repr__(self) -> str:
-        lines = "".join(f" {value}\n" for value in self._elements[:1000].tolist())
+        has_values = kind_of(self._untyped_storage._array).has_values
+        lines = "".join(f" {value}\n" for value in self._elements[:1000].tolist()) if has_values else "...\n"
         return f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {len(self)}]"
 
     def tolist(self) -> list[Any]:

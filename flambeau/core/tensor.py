@@ -579,6 +579,34 @@ def wrap(array: np.ndarray) -> Tensor:
     return tensor
 
 
+def swap(a: Tensor, b: Tensor) -> None:
+    """Exchange everything of two tensors but their identity; their storages know them by their new places."""
+    slots = [_slots_of(type(each)) for each in (a, b)]
+    if slots[0] != slots[1]:
+        raise RuntimeError("Cannot swap t1 and t2 if they have different slots")
+    a.__class__, b.__class__ = type(b), type(a)
+    a.__dict__, b.__dict__ = b.__dict__, a.__dict__
+    nothing = object()
+    for name in slots[0]:
+        one, other = getattr(a, name, nothing), getattr(b, name, nothing)
+        for tensor, value in ((a, other), (b, one)):
+            if value is not nothing:
+                object.__setattr__(tensor, name, value)
+            elif hasattr(tensor, name):
+                object.__delattr__(tensor, name)
+    for tensor in (a, b):
+        storage = tensor._storage
+        if storage is not None:
+            storage._aliases = [ref for ref in storage._aliases if ref() is not None and ref()._storage is storage]
+            storage._add_alias(tensor)
+
+
+def _slots_of(cls: type) -> list[str]:
+    """Names of a class's slots without Python's own."""
+    names = {name for base in cls.__mro__ for name in base.__dict__.get("__slots__", ())}
+    return sorted(names - {"__dict__", "__weakref__"})
+
+
 def mark_of(tensor: Tensor) -> bool | int:
     """``_requires_grad`` of another tensor that shows ``tensor``'s memory and does not require grad: whether that is of inference mode."""
     return INFERENCE if tensor._requires_grad is INFERENCE else False

@@ -92,7 +92,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     Source: torch.equal.
     """
     a, b = input._array, other._array
-    return a.shape == b.shape and bool((a == b).all())
+    return a.shape == b.shape and (a == b).all().item()
 
 
 # -- closeness ----------------------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 
     Source: torch.allclose.
     """
-    return bool(isclose(input, other, rtol, atol, equal_nan)._array.all())
+    return bool(isclose(input, other, rtol, atol, equal_nan)._array.all().item())
 
 
 # -- kinds of numbers -----------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.annotations import Tensor
+from ..core.arrays import perhaps
 from ..core.casting import cast_array
 from ..core.registry import composite, op
 from ..core.shape import wrap_dim
@@ -72,7 +73,7 @@ def _cumprod_gradient(grad: Any, input: Any, result: Any, dim: int, dtype: Any) 
     if not input.numel() or input.shape[dim] == 1:
         return grad
     dim = wrap_dim(dim, input.ndim)
-    if not bool((input == 0).any()):
+    if not perhaps((input == 0).any()):
         return reversed_cumsum(grad * result.conj(), dim) / input.conj()
     return _cumprod_gradient_with_zeros(grad, input, dim)
 

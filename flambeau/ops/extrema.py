@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
+from ..core.arrays import perhaps
 from ..core.registry import composite, op, resolve
 from ..core.shape import reduced_shape, wrap_dim, wrap_dims
 from ..core.tensor import Tensor as TensorType
@@ -46,7 +47,7 @@ def _shared_evenly(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool) 
     ndim = input.ndim
     if dim is not None:
         grad, result = kept(grad, dim, keepdim, ndim), kept(result, dim, keepdim, ndim)
-    chosen = input.isnan() | (input == result) if bool(result.isnan().any()) else input == result
+    chosen = input.isnan() | (input == result) if perhaps(result.isnan().any()) else input == result
     if dim is None or ndim == 0:
         return chosen * (grad / chosen.sum())
     return chosen * (grad / chosen.sum(wrap_dims(dim, ndim), True))

@@ -487,7 +487,7 @@ def _prepare_put(input: Any, indices: Any, values: Any, accumulate: bool) -> tup
 
 def _indexed_shape(shape: tuple[int, ...], indices: list[Any]) -> tuple[int, ...]:
     """Shape of ``x[indices]``, by indexing a zero-stride array of that shape."""
-    return np.broadcast_to(np.bool_(False), shape)[numpy_key(indices)].shape
+    return np.broadcast_to(np.empty((), np.bool_), shape)[numpy_key(indices)].shape
 
 
 def _put_value_gradient(grad: Any, indices: Any, values_shape: Any) -> Any:

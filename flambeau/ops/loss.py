@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
+from ..core.arrays import perhaps
 from ..core.interruption import pass_on
 from ..core.registry import composite, op, pointwise
 from ..core.state import grad_enabled
@@ -295,7 +296,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 def _bce(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str) -> np.ndarray:
     _float_only(input, "binary_cross_entropy")
     for name, each in (("input", input), ("target", target)):
-        if each.size and not (each.min() >= 0 and each.max() <= 1) and not np.isnan(each).any():
+        if each.size and (each.min() < 0 or each.max() > 1):
             raise RuntimeError(f"all elements of {name} should be between 0 and 1")
     floor = input.dtype.type(-100)  # log 0 would make the loss infinite and its gradient NaN
     loss = (target - 1) * np.maximum(np.log1p(-input), floor) - target * np.maximum(np.log(input), floor)
@@ -578,7 +579,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Any, full: bool = Fals
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = var * ops.ones_like(input)
-    elif bool((var < 0).any()):
+    elif perhaps((var < 0).any()):
         raise ValueError("var has negative entry/entries")
     if var.size() != input.size():
         if tuple(input.size()[:-1]) == tuple(var.size()):

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
+from ..core.arrays import perhaps
 from ..core.casting import cast_array
 from ..core.registry import composite, op
 from ..core.shape import reduced_shape, wrap_dims
@@ -68,7 +69,7 @@ def _vector_norm_gradient(grad: Any, x: Any, result: Any, ord: Any, dim: Any, ke
         return input * (grad / result.masked_fill(result == 0, 1))
     if math.isinf(order):
         size = input.abs()
-        chosen = size.isnan() | (size == result) if bool(result.isnan().any()) else size == result
+        chosen = size.isnan() | (size == result) if perhaps(result.isnan().any()) else size == result
         dims = wrap_dims(dim, ndim) if ndim else ()
         count = chosen.sum(dims, True) if ndim else chosen.sum()
         return input.sgn() * chosen * (grad / count)

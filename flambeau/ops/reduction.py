@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
+from ..core.arrays import perhaps
 from ..core.casting import cast_array
 from ..core.registry import composite, op
 from ..core.scalars import FLOATS32, FLOATS64
@@ -288,12 +289,12 @@ def _prod_gradient(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool, 
     if not input.numel():
         return input.new_zeros(input.shape)
     if dim is None:
-        if bool((input == 0).any()):
+        if perhaps((input == 0).any()):
             flat = input.reshape(-1)
             return (grad * _products_of_others(flat, 0).conj()).reshape(input.shape)
         return grad * (result / input).conj()
     grad, result = kept(grad, dim, keepdim, input.ndim), kept(result, dim, keepdim, input.ndim)
-    if bool((input == 0).any()):
+    if perhaps((input == 0).any()):
         return grad * _products_of_others(input, wrap_dims(dim, input.ndim)[0]).conj()
     return grad * (result / input).conj()
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
+from ..core.arrays import surely
 from ..core.registry import composite, op
 from ..core.shape import wrap_dim
 from ..core.tensor import Tensor as TensorType
@@ -161,7 +162,7 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
         if not 0 <= q <= 1:
             raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
         q = input.new_full((), q)
-    if not bool(((q >= 0) & (q <= 1)).all()):
+    if not surely(((q >= 0) & (q <= 1)).all()):
         raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
     shape = [1] * input.ndim
     if dim is None:

@@ -5,7 +5,26 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from ..core.tensor import Tensor, swap
+
 _BACKENDS = ("generate_methods_for_privateuse1_backend", "rename_privateuse1_backend")
+
+
+def swap_tensors(t1: Tensor, t2: Tensor) -> None:
+    """Exchange two tensors: afterwards each object is what the other was, with its class, attributes, memory and history.
+
+    Args:
+        t1, t2: tensors, parameters among them, whose classes have the same slots. Objects that refer to them stay as they are.
+    Raises:
+        RuntimeError: classes with different slots.
+    Example:
+        >>> a, b = torch.zeros(2), torch.ones(3)
+        >>> torch.utils.swap_tensors(a, b)
+        >>> a
+        tensor([1., 1., 1.])
+    Source: torch.utils.swap_tensors.
+    """
+    swap(t1, t2)
 
 
 def __getattr__(name: str) -> Any:

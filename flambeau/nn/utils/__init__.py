@@ -1,8 +1,9 @@
-"""``torch.nn.utils``: clipping of gradients, and parameters as one vector."""
+"""``torch.nn.utils``: clipping of gradients, parameters as one vector, modules without initialisation."""
 
 from ...core import late as _late
 from .clip_grad import clip_grad_norm, clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from .convert_parameters import parameters_to_vector, vector_to_parameters
+from .init import skip_init
 
 _late.adopt(__name__)
 
@@ -13,5 +14,6 @@ __all__ = [
     "clip_grads_with_norm_",
     "get_total_norm",
     "parameters_to_vector",
+    "skip_init",
     "vector_to_parameters",
 ]

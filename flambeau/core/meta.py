@@ -1,0 +1,89 @@
+"""The meta device: tensors without values, for shapes, strides and dtypes of results, and for models too large to be there.
+
+x + y          broadcast, promotion, and PyTorch's rule for strides: no kernel runs
+x.T, x[2:5]    the kernels of views, on the frames of ``MetaArray``
+masked_fill    ``SHAPE_RULES``, where a kernel looks at values
+softmax(x)     the reference kernel with ``np`` bound to ``meta_numpy.xp``, whose functions know shapes and element types only
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import native
+from .arrays import Kind, call_kernel, register
+from .casting import cast_operands
+from .device import device
+from .dtype import dtype
+from .meta_array import MetaArray, empty, empty_elementwise, empty_like, framed, missing, view_at
+from .meta_numpy import xp
+from .operation import KEEP, Op
+from .shape import broadcast_shape
+
+
+class Meta(Kind):
+    """Arrays without values; see this module's docstring."""
+
+    name, array_class, xp, has_values = "meta", MetaArray, xp, False
+
+    def device_of(self, array: Any) -> device:
+        return _META
+
+    def placed(self, where: device) -> device:
+        return _META
+
+    def address(self, array: Any) -> int:
+        return array._frame.__array_interface__["data"][0]
+
+    def to_host(self, array: Any) -> np.ndarray:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+
+    def from_host(self, array: np.ndarray, where: device) -> MetaArray:
+        return empty_like(array)
+
+    def view_at(self, base: Any, shape: Sequence[int], kind: np.dtype, offset: int, strides: Sequence[int]) -> MetaArray:
+        return view_at(base, shape, kind, offset, strides)
+
+    def on_host(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """What stands for a function of random numbers: nothing is drawn."""
+        return _DRAWN.get(function.__name__, lambda *args, **kwargs: None)
+
+    def run(self, op: Op, values: list[Any], compute: dtype | None, result: dtype | None) -> Any:
+        """Element-wise operations and views need no kernel's work; for the rest the reference kernel is run over ``meta_numpy``."""
+        rule = SHAPE_RULES.get(native.key_of(op))
+        if rule is not None:
+            return rule(*values)
+        if op.is_view or op.is_multi_view:
+            return _framed_all(call_kernel(op.kernel, op, [each._frame if each.__class__ is MetaArray else each for each in values]))
+        if op.elementwise and op.promotion != KEEP and result is not None and not op.is_several:
+            operands = [values[i] for i in op.positions if hasattr(values[i], "strides")]
+            return empty_elementwise(broadcast_shape(*[each.shape for each in operands]), result.numpy, operands)
+        arrays = [each[()] if each.__class__ is np.ndarray and not each.ndim else each for each in cast_operands(op, values, compute)]
+        return call_kernel(self.bound(op.kernel), op, arrays)
+
+
+def _framed_all(made: Any) -> Any:
+    return framed(made) if made.__class__ is np.ndarray else type(made)([_framed_all(each) for each in made])
+
+
+# Operations whose kernels look at values, although their results' shapes do not depend on them.
+SHAPE_RULES: dict[str, Callable[..., MetaArray]] = {
+    "masked_fill": lambda input, mask, value: empty(broadcast_shape(input.shape, mask.shape), input.dtype),
+    "masked_scatter": lambda input, mask, source: empty(broadcast_shape(input.shape, mask.shape), input.dtype),
+    "_index_add": lambda input, *rest: empty_like(input, order="C"),
+    "_index_backward": lambda grad, shape, *rest: empty(shape, grad.dtype),
+    "_diagonal_backward": lambda grad, shape, *rest: empty(shape, grad.dtype),
+    "_embedding_backward": lambda grad, indices, rows, *rest: empty((rows, grad.shape[-1]), grad.dtype),
+    "masked_select": lambda *operands: missing("masked_select"),
+    "histc": lambda input, bins, *rest: empty((bins,), input.dtype),
+}
+_DRAWN: dict[str, Callable[..., MetaArray]] = {
+    "multinomial": lambda generator, input, count, replacement: empty((*input.shape[:-1], count), np.int64),
+    "poisson": lambda generator, rates: empty_like(rates),
+    "binomial": lambda generator, count, prob: empty(np.broadcast_shapes(count.shape, prob.shape), count.dtype),
+}
+_META = device("meta")
+meta = register(Meta())

@@ -1,0 +1,290 @@
+"""Arrays of the meta device: shape, strides and element type without values.
+
+A ``MetaArray`` holds a NumPy array of the right shape and strides over a buffer of one element, its frame, which nobody may read.
+
+    frame          as_strided(one element, (200000, 200000), (800000, 4))       160 GB that are not there
+    x.T, x[2:5]    made by NumPy on the frame: exact, and free
+
+Kernels ask for values in their checks only.  Such a question is answered so that the check passes: ``np.all`` is true, everything else is
+not.  What cannot be answered, a number or how many elements a mask takes, raises as in PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .shape import contiguous_strides, is_dense
+
+_as_strided = np.lib.stride_tricks.as_strided
+_new = object.__new__
+
+
+class MetaArray:
+    """An array without values; see this module's docstring. ``meta_numpy`` puts operators and NumPy's protocols on it."""
+
+    __slots__ = ("__weakref__", "_frame", "_truth")
+    __array_priority__ = 100
+    __hash__ = None  # type: ignore[assignment]
+    _frame: np.ndarray
+    _truth: bool  # what a kernel's check is told
+
+    def __new__(cls, shape: Any, dtype: Any = np.float64, buffer: Any = None, offset: int = 0, strides: Any = None) -> MetaArray:
+        """As ``np.ndarray``: a new array, or a view of another one's memory."""
+        if buffer is None:
+            return empty(shape, dtype)
+        kind = np.dtype(dtype)
+        sizes = (int(shape),) if hasattr(shape, "__index__") else tuple(shape)
+        steps = [step * kind.itemsize for step in contiguous_strides(sizes)] if strides is None else strides
+        return view_at(buffer, sizes, kind, offset, steps)
+
+    # -- what it is -----------------------------------------------------------------------------------------------------------------
+    dtype = property(lambda self: self._frame.dtype)
+    shape = property(lambda self: self._frame.shape)
+    strides = property(lambda self: self._frame.strides)
+    ndim = property(lambda self: self._frame.ndim)
+    size = property(lambda self: self._frame.size)
+    itemsize = property(lambda self: self._frame.itemsize)
+    nbytes = property(lambda self: self._frame.nbytes)
+    flags = property(lambda self: self._frame.flags)
+    base = None
+
+    def __len__(self) -> int:
+        return len(self._frame)
+
+    def __iter__(self) -> Any:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"MetaArray(shape={self.shape}, strides={self.strides}, dtype={self._frame.dtype})"
+
+    # -- values, which it has not ---------------------------------------------------------------------------------------------------
+    def item(self, *place: Any) -> NoReturn:
+        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+
+    __int__ = __float__ = __complex__ = __index__ = item
+
+    def tolist(self) -> NoReturn:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+
+    def __bool__(self) -> bool:
+        if self._frame.size != 1 or self._frame.dtype.kind != "b":
+            self.item()
+        return self._truth
+
+    # -- parts and views ------------------------------------------------------------------------------------------------------------
+    def __getitem__(self, key: Any) -> Any:
+        parts = key if key.__class__ is tuple else (key,)
+        if not any(each.__class__ is MetaArray or each.__class__ in (np.ndarray, list, bool) for each in parts):
+            found = self._frame[key]
+            return framed(found) if found.__class__ is np.ndarray else empty((), self._frame.dtype)
+        if any(each.__class__ is MetaArray and each.dtype.kind == "b" and each.ndim for each in parts):
+            missing("index.Tensor")
+        return empty(_indexed_shape(self._frame.shape, parts), self._frame.dtype)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Nothing to write."""
+
+    def reshape(self, *shape: Any, order: Any = "C", copy: bool | None = None) -> MetaArray:
+        sizes: Any = shape[0] if len(shape) == 1 and shape[0].__class__ in (tuple, list) else shape
+        if self._frame.flags.c_contiguous and order == "C":
+            return framed(self._frame.reshape(sizes))
+        reached = _as_strided(np.empty(1, np.bool_), self._frame.shape, [0] * self._frame.ndim).reshape(sizes, order=order).shape
+        found = self._viewed(reached, order)
+        if found is None and copy is False:
+            raise ValueError("Unable to avoid creating a copy while reshaping.")
+        return empty(reached, self._frame.dtype, order) if found is None else found
+
+    def _viewed(self, shape: tuple[int, ...], order: Any) -> MetaArray | None:
+        frame = self._frame.view()
+        try:
+            frame.shape = shape
+        except AttributeError:
+            return None
+        return framed(frame) if order == "C" else None
+
+    def ravel(self, order: str = "C") -> MetaArray:
+        return self.reshape(-1, order=order)
+
+    def flatten(self, order: str = "C") -> MetaArray:
+        return empty((self._frame.size,), self._frame.dtype)
+
+    def transpose(self, *axes: Any) -> MetaArray:
+        return framed(self._frame.transpose(*axes))
+
+    def swapaxes(self, a: int, b: int) -> MetaArray:
+        return framed(self._frame.swapaxes(a, b))
+
+    def squeeze(self, axis: Any = None) -> MetaArray:
+        return framed(self._frame.squeeze(axis))
+
+    def diagonal(self, *args: Any, **kwargs: Any) -> MetaArray:
+        return framed(self._frame.diagonal(*args, **kwargs))
+
+    def view(self, kind: Any = None) -> MetaArray:
+        return framed(self._frame.view() if kind is None else self._frame.view(kind))
+
+    @property
+    def T(self) -> MetaArray:  # NumPy's name
+        return framed(self._frame.T)
+
+    @property
+    def real(self) -> MetaArray:
+        return framed(self._frame.real) if self._frame.dtype.kind == "c" else self
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        """Nothing to write."""
+
+    @property
+    def imag(self) -> MetaArray:
+        return framed(self._frame.imag) if self._frame.dtype.kind == "c" else empty_like(self)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        """Nothing to write."""
+
+    # -- copies ---------------------------------------------------------------------------------------------------------------------
+    def astype(self, kind: Any, order: Any = "K", copy: bool = True, **casting: Any) -> MetaArray:
+        return self if not copy and self._frame.dtype == kind else empty_like(self, kind, order)
+
+    def copy(self, order: Any = "C") -> MetaArray:
+        return empty_like(self, order=order)
+
+    def conj(self) -> MetaArray:
+        return empty_like(self)
+
+    conjugate = conj
+
+    def fill(self, value: Any) -> None:
+        """Nothing to write."""
+
+    def sort(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing to write."""
+
+
+def _indexed_shape(shape: tuple[int, ...], parts: tuple[Any, ...]) -> tuple[int, ...]:
+    """Shape of what index arrays, lists, numbers, slices and None select: dimensions of the arrays come first unless they are adjacent."""
+    known: list[Any] = []
+    for each in parts:
+        array = np.asarray(each) if each.__class__ in (list, bool) else each
+        known += array.nonzero() if array.__class__ is np.ndarray and array.dtype.kind == "b" else [array]
+    used = sum(each is not None and each is not Ellipsis for each in known)
+    place = next((k for k, each in enumerate(known) if each is Ellipsis), len(known))
+    known[place : place + 1] = [slice(None)] * (len(shape) - used)
+    kept: list[int] = []
+    arrays, places, dim = [], [], 0
+    for k, each in enumerate(known):
+        if each is None:
+            kept.append(1)
+            continue
+        if each.__class__ is slice:
+            kept.append(len(range(*each.indices(shape[dim]))))
+        else:
+            arrays.append(getattr(each, "shape", ()))
+            places.append((k, len(kept)))
+        dim += 1
+    adjacent = places[-1][0] - places[0][0] == len(places) - 1
+    front = places[0][1] if adjacent else 0
+    return (*kept[:front], *np.broadcast_shapes(*arrays), *kept[front:])
+
+
+def missing(name: str) -> NoReturn:
+    """Complain about an operation whose result's shape depends on values."""
+    raise NotImplementedError(
+        f"aten::{name}: attempted to run this operator with Meta tensors, but there was no fake impl or Meta kernel registered: "
+        "what it returns depends on values, and tensors on the meta device have none."
+    )
+
+
+# -- making them ------------------------------------------------------------------------------------------------------------------------
+def framed(frame: np.ndarray) -> MetaArray:
+    """An array around a frame."""
+    made = _new(MetaArray)
+    made._frame, made._truth = frame, False
+    return made
+
+
+def empty(shape: Any, kind: Any = np.float64, order: Any = "C") -> MetaArray:
+    """A dense array, row-major (``order`` 'F': column-major)."""
+    sizes = (int(shape),) if hasattr(shape, "__index__") else tuple([int(each) for each in shape])
+    kind = np.dtype(kind)
+    strides = contiguous_strides(sizes[::-1])[::-1] if order == "F" else contiguous_strides(sizes)
+    return empty_strided(sizes, strides, kind)
+
+
+def empty_strided(shape: Sequence[int], strides: Sequence[int], kind: np.dtype) -> MetaArray:
+    """An array with the given strides in elements."""
+    return framed(_as_strided(np.empty(1, kind), shape, [step * kind.itemsize for step in strides]))
+
+
+def empty_like(array: Any, kind: Any = None, order: Any = "K", shape: Any = None) -> MetaArray:
+    """What ``np.empty_like`` makes: dense, dimensions in the order of ``array``'s strides."""
+    kind, sizes = np.dtype(array.dtype if kind is None else kind), tuple(array.shape if shape is None else shape)
+    if order == "C" or len(sizes) < 2 or len(sizes) != array.ndim or array.flags.c_contiguous:
+        return empty(sizes, kind)
+    if order == "F" or array.flags.f_contiguous:
+        return empty(sizes, kind, "F") if order in ("F", "K", "A") else empty(sizes, kind)
+    by_stride = sorted(range(len(sizes)), key=lambda d: (-abs(array.strides[d]), d))
+    return empty_ordered(sizes, kind, by_stride)
+
+
+def empty_ordered(shape: tuple[int, ...], kind: np.dtype, order: Sequence[int]) -> MetaArray:
+    """A dense array whose dimensions lie in memory in the given order, the last one with the smallest step."""
+    strides, step = [0] * len(shape), 1
+    for d in reversed(order):
+        strides[d] = step
+        step *= max(shape[d], 1)
+    return empty_strided(shape, strides, kind)
+
+
+def view_at(base: Any, shape: Sequence[int], kind: np.dtype, offset: int, strides: Sequence[int]) -> MetaArray:
+    """A view of the memory of ``base``, ``offset`` bytes on; strides in bytes."""
+    start = _as_strided(base._frame, (1,), (1,)) if base.size else np.empty(1, base.dtype)
+    first = _as_strided(start.view(np.uint8), (offset + kind.itemsize,), (1,))[offset:].view(kind)
+    return framed(_as_strided(first, shape, strides))
+
+
+def empty_elementwise(shape: tuple[int, ...], kind: np.dtype, operands: Sequence[Any]) -> MetaArray:
+    """What an element-wise operation on ``operands`` returns: their own strides where all agree, else dense in their dimensions' order."""
+    if len(shape) < 2 or all(each.shape == shape and each.flags.c_contiguous for each in operands):
+        return empty(shape, kind)
+    first = operands[0]
+    if all(each.shape == shape and each.strides == first.strides for each in operands) and is_dense(first):
+        return empty_strided(shape, [step // first.itemsize for step in first.strides], kind)
+    strides = [_broadcast_strides(each, shape) for each in operands if each.ndim]
+    order = list(range(len(shape) - 1, -1, -1))  # the dimension with the smallest step comes first
+    for moved in range(1, len(shape)):
+        place = moved
+        for k in range(moved - 1, -1, -1):
+            verdict = _compare_dims(order[k], order[place], strides, shape)
+            if verdict > 0:
+                order[k], order[place] = order[place], order[k]
+                place = k
+            elif verdict < 0:
+                break
+    return empty_ordered(shape, kind, order[::-1])
+
+
+def _broadcast_strides(array: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    lead = len(shape) - array.ndim
+    own = [0 if n == 1 and shape[lead + d] != 1 else step for d, (n, step) in enumerate(zip(array.shape, array.strides, strict=True))]
+    return (*(0,) * lead, *own)
+
+
+def _compare_dims(inner: int, outer: int, strides: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> int:
+    """1 if dimension ``outer`` has smaller steps than ``inner``, which comes before it; -1 if larger; 0 where no operand tells."""
+    for steps in strides:
+        a, b = steps[inner], steps[outer]
+        if not a or not b:
+            continue
+        if a != b:
+            return 1 if a > b else -1
+        if shape[inner] > shape[outer]:
+            return 1
+    return 0

@@ -1,0 +1,256 @@
+"""The meta device: tensors that have a shape, strides and a dtype, and no values."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+import time
+from typing import Any
+
+import pytest
+
+import flambeau as torch
+from flambeau import nn
+from flambeau.core.meta_array import MetaArray
+
+F = nn.functional
+
+
+def meta(*sizes: int, dtype: Any = torch.float32, requires_grad: bool = False) -> Any:
+    return torch.empty(*sizes, dtype=dtype, device="meta", requires_grad=requires_grad)
+
+
+# -- against PyTorch ------------------------------------------------------------------------------------------------------------------
+@pytest.mark.oracle
+def test_agrees_with_the_database() -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("expecttest")
+    from meta_shapes import FUNCTIONS, compare
+
+    total, differences = 0, []
+    for name in list(FUNCTIONS)[3::20]:
+        count, found = compare(name, 2)
+        total += count
+        differences += found
+    assert total > 150
+    assert len(differences) <= 0.03 * total, "\n".join(differences)
+
+
+# -- what it is -----------------------------------------------------------------------------------------------------------------------
+def test_prints_its_size() -> None:
+    assert repr(meta(2, 3)) == "tensor(..., device='meta', size=(2, 3))"
+    assert repr(meta(2, dtype=torch.float64)) == "tensor(..., device='meta', size=(2,), dtype=torch.float64)"
+    assert repr(meta(2, requires_grad=True)) == "tensor(..., device='meta', size=(2,), requires_grad=True)"
+    assert repr(meta(2).untyped_storage()) == "...\n[torch.storage.UntypedStorage(device=meta) of size 8]"
+
+
+def test_tells_its_device() -> None:
+    x = meta(2, 3)
+    assert x.is_meta and not x.is_cpu and x.device == torch.device("meta") and x.get_device() == -1
+    assert x.untyped_storage().nbytes() == 24
+    assert torch.empty_like(torch.ones(2, 3).t(), device="meta").stride() == (1, 3)
+    assert torch.ones(2).to("meta").is_meta and torch.tensor([1, 2], device="meta").dtype is torch.int64
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.zeros(2, 3),
+        lambda: torch.ones((2, 3)),
+        lambda: torch.full((2, 3), 7),
+        lambda: torch.rand(2, 3),
+        lambda: torch.randn(2, 3),
+        lambda: torch.randint(0, 5, (2, 3)),
+        lambda: torch.arange(6).view(2, 3),
+        lambda: torch.tensor([[1, 2, 3], [4, 5, 6]]),
+        lambda: torch.randperm(6).view(2, 3),
+        lambda: torch.normal(0.0, 1.0, (2, 3)),
+    ],
+)
+def test_factories_follow_the_device_of_the_context(make: Any) -> None:
+    with torch.device("meta"):
+        made = make()
+    assert made.is_meta and made._array.__class__ is MetaArray
+    usual = make()
+    assert (made.shape, made.dtype, made.stride()) == (usual.shape, usual.dtype, usual.stride())
+
+
+def test_views_share_their_storage() -> None:
+    x = meta(4, 6)
+    part = x[1:, ::2]
+    assert (part.shape, part.stride(), part.storage_offset()) == ((3, 3), (6, 2), 6)
+    assert part.untyped_storage()._array is x.untyped_storage()._array
+    assert x.t().stride() == (1, 6) and x.unfold(1, 2, 2).stride() == (6, 2, 1)
+
+
+# -- what it has not ------------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("use", "error", "message"),
+    [
+        (lambda x: x.sum().item(), RuntimeError, r"Tensor\.item\(\) cannot be called on meta tensors"),
+        (lambda x: bool(x.sum() > 0), RuntimeError, r"Tensor\.item\(\) cannot be called on meta tensors"),
+        (lambda x: float(x[0, 0]), RuntimeError, r"Tensor\.item\(\) cannot be called on meta tensors"),
+        (lambda x: torch.allclose(x, x), RuntimeError, r"Tensor\.item\(\) cannot be called on meta tensors"),
+        (lambda x: 1 in x, RuntimeError, r"Tensor\.item\(\) cannot be called on meta tensors"),
+        (lambda x: x.tolist(), NotImplementedError, "Cannot copy out of meta tensor; no data!"),
+        (lambda x: x.cpu(), NotImplementedError, "Cannot copy out of meta tensor; no data!"),
+        (lambda x: x.to("cpu"), NotImplementedError, "Cannot copy out of meta tensor; no data!"),
+        (lambda x: torch.ones(2, 3).copy_(x), NotImplementedError, "Cannot copy out of meta tensor; no data!"),
+        (lambda x: x.numpy(), TypeError, "can't convert meta device type tensor to numpy"),
+        (lambda x: x.nonzero(), NotImplementedError, "nonzero"),
+        (lambda x: torch.where(x > 0), NotImplementedError, "nonzero"),
+        (lambda x: torch.argwhere(x), NotImplementedError, "nonzero"),
+        (lambda x: x[x > 0], NotImplementedError, "nonzero"),
+        (lambda x: x.masked_select(x > 0), NotImplementedError, "aten::masked_select: attempted to run this operator with Meta tensors"),
+        (lambda x: torch.unique(x), NotImplementedError, "aten::_unique2: attempted to run this operator with Meta tensors"),
+        (lambda x: torch.bincount(x[0].long()), NotImplementedError, "aten::bincount"),
+        (lambda x: torch.equal(x, x), RuntimeError, r"Tensor\.item\(\) cannot be called on meta tensors"),
+        (lambda x: x + torch.ones(2, 3), RuntimeError, "device"),
+        (lambda x: torch.ones(2, 3) + x, RuntimeError, "device"),
+    ],
+)
+def test_values_cannot_be_had(use: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        use(meta(2, 3))
+
+
+def test_numbers_of_the_cpu_may_stand_beside_it() -> None:
+    assert (meta(2, 3) + torch.tensor(1.0)).is_meta and (torch.tensor(1.0) + meta(2, 3)).is_meta and (2 * meta(3)).shape == (3,)
+
+
+# -- computing ------------------------------------------------------------------------------------------------------------------------
+def test_a_softmax_that_no_memory_could_hold() -> None:
+    begin = time.perf_counter()
+    x = meta(200_000, 200_000, requires_grad=True)
+    torch.softmax(x, 1).sum().backward()
+    assert x.grad.is_meta and x.grad.shape == x.shape
+    assert time.perf_counter() - begin < 5  # seconds; it would be minutes and 320 GB
+
+
+def test_in_place_and_out() -> None:
+    x, y = meta(2, 3), meta(0)
+    version = x._version
+    assert x.add_(1).mul_(torch.tensor(2.0)) is x and x._version == version + 2
+    assert torch.matmul(meta(4, 5), meta(5, 6), out=y) is y and y.shape == (4, 6)
+    x[0] = 1
+    x[:, 1] = meta(2)
+    with pytest.raises(RuntimeError, match="broadcast shape"):
+        x.add_(meta(4, 2, 3))
+    with pytest.raises(RuntimeError, match="must match the size"):
+        x.add_(meta(5))
+
+
+def test_element_wise_results_lie_in_memory_as_their_operands() -> None:
+    x = meta(2, 3, 4).permute(2, 0, 1)
+    assert (x + 1).stride() == (1, 12, 4)
+    assert (x + meta(4, 2, 3)).stride() == (1, 12, 4)
+    assert (meta(4, 2, 3) + x).stride() == (6, 3, 1)
+    assert torch.exp(x.expand(5, 4, 2, 3)).stride() == (24, 1, 12, 4)
+
+
+def test_indexing_by_tensors() -> None:
+    x, rows = meta(5, 6, requires_grad=True), torch.zeros(3, dtype=torch.int64, device="meta")
+    picked = x[rows]
+    assert picked.shape == (3, 6) and x[:, rows].shape == (5, 3) and x[rows, rows].shape == (3,) and x[[0, 2], None].shape == (2, 1, 6)
+    picked.sum().backward()
+    assert x.grad.shape == (5, 6) and x.grad.is_meta
+
+
+def convolutional() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.5), nn.Flatten(), nn.Linear(8 * 15 * 15, 10)
+    )
+
+
+def recurrent_free_transformer() -> nn.Module:
+    return nn.Sequential(nn.Embedding(50, 16), nn.LayerNorm(16), nn.Linear(16, 64), nn.GELU(), nn.Linear(64, 50))
+
+
+@pytest.mark.parametrize(
+    ("build", "inputs", "outputs"), [(convolutional, (4, 3, 32, 32), (4, 10)), (recurrent_free_transformer, (4, 7), (4, 7, 50))]
+)
+def test_models_train_without_values(build: Any, inputs: Any, outputs: Any) -> None:
+    with torch.device("meta"):
+        model = build()
+        data = torch.randn(inputs) if len(inputs) == 4 else torch.zeros(inputs, dtype=torch.int64)
+    assert all(each.is_meta for each in model.state_dict().values())
+    result = model(data)
+    assert result.is_meta and result.shape == outputs
+    loss = F.cross_entropy(result.flatten(0, -2), torch.zeros(result.numel() // outputs[-1], dtype=torch.int64, device="meta"))
+    loss.backward()
+    assert all(each.grad.is_meta and each.grad.shape == each.shape for each in model.parameters())
+    for optimizer in (torch.optim.AdamW(model.parameters()), torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)):
+        optimizer.step()
+    assert not any(each._array.__class__ is not MetaArray for each in model.parameters())
+
+
+def test_the_default_generator_is_left_alone() -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    nn.init.normal_(meta(3, 3))
+    nn.Linear(4, 4, device="meta")
+    assert torch.equal(torch.rand(2), expected)
+
+
+# -- models that are filled later -------------------------------------------------------------------------------------------------------
+def test_to_empty_and_skip_init() -> None:
+    model = nn.Linear(2, 3, device="meta")
+    with pytest.raises(NotImplementedError, match="use torch.nn.Module.to_empty"):
+        model.to("cpu")
+    assert model.to_empty(device="cpu").weight.device.type == "cpu" and isinstance(model.weight, nn.Parameter)
+    made = nn.utils.skip_init(nn.Linear, 2, 3, bias=False)
+    assert made.weight.shape == (3, 2) and made.weight.device.type == "cpu" and made.bias is None
+    assert nn.utils.skip_init(nn.Linear, 2, 3, device="meta").weight.is_meta
+    with pytest.raises(RuntimeError, match="Module must support a 'device' arg"):
+        nn.utils.skip_init(nn.ReLU)
+
+
+def test_load_state_dict_assigns() -> None:
+    source, model = nn.Linear(2, 3), nn.Linear(2, 3, device="meta")
+    with pytest.warns(UserWarning, match="which is a no-op"):
+        model.load_state_dict(source.state_dict())
+    assert model.weight.is_meta
+    model.load_state_dict(source.state_dict(), assign=True)
+    assert torch.equal(model.weight, source.weight) and model.weight.requires_grad
+
+
+def test_swap_tensors() -> None:
+    model = nn.Linear(2, 3, device="meta")
+    weight, values = model.weight, nn.Parameter(torch.ones(3, 2))
+    values.mark = "kept"
+    torch.utils.swap_tensors(weight, values)
+    assert model.weight is weight and weight.mark == "kept" and values.is_meta
+    assert weight.sum().item() == 6
+    plain = torch.zeros(2)
+    view = plain[:1]
+    torch.utils.swap_tensors(weight, plain)
+    assert type(plain) is nn.Parameter and type(weight) is torch.Tensor and weight.shape == (2,)
+    weight[0] = 5
+    assert view.item() == 5
+
+
+def test_copies_and_files() -> None:
+    x = meta(4, 3).t().requires_grad_()
+    for made in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        assert made.is_meta and made.requires_grad and (made.shape, made.stride()) == ((3, 4), (1, 3))
+    file = io.BytesIO()
+    torch.save({"weight": nn.Parameter(meta(2, 3)), "step": 1}, file)
+    file.seek(0)
+    found = torch.load(file)
+    assert found["step"] == 1 and found["weight"].is_meta and isinstance(found["weight"], nn.Parameter)
+
+
+def test_files_go_to_and_fro() -> None:
+    oracle = pytest.importorskip("torch")
+    file = io.BytesIO()
+    torch.save(meta(2, 3, dtype=torch.bfloat16), file)
+    file.seek(0)
+    found = oracle.load(file)
+    assert found.is_meta and found.dtype is oracle.bfloat16 and tuple(found.shape) == (2, 3)
+    file = io.BytesIO()
+    oracle.save(found.t(), file)
+    file.seek(0)
+    back = torch.load(file)
+    assert back.is_meta and (back.shape, back.stride(), back.dtype) == ((3, 2), (1, 3), torch.bfloat16)
