@@ -13,7 +13,8 @@ refuses is refused here (read off CuPy 14.2):
 It is a module of its own, above the core, because nothing but tests and their programs should pay for it or depend on it.  Kernels see
 ``xp``: the module with what it lacks put together from what it has, as the one over CuPy itself would do.
 
-``reads.count`` is how often the host read a value; on a GPU each waits for the device.
+``reads.count`` is how often the host read a value, which on a GPU waits for the device, and ``reads.copies`` how many of these were whole
+arrays: such an operation is computed on the host.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class Reads:
     """How often the host read a value of the device."""
 
     count = 0
+    copies = 0
 
 
 reads = Reads()
@@ -149,6 +151,7 @@ class ProbeArray:
     def get(self) -> np.ndarray:
         """A copy in the host's memory."""
         reads.count += 1
+        reads.copies += 1
         return self._host.copy(order="K")
 
     def set(self, values: np.ndarray) -> None:

@@ -18,6 +18,11 @@ from flambeau.testing import probe
 # What is not as on the CPU, by record, and why; tests check that it still is so.
 NOT_YET = {"from_dlpack": "the probe exports no DLPack capsules"}
 LEAVES = {"Tensor.to": "samples name the CPU", "Tensor.cpu": "goes there"}
+# What is computed on the host: besides random numbers, what CuPy has no function for.
+HOSTED = dict.fromkeys(
+    ("Tensor.scatter_", "scatter_reduce", "Tensor.scatter_reduce_", "index_reduce", "Tensor.index_reduce_"),
+    "products that meet in one place",
+)
 # Kernels that read memory which nobody wrote.
 NO_VALUES = frozenset(name for name in RECORDS if "empty" in name) | {"Tensor.new", "Tensor.resize_", "Tensor.resize_as_"}
 
@@ -78,6 +83,20 @@ def test_forward(record: Record) -> None:
         want, _ = run(OURS, record, sample)
         got = called(record, function, on_probe(sample.args), on_probe(sample.kwargs))
         assert_as_on_cpu(got, want, record, describe(record, sample))
+
+
+@every_record
+def test_only_the_listed_are_computed_on_the_host(record: Record) -> None:
+    function, copies = OURS.function(record.name), 0
+    for sample in samples(record):
+        args, kwargs = on_probe(sample.args), on_probe(sample.kwargs)
+        before = probe.reads.copies
+        called(record, function, args, kwargs)
+        copies += probe.reads.copies - before
+    if record.name in HOSTED:
+        assert copies, f"{record.name} is computed on the device: take it out of HOSTED"
+    elif not record.random and record.name not in LEAVES:
+        assert not copies, f"{record.name} copies to the host"
 
 
 @every_record
