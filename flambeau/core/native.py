@@ -221,6 +221,8 @@ def pointwise(op: Op, values: Any, compute: Any, result: Any, out: np.ndarray | 
             break
     else:
         return None
+    if foreign and _any_foreign(values):
+        return None
     part = _pointwise()
     return None if part is None else part.run(op, values, compute, result, out)
 
