@@ -321,6 +321,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "argpartition": lambda a, kth, axis=-1, **_: empty_like(a, np.int64),
     "partition": lambda a, kth, axis=-1, **_: empty_like(a),
     "searchsorted": lambda a, v, *args, **kwargs: empty(shape_of(v), np.int64),
+    "unravel_index": lambda places, shape, order="C": tuple([empty_like(places, np.int64) for _ in shape]),
     "isin": lambda a, b, **_: empty(a.shape, np.bool_),
     "ravel": _ravel,
     "reshape": lambda a, *sizes, **kwargs: a.reshape(*sizes, **kwargs),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays import make_at
+from ..core.arrays import kind_of, make_at
 from ..core.casting import cast_array
 from ..core.registry import composite
 from ..core.state import active, run_quietly, unrecorded, without_grad
@@ -208,7 +208,7 @@ def _end(value: Any, operation: str, argument: str) -> Any:
             raise RuntimeError(
                 f"{operation} only supports 0-dimensional start and end tensors, but got {argument} with {value._array.ndim} dimension(s)."
             )
-        return value.item()
+        return value.item() if kind_of(value._array).has_values else 0
     if not isinstance(value, (bool, int, float, complex, np.number)):
         raise TypeError(f"{operation}(): argument '{argument}' must be Number, not {type(value).__name__}")
     return value
