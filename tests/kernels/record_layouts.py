@@ -23,6 +23,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import records
 from layout_programs.layouts import Arena, Layout, random_layout, row_major
 from libraries import OURS, arrays_in, assert_close, describe, differentiable_inputs, flat
 from records.record import Maker, Pointwise, Record, Sample, call
@@ -237,12 +238,6 @@ def _watched(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 # -- the worker ---------------------------------------------------------------------------------------------------------------------------
-def families() -> list[str]:
-    import records
-
-    return sorted(path.stem for path in Path(records.__file__).parent.glob("*.py") if path.stem not in ("__init__", "record"))
-
-
 def _records(family: str) -> list[Record]:
     return list(importlib.import_module(f"records.{family}").RECORDS)
 
@@ -272,7 +267,7 @@ def main(arguments: list[str]) -> None:
     watch()
     if arguments == ["--reached"]:
         found: set[str] = set()
-        for family in families():
+        for family in records.FAMILIES:
             for record in _records(family):
                 for dtype in [each for each in record.dtypes if each in DTYPES[:1]] or record.dtypes[:1]:
                     reached.clear()

@@ -11,10 +11,11 @@ import pytest
 
 pytest.importorskip("flambeau.backends.llvm.reduction")
 
+import records
+
 from flambeau.backends.llvm import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[2]
-RECORDS = sorted(path.stem for path in (ROOT / "tests" / "records").glob("*.py") if path.stem not in ("__init__", "record"))
 # Kernels that no operation of the records calls by itself, and where they are tested instead.
 ELSEWHERE = {
     "optim.step": "test_optimizer",
@@ -31,7 +32,7 @@ def worker(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", RECORDS)
+@pytest.mark.parametrize("family", records.FAMILIES)
 def test_kernels_equal_references_in_every_layout(family: str) -> None:
     done = worker(family)
     lines = done.stdout.splitlines()

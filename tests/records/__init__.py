@@ -10,15 +10,15 @@ from .record import Record
 from .references import REFERENCES, UNREFERENCED
 from .rejections import REJECTIONS
 
+FAMILIES = tuple(sorted({module.name for module in pkgutil.iter_modules(__path__)} - {"record", "references", "rejections"}))
+
 
 def _collect() -> dict[str, Record]:
     found: dict[str, Record] = {}
-    for module in pkgutil.iter_modules(__path__):
-        if module.name in ("record", "references", "rejections"):
-            continue
-        for record in importlib.import_module(f"{__name__}.{module.name}").RECORDS:
+    for family in FAMILIES:
+        for record in importlib.import_module(f"{__name__}.{family}").RECORDS:
             if record.name in found:
-                raise ValueError(f"{record.name} has two records; the second is in {module.name}.py")
+                raise ValueError(f"{record.name} has two records; the second is in {family}.py")
             found[record.name] = record
     for table in (REFERENCES, UNREFERENCED, REJECTIONS):
         if unknown := set(table) - set(found):
@@ -40,4 +40,4 @@ def _completed(record: Record) -> Record:
 
 RECORDS = _collect()
 
-__all__ = ["RECORDS", "Record"]
+__all__ = ["FAMILIES", "RECORDS", "Record"]
