@@ -56,7 +56,7 @@ def reach_the_rest() -> None:
     """Calls of what only large operands, other lengths or the index operator need."""
     import flambeau as torch
 
-    _ = torch.ones(3)[None]
+    _ = torch.ones(3)[None], torch.ones(3)[None, None], torch.ones(3)[None, 0]
     torch.topk(torch.ones(5), 2)
     functional = torch.nn.functional
     x = torch.ones(64, 130, requires_grad=True)

@@ -24,7 +24,7 @@ from ..core.casting import cast_array
 from ..core.hooks import RemovableHandle
 from ..core.interruption import is_busy, pass_on
 from ..core.native import LARGE_SIMPLE, ResultMemory
-from ..core.node import INHERITED, AccumulateGrad, Node, Output, edge_of
+from ..core.node import INHERITED, AccumulateGrad, Node, Output, StaleHistory, edge_of
 from ..core.scalars import FLOATS32, FLOATS64
 from ..core.shape import broadcast_shape
 from ..core.state import as_user, grad_enabled, quiet, run_quietly, set_inference, thread, tick
@@ -477,6 +477,8 @@ def seed_gradient(root: Tensor, grad: Tensor | None) -> Tensor:
     Raises:
         RuntimeError: no gradient given for a root of several elements, a wrong shape, or a root without history.
     """
+    if root._requires_grad.__class__ is StaleHistory:
+        raise RuntimeError(root._requires_grad.message)
     if not root._requires_grad or root._requires_grad is INHERITED:
         raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
     array = root._array

@@ -25,16 +25,17 @@ from . import dtype as dtypes
 from . import native
 from .arrays import KINDS, Kind, as_array, check_same_device, host, kind_of_call
 from .casting import cast_array, is_number
-from .history import check_overlap, check_writable, is_differentiable, make_view, rebase, refuse_inference
+from .history import check_overlap, check_writable, is_differentiable, make_view, needs_grad, rebase, restrict, watch
+from .layout import elementwise_strides
 from .node import Node, Output, edge_of, new_node
 from .operation import COMPLEX_TO_FLOAT, REQUIRED, Op
 from .override import call_override
 from .promotion import promotion, rounded
 from .return_types import named_result
 from .saved import check_saved, pack_saved
-from .shape import broadcast_shape
+from .shape import broadcast_shape, element_strides, restrided
 from .state import grad_enabled, modes, run_quietly, thread
-from .tensor import Parameter, RestrictedView, Tensor, root_of, storage_of, wrap
+from .tensor import Parameter, Tensor, storage_of, wrap
 
 
 class Form:
@@ -79,11 +80,10 @@ class Call:
 
     def is_recorded(self) -> bool:
         """Whether it goes on the tape, if its results can."""
-        if self.op.rules is not None and grad_enabled():
-            for each in self.operands:
-                if isinstance(each, Tensor) and each._requires_grad:
-                    return True
-        return False
+        if self.op.rules is None or not grad_enabled():
+            return False
+        # every operand is asked, before anything is written: a stale one raises
+        return True in [bool(each._requires_grad) for each in self.operands if isinstance(each, Tensor)]
 
     def overridden(self) -> Any:
         """What a mode or a subclass returns for this call; NotImplemented if nobody takes it."""
@@ -217,9 +217,11 @@ def run_function(call: Call) -> Any:
     if op.is_view:
         viewed = values[op.positions[0]]
         made = [make_view(each, viewed) for each in results]
-        if op.is_multi_view:
+        if op.is_multi_view and grad_enabled():
             for each in made:
-                each._view_of = RestrictedView(root_of(each), op.name)
+                restrict(each, "several")
+            if made and needs_grad(viewed):
+                watch(storage_of(viewed))
     else:
         made = [wrap(each) for each in results] if several else [wrap(results[0])]
     if out is not None:
@@ -236,6 +238,8 @@ def run_in_place(call: Call) -> Tensor:
     if op.promotion == COMPLEX_TO_FLOAT and target._array.dtype.kind == "c":
         raise RuntimeError(f"In-place {op.name} is not supported for complex tensors.")
     recorded = call.is_recorded()
+    if recorded and op.name == "copy":
+        recorded = is_differentiable(target._array)
     check_writable(target, recorded, may_overlap=op.may_overlap and sum(isinstance(e, Tensor) for e in operands) == 1)
     check_overlap(target, operands)
     kind = call.kind if KINDS else host
@@ -279,9 +283,7 @@ def run_in_place_view(call: Call) -> Tensor:
     op, values = call.op, call.values
     target = values[0]
     recorded = grad_enabled() and target._requires_grad
-    refuse_inference(target)
-    if recorded and target._node is None:
-        check_writable(target, True)
+    check_writable(target, recorded, may_overlap=True)
     kind = call.kind if KINDS else host
     if op.prepare is not None:
         values = kind.bound(op.prepare)(*values)
@@ -341,7 +343,24 @@ def compute(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) -> t
         ):
             each = cast_array(each, result_dtype)  # values that were widened for computing; indices stay
         results.append(each)
+    if op.broadcasts and not op.row_major:
+        results = [_settled(op, each, operands) for each in results]
     return results, several
+
+
+_OF_ONE_TENSOR = frozenset(("clamp", "pow", "lerp"))  # where a Python number is no operand in PyTorch, whose order would be asked
+
+
+def _settled(op: Op, result: Any, operands: list[Any]) -> Any:
+    """An element-wise result whose sizes of 1 have PyTorch's strides, which NumPy finds in another way; no elements move."""
+    if result.__class__ is not np.ndarray or 1 not in result.shape or result.ndim < 2:
+        return result
+    shape, arrays = result.shape, [each._array for each in operands if isinstance(each, Tensor)]
+    has_numbers = len(arrays) < len(operands) and op.name not in _OF_ONE_TENSOR
+    strides, have = elementwise_strides(shape, arrays, has_numbers), element_strides(result)
+    if strides == have or any(n != 1 and a != b for n, a, b in zip(shape, have, strides, strict=True)):
+        return result
+    return restrided(result, shape, tuple([step * result.itemsize for step in strides]))
 
 
 def plain_values(op: Op, values: Sequence[Any]) -> list[Any]:

@@ -14,12 +14,14 @@ at it again:
 Views know their root (``_view_of``), roots find their views through the storage's weak list of aliases.
 
 A view made without grad mode, or by an operation that returns several views, cannot be pointed at the new history (nobody knows
-whether the write was meant to be seen through it): using it afterwards is an error, which ``StaleHistory`` raises.  A view made without
+whether the write was meant to be seen through it): using it afterwards is an error, which ``StaleHistory`` raises, also after writes
+that are not recorded, which ``WatchedStorage`` notices.  A view made without
 grad mode of a tensor that requires grad requires grad itself, and is a leaf.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,7 @@ from .arrays import address, device_of, moved
 from .node import INHERITED, Node, Output, StaleHistory, complain_freed, edge_of, graph_edge, new_node
 from .shape import element_strides, is_dense, overlaps_itself
 from .state import INFERENCE, grad_enabled, thread
+from .storage import UntypedStorage
 from .tensor import RestrictedView, Tensor, root_of, storage_of, wrap
 
 
@@ -62,8 +65,20 @@ def view_of(base: Tensor) -> Any:
     if not grad_enabled():
         if base._requires_grad is INFERENCE:
             return root_of(base)
-        return RestrictedView(root_of(base), "inference" if thread.inference else "no_grad")
+        if needs_grad(base):
+            watch(storage_of(base))
+        return RestrictedView(root_of(base), "inference" if thread.inference or _is_of_inference(base) else "no_grad")
     return base if base._view_of is None else base._view_of
+
+
+def restrict(view: Tensor, kind: str) -> None:
+    """Forbid recorded writes to ``view``, which an operation made together with others; a view made in inference mode stays one."""
+    if not _is_of_inference(view):
+        view._view_of = RestrictedView(root_of(view), kind)
+
+
+def _is_of_inference(view: Tensor) -> bool:
+    return view._view_of.__class__ is RestrictedView and view._view_of.kind == "inference"
 
 
 class CopySlices(Node):
@@ -110,7 +125,14 @@ def part_of(whole: Tensor, view: tuple[Any, ...], dtype: dtypes.dtype) -> Tensor
     """The view of ``whole`` with that shape, strides and offset, read as ``dtype`` (complex numbers as pairs of real ones)."""
     if whole.dtype is dtype:
         return whole.as_strided(*view)
-    return whole.as_strided((storage_extent(whole),), (1,), 0).view(dtype).as_strided(*view)
+    return _viewed_as(whole.as_strided((storage_extent(whole),), (1,), 0), dtype).as_strided(*view)
+
+
+def _viewed_as(tensor: Tensor, dtype: dtypes.dtype) -> Tensor:
+    """``tensor.view(dtype)`` with a derivative."""
+    from .registry import primitive
+
+    return primitive("_view_dtype").door(tensor, dtype)
 
 
 def _repeats(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
@@ -136,7 +158,7 @@ def scattered(grad: Tensor, shape: Any, strides: Any, view: Any, dtype: dtypes.d
     else:
         flat.as_strided(*place).copy_(grad)
     if dtype is not whole_dtype:
-        flat = flat.view(whole_dtype)
+        flat = _viewed_as(flat, whole_dtype)
         before = before * dtype.itemsize // whole_dtype.itemsize
     whole = flat.as_strided(shape, strides, before)
     if not _repeats(shape, strides):
@@ -169,7 +191,7 @@ def regenerate(view: Tensor, root: Tensor) -> None:
     if view._requires_grad.__class__ is StaleHistory or not is_differentiable(view._array):
         return
     if view._view_of.__class__ is RestrictedView:
-        view._requires_grad = StaleHistory(_restriction(view, "its base or another view of its base has been modified inplace"))
+        view._requires_grad = StaleHistory(_restriction(view, "its base or another view of its base has been"))
         view._node = None
         return
     point_at(view, root)
@@ -177,11 +199,17 @@ def regenerate(view: Tensor, root: Tensor) -> None:
 
 def point_at(view: Tensor, root: Tensor) -> None:
     """Record ``view`` as what ``as_strided`` makes of ``root``."""
-    array = root._array
-    node = new_node(AsStridedBackward0, (edge_of(root),), (), None, view._array.shape, view._array.dtype)
-    node.attrs = (array.shape, element_strides(array), geometry_in(root, view._array), view.dtype, root.dtype)
+    node = strided_node(root, view._array, view.dtype)
     _keep_retained(view, node)
     view._node, view._requires_grad = node, True
+
+
+def strided_node(root: Tensor, array: np.ndarray, dtype: dtypes.dtype) -> Node:
+    """The node of ``array``, of dtype ``dtype``, as a strided view of ``root``."""
+    whole = root._array
+    node = new_node(AsStridedBackward0, (edge_of(root),), (), None, array.shape, array.dtype)
+    node.attrs = (whole.shape, element_strides(whole), geometry_in(root, array), dtype, root.dtype)
+    return node
 
 
 def _keep_retained(tensor: Tensor, node: Any, index: int = 0) -> None:
@@ -205,19 +233,24 @@ def check_writable(target: Tensor, recorded: bool, *, may_overlap: bool = False)
         RuntimeError: a leaf that requires grad, a view of one, an output of a function with several views, a view made without
             grad mode, a tensor that overlaps itself, or an inference tensor outside inference mode.
     """
+    if grad_enabled() and (recorded or needs_grad(target)):
+        _check_history(target)
     storage = target._storage
-    if storage is not None:
-        if not may_overlap and overlaps_itself(target._array):
-            raise RuntimeError(
-                "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-                "Please clone() the tensor before performing the operation."
-            )
     refuse_inference(target)
-    if not grad_enabled():
+    if storage is None:
         return
+    if not may_overlap and overlaps_itself(target._array):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+
+
+def _check_history(target: Tensor) -> None:
+    """Raise where a write to ``target`` cannot be recorded."""
     if target._view_of is not None:
-        if recorded:
-            _check_view_kind(target)
+        if target._view_of.__class__ is RestrictedView:
+            raise RuntimeError(_restriction(target, "is being"))
         root = root_of(target)
         if root._node is None and (root._requires_grad or target._requires_grad):
             raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
@@ -268,35 +301,69 @@ def check_overlap(target: Tensor, operands: Any, *, same_allowed: bool = True) -
         )
 
 
-def _check_view_kind(view: Tensor) -> None:
-    if view._view_of.__class__ is RestrictedView:
-        raise RuntimeError(_restriction(view, "is being modified inplace"))
-
-
 def _restriction(view: Tensor, event: str) -> str:
     """Why a restricted view cannot take part after ``event``."""
     kind = view._view_of.kind
-    if kind in ("no_grad", "inference"):
-        mode, now = ("no_grad", "with grad mode enabled") if kind == "no_grad" else ("inference", "in normal mode")
-        return (
-            f"A view was created in {mode} mode and {event} {now}. Given that this use case is ambiguous and error-prone, it is forbidden. "
-            f"You can clarify your code by moving both the view and the inplace either both inside the {mode} block (if you don't want the "
-            "inplace to be tracked) or both outside (if you want the inplace to be tracked)."
-        )
     node, index = graph_edge(view._node) if view._node is not None else (None, 0)
-    if kind == "function":
-        made_by = node.name().removesuffix("Backward") if node is not None else "a function"
-        return (
-            f"Output {index} of {made_by} is a view and {event}. This view was created inside a custom Function (or because an input was "
-            "returned as-is) and the autograd logic to handle view+inplace would override the custom backward associated with the custom "
-            "Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the custom "
-            "Function."
-        )
-    made_by = node.name().removesuffix("Backward0") if node is not None else kind.strip("_").title()
-    return (
-        f"Output {index} of {made_by} is a view and {event}. This view is the output of a function that returns multiple views. Such "
-        "functions do not allow the output views to be modified inplace. You should replace the inplace operation by an out-of-place one."
-    )
+    made_by = "" if node is None else re.sub(r"Backward\d*$", "", node.name())
+    if kind == "inference" or kind == "no_grad" or node is None:
+        words = "A view was" if node is None else f"Output {index} of {made_by} is a view of a view which was"
+        mode, now = ("inference", "in normal mode") if kind == "inference" else ("no_grad", "with grad mode enabled")
+        words += f" created in {mode} mode and {event} modified inplace {now}."
+    else:
+        words = f"Output {index} of {made_by} is a view and {event} modified inplace."
+    return words + _ADVICE.get(kind, _ADVICE["several"])
+
+
+_AMBIGUOUS = (
+    " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the "
+    "inplace either both inside the {} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be "
+    "tracked)."
+)
+_ADVICE = {
+    "no_grad": _AMBIGUOUS.format("no_grad"),
+    "inference": _AMBIGUOUS.format("inference_mode"),
+    "function": " This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to handle "
+    "view+inplace would override the custom backward associated with the custom Function, leading to incorrect gradients. This behavior is "
+    "forbidden. You can fix this by cloning the output of the custom Function.",
+    "several": " This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "
+    "modified inplace. You should replace the inplace operation by an out-of-place one.",
+}
+
+
+class WatchedStorage(UntypedStorage):
+    """The storage of a tensor that requires grad and has restricted views: any write, recorded or not, ends their histories.
+
+    Storages become one when such a view is made. Writes count ``version`` up, wherever they are, so that nothing else needs to know.
+    """
+
+    __slots__ = ()
+
+    @property
+    def version(self) -> int:
+        return _version.__get__(self)
+
+    @version.setter
+    def version(self, version: int) -> None:
+        _version.__set__(self, version)
+        self.__class__ = UntypedStorage  # type: ignore[assignment]  # until the next such view
+        for alias in self._live_aliases():
+            if alias._view_of.__class__ is RestrictedView and needs_grad(alias):
+                regenerate(alias, root_of(alias))
+
+
+_version: Any = UntypedStorage.__dict__["version"]
+
+
+def needs_grad(tensor: Tensor) -> bool:
+    """Whether a tensor requires grad, be its history stale or not."""
+    return tensor._requires_grad is not False and tensor._requires_grad is not INFERENCE
+
+
+def watch(storage: UntypedStorage) -> None:
+    """End the histories of this storage's restricted views when it is written to."""
+    if storage.__class__ is UntypedStorage:
+        storage.__class__ = WatchedStorage
 
 
 def rebase(target: Tensor, node: Node | Output) -> None:

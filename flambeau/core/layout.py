@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from .arrays import view_at
-from .shape import contiguous_strides, element_strides
+from .shape import contiguous_strides, element_strides, is_dense, restrided
 
 
 class layout:
@@ -73,8 +75,7 @@ def format_strides(shape: tuple[int, ...], form: memory_format) -> tuple[int, ..
         raise RuntimeError(f"unsupported memory format option {form}")
     if len(shape) != count:
         raise RuntimeError(f"required rank {count} tensor to use {form.name} format")
-    last = contiguous_strides((shape[0], *shape[2:], shape[1]))
-    return (last[0], last[-1], *last[1:-1])
+    return strides_in_order(shape, (1, *range(count - 1, 1, -1), 0))
 
 
 def is_contiguous_as(array: np.ndarray, form: memory_format) -> bool:
@@ -82,35 +83,131 @@ def is_contiguous_as(array: np.ndarray, form: memory_format) -> bool:
     shape = array.shape
     if form is not contiguous_format and len(shape) != _CHANNELS.get(form):
         return False
-    wanted = format_strides(shape, form)
-    return 0 in shape or all(n == 1 or a == b for n, a, b in zip(shape, element_strides(array), wanted, strict=True))
-
-
-def is_dense(array: np.ndarray) -> bool:
-    """Whether the elements fill their memory without gaps or overlaps, in whatever order."""
-    expected = array.itemsize
-    for step, n in sorted((step, n) for step, n in zip(array.strides, array.shape, strict=True) if n != 1):
-        if step != expected:
-            return False
-        expected *= n
+    if form is contiguous_format:
+        return bool(array.flags.c_contiguous)
+    strides, expected = element_strides(array), 1
+    for dim in (1, *range(array.ndim - 1, 1, -1), 0):  # from the innermost dimension out
+        if shape[dim] != 1:
+            if strides[dim] != expected:
+                return False
+            expected *= shape[dim]
     return True
 
 
 def empty_as(array: np.ndarray, form: memory_format | None, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An uninitialised array of ``shape``: ``preserve_format`` (or None) keeps the strides of a dense ``array`` of that shape."""
+    """An uninitialised array of ``shape``: ``preserve_format`` (or None) keeps the order of dimensions of an ``array`` of that shape."""
     if form is None or form is preserve_format:
-        if shape != array.shape or array.flags.c_contiguous:
+        if shape != array.shape or (array.flags.c_contiguous and array.size and 1 not in shape):
             return np.empty(shape, dtype)
-        if is_dense(array):
-            return empty_strided_array(shape, element_strides(array), dtype)
-        order = sorted(range(array.ndim), key=lambda d: (-array.strides[d], d))
-        if any(array.strides[d] == 0 and shape[d] != 1 for d in order):
-            return np.empty(shape, dtype)
-        made = np.empty([shape[d] for d in order], dtype)
-        return made.transpose(np.argsort(order))
+        return empty_strided_array(shape, preserved_strides(array), dtype)
     if form is contiguous_format:
         return np.empty(shape, dtype)
     return empty_strided_array(shape, format_strides(shape, form), dtype)
+
+
+def preserved_strides(array: np.ndarray) -> tuple[int, ...]:
+    """Strides, in elements, of a dense array with the order of dimensions of ``array``: its own where it is dense."""
+    if is_dense(array) or not array.size:
+        return element_strides(array)
+    return strides_in_order(tuple([max(n, 1) for n in array.shape]), order_of_dims(array.shape, [array.strides]))
+
+
+def suggested_format(array: np.ndarray) -> memory_format:
+    """The memory format that PyTorch reads off the strides; what may be either is row-major."""
+    for form, count in _CHANNELS.items():
+        if array.ndim == count:
+            least = 0
+            for dim in (1, *range(count - 1, 1, -1), 0):
+                n, step = array.shape[dim], array.strides[dim]
+                if n == 0 or step < least or not array.strides[1] or (dim == 0 and least == array.strides[1]):
+                    return contiguous_format
+                least = step * n
+            return form
+    return contiguous_format
+
+
+def order_of_dims(shape: tuple[int, ...], operands: Sequence[Sequence[int]]) -> list[int]:
+    """The dimensions of a result from the innermost in memory to the outermost, as PyTorch's element-wise operations find it.
+
+    An insertion sort in which the first operand that can tell decides: one that repeats neither dimension (stride 0), by stride, equal
+    strides by size. What no operand tells stays row-major.
+
+    Args:
+        operands: for each its strides, aligned with ``shape``.
+    """
+
+    def comes_after(a: int, b: int) -> int:
+        for strides in operands:
+            first, second = strides[a], strides[b]
+            if first == 0 or second == 0:
+                continue
+            if first != second:
+                return 1 if first > second else -1
+            if shape[a] > shape[b]:
+                return 1
+        return 0
+
+    order = list(range(len(shape)))[::-1]
+    for i in range(1, len(order)):
+        at = i
+        for before in range(i - 1, -1, -1):
+            found = comes_after(order[before], order[at])
+            if found > 0:
+                order[before], order[at] = order[at], order[before]
+                at = before
+            elif found < 0:
+                break
+    return order
+
+
+def strides_in_order(shape: tuple[int, ...], order: Sequence[int]) -> tuple[int, ...]:
+    """Strides, in elements, of a dense array whose dimensions lie in memory in ``order``, innermost first."""
+    if list(order) == list(range(len(shape)))[::-1]:
+        return contiguous_strides(shape)
+    strides, step = [0] * len(shape), 1
+    for dim in order:
+        strides[dim] = step
+        step *= shape[dim]
+    return tuple(strides)
+
+
+def elementwise_strides(shape: tuple[int, ...], arrays: Sequence[np.ndarray], has_numbers: bool) -> tuple[int, ...]:
+    """Strides, in elements, of what an element-wise operation makes of ``arrays``, which broadcast to ``shape``.
+
+    Args:
+        has_numbers: whether Python numbers are operands too.
+    """
+    if not has_numbers and all(each.shape == shape for each in arrays):
+        if all(each.flags.c_contiguous for each in arrays):
+            return contiguous_strides(shape)
+        if len(shape) == 4 and all(is_contiguous_as(each, channels_last) for each in arrays):
+            return format_strides(shape, channels_last)
+        if all(is_dense(each) for each in arrays) and len({element_strides(each) for each in arrays}) == 1:
+            return element_strides(arrays[0])
+    operands = []
+    for each in arrays:
+        lead = len(shape) - each.ndim
+        steps = element_strides(each)
+        operands.append([0] * lead + [0 if n == 1 != whole else s for n, whole, s in zip(each.shape, shape[lead:], steps, strict=True)])
+    return strides_in_order(shape, order_of_dims(shape, operands))
+
+
+def row_major(array: np.ndarray) -> np.ndarray:
+    """The array itself where it is row-major, its sizes of 1 too; else a view or a copy that is."""
+    array = np.asarray(array, order="C")
+    return array.reshape(-1).reshape(array.shape) if 1 in array.shape and array.ndim > 1 else array
+
+
+def laid_out(array: np.ndarray, strides: tuple[int, ...]) -> np.ndarray:
+    """``array`` with these strides (in elements, dense): itself if it has them, else a copy."""
+    have = element_strides(array)
+    if have == strides:
+        return array
+    if array.size and all(n == 1 or a == b for n, a, b in zip(array.shape, have, strides, strict=True)):
+        return restrided(array, array.shape, tuple([step * array.itemsize for step in strides]))
+    made = empty_strided_array(array.shape, strides, array.dtype)
+    made[...] = array
+    return made
 
 
 def empty_strided_array(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

@@ -77,6 +77,7 @@ class Op:
         fast_inplace: kernel of the short way in place, where ``fast`` is a ufunc that does not know all arguments.
         fast_bool: whether the short way is right for bool operands too.
         any_device: operands may lie on several devices; the first one's kind runs the kernel.
+        row_major: the result is row-major whatever the operands' order is.
         may_overlap: the in-place form may write to a tensor that overlaps itself.
         writes: the kernel accepts a last argument ``out`` (a ufunc), so that in-place forms need no temporary.
     """
@@ -98,6 +99,7 @@ class Op:
         self.halves: str = options.pop("halves", "float32")
         self.prepare: Callable[..., Any] | None = options.pop("prepare", None)
         self.returns: tuple[str, ...] | None = options.pop("returns", None)
+        self.row_major: bool = options.pop("row_major", False)
         self.ufunc: Any = options.pop("ufunc", None)
         self.method: bool = options.pop("method", True)
         self.operator: str | None = options.pop("operator", None)

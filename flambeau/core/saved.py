@@ -20,7 +20,7 @@ _new = object.__new__
 
 def is_saved_result(item: Any) -> bool:
     """Whether a saved item is a result of its own node: (array, storage, output index), without the tensor, which points at the node."""
-    return item.__class__ is tuple and len(item) == 3 and item[1].__class__ is UntypedStorage
+    return item.__class__ is tuple and len(item) == 3 and isinstance(item[1], UntypedStorage)
 
 
 class Packed:

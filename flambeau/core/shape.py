@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import device_of, make_at, view_at
+from .arrays import address, view_at
 from .interruption import pass_on
 
 
@@ -173,6 +173,114 @@ def element_strides(array: np.ndarray) -> tuple[int, ...]:
     return tuple([step // size for step in array.strides])
 
 
+def with_strides(array: np.ndarray) -> np.ndarray:
+    """``array`` itself, or an empty one whose strides NumPy forgot with row-major strides, which its views then derive theirs from."""
+    if array.size or not array.ndim or any(array.strides):
+        return array
+    return restrided(array, array.shape, tuple([step * array.itemsize for step in contiguous_strides(array.shape)]))
+
+
+def restrided(
+    array: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0, dtype: np.dtype | None = None
+) -> np.ndarray:
+    """A view of ``array``'s memory with another shape, strides and offset from its first element (both in bytes), and maybe dtype.
+
+    ``np.lib.stride_tricks.as_strided`` takes ten times as long.
+    """
+    dtype = array.dtype if dtype is None else dtype
+    owner = array
+    while not (owner.flags.c_contiguous and owner.size) and owner.base.__class__ is array.__class__:
+        owner = owner.base
+    if not owner.flags.c_contiguous:  # dense memory in another order of dimensions serves as well
+        owner = owner.transpose(sorted(range(owner.ndim), key=lambda d: -owner.strides[d]))
+    if not owner.flags.c_contiguous:
+        return _restrided_anywhere(array, shape, strides, offset, dtype)
+    if owner is not array:
+        offset += address(array) - address(owner)
+    if 0 in shape:
+        offset = min(max(offset, 0), owner.nbytes)
+    made = view_at(owner, shape, dtype, offset, strides)
+    if owner is not array and made.__class__ is np.ndarray and not array.flags.writeable:
+        made.flags.writeable = False
+    return made
+
+
+def _restrided_anywhere(array: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, dtype: np.dtype) -> np.ndarray:
+    """As ``restrided``, of memory that belongs to no array in one piece."""
+    start = array[(slice(0, 1),) * array.ndim].reshape(-1)[:1].view(np.uint8)  # the first element's bytes
+    start = np.lib.stride_tricks.as_strided(start, (offset + 1,), (1,), writeable=array.flags.writeable)[offset:]
+    wide = np.lib.stride_tricks.as_strided(start, (*shape, dtype.itemsize), (*strides, 1), writeable=array.flags.writeable)
+    return wide.view(dtype)[..., 0]
+
+
+def part_of(array: np.ndarray, key: tuple[Any, ...]) -> np.ndarray:
+    """The part of ``array`` at a basic index (ints, slices, None and an Ellipsis), with the strides and the offset that PyTorch gives it.
+
+    They are those of one step after the other. NumPy's differ where None inserts a dimension (a step past the next one here, 0 there) and
+    in empty parts.
+    """
+    if None not in key:
+        made = array[key]
+        if made.size:
+            return made
+    array = with_strides(array)
+    have, steps = array.shape, array.strides
+    shape: list[int] = []
+    strides: list[int] = []
+    offset = dim = 0
+    given = sum(each is not None and each is not Ellipsis for each in key)
+    for each in key:
+        if each is None:
+            shape.append(1)
+            strides.append(steps[dim] * have[dim] if dim < len(have) else array.itemsize)
+        elif each is Ellipsis:
+            past = dim + len(have) - given
+            shape += have[dim:past]
+            strides += steps[dim:past]
+            dim = past
+        elif each.__class__ is slice:
+            start, stop, step = each.indices(have[dim])
+            shape.append(len(range(start, stop, step)))
+            strides.append(steps[dim] * step)
+            offset += start * steps[dim]
+            dim += 1
+        else:
+            offset += (each + have[dim] if each < 0 else each) * steps[dim]
+            dim += 1
+    return restrided(array, tuple(shape), tuple(strides), offset)
+
+
+def view_strides(array: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Strides, in bytes, that show ``array``'s elements in another shape; None where there are none.
+
+    Dimensions that follow each other in memory form a block; each block is cut into its part of the new shape, sizes of 1 included.
+    """
+    have, steps, itemsize = array.shape, array.strides, array.itemsize
+    if not have:
+        return (itemsize,) * len(shape)
+    if not array.size:
+        if have == shape:
+            return with_strides(array).strides
+        return tuple([step * itemsize for step in contiguous_strides(shape)])
+    strides = [0] * len(shape)
+    place = len(shape) - 1
+    base, count = steps[-1], 1
+    for dim in range(len(have) - 1, -1, -1):
+        count *= have[dim]
+        if dim and (have[dim - 1] == 1 or steps[dim - 1] == count * base):
+            continue
+        filled = 1
+        while place >= 0 and (filled < count or shape[place] == 1):
+            strides[place] = filled * base
+            filled *= shape[place]
+            place -= 1
+        if filled != count:
+            return None
+        if dim:
+            base, count = steps[dim - 1], 1
+    return tuple(strides)
+
+
 def overlaps_itself(array: np.ndarray) -> bool:
     """Whether two indices may lie at one address, as in an expanded tensor; such a tensor must not be written to."""
     if array.size <= 1 or array.flags.c_contiguous or array.flags.f_contiguous:
@@ -189,7 +297,7 @@ def overlaps_itself(array: np.ndarray) -> bool:
 def is_dense(array: np.ndarray) -> bool:
     """Whether the elements fill their memory without gaps or repeats, in any order of dimensions."""
     reach = array.itemsize
-    for step, n in sorted((step, n) for step, n in zip(array.strides, array.shape, strict=True) if n != 1):
+    for step, n in sorted((step, n) for step, n in zip(array.strides, array.shape, strict=True) if n > 1):
         if step != reach:
             return False
         reach *= n
@@ -199,9 +307,5 @@ def is_dense(array: np.ndarray) -> bool:
 def strided(base: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...], address: int, dtype: np.dtype) -> np.ndarray:
     """A view of the bytes ``base`` (1-D uint8) at byte ``address`` with strides in bytes."""
     if 0 in shape:
-        return (
-            view_at(base, shape, dtype, min(address, max(base.nbytes - dtype.itemsize, 0)) if base.nbytes else 0, strides)
-            if (base.nbytes >= dtype.itemsize)
-            else make_at(device_of(base), np.empty, shape, dtype)
-        )
+        address = min(address, base.nbytes)
     return view_at(base, shape, dtype, address, strides)

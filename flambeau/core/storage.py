@@ -82,8 +82,8 @@ class UntypedStorage:
         return self._aliases
 
     def _live_aliases(self) -> Iterator[Tensor]:
-        """Every tensor that shares this storage, once."""
-        found = {id(tensor): tensor for ref in self._aliases if (tensor := ref()) is not None}
+        """Every tensor that shares this storage, once; not what an exception left half made."""
+        found = {id(tensor): tensor for ref in self._aliases if (tensor := ref()) is not None and hasattr(tensor, "_requires_grad")}
         return iter(found.values())
 
     def _bump(self) -> None:
@@ -107,7 +107,9 @@ class UntypedStorage:
             array = tensor._array
             offset = address(array) - start
             reach = offset + sum((n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)) + array.itemsize
-            if array.size and reach <= nbytes:
+            if not array.size:
+                tensor._array = view_at(new, array.shape, array.dtype, min(max(offset, 0), nbytes), array.strides)
+            elif reach <= nbytes:
                 tensor._array = view_at(new, array.shape, array.dtype, offset, array.strides)
         self._array = self._bytes = new
 

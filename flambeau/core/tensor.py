@@ -206,9 +206,13 @@ class Tensor:
 
     def storage_offset(self) -> int:
         """Elements between the storage's start and this tensor's first element."""
-        if self._storage is None or not self._array.size:
+        array, storage = self._array, self._storage
+        if storage is None:
             return 0
-        return (self.data_ptr() - self._storage.data_ptr()) // self._array.itemsize
+        offset = address(array) - address(storage._array)
+        if not array.size and not 0 <= offset <= storage._array.nbytes:
+            return 0  # an empty tensor whose memory is nowhere
+        return offset // array.itemsize
 
     def data_ptr(self) -> int:
         """Address of the first element; 0 for an empty tensor."""

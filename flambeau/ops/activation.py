@@ -479,6 +479,7 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     **_functional,
     fast=True,
     inplace=False,
+    row_major=True,
     node_name="LogSigmoidBackward0",
     grad={"input": lambda grad, input: grad * (-input).sigmoid()},
 )

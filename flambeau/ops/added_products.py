@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..core.annotations import Tensor
+from ..core.layout import row_major
 from ..core.registry import op
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import conj
-from .creation import row_major
 from .products import (
     bmm,
     broadcast_or_none,

@@ -11,6 +11,7 @@ import numpy as np
 from ..core import doors
 from ..core import dtype as dtypes
 from ..core.annotations import Number, Tensor
+from ..core.layout import row_major as row_major_array
 from ..core.registry import TABLES, add_method, composite, pointwise, primitive
 from ..core.tensor import Tensor as TensorType
 
@@ -62,7 +63,7 @@ def order_of(array: np.ndarray) -> Any:
 def row_major(made: Any) -> Any:
     """A result in row-major order, whatever its operands' order is."""
     if made.__class__ is np.ndarray:
-        return np.asarray(made, order="C")
+        return row_major_array(made)
     return made.row_major() if hasattr(made, "row_major") else made  # what stands for an array while a kernel is made of an expression
 
 

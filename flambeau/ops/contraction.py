@@ -11,9 +11,9 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
+from ..core.layout import row_major
 from ..core.registry import composite, op, resolve
 from ..core.shape import broadcast_shape, wrap_dim
-from .creation import row_major
 from .products import bmm, mm
 
 

@@ -13,8 +13,9 @@ from ..core.annotations import Tensor
 from ..core.arrays import moved, place_of
 from ..core.casting import cast_array
 from ..core.device import device
-from ..core.layout import contiguous_format, empty_as, is_contiguous_as, memory_format, preserve_format
+from ..core.layout import contiguous_format, empty_as, is_contiguous_as, laid_out, memory_format, preserve_format
 from ..core.registry import add_method, composite, method, op, view
+from ..core.shape import element_strides, restrided
 from ..core.state import INFERENCE, active
 from ..core.tensor import Parameter, mark_of, share, storage_of
 from ..core.tensor import Tensor as TensorType
@@ -24,15 +25,22 @@ _new, _ref = object.__new__, weakref.ref
 
 def copied(array: np.ndarray, form: Any, dtype: np.dtype) -> np.ndarray:
     """A copy in a memory format; strides are kept for ``preserve_format`` where the elements are dense."""
-    if array.flags.c_contiguous and (form is None or form is preserve_format) and array.dtype is dtype:
-        return array.copy()
+    if array.size and array.flags.c_contiguous and (form is None or form is preserve_format) and array.dtype is dtype:
+        return _row_major_copy(array)
     made = empty_as(array, form, array.shape, dtype)
     native.copy_into(made, array)
     return made
 
 
+def _row_major_copy(array: np.ndarray) -> np.ndarray:
+    """A copy of row-major memory, whose sizes of 1 may have any strides."""
+    made = array.copy()
+    return made if made.strides == array.strides else restrided(made, array.shape, array.strides)
+
+
 @op(
-    fast=f"a.copy() if memory_format is None and a.size < {native.LARGE} and a.flags.c_contiguous else None",
+    fast="(a.copy() if 1 not in a.shape else _row_major_copy(a)) "
+    f"if memory_format is None and 0 < a.size < {native.LARGE} and a.flags.c_contiguous else None",
     grad={"input": lambda grad: grad},
     out=False,
 )
@@ -48,7 +56,7 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
 
 
 @method()
-def contiguous(input: Tensor, memory_format: Any = contiguous_format) -> Tensor:
+def contiguous(input: Tensor, *, memory_format: Any = contiguous_format) -> Tensor:
     """The tensor itself if its memory has that format, a copy in that format otherwise.
 
     Raises:
@@ -133,9 +141,10 @@ view_of_all = alias
 def to_copy(input: Tensor, dtype: Any, memory_format: Any = None) -> Tensor:
     """``input`` with another dtype, always a copy; see ``Tensor.to``."""
     target = dtype.numpy
-    plain = memory_format is None or memory_format is preserve_format
-    if plain and input.flags.c_contiguous and input.dtype is not target and input.dtype.kind != "c":
-        return cast_array(input, dtype)
+    if memory_format is None or memory_format is preserve_format:
+        if input.flags.c_contiguous and input.dtype is not target and input.dtype.kind != "c":
+            made = cast_array(input, dtype)
+            return made if 1 not in input.shape else laid_out(made, element_strides(input))
     made = empty_as(input, memory_format, input.shape, target)
     made[...] = cast_array(input, dtype)
     return made
@@ -160,7 +169,7 @@ def converted(input: Any, dtype: Any, copy: bool = False, form: Any = None) -> A
     if dtype is None or dtype is have:
         if form is not None and form is not preserve_format and not is_contiguous_as(input._array, form):
             return input.clone(memory_format=form)
-        return input.clone(memory_format=form) if copy else input
+        return to_copy(input, have, form) if copy else input
     if dtype.numpy is None:
         raise NotImplementedError(f"to: dtype {dtype} is not supported yet")
     if have.is_complex and not dtype.is_complex and dtype is not dtypes.bool_:

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays import device_of, make_at, moved, place_of, view_at
+from ..core.arrays import device_of, make_at, moved, place_of
 from ..core.casting import checked_number, number_array
 from ..core.dispatch import write_result
 from ..core.interruption import pass_on
+from ..core.layout import empty_as, empty_strided_array, format_strides
 from ..core.override import call_override
 from ..core.registry import composite, method, resolve
-from ..core.shape import contiguous_strides, element_strides
+from ..core.shape import restrided
 from ..core.state import active, run_quietly, thread, unrecorded, without_grad
 from ..core.tensor import Tensor, wrap
 
@@ -222,7 +223,7 @@ def _sized_slowly(
     if memory_format is not None:
         if repr(memory_format) == "torch.preserve_format":
             raise RuntimeError("unsupported memory format Preserve")
-        array = make_at(where, strided_array, sizes, memory_strides(sizes, memory_format), kind.numpy)
+        array = make_at(where, empty_strided_array, sizes, format_strides(sizes, memory_format), kind.numpy)
         return finish(array, out, requires_grad, name, where)
     if name == "empty" and out is not None and out._array.shape == sizes:
         return out
@@ -330,79 +331,9 @@ def full(
 
 
 # -- like another tensor ------------------------------------------------------------------------------------------------------
-def memory_strides(shape: tuple[int, ...], memory_format: Any) -> tuple[int, ...]:
-    """Strides, in elements, of a dense tensor in a memory format.
-
-    Raises:
-        RuntimeError: a format for another number of dimensions.
-    """
-    word = repr(memory_format)
-    if word == "torch.contiguous_format":
-        return contiguous_strides(shape)
-    count = {"torch.channels_last": 4, "torch.channels_last_3d": 5}.get(word)
-    if count is None:
-        raise RuntimeError(f"unsupported memory format {memory_format!r}")
-    if len(shape) != count:
-        raise RuntimeError(f"required rank {count} tensor to use {word.removeprefix('torch.')} format")
-    channels_last = contiguous_strides((shape[0], *shape[2:], shape[1]))
-    return (channels_last[0], channels_last[-1], *channels_last[1:-1])
-
-
-def strided_array(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Uninitialised memory just large enough, seen with the given strides (in elements)."""
-    if 0 in shape:
-        return np.empty(shape, dtype)
-    extent = 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
-    return view_at(np.empty(extent, dtype), shape, dtype, 0, tuple(step * dtype.itemsize for step in strides))
-
-
-def row_major(array: Any) -> np.ndarray:
-    """The array itself where it is row-major, else a row-major copy; 0-d stays 0-d, which ``np.ascontiguousarray`` would not keep."""
-    return np.asarray(array, order="C")
-
-
-def is_dense(array: np.ndarray) -> bool:
-    """Whether the elements fill their memory without gaps and without sharing."""
-    expected = array.itemsize
-    for step, n in sorted((step, n) for step, n in zip(array.strides, array.shape, strict=True) if n != 1):
-        if step != expected:
-            return False
-        expected *= n
-    return True
-
-
-def preserved_strides(array: np.ndarray) -> tuple[int, ...]:
-    """Strides of a result 'like' ``array``: its own where it is dense, else dense ones in the same order of dimensions."""
-    if array.flags.c_contiguous:
-        return contiguous_strides(array.shape)
-    if is_dense(array) and array.size:
-        return element_strides(array)
-    order = list(range(array.ndim))
-    for i in range(1, array.ndim):  # an insertion sort that leaves dimensions of size 1 or stride 0 where they are
-        back = i
-        for j in reversed(range(i)):
-            a, b = order[j], order[back]
-            if array.strides[a] == 0 or array.strides[b] == 0:
-                continue
-            swaps = array.strides[a] < array.strides[b] or (array.strides[a] == array.strides[b] and array.shape[a] < array.shape[b])
-            if not swaps:
-                break
-            order[j], order[back] = b, a
-            back = j
-    strides, step = [0] * array.ndim, 1
-    for dim in reversed(order):
-        strides[dim] = step
-        step *= max(array.shape[dim], 1)
-    return tuple(strides)
-
-
 def array_like(array: np.ndarray, dtype: np.dtype, memory_format: Any = None) -> np.ndarray:
     """Uninitialised array of ``array``'s shape, and its strides unless a memory format says otherwise."""
-    if array.flags.c_contiguous and memory_format is None:
-        return np.empty(array.shape, dtype)
-    if memory_format is None or repr(memory_format) == "torch.preserve_format":
-        return strided_array(array.shape, preserved_strides(array), dtype)
-    return strided_array(array.shape, memory_strides(array.shape, memory_format), dtype)
+    return empty_as(array, memory_format, array.shape, dtype)
 
 
 def like_at(where: Any, array: Any, dtype: np.dtype, memory_format: Any = None) -> Any:
@@ -425,6 +356,8 @@ def _like(name: str, value: int | None, first_line: str) -> Any:
             array = input._array
             if array.__class__ is np.ndarray and array.flags.c_contiguous and memory_format is None and layout is None:
                 made = np.zeros(array.shape, array.dtype) if value == 0 else np.empty(array.shape, array.dtype)
+                if 1 in array.shape and made.strides != array.strides:
+                    made = restrided(made, array.shape, array.strides)
                 if value:
                     made.fill(value)
                 tensor = _new(Tensor)
@@ -555,7 +488,7 @@ def checked_strided(operation: str, size: Any, stride: Any, dtype: dtypes.dtype)
         raise RuntimeError(f"dimensionality of sizes ({len(sizes)}) must match dimensionality of strides ({len(strides)})")
     if strides and min(strides) < 0:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(sizes)} and strides={list(strides)}")
-    return strided_array(sizes, strides, dtype.numpy)
+    return empty_strided_array(sizes, strides, dtype.numpy)
 
 
 # -- methods that take dtype and device from a tensor --------------------------------------------------------------------------

@@ -9,10 +9,10 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
 from ..core.arrays import perhaps
+from ..core.layout import row_major
 from ..core.registry import composite, op, resolve
 from ..core.shape import reduced_shape, wrap_dim, wrap_dims
 from ..core.tensor import Tensor as TensorType
-from .creation import row_major
 from .reduction import array_dims, kept
 from .small import LIMIT, row_places
 
@@ -105,6 +105,8 @@ def _reduced(ufunc: Any) -> Any:
                 return None
             else:
                 dim = None
+        if keepdim and not a.flags.c_contiguous:
+            return None  # NumPy gives sizes of 1 other strides then
         made = ufunc.reduce(a, dim, None, None, keepdim)
         return made if made.ndim < 2 or made.flags.c_contiguous else None
 

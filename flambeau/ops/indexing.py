@@ -16,19 +16,21 @@ import numpy as np
 from ..core import doors, native
 from ..core import dtype as dtypes
 from ..core.annotations import Number, Tensor
-from ..core.arrays import KINDS, device_of, is_array
+from ..core.arrays import KINDS, device_of, is_array, view_at
 from ..core.casting import cast_array, checked_number
 from ..core.history import check_overlap, check_writable, overlaps_itself
 from ..core.interruption import pass_on
+from ..core.layout import laid_out, order_of_dims, strides_in_order
 from ..core.promotion import common_dtype
 from ..core.registry import composite, method, op, pointwise, primitive
-from ..core.shape import broadcast_shape
+from ..core.shape import broadcast_shape, contiguous_strides, element_strides
 from ..core.state import active, grad_enabled
 from ..core.tensor import Parameter, new_storage, storage_of, wrap
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import row_major
 from .inplace import writable_now
-from .parts import take_select, take_slice, take_unsqueezed
+from .parts import exact_select, exact_slice, take_select, take_slice, take_unsqueezed
+from .views import unsqueeze
 
 _INDEX_DTYPES = (dtypes.int64, dtypes.int32)  # of index tensors; of one number, any integer
 _SLICE_ALL = slice(None)
@@ -42,6 +44,8 @@ def getitem(self: Any, key: Any) -> Any:
     Raises:
         IndexError: an index out of range, too many indices, or a key of another type.
     """
+    if key is None:
+        key = (None,)
     if key.__class__ is tuple:
         take = take_slice
         for part in key:
@@ -49,17 +53,22 @@ def getitem(self: Any, key: Any) -> Any:
             if kind is int:
                 take = take_select
             elif kind is not slice or part.step is not None:
+                if part is None and (dim := _inserted_at(key, self._array.ndim)) is not None:
+                    return unsqueeze(self, dim)
                 break
             elif part != _SLICE_ALL:
                 take = take_slice
         else:
             array = self._array
-            if 0 < len(key) <= array.ndim:
+            if 0 < len(key) <= array.ndim and array.size:
                 try:
-                    return take(self, (*key, ...))
+                    made = take(self, (*key, ...))
                 except IndexError as error:
                     pass_on(error)
                     # the general way below names the dimension
+                else:
+                    if made._array.size:
+                        return made
     if (self.__class__ is not TensorType and self.__class__ is not Parameter) or active:
         overridden = _overridden(TensorType.__getitem__, (self, key), key)
         if overridden is not NotImplemented:
@@ -68,6 +77,22 @@ def getitem(self: Any, key: Any) -> Any:
     if indices is None:
         return view
     return index(view, indices)
+
+
+def _inserted_at(key: tuple[Any, ...], ndim: int) -> int | None:
+    """Where the only None of a key puts in a dimension, if the rest of the key takes everything."""
+    at, dim, has_ellipsis = None, 0, False
+    for part in key:
+        if part is None and at is None:
+            at = dim
+        elif part is Ellipsis and not has_ellipsis:
+            has_ellipsis = True
+            dim += ndim - (len(key) - 2)  # the one None and this part use up no dimension
+        elif part.__class__ is slice and part == _SLICE_ALL:
+            dim += 1
+        else:
+            return None
+    return at if len(key) - 1 - has_ellipsis <= ndim else None
 
 
 def _overridden(function: Any, args: tuple[Any, ...], key: Any) -> Any:
@@ -89,7 +114,7 @@ def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, list
         raise IndexError(f"too many indices for tensor of dimension {ndim}")
     basic: list[Any] = []
     indices: list[Any] = []
-    names = take_slice
+    names = exact_slice
     dim = 0
     for part in parts:
         kind = part.__class__
@@ -112,7 +137,7 @@ def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, list
             basic.append(part)
             indices.append(None)
             if part is not _SLICE_ALL:
-                names = take_slice
+                names = exact_slice
             dim += 1
         elif is_array(part):
             if part.dtype.kind == "b":
@@ -128,7 +153,7 @@ def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, list
             if not -size <= position < size:
                 raise IndexError(f"index {position} is out of bounds for dimension {dim} with size {size}")
             basic.append(position)
-            names = take_select
+            names = exact_select
             dim += 1
     advanced = any(each is not None for each in indices)
     plain = tuple(basic) if Ellipsis in basic else (*basic, ...)
@@ -136,26 +161,7 @@ def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, list
         view = tensor if advanced or writes else _whole(tensor)
     else:
         view = names(tensor, plain)
-        if None in basic and view._array.size:
-            view._array = _with_unit_strides(view._array, tensor._array, basic)
     return view, (indices if advanced else None)
-
-
-def _with_unit_strides(part: np.ndarray, whole: np.ndarray, basic: list[Any]) -> np.ndarray:
-    """``part`` with PyTorch's strides of the dimensions that None put in: a step past the next dimension of ``whole``."""
-    if part.size == whole.size and whole.flags.c_contiguous:
-        return whole.reshape(part.shape)  # the same strides, found faster
-    strides, dim = [], 0
-    found = iter(part.strides)
-    for each in basic:
-        if each is None:
-            next(found)
-            strides.append(whole.strides[dim] * whole.shape[dim] if dim < whole.ndim else whole.itemsize)
-        else:
-            dim += 1
-            if each.__class__ is slice:
-                strides.append(next(found))
-    return np.lib.stride_tricks.as_strided(part, strides=(*strides, *found))
 
 
 def _whole(tensor: Any) -> Any:
@@ -319,8 +325,34 @@ def _prepare_index(input: Any, indices: Any) -> tuple[Any, ...]:
 )
 def index(input: Tensor, indices: Sequence[Any]) -> Tensor:
     """The elements of ``input`` at index arrays (one per dimension, None for a whole dimension); a copy."""
-    found = input[numpy_key(indices)]
-    return np.ascontiguousarray(found) if found.ndim else np.array(found)
+    found = np.array(input[numpy_key(indices)], order="C")
+    if found.ndim < 2 or (found.size and input.flags.c_contiguous and 1 not in found.shape and 1 not in input.shape):
+        return found
+    return laid_out(found, _indexed_strides(input, indices, found.shape))
+
+
+def _indexed_strides(input: np.ndarray, indices: Sequence[Any], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides, in elements, of the elements at index arrays: PyTorch's loop goes over ``input`` with the indexed dimensions repeated."""
+    indexed = [dim for dim, each in enumerate(indices) if each is not None]
+    rest = [dim for dim in range(input.ndim) if dim not in indexed]
+    together = indexed == list(range(indexed[0], indexed[-1] + 1))
+    lead = indexed[0] if together else 0
+    strides = element_strides(input)
+    common = np.broadcast_shapes(*(indices[dim].shape for dim in indexed))
+    places = [strides[dim] for dim in rest]
+    source = [*places[:lead], *(0,) * len(common), *places[lead:]]
+    operands: list[Sequence[int]] = [source]
+    for dim in indexed:
+        # one array stays as it is, several are broadcast first
+        expanded = element_strides(np.broadcast_to(indices[dim], common))
+        after = len(shape) - lead - len(common)
+        block = contiguous_strides((*(1,) * lead, *common, *(1,) * after)) if indices[dim].shape == common else None
+        inner = expanded if block is None else block[lead : lead + len(common)]
+        outer = inner[0] * common[0] if common else 1
+        operands.append(
+            [*(outer if shape[i] == 1 else 0 for i in range(lead)), *inner, *(1 if n == 1 else 0 for n in shape[lead + len(common) :])]
+        )
+    return strides_in_order(shape, order_of_dims(shape, operands))
 
 
 def _frozen(indices: Any, shape: Any) -> list[Any]:
@@ -418,7 +450,7 @@ def _written_quickly(tensor: Any, key: Any, value: Any) -> bool:
         return False
     try:
         array[key] = source
-    except (IndexError, ValueError) as error:
+    except (IndexError, TypeError, ValueError) as error:
         pass_on(error)
         return False  # the general way names the dimension or the shapes
     new_storage(tensor)._bump()
@@ -583,6 +615,7 @@ def _prepare_mask_fill(input: Any, mask: Any, value: Any) -> tuple[Any, ...]:
 @op(
     inplace=True,
     broadcasts=True,
+    row_major=True,
     prepare=_prepare_mask_fill,
     grad={
         "input": lambda grad, mask: grad.masked_fill(mask, 0),
@@ -739,9 +772,8 @@ def where_method(input: Tensor, condition: Tensor, other: Any) -> Tensor:
 
 @op(name="_nonzero", method=False, grad=None)
 def nonzero_rows(input: Tensor) -> Tensor:
-    if not input.ndim:
-        return np.zeros((int(bool(input)), 0), np.int64)
-    return np.stack(input.nonzero()).astype(np.int64, copy=False).T
+    found = np.stack(input.nonzero()).astype(np.int64, copy=False).T if input.ndim else np.empty((int(bool(input)), 0), np.int64)
+    return found if found.size else view_at(np.empty(1, np.int64), found.shape, found.dtype, 0, (8, 8 * len(found)))  # column by column
 
 
 @composite(out=True)

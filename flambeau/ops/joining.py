@@ -12,12 +12,11 @@ import numpy as np
 from ..core import native
 from ..core.annotations import Tensor
 from ..core.interruption import pass_on
-from ..core.layout import channels_last, channels_last_3d, format_strides, is_contiguous_as
+from ..core.layout import contiguous_format, empty_strided_array, format_strides, suggested_format
 from ..core.registry import composite, op
-from ..core.shape import Size, broadcast_shape, sizes_of, wrap_dim
+from ..core.shape import Size, broadcast_shape, part_of, restrided, sizes_of, view_strides, wrap_dim
 from ..core.tensor import Tensor as TensorType
 from ..core.tensor import wrap
-from .creation import strided_array
 from .small import LIMIT
 
 
@@ -109,12 +108,10 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 def _empty_in_common_format(arrays: Sequence[np.ndarray], shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Memory for the result: channels last where all inputs are, row-major otherwise."""
-    form = {4: channels_last, 5: channels_last_3d}.get(len(shape))
-    if form is not None and all(
-        each.ndim == len(shape) and not each.flags.c_contiguous and is_contiguous_as(each, form) for each in arrays
-    ):
-        return strided_array(shape, format_strides(shape, form), dtype)
-    return np.empty(shape, dtype)
+    if len(shape) not in (4, 5):
+        return np.empty(shape, dtype)
+    forms = {suggested_format(each) if each.ndim == len(shape) else contiguous_format for each in arrays}
+    return empty_strided_array(shape, format_strides(shape, forms.pop() if len(forms) == 1 else contiguous_format), dtype)
 
 
 # -- stack ----------------------------------------------------------------------------------------------------------------------
@@ -140,6 +137,8 @@ def _fast_stack(arrays: list[np.ndarray], dim: int) -> np.ndarray | None:
     for each in arrays:
         if each.shape != shape:
             return None
+    if len(shape) > 3 and not arrays[0].flags.c_contiguous:
+        return None  # may be channels last
     if dim == 0:
         if arrays[0].size <= LIMIT:
             try:  # joined as bytes, which takes two thirds of the time of NumPy's functions
@@ -183,7 +182,13 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     Source: torch.stack.
     """
     shape = tensors[0].shape
-    return np.stack(tensors, dim, out=np.empty((*shape[:dim], len(tensors), *shape[dim:]), tensors[0].dtype))
+    whole = (*shape[:dim], len(tensors), *shape[dim:])
+    if dim == len(shape):
+        out = _empty_in_common_format([part_of(each, (..., None)) for each in tensors], whole, tensors[0].dtype)
+        return np.stack(tensors, dim, out=out)
+    joined = (*shape[:dim], len(tensors) * shape[dim], *shape[dim + 1 :])  # what PyTorch makes, and cuts into ``whole``
+    made = np.concatenate(tensors, dim, out=_empty_in_common_format(tensors, joined, tensors[0].dtype))
+    return restrided(made, whole, view_strides(made, whole) or ())
 
 
 # -- by rows, columns, depth ---------------------------------------------------------------------------------------------------

@@ -9,10 +9,10 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
-from ..core.layout import contiguous_format
+from ..core.layout import contiguous_format, row_major
 from ..core.registry import composite, op, resolve
 from ..core.shape import broadcast_shape, wrap_dim
-from .creation import checked_place, dtype_of, finish, row_major
+from .creation import checked_place, dtype_of, finish
 from .products import matmul
 
 
@@ -271,6 +271,7 @@ def _cross_kernel(input: np.ndarray, other: np.ndarray, dim: int) -> np.ndarray:
     promotion="default",
     broadcasts=True,
     elementwise=False,
+    row_major=True,
     prepare=_prepare_cross,
     grad={
         "input": _cross_left,

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
+from ..core.layout import row_major
 from ..core.registry import composite, op
 from ..core.state import grad_enabled
 from ..core.tensor import storage_of
@@ -85,7 +86,7 @@ def normalized(input: Tensor, weight: Tensor | None, bias: Tensor | None, view: 
         raise NotImplementedError(f"\"normalization\" not implemented for '{dtypes.of_array(input).legacy}'")
     _same_types(input, (weight, bias), "mixed dtype (CPU): expect parameter to have scalar type of Float")
     weight, bias = (None if each is None else _wide(each) for each in (weight, bias))
-    last = is_channels_last(input)
+    last = axes != (1,) and is_channels_last(input)  # layer norm gives rows
     if last and axes == (0, 2):
         x = np.moveaxis(_wide(input), 1, -1)
         mean, variance, centred = _moments(x.reshape(-1, view[1]), (0,))
@@ -93,7 +94,7 @@ def normalized(input: Tensor, weight: Tensor | None, bias: Tensor | None, view: 
         mean, variance = mean.reshape(affine), variance.reshape(affine)
     else:
         mean, variance, centred = _moments(_wide(input).reshape(view), axes)
-        made = _scaled(centred, variance, weight, bias, affine, eps).reshape(input.shape)
+        made = row_major(_scaled(centred, variance, weight, bias, affine, eps).reshape(input.shape))
     return in_layout(made.astype(input.dtype, copy=False), last), mean, variance
 
 

@@ -7,18 +7,22 @@ derivative, ``scatter_part``; the names differ only on the tape.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ..core import native
 from ..core.annotations import Tensor
-from ..core.history import make_view, point_at
+from ..core.history import check_writable, make_view, needs_grad, point_at, strided_node
 from ..core.layout import contiguous_format
 from ..core.registry import composite, method, op, view
 from ..core.shape import (
+    part_of,
+    restrided,
     sizes_of,
     strided,
+    with_strides,
     wrap_dim,
 )
 from ..core.state import grad_enabled
@@ -35,18 +39,18 @@ def scatter_part(input: Tensor, shape: Sequence[int], key: Any) -> Tensor:
     return whole
 
 
-def _part(name: str, node_name: str) -> Any:
-    """One of the operations that take a part by a basic NumPy index; they differ in the name on the tape only."""
+def _part(name: str, node_name: str, fast: str = "a[key] if a.size else None") -> Any:
+    """One of the operations that take a part by a basic NumPy index; they differ in the name on the tape, and in their short ways."""
 
     def take(input: Tensor, key: Any) -> Tensor:
         """The part of ``input`` at basic index ``key``, which contains an Ellipsis so that the result is a view."""
-        return input[key]
+        return part_of(input, key)
 
     take.__name__ = name
     return view(
         name=name,
         method=False,
-        fast="a[key]",
+        fast=fast,
         node_name=node_name,
         grad={"input": lambda grad, input_shape, key: scatter_part(grad, input_shape, key)},
     )(take)
@@ -54,7 +58,11 @@ def _part(name: str, node_name: str) -> Any:
 
 take_select = _part("_select", "SelectBackward0")
 take_slice: Callable[..., Any] = _part("_slice", "SliceBackward0")
-take_unsqueezed = _part("_index_unsqueeze", "UnsqueezeBackward0")
+# For keys that insert dimensions, and for parts that may be empty, whose strides and offset NumPy does not tell.
+_EXACT = "part_of(a, key)"
+exact_select = _part("_exact_select", "SelectBackward0", _EXACT)
+exact_slice = _part("_exact_slice", "SliceBackward0", _EXACT)
+take_unsqueezed = _part("_index_unsqueeze", "UnsqueezeBackward0", _EXACT)
 
 
 def dim_key(dim: int, index: Any) -> tuple[Any, ...]:
@@ -107,7 +115,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     start += size if start < 0 else 0
     if start + length > size:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
-    return take_slice(input, dim_key(dim, slice(start, start + length)))
+    return (take_slice if length else exact_slice)(input, dim_key(dim, slice(start, start + length)))
 
 
 @method(name="narrow")
@@ -150,7 +158,7 @@ def _whole_gradient(grads: Any, input_shape: Any, keys: Any) -> Any:
 def _parts(name: str, node_name: str) -> Any:
     def take(input: Tensor, keys: Any) -> Any:
         """Several views of ``input``, one per basic index."""
-        return [input[key] for key in keys]
+        return [part_of(input, key) for key in keys]
 
     take.__name__ = name
     return op(
@@ -164,15 +172,16 @@ def _parts(name: str, node_name: str) -> Any:
 
 
 take_split = _parts("_split", "SplitBackward0")
+take_split_with_sizes = _parts("_split_with_sizes", "SplitWithSizesBackward0")
 take_unbind = _parts("_unbind", "UnbindBackward0")
 
 
-def _split_sizes(input: Any, sizes: Sequence[int], dim: int) -> Any:
+def _split_sizes(input: Any, sizes: Sequence[int], dim: int, take: Any = take_split_with_sizes) -> Any:
     keys, start = [], 0
     for n in sizes:
         keys.append(dim_key(dim, slice(start, start + n)))
         start += n
-    return take_split(input, keys)
+    return take(input, keys)
 
 
 @composite(method=False)
@@ -208,8 +217,8 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     if piece == 0:
         if size:
             raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
-        return _split_sizes(tensor, [0], dim)
-    return _split_sizes(tensor, [min(piece, size - at) for at in range(0, size, piece)] or [0], dim)
+        return _split_sizes(tensor, [0], dim, take_split)
+    return _split_sizes(tensor, [min(piece, size - at) for at in range(0, size, piece)] or [0], dim, take_split)
 
 
 @method(name="split")
@@ -263,10 +272,14 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         if count <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {count}")
         small, extra = divmod(size, count)
-        return _split_sizes(input, [small + 1] * extra + [small] * (count - extra), dim)
+        return _cut(input, dim, [i * small + min(i, extra) for i in range(count + 1)])
     cuts = [slice(None, each).indices(size)[1] for each in indices_or_sections]
-    keys = [dim_key(dim, slice(a, max(a, b))) for a, b in zip([0, *cuts], [*cuts, size], strict=True)]
-    return tuple(take_slice(input, key) for key in keys)
+    return _cut(input, dim, [0, *cuts, size])
+
+
+def _cut(input: Any, dim: int, bounds: Sequence[int]) -> tuple[Tensor, ...]:
+    """The slices between neighbouring bounds, each a view of its own."""
+    return tuple(exact_slice(input, dim_key(dim, slice(a, max(a, b)))) for a, b in pairwise(bounds))
 
 
 def _axis_split(name: str, least: int, dim_of: Any) -> Any:
@@ -350,9 +363,11 @@ def _strided_array(input: Any, size: Any, stride: Any, storage_offset: int | Non
 @method()
 def as_strided_(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
     """Give this tensor another size, strides and offset in its storage. Source: torch.Tensor.as_strided_."""
-    if input._requires_grad and grad_enabled():
-        raise NotImplementedError("as_strided_ on a tensor that requires grad is not supported yet; use as_strided")
-    input._array = _strided_array(input, size, stride, storage_offset)
+    recorded = needs_grad(input) and grad_enabled()
+    check_writable(input, recorded, may_overlap=True)
+    array = _strided_array(input, size, stride, storage_offset)
+    node = strided_node(input, array, input.dtype) if recorded else input._node
+    input._array, input._node = array, node
     storage_of(input)._bump()
     return input
 
@@ -381,11 +396,12 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     Source: torch.Tensor.unfold.
     """
     if not input.ndim:
-        return np.lib.stride_tricks.as_strided(input, (size,), (input.itemsize,))
+        return restrided(input, (size,), (input.itemsize,))
+    input = with_strides(input)
     length, unit = input.shape[dimension], input.strides[dimension]
     shape = (*input.shape[:dimension], (length - size) // step + 1, *input.shape[dimension + 1 :], size)
     strides = (*input.strides[:dimension], unit * step, *input.strides[dimension + 1 :], unit)
-    return np.lib.stride_tricks.as_strided(input, shape, strides)
+    return restrided(input, shape, strides)
 
 
 @op(name="_unfold_backward", method=False, grad={"input": lambda grad, dim, size, step: grad.unfold(dim, size, step)})
@@ -425,17 +441,14 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
 
 def _diagonal_of(input: np.ndarray, offset: int, dim1: int, dim2: int) -> np.ndarray:
+    input = with_strides(input)
     shape, strides = input.shape, input.strides
     rows, columns = (shape[dim1], shape[dim2] - offset) if offset >= 0 else (shape[dim1] + offset, shape[dim2])
     length = max(min(rows, columns), 0)
     keep = [d for d in range(input.ndim) if d not in (dim1, dim2)]
-    begin = [slice(None)] * input.ndim
-    begin[dim2 if offset >= 0 else dim1] = slice(min(abs(offset), shape[dim2 if offset >= 0 else dim1]), None)
-    return np.lib.stride_tricks.as_strided(
-        input[tuple(begin)],
-        (*(shape[d] for d in keep), length),
-        (*(strides[d] for d in keep), strides[dim1] + strides[dim2]),
-    )
+    start = (offset * strides[dim2] if offset >= 0 else -offset * strides[dim1]) if length else 0
+    sizes, steps = (*(shape[d] for d in keep), length), (*(strides[d] for d in keep), strides[dim1] + strides[dim2])
+    return restrided(input, sizes, steps, start)
 
 
 @op(

@@ -11,11 +11,11 @@ import numpy as np
 
 from ..core.annotations import Tensor
 from ..core.interruption import pass_on
+from ..core.layout import row_major
 from ..core.registry import composite, op
 from ..core.shape import broadcast_shape
 from ..core.state import quiet
 from .arithmetic import conj
-from .creation import row_major
 from .small import small_rows
 
 _C_WORDS = {"float32": "float", "float64": "double", "int64": "long", "int32": "int", "float16": "c10::Half", "bfloat16": "c10::BFloat16"}

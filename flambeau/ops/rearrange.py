@@ -8,11 +8,12 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Dim, Tensor
-from ..core.layout import contiguous_format
+from ..core.layout import contiguous_format, empty_as, row_major, suggested_format
 from ..core.registry import composite, method, op
 from ..core.shape import sizes_of, wrap_dim, wrap_dims
 from ..core.tensor import Tensor as TensorType
 from ..core.tensor import wrap
+from .creation import array_like
 
 
 def _repeat_gradient(grad: Any, input_shape: Any, repeats: Any) -> Any:
@@ -103,10 +104,8 @@ def _prepare_flip(input: Any, dims: Any) -> tuple[Any, ...]:
 
 @op(name="_flip", method=False, prepare=_prepare_flip, node_name="FlipBackward0", grad={"input": lambda grad, dims: flip(grad, dims)})
 def flip_copy(input: Tensor, dims: Dim) -> Tensor:
-    from .creation import array_like
-
     made = array_like(input, input.dtype)
-    made[...] = np.flip(input, dims)
+    made[...] = np.flip(input, dims) if input.ndim else input
     return made
 
 
@@ -172,17 +171,17 @@ def roll(input: Tensor, shifts: Dim, dims: Dim = ()) -> Tensor:
     if not input.ndim:
         return input.copy()
     source = np.ascontiguousarray(input)
-    return np.roll(source, shifts, dims) if dims else np.roll(source, shifts[0])
+    if not dims:
+        return row_major(np.roll(source, shifts[0]))
+    parts = all(input.shape[dim] and shift % input.shape[dim] for shift, dim in zip(shifts, dims, strict=True))
+    form = suggested_format(input) if parts else contiguous_format  # as joining two parts, none of them empty, would
+    made = empty_as(input, form, input.shape, input.dtype)
+    made[...] = np.roll(source, shifts, dims)
+    return made
 
 
-@composite()
-def rot90(input: Tensor, k: int = 1, dims: Dim = (0, 1)) -> Tensor:
-    """``input`` turned by 90 degrees ``k`` times in the plane of two dimensions, from the first towards the second.
-
-    Source: torch.rot90.
-    """
-    plane = tuple(dims)
-    ndim = input._array.ndim
+def _prepare_rot90(input: Any, k: int, dims: Any) -> tuple[Any, ...]:
+    plane, ndim = tuple(dims), input._array.ndim
     if len(plane) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(plane)}")
     if ndim < 2:
@@ -190,9 +189,18 @@ def rot90(input: Tensor, k: int = 1, dims: Dim = (0, 1)) -> Tensor:
     a, b = (wrap_dim(d, ndim) for d in plane)
     if a == b:
         raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {plane[0]} and dim1 = {plane[1]}")
-    turns = k % 4
-    if turns == 2:
-        return flip_copy(input, (a, b))
-    if turns == 1:
-        return flip_copy(input, (b,)).transpose(a, b)
-    return flip_copy(input, (a,)).transpose(a, b) if turns == 3 else input.clone(memory_format=contiguous_format)
+    return input, k % 4, (a, b)
+
+
+@op(prepare=_prepare_rot90, grad={"input": lambda grad, k, dims: grad.rot90(-k, dims)}, out=False)
+def rot90(input: Tensor, k: int = 1, dims: Dim = (0, 1)) -> Tensor:
+    """``input`` turned by 90 degrees ``k`` times in the plane of two dimensions, from the first towards the second; a copy.
+
+    Source: torch.rot90.
+    """
+    if not k:
+        return row_major(input.copy())
+    a, b = dims
+    made = array_like(input, input.dtype)
+    made[...] = np.flip(input, {1: (b,), 2: (a, b), 3: (a,)}[k])
+    return made if k == 2 else made.swapaxes(a, b)

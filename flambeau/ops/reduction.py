@@ -12,11 +12,11 @@ from ..core import dtype as dtypes
 from ..core.annotations import Tensor
 from ..core.arrays import perhaps
 from ..core.casting import cast_array
+from ..core.layout import row_major
 from ..core.registry import composite, op
 from ..core.scalars import FLOATS32, FLOATS64
 from ..core.shape import reduced_shape, wrap_dims
 from ..core.state import quiet
-from .creation import row_major
 from .small import small_sum
 
 _F8, _F4, _I8 = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.int64)
@@ -129,6 +129,8 @@ def _fast_sum(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
         dim = tuple(dim)
         if not dim:
             return None
+    if keepdim and not a.flags.c_contiguous:
+        return None
     made = quiet(np.add.reduce, a, dim, None, None, keepdim)
     return made if made.ndim < 2 or made.flags.c_contiguous else None
 
@@ -213,6 +215,8 @@ def _fast_mean(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
         return None if keepdim else quiet(np.divide, quiet(np.add.reduce, a, None), a.dtype.type(a.size))
     if dim.__class__ is not int:
         return None
+    if keepdim and not a.flags.c_contiguous:
+        return None  # NumPy gives sizes of 1 other strides then
     made = quiet(np.add.reduce, a, dim, None, None, keepdim)
     made = quiet(np.divide, made, a.dtype.type(a.shape[dim]))
     return made if made.ndim < 2 or made.flags.c_contiguous else None
@@ -306,6 +310,8 @@ def _prepare_prod(input: Any, dim: Any, keepdim: bool, dtype: Any) -> tuple[Any,
 def _fast_prod(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
     if dtype is not None or (dim.__class__ is not int and (dim is not None or keepdim)):
         return None
+    if keepdim and not a.flags.c_contiguous:
+        return None
     made = np.multiply.reduce(a, dim, None, None, keepdim)
     return made if made.ndim < 2 or made.flags.c_contiguous else None
 
@@ -368,7 +374,7 @@ def variance_of(array: np.ndarray, dims: tuple[int, ...], correction: float, kee
         return variance_of(array.real, dims, correction, keepdim) + variance_of(array.imag, dims, correction, keepdim)
     count = count_of(array.shape, dims)
     centre = np.add.reduce(array, axis=dims, dtype=_F8, keepdims=True) / count
-    rest = np.subtract(array, centre, dtype=_F8)
+    rest = np.asarray(np.subtract(array, centre, dtype=_F8))
     squares = add_reduce(np.multiply(rest, rest, out=rest), dims, keepdim, _F8)
     return squares / np.float64(max(count - correction, 0))
 
@@ -498,7 +504,7 @@ std_mean = _spread_measure(
 
 # -- truth ----------------------------------------------------------------------------------------------------------------------
 def _truth(ufunc: Any, input: np.ndarray, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
-    found = np.asarray(ufunc.reduce(input, axis=dim, keepdims=keepdim, dtype=np.bool_), order="C")
+    found = row_major(ufunc.reduce(input, axis=dim, keepdims=keepdim, dtype=np.bool_))
     return found.astype(np.uint8) if input.dtype == np.uint8 else found
 
 
@@ -506,7 +512,7 @@ def _fast_truth(ufunc: Any) -> Any:
     def fast(a: np.ndarray, dim: Any, keepdim: bool) -> Any:
         if dim is None:
             return None if keepdim else ufunc.reduce(a, None)
-        if dim.__class__ is not int:
+        if dim.__class__ is not int or (keepdim and not a.flags.c_contiguous):
             return None
         made = ufunc.reduce(a, dim, None, None, keepdim)
         return made if made.ndim < 2 or made.flags.c_contiguous else None

@@ -9,11 +9,12 @@ import numpy as np
 
 from ..core.annotations import Tensor
 from ..core.casting import cast_array
+from ..core.layout import row_major
 from ..core.promotion import common_dtype
 from ..core.registry import composite, op
 from ..core.shape import wrap_dim
 from ..core.tensor import wrap
-from .creation import array_like, row_major
+from .creation import array_like
 from .extrema import require_real, taken_along, to_place
 
 _I8 = np.dtype(np.int64)

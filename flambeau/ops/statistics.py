@@ -10,11 +10,11 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
 from ..core.arrays import surely
+from ..core.layout import row_major
 from ..core.registry import composite, op
 from ..core.shape import wrap_dim
 from ..core.tensor import Tensor as TensorType
 from ..core.tensor import wrap
-from .creation import row_major
 from .extrema import require_elements, require_real, taken_along, to_place
 from .sorting import order_along, without_derivative
 

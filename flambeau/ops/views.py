@@ -17,11 +17,13 @@ from ..core import doors, native
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
 from ..core.arrays import view_at
-from ..core.interruption import pass_on
 from ..core.registry import TABLES, composite, method, op, primitive, view
 from ..core.shape import (
     inferred_shape,
+    restrided,
     sizes_of,
+    view_strides,
+    with_strides,
     wrap_dim,
     wrap_dims,
 )
@@ -34,24 +36,32 @@ def _prepare_view(input: Any, shape: Any) -> tuple[Any, ...]:
     return input, inferred_shape(sizes_of(tuple(shape), "view"), input._array.size)
 
 
+def _quick_view(array: np.ndarray, shape: Any) -> np.ndarray | None:
+    """Row-major memory in another shape, where a size of 1 may have any stride: it tells in the same shape, and in the last place."""
+    made = array.reshape(shape)
+    if made.shape != array.shape and array.shape[-1] != 1:
+        return made
+    strides = view_strides(array, made.shape)
+    return made if strides is None or strides == made.strides else restrided(array, made.shape, strides)
+
+
 @view(
     name="_view",
     method=False,
-    fast="a.reshape(shape) if a.flags.c_contiguous else None",
+    fast="(a.reshape(shape) if 1 not in a.shape else _quick_view(a, shape)) if a.flags.c_contiguous else None",
     prepare=_prepare_view,
     node_name="ViewBackward0",
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
 )
 def view_shape(input: Tensor, shape: Sequence[int]) -> Tensor:
     """``input`` with another shape over the same memory; see ``Tensor.view``."""
-    try:
-        return input.reshape(shape, copy=False)
-    except ValueError as error:
-        pass_on(error)
+    strides = view_strides(input, tuple(shape))
+    if strides is None:
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
             "subspaces). Use .reshape(...) instead."
-        ) from None
+        )
+    return restrided(input, tuple(shape), strides)
 
 
 @method(name="view")
@@ -69,27 +79,31 @@ def view_method(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None)
     if len(shape) == 1 and shape[0].__class__ is not int:
         only = shape[0]
         if isinstance(only, dtypes.dtype):
-            return view_dtype(input, only)
+            return _viewed_as(input, only)
         return view_shape(input, only if isinstance(only, (tuple, list)) else (only,))
     if not shape:
         if dtype is not None:
-            return view_dtype(input, dtype)
+            return _viewed_as(input, dtype)
         if size is not None:
             return view_shape(input, size)
     return view_shape(input, shape)
 
 
 def _prepare_view_dtype(input: Any, dtype: Any) -> tuple[Any, ...]:
-    times = dtype.itemsize // input.dtype.itemsize
-    if times > 1 and input._array.ndim and input._array.size:
-        for name, value in [
-            ("storage_offset()", input.storage_offset()),
-            *((f"stride({d})", n) for d, n in enumerate(input.stride()[:-1])),
-        ]:
-            if value % times:
-                raise RuntimeError(
-                    f"self.{name} must be divisible by {times} to view {input.dtype} as {dtype} (different element sizes), but got {value}"
-                )
+    """Check what must be divisible for wider elements; the kernel checks the last dimension, whose complaints come first or second."""
+    array = with_strides(input._array)
+    times = dtype.itemsize // array.itemsize
+    if times < 2 or not array.ndim or array.shape[-1] % times:
+        return input, dtype
+    places = [("storage_offset()", input.storage_offset())]
+    if array.strides[-1] == array.itemsize:
+        places += [(f"stride({dim})", step // array.itemsize) for dim, step in enumerate(array.strides[:-1])]
+    for name, value in places:
+        if value % times:
+            raise RuntimeError(
+                f"self.{name} must be divisible by {times} to view {input.dtype.legacy} as {dtype.legacy} (different element sizes), but "
+                f"got {value}"
+            )
     return input, dtype
 
 
@@ -103,21 +117,26 @@ def _prepare_view_dtype(input: Any, dtype: Any) -> tuple[Any, ...]:
 def view_dtype(input: Tensor, dtype: Any) -> Tensor:
     """``input``'s bytes read as another dtype; the last dimension grows or shrinks where the item size differs."""
     have, want = input.dtype.itemsize, dtype.itemsize
+    input = with_strides(input)
+    names = f"{dtypes.of_array(input).legacy} as {dtype.legacy}"
     if have == want:
         return input.view(dtype.numpy)
     if not input.ndim:
-        raise RuntimeError(f"self.dim() cannot be 0 to view {dtypes.of_array(input)} as {dtype} (different element sizes)")
-    if input.strides[-1] != have:
-        raise RuntimeError(
-            f"self.stride(-1) must be 1 to view {dtypes.of_array(input)} as {dtype} (different element sizes), but got "
-            f"{input.strides[-1] // have}"
-        )
+        raise RuntimeError(f"self.dim() cannot be 0 to view {names} (different element sizes)")
     if want > have and (input.shape[-1] * have) % want:
         raise RuntimeError(
-            f"self.size(-1) must be divisible by {want // have} to view {dtypes.of_array(input)} as {dtype} (different element sizes), "
-            f"but got {input.shape[-1]}"
+            f"self.size(-1) must be divisible by {want // have} to view {names} (different element sizes), but got {input.shape[-1]}"
         )
+    if input.strides[-1] != have:
+        raise RuntimeError(f"self.stride(-1) must be 1 to view {names} (different element sizes), but got {input.strides[-1] // have}")
     return input.view(dtype.numpy)
+
+
+def _viewed_as(input: Any, dtype: Any) -> Any:
+    """The same memory read as another dtype, outside the graph as in PyTorch."""
+    made = view_dtype(input.detach(), dtype)
+    made._view_of = None
+    return made
 
 
 def reshape(input: Tensor, shape: Sequence[int]) -> Tensor:
@@ -132,12 +151,7 @@ def reshape(input: Tensor, shape: Sequence[int]) -> Tensor:
     if array.flags.c_contiguous:
         return view_shape(input, sizes)
     wanted = inferred_shape(sizes_of(sizes, "reshape"), array.size)
-    try:
-        array.reshape(wanted, copy=False)
-    except ValueError as error:
-        pass_on(error)
-        return reshaped_copy(input, wanted)
-    return view_shape(input, wanted)
+    return reshaped_copy(input, wanted) if view_strides(array, wanted) is None else view_shape(input, wanted)
 
 
 @op(
@@ -228,7 +242,7 @@ def _prepare_dims(input: Any, dim0: int, dim1: int) -> tuple[Any, ...]:
 
 
 @view(
-    fast="a.swapaxes(dim0, dim1)",
+    fast="a.swapaxes(dim0, dim1) if a.size else None",
     prepare=_prepare_dims,
     inplace=True,
     aliases=("swapaxes", "swapdims"),
@@ -244,10 +258,10 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     Gradient: ``grad`` transposed back.
     Source: torch.transpose.
     """
-    return input.swapaxes(dim0, dim1) if input.ndim else input[...]
+    return with_strides(input).swapaxes(dim0, dim1) if input.ndim else input[...]
 
 
-@view(fast="a.T if a.ndim <= 2 else None", inplace=True, node_name="TBackward0", grad={"input": lambda grad: grad.t()})
+@view(fast="a.T if a.ndim <= 2 and a.size else None", inplace=True, node_name="TBackward0", grad={"input": lambda grad: grad.t()})
 def t(input: Tensor) -> Tensor:
     """Transpose of a matrix; vectors and 0-d tensors unchanged.
 
@@ -257,7 +271,7 @@ def t(input: Tensor) -> Tensor:
     """
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
-    return input.T
+    return with_strides(input).T
 
 
 def _prepare_permute(input: Any, dims: Any) -> tuple[Any, ...]:
@@ -284,7 +298,7 @@ def _inverse(dims: Sequence[int]) -> tuple[int, ...]:
 
 @view(
     method=False,
-    fast="a.transpose(dims) if a.ndim == len(dims) and dims else None",
+    fast="a.transpose(dims) if a.ndim == len(dims) and dims and a.size else None",
     prepare=_prepare_permute,
     grad={"input": lambda grad, dims: grad.permute(_inverse(dims))},
 )
@@ -297,7 +311,7 @@ def permute(input: Tensor, dims: Sequence[int]) -> Tensor:
         RuntimeError: ``dims`` is no permutation.
     Source: torch.permute.
     """
-    return input.transpose(dims) if dims else input[...]
+    return with_strides(input).transpose(dims) if dims else input[...]
 
 
 @method(name="permute")
@@ -324,6 +338,10 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
         if len({wrap_dim(d, ndim) for d in dims}) < len(dims):
             raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(dims)})")
     sources, targets = wrap_dims(sources, ndim, empty_is_all=False), wrap_dims(targets, ndim, empty_is_all=False)
+    if not ndim:
+        from .conversion import alias
+
+        return alias(input)
     rest = iter(d for d in range(ndim) if d not in sources)
     placed = dict(zip(targets, sources, strict=True))
     return permute(input, tuple(placed[d] if d in placed else next(rest) for d in range(ndim)))
@@ -366,7 +384,7 @@ def _adjoint_of_matrix(input: Any) -> Any:
     if not ndim:
         _warn(f"Tensor.H is deprecated on 0-D tensors. {_USE_CONJ}")
         return input.conj()
-    return input.t().conj()
+    return input.transpose(0, 1).conj()
 
 
 def _reverse_dims(input: Any) -> Any:
@@ -379,7 +397,7 @@ def _reverse_dims(input: Any) -> Any:
             "future release. Consider `x.mT` to transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse "
             "the dimensions of a tensor."
         )
-    return input.t() if ndim <= 2 else permute(input, tuple(range(ndim))[::-1])
+    return permute(input, tuple(range(ndim))[::-1])
 
 
 @composite()
@@ -396,12 +414,19 @@ TensorType.H = property(_adjoint_of_matrix, doc="Conjugate transpose of a matrix
 
 # -- size-1 dimensions, expansion -----------------------------------------------------------------------------------------------
 def _squeezed(array: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
-    return array.squeeze(tuple(d for d in dims if array.shape[d] == 1))
+    return with_strides(array).squeeze(tuple(d for d in dims if array.shape[d] == 1))
+
+
+def _quick_squeeze(array: np.ndarray, dim: Any) -> np.ndarray | None:
+    """The usual case: one dimension, which may have another size than 1."""
+    if dim.__class__ is not int or not -array.ndim <= dim < array.ndim:
+        return None
+    return array.squeeze(dim) if array.shape[dim] == 1 else array[...]
 
 
 @view(
     name="squeeze",
-    fast="a.squeeze() if dim is None else None",
+    fast="(a.squeeze() if dim is None else _quick_squeeze(a, dim)) if a.size else None",
     inplace=True,
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
 )
@@ -413,7 +438,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     Source: torch.squeeze.
     """
     if dim is None:
-        return input.squeeze()
+        return with_strides(input).squeeze()
     return _squeezed(input, tuple(d for d in wrap_dims(dim, input.ndim, empty_is_all=False) if input.ndim))
 
 
@@ -421,8 +446,21 @@ def _prepare_unsqueeze(input: Any, dim: int) -> tuple[Any, ...]:
     return input, wrap_dim(dim, input._array.ndim + 1)
 
 
+def _unsqueezed(array: np.ndarray, dim: int) -> np.ndarray | None:
+    """A dimension of size 1 put in at ``dim``; None for a ``dim`` out of range."""
+    shape, strides = array.shape, array.strides
+    count = len(shape)
+    if dim < 0:
+        dim += count + 1
+    if not 0 <= dim <= count:
+        return None
+    step = strides[dim] * shape[dim] if dim < count else array.itemsize
+    shape, strides = (*shape[:dim], 1, *shape[dim:]), (*strides[:dim], step, *strides[dim:])
+    return view_at(array, shape, array.dtype, 0, strides) if array.flags.c_contiguous else restrided(array, shape, strides)
+
+
 @view(
-    fast="a[None] if dim == 0 and a.flags.c_contiguous else None",
+    fast="(a.reshape(1, *a.shape) if dim == 0 and 1 not in a.shape and a.flags.c_contiguous else _unsqueezed(a, dim)) if a.size else None",
     prepare=_prepare_unsqueeze,
     inplace=True,
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
@@ -434,9 +472,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
         A view; its stride there is the stride times size of the following dimension.
     Source: torch.unsqueeze.
     """
-    step = input.strides[dim] * input.shape[dim] if dim < input.ndim else input.itemsize
-    made = np.expand_dims(input, dim)
-    return np.lib.stride_tricks.as_strided(made, strides=(*input.strides[:dim], step, *input.strides[dim:])) if input.size else made
+    return _unsqueezed(with_strides(input), dim)
 
 
 def _prepare_expand(input: Any, size: Any, implicit: bool) -> tuple[Any, ...]:
@@ -476,6 +512,8 @@ def _quick_expand(array: np.ndarray, size: Sequence[int], implicit: bool) -> np.
     lead = len(size) - len(have)
     if lead < 0 or not array.flags.c_contiguous or not array.size:
         return None
+    if lead and 1 in size[:lead]:
+        return None  # PyTorch's stride there is not 0
     strides = [0] * lead
     for n, old, step in zip(size[lead:] if lead else size, have, array.strides, strict=True):
         if n == old:
@@ -497,15 +535,14 @@ def _quick_expand(array: np.ndarray, size: Sequence[int], implicit: bool) -> np.
 )
 def expand_to(input: Tensor, size: Sequence[int], implicit: bool = False) -> Tensor:
     """``input`` with its size-1 dimensions repeated, without a copy; see ``Tensor.expand``."""
+    if not input.ndim:
+        return restrided(input, tuple(size), (0,) * len(size))
+    input = with_strides(input)
     lead = len(size) - input.ndim
-    strides = [0] * lead
-    for n, old, step in zip(size[lead:], input.shape, input.strides, strict=True):
-        strides.append(step if n == old else 0)
-    if 0 in size:
-        return np.lib.stride_tricks.as_strided(input, size, strides)
-    if input.flags.c_contiguous:
-        return view_at(input, size, input.dtype, 0, strides)
-    return np.lib.stride_tricks.as_strided(input, size, strides)
+    strides = [step if n == old else 0 for n, old, step in zip(size[lead:], input.shape, input.strides, strict=True)]
+    for i in range(lead - 1, -1, -1):  # a dimension of size 1 is put in as ``unsqueeze`` does
+        strides.insert(0, 0 if size[i] != 1 else strides[0] * size[i + 1])
+    return restrided(input, tuple(size), tuple(strides))
 
 
 @method(name="expand")
@@ -590,8 +627,8 @@ def view_as_real(input: Tensor) -> Tensor:
     """
     if input.dtype.kind != "c":
         raise RuntimeError("view_as_real is only supported for complex tensors")
-    real = input.real
-    return np.lib.stride_tricks.as_strided(real, (*input.shape, 2), (*input.strides, real.itemsize))
+    input, real = with_strides(input), input.real.dtype
+    return restrided(input, (*input.shape, 2), (*input.strides, real.itemsize), 0, real)
 
 
 @view(grad={"input": lambda grad: view_as_real(grad)})
@@ -604,19 +641,22 @@ def view_as_complex(input: Tensor) -> Tensor:
     """
     if input.dtype.kind != "f":
         raise RuntimeError(
-            f"view_as_complex is only supported for floating point tensors, but got a tensor of scalar type: {dtypes.of_array(input)}"
+            "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: "
+            f"{dtypes.of_array(input).legacy}"
         )
+    input = with_strides(input)
     if not input.ndim or input.shape[-1] != 2:
         raise RuntimeError("Tensor must have a last dimension of size 2")
     itemsize = input.itemsize
     if input.strides[-1] != itemsize:
         raise RuntimeError("Tensor must have a last dimension with stride 1")
-    if any(step % (2 * itemsize) for step in input.strides[:-1]):
+    if any(n != 1 and step % (2 * itemsize) for n, step in zip(input.shape[:-1], input.strides, strict=False)):
         raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
     target = dtypes.of_array(input).to_complex()
     if target.numpy is None:
         raise NotImplementedError(f"view_as_complex: dtype {target} is not supported yet")
-    return input.view(target.numpy)[..., 0]
+    strides = tuple([step // (2 * itemsize) * 2 * itemsize for step in input.strides[:-1]])
+    return restrided(input, input.shape[:-1], strides, 0, target.numpy)
 
 
 @composite()

@@ -243,3 +243,83 @@ def test_failed_write_changes_nothing(x):
     with pytest.raises(IndexError):
         y[3] = 1
     assert y.tolist() == [0, 1, 2] and y._version == 0
+
+
+@pytest.mark.parametrize("take", [lambda x: x.chunk(2, 1), lambda x: x.split(1), lambda x: x.unbind()])
+def test_siblings_of_a_view_written_without_grad_mode(x, take):
+    """Whoever writes, and to whatever part: the other outputs of a function with several views may not be used any more."""
+    first, second, *_ = take(x)
+    with torch.no_grad():
+        first.add_(1)
+        assert (second * 1)._node is None
+    for use in (
+        lambda: second * 2,
+        lambda: second.view(-1),
+        lambda: second.sum().backward(),
+        lambda: second.grad_fn,
+        lambda: second.is_leaf,
+        lambda: first.backward(torch.ones_like(first)),
+    ):
+        with pytest.raises(RuntimeError, match=r"Output [01] of \w+ is a view and its base or another view of its base has been modified"):
+            use()
+    assert second.requires_grad and second.detach().shape == second.shape
+    first, second, *_ = take(x)
+    with torch.no_grad():
+        x.zero_()
+    with pytest.raises(RuntimeError, match="multiple views"):
+        second.exp()
+
+
+def test_views_of_leaves_change_shape_in_place_without_grad_mode_only(x):
+    for change in (lambda v: v.t_(), lambda v: v.transpose_(0, 1), lambda v: v.squeeze_(), lambda v: v.unsqueeze_(0)):
+        with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad is being used in an in-place operation"):
+            change(x[:])
+        with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+            x[:].as_strided_((3,), (1,))
+    with pytest.raises(RuntimeError, match=r"Output 0 of Split is a view and is being modified inplace.*multiple views"):
+        x.clone().split(1)[0].t_()
+    y = x.clone()
+    y.as_strided_((3, 2), (1, 3)).mul_(2)
+    assert y.stride() == (1, 3) and gradient(x, y) == [[2.0] * 3] * 2
+    with torch.no_grad():
+        view = x[:].t_()
+    assert view.shape == (3, 2)
+
+
+# what a view of a view may not: (how the first was made, how the second, words of the error)
+KINDS = [
+    ("no_grad", "grad", "Output 0 of View is a view of a view which was created in no_grad mode and is being modified inplace with grad"),
+    ("no_grad", "several", "Output 0 of Split is a view and is being modified inplace. This view is the output of a function that returns"),
+    ("inference", "several", "Output 0 of Split is a view of a view which was created in inference mode and is being modified inplace in"),
+    ("inference", "no_grad", "A view was created in inference mode and is being modified inplace in normal mode. Given that this use case"),
+    ("several", "no_grad", "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use"),
+    ("several", "grad", "Output 0 of View is a view and is being modified inplace. This view is the output of a function that returns"),
+]
+
+
+def made(kind, x, torch):
+    if kind == "several":
+        return x.split(5)[0]
+    with {"no_grad": torch.no_grad, "inference": torch.inference_mode, "grad": torch.enable_grad}[kind]():
+        return x.view_as(x)
+
+
+@pytest.mark.parametrize(("first", "second", "words"), KINDS)
+def test_which_restriction_of_a_view_of_a_view_counts(x, first, second, words):
+    view = made(second, made(first, x.clone(), torch), torch)
+    with pytest.raises(RuntimeError) as error:
+        view.add_(1)
+    assert str(error.value).startswith(words)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(("first", "second", "words"), KINDS)
+def test_restrictions_are_worded_as_in_pytorch(oracle, first, second, words):
+    messages = []
+    for library in (torch, oracle):
+        x = library.zeros(2, 3, requires_grad=True)
+        view = made(second, made(first, x.clone(), library), library)
+        with pytest.raises(RuntimeError) as error:
+            view.add_(1)
+        messages.append(str(error.value))
+    assert messages[0] == messages[1]

@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.layout import channels_last, channels_last_3d, contiguous_format, is_contiguous_as, is_dense, preserve_format
+from ...core.layout import channels_last, channels_last_3d, contiguous_format, is_contiguous_as, preserve_format
 from ...core.native import native
+from ...core.shape import is_dense, restrided
 from .build import kernel
 from .language import SIZES, Builder, Value
 from .memory import empty
@@ -271,8 +272,11 @@ def able(source: np.ndarray) -> bool:
 # -- operations ----------------------------------------------------------------------------------------------------------------
 def _like(input: np.ndarray, form: Any) -> np.ndarray | None:
     """Memory for a copy of ``input`` in a memory format; None where the reference has to find the strides."""
-    if form is contiguous_format or (input.flags.c_contiguous and form in (None, preserve_format)):
+    if form is contiguous_format:
         return empty(input.shape, input.dtype)
+    if input.flags.c_contiguous and form in (None, preserve_format):
+        made = empty(input.shape, input.dtype)
+        return made if made.strides == input.strides else restrided(made, input.shape, input.strides)
     if form is None or form is preserve_format:
         if not is_dense(input) or 0 in input.shape:
             return None
