@@ -125,14 +125,7 @@ def part_of(whole: Tensor, view: tuple[Any, ...], dtype: dtypes.dtype) -> Tensor
     """The view of ``whole`` with that shape, strides and offset, read as ``dtype`` (complex numbers as pairs of real ones)."""
     if whole.dtype is dtype:
         return whole.as_strided(*view)
-    return _viewed_as(whole.as_strided((storage_extent(whole),), (1,), 0), dtype).as_strided(*view)
-
-
-def _viewed_as(tensor: Tensor, dtype: dtypes.dtype) -> Tensor:
-    """``tensor.view(dtype)`` with a derivative."""
-    from .registry import primitive
-
-    return primitive("_view_dtype").door(tensor, dtype)
+    return whole.as_strided((storage_extent(whole),), (1,), 0)._view_dtype(dtype).as_strided(*view)
 
 
 def _repeats(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
@@ -158,7 +151,7 @@ def scattered(grad: Tensor, shape: Any, strides: Any, view: Any, dtype: dtypes.d
     else:
         flat.as_strided(*place).copy_(grad)
     if dtype is not whole_dtype:
-        flat = _viewed_as(flat, whole_dtype)
+        flat = flat._view_dtype(whole_dtype)
         before = before * dtype.itemsize // whole_dtype.itemsize
     whole = flat.as_strided(shape, strides, before)
     if not _repeats(shape, strides):

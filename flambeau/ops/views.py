@@ -109,7 +109,6 @@ def _prepare_view_dtype(input: Any, dtype: Any) -> tuple[Any, ...]:
 
 @view(
     name="_view_dtype",
-    method=False,
     prepare=_prepare_view_dtype,
     node_name="ViewBackward0",
     grad={"input": lambda grad, input_dtype: grad.view(input_dtype)},
