@@ -101,6 +101,9 @@ KNOWN = {
     "broadcast_tensors": "PyTorch returns an operand that has the shape already as it is",
     "linalg.qr": "there is a derivative for at least as many rows as columns only",
     "vander": "PyTorch's backward pass fails",
+    **dict.fromkeys(
+        ("view_as_real", "view_as_complex"), "empty arrays of NumPy have strides of 0, which PyTorch takes over here and then refuses"
+    ),
     "repeat_interleave": "PyTorch does not compare output_size with no repeats",
     **dict.fromkeys(("trapezoid", "cumulative_trapezoid"), "PyTorch gives zeros without history for no points"),
     **dict.fromkeys(("norm", "linalg.vector_norm"), "the gradient of the norm 0 is zeros, of an empty shape here, absent in PyTorch"),

@@ -82,8 +82,11 @@ class Call:
         """Whether it goes on the tape, if its results can."""
         if self.op.rules is None or not grad_enabled():
             return False
-        # every operand is asked, before anything is written: a stale one raises
-        return True in [bool(each._requires_grad) for each in self.operands if isinstance(each, Tensor)]
+        recorded = False
+        for each in self.operands:  # all of them are asked, before anything is written: a stale one raises
+            if isinstance(each, Tensor) and each._requires_grad:
+                recorded = True
+        return recorded
 
     def overridden(self) -> Any:
         """What a mode or a subclass returns for this call; NotImplemented if nobody takes it."""
@@ -342,19 +345,17 @@ def compute(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) -> t
             and each.dtype is dtype.numpy
         ):
             each = cast_array(each, result_dtype)  # values that were widened for computing; indices stay
+        if op.broadcasts and 1 in each.shape and each.ndim > 1 and each.__class__ is np.ndarray and not op.row_major:
+            each = _settled(op, each, operands)
         results.append(each)
-    if op.broadcasts and not op.row_major:
-        results = [_settled(op, each, operands) for each in results]
     return results, several
 
 
 _OF_ONE_TENSOR = frozenset(("clamp", "pow", "lerp"))  # where a Python number is no operand in PyTorch, whose order would be asked
 
 
-def _settled(op: Op, result: Any, operands: list[Any]) -> Any:
+def _settled(op: Op, result: np.ndarray, operands: list[Any]) -> np.ndarray:
     """An element-wise result whose sizes of 1 have PyTorch's strides, which NumPy finds in another way; no elements move."""
-    if result.__class__ is not np.ndarray or 1 not in result.shape or result.ndim < 2:
-        return result
     shape, arrays = result.shape, [each._array for each in operands if isinstance(each, Tensor)]
     has_numbers = len(arrays) < len(operands) and op.name not in _OF_ONE_TENSOR
     strides, have = elementwise_strides(shape, arrays, has_numbers), element_strides(result)
