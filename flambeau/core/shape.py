@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import address, view_at
+from .arrays import address, host, kind_of, view_at
 from .interruption import pass_on
 
 
@@ -188,8 +188,10 @@ def restrided(
     ``np.lib.stride_tricks.as_strided`` takes ten times as long.
     """
     dtype = array.dtype if dtype is None else dtype
+    if kind_of(array) is not host:
+        return view_at(array, shape, dtype, offset, strides)
     owner = array
-    while not (owner.flags.c_contiguous and owner.size) and owner.base.__class__ is array.__class__:
+    while not (owner.flags.c_contiguous and owner.size) and owner.base.__class__ is np.ndarray:
         owner = owner.base
     if not owner.flags.c_contiguous:  # dense memory in another order of dimensions serves as well
         owner = owner.transpose(sorted(range(owner.ndim), key=lambda d: -owner.strides[d]))
@@ -200,7 +202,7 @@ def restrided(
     if 0 in shape:
         offset = min(max(offset, 0), owner.nbytes)
     made = view_at(owner, shape, dtype, offset, strides)
-    if owner is not array and made.__class__ is np.ndarray and not array.flags.writeable:
+    if owner is not array and not array.flags.writeable:
         made.flags.writeable = False
     return made
 
