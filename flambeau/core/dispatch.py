@@ -76,7 +76,13 @@ class Call:
     @property
     def kind(self) -> Kind:
         """Whose kernels it gets."""
-        return kind_of_call(self.op, [each._array for each in self.operands if isinstance(each, Tensor)])
+        arrays = []
+        foreign = False
+        for each in self.operands:
+            if isinstance(each, Tensor):
+                arrays.append(each._array)
+                foreign = foreign or each._array.__class__ is not np.ndarray
+        return kind_of_call(self.op, arrays) if foreign else host
 
     def is_recorded(self) -> bool:
         """Whether it goes on the tape, if its results can."""

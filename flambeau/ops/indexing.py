@@ -344,10 +344,13 @@ def _indexed_strides(input: np.ndarray, indices: Sequence[Any], shape: tuple[int
     operands: list[Sequence[int]] = [source]
     for dim in indexed:
         # one array stays as it is, several are broadcast first
-        expanded = element_strides(np.broadcast_to(indices[dim], common))
         after = len(shape) - lead - len(common)
-        block = contiguous_strides((*(1,) * lead, *common, *(1,) * after)) if indices[dim].shape == common else None
-        inner = expanded if block is None else block[lead : lead + len(common)]
+        inner: Sequence[int]
+        if indices[dim].shape == common:
+            inner = contiguous_strides((*(1,) * lead, *common, *(1,) * after))[lead : lead + len(common)]
+        else:
+            own = zip(indices[dim].shape, element_strides(indices[dim]), common[len(common) - indices[dim].ndim :])
+            inner = [*(0,) * (len(common) - indices[dim].ndim), *(0 if n < size else step for n, step, size in own)]
         outer = inner[0] * common[0] if common else 1
         operands.append(
             [*(outer if shape[i] == 1 else 0 for i in range(lead)), *inner, *(1 if n == 1 else 0 for n in shape[lead + len(common) :])]
