@@ -93,8 +93,9 @@ def find(name: str) -> Callable[..., Any] | None:
 
 
 def _find(name: str) -> Callable[..., Any] | None:
-    family = _families().get(name)
-    if family is not None and _part(family) is None:
+    families = _families()
+    family = families.get(name)
+    if not families or (family is not None and _part(family) is None):
         return None
     found = _found[name] = _registered.get(name)
     return found
