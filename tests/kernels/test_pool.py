@@ -219,6 +219,37 @@ assert torch.equal(x.exp()[:10], x[:10].exp()) and module.pool.crew.count == 1
     _run_program(program, OMP_NUM_THREADS="4")
 
 
+@pytest.mark.parametrize("happening", ["raise KeyboardInterrupt", "assert torch.equal(x.exp(), wanted)", "os.waitpid(forked(), 0)"])
+def test_what_happens_while_the_pool_starts_does_not_matter(happening):
+    program = f"""
+import os
+import flambeau as torch
+from flambeau.backends.llvm import pool as module
+x = torch.linspace(-3, 3, 100000)
+wanted = x.exp()
+module.pool._forget()
+started, real = [], module._start_thread
+def forked():
+    child = os.fork()
+    if not child:
+        os._exit(not torch.equal(x.exp(), wanted))
+    return child
+def start(function, record):
+    started.append(1)
+    if len(started) == 2:
+        {happening}
+    return real(function, record)
+module._start_thread = start
+try:
+    made = x.exp()
+except KeyboardInterrupt:
+    made = x.exp()
+assert torch.equal(made, wanted) and torch.equal(x.exp(), wanted)
+assert module.pool.launch == module.pool.crew.launch and module.pool.crew.count == 3
+"""
+    _run_program(program, OMP_NUM_THREADS="4")
+
+
 def test_one_thread_needs_no_workers():
     program = """
 import os
