@@ -22,6 +22,7 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
         >>> torch.utils.swap_tensors(a, b)
         >>> a
         tensor([1., 1., 1.])
+
     Source: torch.utils.swap_tensors.
     """
     swap(t1, t2)

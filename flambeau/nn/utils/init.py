@@ -21,6 +21,7 @@ def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
     Example:
         >>> torch.nn.utils.skip_init(torch.nn.Linear, 5, 1)
         Linear(in_features=5, out_features=1, bias=True)
+
     Source: torch.nn.utils.skip_init.
     """
     if not issubclass(module_cls, Module):
