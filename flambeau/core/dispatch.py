@@ -276,7 +276,7 @@ def run_in_place(call: Call) -> Tensor:
         before._requires_grad, before._node = target._requires_grad, target._node
         node_values = tuple(before if each is target else each for each in values)
     if not written:
-        target._array[...] = cast_array(array, want)
+        target._array[...] = run_quietly(cast_array, array, want)
     storage_of(target)._bump()
     if recorded:
         history = edge_of(target)
@@ -342,7 +342,7 @@ def compute(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) -> t
         if each.__class__ is not np.ndarray:
             each = as_array(each)
         if result_dtype is not None and op.returns is None and each.dtype is not result_dtype.numpy:
-            each = cast_array(each, result_dtype)
+            each = run_quietly(cast_array, each, result_dtype)
         elif (
             op.returns is not None
             and result_dtype is not None
@@ -350,7 +350,7 @@ def compute(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) -> t
             and dtype is not result_dtype
             and each.dtype is dtype.numpy
         ):
-            each = cast_array(each, result_dtype)  # values that were widened for computing; indices stay
+            each = run_quietly(cast_array, each, result_dtype)  # values that were widened for computing; indices stay
         if op.broadcasts and 1 in each.shape and each.ndim > 1 and each.__class__ is np.ndarray and not op.row_major:
             each = _settled(op, each, operands)
         results.append(each)
@@ -476,7 +476,7 @@ def write_result(target: Tensor, array: np.ndarray) -> None:
             )
         target.resize_(array.shape)
     check_writable(target, False)
-    target._array[...] = cast_array(array, want)
+    target._array[...] = run_quietly(cast_array, array, want)
     storage_of(target)._bump()
 
 
