@@ -74,6 +74,7 @@ _ENVIRONMENT = {
     "BY_NUM": BY_NUM,
     "ndarray": np.ndarray,
     "asarray": as_array,
+    "host_array": np.asarray,
     "dispatch": dispatch,
     "IN_PLACE": IN_PLACE,
     "IN_PLACE_VIEW": IN_PLACE_VIEW,
@@ -421,7 +422,8 @@ def _add_call(source: _Source, indent: int, arguments: str, fallback: str, check
     if check:
         source.add(indent, f"if r.dtype is not d: return {fallback}")
     if not op.is_view:
-        source.add(indent, "if r.__class__ is not ndarray: r = asarray(r)")
+        # a ufunc may have been given another kind's array; other kernels gave NumPy's scalar
+        source.add(indent, f"if r.__class__ is not ndarray: r = {'asarray' if op.fast is op.ufunc else 'host_array'}(r)")
 
 
 def _add_fallback(source: _Source, indent: int, fallback: str, *undo: str) -> None:
