@@ -747,7 +747,7 @@ def make_inplace(op: Op, name: str, *, operator: bool = False) -> Any:
 def _add_fast_inplace(source: _Source, fallback: str, operator: bool) -> None:
     """The short way of an in-place ufunc: nothing to record, memory that is surely not overlapping, equal dtypes."""
     op = source.op
-    source.env["kernel"] = op.ufunc
+    source.env["kernel"] = native.writing(op.ufunc)
     operands = [p for p in op.params if p.kind in ("tensor", "number")]
     attrs = [p.name for p in op.params if p.kind == "attr"]
     conditions = [_plain("input"), "not active"]

@@ -19,7 +19,7 @@ import numpy as np
 from ...core import dtype as dtypes
 from ...core.casting import number_array
 from ...core.interruption import GENERATED, pass_on, source_files
-from ...core.native import LARGE, NoKernel, NotNow, contiguous, switch
+from ...core.native import LARGE, NoKernel, NotNow, contiguous, switch, writing
 from ...core.operation import BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT, DEFAULT, INT_TO_FLOAT
 from .build import Kernel, kernel
 from .expression import Program, Untraceable, lower, trace
@@ -413,8 +413,8 @@ def _run_part(op: Op, values: Any, compute: Any, result: Any, out: np.ndarray | 
 
 def door(op: Op) -> Callable[..., Any]:
     """What the short way of ``op`` calls with large operands of one dtype: the kernel for what they look like, or the reference."""
-    reference: Any = op.fast
-    is_ufunc = reference is op.ufunc
+    reference: Any = writing(op.fast)
+    is_ufunc = op.fast is op.ufunc
     defaults = tuple([p.default for p in op.params if p.kind == "attr"]) if is_ufunc else ()
     is_operand = tuple([p.kind != "attr" for p in op.params if not is_ufunc or p.kind != "attr"])
     count = len(is_operand)

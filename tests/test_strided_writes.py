@@ -1,0 +1,43 @@
+"""In-place ufuncs over memory with steps of every width: NumPy's own loops are wrong for some of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+
+UNARY = ("neg", "abs", "square", "sqrt", "exp", "floor", "sign", "reciprocal", "bitwise_not", "relu", "tanh", "sin")
+BINARY = ("add", "sub", "mul", "div", "maximum", "bitwise_and", "remainder", "pow")
+DTYPES = ("float32", "float64", "int32", "int64", "int8", "uint8")
+
+
+def defined(name: str, dtype: str) -> bool:
+    if name.startswith("bitwise"):
+        return "int" in dtype
+    return "float" in dtype or name in ("neg", "abs", "square", "floor", "sign", "add", "sub", "mul", "maximum", "remainder")
+
+
+def written(name: str, x: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+    """``x`` after ``name`` in place, or by ``out=`` where there is no such form."""
+    if hasattr(x, f"{name}_"):
+        return getattr(x, f"{name}_")(*others)
+    return getattr(torch, name)(x, *others, out=x)
+
+
+CASES = [(name, dtype) for name in (*UNARY, *BINARY) for dtype in DTYPES if defined(name, dtype)]
+
+
+@pytest.mark.parametrize("count", [3, 70, 9000])
+@pytest.mark.parametrize(("name", "dtype"), CASES)
+def test_in_place_with_steps_equals_out_of_place(name: str, dtype: str, count: int) -> None:
+    for step in (1, 2, 3, 4, 5, 7, 8, 16):
+        base = torch.arange(count * step).remainder(7).to(getattr(torch, dtype)) + 1
+        x = base[::step]
+        others = (torch.arange(count).remainder(3).to(x.dtype) + 1,) if name in BINARY else ()
+        want = getattr(torch, name)(x.clone(), *others).numpy()
+        untouched = base.numpy().copy()
+        untouched[::step] = want
+        written(name, x, *others)
+        near = 4 * np.finfo(dtype).eps if "float" in dtype else 0  # loops for neighbours may round otherwise
+        np.testing.assert_allclose(base.numpy(), untouched, rtol=near)
