@@ -660,3 +660,21 @@ def test_numbers_that_a_kernel_of_integers_cannot_take(monkeypatch: pytest.Monke
     mask = x == 2
     assert len(launches) == 1
     assert int(mask.sum()) == 1
+
+
+def test_numbers_that_are_equal_and_not_the_same() -> None:
+    """A kernel that was made for 2 is not for 2.0, nor one for 0.0 for -0.0, whichever came first."""
+    x, i = torch.zeros(10_000), torch.arange(10_000)
+    for first, second in ((0.0, -0.0), (-0.0, 0.0)):
+        for number in (first, second):
+            minus = 10_000 if math.copysign(1, number) < 0 else 0
+            assert int(torch.where(x > 1, x, number).signbit().sum()) == minus
+            assert int(x.masked_fill(x == 0, number).signbit().sum()) == minus
+            assert int(x.copysign(number).signbit().sum()) == minus
+    for exponent, dtype in ((2, torch.int64), (2.0, torch.float32), (True, torch.int64), (1, torch.int64), (1.0, torch.float32)):
+        assert (i**exponent).dtype is dtype, exponent
+    for limit, dtype in ((1, torch.int64), (1.0, torch.float32)):
+        assert i.clamp(limit, 5).dtype is dtype
+    i.add(i, alpha=1)
+    with pytest.raises(RuntimeError, match="alpha must not be a floating point number"):
+        i.add(i, alpha=1.0)

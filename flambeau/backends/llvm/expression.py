@@ -20,7 +20,8 @@ import numpy as np
 from ...core.interruption import pass_on
 from .language import KINDS, Builder, Value, register_kind
 
-# (name, kind, operand numbers...), ("input", kind, index) or ("constant", kind, value); a repeated step's name is its Program
+# (name, kind, operand numbers...), ("input", kind, index) or ("constant", kind, value, its repr, since 0.0 equals -0.0); a repeated step's
+# name is its Program
 Instruction = tuple[Any, ...]
 
 
@@ -63,11 +64,10 @@ class _Writer:
         self.nonzero: list[int] = []
 
     def add(self, *instruction: Any) -> int:
-        key = (*instruction, str(instruction[2])) if instruction[0] == "constant" else instruction  # 0.0 and -0.0 are equal, and 1 and True
-        if key not in self.numbers:
-            self.numbers[key] = len(self.instructions)
+        if instruction not in self.numbers:
+            self.numbers[instruction] = len(self.instructions)
             self.instructions.append(instruction)
-        return self.numbers[key]
+        return self.numbers[instruction]
 
 
 def _kind(dtype: np.dtype) -> str:
@@ -138,7 +138,8 @@ class Symbol:
         array = np.asarray(value)
         if array.ndim:
             raise Untraceable("an array among the operands")
-        return self.writer.add("constant", kind, array.astype(dtype).item())
+        value = array.astype(dtype).item()
+        return self.writer.add("constant", kind, value, repr(value))
 
     def _become(self, made: Symbol) -> Symbol:
         """What ``out=`` and in-place operators do: this array has other contents from now on."""

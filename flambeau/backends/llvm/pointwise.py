@@ -393,12 +393,12 @@ def run(op: Op, values: Any, compute: Any = None, result: Any = None, out: np.nd
 
 def _run_part(op: Op, values: Any, compute: Any, result: Any, out: np.ndarray | None, part: int) -> np.ndarray | None:
     """Result number ``part`` of ``run``."""
-    looks = [_look(op, value) if i in op.positions else (None, value) for i, value in enumerate(values)]
+    looks = [_look(op, value) if i in op.positions else fixed(value) for i, value in enumerate(values)]
     operands = _operands(values, looks, compute)
     key = (op, compute, result, out is not None and out.dtype, part, *looks)
     plan = _planned(key, op, lambda: _plan_of(op, values, looks, compute, result, out, part))
     if plan is None and "number" in looks:  # an expression that asks for the value of a number is made for that number
-        looks = [(None, value) if look == "number" else look for look, value in zip(looks, values, strict=True)]
+        looks = [fixed(value) if look == "number" else look for look, value in zip(looks, values, strict=True)]
         operands = _operands(values, looks, compute)
         key = (op, compute, result, out is not None and out.dtype, part, *looks)
         plan = _planned(key, op, lambda: _plan_of(op, values, looks, compute, result, out, part))
@@ -422,7 +422,7 @@ def door(op: Op) -> Callable[..., Any]:
 
     def planned(looks: tuple[Any, ...], arguments: tuple[Any, ...]) -> Plan | None:
         values = (*arguments, *defaults)
-        labels = [*looks, *[(None, value) for value in defaults]]
+        labels = [*looks, *[fixed(value) for value in defaults]]
         if not is_ufunc and (op.prepare is not None or op.reroute is not None):
             return _planned((op, "door", *looks), op, lambda: _plan_prepared(op, values, labels))
         return _planned((op, "door", *looks), op, lambda: _plan_of(op, values, labels, None, None, None))
@@ -431,7 +431,7 @@ def door(op: Op) -> Callable[..., Any]:
         out = None
         if len(arguments) > count:  # a ufunc's place for its result
             out, arguments = arguments[count], arguments[:count]
-        looks = tuple([_look(op, value) if operand else (None, value) for value, operand in zip(arguments, is_operand, strict=True)])
+        looks = tuple([_look(op, value) if operand else fixed(value) for value, operand in zip(arguments, is_operand, strict=True)])
         try:
             plan = plans[looks]
         except KeyError:
@@ -485,7 +485,7 @@ def _plan_prepared(op: Op, values: tuple[Any, ...], looks: list[Any]) -> Plan:
     if op.prepare is not None:
         tensors = op.prepare(*tensors)
     arrays = [each._array if isinstance(each, Tensor) else each for each in tensors]
-    looks = [look if i in op.positions else (None, value) for i, (look, value) in enumerate(zip(looks, arrays, strict=True))]
+    looks = [look if i in op.positions else fixed(value) for i, (look, value) in enumerate(zip(looks, arrays, strict=True))]
     model = next(each for each in arrays if _is_array(each))
     for i in op.positions:
         if isinstance(arrays[i], (int, float)):
@@ -496,12 +496,17 @@ def _plan_prepared(op: Op, values: tuple[Any, ...], looks: list[Any]) -> Plan:
 
 
 def _look(op: Op, value: Any) -> Any:
-    """What a plan depends on of an operand: an array's dtype; 'number', which takes the others' dtype; or (None, value) itself."""
+    """What a plan depends on of an operand: an array's dtype; 'number', which takes the others' dtype; or its value."""
     if value.__class__ is np.ndarray:
         if not value.ndim and op.constants and value.item() in op.constants:
-            return (None, value.item(), value.dtype)
-        return value.dtype if value.ndim else "number" if op.promotion in _COMMON else (None, value.item(), value.dtype)
-    return "number" if value is not None and op.promotion in _COMMON and value not in op.constants else (None, value)
+            return (*fixed(value.item()), value.dtype)
+        return value.dtype if value.ndim else "number" if op.promotion in _COMMON else (*fixed(value.item()), value.dtype)
+    return "number" if value is not None and op.promotion in _COMMON and value not in op.constants else fixed(value)
+
+
+def fixed(value: Any) -> tuple[Any, ...]:
+    """What a plan made for a value depends on: 2 is not 2.0, 1 is not True, and 0.0 is not -0.0, although they are equal."""
+    return value.__class__, value or repr(value)
 
 
 _COMMON = (DEFAULT, INT_TO_FLOAT, BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT)  # promotions to one dtype for all operands
@@ -590,7 +595,7 @@ def run_rule(rule: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """A derivative rule on tensors as one kernel; None where it does not come down to element-wise operations on large tensors."""
     from ...core.tensor import Tensor, wrap
 
-    looks = tuple([each._array.dtype if isinstance(each, Tensor) else (each.__class__, each) for each in arguments])
+    looks = tuple([each._array.dtype if isinstance(each, Tensor) else fixed(each) for each in arguments])
     plan = _planned((rule, looks), rule, lambda: _plan_of_rule(rule, arguments))
     if plan is None:
         return None
