@@ -678,3 +678,19 @@ def test_numbers_that_are_equal_and_not_the_same() -> None:
     i.add(i, alpha=1)
     with pytest.raises(RuntimeError, match="alpha must not be a floating point number"):
         i.add(i, alpha=1.0)
+
+
+def test_order_of_dimensions_is_numpys() -> None:
+    """Also where some operands are expanded along some dimensions, so that not every two can be compared."""
+    rng = np.random.default_rng(0)
+    for _ in range(3000):
+        shape = tuple(rng.integers(1, 4, rng.integers(1, 6)))
+        operands = []
+        for _ in range(rng.integers(1, 4)):
+            order = rng.permutation(len(shape))
+            held = [1 if rng.random() < 0.4 else shape[i] for i in order]
+            operands.append(np.broadcast_to(np.zeros(held, np.float32).transpose(np.argsort(order)), shape))
+        want = np.nditer([*operands, None]).operands[-1]
+        axes = kernels.axis_order(operands, len(shape))
+        made = np.empty([shape[i] for i in axes], np.float32).transpose(np.argsort(axes))
+        assert steps(made.strides, shape) == steps(want.strides, shape), [each.strides for each in operands]

@@ -138,17 +138,20 @@ def rows(k: Builder, program: Program, operands: tuple[Operand, ...], results: t
 
 # -- geometry ---------------------------------------------------------------------------------------------------------------------
 def axis_order(arrays: list[np.ndarray], ndim: int) -> list[int]:
-    """Dimensions in the order of memory, as NumPy chooses it for a result: an operand that has them in order already wins."""
+    """Dimensions in the order of memory, as NumPy chooses it for a result: an operand that has them in order already wins.
+
+    An insertion sort from the innermost dimension on: where operands do not move, orders cannot be compared, and its way decides.
+    """
     strides = [(0,) * (ndim - a.ndim) + tuple([0 if n == 1 else s for n, s in zip(a.shape, a.strides, strict=True)]) for a in arrays]
-    order: list[int] = []
-    for axis in range(ndim):
+    order: list[int] = []  # the innermost first
+    for axis in range(ndim - 1, -1, -1):
         place = len(order)
         for k in range(len(order) - 1, -1, -1):
             swap, decided = False, False
             for each in strides:
-                before, here = abs(each[order[k]]), abs(each[axis])
-                if before and here:
-                    if here <= before:
+                inner, here = abs(each[order[k]]), abs(each[axis])
+                if inner and here:
+                    if inner <= here:
                         swap, decided = False, True
                     elif not decided:
                         swap, decided = True, True
@@ -157,7 +160,7 @@ def axis_order(arrays: list[np.ndarray], ndim: int) -> list[int]:
             if decided:
                 place = k
         order.insert(place, axis)
-    return order
+    return order[::-1]
 
 
 @lru_cache(maxsize=1024)
