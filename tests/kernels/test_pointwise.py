@@ -694,3 +694,13 @@ def test_order_of_dimensions_is_numpys() -> None:
         axes = kernels.axis_order(operands, len(shape))
         made = np.empty([shape[i] for i in axes], np.float32).transpose(np.argsort(axes))
         assert steps(made.strides, shape) == steps(want.strides, shape), [each.strides for each in operands]
+
+
+@pytest.mark.parametrize("name", ["remainder", "floor_divide"])
+@pytest.mark.parametrize("count", [10, 10_000])
+def test_numbers_that_are_zero_as_the_operands_dtype(name: str, count: int) -> None:
+    x = torch.arange(count).to(torch.int16)
+    assert getattr(torch, name)(x, 2**31 + 5)[-1] == getattr(torch, name)(x, 5)[-1]
+    for number in (0, 2**16, 2**31):
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            getattr(torch, name)(x, number)

@@ -288,8 +288,9 @@ def softmaxes(d: Draw) -> Program:
 
 def _norm_program(d: Draw, text: str, call: Any, averaged: int, summed: int) -> Program:
     """Of a normalization that averages over ``averaged`` elements and sums gradients of parameters over ``summed``."""
-    steps = 32 + 8 * math.sqrt(averaged)
     of_input, *of_parameters = [each.repeats for each in d.operands if each.needs_grad]
+    # Adding up one number again and again rounds the same way each time, and a mean that is off by that is far from its only element.
+    steps = 32 + (8 * math.sqrt(averaged) if of_input == 1 else averaged)
     grads = (Bound(4 * steps, 16, of_input), *[Bound(4 * steps, 16, summed * repeats) for repeats in of_parameters])
     return Program(text, d.operands, call, Bound(steps, 8), grads)
 
