@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from .dtype import bool_, complex64, complex128, float64, get_default_dtype, int64
-from .interruption import pass_on
 from .state import run_quietly
 
 __all__ = ["get_printoptions", "printoptions", "set_printoptions", "tensor_format", "tensor_repr"]
@@ -291,8 +290,7 @@ def _history_suffix(tensor: Any) -> str | None:
     """How the tensor takes part in the graph: by its node, as a leaf, or not at all (None)."""
     try:
         node = tensor.grad_fn
-    except RuntimeError as error:
-        pass_on(error)
+    except RuntimeError:  # raised by a subclass's own code, perhaps
         # A view whose base was changed out of the graph's sight has no history to show, but can still be printed.
         return "grad_fn=<Invalid>"
     if node is not None:
