@@ -27,10 +27,10 @@ from ..core.shape import broadcast_shape, contiguous_strides, element_strides
 from ..core.state import active, grad_enabled
 from ..core.tensor import Parameter, new_storage, storage_of, wrap
 from ..core.tensor import Tensor as TensorType
+from . import parts as taking
+from . import views  # doors take their places in these modules when first called
 from .arithmetic import row_major
 from .inplace import writable_now
-from .parts import exact_select, exact_slice, take_select, take_slice, take_unsqueezed
-from .views import unsqueeze
 
 _INDEX_DTYPES = (dtypes.int64, dtypes.int32)  # of index tensors; of one number, any integer
 _SLICE_ALL = slice(None)
@@ -47,17 +47,17 @@ def getitem(self: Any, key: Any) -> Any:
     if key is None:
         key = (None,)
     if key.__class__ is tuple:
-        take = take_slice
+        take = taking.take_slice
         for part in key:
             kind = part.__class__
             if kind is int:
-                take = take_select
+                take = taking.take_select
             elif kind is not slice or part.step is not None:
-                if part is None and (dim := _inserted_at(key, self._array.ndim)) is not None:
-                    return unsqueeze(self, dim)
+                if (part is None or part is Ellipsis) and (dim := _inserted_at(key, self._array.ndim)) is not None:
+                    return views.unsqueeze(self, dim)
                 break
             elif part != _SLICE_ALL:
-                take = take_slice
+                take = taking.take_slice
         else:
             array = self._array
             if 0 < len(key) <= array.ndim and array.size:
@@ -114,7 +114,7 @@ def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, list
         raise IndexError(f"too many indices for tensor of dimension {ndim}")
     basic: list[Any] = []
     indices: list[Any] = []
-    names = exact_slice
+    names = taking.exact_slice
     dim = 0
     for part in parts:
         kind = part.__class__
@@ -126,7 +126,7 @@ def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, list
         elif part is None:
             basic.append(None)
             indices.append(None)
-            names = take_unsqueezed
+            names = taking.take_unsqueezed
         elif kind is bool:
             basic.append(None)
             indices.append(np.array([bool(part)]))
@@ -137,7 +137,7 @@ def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, list
             basic.append(part)
             indices.append(None)
             if part is not _SLICE_ALL:
-                names = exact_slice
+                names = taking.exact_slice
             dim += 1
         elif is_array(part):
             if part.dtype.kind == "b":
@@ -153,7 +153,7 @@ def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, list
             if not -size <= position < size:
                 raise IndexError(f"index {position} is out of bounds for dimension {dim} with size {size}")
             basic.append(position)
-            names = exact_select
+            names = taking.exact_select
             dim += 1
     advanced = any(each is not None for each in indices)
     plain = tuple(basic) if Ellipsis in basic else (*basic, ...)

@@ -459,7 +459,8 @@ def _unsqueezed(array: np.ndarray, dim: int) -> np.ndarray | None:
 
 
 @view(
-    fast="(a.reshape(1, *a.shape) if dim == 0 and 1 not in a.shape and a.flags.c_contiguous else _unsqueezed(a, dim)) if a.size else None",
+    fast="(a.reshape((1, *s)) if dim == 0 and 1 not in (s := a.shape) and a.flags.c_contiguous else _unsqueezed(a, dim)) "
+    "if a.size else None",
     prepare=_prepare_unsqueeze,
     inplace=True,
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
