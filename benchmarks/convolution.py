@@ -34,7 +34,7 @@ class Convolution:
     groups: int = 1
     channels_last: bool = False
 
-    def prepare(self, source: Source) -> tuple[list[Any], list[Any], Callable[..., Any]]:
+    def canonicalize(self, source: Source) -> tuple[list[Any], list[Any], Callable[..., Any]]:
         """Operands, those to differentiate by, and the function of ``torch`` and the operands."""
         form = source.torch.channels_last if self.channels_last else source.torch.contiguous_format
         image = source.normal(*self.image).contiguous(memory_format=form)
@@ -56,7 +56,7 @@ class Pooling:
     function: str
     arguments: tuple[Any, ...]
 
-    def prepare(self, source: Source) -> tuple[list[Any], list[Any], Callable[..., Any]]:
+    def canonicalize(self, source: Source) -> tuple[list[Any], list[Any], Callable[..., Any]]:
         """As for a convolution."""
         values = [source.normal(*self.image)]
         return values, values, lambda torch, image: getattr(torch.nn.functional, self.function)(image, *self.arguments)
@@ -89,7 +89,7 @@ SHAPES: list[Convolution | Pooling] = [
 def builder(shape: Convolution | Pooling, back: bool) -> Callable[[ModuleType], Timed]:
     def build(torch: ModuleType) -> Timed:
         source = Source(torch)
-        values, differentiated, row = shape.prepare(source)
+        values, differentiated, row = shape.canonicalize(source)
         return comparison.backward(row, torch, values, differentiated, source) if back else comparison.forward(row, torch, values)
 
     return build

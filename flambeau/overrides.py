@@ -145,7 +145,7 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
         entry = TABLES["torch"][name]
         params = getattr(getattr(entry, "entry", entry), "params", ())
         if all(param.kind == "attr" or param.name == "out" for param in params):
-            found.add(entry.door)
+            found.add(entry.wrapper)
     return found
 
 

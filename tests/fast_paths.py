@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from flambeau.core import doors
+from flambeau.core import wrappers
 
 fast: Counter[str] = Counter()
 slow: Counter[str] = Counter()
@@ -27,9 +27,9 @@ def count_calls() -> None:
 
         return call
 
-    doors._ENVIRONMENT["dispatch"] = counted(doors._ENVIRONMENT["dispatch"])
-    compile_source = doors._Source.compile
-    doors.operator_long, doors.reflected_long = counted(doors.operator_long), counted(doors.reflected_long)
+    wrappers._ENVIRONMENT["dispatch"] = counted(wrappers._ENVIRONMENT["dispatch"])
+    compile_source = wrappers._Source.compile
+    wrappers.operator_slow, wrappers.reflected_slow = counted(wrappers.operator_slow), counted(wrappers.reflected_slow)
 
     def compile_counted(source: Any, name: str) -> Any:
         function, key = compile_source(source, name), key_of(source.op)
@@ -45,7 +45,7 @@ def count_calls() -> None:
         call.__doc__, call.__module__, call.__name__, call.__qualname__ = function.__doc__, "torch", name, name
         return call
 
-    doors._Source.compile = compile_counted  # type: ignore[method-assign]
+    wrappers._Source.compile = compile_counted  # type: ignore[method-assign]
 
 
 def key_of(op: Any) -> str:

@@ -54,7 +54,7 @@ KERNEL = """
 import numpy as np
 from flambeau.core import native
 module("flambeau.ops.extent_example", blocks[2])
-module("flambeau.backends.llvm.extent_example", blocks[3])
+module("flambeau.kernels.extent_example", blocks[3])
 
 for shape in ((8200,), (100, 100), (3, 41, 77)):
     for dtype in (flambeau.float32, flambeau.float64):
@@ -78,8 +78,8 @@ sys.exit(pytest.main(["tests/test_operations.py", "-q", "-k", "softcap", "-m", "
 
 
 def run(program: str, change: tuple[str, str] = ("", ""), kernels: str = "") -> subprocess.CompletedProcess[str]:
-    prepare = PREPARE.format(root=str(ROOT), tests=str(ROOT / "tests"), page=str(PAGE), change=change)
-    command = [sys.executable, "-c", prepare + program]
+    canonicalize = PREPARE.format(root=str(ROOT), tests=str(ROOT / "tests"), page=str(PAGE), change=change)
+    command = [sys.executable, "-c", canonicalize + program]
     environment = {**os.environ, "FLAMBEAU_KERNELS": kernels or os.environ.get("FLAMBEAU_KERNELS", "")}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
 

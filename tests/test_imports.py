@@ -78,10 +78,10 @@ def allowed(importer: str, target: str) -> bool:
         return other in PROGRAMS
     if other in PROGRAMS:
         return False
-    if own == "backends":
-        return other in ("backends", "core")
-    if other == "backends":  # reached through dispatch, or switched on and off from outside
-        return own in ("core", "")
+    if own == "kernels":
+        return other in ("kernels", "core")
+    if other == "kernels":  # reached through ``core.native`` alone
+        return own == "core"
     return layer(target) <= layer(importer)
 
 
@@ -95,9 +95,9 @@ def allowed(importer: str, target: str) -> bool:
         ("flambeau.nn.module", "flambeau.ops", True),
         ("flambeau.nn.module", "flambeau", False),
         ("flambeau", "flambeau.nn", True),
-        ("flambeau.backends.llvm.pool", "flambeau.core.dtype", True),
-        ("flambeau.backends.llvm.pool", "flambeau.ops", False),
-        ("flambeau.nn.module", "flambeau.backends.llvm", False),
+        ("flambeau.kernels.pool", "flambeau.core.dtype", True),
+        ("flambeau.kernels.pool", "flambeau.ops", False),
+        ("flambeau.nn.module", "flambeau.kernels", False),
         ("flambeau.nn.module", "flambeau.runner", False),
     ],
 )

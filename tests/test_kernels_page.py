@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flambeau.backends.llvm import target
+from flambeau.kernels import target
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "kernels.md"
 

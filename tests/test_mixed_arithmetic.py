@@ -72,7 +72,7 @@ def test_shifts_agree_with_pytorch(oracle: ModuleType) -> None:
             assert ours.tolist() == theirs.tolist(), (dtype, value, amount, left)
 
 
-# -- halves -----------------------------------------------------------------------------------------------------------------------
+# -- opmath -----------------------------------------------------------------------------------------------------------------------
 # Products and quotients take a second operand of one element as it is; whatever else is not a half is rounded to one first.
 EXACT = {"mul", "div"}
 BINARY: dict[str, Callable[..., Any]] = {
@@ -94,15 +94,15 @@ def tensor_of(library: Any, values: np.ndarray, dtype: str) -> Any:
 def mixtures(size: int) -> list[tuple[str, np.ndarray, str, np.ndarray]]:
     """(dtype, values) twice, with integers and floats that neither float16 nor bfloat16 can hold."""
     rng = np.random.default_rng(0)
-    whole, halves = rng.integers(257, 4099, size).astype(np.float64), rng.uniform(0.25, 9, size).astype(np.float32).astype(np.float64)
+    whole, opmath = rng.integers(257, 4099, size).astype(np.float64), rng.uniform(0.25, 9, size).astype(np.float32).astype(np.float64)
     return [
-        ("half", halves, "int64", whole),
-        ("int64", whole, "half", halves),
-        ("half", halves, "int16", np.array(2051.0)),
-        ("int64", np.array(2051.0), "half", halves),
+        ("half", opmath, "int64", whole),
+        ("int64", whole, "half", opmath),
+        ("half", opmath, "int16", np.array(2051.0)),
+        ("int64", np.array(2051.0), "half", opmath),
         ("half", np.array(1.5), "int64", whole),
-        ("half", halves, "float32", np.array(0.1)),
-        ("float64", np.array(4097.3), "half", halves),
+        ("half", opmath, "float32", np.array(0.1)),
+        ("float64", np.array(4097.3), "half", opmath),
         ("half", np.array(1.5), "int32", np.array(2051.0)),
     ]
 

@@ -350,7 +350,7 @@ def test_results_share_memory_only_where_they_are_views(record: Record, request:
 @needs_oracle
 @pytest.mark.oracle
 def test_promotion_agrees_with_pytorch(record: Record, theirs: Any) -> None:
-    """Mixed dtypes, with and without dimensions, give PyTorch's result dtype or its error; halves round 0-d operands at another moment."""
+    """Mixed dtypes, with and without dimensions, give PyTorch's result dtype or its error; opmath round 0-d operands at another moment."""
     mixed = [("int64", "float32"), ("bool", "int64"), ("float64", "float32"), ("uint8", "int8"), ("float32", "complex64")]
     mixed += [("bfloat16", "float16"), ("int32", "bfloat16")]
     assert isinstance(record.samples, Pointwise)

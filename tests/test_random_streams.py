@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flambeau.core import box_muller, rejection, streams
+from flambeau.core import box_muller, rejection, samplers
 from flambeau.core import dtype as dtypes
 from flambeau.core import generator as generators
 from flambeau.core.generator import Generator
@@ -92,24 +92,24 @@ def golden_array(case: str, g: Generator) -> np.ndarray:
     what, _, name = case.partition("/")
     n = 1003
     table = {
-        "uniform": lambda: made(streams.fill_uniform, g, n, name),
-        "uniform_between": lambda: made(streams.fill_uniform, g, n, name, -0.3, 1.7),
-        "normal": lambda: made(streams.fill_normal, g, n, name),
-        "normal_scaled": lambda: made(streams.fill_normal, g, n, name, 0.3, 1.7),
-        "random": lambda: made(streams.fill_random, g, n, name),
-        "below_100": lambda: made(streams.fill_random_range, g, n, name, 0, 100),
-        "wide_range": lambda: made(streams.fill_random_range, g, n, name, -(2**40), 2**50),
-        "permutation": lambda: streams.randperm(g, n),
-        "bernoulli": lambda: made(streams.fill_bernoulli, g, n, name, 0.3),
-        "categories": lambda: streams.multinomial(g, np.arange(1, 51, dtype=np.float32), n, True),
+        "uniform": lambda: made(samplers.fill_uniform, g, n, name),
+        "uniform_between": lambda: made(samplers.fill_uniform, g, n, name, -0.3, 1.7),
+        "normal": lambda: made(samplers.fill_normal, g, n, name),
+        "normal_scaled": lambda: made(samplers.fill_normal, g, n, name, 0.3, 1.7),
+        "random": lambda: made(samplers.fill_random, g, n, name),
+        "below_100": lambda: made(samplers.fill_random_range, g, n, name, 0, 100),
+        "wide_range": lambda: made(samplers.fill_random_range, g, n, name, -(2**40), 2**50),
+        "permutation": lambda: samplers.randperm(g, n),
+        "bernoulli": lambda: made(samplers.fill_bernoulli, g, n, name, 0.3),
+        "categories": lambda: samplers.multinomial(g, np.arange(1, 51, dtype=np.float32), n, True),
     }
     if what == "transposed":
         array = np.empty((17, 59), np.float32)
-        streams.fill_uniform(g, array.T)
+        samplers.fill_uniform(g, array.T)
         return np.ascontiguousarray(array.T)
     if what == "bernoulli_each":
         array = np.empty(n, np.float32)
-        streams.fill_bernoulli_each(g, array, np.linspace(0, 1, n).astype(np.float32))
+        samplers.fill_bernoulli_each(g, array, np.linspace(0, 1, n).astype(np.float32))
         return array
     return table[what]()
 
@@ -126,20 +126,20 @@ def test_golden_bits_and_position(case: str) -> None:
 def golden_numbers(case: str, g: Generator) -> np.ndarray:
     float32 = np.float32
     table = {
-        "normal_float64": lambda: made(streams.fill_normal, g, 17, "float64")[:4],
-        "few_normal": lambda: made(streams.fill_normal, g, 5, "float32"),
-        "exponential": lambda: made(streams.fill_exponential, g, 4, "float32", 2.0),
-        "geometric": lambda: made(streams.fill_geometric, g, 4, "float32", 0.2),
-        "log_normal": lambda: made(streams.fill_log_normal, g, 4, "float32"),
-        "cauchy": lambda: made(streams.fill_cauchy, g, 4, "float32", 1, 2),
+        "normal_float64": lambda: made(samplers.fill_normal, g, 17, "float64")[:4],
+        "few_normal": lambda: made(samplers.fill_normal, g, 5, "float32"),
+        "exponential": lambda: made(samplers.fill_exponential, g, 4, "float32", 2.0),
+        "geometric": lambda: made(samplers.fill_geometric, g, 4, "float32", 0.2),
+        "log_normal": lambda: made(samplers.fill_log_normal, g, 4, "float32"),
+        "cauchy": lambda: made(samplers.fill_cauchy, g, 4, "float32", 1, 2),
         "poisson": lambda: rejection.poisson(g, np.array([0.5, 3, 20, 1000], float32)),
         "binomial": lambda: rejection.binomial(g, np.array([5, 100, 100, 9], float32), np.array([0.5, 0.3, 0.9, 0.01], float32)),
         "gamma": lambda: rejection.standard_gamma(g, np.array([0.5, 1, 3, 50], float32)),
-        "without_replacement": lambda: streams.multinomial(g, np.arange(1, 9, dtype=float32), 4),
+        "without_replacement": lambda: samplers.multinomial(g, np.arange(1, 9, dtype=float32), 4),
     }
     if case == "normal_with_steps":
         array = np.zeros(40, float32)
-        streams.fill_normal(g, array[::2])
+        samplers.fill_normal(g, array[::2])
         return array[:8:2]
     return table[case]()
 
@@ -194,12 +194,12 @@ def test_seed_is_not_deterministic() -> None:
 def test_state_round_trip(draw: int) -> None:
     g = Generator().manual_seed(9)
     g.words(draw)
-    streams.scalar_normals(g, 3)
+    samplers.scalar_normals(g, 3)
     other = Generator()
     other.load_state_bytes(g.state_bytes())
     assert (other.state_bytes() == g.state_bytes()).all()
     assert (other.floats(1000) == g.floats(1000)).all()
-    assert (streams.scalar_normals(other, 3) == streams.scalar_normals(g, 3)).all()
+    assert (samplers.scalar_normals(other, 3) == samplers.scalar_normals(g, 3)).all()
 
 
 @pytest.mark.parametrize("duplicate", (copy.copy, copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g)), Generator.clone_state))
@@ -263,7 +263,7 @@ def test_threads_do_not_break_the_state() -> None:
 
 def test_import_is_cheap_and_leaves_numpy_alone() -> None:
     code = (
-        "import sys, flambeau.core.generator, flambeau.core.streams as s\n"
+        "import sys, flambeau.core.generator, flambeau.core.samplers as s\n"
         "assert 'numpy.random' not in sys.modules\n"
         "import numpy as np\n"
         "np.random.seed(4); before = np.random.get_state()[1].tolist()\n"
@@ -316,7 +316,7 @@ def test_fused_float64_rounds_once(b: float, c: float) -> None:
 
 
 def test_normals_are_normal() -> None:
-    values = streams.randn(Generator().manual_seed(0), (200_000,))
+    values = samplers.randn(Generator().manual_seed(0), (200_000,))
     assert abs(values.mean()) < 0.01 and abs(values.std() - 1) < 0.01
     assert abs((values**3).mean()) < 0.03 and abs((values**4).mean() - 3) < 0.1
 
@@ -332,19 +332,19 @@ def test_no_negative_zero_among_normals() -> None:
 
 
 def test_filling_follows_memory() -> None:
-    plain = streams.rand(Generator().manual_seed(4), (6, 5, 4))
+    plain = samplers.rand(Generator().manual_seed(4), (6, 5, 4))
     base = np.zeros((6, 5, 4), np.float32)
-    streams.fill_uniform(Generator().manual_seed(4), base.transpose(2, 0, 1))
+    samplers.fill_uniform(Generator().manual_seed(4), base.transpose(2, 0, 1))
     assert (base == plain).all()
     sliced = np.zeros((6, 10, 4), np.float32)
-    streams.fill_uniform(Generator().manual_seed(4), sliced[:, ::2])
+    samplers.fill_uniform(Generator().manual_seed(4), sliced[:, ::2])
     assert (sliced[:, ::2] == plain).all() and not sliced[:, 1::2].any()
 
 
 def test_memory_order_breaks_ties_by_the_next_array() -> None:
     first = np.broadcast_to(np.zeros(1), (3, 4))
-    assert streams.memory_order([first, np.zeros((4, 3)).T]) == [1, 0]
-    assert streams.memory_order([first]) == [0, 1]
+    assert samplers.memory_order([first, np.zeros((4, 3)).T]) == [1, 0]
+    assert samplers.memory_order([first]) == [0, 1]
 
 
 # ---- comparison with PyTorch
@@ -378,24 +378,28 @@ def is_mkl_machine(oracle: ModuleType) -> bool:
 
 
 FILLS: dict[str, tuple[Any, Any, tuple[str, ...]]] = {
-    "uniform": (lambda g, a: streams.fill_uniform(g, a), lambda t: t.uniform_(), (*FLOATS, "complex64", "complex128")),
-    "uniform_between": (lambda g, a: streams.fill_uniform(g, a, -0.3, 1.7), lambda t: t.uniform_(-0.3, 1.7), FLOATS),
-    "uniform_narrow": (lambda g, a: streams.fill_uniform(g, a, 1, 1.0001), lambda t: t.uniform_(1, 1.0001), FLOATS),
-    "normal": (lambda g, a: streams.fill_normal(g, a), lambda t: t.normal_(), (*FLOATS, "complex64", "complex128")),
-    "normal_scaled": (lambda g, a: streams.fill_normal(g, a, 0.3, 1.7), lambda t: t.normal_(0.3, 1.7), (*FLOATS, "complex64")),
-    "log_normal": (lambda g, a: streams.fill_log_normal(g, a), lambda t: t.log_normal_(), FLOATS),
-    "cauchy": (lambda g, a: streams.fill_cauchy(g, a, 0.3, 1.7), lambda t: t.cauchy_(0.3, 1.7), FLOATS),
-    "geometric": (lambda g, a: streams.fill_geometric(g, a, 0.3), lambda t: t.geometric_(0.3), (*FLOATS, *INTEGERS[:-1])),
-    "random": (lambda g, a: streams.fill_random(g, a), lambda t: t.random_(), (*FLOATS, *INTEGERS)),
-    "range": (lambda g, a: streams.fill_random_range(g, a, 0, 100), lambda t: t.random_(0, 100), (*FLOATS, *INTEGERS[:-1], "uint16")),
+    "uniform": (lambda g, a: samplers.fill_uniform(g, a), lambda t: t.uniform_(), (*FLOATS, "complex64", "complex128")),
+    "uniform_between": (lambda g, a: samplers.fill_uniform(g, a, -0.3, 1.7), lambda t: t.uniform_(-0.3, 1.7), FLOATS),
+    "uniform_narrow": (lambda g, a: samplers.fill_uniform(g, a, 1, 1.0001), lambda t: t.uniform_(1, 1.0001), FLOATS),
+    "normal": (lambda g, a: samplers.fill_normal(g, a), lambda t: t.normal_(), (*FLOATS, "complex64", "complex128")),
+    "normal_scaled": (lambda g, a: samplers.fill_normal(g, a, 0.3, 1.7), lambda t: t.normal_(0.3, 1.7), (*FLOATS, "complex64")),
+    "log_normal": (lambda g, a: samplers.fill_log_normal(g, a), lambda t: t.log_normal_(), FLOATS),
+    "cauchy": (lambda g, a: samplers.fill_cauchy(g, a, 0.3, 1.7), lambda t: t.cauchy_(0.3, 1.7), FLOATS),
+    "geometric": (lambda g, a: samplers.fill_geometric(g, a, 0.3), lambda t: t.geometric_(0.3), (*FLOATS, *INTEGERS[:-1])),
+    "random": (lambda g, a: samplers.fill_random(g, a), lambda t: t.random_(), (*FLOATS, *INTEGERS)),
+    "range": (lambda g, a: samplers.fill_random_range(g, a, 0, 100), lambda t: t.random_(0, 100), (*FLOATS, *INTEGERS[:-1], "uint16")),
     "wide_range": (
-        lambda g, a: streams.fill_random_range(g, a, -9, 2**40),
+        lambda g, a: samplers.fill_random_range(g, a, -9, 2**40),
         lambda t: t.random_(-9, 2**40),
         ("int64", "float64"),
     ),
-    "full_range": (lambda g, a: streams.fill_random_range(g, a, -(2**63), None), lambda t: t.random_(-(2**63), None), ("int64", "float32")),
-    "exponential": (lambda g, a: streams.fill_exponential(g, a, 0.7), lambda t: t.exponential_(0.7), FLOATS),
-    "bernoulli": (lambda g, a: streams.fill_bernoulli(g, a, 0.3), lambda t: t.bernoulli_(0.3), (*FLOATS, *INTEGERS)),
+    "full_range": (
+        lambda g, a: samplers.fill_random_range(g, a, -(2**63), None),
+        lambda t: t.random_(-(2**63), None),
+        ("int64", "float32"),
+    ),
+    "exponential": (lambda g, a: samplers.fill_exponential(g, a, 0.7), lambda t: t.exponential_(0.7), FLOATS),
+    "bernoulli": (lambda g, a: samplers.fill_bernoulli(g, a, 0.3), lambda t: t.bernoulli_(0.3), (*FLOATS, *INTEGERS)),
 }
 
 
@@ -436,10 +440,10 @@ def test_states_are_exchanged_with_pytorch(oracle: ModuleType) -> None:
     oracle.rand(1000), oracle.randn(3)
     g = Generator()
     g.load_state_bytes(oracle.get_rng_state().numpy())
-    assert same_bits(streams.randn(g, (5,)), oracle.randn(5))
+    assert same_bits(samplers.randn(g, (5,)), oracle.randn(5))
     g.floats(777)
     oracle.set_rng_state(oracle.from_numpy(g.state_bytes().copy()))
-    assert same_bits(streams.rand(g, (2000,)), oracle.rand(2000))
+    assert same_bits(samplers.rand(g, (2000,)), oracle.rand(2000))
 
 
 @pytest.mark.parametrize("seed", (0, 1, -1, 2**32, 2**63, 2**64 - 1))
@@ -454,7 +458,7 @@ def test_seeds_equal_pytorch(oracle: ModuleType, seed: int) -> None:
 def test_permutation_equals_pytorch(oracle: ModuleType, n: int) -> None:
     g = Generator().manual_seed(n)
     oracle.manual_seed(n)
-    assert same_bits(streams.randperm(g, n), oracle.randperm(n))
+    assert same_bits(samplers.randperm(g, n), oracle.randperm(n))
     assert (g.state_bytes() == oracle.get_rng_state().numpy()).all()
 
 
@@ -469,7 +473,7 @@ def test_multinomial_equals_pytorch(oracle: ModuleType, dtype: str, replacement:
     for rows in (weights, weights[0], weights.T.copy().T, weights[:, :1]):
         for count in (1, 5) if rows.shape[-1] > 1 or replacement else (1,):
             expected = oracle.multinomial(oracle.from_numpy(rows), count, replacement)
-            assert same_bits(streams.multinomial(g, rows, count, replacement), expected)
+            assert same_bits(samplers.multinomial(g, rows, count, replacement), expected)
     assert (g.state_bytes() == oracle.get_rng_state().numpy()).all()
 
 

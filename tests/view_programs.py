@@ -171,7 +171,7 @@ class Program:
 
     # -- running ---------------------------------------------------------------------------------------------------------------
     def settle(self, name: str) -> None:
-        """Give a computed tensor row-major strides on both sides if the short ways, which leave them to NumPy, differ from PyTorch there.
+        """Give a computed tensor row-major strides on both sides if the fast paths, which leave them to NumPy, differ from PyTorch there.
 
         NumPy decides otherwise about sizes of 1, and about operands that lie in memory in different orders.
         """
@@ -783,7 +783,7 @@ def compute_line(draw: random.Random, a: str, tensor: Any, b: str, c: str) -> st
 
 
 def is_elementwise(line: str) -> bool:
-    """Whether a line computes by an element-wise operation, whose short way may lay its result out as NumPy does."""
+    """Whether a line computes by an element-wise operation, whose fast path may lay its result out as NumPy does."""
     return re.search(ELEMENTWISE, line.partition(" = ")[2]) is not None
 
 

@@ -1,4 +1,4 @@
-"""Finds the polynomials of ``flambeau/backends/llvm/vectors.py``: ``python -m tools.minimax`` writes ``coefficients.py`` beside it.
+"""Finds the polynomials of ``flambeau/kernels/vectors.py``: ``python -m tools.minimax`` writes ``coefficients.py`` beside it.
 
 With names of tables as arguments, these are printed instead. The whole takes a minute and needs mpmath.
 
@@ -19,7 +19,7 @@ import numpy as np
 from mpmath import mp, mpf
 
 mp.dps = 45
-TARGET = Path(__file__).resolve().parent.parent / "flambeau" / "backends" / "llvm" / "coefficients.py"
+TARGET = Path(__file__).resolve().parent.parent / "flambeau" / "kernels" / "coefficients.py"
 HEADER = '''"""Coefficients of the polynomials in ``vectors.py``, lowest power first, by name and kind.
 
 Written by ``python -m tools.minimax``; do not edit. Behind each, the largest relative error of what is made of it.

@@ -1,4 +1,4 @@
-"""Finds the polynomials of ``backends/llvm/special.py``: ``python -m tools.piecewise`` writes ``special_coefficients.py`` beside it.
+"""Finds the polynomials of ``kernels/special.py``: ``python -m tools.piecewise`` writes ``special_coefficients.py`` beside it.
 
 With names of tables as arguments, these are printed instead. The whole takes some minutes and needs mpmath.
 
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from mpmath import mp, mpf
 
 mp.dps = 40
-TARGET = Path(__file__).resolve().parent.parent / "flambeau" / "backends" / "llvm" / "special_coefficients.py"
+TARGET = Path(__file__).resolve().parent.parent / "flambeau" / "kernels" / "special_coefficients.py"
 GOAL = mpf(2) ** -55
 TERMS = 26  # of the series that are made first
 HEADER = '''"""Piecewise polynomials of ``special.py``.

@@ -275,9 +275,9 @@ def code_lines(path: Path) -> int:
 
 def kernels() -> str:
     """docs/kernels.md with its table of lines per family made anew."""
-    from flambeau.backends.llvm import FAMILIES
+    from flambeau.kernels import FAMILIES
 
-    backend = ROOT / "flambeau" / "backends" / "llvm"
+    backend = ROOT / "flambeau" / "kernels"
     page = (ROOT / "docs" / "kernels.md").read_text()
     count: dict[str, int] = {}
     for family in FAMILIES.values():

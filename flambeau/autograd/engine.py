@@ -27,7 +27,7 @@ from ..core.native import LARGE_SIMPLE, ResultMemory
 from ..core.node import INHERITED, AccumulateGrad, Node, Output, StaleHistory, edge_of
 from ..core.scalars import FLOATS32, FLOATS64
 from ..core.shape import broadcast_shape
-from ..core.state import as_user, grad_enabled, quiet, run_quietly, set_inference, thread, tick
+from ..core.state import as_user, grad_enabled, ignoring_fp, run_ignoring_fp, set_inference, thread, tick
 from ..core.tensor import Tensor, new_storage, wrap
 from .anomaly import anomaly
 
@@ -76,11 +76,11 @@ def _add(have: Tensor, more: Tensor, record: bool) -> Tensor:
 
 def quiet_add(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> Any:
     try:
-        return quiet(_np_add, a, b, out)
+        return ignoring_fp(_np_add, a, b, out)
     except RuntimeError as error:
         if not is_busy(error):
             raise
-        return run_quietly(_np_add, a, b, out)
+        return run_ignoring_fp(_np_add, a, b, out)
 
 
 class _Pass:
@@ -221,7 +221,7 @@ class _Pass:
     def _before(self, node: Node, grad: Any) -> Any:
         """Tensor hooks of the outputs, then retained gradients."""
         hooks = node.hooks
-        grads = grad if node.is_several else [grad]
+        grads = grad if node.is_multi_output else [grad]
         for index, group in hooks.outputs.items():
             for hook in list(group.values()):
                 if grads[index] is not None:
@@ -231,17 +231,17 @@ class _Pass:
             if tensor is not None and grads[index] is not None:
                 have = getattr(tensor, "_grad", None)
                 tensor._grad = grads[index] if have is None else have + grads[index]
-        return grads if node.is_several else grads[0]
+        return grads if node.is_multi_output else grads[0]
 
 
 def _prepared(node: Node, grad: Any) -> Any:
     """What the node's own pre-hooks make of its gradients; neither retained nor returned gradients show it."""
-    grads = grad if node.is_several else [grad]
+    grads = grad if node.is_multi_output else [grad]
     for hook in list(node.hooks.pre.values()):
         replaced = as_user(hook, tuple(grads))
         if replaced is not None:
             grads = list(replaced) if isinstance(replaced, (tuple, list)) else [replaced]
-    return grads if node.is_several else grads[0]
+    return grads if node.is_multi_output else grads[0]
 
 
 def _traced_apply(node: Node, grad: Any) -> Any:
@@ -267,7 +267,7 @@ def _hooked(grad: Tensor, hook: Any) -> Tensor:
 
 
 def _after(node: Node, grads: Any, grad: Any) -> Any:
-    outputs = tuple(grad) if node.is_several else (grad,)
+    outputs = tuple(grad) if node.is_multi_output else (grad,)
     for hook in list(node.hooks.post.values()):
         replaced = as_user(hook, tuple(grads), outputs)
         if replaced is not None:
@@ -428,7 +428,7 @@ def _edge_named(node: Any, output_nr: int) -> Any:
     """The edge that users call ``GradientEdge(node, output_nr)``."""
     if isinstance(node, AccumulateGrad):
         return node.variable
-    return Output(node, output_nr) if node.is_several else node
+    return Output(node, output_nr) if node.is_multi_output else node
 
 
 def _collected(work: _Pass, edge: Any) -> Tensor | None:

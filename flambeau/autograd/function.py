@@ -19,7 +19,7 @@ from ..core.node import Node, Output, complain_freed, edge_of
 from ..core.override import call_override
 from ..core.saved import check_saved, pack_saved, unpack
 from ..core.state import as_user, grad_enabled, modes, thread, tick
-from ..core.tensor import Parameter, RestrictedView, Tensor, root_of, storage_of, wrap
+from ..core.tensor import Parameter, Tensor, ViewMeta, root_of, storage_of, wrap
 from .grad_mode import no_grad
 
 
@@ -82,7 +82,7 @@ class FunctionNode(Node):
     """The tape's node of one call of a user's Function."""
 
     __slots__ = ("backward", "ctx", "tensor_slots")
-    is_several = True
+    is_multi_output = True
     frees = True
 
     def apply(self, grads: Any) -> Any:
@@ -335,14 +335,14 @@ def _output_tensor(ctx: FunctionCtx, args: tuple[Any, ...], each: Tensor, node: 
     if _contains(args, each):
         shown = make_view(each._array, each)
         if node is not None and not fixed:
-            shown._view_of = RestrictedView(root_of(shown), "function")
+            shown._view_of = ViewMeta(root_of(shown), "in_custom_function")
             shown._node, shown._requires_grad = Output(node, index), True
         return shown
     if node is not None and not fixed:
         if each._node is not None or each._requires_grad:
             each = make_view(each._array, each)
         if each._view_of is not None:
-            each._view_of = RestrictedView(root_of(each), "function")
+            each._view_of = ViewMeta(root_of(each), "in_custom_function")
         each._node, each._requires_grad = Output(node, index), True
     return each
 

@@ -1,4 +1,4 @@
-"""The short way of multi-head attention and transformer layers in evaluation. Source: torch.backends.mha."""
+"""The fast path of multi-head attention and transformer layers in evaluation. Source: torch.backends.mha."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ _enabled = True
 
 
 def get_fastpath_enabled() -> bool:
-    """Whether the short way may be taken; the result is the same. Source: torch.backends.mha.get_fastpath_enabled."""
+    """Whether the fast path may be taken; the result is the same. Source: torch.backends.mha.get_fastpath_enabled."""
     return _enabled
 
 
 def set_fastpath_enabled(value: bool) -> None:
-    """Allow the short way or not. Source: torch.backends.mha.set_fastpath_enabled."""
+    """Allow the fast path or not. Source: torch.backends.mha.set_fastpath_enabled."""
     global _enabled
     _enabled = bool(value)

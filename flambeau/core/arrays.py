@@ -46,7 +46,7 @@ class Kind:
     array_class: type
     xp: Any
     has_values = True
-    hosted: frozenset[str] = frozenset(f"{__package__}.{name}" for name in ("streams", "rejection", "box_muller"))
+    hosted: frozenset[str] = frozenset(f"{__package__}.{name}" for name in ("samplers", "rejection", "box_muller"))
 
     def __init__(self) -> None:
         self._binder = Binder(self)

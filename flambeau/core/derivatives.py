@@ -67,7 +67,7 @@ class OpNode(Node):
                 continue
             if item.source == "result":
                 result = made[item.position]
-                saved.append((result._array, new_storage(result), item.position if cls.is_several else None))
+                saved.append((result._array, new_storage(result), item.position if cls.is_multi_output else None))
             else:
                 value = values[item.position]
                 saved.append(tuple(value) if isinstance(value, list) else value)
@@ -145,7 +145,7 @@ def make_node_class(op: Op) -> type[OpNode]:
         "others": others,
         "saves_inputs": frozenset(i.name for i in tensors if i.source == "operand"),
         "frees": bool(tensors),
-        "is_several": op.is_several,
+        "is_multi_output": op.is_multi_output,
         "is_multi_view": op.is_multi_view,
         "apply": _generate_apply(op, inputs, tensors, others),
     }
@@ -157,9 +157,9 @@ def make_node_class(op: Op) -> type[OpNode]:
 
 def _generate_apply(op: Op, inputs: tuple[str, ...], tensors: list[Item], others: list[Item]) -> Any:
     """Source of ``apply``: unpack what was saved, with the check against later writes inline, and call the rules."""
-    lines = [f"def apply(self, {'grads' if op.is_several else 'grad'}):"]
+    lines = [f"def apply(self, {'grads' if op.is_multi_output else 'grad'}):"]
     uses_grad = any("grad" in argument_names(rule) for rule in (op.rules or {}).values())
-    if op.is_several and uses_grad:
+    if op.is_multi_output and uses_grad:
         lines += [
             "    grad = grads[0]",
             f"    if grad is None and {not _any_uses(op, 'grads')}:",

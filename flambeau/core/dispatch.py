@@ -25,7 +25,7 @@ from . import dtype as dtypes
 from . import native
 from .arrays import KINDS, Kind, as_array, check_same_device, host, kind_of_call
 from .casting import cast_array, is_number
-from .history import check_overlap, check_writable, is_differentiable, make_view, needs_grad, rebase, restrict, watch
+from .history import check_overlap, check_writable, is_differentiable, make_view, needs_grad, rebase, set_creation_meta, watch
 from .layout import elementwise_strides
 from .node import Node, Output, edge_of, new_node
 from .operation import COMPLEX_TO_FLOAT, REQUIRED, Op
@@ -34,7 +34,7 @@ from .promotion import promotion, rounded
 from .return_types import named_result
 from .saved import check_saved, pack_saved
 from .shape import broadcast_shape, element_strides, restrided
-from .state import grad_enabled, modes, run_quietly, thread
+from .state import grad_enabled, modes, run_ignoring_fp, thread
 from .tensor import Parameter, Tensor, storage_of, wrap
 
 
@@ -218,26 +218,26 @@ def run_function(call: Call) -> Any:
         kinds = ", ".join(type(each).__name__ for each in operands)
         raise TypeError(f"{op.name}() received an invalid combination of arguments - got ({kinds}), but expected at least one Tensor")
     kind = call.kind if KINDS else host
-    if op.prepare is not None:
-        values = op.prepare(*values) if kind is host else kind.bound(op.prepare)(*values)
+    if op.canonicalize is not None:
+        values = op.canonicalize(*values) if kind is host else kind.bound(op.canonicalize)(*values)
     if out is not None and _into_out_directly(op, values, operands, out):
         return out
-    results, several = compute(op, values, operands, kind)
+    results, is_tuple = compute(op, values, operands, kind)
     if op.is_view:
         viewed = values[op.positions[0]]
         made = [make_view(each, viewed) for each in results]
         if op.is_multi_view and grad_enabled():
             for each in made:
-                restrict(each, "several")
+                set_creation_meta(each, "multi_output")
             if made and needs_grad(viewed):
                 watch(storage_of(viewed))
     else:
-        made = [wrap(each) for each in results] if several else [wrap(results[0])]
+        made = [wrap(each) for each in results] if is_tuple else [wrap(results[0])]
     if out is not None:
         return into_out(op, made, out, operands)
     if call.is_recorded():
         record(op, values, made)
-    return package(op, made) if several else made[0]
+    return package(op, made) if is_tuple else made[0]
 
 
 def run_in_place(call: Call) -> Tensor:
@@ -252,8 +252,8 @@ def run_in_place(call: Call) -> Tensor:
     check_writable(target, recorded, may_overlap=op.may_overlap and sum(isinstance(e, Tensor) for e in operands) == 1)
     check_overlap(target, operands)
     kind = call.kind if KINDS else host
-    if op.prepare is not None:
-        values = kind.bound(op.prepare)(*values)
+    if op.canonicalize is not None:
+        values = kind.bound(op.canonicalize)(*values)
     shape = target._array.shape
     if op.broadcasts:
         common = broadcast_shape(*operand_shapes(op, values))
@@ -276,11 +276,11 @@ def run_in_place(call: Call) -> Tensor:
         before._requires_grad, before._node = target._requires_grad, target._node
         node_values = tuple(before if each is target else each for each in values)
     if not written:
-        target._array[...] = run_quietly(cast_array, array, want)
+        target._array[...] = run_ignoring_fp(cast_array, array, want)
     storage_of(target)._bump()
     if recorded:
         history = edge_of(target)
-        node = new_record(op, node_values, [target._array], [target])
+        node = make_node(op, node_values, [target._array], [target])
         if node.edges and node.edges[0] is not history and node_values is not values:
             node.edges = (history, *node.edges[1:])
         rebase(target, node)
@@ -294,11 +294,11 @@ def run_in_place_view(call: Call) -> Tensor:
     recorded = grad_enabled() and target._requires_grad
     check_writable(target, recorded, may_overlap=True)
     kind = call.kind if KINDS else host
-    if op.prepare is not None:
-        values = kind.bound(op.prepare)(*values)
+    if op.canonicalize is not None:
+        values = kind.bound(op.canonicalize)(*values)
     results, _ = compute(op, values, call.operands, kind)
     storage = storage_of(target)
-    node = new_record(op, values, results, [target]) if recorded else None
+    node = make_node(op, values, results, [target]) if recorded else None
     target._array = results[0]
     storage._bump()
     if node is not None:
@@ -315,16 +315,16 @@ def run_composite(call: Call) -> Any:
     result = body(*values[:split], **{p.name: v for p, v in zip(params[split:], values[split:], strict=True)})
     if call.out is None:
         return result
-    several = isinstance(result, tuple)
+    is_tuple = isinstance(result, tuple)
     tensors = [each for each in call.operands if isinstance(each, Tensor)]
-    written = into_out(entry, list(result) if several else [result], call.out, tensors)
-    return type(result)(written) if several else written
+    written = into_out(entry, list(result) if is_tuple else [result], call.out, tensors)
+    return type(result)(written) if is_tuple else written
 
 
-FUNCTION = Form(run_function, "door", is_new=True)
-IN_PLACE = Form(run_in_place, "public_inplace_door")
-IN_PLACE_VIEW = Form(run_in_place_view, "public_inplace_door")
-COMPOSITE = Form(run_composite, "door")
+FUNCTION = Form(run_function, "wrapper", is_new=True)
+IN_PLACE = Form(run_in_place, "public_inplace_wrapper")
+IN_PLACE_VIEW = Form(run_in_place_view, "public_inplace_wrapper")
+COMPOSITE = Form(run_composite, "wrapper")
 
 
 # -- computing -------------------------------------------------------------------------------------------------------------------
@@ -335,14 +335,14 @@ def compute(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) -> t
         broadcast_shape(*operand_shapes(op, values))
     if common is not dtype:
         values = rounded(op, values, dtype, common)
-    found = run_quietly(kind.run, op, plain_values(op, values), dtype, result_dtype)
-    several = found.__class__ is tuple or found.__class__ is list
+    found = run_ignoring_fp(kind.run, op, plain_values(op, values), dtype, result_dtype)
+    is_tuple = found.__class__ is tuple or found.__class__ is list
     results = []
-    for each in found if several else (found,):
+    for each in found if is_tuple else (found,):
         if each.__class__ is not np.ndarray:
             each = as_array(each)
         if result_dtype is not None and op.returns is None and each.dtype is not result_dtype.numpy:
-            each = run_quietly(cast_array, each, result_dtype)
+            each = run_ignoring_fp(cast_array, each, result_dtype)
         elif (
             op.returns is not None
             and result_dtype is not None
@@ -350,11 +350,11 @@ def compute(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) -> t
             and dtype is not result_dtype
             and each.dtype is dtype.numpy
         ):
-            each = run_quietly(cast_array, each, result_dtype)  # values that were widened for computing; indices stay
+            each = run_ignoring_fp(cast_array, each, result_dtype)  # values that were widened for computing; indices stay
         if op.broadcasts and 1 in each.shape and each.ndim > 1 and each.__class__ is np.ndarray and not op.row_major:
             each = _settled(op, each, operands)
         results.append(each)
-    return results, several
+    return results, is_tuple
 
 
 _OF_ONE_TENSOR = frozenset(("clamp", "pow", "lerp"))  # where a Python number is no operand in PyTorch, whose order would be asked
@@ -390,19 +390,19 @@ def package(op: Op, made: list[Tensor]) -> Any:
 # -- recording ----------------------------------------------------------------------------------------------------
 def record(op: Op, values: Sequence[Any], made: list[Tensor]) -> None:
     """Put a call with an input that requires grad on the tape, if its results can require grad."""
-    if not op.is_several:
+    if not op.is_multi_output:
         if is_differentiable(made[0]._array):
-            made[0]._node, made[0]._requires_grad = new_record(op, values, [made[0]._array], made), True
+            made[0]._node, made[0]._requires_grad = make_node(op, values, [made[0]._array], made), True
         return
     if not any(is_differentiable(each._array) for each in made):
         return
-    node = new_record(op, values, [each._array for each in made], made)
+    node = make_node(op, values, [each._array for each in made], made)
     for index, each in enumerate(made):
         if is_differentiable(each._array):
             each._node, each._requires_grad = Output(node, index), True
 
 
-def new_record(op: Op, values: Sequence[Any], results: list[np.ndarray], made: list[Tensor]) -> Node:
+def make_node(op: Op, values: Sequence[Any], results: list[np.ndarray], made: list[Tensor]) -> Node:
     """A node for a call that was just made."""
     kind = op.node
     edges: list[Any] = []
@@ -418,7 +418,7 @@ def new_record(op: Op, values: Sequence[Any], results: list[np.ndarray], made: l
             found_one = edge_of(value) if isinstance(value, Tensor) else None
             edges.append(found_one)
             required[name] = found_one is not None
-    if kind.is_several:
+    if kind.is_multi_output:
         shape: Any = tuple(each.shape for each in results)
         dtype: Any = tuple(each.dtype for each in results)
     else:
@@ -476,7 +476,7 @@ def write_result(target: Tensor, array: np.ndarray) -> None:
             )
         target.resize_(array.shape)
     check_writable(target, False)
-    target._array[...] = run_quietly(cast_array, array, want)
+    target._array[...] = run_ignoring_fp(cast_array, array, want)
     storage_of(target)._bump()
 
 
@@ -510,7 +510,7 @@ def _write_directly(op: Op, values: Sequence[Any], operands: list[Any], target: 
     if result_dtype is not None and result_dtype is not target.dtype:
         return False
     plain = plain_values(op, rounded(op, values, dtype, common))
-    return run_quietly(native.pointwise, op, plain, dtype, result_dtype, target._array) is not None
+    return run_ignoring_fp(native.pointwise, op, plain, dtype, result_dtype, target._array) is not None
 
 
 class _identity:

@@ -186,7 +186,7 @@ class Generator:
         return block
 
     def drawn(self, rule: str, out: np.ndarray, *numbers: Any) -> bool:
-        """Fill ``out`` from the next words by a native kernel (see ``backends/llvm/random.py``), where that is to be had and worth it.
+        """Fill ``out`` from the next words by a native kernel (see ``kernels/random.py``), where that is to be had and worth it.
 
         Args:
             rule: its name there.

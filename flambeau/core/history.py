@@ -32,7 +32,7 @@ from .node import INHERITED, Node, Output, StaleHistory, complain_freed, edge_of
 from .shape import element_strides, is_dense, overlaps_itself
 from .state import INFERENCE, grad_enabled, thread
 from .storage import UntypedStorage
-from .tensor import RestrictedView, Tensor, root_of, storage_of, wrap
+from .tensor import Tensor, ViewMeta, root_of, storage_of, wrap
 
 
 def geometry_in(root: Tensor, array: np.ndarray) -> tuple[tuple[int, ...], tuple[int, ...], int]:
@@ -67,18 +67,18 @@ def view_of(base: Tensor) -> Any:
             return root_of(base)
         if needs_grad(base):
             watch(storage_of(base))
-        return RestrictedView(root_of(base), "inference" if thread.inference or _is_of_inference(base) else "no_grad")
+        return ViewMeta(root_of(base), "inference" if thread.inference or _is_of_inference(base) else "no_grad")
     return base if base._view_of is None else base._view_of
 
 
-def restrict(view: Tensor, kind: str) -> None:
+def set_creation_meta(view: Tensor, creation_meta: str) -> None:
     """Forbid recorded writes to ``view``, which an operation made together with others; a view made in inference mode stays one."""
     if not _is_of_inference(view):
-        view._view_of = RestrictedView(root_of(view), kind)
+        view._view_of = ViewMeta(root_of(view), creation_meta)
 
 
 def _is_of_inference(view: Tensor) -> bool:
-    return view._view_of.__class__ is RestrictedView and view._view_of.kind == "inference"
+    return view._view_of.__class__ is ViewMeta and view._view_of.creation_meta == "inference"
 
 
 class CopySlices(Node):
@@ -97,7 +97,7 @@ class CopySlices(Node):
         kept = grad.new_empty_strided(shape, strides)
         kept.copy_(grad)
         part = part_of(kept, view, dtype)
-        inner = write.apply([part.clone()] if write.is_several else part.clone())
+        inner = write.apply([part.clone()] if write.is_multi_output else part.clone())
         if self.edges[0] is not None:
             if inner[at] is None:
                 part.zero_()
@@ -183,7 +183,7 @@ def regenerate(view: Tensor, root: Tensor) -> None:
     """Point a live view at its root's current history."""
     if view._requires_grad.__class__ is StaleHistory or not is_differentiable(view._array):
         return
-    if view._view_of.__class__ is RestrictedView:
+    if view._view_of.__class__ is ViewMeta:
         view._requires_grad = StaleHistory(_restriction(view, "its base or another view of its base has been"))
         view._node = None
         return
@@ -242,7 +242,7 @@ def check_writable(target: Tensor, recorded: bool, *, may_overlap: bool = False)
 def _check_history(target: Tensor) -> None:
     """Raise where a write to ``target`` cannot be recorded."""
     if target._view_of is not None:
-        if target._view_of.__class__ is RestrictedView:
+        if target._view_of.__class__ is ViewMeta:
             raise RuntimeError(_restriction(target, "is being"))
         root = root_of(target)
         if root._node is None and (root._requires_grad or target._requires_grad):
@@ -296,16 +296,16 @@ def check_overlap(target: Tensor, operands: Any, *, same_allowed: bool = True) -
 
 def _restriction(view: Tensor, event: str) -> str:
     """Why a restricted view cannot take part after ``event``."""
-    kind = view._view_of.kind
+    creation_meta = view._view_of.creation_meta
     node, index = graph_edge(view._node) if view._node is not None else (None, 0)
     made_by = "" if node is None else re.sub(r"Backward\d*$", "", node.name())
-    if kind == "inference" or kind == "no_grad" or node is None:
+    if creation_meta in ("inference", "no_grad") or node is None:
         words = "A view was" if node is None else f"Output {index} of {made_by} is a view of a view which was"
-        mode, now = ("inference", "in normal mode") if kind == "inference" else ("no_grad", "with grad mode enabled")
+        mode, now = ("inference", "in normal mode") if creation_meta == "inference" else ("no_grad", "with grad mode enabled")
         words += f" created in {mode} mode and {event} modified inplace {now}."
     else:
         words = f"Output {index} of {made_by} is a view and {event} modified inplace."
-    return words + _ADVICE.get(kind, _ADVICE["several"])
+    return words + _ADVICE.get(creation_meta, _ADVICE["multi_output"])
 
 
 _AMBIGUOUS = (
@@ -316,11 +316,11 @@ _AMBIGUOUS = (
 _ADVICE = {
     "no_grad": _AMBIGUOUS.format("no_grad"),
     "inference": _AMBIGUOUS.format("inference_mode"),
-    "function": " This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to handle "
-    "view+inplace would override the custom backward associated with the custom Function, leading to incorrect gradients. This behavior is "
-    "forbidden. You can fix this by cloning the output of the custom Function.",
-    "several": " This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "
-    "modified inplace. You should replace the inplace operation by an out-of-place one.",
+    "in_custom_function": " This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic "
+    "to handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect gradients. This "
+    "behavior is forbidden. You can fix this by cloning the output of the custom Function.",
+    "multi_output": " This view is the output of a function that returns multiple views. Such functions do not allow the output views to "
+    "be modified inplace. You should replace the inplace operation by an out-of-place one.",
 }
 
 
@@ -341,7 +341,7 @@ class WatchedStorage(UntypedStorage):
         _version.__set__(self, version)
         self.__class__ = UntypedStorage  # type: ignore[assignment]  # until the next such view
         for alias in self._live_aliases():
-            if alias._view_of.__class__ is RestrictedView and needs_grad(alias):
+            if alias._view_of.__class__ is ViewMeta and needs_grad(alias):
                 regenerate(alias, root_of(alias))
 
 

@@ -58,7 +58,7 @@ class Meta(Kind):
             return rule(*values)
         if op.is_view or op.is_multi_view:
             return _framed_all(call_kernel(op.kernel, op, [each._frame if each.__class__ is MetaArray else each for each in values]))
-        if op.elementwise and op.promotion != KEEP and result is not None and not op.is_several:
+        if op.elementwise and op.promotion != KEEP and result is not None and not op.is_multi_output:
             operands = [values[i] for i in op.positions if hasattr(values[i], "strides")]
             return empty_elementwise(broadcast_shape(*[each.shape for each in operands]), result.numpy, operands)
         arrays = [each[()] if each.__class__ is np.ndarray and not each.ndim else each for each in cast_operands(op, values, compute)]

@@ -34,7 +34,7 @@ _CHOSEN = os.environ.get("FLAMBEAU_KERNELS_FROM", "")
 LARGE = int(_CHOSEN) if _CHOSEN else 8192  # elements
 LARGE_SIMPLE = int(_CHOSEN) if _CHOSEN else 32768  # elements, for the functions that NumPy itself runs with vector instructions
 _SIMPLE = frozenset((np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute, np.sqrt, np.square, np.maximum, np.minimum))
-_BACKEND = f"{__package__.rpartition('.')[0]}.backends.llvm"
+_BACKEND = f"{__package__.rpartition('.')[0]}.kernels"
 
 _PRODUCTS = frozenset(("matmul", "mm", "bmm", "linear"))
 
@@ -51,7 +51,7 @@ def _any_foreign(arguments: Any) -> bool:
 
 
 class ResultMemory(mmap):
-    """Memory of one large result, lent by ``backends/llvm/memory``: nobody has it but the array whose base it is."""
+    """Memory of one large result, lent by ``kernels/memory``: nobody has it but the array whose base it is."""
 
     __slots__ = ()
 
@@ -245,7 +245,7 @@ def writing(ufunc: Any) -> Any:
 
 
 def beside(op: Op) -> Callable[..., Any] | None:
-    """What a short way calls with large operands instead of ``op.fast``; None where the operation has no native kernel."""
+    """What a fast path calls with large operands instead of ``op.fast``; None where the operation has no native kernel."""
     if op.fast is None or op.is_view or isinstance(op.fast, str):
         return None
     reference: Callable[..., Any] = op.fast
@@ -284,7 +284,7 @@ def _late_pointwise(op: Op, reference: Callable[..., Any]) -> Callable[..., Any]
             part = _pointwise()
             if part is None:
                 return reference(*arguments)
-            made.append(part.door(op))
+            made.append(part.wrapper(op))
         return made[0](*arguments)
 
     return large

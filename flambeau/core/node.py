@@ -42,7 +42,7 @@ class Node:
     saved: Any
     seq: int
     shape: Any
-    is_several = False  # the call returned a tuple: ``apply`` takes a list of gradients, ``shape`` and ``dtype`` are tuples
+    is_multi_output = False  # the call returned a tuple: ``apply`` takes a list of gradients, ``shape`` and ``dtype`` are tuples
     frees = False  # whether ``saved`` holds tensors, to be dropped after a backward pass without retain_graph
     is_multi_view = False  # whether the results are several views of one input, which must not be written in place
 

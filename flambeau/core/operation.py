@@ -62,20 +62,20 @@ class Op:
         constants: numbers that, as operands, deserve a native kernel of their own.
         elementwise: whether the kernel is an expression over corresponding elements, which a native kernel can be made of.
         rules: derivative per input name (or comma-separated names), None where it is not differentiable.
-        fast: kernel of the short way, or None where there is none; it may return None to take the long way. A string is an
+        fast: kernel of the fast path, or None where there is none; it may return None to take the slow path. A string is an
             expression over ``a`` (the first operand's array), ``d`` (its dtype), the attributes and names of the family's module, put
-            into the door as it is.
-        calm: the kernel of the short way meets no floating-point errors, or silences NumPy itself.
+            into the wrapper as it is.
+        fp_safe: the kernel of the fast path meets no floating-point errors, or silences NumPy itself.
         is_view: the kernel returns views of its first operand's array.
         exact_scalar: a second operand of one element is not rounded to float16 or bfloat16 first.
-        halves: how float16 and bfloat16 are computed: 'float32' (cast around the kernel) or 'native'.
-        prepare: function (arrays and attributes in signature order) -> the same, or an error; checks before any work.
+        opmath: how float16 and bfloat16 are computed: 'float32' (cast around the kernel) or 'native'.
+        canonicalize: function (arrays and attributes in signature order) -> the same, or an error; checks before any work.
         returns: names of the fields where the result is a named tuple, whose class is called ``result_name``.
         renamed: old keywords and the parameters they stand for; ``axis`` and ``keepdims`` are understood everywhere.
-        reroute: function (op, values, out) -> the same three, called first on the long way: old argument orders (which arrive in a
+        reroute: function (op, values, out) -> the same three, called first on the slow path: old argument orders (which arrive in a
             parameter ``*old``) and calls that another operation answers.
-        fast_inplace: kernel of the short way in place, where ``fast`` is a ufunc that does not know all arguments.
-        fast_bool: whether the short way is right for bool operands too.
+        fast_inplace: kernel of the fast path in place, where ``fast`` is a ufunc that does not know all arguments.
+        fast_bool: whether the fast path is right for bool operands too.
         any_device: operands may lie on several devices; the first one's kind runs the kernel.
         row_major: the result is row-major whatever the operands' order is.
         may_overlap: the in-place form may write to a tensor that overlaps itself.
@@ -92,12 +92,12 @@ class Op:
         self.elementwise: bool = options.pop("elementwise", self.broadcasts)
         self.rules: dict[str, Callable[..., Any]] | None = options.pop("grad")
         self.fast: Callable[..., Any] | None = options.pop("fast", None)
-        self.calm: bool = options.pop("calm", False)
+        self.fp_safe: bool = options.pop("fp_safe", False)
         self.is_view: bool = options.pop("view", False)
         self.is_multi_view: bool = options.pop("multi_view", False)
         self.exact_scalar: bool = options.pop("exact_scalar", False)
-        self.halves: str = options.pop("halves", "float32")
-        self.prepare: Callable[..., Any] | None = options.pop("prepare", None)
+        self.opmath: str = options.pop("opmath", "float32")
+        self.canonicalize: Callable[..., Any] | None = options.pop("canonicalize", None)
         self.returns: tuple[str, ...] | None = options.pop("returns", None)
         self.row_major: bool = options.pop("row_major", False)
         self.ufunc: Any = options.pop("ufunc", None)
@@ -118,7 +118,7 @@ class Op:
         if self.is_view or self.is_multi_view:
             self.out = False
         self.result_name: str = options.pop("result_name", None) or self.name
-        self.is_several = bool(options.pop("several", False) or self.returns or self.is_multi_view)
+        self.is_multi_output = bool(options.pop("multi_output", False) or self.returns or self.is_multi_view)
         self.public_inplace: Any = None  # where another function than the generated one is public
         if options:
             raise TypeError(f"{self.name}: unknown options {sorted(options)}")
@@ -148,9 +148,9 @@ class Op:
     if TYPE_CHECKING:  # the registry's entries have them
 
         @property
-        def door(self) -> Any: ...
+        def wrapper(self) -> Any: ...
         @property
-        def inplace_door(self) -> Any: ...
+        def inplace_wrapper(self) -> Any: ...
         @property
         def node(self) -> type[OpNode]: ...
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .dtype import bool_, complex64, complex128, float64, get_default_dtype, int64
-from .state import run_quietly
+from .state import run_ignoring_fp
 
 __all__ = ["get_printoptions", "printoptions", "set_printoptions", "tensor_format", "tensor_repr"]
 
@@ -187,7 +187,7 @@ def _as_doubles(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind in "biu":
         return array
     # Widening a signalling NaN raises NumPy's "invalid value" flag, which is no business of whoever prints.
-    return run_quietly(array.astype, np.complex128 if array.dtype.kind == "c" else np.float64)
+    return run_ignoring_fp(array.astype, np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
 def _elements_text(array: np.ndarray, indent: int) -> str:

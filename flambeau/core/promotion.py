@@ -26,7 +26,7 @@ def common_dtype(operands: Sequence[Any]) -> dtypes.dtype:
 
 
 def promotion(op: Op, operands: list[Any]) -> tuple[dtypes.dtype | None, dtypes.dtype | None, dtypes.dtype | None]:
-    """(dtype to compute in, dtype the kernel's result has to get, dtype before widening halves)."""
+    """(dtype to compute in, dtype the kernel's result has to get, dtype before widening opmath)."""
     word = op.promotion
     if word == KEEP:
         return None, None, None
@@ -38,7 +38,7 @@ def promotion(op: Op, operands: list[Any]) -> tuple[dtypes.dtype | None, dtypes.
                     first = each.dtype
                 elif each.dtype is not first:
                     raise RuntimeError(f"{op.name}: expected operands of one dtype, but got {first} and {each.dtype}")
-        if first in dtypes.REDUCED and op.halves == "float32":
+        if first in dtypes.REDUCED and op.opmath == "float32":
             return dtypes.float32, first, first
         return None, None, None
     common = common_dtype(operands)
@@ -46,7 +46,7 @@ def promotion(op: Op, operands: list[Any]) -> tuple[dtypes.dtype | None, dtypes.
         common = dtypes.get_default_dtype()
     elif word == BOOL_TO_LONG and common is dtypes.bool_:
         common = dtypes.int64
-    compute = dtypes.float32 if common in dtypes.REDUCED and op.halves == "float32" else common
+    compute = dtypes.float32 if common in dtypes.REDUCED and op.opmath == "float32" else common
     if word == BOOL:
         return common, dtypes.bool_, common
     if word == COMPLEX_TO_FLOAT and common.is_complex:

@@ -4,7 +4,7 @@
     @composite(...)   a plain function over other operations, no derivative of its own
     @method(...)      a function that exists as a Tensor method only
 
-``TABLES['torch']['add']`` is the entry behind ``flambeau.add``.  Doors are generated when a name is first used, so importing a
+``TABLES['torch']['add']`` is the entry behind ``flambeau.add``.  Wrappers are generated when a name is first used, so importing a
 family costs a table row per operation.
 """
 
@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from . import doors
+from . import wrappers
 from .derivatives import OpNode, make_node_class
 from .dispatch import COMPOSITE, dispatch
 from .dtype import can_cast
@@ -45,21 +45,21 @@ def declared_name(function: Callable[..., Any]) -> str:
 
 
 class Entry(Op):
-    """A declared primitive and its doors."""
+    """A declared primitive and its wrappers."""
 
     @made_once
-    def door(self) -> Any:
+    def wrapper(self) -> Any:
         """The public function."""
-        return doors.make_door(self)
+        return wrappers.make_wrapper(self)
 
     @made_once
-    def inplace_door(self) -> Any:
-        return doors.make_inplace(self, self.name + "_")
+    def inplace_wrapper(self) -> Any:
+        return wrappers.make_inplace(self, self.name + "_")
 
     @property
-    def public_inplace_door(self) -> Any:
+    def public_inplace_wrapper(self) -> Any:
         """The in-place form as users see it."""
-        return self.public_inplace or self.inplace_door
+        return self.public_inplace or self.inplace_wrapper
 
     @made_once
     def node(self) -> type[OpNode]:
@@ -67,16 +67,16 @@ class Entry(Op):
         return make_node_class(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """A call by a function of the family: the door takes this entry's place in its module, so that the next one finds it directly."""
+        """A call by a function of the family: the wrapper takes this entry's place in its module, and the next call finds it there."""
         scope = sys.modules[self.module].__dict__
         for name, value in list(scope.items()):
             if value is self:
-                scope[name] = self.door
-        return self.door(*args, **kwargs)
+                scope[name] = self.wrapper
+        return self.wrapper(*args, **kwargs)
 
 
 class Composite:
-    """A declared composite: its body is the function itself; the door adds overrides and ``out=``."""
+    """A declared composite: its body is the function itself; the wrapper adds overrides and ``out=``."""
 
     def __init__(self, body: Callable[..., Any], options: dict[str, Any]):
         self.body = self.kernel = body
@@ -87,7 +87,7 @@ class Composite:
         self.inplace: bool = options.pop("inplace", False)
         self.aliases: tuple[str, ...] = options.pop("aliases", ())
         self.doc = body.__doc__
-        self.shorten: Callable[[Any], Any] | None = None  # puts a short way in front of the door
+        self.shorten: Callable[[Any], Any] | None = None  # puts a fast path in front of the wrapper
         self.rules = self.returns = self.reroute = None
         self.any_device: bool = options.pop("any_device", False)
         if options:
@@ -107,15 +107,15 @@ class Composite:
     @made_once
     def general(self) -> Any:
         """What looks for overrides; the body itself where nothing is to be looked at."""
-        return _composite_door(self)
+        return _composite_wrapper(self)
 
     @made_once
-    def door(self) -> Any:
+    def wrapper(self) -> Any:
         return self.general if self.shorten is None else self.shorten(self.general)
 
     @made_once
-    def inplace_door(self) -> Any:
-        body = self.door
+    def inplace_wrapper(self) -> Any:
+        body = self.wrapper
 
         def inplace(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
             return overwritten(input, body(input, *args, **kwargs))
@@ -136,7 +136,7 @@ def overwritten(input: Tensor, result: Tensor) -> Tensor:
     return input.copy_(result)
 
 
-def _composite_door(entry: Composite) -> Any:
+def _composite_wrapper(entry: Composite) -> Any:
     """The body itself where it has no tensor to look at; otherwise a function that looks for overrides first."""
     body = entry.body
     signature = list(inspect.signature(body).parameters.values())
@@ -155,7 +155,7 @@ def _composite_door(entry: Composite) -> Any:
             starred = True
         passed.append(f"{p.name}={p.name}" if p.keyword_only else p.name)
         if p.default is REQUIRED and p.name in others.values():
-            env["REQUIRED"], env["complain"] = REQUIRED, doors.complain_missing
+            env["REQUIRED"], env["complain"] = REQUIRED, wrappers.complain_missing
             parts.append(f"{p.name}=REQUIRED")
             lines.append(f"    if {p.name} is REQUIRED: complain(entry, {p.name!r})\n")
         elif p.default is REQUIRED and "REQUIRED" in env and not starred:
@@ -180,13 +180,13 @@ def _composite_door(entry: Composite) -> Any:
         f"    return dispatch(entry, ({''.join(p.name + ', ' for p in params)}), {out_value}, COMPOSITE)"
     )
     exec(compile(text, f"{GENERATED}{entry.name}>", "exec"), env)
-    door = env[entry.name]
-    door.__doc__, door.__wrapped__, door.__module__ = body.__doc__, body, "torch"
-    return door
+    wrapper = env[entry.name]
+    wrapper.__doc__, wrapper.__wrapped__, wrapper.__module__ = body.__doc__, body, "torch"
+    return wrapper
 
 
 @functools.cache
-def methods_without_door() -> tuple[str, ...]:
+def methods_without_wrapper() -> tuple[str, ...]:
     """Names of methods whose body is the method itself, so that nobody asks who overrides them."""
     found = []
     for namespace in ("torch", "Tensor"):
@@ -216,7 +216,7 @@ def show_methods(cls: type, **kwargs: Any) -> None:
     These are the ones with any number of arguments (``view(2, 3)``) and indexing; they call private operations.
     """
     super(Tensor, cls).__init_subclass__(**kwargs)  # type: ignore[misc]
-    for name in ("__getitem__", "__setitem__", *methods_without_door()):
+    for name in ("__getitem__", "__setitem__", *methods_without_wrapper()):
         if all(name not in each.__dict__ for each in cls.__mro__[: cls.__mro__.index(Tensor)]):
             setattr(cls, name, _shown(name))
 
@@ -251,10 +251,10 @@ def _register(entry: Any) -> None:
             raise TypeError(f"operation {entry.namespace}.{name} is declared twice")
         table[name] = entry
         if entry.method and entry.namespace in ("torch", "Tensor"):
-            add_method(name, lambda: entry.door)
+            add_method(name, lambda: entry.wrapper)
         if entry.inplace:
             if entry.namespace != "nn.functional":
-                add_method(name + "_", lambda: entry.inplace_door)
+                add_method(name + "_", lambda: entry.inplace_wrapper)
             if entry.namespace in ("torch", "nn.functional"):
                 table[name + "_"] = InplaceEntry(entry)
 
@@ -267,8 +267,8 @@ class InplaceEntry:
         self.name, self.doc, self.namespace = entry.name + "_", None, entry.namespace
 
     @property
-    def door(self) -> Any:
-        return self.entry.inplace_door
+    def wrapper(self) -> Any:
+        return self.entry.inplace_wrapper
 
 
 def op(**options: Any) -> Declare:
@@ -306,12 +306,12 @@ def pointwise(**options: Any) -> Declare:
 
 def _register_operator(entry: Entry, word: str) -> None:
     """``__add__``, and for arithmetic ``__radd__`` and ``__iadd__`` too."""
-    add_method(f"__{word}__", lambda: doors.make_door(entry, f"__{word}__", operator=True))
+    add_method(f"__{word}__", lambda: wrappers.make_wrapper(entry, f"__{word}__", operator=True))
     if entry.promotion == BOOL or len([p for p in entry.params if p.kind != "attr"]) < 2:
         return
-    add_method(f"__r{word}__", lambda: doors.make_reflected(entry, f"__r{word}__"))
+    add_method(f"__r{word}__", lambda: wrappers.make_reflected(entry, f"__r{word}__"))
     if entry.inplace:
-        add_method(f"__i{word}__", lambda: doors.make_inplace(entry, f"__i{word}__", operator=True))
+        add_method(f"__i{word}__", lambda: wrappers.make_inplace(entry, f"__i{word}__", operator=True))
 
 
 def view(**options: Any) -> Declare:
@@ -344,11 +344,11 @@ def resolve(namespace: str, name: str) -> Any:
     entry = TABLES[namespace].get(name)
     if entry is None:
         raise AttributeError(f"module 'torch{'' if namespace == 'torch' else '.' + namespace}' has no attribute '{name}'")
-    return entry.door
+    return entry.wrapper
 
 
 def primitive(name: str, namespace: str = "torch") -> Entry:
-    """The declaration of that name; its family's module shows a plain callable there, and the door once it was made."""
+    """The declaration of that name; its family's module shows a plain callable there, and the wrapper once it was made."""
     return TABLES[namespace][name]
 
 

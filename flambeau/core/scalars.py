@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .state import run_quietly
+from .state import run_ignoring_fp
 
 
 class Scalars(dict[Any, Any]):
@@ -22,7 +22,7 @@ class Scalars(dict[Any, Any]):
         self.dtype = np.dtype(dtype)
 
     def __missing__(self, value: Any) -> np.ndarray:
-        array = run_quietly(np.array, value, self.dtype)
+        array = run_ignoring_fp(np.array, value, self.dtype)
         array.flags.writeable = False
         if (value or value.__class__ is int) and value == value:
             if len(self) >= self.limit:

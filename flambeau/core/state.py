@@ -1,7 +1,7 @@
-"""Process-wide and per-thread state that the doors of operations look at.
+"""Process-wide and per-thread state that the wrappers of operations look at.
 
-``active`` is the one flag of the short path: a list that is not empty while any mode that must see operations is on in any thread
-(function override, saved-tensor hooks, capture, ...), and then every call takes the long way, which looks at the thread's own
+``active`` is the one flag of the fast path: a list that is not empty while any mode that must see operations is on in any thread
+(function override, saved-tensor hooks, capture, ...), and then every call takes the slow path, which looks at the thread's own
 state.  It is a list because its truth is tested without loading an attribute.  ``without_grad`` is empty while every thread records;
 while it is not, ``thread.grad`` tells what this thread does.
 
@@ -26,7 +26,7 @@ class Modes:
 
 
 modes = Modes()
-modes.on_record = None  # called with every node made on the long way; anomaly detection sets it
+modes.on_record = None  # called with every node made on the slow path; anomaly detection sets it
 
 active: list[None] = []  # one entry per mode that operations must look at
 
@@ -118,7 +118,7 @@ def add_active(count: int) -> None:
         del active[len(active) + min(count, 0) :]
 
 
-def _quiet_context() -> Context:
+def _fp_ignoring_context() -> Context:
     """A context in which NumPy ignores floating-point errors."""
     import numpy as np
 
@@ -129,20 +129,20 @@ def _quiet_context() -> Context:
 
 # NumPy's error state is a context variable.  Kernels run in a context of their own in which it is 'ignore', so that an overflow
 # warns nobody and the host program's state is never touched; entering costs 25 ns where ``np.errstate`` costs a microsecond.
-# A context cannot be entered by two threads at once, nor twice: the doors catch that RuntimeError and take the long way.
-quiet = _quiet_context().run
+# A context cannot be entered by two threads at once, nor twice: the wrappers catch that RuntimeError and take the slow path.
+ignoring_fp = _fp_ignoring_context().run
 
 
 class _ThreadContext(threading.local):
     def __init__(self) -> None:
-        self.run = _quiet_context().run
+        self.run = _fp_ignoring_context().run
         self.inside = False
 
 
 _own = _ThreadContext()
 
 
-def run_quietly(function: Any, *args: Any, **kwargs: Any) -> Any:
+def run_ignoring_fp(function: Any, *args: Any, **kwargs: Any) -> Any:
     """``function(*args)`` with NumPy's floating-point warnings off; may be nested and called from any thread."""
     if _own.inside:
         return function(*args, **kwargs)

@@ -30,7 +30,7 @@ class Tensor:
         _array: strided array; strides are never negative. Views are views of the same memory.
         _storage: what it shares with its views; None until somebody needs it.
         _node: None for a leaf, the tape's node (or ``Output`` of one) otherwise.
-        _view_of: None, the root tensor of which this is a view, or a ``RestrictedView`` naming it.
+        _view_of: None, the root tensor of which this is a view, or a ``ViewMeta`` naming it.
         _requires_grad, _grad: as the public attributes; ``_grad`` may be unset where there is no gradient.
 
     Args:
@@ -557,13 +557,17 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 _PYTHON_NUMBERS = frozenset((float, int, bool, complex))
 
 
-class RestrictedView:
-    """Stands in ``_view_of`` for a view that must not be written in place while gradients are recorded."""
+class ViewMeta:
+    """Stands in ``_view_of`` for a view that must not be written in place while gradients are recorded.
 
-    __slots__ = ("kind", "root")
+    ``creation_meta`` says why: it was made under ``no_grad`` or ``inference`` mode, is one of the views of a ``multi_output`` operation, or
+    was returned ``in_custom_function``.
+    """
 
-    def __init__(self, root: Tensor, kind: str):
-        self.root, self.kind = root, kind
+    __slots__ = ("creation_meta", "root")
+
+    def __init__(self, root: Tensor, creation_meta: str):
+        self.root, self.creation_meta = root, creation_meta
 
 
 def root_of(tensor: Tensor) -> Tensor:
@@ -571,7 +575,7 @@ def root_of(tensor: Tensor) -> Tensor:
     found = tensor._view_of
     if found is None:
         return tensor
-    return found.root if found.__class__ is RestrictedView else found
+    return found.root if found.__class__ is ViewMeta else found
 
 
 def wrap(array: np.ndarray) -> Tensor:

@@ -24,7 +24,7 @@ def _floats(name: str, input: np.ndarray) -> None:
 
 def in_place(name: str) -> Any:
     """The function ``name`` of the torch namespace in its in-place form."""
-    return TABLES["torch"][name].inplace_door
+    return TABLES["torch"][name].inplace_wrapper
 
 
 # -- the ReLU family --------------------------------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ def _fast_relu(input: np.ndarray) -> np.ndarray:
 @pointwise(
     fast_bool=False,
     fast=_fast_relu,
-    calm=True,
+    fp_safe=True,
     grad={"input": lambda grad, result: threshold_backward(grad, result, 0)},
 )
 def relu(input: Tensor) -> Tensor:
@@ -207,7 +207,7 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
             f"rrelu: Lower bound should be less than or equal to the upper bound, but found lower: {lower} and upper: {upper}"
         )
     if not training:
-        return TABLES["nn.functional"]["leaky_relu"].door(input, (lower + upper) / 2).contiguous()
+        return TABLES["nn.functional"]["leaky_relu"].wrapper(input, (lower + upper) / 2).contiguous()
     _floats("rrelu_with_noise_out_cpu", input._array)
     below = input.detach() <= 0
     slopes = input.new_ones(input.shape)
@@ -257,8 +257,8 @@ def functional_threshold(input: Tensor, threshold: float, value: float, inplace:
         inplace: write the result into ``input``.
     Source: torch.nn.functional.threshold.
     """
-    door = in_place("threshold") if inplace else TABLES["torch"]["threshold"].door
-    return door(input, threshold, value)
+    wrapper = in_place("threshold") if inplace else TABLES["torch"]["threshold"].wrapper
+    return wrapper(input, threshold, value)
 
 
 # -- exponential units --------------------------------------------------------------------------------------------------------
@@ -379,7 +379,7 @@ def _gelu_gradient(grad: Any, input: Any, approximate: str) -> Any:
     return grad * (normal_area(input) + input * ((input * input * -0.5).exp() * (1 / math.sqrt(2 * math.pi))))
 
 
-def _prepare_gelu(input: Any, approximate: str) -> tuple[Any, ...]:
+def _canonicalize_gelu(input: Any, approximate: str) -> tuple[Any, ...]:
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
     return input, approximate
@@ -387,7 +387,7 @@ def _prepare_gelu(input: Any, approximate: str) -> tuple[Any, ...]:
 
 @pointwise(
     **_functional,
-    prepare=_prepare_gelu,
+    canonicalize=_canonicalize_gelu,
     inplace=False,
     fast=lambda a, approximate: _gelu(a, approximate) if a.dtype.kind == "f" and approximate in ("none", "tanh") else None,
     grad={"input": _gelu_gradient},
@@ -436,7 +436,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def _mish_gradient(grad: Any, input: Any) -> Any:
-    found = TABLES["nn.functional"]["softplus"].door(input).tanh()
+    found = TABLES["nn.functional"]["softplus"].wrapper(input).tanh()
     return grad * (found + input * input.sigmoid() * (1 - found * found))
 
 

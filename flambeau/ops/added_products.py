@@ -73,7 +73,7 @@ def _check_expands(input: Any, shape: tuple[int, ...]) -> None:
 def _added(name: str, ranks: tuple[int, int], shape_of: Any, check: Any, product: Any, rules: Any, doc: str, words: tuple[str, str]) -> Any:
     """Declare ``beta * input + alpha * product(a, b)``."""
 
-    def prepare(input: Any, a: Any, b: Any, old: Any, beta: Any, alpha: Any) -> tuple[Any, ...]:
+    def canonicalize(input: Any, a: Any, b: Any, old: Any, beta: Any, alpha: Any) -> tuple[Any, ...]:
         check(a, b)
         require_same_dtype(a, b, input)
         _check_expands(input, shape_of(a, b))
@@ -100,7 +100,7 @@ def _added(name: str, ranks: tuple[int, int], shape_of: Any, check: Any, product
     return op(
         promotion="same",
         reroute=_old_order,
-        prepare=prepare,
+        canonicalize=canonicalize,
         fast=fast,
         fast_bool=False,
         inplace=True,
@@ -196,7 +196,7 @@ def _reroute_addr(op: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, Any,
     return _old_order(op, values, out)
 
 
-def _prepare_addr(input: Any, vec1: Any, vec2: Any, old: Any, beta: Any, alpha: Any) -> tuple[Any, ...]:
+def _canonicalize_addr(input: Any, vec1: Any, vec2: Any, old: Any, beta: Any, alpha: Any) -> tuple[Any, ...]:
     for name, each in (("vec1", vec1), ("vec2", vec2)):
         if each._array.ndim != 1:
             raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {each._array.ndim}-D")
@@ -214,7 +214,7 @@ def _add_outer(input: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta: Any,
 @op(
     promotion="default",
     reroute=_reroute_addr,
-    prepare=_prepare_addr,
+    canonicalize=_canonicalize_addr,
     inplace=True,
     grad={
         "input": lambda grad, beta: _scaled(grad, beta),

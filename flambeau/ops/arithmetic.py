@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core import doors
 from ..core import dtype as dtypes
+from ..core import wrappers
 from ..core.annotations import Number, Tensor
 from ..core.layout import row_major as row_major_array
 from ..core.registry import TABLES, add_method, composite, pointwise, primitive
@@ -129,7 +129,7 @@ def old_factor(op: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, Any, An
 def reflected(name: str, word: str) -> None:
     """Register ``__rword__`` of a commutative operation: its operator with the operands as they come."""
     entry = TABLES["torch"][name]
-    add_method(f"__r{word}__", lambda: doors.make_door(entry, f"__r{word}__", operator=True))
+    add_method(f"__r{word}__", lambda: wrappers.make_wrapper(entry, f"__r{word}__", operator=True))
 
 
 # -- sums and products ------------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def add(input: Tensor | Number, other: Tensor | Number, *old: Any, alpha: Number
 reflected("add", "add")
 
 
-def _prepare_sub(input: Any, other: Any, *rest: Any) -> tuple[Any, ...]:
+def _canonicalize_sub(input: Any, other: Any, *rest: Any) -> tuple[Any, ...]:
     found = [dtype_of(each) is dtypes.bool_ for each in (input, other)]
     if all(found):
         raise RuntimeError(
@@ -182,7 +182,7 @@ def _prepare_sub(input: Any, other: Any, *rest: Any) -> tuple[Any, ...]:
     fast_inplace=lambda a, b, old, alpha: None if old else np.subtract(a, np.multiply(b, alpha)),
     operator="sub",
     aliases=("subtract",),
-    prepare=_prepare_sub,
+    canonicalize=_canonicalize_sub,
     reroute=old_factor,
     grad={"input": lambda grad: grad, "other": lambda grad, alpha: scaled(-grad, alpha)},
 )
@@ -209,7 +209,7 @@ def subtract_reversed(input: np.ndarray, other: np.ndarray, out: np.ndarray | No
 @pointwise(
     ufunc=subtract_reversed,
     inplace=False,
-    prepare=_prepare_sub,
+    canonicalize=_canonicalize_sub,
     grad={"input": lambda grad, alpha: scaled(-grad, alpha), "other": lambda grad: grad},
 )
 def rsub(input: Tensor, other: Tensor | Number, alpha: Number = 1) -> Tensor:
@@ -227,7 +227,7 @@ def rsub(input: Tensor, other: Tensor | Number, alpha: Number = 1) -> Tensor:
     return np.subtract(other, np.multiply(input, factor("rsub", "alpha", alpha, input)))
 
 
-add_method("__rsub__", partial(doors.make_door, primitive("rsub"), "__rsub__", operator=True))
+add_method("__rsub__", partial(wrappers.make_wrapper, primitive("rsub"), "__rsub__", operator=True))
 
 
 @pointwise(
@@ -278,7 +278,7 @@ def addcmul(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor, *old: Any,
     return np.add(input, np.multiply(np.multiply(number, tensor1), tensor2))
 
 
-def _prepare_addcdiv(input: Any, tensor1: Any, tensor2: Any, *rest: Any) -> tuple[Any, ...]:
+def _canonicalize_addcdiv(input: Any, tensor1: Any, tensor2: Any, *rest: Any) -> tuple[Any, ...]:
     if dtype_of(tensor1).category < dtypes.FLOATING and dtype_of(tensor2).category < dtypes.FLOATING:
         raise RuntimeError(
             "Integer division with addcdiv is no longer supported: expected a floating-point tensor1 or tensor2; for the truncated "
@@ -288,7 +288,7 @@ def _prepare_addcdiv(input: Any, tensor1: Any, tensor2: Any, *rest: Any) -> tupl
 
 
 @pointwise(
-    prepare=_prepare_addcdiv,
+    canonicalize=_canonicalize_addcdiv,
     reroute=old_factor,
     fast=lambda a, b, c, old, value: None if old else np.add(a, np.divide(np.multiply(value, b), c)),
     grad={
@@ -396,8 +396,8 @@ def _rdiv(self: Any, other: Any) -> Any:
 
 add_method("__rtruediv__", lambda: _rdiv)
 add_method("__rdiv__", lambda: _rdiv)
-add_method("__div__", partial(doors.make_door, primitive("div"), "__div__", operator=True))
-add_method("__idiv__", partial(doors.make_inplace, primitive("div"), "__idiv__", operator=True))
+add_method("__div__", partial(wrappers.make_wrapper, primitive("div"), "__div__", operator=True))
+add_method("__idiv__", partial(wrappers.make_inplace, primitive("div"), "__idiv__", operator=True))
 
 
 @composite(inplace=True, out=True)
@@ -465,7 +465,7 @@ def floor_divide(input: Tensor | Number, other: Tensor | Number) -> Tensor:
 
 
 def _of_floats(ufunc: Any) -> Any:
-    """A short way for floats only: integers have divisors to check."""
+    """A fast path for floats only: integers have divisors to check."""
     return lambda input, other: ufunc(input, other) if input.dtype.kind == "f" else None
 
 
@@ -547,7 +547,7 @@ def lcm(input: Tensor, other: Tensor) -> Tensor:
 
 
 # -- signs --------------------------------------------------------------------------------------------------------------------
-@pointwise(ufunc=np.negative, calm=True, aliases=("negative",), grad={"input": lambda grad: -grad})
+@pointwise(ufunc=np.negative, fp_safe=True, aliases=("negative",), grad={"input": lambda grad: -grad})
 def neg(input: Tensor) -> Tensor:
     """``-input``.
 
@@ -566,7 +566,7 @@ def neg(input: Tensor) -> Tensor:
     return np.negative(input)
 
 
-add_method("__neg__", partial(doors.make_door, primitive("neg"), "__neg__", operator=True))
+add_method("__neg__", partial(wrappers.make_wrapper, primitive("neg"), "__neg__", operator=True))
 
 
 @composite()

@@ -106,7 +106,7 @@ def _average_backward(
 def _average_of_grad(
     grad: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None
 ) -> Any:
-    return _AVERAGES[len(kernel_size)].door(grad, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _AVERAGES[len(kernel_size)].wrapper(grad, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 @op(
@@ -167,7 +167,7 @@ def _pool(
     divisor_override: int | None,
 ) -> Any:
     kernel_size = ints(kernel_size, rank, f"avg_pool{rank}d", "kernel_size", what="pooling")
-    return _AVERAGES[rank].door(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _AVERAGES[rank].wrapper(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 @composite(namespace="nn.functional")
@@ -282,7 +282,9 @@ def adaptive_average(input: Tensor, size: Any) -> Tensor:
     namespace="nn.functional",
     out=False,
     promotion="same",
-    grad={"grad_output": lambda grad, grad_output_shape, spatial: _ADAPTIVE[len(spatial)].door(grad, grad_output_shape[-len(spatial) :])},
+    grad={
+        "grad_output": lambda grad, grad_output_shape, spatial: _ADAPTIVE[len(spatial)].wrapper(grad, grad_output_shape[-len(spatial) :])
+    },
 )
 def adaptive_average_backward(grad_output: Tensor, spatial: Any) -> Tensor:
     """``grad_output`` spread evenly over each bin of a plane of size ``spatial``."""
@@ -306,7 +308,7 @@ def _adaptive(rank: int, input: Any, output_size: Any) -> Any:
     size = adaptive_size(f"adaptive_avg_pool{rank}d", rank, output_size, tuple(input.shape))
     if size == (1,) * rank and rank > 1 and (input.is_floating_point() or input.is_complex()):
         return input.mean(tuple(range(-rank, 0)), keepdim=True)
-    return _ADAPTIVE[rank].door(input, size)
+    return _ADAPTIVE[rank].wrapper(input, size)
 
 
 @composite(namespace="nn.functional")

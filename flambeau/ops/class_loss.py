@@ -11,7 +11,7 @@ from ..core import dtype as dtypes
 from ..core import native
 from ..core.annotations import Tensor
 from ..core.registry import composite, op
-from ..core.state import grad_enabled, run_quietly
+from ..core.state import grad_enabled, run_ignoring_fp
 from ..core.tensor import Tensor as TensorClass
 from .loss import reduced, reduction_of
 from .small import small_cross_entropy, small_cross_entropy_gradient
@@ -136,7 +136,7 @@ def _nll(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ign
 
 
 def _nll_backward(grad_output: np.ndarray, target: np.ndarray, weight: Any, shape: Any, reduction: str, ignore_index: int) -> np.ndarray:
-    if math.prod(shape) >= native.LARGE:  # the door looks at the size of the gradient only
+    if math.prod(shape) >= native.LARGE:  # the wrapper looks at the size of the gradient only
         found = native.attempt("nn.functional._nll_loss_backward", grad_output, target, weight, shape, reduction, ignore_index)
         if found is not None:
             return found
@@ -150,7 +150,7 @@ def _nll_backward(grad_output: np.ndarray, target: np.ndarray, weight: Any, shap
 @op(
     name="_nll_loss_backward",
     namespace="nn.functional",
-    halves="native",
+    opmath="native",
     out=False,
     fast=_nll_backward,
     grad={
@@ -167,7 +167,7 @@ def likelihood_backward(
 @op(
     name="_nll_loss",
     namespace="nn.functional",
-    halves="native",
+    opmath="native",
     node_name="NllLossBackward0",
     out=False,
     fast=_nll,
@@ -219,7 +219,7 @@ def _fast_cross_entropy(input: np.ndarray, target: np.ndarray, weight: Any, redu
         made = small_cross_entropy(input, target)
         if made is not None:
             return made
-    return run_quietly(_cross_entropy, input, target, weight, reduction, ignore_index)
+    return run_ignoring_fp(_cross_entropy, input, target, weight, reduction, ignore_index)
 
 
 def _cross_entropy(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int) -> np.ndarray:
@@ -244,13 +244,13 @@ def _fast_cross_entropy_backward(
         quick = small_cross_entropy_gradient(grad_output, input, target)
         if quick is not None:
             return quick
-    return run_quietly(_cross_entropy_backward, grad_output, input, target, weight, reduction, ignore_index)
+    return run_ignoring_fp(_cross_entropy_backward, grad_output, input, target, weight, reduction, ignore_index)
 
 
 def _cross_entropy_backward(
     grad_output: np.ndarray, input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int
 ) -> np.ndarray:
-    if input.size >= native.LARGE:  # the door looks at the size of the gradient only
+    if input.size >= native.LARGE:  # the wrapper looks at the size of the gradient only
         found = native.attempt("nn.functional._cross_entropy_backward", grad_output, input, target, weight, reduction, ignore_index)
         if found is not None:
             return found
@@ -277,9 +277,9 @@ def _cross_entropy_backward(
     name="_cross_entropy_backward",
     namespace="nn.functional",
     out=False,
-    halves="native",
+    opmath="native",
     fast=_fast_cross_entropy_backward,
-    calm=True,
+    fp_safe=True,
     grad=None,
 )
 def cross_entropy_backward(
@@ -300,11 +300,11 @@ def _cross_entropy_rule(grad: Any, input: Any, target: Any, weight: Any, reducti
 @op(
     name="_cross_entropy",
     namespace="nn.functional",
-    halves="native",
+    opmath="native",
     node_name="NllLossBackward0",
     out=False,
     fast=_fast_cross_entropy,
-    calm=True,
+    fp_safe=True,
     grad={"input": _cross_entropy_rule},
 )
 def class_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int) -> Tensor:
@@ -338,12 +338,12 @@ def _by_class(weight: np.ndarray, ndim: int) -> np.ndarray:
     return weight.reshape(-1, *(1,) * (ndim - 2))
 
 
-@op(name="_smoothed_cross_entropy_backward", namespace="nn.functional", out=False, halves="native", grad=None)
+@op(name="_smoothed_cross_entropy_backward", namespace="nn.functional", out=False, opmath="native", grad=None)
 def smoothed_backward(
     grad_output: Tensor, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int, label_smoothing: float
 ) -> Tensor:
     """The gradient of ``_smoothed_cross_entropy``: the softmax times the sum of all shares, minus each class's share."""
-    if input.size >= native.LARGE:  # the door looks at the size of the gradient only
+    if input.size >= native.LARGE:  # the wrapper looks at the size of the gradient only
         name = "nn.functional._smoothed_cross_entropy_backward"
         found = native.attempt(name, grad_output, input, target, weight, reduction, ignore_index, label_smoothing)
         if found is not None:
@@ -384,7 +384,7 @@ def _smoothed_rule(grad: Any, input: Any, target: Any, weight: Any, reduction: s
     namespace="nn.functional",
     node_name="AddBackward0",
     out=False,
-    halves="native",
+    opmath="native",
     fast=_smoothed_losses,
     grad={"input": _smoothed_rule},
 )

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ..core import doors
 from ..core import dtype as dtypes
+from ..core import wrappers
 from ..core.annotations import Number, Tensor
 from ..core.registry import add_method, composite, op, pointwise, primitive
 from .arithmetic import order_of, reject
 
 
 # -- order --------------------------------------------------------------------------------------------------------------------
-@pointwise(ufunc=np.equal, promotion="bool", calm=True, operator="eq", grad=None)
+@pointwise(ufunc=np.equal, promotion="bool", fp_safe=True, operator="eq", grad=None)
 def eq(input: Tensor, other: Tensor | Number) -> Tensor:
     """``input == other``, element by element.
 
@@ -28,7 +28,7 @@ def eq(input: Tensor, other: Tensor | Number) -> Tensor:
     return np.equal(input, other)
 
 
-@pointwise(ufunc=np.not_equal, promotion="bool", calm=True, operator="ne", aliases=("not_equal",), grad=None)
+@pointwise(ufunc=np.not_equal, promotion="bool", fp_safe=True, operator="ne", aliases=("not_equal",), grad=None)
 def ne(input: Tensor, other: Tensor | Number) -> Tensor:
     """``input != other``, element by element. NaN differs from everything.
 
@@ -37,7 +37,7 @@ def ne(input: Tensor, other: Tensor | Number) -> Tensor:
     return np.not_equal(input, other)
 
 
-@pointwise(ufunc=np.less, promotion="bool", calm=True, operator="lt", aliases=("less",), grad=None)
+@pointwise(ufunc=np.less, promotion="bool", fp_safe=True, operator="lt", aliases=("less",), grad=None)
 def lt(input: Tensor, other: Tensor | Number) -> Tensor:
     """``input < other``, element by element.
 
@@ -49,7 +49,7 @@ def lt(input: Tensor, other: Tensor | Number) -> Tensor:
     return np.less(input, other)
 
 
-@pointwise(ufunc=np.less_equal, promotion="bool", calm=True, operator="le", aliases=("less_equal",), grad=None)
+@pointwise(ufunc=np.less_equal, promotion="bool", fp_safe=True, operator="le", aliases=("less_equal",), grad=None)
 def le(input: Tensor, other: Tensor | Number) -> Tensor:
     """``input <= other``, element by element.
 
@@ -61,7 +61,7 @@ def le(input: Tensor, other: Tensor | Number) -> Tensor:
     return np.less_equal(input, other)
 
 
-@pointwise(ufunc=np.greater, promotion="bool", calm=True, operator="gt", aliases=("greater",), grad=None)
+@pointwise(ufunc=np.greater, promotion="bool", fp_safe=True, operator="gt", aliases=("greater",), grad=None)
 def gt(input: Tensor, other: Tensor | Number) -> Tensor:
     """``input > other``, element by element.
 
@@ -73,7 +73,7 @@ def gt(input: Tensor, other: Tensor | Number) -> Tensor:
     return np.greater(input, other)
 
 
-@pointwise(ufunc=np.greater_equal, promotion="bool", calm=True, operator="ge", aliases=("greater_equal",), grad=None)
+@pointwise(ufunc=np.greater_equal, promotion="bool", fp_safe=True, operator="ge", aliases=("greater_equal",), grad=None)
 def ge(input: Tensor, other: Tensor | Number) -> Tensor:
     """``input >= other``, element by element.
 
@@ -96,7 +96,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 
 # -- closeness ----------------------------------------------------------------------------------------------------------------
-def _prepare_close(input: Any, other: Any, rtol: float, atol: float, equal_nan: bool) -> tuple[Any, ...]:
+def _canonicalize_close(input: Any, other: Any, rtol: float, atol: float, equal_nan: bool) -> tuple[Any, ...]:
     if input.dtype is not other.dtype:
         raise RuntimeError(f"{input.dtype.legacy} did not match {other.dtype.legacy}")
     if rtol < 0 or atol < 0:
@@ -104,7 +104,7 @@ def _prepare_close(input: Any, other: Any, rtol: float, atol: float, equal_nan: 
     return input, other, rtol, atol, equal_nan
 
 
-@op(promotion="keep", broadcasts=True, out=False, prepare=_prepare_close, grad=None)
+@op(promotion="keep", broadcasts=True, out=False, canonicalize=_canonicalize_close, grad=None)
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """``abs(input - other) <= atol + rtol * abs(other)``, element by element; equal infinities are close.
 
@@ -365,7 +365,7 @@ def _install() -> None:
     names = (("__and__", "bitwise_and"), ("__or__", "bitwise_or"), ("__xor__", "bitwise_xor"))
     for word, name in names:
         reflected = word.replace("__", "__r", 1)
-        add_method(reflected, partial(doors.make_door, primitive(name), reflected, operator=True))
+        add_method(reflected, partial(wrappers.make_wrapper, primitive(name), reflected, operator=True))
 
 
 _install()

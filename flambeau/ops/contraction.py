@@ -368,7 +368,7 @@ def _distance_gradients(grad: Any, x1: Any, x2: Any, result: Any, p: float, need
     return slope.sum(-2) if needs[0] else None, -slope.sum(-3) if needs[1] else None
 
 
-def _prepare_cdist(x1: Any, x2: Any, p: float, compute_mode: str | None) -> tuple[Any, ...]:
+def _canonicalize_cdist(x1: Any, x2: Any, p: float, compute_mode: str | None) -> tuple[Any, ...]:
     for position, each in ((1, x1), (2, x2)):
         if each._array.dtype.kind not in "fV":
             raise RuntimeError(f"cdist only supports floating-point dtypes, X{position} got: {each.dtype.legacy}")
@@ -395,7 +395,7 @@ def distances(difference: np.ndarray, p: float) -> np.ndarray:
     return (size**p).sum(-1) ** (1 / p)
 
 
-@op(method=False, promotion="same", out=False, prepare=_prepare_cdist, grad={"x1, x2": _distance_gradients})
+@op(method=False, promotion="same", out=False, canonicalize=_canonicalize_cdist, grad={"x1, x2": _distance_gradients})
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """Distances between every row of ``x1`` and every row of ``x2``.
 

@@ -1,6 +1,6 @@
 """Tensors from sizes: constants, uninitialised memory, ranges.  ``from_data`` has those made from values.
 
-A factory's short way serves plain sizes, a dtype or none, and no mode; whatever else was asked for goes to ``finish``, which
+A factory's fast path serves plain sizes, a dtype or none, and no mode; whatever else was asked for goes to ``finish``, which
 looks at devices, layouts, ``out`` and modes.
 """
 
@@ -21,7 +21,7 @@ from ..core.layout import empty_as, empty_strided_array, format_strides
 from ..core.override import call_override
 from ..core.registry import composite, method, resolve
 from ..core.shape import restrided
-from ..core.state import active, run_quietly, thread, unrecorded, without_grad
+from ..core.state import active, run_ignoring_fp, thread, unrecorded, without_grad
 from ..core.tensor import Tensor, wrap
 
 _new = object.__new__
@@ -282,7 +282,7 @@ def fitting(value: Any, dtype: dtypes.dtype) -> Any:
         return number_array(whole, dtype)[()]
     if dtype is dtypes.bool_:
         return bool(value)
-    return run_quietly(number_array, value, dtype)[()]
+    return run_ignoring_fp(number_array, value, dtype)[()]
 
 
 @composite(method=False)

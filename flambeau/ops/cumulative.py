@@ -49,9 +49,9 @@ def _fast_accumulate(ufunc: Any) -> Any:
 # -- cumsum, cumprod ------------------------------------------------------------------------------------------------------------
 @op(
     promotion="same",
-    halves="native",
+    opmath="native",
     inplace=True,
-    prepare=_prepare,
+    canonicalize=_prepare,
     fast=_fast_accumulate(np.add),
     grad={"input": lambda grad, dim: reversed_cumsum(grad, dim)},
 )
@@ -95,9 +95,9 @@ def _cumprod_gradient_with_zeros(grad: Any, input: Any, dim: int) -> Any:
 
 @op(
     promotion="same",
-    halves="native",
+    opmath="native",
     inplace=True,
-    prepare=_prepare,
+    canonicalize=_prepare,
     fast=_fast_accumulate(np.multiply),
     grad={"input": _cumprod_gradient},
 )
@@ -137,7 +137,7 @@ def _running_gradient(grad: Any, result1: Any, dim: int, input_shape: Any) -> An
     return grad.new_zeros(input_shape).scatter_add(dim, result1, grad)
 
 
-@op(halves="native", prepare=_prepare, returns=("values", "indices"), grad={"input": _running_gradient})
+@op(opmath="native", canonicalize=_prepare, returns=("values", "indices"), grad={"input": _running_gradient})
 def cummax(input: Tensor, dim: int) -> Any:
     """Running maximum along ``dim`` and where it is; of equal elements the last, from a NaN on NaN.
 
@@ -151,7 +151,7 @@ def cummax(input: Tensor, dim: int) -> Any:
     return _running(np.maximum, np.greater_equal, input, dim)
 
 
-@op(halves="native", prepare=_prepare, returns=("values", "indices"), grad={"input": _running_gradient})
+@op(opmath="native", canonicalize=_prepare, returns=("values", "indices"), grad={"input": _running_gradient})
 def cummin(input: Tensor, dim: int) -> Any:
     """Running minimum along ``dim`` and where it is; of equal elements the last, from a NaN on NaN.
 
@@ -186,7 +186,7 @@ def _reversed_logcumsumexp(values: Any, dim: int) -> Any:
     return values.flip(dim).logcumsumexp(dim).flip(dim)
 
 
-@op(promotion="same", prepare=_prepare, grad={"input": _logcumsumexp_gradient})
+@op(promotion="same", canonicalize=_prepare, grad={"input": _logcumsumexp_gradient})
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """Running ``log(sum(exp(input)))`` along ``dim``, without overflow.
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core import streams
+from ..core import samplers
 from ..core.annotations import Tensor
 from ..core.generator import default_generator
 from ..core.registry import composite
-from ..core.state import run_quietly
+from ..core.state import run_ignoring_fp
 from ..core.tensor import wrap
 from .creation import array_like
 
@@ -78,11 +78,11 @@ def _dropped(input: Any, p: Any, train: bool, feature: bool, alpha: bool, inplac
         return multiply(input, wrap(np.zeros((), of)))
     if not alpha:
         noise = _noise(input, feature, of)
-        scale = run_quietly(np.divide, _rounded(1.0, of), _rounded(1.0 - p, of))
-        streams.fill_bernoulli(default_generator, noise, 1.0 - p, float(scale))
+        scale = run_ignoring_fp(np.divide, _rounded(1.0, of), _rounded(1.0 - p, of))
+        samplers.fill_bernoulli(default_generator, noise, 1.0 - p, float(scale))
         return multiply(input, wrap(_as_input(noise, input, feature)))
     mask = _noise(input, feature, np.bool_)
-    streams.fill_bernoulli(default_generator, mask, 1.0 - p)
+    samplers.fill_bernoulli(default_generator, mask, 1.0 - p)
     mask = _as_input(mask, input, feature)
     a = 1.0 / math.sqrt((_SELU_SATURATION * _SELU_SATURATION * p + 1) * (1 - p))
     # dropped elements become -(saturation * a) + offset; each step is rounded to the dtype, and a summand too
@@ -181,6 +181,6 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> Any:
         return input.clone(), wrap(_full_mask(array))
     keep = 1.0 - _check_p(p)
     mask = array_like(array, np.dtype(np.bool_))
-    streams.fill_bernoulli(default_generator, mask, keep)
+    samplers.fill_bernoulli(default_generator, mask, keep)
     stays = wrap(mask)
     return input.mul(stays).mul(0.0 if keep == 0 else 1.0 / keep), stays

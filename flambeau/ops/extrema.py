@@ -83,8 +83,8 @@ def taken_along(array: np.ndarray, indices: np.ndarray, dim: int, keepdim: bool)
 
 
 # -- amax, amin -----------------------------------------------------------------------------------------------------------------
-def _prepare_extremum(operation: str) -> Any:
-    def prepare(input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:
+def _canonicalize_extremum(operation: str) -> Any:
+    def canonicalize(input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:
         array = input._array
         require_real(operation, array)
         if dim is None or dim == () or dim == []:
@@ -93,7 +93,7 @@ def _prepare_extremum(operation: str) -> Any:
         require_elements(operation, array, dims or None)
         return (input, dims, keepdim)
 
-    return prepare
+    return canonicalize
 
 
 def _reduced(ufunc: Any) -> Any:
@@ -118,7 +118,13 @@ def _extremum(ufunc: Any, input: np.ndarray, dim: tuple[int, ...], keepdim: bool
     return ufunc.reduce(input, axis=dim, keepdims=keepdim, out=out)
 
 
-@op(promotion="same", halves="native", prepare=_prepare_extremum("amax"), fast=_reduced(np.maximum), grad={"input": _shared_evenly})
+@op(
+    promotion="same",
+    opmath="native",
+    canonicalize=_canonicalize_extremum("amax"),
+    fast=_reduced(np.maximum),
+    grad={"input": _shared_evenly},
+)
 def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """Largest element, of all or over ``dim``.
 
@@ -136,7 +142,13 @@ def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     return _extremum(np.maximum, input, dim, keepdim)
 
 
-@op(promotion="same", halves="native", prepare=_prepare_extremum("amin"), fast=_reduced(np.minimum), grad={"input": _shared_evenly})
+@op(
+    promotion="same",
+    opmath="native",
+    canonicalize=_canonicalize_extremum("amin"),
+    fast=_reduced(np.minimum),
+    grad={"input": _shared_evenly},
+)
 def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """Smallest element, of all or over ``dim``.
 
@@ -155,8 +167,8 @@ def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
 
 
 # -- max, min -------------------------------------------------------------------------------------------------------------------
-def _prepare_all(operation: str) -> Any:
-    def prepare(input: Any) -> tuple[Any, ...]:
+def _canonicalize_all(operation: str) -> Any:
+    def canonicalize(input: Any) -> tuple[Any, ...]:
         require_real(operation, input._array)
         if not input._array.size:
             raise RuntimeError(
@@ -165,7 +177,7 @@ def _prepare_all(operation: str) -> Any:
             )
         return (input,)
 
-    return prepare
+    return canonicalize
 
 
 def _evenly_over_all(grad: Any, input: Any, result: Any) -> Any:
@@ -187,8 +199,8 @@ def _all_extremum(name: str, ufunc: Any) -> Any:
         name=f"_{name}_of_all",
         method=False,
         promotion="same",
-        halves="native",
-        prepare=_prepare_all(name),
+        opmath="native",
+        canonicalize=_canonicalize_all(name),
         fast=fast,
         node_name=node_name,
         grad={"input": _evenly_over_all},
@@ -198,14 +210,14 @@ def _all_extremum(name: str, ufunc: Any) -> Any:
 max_of_all, min_of_all = _all_extremum("max", np.maximum), _all_extremum("min", np.minimum)
 
 
-def _prepare_along(operation: str) -> Any:
-    def prepare(input: Any, dim: int, keepdim: bool) -> tuple[Any, ...]:
+def _canonicalize_along(operation: str) -> Any:
+    def canonicalize(input: Any, dim: int, keepdim: bool) -> tuple[Any, ...]:
         require_real(operation, input._array)
         dim = wrap_dim(dim.__index__(), input._array.ndim)
         require_elements(operation, input._array, dim)
         return (input, dim, keepdim)
 
-    return prepare
+    return canonicalize
 
 
 def _to_result_place(grad: Any, result1: Any, dim: int, keepdim: bool, input_shape: Any) -> Any:
@@ -234,10 +246,10 @@ def _extremum_along(name: str, ufunc: Any, finder: str) -> Any:
         result_name=name,
         method=False,
         promotion="same",
-        halves="native",
-        prepare=_prepare_along(name),
+        opmath="native",
+        canonicalize=_canonicalize_along(name),
         fast=fast,
-        calm=True,  # neither comparing nor choosing raises floating-point errors
+        fp_safe=True,  # neither comparing nor choosing raises floating-point errors
         returns=("values", "indices"),
         node_name=f"{name.title()}Backward0",
         grad={"input": _to_result_place},
@@ -295,7 +307,7 @@ max_.__doc__ = _FORMS_DOC.format(title="Largest", name="max")
 min_.__doc__ = _FORMS_DOC.format(title="Smallest", name="min")
 
 
-def _prepare_aminmax(input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:
+def _canonicalize_aminmax(input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:
     require_real("aminmax", input._array)
     if dim is None:
         if not input._array.size:
@@ -323,8 +335,8 @@ def _fast_aminmax(a: np.ndarray, dim: Any, keepdim: bool) -> Any:
 
 @op(
     promotion="same",
-    halves="native",
-    prepare=_prepare_aminmax,
+    opmath="native",
+    canonicalize=_canonicalize_aminmax,
     fast=_fast_aminmax,
     returns=("min", "max"),
     grad={"input": _aminmax_gradient},
@@ -344,8 +356,8 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
 
 
 # -- argmax, argmin -------------------------------------------------------------------------------------------------------------
-def _prepare_position(operation: str) -> Any:
-    def prepare(input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:
+def _canonicalize_position(operation: str) -> Any:
+    def canonicalize(input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:
         array = input._array
         if array.dtype.kind in "bc":
             raise NotImplementedError(f"\"{operation}_cpu\" not implemented for '{input.dtype.legacy}'")
@@ -356,7 +368,7 @@ def _prepare_position(operation: str) -> Any:
         require_elements(operation, array, dim)
         return (input, dim, keepdim)
 
-    return prepare
+    return canonicalize
 
 
 def _position(finder: str, input: np.ndarray, dim: int | None, keepdim: bool) -> np.ndarray:
@@ -398,7 +410,7 @@ def _position_op(name: str, which: str) -> Any:
 
     kernel.__name__ = kernel.__qualname__ = name
     kernel.__doc__ = _POSITION_DOC.format(which=which, name=name)
-    return op(promotion="same", halves="native", prepare=_prepare_position(name), fast=_fast_position(name), grad=None)(kernel)
+    return op(promotion="same", opmath="native", canonicalize=_canonicalize_position(name), fast=_fast_position(name), grad=None)(kernel)
 
 
 argmax, argmin = _position_op("argmax", "largest"), _position_op("argmin", "smallest")

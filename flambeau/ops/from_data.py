@@ -15,7 +15,7 @@ from ..core.casting import cast_array
 from ..core.device import cpu
 from ..core.interruption import pass_on
 from ..core.registry import composite, method
-from ..core.state import active, run_quietly, unrecorded, without_grad
+from ..core.state import active, run_ignoring_fp, unrecorded, without_grad
 from ..core.storage import UntypedStorage
 from ..core.tensor import Tensor, share, wrap
 from .creation import checked_place, dtype_of, finish, fitting, like_at, override, require_grad
@@ -157,7 +157,7 @@ def nested_array(data: Any, dtype: dtypes.dtype | None) -> np.ndarray:
             raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
         array[()] = _checked(data, dtype)
     elif array.size:
-        run_quietly(_fill, array, data, 0, dtype)
+        run_ignoring_fp(_fill, array, data, 0, dtype)
     return array
 
 
@@ -176,9 +176,9 @@ def array_from(data: Any, dtype: dtypes.dtype | None, copy: bool) -> np.ndarray:
         if array.dtype.kind in "bf" or (array.dtype.kind == "i" and want.kind in "fcb"):
             if array.dtype.kind == "f" and want.kind in "iu":
                 return nested_array(data, dtype)
-            return run_quietly(array.astype, want)
+            return run_ignoring_fp(array.astype, want)
         if array.dtype.kind == "c" and want.kind == "c":
-            return run_quietly(array.astype, want)
+            return run_ignoring_fp(array.astype, want)
         return nested_array(data, dtype)
     if hasattr(data, "__array_interface__") and not isinstance(data, (np.generic, Tensor)):
         return array_from(np.asarray(data), dtype, copy)
@@ -210,7 +210,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
             want = _default_of(array)
             if array.dtype is not want:
                 with_quiet = array.astype if array.dtype.kind != "f" or want.itemsize > 4 or array.size < 1 else None
-                array = with_quiet(want) if with_quiet is not None else run_quietly(array.astype, want)
+                array = with_quiet(want) if with_quiet is not None else run_ignoring_fp(array.astype, want)
             made = _new(Tensor)
             made._array = array
             made._storage = made._node = made._view_of = None

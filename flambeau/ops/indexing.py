@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core import doors, native
 from ..core import dtype as dtypes
+from ..core import native, wrappers
 from ..core.annotations import Number, Tensor
 from ..core.arrays import KINDS, device_of, is_array, view_at
 from ..core.casting import cast_array, checked_number
@@ -28,7 +28,7 @@ from ..core.state import active, grad_enabled
 from ..core.tensor import Parameter, new_storage, storage_of, wrap
 from ..core.tensor import Tensor as TensorType
 from . import parts as taking
-from . import views  # doors take their places in these modules when first called
+from . import views  # wrappers take their places in these modules when first called
 from .arithmetic import row_major
 from .inplace import writable_now
 
@@ -310,7 +310,7 @@ def _check_places(input: Any, indices: Any) -> None:
             raise RuntimeError(f"indices should be either on cpu or on the same device as the indexed tensor ({where})")
 
 
-def _prepare_index(input: Any, indices: Any) -> tuple[Any, ...]:
+def _canonicalize_index(input: Any, indices: Any) -> tuple[Any, ...]:
     if KINDS:
         _check_places(input, indices)
     return input, plain_indices(indices, input._array.shape)
@@ -319,7 +319,7 @@ def _prepare_index(input: Any, indices: Any) -> tuple[Any, ...]:
 @op(
     name="_index",
     method=False,
-    prepare=_prepare_index,
+    canonicalize=_canonicalize_index,
     node_name="IndexBackward0",
     grad={"input": lambda grad, input_shape, indices: index_gradient(grad, input_shape, _frozen(indices, input_shape))},
 )
@@ -425,7 +425,7 @@ def _put_into(target: Any, indices: Any, values: Any, accumulate: bool) -> Any:
         stacklevel=4,
     )
     check_writable(target, False, may_overlap=True)
-    _, indices, values, _ = _prepare_put(target, indices, values, accumulate)
+    _, indices, values, _ = _canonicalize_put(target, indices, values, accumulate)
     _put(target._array, indices, values._array, accumulate)
     storage_of(target)._bump()
     return target
@@ -492,11 +492,11 @@ def _assign(view: Any, value: Any) -> None:
 
 
 getitem.__name__, setitem.__name__ = "__getitem__", "__setitem__"  # as seen by __torch_function__
-TensorType.__getitem__ = doors.make_getitem(primitive("_select"), primitive("_slice"), getitem)  # type: ignore[method-assign]
+TensorType.__getitem__ = wrappers.make_getitem(primitive("_select"), primitive("_slice"), getitem)  # type: ignore[method-assign]
 TensorType.__setitem__ = setitem  # type: ignore[method-assign]
 
 
-def _prepare_put(input: Any, indices: Any, values: Any, accumulate: bool) -> tuple[Any, ...]:
+def _canonicalize_put(input: Any, indices: Any, values: Any, accumulate: bool) -> tuple[Any, ...]:
     if KINDS:
         _check_places(input, indices)
     shape = input._array.shape
@@ -534,7 +534,7 @@ def _put_value_gradient(grad: Any, indices: Any, values_shape: Any) -> Any:
 @op(
     name="_index_put",
     inplace=True,
-    prepare=_prepare_put,
+    canonicalize=_canonicalize_put,
     node_name="IndexPutBackward0",
     grad={
         "input": lambda grad, indices, accumulate: grad if accumulate else zero_at(grad, indices),
@@ -606,7 +606,7 @@ def _require_bool(operation: str, mask: Any) -> None:
         raise RuntimeError(f"{operation} only supports boolean masks, but got mask with dtype {mask.dtype}")
 
 
-def _prepare_mask_fill(input: Any, mask: Any, value: Any) -> tuple[Any, ...]:
+def _canonicalize_mask_fill(input: Any, mask: Any, value: Any) -> tuple[Any, ...]:
     _require_bool("masked_fill_", mask)
     if isinstance(value, TensorType) and value._array.ndim:
         raise RuntimeError(
@@ -619,7 +619,7 @@ def _prepare_mask_fill(input: Any, mask: Any, value: Any) -> tuple[Any, ...]:
     inplace=True,
     broadcasts=True,
     row_major=True,
-    prepare=_prepare_mask_fill,
+    canonicalize=_canonicalize_mask_fill,
     grad={
         "input": lambda grad, mask: grad.masked_fill(mask, 0),
         "value": lambda grad, mask: grad.masked_fill(mask.logical_not(), 0).sum(),
@@ -638,7 +638,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
     return row_major(np.where(mask, checked_number(value, dtypes.of_array(input)), input))
 
 
-def _prepare_select_mask(input: Any, mask: Any) -> tuple[Any, ...]:
+def _canonicalize_select_mask(input: Any, mask: Any) -> tuple[Any, ...]:
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_select: expected BoolTensor for mask, got {mask.dtype}")
     return input, mask
@@ -647,7 +647,7 @@ def _prepare_select_mask(input: Any, mask: Any) -> tuple[Any, ...]:
 @op(
     broadcasts=True,
     elementwise=False,
-    prepare=_prepare_select_mask,
+    canonicalize=_canonicalize_select_mask,
     grad={"input": lambda grad, input_shape, mask: masked_select_gradient(grad, input_shape, mask)},
 )
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ def zeros_like_grad(grad: Any) -> Any:
     return grad.new_zeros(grad._array.shape)
 
 
-def _prepare_copy(input: Any, src: Any, non_blocking: bool) -> tuple[Any, ...]:
+def _canonicalize_copy(input: Any, src: Any, non_blocking: bool) -> tuple[Any, ...]:
     shape = input._array.shape
     try:
         fits = not isinstance(src, TensorType) or broadcast_shape(shape, src._array.shape) == shape
@@ -56,7 +56,7 @@ def _prepare_copy(input: Any, src: Any, non_blocking: bool) -> tuple[Any, ...]:
     method=False,
     inplace=True,
     any_device=True,
-    prepare=_prepare_copy,
+    canonicalize=_canonicalize_copy,
     node_name="CopyBackwards",
     grad={"input": lambda grad: zeros_like_grad(grad), "src": lambda grad: grad},
 )
@@ -78,7 +78,7 @@ def _scalar_value(value: Any) -> None:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value._array.ndim} dimensions.")
 
 
-def _prepare_fill(input: Any, value: Any) -> tuple[Any, ...]:
+def _canonicalize_fill(input: Any, value: Any) -> tuple[Any, ...]:
     _scalar_value(value)
     return input, value
 
@@ -87,7 +87,7 @@ def _prepare_fill(input: Any, value: Any) -> tuple[Any, ...]:
     method=False,
     inplace=True,
     may_overlap=True,
-    prepare=_prepare_fill,
+    canonicalize=_canonicalize_fill,
     grad={"input": lambda grad: zeros_like_grad(grad), "value": lambda grad: grad.sum()},
 )
 def fill(input: Tensor, value: Tensor | Number) -> Tensor:
@@ -159,8 +159,8 @@ def zero_(self: Any) -> Any:
     return _slow_zero(self)
 
 
-# The generated in-place doors serve whatever the short ways above do not.
-_slow_copy, _slow_fill, _slow_zero = (primitive(_name).inplace_door for _name in ("copy", "fill", "zero"))
+# The generated in-place wrappers serve whatever the fast paths above do not.
+_slow_copy, _slow_fill, _slow_zero = (primitive(_name).inplace_wrapper for _name in ("copy", "fill", "zero"))
 for _name, _function in (("copy", copy_), ("fill", fill_), ("zero", zero_)):
     primitive(_name).public_inplace = _function
     setattr(TensorType, _function.__name__, _function)

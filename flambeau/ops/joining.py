@@ -31,7 +31,7 @@ def _joined_dim(tensors: Sequence[Any], dim: int) -> int:
     return wrap_dim(dim, ndim)
 
 
-def _prepare_cat(tensors: Any, dim: int) -> tuple[Any, ...]:
+def _canonicalize_cat(tensors: Any, dim: int) -> tuple[Any, ...]:
     if not len(tensors):
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     for position, each in enumerate(tensors):
@@ -77,11 +77,11 @@ _concatenate = getattr(np.concatenate, "_implementation", np.concatenate)
 
 @op(
     promotion="default",
-    halves="native",
+    opmath="native",
     method=False,
     aliases=("concat", "concatenate"),
     renamed={"inputs": "tensors", "dimension": "dim"},
-    prepare=_prepare_cat,
+    canonicalize=_canonicalize_cat,
     fast=f"None if arrays[0].size >= {native.LARGE} else _concatenate(arrays) if dim == 0 else _concatenate(arrays, dim)",
     grad={"tensors": _cat_gradients},
 )
@@ -115,7 +115,7 @@ def _empty_in_common_format(arrays: Sequence[np.ndarray], shape: tuple[int, ...]
 
 
 # -- stack ----------------------------------------------------------------------------------------------------------------------
-def _prepare_stack(tensors: Any, dim: int) -> tuple[Any, ...]:
+def _canonicalize_stack(tensors: Any, dim: int) -> tuple[Any, ...]:
     if not len(tensors):
         raise RuntimeError("stack expects a non-empty TensorList")
     shape = tensors[0]._array.shape
@@ -160,12 +160,12 @@ def _fast_stack(arrays: list[np.ndarray], dim: int) -> np.ndarray | None:
 
 @op(
     promotion="default",
-    halves="native",
+    opmath="native",
     method=False,
     renamed={"inputs": "tensors"},
-    prepare=_prepare_stack,
+    canonicalize=_canonicalize_stack,
     fast=_fast_stack,
-    calm=True,
+    fp_safe=True,
     grad={"tensors": lambda grad, dim: list(grad.unbind(dim))},
 )
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -243,7 +243,7 @@ def _block_gradients(grad: Any, tensors_shape: Any) -> list[Any]:
 @op(
     name="_block_diag",
     promotion="default",
-    halves="native",
+    opmath="native",
     method=False,
     node_name="BlockDiagBackward0",
     grad={"tensors": _block_gradients},

@@ -187,13 +187,13 @@ _install_in_place()
 
 
 # -- the larger and the smaller ---------------------------------------------------------------------------------------------------
-def _prepare_order(name: str) -> Any:
-    def prepare(input: Any, other: Any) -> tuple[Any, ...]:
+def _canonicalize_order(name: str) -> Any:
+    def canonicalize(input: Any, other: Any) -> tuple[Any, ...]:
         if dtypes.COMPLEX in (input.dtype.category, other.dtype.category):
             raise RuntimeError(f"{name} not implemented for complex tensors.")
         return input, other
 
-    return prepare
+    return canonicalize
 
 
 def _shared(chosen: str) -> dict[str, Any]:
@@ -210,7 +210,7 @@ def _shared(chosen: str) -> dict[str, Any]:
     }
 
 
-@pointwise(ufunc=np.maximum, calm=True, inplace=False, prepare=_prepare_order("maximum"), grad=_shared("max"))
+@pointwise(ufunc=np.maximum, fp_safe=True, inplace=False, canonicalize=_canonicalize_order("maximum"), grad=_shared("max"))
 def maximum(input: Tensor, other: Tensor) -> Tensor:
     """The larger of two, element by element; NaN where an operand is NaN.
 
@@ -222,7 +222,7 @@ def maximum(input: Tensor, other: Tensor) -> Tensor:
     return np.maximum(input, other)
 
 
-@pointwise(ufunc=np.minimum, calm=True, inplace=False, prepare=_prepare_order("minimum"), grad=_shared("min"))
+@pointwise(ufunc=np.minimum, fp_safe=True, inplace=False, canonicalize=_canonicalize_order("minimum"), grad=_shared("min"))
 def minimum(input: Tensor, other: Tensor) -> Tensor:
     """The smaller of two, element by element; NaN where an operand is NaN.
 
@@ -246,7 +246,7 @@ def _numbers_first(chosen: str) -> dict[str, Any]:
     }
 
 
-@pointwise(ufunc=np.fmax, inplace=False, prepare=_prepare_order("fmax"), grad=_numbers_first("max"))
+@pointwise(ufunc=np.fmax, inplace=False, canonicalize=_canonicalize_order("fmax"), grad=_numbers_first("max"))
 def fmax(input: Tensor, other: Tensor) -> Tensor:
     """The larger of two, element by element; a number wins against NaN.
 
@@ -258,7 +258,7 @@ def fmax(input: Tensor, other: Tensor) -> Tensor:
     return np.fmax(input, other)
 
 
-@pointwise(ufunc=np.fmin, inplace=False, prepare=_prepare_order("fmin"), grad=_numbers_first("min"))
+@pointwise(ufunc=np.fmin, inplace=False, canonicalize=_canonicalize_order("fmin"), grad=_numbers_first("min"))
 def fmin(input: Tensor, other: Tensor) -> Tensor:
     """The smaller of two, element by element; a number wins against NaN.
 

@@ -267,7 +267,7 @@ def smooth_l1_loss(
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
     if beta == 0:
         return reduced((input - target).abs(), reduction)
-    return _BOUNDED["smooth_l1_loss"].door(input, target, reduction, beta, 1 / beta)
+    return _BOUNDED["smooth_l1_loss"].wrapper(input, target, reduction, beta, 1 / beta)
 
 
 @composite(namespace="nn.functional")
@@ -286,10 +286,10 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     warn_sizes(input, target)
     if delta <= 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}")
-    door = _BOUNDED["huber_loss"].door
+    wrapper = _BOUNDED["huber_loss"].wrapper
     if weight is not None:
-        return _weighted(door(input, target, "none", delta, 1.0), input, weight, reduction)
-    return door(input, target, reduction, delta, 1.0)
+        return _weighted(wrapper(input, target, "none", delta, 1.0), input, weight, reduction)
+    return wrapper(input, target, reduction, delta, 1.0)
 
 
 # -- binary cross entropy ----------------------------------------------------------------------------------------------------------

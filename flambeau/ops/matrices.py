@@ -17,13 +17,13 @@ from .products import matmul
 
 
 # -- triangles ------------------------------------------------------------------------------------------------------------------
-def _prepare_triangle(name: str) -> Any:
-    def prepare(input: Any, diagonal: int) -> tuple[Any, ...]:
+def _canonicalize_triangle(name: str) -> Any:
+    def canonicalize(input: Any, diagonal: int) -> tuple[Any, ...]:
         if input._array.ndim < 2:
             raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
         return (input, diagonal)
 
-    return prepare
+    return canonicalize
 
 
 @functools.lru_cache(64)
@@ -46,9 +46,9 @@ def _triangle(array: np.ndarray, diagonal: int, lower: bool) -> np.ndarray:
 
 
 @op(
-    halves="native",
+    opmath="native",
     inplace=True,
-    prepare=_prepare_triangle("tril"),
+    canonicalize=_canonicalize_triangle("tril"),
     fast=lambda a, k: _fast_triangle(a, k, True),
     grad={"input": lambda grad, diagonal: grad.tril(diagonal)},
 )
@@ -67,9 +67,9 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
 
 
 @op(
-    halves="native",
+    opmath="native",
     inplace=True,
-    prepare=_prepare_triangle("triu"),
+    canonicalize=_canonicalize_triangle("triu"),
     fast=lambda a, k: _fast_triangle(a, k, False),
     grad={"input": lambda grad, diagonal: grad.triu(diagonal)},
 )
@@ -125,7 +125,7 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
 
 
 # -- diagonals ------------------------------------------------------------------------------------------------------------------
-def _prepare_embed(input: Any, offset: int, dim1: int, dim2: int) -> tuple[Any, ...]:
+def _canonicalize_embed(input: Any, offset: int, dim1: int, dim2: int) -> tuple[Any, ...]:
     ndim = input._array.ndim + 1
     first, second = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     if first == second:
@@ -134,8 +134,8 @@ def _prepare_embed(input: Any, offset: int, dim1: int, dim2: int) -> tuple[Any, 
 
 
 @op(
-    halves="native",
-    prepare=_prepare_embed,
+    opmath="native",
+    canonicalize=_canonicalize_embed,
     grad={"input": lambda grad, offset, dim1, dim2: grad.diagonal(offset, dim1, dim2)},
 )
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
@@ -187,7 +187,7 @@ def _trace_gradient(grad: Any, input_shape: Any) -> Any:
     return on_diagonal(grad, input_shape)
 
 
-def _prepare_trace(input: Any) -> tuple[Any, ...]:
+def _canonicalize_trace(input: Any) -> tuple[Any, ...]:
     if input._array.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input._array.ndim}")
     return (input,)
@@ -196,7 +196,7 @@ def _prepare_trace(input: Any) -> tuple[Any, ...]:
 @op(
     promotion="same",
     out=False,
-    prepare=_prepare_trace,
+    canonicalize=_canonicalize_trace,
     grad={"input": _trace_gradient},
 )
 def trace(input: Tensor) -> Tensor:
@@ -211,7 +211,7 @@ def trace(input: Tensor) -> Tensor:
     return np.add.reduce(diagonal, dtype=np.int64 if input.dtype.kind in "biu" else None)
 
 
-@op(name="_on_diagonal", method=False, halves="native", grad={"input": lambda grad: grad.diagonal().sum()})
+@op(name="_on_diagonal", method=False, opmath="native", grad={"input": lambda grad: grad.diagonal().sum()})
 def on_diagonal(input: Tensor, shape: Any) -> Tensor:
     """A matrix of ``shape`` with one number along its diagonal."""
     whole = np.zeros(shape, input.dtype)
@@ -244,7 +244,7 @@ def _cross_right(grad: Any, input: Any, dim: int) -> Any:
     return linalg_cross(grad, input.conj() if input.is_complex() else input, dim=dim)
 
 
-def _prepare_cross(input: Any, other: Any, dim: int) -> tuple[Any, ...]:
+def _canonicalize_cross(input: Any, other: Any, dim: int) -> tuple[Any, ...]:
     if input._array.ndim != other._array.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
     ndim = input._array.ndim
@@ -272,7 +272,7 @@ def _cross_kernel(input: np.ndarray, other: np.ndarray, dim: int) -> np.ndarray:
     broadcasts=True,
     elementwise=False,
     row_major=True,
-    prepare=_prepare_cross,
+    canonicalize=_canonicalize_cross,
     grad={
         "input": _cross_left,
         "other": _cross_right,
@@ -306,7 +306,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Any:
     return linalg_cross(input, other, dim=dim)
 
 
-@op(name="_identity_of", method=False, halves="native", grad={"input": lambda grad, input_shape: grad.new_zeros(input_shape)})
+@op(name="_identity_of", method=False, opmath="native", grad={"input": lambda grad, input_shape: grad.new_zeros(input_shape)})
 def identity_of(input: Tensor) -> Tensor:
     """Identity matrices of ``input``'s shape, with the derivative 0."""
     made = np.empty(input.shape, input.dtype)

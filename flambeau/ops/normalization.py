@@ -117,7 +117,7 @@ def _derivatives_again(grad: Any, input: Any, weight: Any, view: Ints, axes: Int
     return to_input, to_weight, to_bias
 
 
-@op(name="_normalized_backward", namespace="nn.functional", out=False, several=True, halves="native", fast=True, grad=None)
+@op(name="_normalized_backward", namespace="nn.functional", out=False, multi_output=True, opmath="native", fast=True, grad=None)
 def normalized_backward(
     grad_output: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, variance: Tensor, view: Any, axes: Any, affine: Any, eps: float
 ) -> Tensor:
@@ -188,8 +188,8 @@ _NORMS: dict[str, Any] = {
         namespace="nn.functional",
         node_name=f"Native{kind}NormBackward0",
         out=False,
-        several=True,
-        halves="native",
+        multi_output=True,
+        opmath="native",
         fast=normalized,
         grad={"input, weight, bias": _normalized_rule},
     )(normalized)
@@ -198,7 +198,7 @@ _NORMS: dict[str, Any] = {
 
 
 # -- batch norm ----------------------------------------------------------------------------------------------------------------
-@op(name="_batch_norm_fixed_backward", namespace="nn.functional", out=False, several=True, halves="native", fast=True, grad=None)
+@op(name="_batch_norm_fixed_backward", namespace="nn.functional", out=False, multi_output=True, opmath="native", fast=True, grad=None)
 def batch_norm_fixed_backward(
     grad_output: Tensor, input: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, eps: float
 ) -> Tensor:
@@ -239,7 +239,7 @@ def _fixed_rule(grad: Any, input: Any, mean: Any, variance: Any, weight: Any, bi
     namespace="nn.functional",
     node_name="NativeBatchNormBackward0",
     out=False,
-    halves="native",
+    opmath="native",
     fast=True,
     grad={"input, weight, bias": _fixed_rule},
 )
@@ -323,7 +323,7 @@ def _batch_norm(
         [None if e is None else e._array for e in (running_mean, running_var)],
         "mixed dtype (CPU): all inputs must share same datatype.",
     )
-    result, mean, variance = _NORMS["Batch"].door(input, weight, bias, view, (0, 2), (1, channels, 1), eps)
+    result, mean, variance = _NORMS["Batch"].wrapper(input, weight, bias, view, (0, 2), (1, channels, 1), eps)
     _update_running(running_mean, running_var, mean._array, variance._array, count, momentum)
     return result
 
@@ -425,7 +425,7 @@ def instance_norm(
             raise IndexError("instance_norm: expected a batch of 1 or more samples beside parameters, got 0")
         return _of_nothing(input, weight, bias)
     _check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
-    result, mean, variance = _NORMS["Batch"].door(input, weight, bias, (shape[0], channels, area), (2,), (1, channels, 1), eps)
+    result, mean, variance = _NORMS["Batch"].wrapper(input, weight, bias, (shape[0], channels, area), (2,), (1, channels, 1), eps)
     _update_running(running_mean, running_var, mean._array.mean(0), variance._array.mean(0), area, momentum)
     return result
 
@@ -504,7 +504,7 @@ def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = Non
     _check_parameters(sizes, weight=weight, bias=bias)
     _check_float(input, "LayerNormKernelImpl")
     rows, width = product(tuple(input.shape)[: input.dim() - len(sizes)]), product(sizes)
-    return _NORMS["Layer"].door(input, weight, bias, (rows, width), (1,), (1, width), eps)[0]
+    return _NORMS["Layer"].wrapper(input, weight, bias, (rows, width), (1,), (1, width), eps)[0]
 
 
 @composite(name="layer_norm", method=False)
@@ -560,7 +560,7 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
             )
     _check_float(input, "GroupNormKernelImpl")
     each = channels // num_groups
-    return _NORMS["Group"].door(input, weight, bias, (n, num_groups, each, area), (2, 3), (1, num_groups, each, 1), eps)[0]
+    return _NORMS["Group"].wrapper(input, weight, bias, (n, num_groups, each, area), (2, 3), (1, num_groups, each, 1), eps)[0]
 
 
 @composite(name="group_norm", method=False)
@@ -576,7 +576,7 @@ def torch_group_norm(
     return group_norm(input, num_groups, weight, bias, eps)
 
 
-@op(name="_rms_norm_backward", namespace="nn.functional", out=False, several=True, fast=True, grad=None)
+@op(name="_rms_norm_backward", namespace="nn.functional", out=False, multi_output=True, fast=True, grad=None)
 def rms_normalized_backward(grad_output: Tensor, input: Tensor, weight: Tensor | None, square: Tensor, width: int, eps: float) -> Tensor:
     """Gradients of ``_rms_norm`` for input and weight, from the saved mean squares."""
     g, x = grad_output.reshape(-1, width), input.reshape(-1, width)
@@ -611,7 +611,7 @@ def _rms_rule(grad: Any, input: Any, weight: Any, result1: Any, width: int, eps:
     node_name="MulBackward0",
     promotion="same",
     out=False,
-    several=True,
+    multi_output=True,
     fast=True,
     grad={"input, weight": _rms_rule},
 )

@@ -25,7 +25,7 @@ def _order(ord: Any) -> float:
     return float(ord)
 
 
-def _prepare_vector_norm(input: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> tuple[Any, ...]:
+def _canonicalize_vector_norm(input: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> tuple[Any, ...]:
     array = input._array
     if array.dtype.kind in "biu":
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype.legacy}")
@@ -114,8 +114,8 @@ def _fast_vector_norm(a: np.ndarray, ord: Any, dim: Any, keepdim: bool, dtype: A
     namespace="linalg",
     method=False,
     promotion="same",
-    halves="native",
-    prepare=_prepare_vector_norm,
+    opmath="native",
+    canonicalize=_canonicalize_vector_norm,
     fast=_fast_vector_norm,
     node_name="LinalgVectorNormBackward0",
     grad={"x": _vector_norm_gradient},

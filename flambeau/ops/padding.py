@@ -39,7 +39,7 @@ def _grad_constant(grad: Any, pad: Any) -> Any:
     return constant_pad_nd(grad, [-each for each in pad], 0)
 
 
-@op(method=False, out=False, halves="native", grad={"input": _grad_constant})
+@op(method=False, out=False, opmath="native", grad={"input": _grad_constant})
 def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     """``input`` with ``value`` before and after its last dimensions.
 
@@ -122,7 +122,7 @@ def _fold_back(grad: np.ndarray, pad: Any, mode: str) -> np.ndarray:
     name="_pad_by_copy",
     namespace="nn.functional",
     out=False,
-    halves="native",
+    opmath="native",
     grad={"input": lambda grad, pad, mode: pad_by_copy_backward(grad, pad, mode)},
 )
 def pad_by_copy(input: Tensor, pad: Any, mode: str) -> Tensor:

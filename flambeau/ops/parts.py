@@ -40,7 +40,7 @@ def scatter_part(input: Tensor, shape: Sequence[int], key: Any) -> Tensor:
 
 
 def _part(name: str, node_name: str, fast: str = "a[key] if a.size else None") -> Any:
-    """One of the operations that take a part by a basic NumPy index; they differ in the name on the tape, and in their short ways."""
+    """One of the operations that take a part by a basic NumPy index; they differ in the name on the tape, and in their fast paths."""
 
     def take(input: Tensor, key: Any) -> Tensor:
         """The part of ``input`` at basic index ``key``, which contains an Ellipsis so that the result is a view."""
@@ -372,7 +372,7 @@ def as_strided_(input: Tensor, size: Sequence[int], stride: Sequence[int], stora
     return input
 
 
-def _prepare_unfold(input: Any, dimension: int, size: int, step: int) -> tuple[Any, ...]:
+def _canonicalize_unfold(input: Any, dimension: int, size: int, step: int) -> tuple[Any, ...]:
     shape = input._array.shape
     dim = wrap_dim(dimension, len(shape))
     length = shape[dim] if shape else 1
@@ -385,7 +385,7 @@ def _prepare_unfold(input: Any, dimension: int, size: int, step: int) -> tuple[A
 
 @view(
     namespace="Tensor",
-    prepare=_prepare_unfold,
+    canonicalize=_canonicalize_unfold,
     grad={"input": lambda grad, input_shape, dimension, size, step: unfold_gradient(grad, input_shape, dimension, size, step)},
 )
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
@@ -416,7 +416,7 @@ def unfold_gradient(input: Tensor, shape: Sequence[int], dim: int, size: int, st
     return whole
 
 
-def _prepare_diagonal(input: Any, offset: int, dim1: int, dim2: int) -> tuple[Any, ...]:
+def _canonicalize_diagonal(input: Any, offset: int, dim1: int, dim2: int) -> tuple[Any, ...]:
     ndim = input._array.ndim
     a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     if a == b:
@@ -425,7 +425,7 @@ def _prepare_diagonal(input: Any, offset: int, dim1: int, dim2: int) -> tuple[An
 
 
 @view(
-    prepare=_prepare_diagonal,
+    canonicalize=_canonicalize_diagonal,
     grad={"input": lambda grad, input_shape, offset, dim1, dim2: diagonal_gradient(grad, input_shape, offset, dim1, dim2)},
 )
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:

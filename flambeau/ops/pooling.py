@@ -322,7 +322,7 @@ _MAX_POOLS_WITH_INDICES: dict[int, Any] = {
         namespace="nn.functional",
         node_name=f"MaxPool{max(rank, 2)}DWithIndicesBackward0",
         out=False,
-        several=True,
+        multi_output=True,
         fast=max_pool_with_places,
         grad={"input": lambda grad, result1, kernel_size, input_shape: scatter_planes(grad, result1, input_shape[-len(kernel_size) :])},
     )(max_pool_with_places)
@@ -337,9 +337,9 @@ def _pool(rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, di
     name = f"max_pool{rank}d"
     kernel_size = ints(kernel_size, rank, name, "kernel_size", what="pooling")
     if return_indices or _notes_places(rank, input):
-        found = _MAX_POOLS_WITH_INDICES[rank].door(input, kernel_size, stride, padding, dilation, ceil_mode)
+        found = _MAX_POOLS_WITH_INDICES[rank].wrapper(input, kernel_size, stride, padding, dilation, ceil_mode)
         return found if return_indices else found[0]
-    return _MAX_POOLS[rank].door(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return _MAX_POOLS[rank].wrapper(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 def _notes_places(rank: int, input: Any) -> bool:
@@ -542,7 +542,7 @@ _ADAPTIVE_MAX: dict[int, Any] = {
         namespace="nn.functional",
         node_name=f"AdaptiveMaxPool{max(rank, 2)}DBackward0",
         out=False,
-        several=True,
+        multi_output=True,
         fast=adaptive_max_pool,
         grad={"input": lambda grad, result1, size, input_shape: scatter_planes(grad, result1, input_shape[-len(size) :])},
     )(adaptive_max_pool)
@@ -552,7 +552,7 @@ _ADAPTIVE_MAX: dict[int, Any] = {
 
 def _adaptive(rank: int, input: Any, output_size: Any, return_indices: bool) -> Any:
     size = adaptive_size(f"adaptive_max_pool{rank}d", rank, output_size, tuple(input.shape))
-    values, indices = _ADAPTIVE_MAX[rank].door(input, size)
+    values, indices = _ADAPTIVE_MAX[rank].wrapper(input, size)
     return (values, indices) if return_indices else values
 
 

@@ -66,7 +66,7 @@ def _real_log(value: float) -> float:
     return math.log(value) if value > 0 else math.nan
 
 
-def _prepare_pow(input: Any, exponent: Any) -> tuple[Any, ...]:
+def _canonicalize_pow(input: Any, exponent: Any) -> tuple[Any, ...]:
     if not isinstance(input, TensorType) and not isinstance(exponent, TensorType):
         raise TypeError(f"pow() received an invalid combination of arguments - got ({type(input).__name__}, {type(exponent).__name__})")
     if isinstance(exponent, int) and exponent < 0 and isinstance(input, TensorType) and input.dtype.category <= dtypes.INTEGER:
@@ -77,7 +77,7 @@ def _prepare_pow(input: Any, exponent: Any) -> tuple[Any, ...]:
 @pointwise(
     operator="pow",
     fast=_fast_pow,
-    prepare=_prepare_pow,
+    canonicalize=_canonicalize_pow,
     constants=_BY_EXPONENT,
     grad={"input": _pow_input_gradient, "exponent": _pow_exponent_gradient},
 )

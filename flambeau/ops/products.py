@@ -14,7 +14,7 @@ from ..core.interruption import pass_on
 from ..core.layout import row_major
 from ..core.registry import composite, op
 from ..core.shape import broadcast_shape
-from ..core.state import quiet
+from ..core.state import ignoring_fp
 from .arithmetic import conj
 from .small import small_rows
 
@@ -111,7 +111,7 @@ def _right_gradient(grad: Any, input: Any, other_shape: Any) -> Any:
     return matmul(input.transpose(-1, -2), grad)
 
 
-def _prepare_matmul(input: Any, other: Any) -> tuple[Any, ...]:
+def _canonicalize_matmul(input: Any, other: Any) -> tuple[Any, ...]:
     check_product(input, other)
     require_same_dtype(input, other)
     require_numbers(input)
@@ -128,7 +128,7 @@ def _fast_matmul(a: np.ndarray, b: np.ndarray) -> Any:
     promotion="same",
     operator="matmul",
     fast_bool=False,
-    prepare=_prepare_matmul,
+    canonicalize=_canonicalize_matmul,
     fast=_fast_matmul,
     grad={"input": _left_gradient, "other": _right_gradient},
 )
@@ -169,16 +169,16 @@ def _bmm_right(grad: Any, input: Any) -> Any:
     return bmm(conj(input).transpose(1, 2), grad)
 
 
-def _prepare_mm(input: Any, mat2: Any) -> tuple[Any, ...]:
+def _canonicalize_mm(input: Any, mat2: Any) -> tuple[Any, ...]:
     require_dims(input, 2, "self must be a matrix")
     require_dims(mat2, 2, "mat2 must be a matrix")
-    return _prepare_matmul(input, mat2)
+    return _canonicalize_matmul(input, mat2)
 
 
 @op(
     promotion="same",
     fast_bool=False,
-    prepare=_prepare_mm,
+    canonicalize=_canonicalize_mm,
     fast=lambda a, b: a.dot(b) if a.ndim == 2 and b.ndim == 2 else None,
     grad={"input": _mm_left, "mat2": _mm_right},
 )
@@ -207,7 +207,7 @@ def check_bmm(input: Any, mat2: Any) -> tuple[Any, ...]:
 @op(
     promotion="same",
     fast_bool=False,
-    prepare=check_bmm,
+    canonicalize=check_bmm,
     fast=lambda a, b: np.matmul(a, b) if a.ndim == 3 and b.ndim == 3 and len(a) == len(b) else None,
     grad={"input": _bmm_left, "mat2": _bmm_right},
 )
@@ -222,16 +222,16 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     return row_major(np.matmul(input, mat2))
 
 
-def _prepare_mv(input: Any, vec: Any) -> tuple[Any, ...]:
+def _canonicalize_mv(input: Any, vec: Any) -> tuple[Any, ...]:
     if input._array.ndim != 2 or vec._array.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input._array.ndim}, {vec._array.ndim}")
-    return _prepare_matmul(input, vec)
+    return _canonicalize_matmul(input, vec)
 
 
 @op(
     promotion="same",
     fast_bool=False,
-    prepare=_prepare_mv,
+    canonicalize=_canonicalize_mv,
     fast=lambda a, b: a.dot(b) if a.ndim == 2 and b.ndim == 1 else None,
     grad={"input": lambda grad, vec: grad.outer(conj(vec)), "vec": lambda grad, input: conj(input).t().mv(grad)},
 )
@@ -246,8 +246,8 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
     return row_major(input.dot(vec))
 
 
-def _prepare_dot(name: str) -> Any:
-    def prepare(input: Any, other: Any) -> tuple[Any, ...]:
+def _canonicalize_dot(name: str) -> Any:
+    def canonicalize(input: Any, other: Any) -> tuple[Any, ...]:
         a, b = input._array, other._array
         if a.ndim != 1 or b.ndim != 1:
             raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
@@ -264,14 +264,14 @@ def _prepare_dot(name: str) -> Any:
             raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
         return (input, other)
 
-    return prepare
+    return canonicalize
 
 
 @op(
     promotion="same",
     fast_bool=False,
     renamed={"tensor": "other"},
-    prepare=_prepare_dot("dot"),
+    canonicalize=_canonicalize_dot("dot"),
     fast=lambda a, b: a.dot(b) if a.ndim == 1 and b.ndim == 1 else None,
     grad={"input": lambda grad, other: grad * conj(other), "other": lambda grad, input: grad * conj(input)},
 )
@@ -289,7 +289,7 @@ def dot(input: Tensor, other: Tensor) -> Tensor:
 @op(
     promotion="same",
     fast_bool=False,
-    prepare=_prepare_dot("vdot"),
+    canonicalize=_canonicalize_dot("vdot"),
     grad={"input": lambda grad, other: conj(grad) * other, "other": lambda grad, input: grad * input},
 )
 def vdot(input: Tensor, other: Tensor) -> Tensor:
@@ -303,7 +303,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
     return np.vdot(input, other)
 
 
-def _prepare_outer(input: Any, vec2: Any) -> tuple[Any, ...]:
+def _canonicalize_outer(input: Any, vec2: Any) -> tuple[Any, ...]:
     for name, each in (("self", input), ("vec2", vec2)):
         if each._array.ndim != 1:
             raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {each._array.ndim}-D")
@@ -313,7 +313,7 @@ def _prepare_outer(input: Any, vec2: Any) -> tuple[Any, ...]:
 @op(
     promotion="default",
     aliases=("ger",),
-    prepare=_prepare_outer,
+    canonicalize=_canonicalize_outer,
     fast=lambda a, b: a[:, None] * b if a.ndim == 1 and b.ndim == 1 else None,
     grad={
         "input": lambda grad, vec2: mv(grad, conj(vec2).to(grad.dtype)),
@@ -354,7 +354,7 @@ def inner(input: Tensor, other: Tensor) -> Any:
 
 
 # -- linear, bilinear -----------------------------------------------------------------------------------------------------------
-def _prepare_linear(input: Any, weight: Any, bias: Any) -> tuple[Any, ...]:
+def _canonicalize_linear(input: Any, weight: Any, bias: Any) -> tuple[Any, ...]:
     if not input._array.ndim or not 0 < weight._array.ndim <= 2:
         raise RuntimeError(f"linear(): both arguments need to be at least 1D, but they are {input.ndim}D and {weight.ndim}D")
     require_same_dtype(input, weight)
@@ -392,10 +392,10 @@ _add = np.add
 def _linear(a: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> Any:
     if weight.ndim != 2 or not a.ndim:
         return None
-    made = a.dot(weight.T) if a.ndim < 3 else quiet(multiply, a, weight.T)
+    made = a.dot(weight.T) if a.ndim < 3 else ignoring_fp(multiply, a, weight.T)
     if bias is None:
         return made
-    return quiet(_add, made, small_rows(bias, made.shape), made)
+    return ignoring_fp(_add, made, small_rows(bias, made.shape), made)
 
 
 def _linear_weight_gradient(grad: Any, input: Any, weight_shape: Any) -> Any:
@@ -419,9 +419,9 @@ def _linear_input_gradient(grad: Any, weight: Any) -> Any:
     method=False,
     out=False,
     fast_bool=False,
-    prepare=_prepare_linear,
+    canonicalize=_canonicalize_linear,
     fast=_linear,
-    calm=True,
+    fp_safe=True,
     node_name="AddmmBackward0",
     grad={"input": _linear_input_gradient, "weight": _linear_weight_gradient, "bias": lambda grad: grad},
 )

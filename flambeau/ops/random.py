@@ -1,6 +1,6 @@
 """Random numbers: tensors of them, in-place fills, and the state of the default generator.
 
-The numbers come from ``core.streams``: the same seed and the same calls give PyTorch's own numbers.
+The numbers come from ``core.samplers``: the same seed and the same calls give PyTorch's own numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core import rejection, streams
+from ..core import rejection, samplers
 from ..core.annotations import DType, Tensor
 from ..core.arrays import kind_of, make_at, moved
 from ..core.device import cpu
@@ -26,7 +26,7 @@ from ..core.history import check_writable, rebase
 from ..core.node import Node, edge_of, new_node
 from ..core.registry import composite, method
 from ..core.shape import broadcast_shape
-from ..core.state import active, grad_enabled, run_quietly
+from ..core.state import active, grad_enabled, run_ignoring_fp
 from ..core.tensor import Tensor as TensorClass
 from ..core.tensor import storage_of, wrap
 from .creation import array_like, checked_place, dtype_of, override, require_grad, sizes_from
@@ -220,7 +220,7 @@ def _made_like(
 def _filled_at(where: Any, fill: Callable[[np.ndarray], Any], make: Callable[..., Any], *args: Any) -> Any:
     """An array that ``make`` makes on a device, filled."""
     array = make_at(where, make, *args)
-    run_quietly(fill, array) if where == cpu else fill_elsewhere(fill, array)
+    run_ignoring_fp(fill, array) if where == cpu else fill_elsewhere(fill, array)
     return array
 
 
@@ -230,7 +230,7 @@ def fill_elsewhere(fill: Callable[[np.ndarray], Any], array: Any) -> None:
     if not kind.has_values:
         return
     values = kind.to_host(array)
-    run_quietly(fill, values)
+    run_ignoring_fp(fill, values)
     array[...] = moved(values, kind.device_of(array))
 
 
@@ -286,7 +286,7 @@ def _fill(input: Any, fill: Callable[[np.ndarray], Any], name: str | None) -> An
     check_writable(input, recorded)
     node = _history(name, input) if recorded and name is not None else None
     if input._array.__class__ is np.ndarray:
-        run_quietly(fill, input._array)
+        run_ignoring_fp(fill, input._array)
     else:
         fill_elsewhere(fill, input._array)
     storage_of(input)._bump()
@@ -326,7 +326,7 @@ def rand(
     if out is dtype is layout is device is size is None and not active and not pin_memory:
         # the usual call, kept short
         shape = sizes_from(sizes, "rand")
-        result = wrap(streams.rand(_generator(generator, "rand"), shape, dtypes.get_default_dtype()))
+        result = wrap(samplers.rand(_generator(generator, "rand"), shape, dtypes.get_default_dtype()))
         return require_grad(result) if requires_grad else result
     if active:
         given = {"dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad}
@@ -336,7 +336,7 @@ def rand(
     stream = _generator(generator, "rand")
     shape = _sizes(sizes, size, "rand")
     default = dtypes.get_default_dtype()
-    return _made(lambda a: streams.fill_uniform(stream, a), shape, default, "rand", out, dtype, layout, device, requires_grad, pin_memory)
+    return _made(lambda a: samplers.fill_uniform(stream, a), shape, default, "rand", out, dtype, layout, device, requires_grad, pin_memory)
 
 
 @composite(method=False)
@@ -366,7 +366,7 @@ def randn(
     """
     if out is dtype is layout is device is size is None and not active and not pin_memory:
         # the usual call, kept short
-        array = streams.randn(_generator(generator, "randn"), sizes_from(sizes, "randn"), dtypes.get_default_dtype())
+        array = samplers.randn(_generator(generator, "randn"), sizes_from(sizes, "randn"), dtypes.get_default_dtype())
         return require_grad(wrap(array)) if requires_grad else wrap(array)
     if active:
         given = {"dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad}
@@ -376,7 +376,7 @@ def randn(
     stream = _generator(generator, "randn")
     shape = _sizes(sizes, size, "randn")
     default = dtypes.get_default_dtype()
-    return _made(lambda a: streams.fill_normal(stream, a), shape, default, "randn", out, dtype, layout, device, requires_grad, pin_memory)
+    return _made(lambda a: samplers.fill_normal(stream, a), shape, default, "randn", out, dtype, layout, device, requires_grad, pin_memory)
 
 
 @composite(method=False)
@@ -397,7 +397,7 @@ def rand_like(
     """
     stream = _generator(generator, "rand_like")
     return _made_like(
-        lambda a: streams.fill_uniform(stream, a), input, "rand_like", dtype, layout, device, requires_grad, pin_memory, memory_format
+        lambda a: samplers.fill_uniform(stream, a), input, "rand_like", dtype, layout, device, requires_grad, pin_memory, memory_format
     )
 
 
@@ -419,7 +419,7 @@ def randn_like(
     """
     stream = _generator(generator, "randn_like")
     return _made_like(
-        lambda a: streams.fill_normal(stream, a), input, "randn_like", dtype, layout, device, requires_grad, pin_memory, memory_format
+        lambda a: samplers.fill_normal(stream, a), input, "randn_like", dtype, layout, device, requires_grad, pin_memory, memory_format
     )
 
 
@@ -475,7 +475,7 @@ def _bad_normal(*args: Any) -> Any:
 
 
 def _normal_filler(stream: Generator, mean: float, std: float) -> Callable[[np.ndarray], None]:
-    return lambda array: streams.fill_normal(stream, array, mean, std)
+    return lambda array: samplers.fill_normal(stream, array, mean, std)
 
 
 def _normal_of_tensors(stream: Generator, mean: Any, std: Any, out: Any) -> Any:
@@ -523,7 +523,7 @@ def _int_bounds(args: tuple[Any, ...], kwargs: dict[str, Any], operation: str) -
 
 
 def _range_filler(stream: Generator, low: int, high: int | None) -> Callable[[np.ndarray], None]:
-    return lambda array: streams.fill_random_range(stream, array, low, high)
+    return lambda array: samplers.fill_random_range(stream, array, low, high)
 
 
 @composite(method=False)
@@ -558,7 +558,7 @@ def randint(
         low, high = args[:-1] if len(args) == 3 else (0, args[0])
         if args[-1].__class__ is tuple and low.__class__ is high.__class__ is int and -(1 << 63) <= low < high < 1 << 63:
             array = np.empty(sizes_from(args[-1:], "randint"), np.int64)
-            run_quietly(streams.fill_random_range, _generator(generator, "randint"), array, low, high)
+            run_ignoring_fp(samplers.fill_random_range, _generator(generator, "randint"), array, low, high)
             return require_grad(wrap(array)) if requires_grad else wrap(array)
     if active:
         given = {"dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad}
@@ -635,7 +635,7 @@ def randperm(
     """
     stream, count = _generator(generator, "randperm"), _int(n, "n", "randperm")
     if dtype is out is layout is device is None and count >= 0 and not active and not pin_memory:
-        array = streams.randperm(stream, count)  # the usual call, kept short
+        array = samplers.randperm(stream, count)  # the usual call, kept short
         return require_grad(wrap(array)) if requires_grad else wrap(array)
     if count < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {count}: [{count}]")
@@ -644,7 +644,7 @@ def randperm(
     _check_countable(count, out.dtype if out is not None else dtypes.int64 if dtype is None else dtype_of(dtype, "randperm"))
 
     def fill(array: np.ndarray) -> None:
-        array[...] = streams.randperm(stream, count)
+        array[...] = samplers.randperm(stream, count)
 
     return _made(fill, (count,), dtypes.int64, "randperm", out, dtype, layout, device, requires_grad, pin_memory)
 
@@ -690,15 +690,15 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = Non
         _check_out(out, None, "bernoulli")
         return _fill_out(out, input._array.shape, fill)
     result = wrap(np.empty(input._array.shape, input._array.dtype))
-    run_quietly(fill, result._array)
+    run_ignoring_fp(fill, result._array)
     name = "BernoulliBackward0" if p is None else "NotImplemented"
     return _recorded(result, name, input, base=ZeroBackward if p is None else NotDifferentiable)
 
 
 def _bernoulli_filler(stream: Generator, p: Any) -> Callable[[np.ndarray], None]:
     if not isinstance(p, TensorClass):
-        return lambda array: streams.fill_bernoulli(stream, array, p)
-    return lambda array: streams.fill_bernoulli_each(stream, array, p._array)
+        return lambda array: samplers.fill_bernoulli(stream, array, p)
+    return lambda array: samplers.fill_bernoulli_each(stream, array, p._array)
 
 
 @composite()
@@ -724,7 +724,7 @@ def multinomial(
         _check_out(out, None, "multinomial")
         if out.dtype is not dtypes.int64:
             raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype.legacy}")
-    drawn = run_quietly(streams.multinomial, stream, input._array, count, bool(replacement))
+    drawn = run_ignoring_fp(samplers.multinomial, stream, input._array, count, bool(replacement))
     if out is None:
         return wrap(drawn)
 
@@ -796,7 +796,7 @@ def uniform_(input: Tensor, *bounds: Any, generator: Generator | None = None, **
     low, high = _from_to(bounds, named, "uniform_", (0.0, 1.0))
     low, high = _float(low, "from", "uniform_"), _float(high, "to", "uniform_", 2)
     stream = _generator(generator, "uniform_")
-    return _fill(input, lambda array: streams.fill_uniform(stream, array, low, high), "UniformBackward0")
+    return _fill(input, lambda array: samplers.fill_uniform(stream, array, low, high), "UniformBackward0")
 
 
 def _from_to(bounds: tuple[Any, ...], named: dict[str, Any], operation: str, defaults: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -847,7 +847,7 @@ def random_(input: Tensor, *bounds: Any, generator: Generator | None = None, **n
         named, bounds = {"to": bounds[0]}, ()
     low, high = _from_to(bounds, named, "random_", (None, None))
     if low is None and high is None:
-        return _fill(input, lambda array: streams.fill_random(stream, array), "RandomBackward2")
+        return _fill(input, lambda array: samplers.fill_random(stream, array), "RandomBackward2")
     if low is None:
         return _fill(input, _range_filler(stream, 0, _int(high, "to", "random_")), "RandomBackward1")
     bound = None if high is None else _int(high, "to", "random_", 2)
@@ -882,7 +882,7 @@ def exponential_(input: Tensor, lambd: float = 1, *, generator: Generator | None
     Source: torch.Tensor.exponential_.
     """
     stream, rate = _generator(generator, "exponential_"), _float(lambd, "lambd", "exponential_")
-    return _fill(input, lambda array: streams.fill_exponential(stream, array, rate), "ExponentialBackward0")
+    return _fill(input, lambda array: samplers.fill_exponential(stream, array, rate), "ExponentialBackward0")
 
 
 @method(name="geometric_")
@@ -895,7 +895,7 @@ def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -
     Source: torch.Tensor.geometric_.
     """
     stream, chance = _generator(generator, "geometric_"), _float(p, "p", "geometric_")
-    return _fill(input, lambda array: streams.fill_geometric(stream, array, chance), "GeometricBackward0")
+    return _fill(input, lambda array: samplers.fill_geometric(stream, array, chance), "GeometricBackward0")
 
 
 @method(name="log_normal_")
@@ -909,7 +909,7 @@ def log_normal_(input: Tensor, mean: float = 1, std: float = 2, *, generator: Ge
     """
     stream = _generator(generator, "log_normal_")
     m, s = _float(mean, "mean", "log_normal_"), _float(std, "std", "log_normal_", 2)
-    return _fill(input, lambda array: streams.fill_log_normal(stream, array, m, s), "LogNormalBackward0")
+    return _fill(input, lambda array: samplers.fill_log_normal(stream, array, m, s), "LogNormalBackward0")
 
 
 @method(name="cauchy_")
@@ -923,4 +923,4 @@ def cauchy_(input: Tensor, median: float = 0, sigma: float = 1, *, generator: Ge
     """
     stream = _generator(generator, "cauchy_")
     m, s = _float(median, "median", "cauchy_"), _float(sigma, "sigma", "cauchy_", 2)
-    return _fill(input, lambda array: streams.fill_cauchy(stream, array, m, s), "CauchyBackward0")
+    return _fill(input, lambda array: samplers.fill_cauchy(stream, array, m, s), "CauchyBackward0")

@@ -12,7 +12,7 @@ from ..core import dtype as dtypes
 from ..core.arrays import kind_of, make_at
 from ..core.casting import cast_array
 from ..core.registry import composite
-from ..core.state import active, run_quietly, unrecorded, without_grad
+from ..core.state import active, run_ignoring_fp, unrecorded, without_grad
 from ..core.tensor import Tensor
 from .creation import checked_place, finish, override, result_dtype
 
@@ -255,7 +255,7 @@ def linspace(
     first, last = _end(start, "linspace", "start"), _end(end, "linspace", "end")
     if kind.category < dtypes.COMPLEX and (isinstance(first, complex) or isinstance(last, complex)):
         raise RuntimeError(f"torch.linspace(): inferred dtype ComplexFloat can't be safely cast to passed dtype {kind}")
-    return finish(run_quietly(make_at, where, spaced_array, first, last, count, kind), out, requires_grad, "linspace", where)
+    return finish(run_ignoring_fp(make_at, where, spaced_array, first, last, count, kind), out, requires_grad, "linspace", where)
 
 
 @composite(method=False)
@@ -301,5 +301,5 @@ def logspace(
     if kind.category < dtypes.FLOATING:
         first, last = int(first), int(last)
     wide = dtypes.complex128 if kind.is_complex else dtypes.float64
-    powers = run_quietly(lambda: np.power(wide.numpy.type(base), spaced_array(first, last, count, wide)))
+    powers = run_ignoring_fp(lambda: np.power(wide.numpy.type(base), spaced_array(first, last, count, wide)))
     return finish(cast_array(powers, kind), out, requires_grad, "logspace", where)

@@ -98,11 +98,17 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
     return input.index_select(dim, wrap(index))
 
 
-def _prepare_flip(input: Any, dims: Any) -> tuple[Any, ...]:
+def _canonicalize_flip(input: Any, dims: Any) -> tuple[Any, ...]:
     return input, wrap_dims((dims,) if isinstance(dims, int) else tuple(dims), input._array.ndim, empty_is_all=False)
 
 
-@op(name="_flip", method=False, prepare=_prepare_flip, node_name="FlipBackward0", grad={"input": lambda grad, dims: flip(grad, dims)})
+@op(
+    name="_flip",
+    method=False,
+    canonicalize=_canonicalize_flip,
+    node_name="FlipBackward0",
+    grad={"input": lambda grad, dims: flip(grad, dims)},
+)
 def flip_copy(input: Tensor, dims: Dim) -> Tensor:
     made = array_like(input, input.dtype)
     made[...] = np.flip(input, dims) if input.ndim else input
@@ -145,7 +151,7 @@ def _as_dims(value: Any) -> tuple[int, ...]:
     return (value,) if isinstance(value, int) else tuple(value)
 
 
-def _prepare_roll(input: Any, shifts: Any, dims: Any) -> tuple[Any, ...]:
+def _canonicalize_roll(input: Any, shifts: Any, dims: Any) -> tuple[Any, ...]:
     shifts, dims = _as_dims(shifts), _as_dims(dims)
     if not shifts:
         raise RuntimeError("`shifts` required")
@@ -157,7 +163,7 @@ def _prepare_roll(input: Any, shifts: Any, dims: Any) -> tuple[Any, ...]:
 
 
 @op(
-    prepare=_prepare_roll,
+    canonicalize=_canonicalize_roll,
     grad={"input": lambda grad, shifts, dims: grad.roll(tuple(-n for n in _as_dims(shifts)), dims)},
 )
 def roll(input: Tensor, shifts: Dim, dims: Dim = ()) -> Tensor:
@@ -180,7 +186,7 @@ def roll(input: Tensor, shifts: Dim, dims: Dim = ()) -> Tensor:
     return made
 
 
-def _prepare_rot90(input: Any, k: int, dims: Any) -> tuple[Any, ...]:
+def _canonicalize_rot90(input: Any, k: int, dims: Any) -> tuple[Any, ...]:
     plane, ndim = tuple(dims), input._array.ndim
     if len(plane) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(plane)}")
@@ -192,7 +198,7 @@ def _prepare_rot90(input: Any, k: int, dims: Any) -> tuple[Any, ...]:
     return input, k % 4, (a, b)
 
 
-@op(prepare=_prepare_rot90, grad={"input": lambda grad, k, dims: grad.rot90(-k, dims)}, out=False)
+@op(canonicalize=_canonicalize_rot90, grad={"input": lambda grad, k, dims: grad.rot90(-k, dims)}, out=False)
 def rot90(input: Tensor, k: int = 1, dims: Dim = (0, 1)) -> Tensor:
     """``input`` turned by 90 degrees ``k`` times in the plane of two dimensions, from the first towards the second; a copy.
 

@@ -16,7 +16,7 @@ from ..core.layout import row_major
 from ..core.registry import composite, op
 from ..core.scalars import FLOATS32, FLOATS64
 from ..core.shape import reduced_shape, wrap_dims
-from ..core.state import quiet
+from ..core.state import ignoring_fp
 from .small import small_sum
 
 _F8, _F4, _I8 = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.int64)
@@ -30,12 +30,12 @@ def array_dims(dim: Any, array: np.ndarray) -> tuple[int, ...]:
 
 
 def normal_dims(input: Any, dim: Any, *rest: Any) -> tuple[Any, ...]:
-    """``prepare`` of reductions: checks ``dim`` and makes it a tuple."""
+    """``canonicalize`` of reductions: checks ``dim`` and makes it a tuple."""
     return (input, array_dims(dim, input._array), *rest)
 
 
 def listed_dims(input: Any, dim: Any, *rest: Any) -> tuple[Any, ...]:
-    """``prepare`` of reductions for which no dimensions means none, and only None means all."""
+    """``canonicalize`` of reductions for which no dimensions means none, and only None means all."""
     dims = wrap_dims(dim, input._array.ndim, empty_is_all=False)
     return (input, dims if input._array.ndim else (), *rest)
 
@@ -122,7 +122,7 @@ def _fast_sum(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
         if made is not None:
             return made
     if dim is None:
-        return None if keepdim else quiet(np.add.reduce, a, None)
+        return None if keepdim else ignoring_fp(np.add.reduce, a, None)
     if a.size > 16384:
         return None
     if dim.__class__ is not int:
@@ -131,16 +131,16 @@ def _fast_sum(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
             return None
     if keepdim and not a.flags.c_contiguous:
         return None
-    made = quiet(np.add.reduce, a, dim, None, None, keepdim)
+    made = ignoring_fp(np.add.reduce, a, dim, None, None, keepdim)
     return made if made.ndim < 2 or made.flags.c_contiguous else None
 
 
 @op(
     promotion="same",
-    halves="native",
-    prepare=normal_dims,
+    opmath="native",
+    canonicalize=normal_dims,
     fast=_fast_sum,
-    calm=True,
+    fp_safe=True,
     grad={"input": lambda grad, input_shape, dim, keepdim: spread(grad, input_shape, dim, keepdim)},
 )
 def sum_(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
@@ -162,7 +162,7 @@ def sum_(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
 
 
 def sum_array(array: np.ndarray, dims: tuple[int, ...], keepdim: bool, dtype: Any = None) -> np.ndarray:
-    """Kernel of ``sum``: halves are added in float32, integers in int64."""
+    """Kernel of ``sum``: opmath are added in float32, integers in int64."""
     array = _cast_input(array, dtype)
     wanted = array.dtype if dtype is not None else _sum_dtype(array)
     if wanted.kind == "b":
@@ -175,7 +175,7 @@ def _nansum_gradient(grad: Any, input: Any, dim: Any, keepdim: bool) -> Any:
     return spread(grad, tuple(input.shape), dim, keepdim) * input.isnan().logical_not()
 
 
-@op(promotion="same", halves="native", prepare=normal_dims, grad={"input": _nansum_gradient})
+@op(promotion="same", opmath="native", canonicalize=normal_dims, grad={"input": _nansum_gradient})
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum that counts NaN as 0.
 
@@ -208,17 +208,17 @@ def _fast_mean(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
     if not keepdim and (dim is None or dim.__class__ is int):
         made = small_sum(a, dim)
         if made is not None:
-            return quiet(np.divide, made, (FLOATS32 if a.dtype is _F4 else FLOATS64)[float(a.size if dim is None else a.shape[dim])])
+            return ignoring_fp(np.divide, made, (FLOATS32 if a.dtype is _F4 else FLOATS64)[float(a.size if dim is None else a.shape[dim])])
     if a.dtype.kind != "f" or (a.size > 16384 and dim is not None):
         return None
     if dim is None:
-        return None if keepdim else quiet(np.divide, quiet(np.add.reduce, a, None), a.dtype.type(a.size))
+        return None if keepdim else ignoring_fp(np.divide, ignoring_fp(np.add.reduce, a, None), a.dtype.type(a.size))
     if dim.__class__ is not int:
         return None
     if keepdim and not a.flags.c_contiguous:
         return None  # NumPy gives sizes of 1 other strides then
-    made = quiet(np.add.reduce, a, dim, None, None, keepdim)
-    made = quiet(np.divide, made, a.dtype.type(a.shape[dim]))
+    made = ignoring_fp(np.add.reduce, a, dim, None, None, keepdim)
+    made = ignoring_fp(np.divide, made, a.dtype.type(a.shape[dim]))
     return made if made.ndim < 2 or made.flags.c_contiguous else None
 
 
@@ -227,7 +227,7 @@ def _mean_gradient(grad: Any, input_shape: Any, dim: Any, keepdim: bool) -> Any:
     return spread(grad / count, input_shape, dim, keepdim) if count else spread(grad, input_shape, dim, keepdim)
 
 
-@op(promotion="same", halves="native", prepare=normal_dims, fast=_fast_mean, calm=True, grad={"input": _mean_gradient})
+@op(promotion="same", opmath="native", canonicalize=normal_dims, fast=_fast_mean, fp_safe=True, grad={"input": _mean_gradient})
 def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean of ``input``, over all of it or over ``dim``: the sum divided by the number of elements.
 
@@ -303,7 +303,7 @@ def _prod_gradient(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool, 
     return grad * (result / input).conj()
 
 
-def _prepare_prod(input: Any, dim: Any, keepdim: bool, dtype: Any) -> tuple[Any, ...]:
+def _canonicalize_prod(input: Any, dim: Any, keepdim: bool, dtype: Any) -> tuple[Any, ...]:
     return (input, None if dim is None else array_dims(dim, input._array), keepdim, dtype)
 
 
@@ -316,7 +316,7 @@ def _fast_prod(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
     return made if made.ndim < 2 or made.flags.c_contiguous else None
 
 
-@op(promotion="same", halves="native", prepare=_prepare_prod, fast=_fast_prod, grad={"input": _prod_gradient})
+@op(promotion="same", opmath="native", canonicalize=_canonicalize_prod, fast=_fast_prod, grad={"input": _prod_gradient})
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Product of ``input``, over all of it or over one dimension.
 
@@ -404,8 +404,8 @@ def _fast_deviation(a: np.ndarray, dim: Any, correction: float, keepdim: bool) -
     name="_var",
     method=False,
     promotion="same",
-    halves="native",
-    prepare=normal_dims,
+    opmath="native",
+    canonicalize=normal_dims,
     fast=_fast_variance,
     node_name="VarBackward0",
     grad={"input": _var_gradient},
@@ -420,8 +420,8 @@ def variance(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tenso
     name="_std",
     method=False,
     promotion="same",
-    halves="native",
-    prepare=normal_dims,
+    opmath="native",
+    canonicalize=normal_dims,
     fast=_fast_deviation,
     node_name="StdBackward0",
     grad={"input": _std_gradient},
@@ -520,7 +520,7 @@ def _fast_truth(ufunc: Any) -> Any:
     return fast
 
 
-@op(name="all", prepare=listed_dims, promotion="same", halves="native", fast=_fast_truth(np.logical_and), grad=None)
+@op(name="all", canonicalize=listed_dims, promotion="same", opmath="native", fast=_fast_truth(np.logical_and), grad=None)
 def all_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether every element is true (not 0), over all of it or over ``dim``; NaN is true, nothing is true.
 
@@ -533,7 +533,7 @@ def all_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     return _truth(np.logical_and, input, dim, keepdim)
 
 
-@op(name="any", prepare=listed_dims, promotion="same", halves="native", fast=_fast_truth(np.logical_or), grad=None)
+@op(name="any", canonicalize=listed_dims, promotion="same", opmath="native", fast=_fast_truth(np.logical_or), grad=None)
 def any_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether some element is true (not 0), over all of it or over ``dim``; NaN is true, nothing is false.
 
@@ -546,7 +546,7 @@ def any_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     return _truth(np.logical_or, input, dim, keepdim)
 
 
-@op(prepare=normal_dims, promotion="same", halves="native", out=False, grad=None)
+@op(canonicalize=normal_dims, promotion="same", opmath="native", out=False, grad=None)
 def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
     """How many elements are not 0, in all or over ``dim``.
 
@@ -567,11 +567,11 @@ def _logsumexp_gradient(grad: Any, input: Any, result: Any, dim: Any, keepdim: b
     return kept(grad, dim, keepdim, ndim) * (input - result.masked_fill(result == -math.inf, 0)).exp().conj()
 
 
-def _prepare_logsumexp(input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:
+def _canonicalize_logsumexp(input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:
     return (input, array_dims(dim, input._array), keepdim)
 
 
-@op(promotion="int_to_float", prepare=_prepare_logsumexp, grad={"input": _logsumexp_gradient})
+@op(promotion="int_to_float", canonicalize=_canonicalize_logsumexp, grad={"input": _logsumexp_gradient})
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """``log(sum(exp(input)))`` over ``dim``, without overflow.
 

@@ -83,14 +83,14 @@ def _check_late(operation: str, input: np.ndarray, dim: int, index: np.ndarray) 
 
 
 # -- gather and scatter -------------------------------------------------------------------------------------------------------------
-def _prepare_gather(input: Any, dim: int, index: Any, sparse_grad: bool) -> tuple[Any, ...]:
+def _canonicalize_gather(input: Any, dim: int, index: Any, sparse_grad: bool) -> tuple[Any, ...]:
     if sparse_grad:
         raise NotImplementedError("gather: sparse_grad=True is not supported yet")
     return input, _check_gather("gather", input, dim, index, None, True), index, sparse_grad
 
 
 @op(
-    prepare=_prepare_gather,
+    canonicalize=_canonicalize_gather,
     grad={"input": lambda grad, input_shape, dim, index: grad.new_zeros(input_shape).scatter_add(dim, index, grad)},
 )
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
@@ -139,15 +139,15 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     return input.broadcast_to(input_shape).gather(dim, indices.broadcast_to(index_shape))
 
 
-def _prepare_scatter(name: str) -> Any:
-    def prepare(input: Any, dim: int, index: Any, src: Any, *rest: Any) -> tuple[Any, ...]:
+def _canonicalize_scatter(name: str) -> Any:
+    def canonicalize(input: Any, dim: int, index: Any, src: Any, *rest: Any) -> tuple[Any, ...]:
         tensor = isinstance(src, TensorType)
         if tensor:
             _require_same(name, input, src)
         dim = _check_gather(name, input, dim, index, src if tensor else None, False)
         return (input, dim, index, src, *rest)
 
-    return prepare
+    return canonicalize
 
 
 def _source_part(src: np.ndarray, index: np.ndarray) -> np.ndarray:
@@ -169,7 +169,14 @@ def placed(part: Any, shape: Any) -> Any:
     return scatter_part(part, tuple(shape), (*(slice(n) for n in part._array.shape), ...))
 
 
-@op(name="_scatter", inplace=True, method=False, prepare=_prepare_scatter("scatter"), node_name="ScatterBackward0", grad=_SCATTER_RULES)
+@op(
+    name="_scatter",
+    inplace=True,
+    method=False,
+    canonicalize=_canonicalize_scatter("scatter"),
+    node_name="ScatterBackward0",
+    grad=_SCATTER_RULES,
+)
 def scatter_values(input: Tensor, dim: int, index: Tensor, src: Tensor | Number) -> Tensor:
     """``input`` with ``src`` written at ``index`` along ``dim``."""
     made = input.copy()
@@ -183,7 +190,7 @@ def scatter_values(input: Tensor, dim: int, index: Tensor, src: Tensor | Number)
 
 
 @op(
-    prepare=_prepare_scatter("scatter_add"),
+    canonicalize=_canonicalize_scatter("scatter_add"),
     inplace=True,
     grad={
         "input": lambda grad: grad,
@@ -262,7 +269,7 @@ def _identity(reduce: str, dtype: np.dtype) -> Any:
     return np.iinfo(dtype).max if value == "high" else np.iinfo(dtype).min
 
 
-def _prepare_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool) -> tuple[Any, ...]:
+def _canonicalize_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool) -> tuple[Any, ...]:
     reduce = _OTHER_REDUCE.get(reduce, reduce)
     if reduce not in _COMBINE:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
@@ -334,7 +341,7 @@ def _product_gradients(grad: Any, input: Any, dim: int, index: Any, src: Any, in
     name="_scatter_reduce",
     method=False,
     inplace=True,
-    prepare=_prepare_reduce,
+    canonicalize=_canonicalize_reduce,
     node_name="ScatterReduceBackward0",
     grad={
         "input, src": lambda grad, input, dim, index, src, reduce, include_self, result: _reduce_gradients(
@@ -373,8 +380,8 @@ def _row_key(dim: int, index: np.ndarray, ndim: int) -> Any:
     return (slice(None),) * dim + (index.reshape(-1),) if ndim else ...
 
 
-def _prepare_rows(name: str) -> Any:
-    def prepare(input: Any, dim: int, index: Any, *rest: Any) -> tuple[Any, ...]:
+def _canonicalize_rows(name: str) -> Any:
+    def canonicalize(input: Any, dim: int, index: Any, *rest: Any) -> tuple[Any, ...]:
         if name == "index_copy" and index.dtype is not dtypes.int64:
             raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {index.dtype.legacy}")
         if name == "index_fill" and index.dtype is not dtypes.int64:
@@ -399,7 +406,7 @@ def _prepare_rows(name: str) -> Any:
                 _check_source(name, array.shape, dim, index._array.size, source._array.shape)
         return (input, dim, index, *rest)
 
-    return prepare
+    return canonicalize
 
 
 def _check_source(name: str, shape: tuple[int, ...], dim: int, count: int, have: tuple[int, ...]) -> None:
@@ -421,7 +428,7 @@ def _select_gradient(grad: Any, input_shape: Any, dim: int, index: Any) -> Any:
     return grad.new_zeros(input_shape).index_add(dim, index, grad)
 
 
-@op(prepare=_prepare_rows("index_select"), grad={"input": _select_gradient})
+@op(canonicalize=_canonicalize_rows("index_select"), grad={"input": _select_gradient})
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The entries of dimension ``dim`` at the positions ``index``; a copy.
 
@@ -440,7 +447,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     name="_index_add",
     inplace=True,
     method=False,
-    prepare=_prepare_rows("index_add"),
+    canonicalize=_canonicalize_rows("index_add"),
     node_name="IndexAddBackward0",
     grad={
         "input": lambda grad: grad,
@@ -483,7 +490,7 @@ def index_add_(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha:
 
 @op(
     inplace=True,
-    prepare=_prepare_rows("index_copy"),
+    canonicalize=_canonicalize_rows("index_copy"),
     grad={
         "input": lambda grad, dim, index: grad.index_fill(dim, index, 0),
         "source": lambda grad, dim, index, source_shape: _row_gradient(grad, dim, index, source_shape),
@@ -502,15 +509,15 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     return made
 
 
-def _prepare_index_fill(input: Any, dim: int, index: Any, value: Any) -> tuple[Any, ...]:
+def _canonicalize_index_fill(input: Any, dim: int, index: Any, value: Any) -> tuple[Any, ...]:
     if isinstance(value, TensorType) and value._array.ndim:
         raise RuntimeError(f"Only supports 0-dimension value tensor but got tensor with {value._array.ndim} dimensions.")
-    return _prepare_rows("index_fill")(input, dim, index, value)
+    return _canonicalize_rows("index_fill")(input, dim, index, value)
 
 
 @op(
     inplace=True,
-    prepare=_prepare_index_fill,
+    canonicalize=_canonicalize_index_fill,
     grad={
         "input": lambda grad, dim, index: grad.index_fill(dim, index, 0),
         "value": lambda grad, dim, index: grad.index_select(dim, index.unique()).sum() if grad._array.ndim else grad,
@@ -535,7 +542,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -
 def _index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool) -> Any:
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
-    _prepare_rows("index_reduce")(input, dim, index, source)
+    _canonicalize_rows("index_reduce")(input, dim, index, source)
     if not input._array.ndim:
         return scatter_reduce_values(input.reshape(1), 0, index.reshape(-1), source.reshape(-1), reduce, include_self).reshape(())
     wrapped = wrap_dim(dim, input._array.ndim)
@@ -562,7 +569,7 @@ def index_reduce_(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce
 
 
 # -- the tensor as one row ------------------------------------------------------------------------------------------------------------
-def _prepare_take(input: Any, index: Any, *rest: Any) -> tuple[Any, ...]:
+def _canonicalize_take(input: Any, index: Any, *rest: Any) -> tuple[Any, ...]:
     if index.dtype is not dtypes.int64:
         raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype.legacy}")
     count, i = input._array.size, index._array
@@ -574,7 +581,7 @@ def _prepare_take(input: Any, index: Any, *rest: Any) -> tuple[Any, ...]:
 
 
 @op(
-    prepare=_prepare_take,
+    canonicalize=_canonicalize_take,
     grad={"input": lambda grad, input_shape, index: grad.new_zeros(input_shape).put(index, grad, accumulate=True)},
 )
 def take(input: Tensor, index: Tensor) -> Tensor:
@@ -589,8 +596,8 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     return input.reshape(-1).take(index)
 
 
-def _prepare_put_flat(input: Any, index: Any, source: Any, accumulate: bool) -> tuple[Any, ...]:
-    _prepare_take(input, index)
+def _canonicalize_put_flat(input: Any, index: Any, source: Any, accumulate: bool) -> tuple[Any, ...]:
+    _canonicalize_take(input, index)
     _require_same("put_", input, source)
     if index._array.size != source._array.size:
         raise IndexError(
@@ -602,7 +609,7 @@ def _prepare_put_flat(input: Any, index: Any, source: Any, accumulate: bool) -> 
 
 @op(
     inplace=True,
-    prepare=_prepare_put_flat,
+    canonicalize=_canonicalize_put_flat,
     grad={
         "input": lambda grad, index, accumulate: grad if accumulate else grad.put(index, grad.new_zeros(index.shape)),
         "source": lambda grad, index, source_shape: grad.take(index).reshape(source_shape),

@@ -8,8 +8,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..core import doors
 from ..core import dtype as dtypes
+from ..core import wrappers
 from ..core.annotations import Number, Tensor
 from ..core.registry import add_method, composite, op, pointwise, primitive, view
 from .arithmetic import dtype_of, missing_derivative, order_of, reject, zeros
@@ -18,7 +18,7 @@ from .limits import keep_where
 
 @pointwise(
     ufunc=np.absolute,
-    calm=True,
+    fp_safe=True,
     aliases=("absolute",),
     promotion="complex_to_float",
     fast_bool=False,
@@ -36,7 +36,7 @@ def abs_(input: Tensor) -> Tensor:
     return np.absolute(input)
 
 
-add_method("__abs__", partial(doors.make_door, primitive("abs"), "__abs__", operator=True))
+add_method("__abs__", partial(wrappers.make_wrapper, primitive("abs"), "__abs__", operator=True))
 
 
 def _sign(array: np.ndarray) -> np.ndarray:
@@ -114,7 +114,7 @@ def copysign(input: Tensor, other: Tensor | Number) -> Tensor:
     return np.copysign(input, other)
 
 
-def _prepare_heaviside(input: Any, values: Any) -> tuple[Any, ...]:
+def _canonicalize_heaviside(input: Any, values: Any) -> tuple[Any, ...]:
     if input.dtype.is_complex or dtype_of(values).is_complex:
         raise RuntimeError("heaviside is not yet implemented for complex tensors.")
     if input.dtype is not values.dtype:
@@ -123,7 +123,7 @@ def _prepare_heaviside(input: Any, values: Any) -> tuple[Any, ...]:
 
 
 @pointwise(
-    prepare=_prepare_heaviside,
+    canonicalize=_canonicalize_heaviside,
     node_name="NotImplemented",
     grad={"input": missing_derivative("heaviside", "input"), "values": missing_derivative("heaviside", "values")},
 )
@@ -149,7 +149,7 @@ def _by_parts(grad: Any, input: Any) -> Any:
     return resolve("torch", "complex")(grad.real * input.real.isfinite(), grad.imag * input.imag.isfinite())
 
 
-def _prepare_nan_to_num(input: Any, nan: float | None, posinf: float | None, neginf: float | None) -> tuple[Any, ...]:
+def _canonicalize_nan_to_num(input: Any, nan: float | None, posinf: float | None, neginf: float | None) -> tuple[Any, ...]:
     if input.dtype.category < dtypes.FLOATING:
         return input, nan, posinf, neginf
     limits = ml_dtypes.finfo(input.dtype.to_real().numpy)
@@ -157,7 +157,7 @@ def _prepare_nan_to_num(input: Any, nan: float | None, posinf: float | None, neg
     return input, 0.0 if nan is None else nan, above, below
 
 
-@pointwise(prepare=_prepare_nan_to_num, grad={"input": _nan_to_num_gradient})
+@pointwise(canonicalize=_canonicalize_nan_to_num, grad={"input": _nan_to_num_gradient})
 def nan_to_num(input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """``input`` with NaN and infinities replaced by finite numbers.
 
@@ -183,7 +183,7 @@ def _replaced(array: np.ndarray, nan: Any, posinf: Any, neginf: Any) -> np.ndarr
 
 
 @pointwise(
-    halves="native",
+    opmath="native",
     grad={
         "input": lambda grad, input, other: keep_where(grad, input != other),
         "other": zeros,
@@ -322,8 +322,8 @@ def angle(input: Tensor) -> Tensor:
     return found if input.dtype.kind in "biu" else np.where(np.isnan(input), input, found)
 
 
-def _prepare_parts(kinds: str) -> Any:
-    def prepare(first: Any, second: Any) -> tuple[Any, ...]:
+def _canonicalize_parts(kinds: str) -> Any:
+    def canonicalize(first: Any, second: Any) -> tuple[Any, ...]:
         allowed = (dtypes.float16, dtypes.float32, dtypes.float64)
         if first.dtype not in allowed or second.dtype not in allowed:
             raise RuntimeError(
@@ -336,14 +336,14 @@ def _prepare_parts(kinds: str) -> Any:
             )
         return first, second
 
-    return prepare
+    return canonicalize
 
 
 @pointwise(
     promotion="keep",
     inplace=False,
     method=False,
-    prepare=_prepare_parts("complex"),
+    canonicalize=_canonicalize_parts("complex"),
     grad={"real": lambda grad: grad.real, "imag": lambda grad: grad.imag},
 )
 def complex_(real: Tensor, imag: Tensor) -> Tensor:
@@ -365,7 +365,7 @@ def complex_(real: Tensor, imag: Tensor) -> Tensor:
     promotion="keep",
     inplace=False,
     method=False,
-    prepare=_prepare_parts("polar"),
+    canonicalize=_canonicalize_parts("polar"),
     grad={
         "abs": lambda grad, result: (grad.conj() * result.sgn()).real,
         "angle": lambda grad, result: (grad.conj() * (result * 1j)).real,

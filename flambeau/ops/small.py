@@ -1,4 +1,4 @@
-"""Short ways for small float arrays, where a call of NumPy's costs more than the arithmetic.
+"""Fast paths for small float arrays, where a call of NumPy's costs more than the arithmetic.
 
 A reduction through ``ufunc.reduce`` costs about 0.9 us before it adds anything, a product with a vector of ones 0.4 us.  Sums of
 at most ``LIMIT`` elements made that way carry at most about ``LIMIT`` / 8 roundings, since BLAS keeps several partial sums.

@@ -13,7 +13,7 @@ from ..core.annotations import Tensor
 from ..core.casting import cast_array
 from ..core.registry import TABLES, composite, op
 from ..core.shape import wrap_dim
-from ..core.state import run_quietly
+from ..core.state import run_ignoring_fp
 from .arithmetic import reject
 from .small import LARGE, LIMIT, SQUARES, prepare_square  # noqa: F401  # LARGE and SQUARES: for ``_SMALL_SOFTMAX``
 
@@ -77,7 +77,7 @@ _exp, _divide, _dot_of = np.exp, np.divide, getattr(np.dot, "_implementation", n
 
 # The rows of small float32 matrices without large elements: no maximum has to be subtracted there, and a product with a matrix of
 # ones puts each row's sum at every place of the row. Strides (4 * columns, 4) belong to row-major memory; where they belong to a
-# part of a wider matrix the product fails, and the call takes the long way.
+# part of a wider matrix the product fails, and the call takes the slow path.
 _SMALL_SOFTMAX = (
     "_divide(m := _exp(a), _dot_of(m, ones), m) if dtype is None and (dim == -1 or dim == 1) and d is F32 "
     "and (ones := SQUARES.get(a.strides)) is not None and a.size <= LIMIT and 1 not in a.tobytes()[3::4].translate(LARGE) "
@@ -86,14 +86,14 @@ _SMALL_SOFTMAX = (
 
 
 def _other_softmax(input: np.ndarray, dim: Any, dtype: Any) -> np.ndarray | None:
-    """The short way of other arrays; None where there is none."""
+    """The fast path of other arrays; None where there is none."""
     if input.size >= native.LARGE:
         plain = dtype is None and input.dtype.kind == "f" and dim.__class__ is int
         return native.attempt("softmax", input, dim) if plain else None
     if input.size > LIMIT:
-        return run_quietly(_any_softmax, input, dim, dtype)
+        return run_ignoring_fp(_any_softmax, input, dim, dtype)
     prepare_square(input)
-    return run_quietly(_any_softmax, input, dim, dtype)
+    return run_ignoring_fp(_any_softmax, input, dim, dtype)
 
 
 def _softmax_slope(grad: np.ndarray, output: np.ndarray, dim: int) -> np.ndarray:
@@ -138,7 +138,7 @@ def _output_gradient(grad: Any, grad_output: Any, output: Any, dim: int) -> Any:
         "grad_output": lambda grad, output, dim, input_dtype: softmax_backward_data(grad, output, dim, output.dtype),
         "output": _output_gradient,
     },
-    halves="native",
+    opmath="native",
     name="_softmax_backward_data",
 )
 def softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
@@ -158,7 +158,7 @@ def softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_d
             -grad * output.exp() * (grad_output.sum(dim, keepdim=True) if grad.ndim else grad_output)
         ),
     },
-    halves="native",
+    opmath="native",
     name="_log_softmax_backward_data",
 )
 def log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
@@ -171,8 +171,8 @@ def log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, inp
 
 @op(
     fast=_SMALL_SOFTMAX,
-    prepare=_prepare,
-    halves="native",
+    canonicalize=_prepare,
+    opmath="native",
     grad={"input": lambda grad, result, dim, input_dtype: softmax_backward_data(grad, result, dim, input_dtype)},
 )
 def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
@@ -193,8 +193,8 @@ def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
 
 @op(
     fast=_fast(_log_softmax),
-    prepare=_prepare,
-    halves="native",
+    canonicalize=_prepare,
+    opmath="native",
     grad={"input": lambda grad, result, dim, input_dtype: log_softmax_backward_data(grad, result, dim, input_dtype)},
 )
 def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:

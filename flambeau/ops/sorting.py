@@ -46,7 +46,7 @@ def _to_places(grad: Any, result1: Any, dim: Any, input_shape: Any) -> Any:
 
 
 # -- sort -----------------------------------------------------------------------------------------------------------------------
-def _prepare_sort(input: Any, dim: Any, descending: bool, stable: Any) -> tuple[Any, ...]:
+def _canonicalize_sort(input: Any, dim: Any, descending: bool, stable: Any) -> tuple[Any, ...]:
     if input._array.dtype.kind == "c":
         raise RuntimeError("Sort currently does not support complex dtypes on CPU")
     return (input, wrap_dim(-1 if dim is None else dim.__index__(), input._array.ndim), descending, stable)
@@ -71,8 +71,8 @@ def _fast_topk(a: np.ndarray, k: int, dim: Any, largest: bool, sorted: bool) -> 
 
 @op(
     promotion="same",
-    halves="native",
-    prepare=_prepare_sort,
+    opmath="native",
+    canonicalize=_canonicalize_sort,
     fast=_fast_sort,
     returns=("values", "indices"),
     grad={"input": _to_places},
@@ -111,7 +111,7 @@ def msort(input: Tensor) -> Any:
 
 
 # -- by rank --------------------------------------------------------------------------------------------------------------------
-def _prepare_topk(input: Any, k: Any, dim: Any, largest: bool, sorted: bool) -> tuple[Any, ...]:
+def _canonicalize_topk(input: Any, k: Any, dim: Any, largest: bool, sorted: bool) -> tuple[Any, ...]:
     require_real("topk", input._array)
     dim = wrap_dim(-1 if dim is None else dim.__index__(), input._array.ndim)
     k = k.__index__()
@@ -136,8 +136,8 @@ def _leading(array: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
 
 @op(
     promotion="same",
-    halves="native",
-    prepare=_prepare_topk,
+    opmath="native",
+    canonicalize=_canonicalize_topk,
     fast=_fast_topk,
     returns=("values", "indices"),
     grad={"input": _to_places},
@@ -164,7 +164,7 @@ def topk(input: Tensor, k: int, dim: Any = -1, largest: bool = True, sorted: boo
     return row_major(_taken(input, order, dim)), order
 
 
-def _prepare_kth(input: Any, k: Any, dim: int, keepdim: bool) -> tuple[Any, ...]:
+def _canonicalize_kth(input: Any, k: Any, dim: int, keepdim: bool) -> tuple[Any, ...]:
     require_real("kthvalue", input._array)
     dim = wrap_dim(-1 if dim is None else dim.__index__(), input._array.ndim)
     size = input._array.shape[dim] if input._array.ndim else 1
@@ -177,8 +177,8 @@ def _prepare_kth(input: Any, k: Any, dim: int, keepdim: bool) -> tuple[Any, ...]
 
 @op(
     promotion="same",
-    halves="native",
-    prepare=_prepare_kth,
+    opmath="native",
+    canonicalize=_canonicalize_kth,
     returns=("values", "indices"),
     grad={
         "input": lambda grad, result1, dim, keepdim, input_shape: to_place(grad, result1, -1 if dim is None else dim, keepdim, input_shape)
@@ -203,7 +203,7 @@ def kthvalue(input: Tensor, k: int, dim: Any = -1, keepdim: bool = False) -> Any
 
 
 # -- unique ---------------------------------------------------------------------------------------------------------------------
-@op(name="_without_derivative", method=False, halves="native", grad={"source": lambda grad, operation: complain_derivative(operation)})
+@op(name="_without_derivative", method=False, opmath="native", grad={"source": lambda grad, operation: complain_derivative(operation)})
 def without_derivative(values: Tensor, source: Tensor, operation: str) -> Tensor:
     """``values`` computed from ``source``, with an error instead of a derivative."""
     return values.copy()

@@ -44,14 +44,14 @@ def _median_along(array: np.ndarray, dim: int, keepdim: bool, ignore_nan: bool) 
     return taken_along(array, indices, dim, keepdim), indices
 
 
-def _prepare_along(name: str) -> Any:
-    def prepare(input: Any, dim: int, keepdim: bool) -> tuple[Any, ...]:
+def _canonicalize_along(name: str) -> Any:
+    def canonicalize(input: Any, dim: int, keepdim: bool) -> tuple[Any, ...]:
         require_real(name, input._array)
         dim = wrap_dim(dim.__index__(), input._array.ndim)
         require_elements(name, input._array, dim)
         return (input, dim, keepdim)
 
-    return prepare
+    return canonicalize
 
 
 def _selected(grad: Any, result1: Any, dim: int, keepdim: bool, input_shape: Any) -> Any:
@@ -66,8 +66,8 @@ def _median_kernel(name: str, ignore_nan: bool) -> Any:
     return op(
         name=f"_{name}_along",
         method=False,
-        halves="native",
-        prepare=_prepare_along(name),
+        opmath="native",
+        canonicalize=_canonicalize_along(name),
         returns=("values", "indices"),
         node_name=f"{name.title()}Backward1",
         grad={"input": _selected},
@@ -114,7 +114,7 @@ median.__doc__ = _MEDIAN_DOC.format(name="median", nan="NaN where there is one."
 nanmedian.__doc__ = _MEDIAN_DOC.format(name="nanmedian", nan="NaN are left out, where there is anything else.")
 
 
-@op(halves="native", prepare=_prepare_along("mode"), returns=("values", "indices"), grad={"input": _selected})
+@op(opmath="native", canonicalize=_canonicalize_along("mode"), returns=("values", "indices"), grad={"input": _selected})
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """Most frequent element along ``dim``, the smallest of several, and the last place where it is.
 

@@ -84,7 +84,7 @@ def _declare_unpool(rank: int, shape: str) -> None:
         if min(steps) <= 0:
             raise RuntimeError(f"strides should be greater than zero, but got stride: {list(steps)}")
         sizes = _unpooled_size(tuple(input.shape), kernel_size, steps, ints(padding, rank, name, "padding", what="pooling"), output_size)
-        return _UNPOOLS[rank].door(input, indices, sizes)
+        return _UNPOOLS[rank].wrapper(input, indices, sizes)
 
     max_unpool_nd.__doc__ = f"""Zeros with the maxima of ``max_pool{rank}d`` where they came from.
 
@@ -154,7 +154,7 @@ _FRACTIONAL: dict[int, Any] = {
         namespace="nn.functional",
         node_name=f"FractionalMaxPool{rank}DBackward0",
         out=False,
-        several=True,
+        multi_output=True,
         grad={"input": lambda grad, result1, kernel_size, input_shape: scatter_planes(grad, result1, input_shape[-len(kernel_size) :])},
     )(fractional_pool)
     for rank in (2, 3)
@@ -196,7 +196,7 @@ def _fractional_call(
     expected = (shape[0] if len(shape) == rank + 2 else 1, shape[-rank - 1], rank)
     if samples.dim() != 3 or samples.shape[0] < expected[0] or samples.shape[1:] != expected[1:]:
         raise RuntimeError(f"Expect _random_samples to have shape {list(expected)}, got {list(samples.shape)}")
-    values, indices = _FRACTIONAL[rank].door(input, samples[: expected[0]], kernel_size, size)
+    values, indices = _FRACTIONAL[rank].wrapper(input, samples[: expected[0]], kernel_size, size)
     return (values, indices) if return_indices else values
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core import doors, native
 from ..core import dtype as dtypes
+from ..core import native, wrappers
 from ..core.annotations import Tensor
 from ..core.arrays import view_at
 from ..core.registry import TABLES, composite, method, op, primitive, view
@@ -32,7 +32,7 @@ from .small import small_sum
 
 
 # -- shape ------------------------------------------------------------------------------------------------------------------
-def _prepare_view(input: Any, shape: Any) -> tuple[Any, ...]:
+def _canonicalize_view(input: Any, shape: Any) -> tuple[Any, ...]:
     return input, inferred_shape(sizes_of(tuple(shape), "view"), input._array.size)
 
 
@@ -49,7 +49,7 @@ def _quick_view(array: np.ndarray, shape: Any) -> np.ndarray | None:
     name="_view",
     method=False,
     fast="(a.reshape(shape) if 1 not in a.shape else _quick_view(a, shape)) if a.flags.c_contiguous else None",
-    prepare=_prepare_view,
+    canonicalize=_canonicalize_view,
     node_name="ViewBackward0",
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
 )
@@ -89,7 +89,7 @@ def view_method(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None)
     return view_shape(input, shape)
 
 
-def _prepare_view_dtype(input: Any, dtype: Any) -> tuple[Any, ...]:
+def _canonicalize_view_dtype(input: Any, dtype: Any) -> tuple[Any, ...]:
     """Check what must be divisible for wider elements; the kernel checks the last dimension, whose complaints come first or second."""
     array = with_strides(input._array)
     times = dtype.itemsize // array.itemsize
@@ -109,7 +109,7 @@ def _prepare_view_dtype(input: Any, dtype: Any) -> tuple[Any, ...]:
 
 @view(
     name="_view_dtype",
-    prepare=_prepare_view_dtype,
+    canonicalize=_canonicalize_view_dtype,
     node_name="ViewBackward0",
     grad={"input": lambda grad, input_dtype: grad.view(input_dtype)},
 )
@@ -175,7 +175,7 @@ def reshape_method(input: Tensor, *shape: Any) -> Tensor:
 
 
 for _name in ("view", "reshape"):
-    TABLES["Tensor"][_name].shorten = partial(doors.make_sized, primitive("_view"), _name)
+    TABLES["Tensor"][_name].shorten = partial(wrappers.make_sized, primitive("_view"), _name)
 
 
 @method()
@@ -235,14 +235,14 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 
 # -- order of dimensions ------------------------------------------------------------------------------------------------------
-def _prepare_dims(input: Any, dim0: int, dim1: int) -> tuple[Any, ...]:
+def _canonicalize_dims(input: Any, dim0: int, dim1: int) -> tuple[Any, ...]:
     ndim = input._array.ndim
     return input, wrap_dim(dim0, ndim), wrap_dim(dim1, ndim)
 
 
 @view(
     fast="a.swapaxes(dim0, dim1) if a.size else None",
-    prepare=_prepare_dims,
+    canonicalize=_canonicalize_dims,
     inplace=True,
     aliases=("swapaxes", "swapdims"),
     grad={"input": lambda grad, dim0, dim1: grad.transpose(dim0, dim1)},
@@ -273,7 +273,7 @@ def t(input: Tensor) -> Tensor:
     return with_strides(input).T
 
 
-def _prepare_permute(input: Any, dims: Any) -> tuple[Any, ...]:
+def _canonicalize_permute(input: Any, dims: Any) -> tuple[Any, ...]:
     ndim = input._array.ndim
     dims = sizes_of(tuple(dims), "permute")
     if len(dims) != ndim:
@@ -298,7 +298,7 @@ def _inverse(dims: Sequence[int]) -> tuple[int, ...]:
 @view(
     method=False,
     fast="a.transpose(dims) if a.ndim == len(dims) and dims and a.size else None",
-    prepare=_prepare_permute,
+    canonicalize=_canonicalize_permute,
     grad={"input": lambda grad, dims: grad.permute(_inverse(dims))},
 )
 def permute(input: Tensor, dims: Sequence[int]) -> Tensor:
@@ -441,7 +441,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     return _squeezed(input, tuple(d for d in wrap_dims(dim, input.ndim, empty_is_all=False) if input.ndim))
 
 
-def _prepare_unsqueeze(input: Any, dim: int) -> tuple[Any, ...]:
+def _canonicalize_unsqueeze(input: Any, dim: int) -> tuple[Any, ...]:
     return input, wrap_dim(dim, input._array.ndim + 1)
 
 
@@ -461,7 +461,7 @@ def _unsqueezed(array: np.ndarray, dim: int) -> np.ndarray | None:
 @view(
     fast="(a.reshape((1, *s)) if dim == 0 and 1 not in (s := a.shape) and a.flags.c_contiguous else _unsqueezed(a, dim)) "
     "if a.size else None",
-    prepare=_prepare_unsqueeze,
+    canonicalize=_canonicalize_unsqueeze,
     inplace=True,
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
 )
@@ -475,7 +475,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     return _unsqueezed(with_strides(input), dim)
 
 
-def _prepare_expand(input: Any, size: Any, implicit: bool) -> tuple[Any, ...]:
+def _canonicalize_expand(input: Any, size: Any, implicit: bool) -> tuple[Any, ...]:
     have, want = input._array.shape, tuple(sizes_of(tuple(size), "expand"))
     if len(want) < len(have):
         raise RuntimeError(
@@ -529,7 +529,7 @@ def _quick_expand(array: np.ndarray, size: Sequence[int], implicit: bool) -> np.
     name="_expand",
     method=False,
     fast=_quick_expand,
-    prepare=_prepare_expand,
+    canonicalize=_canonicalize_expand,
     node_name="ExpandBackward0",
     grad={"input": lambda grad: grad},
 )

@@ -3,7 +3,7 @@
 A rule is a function of a parameter, its gradient and its state, in operators and in the words of ``f``. These are PyTorch's operations, so
 that a rule rounds where PyTorch's own loop does, in half precision too: ``f.addcmul(x, a, b, value)`` is one rounding in bfloat16, three in
 float32. Called with ``Tensors`` a rule is differentiable and takes any tensor; called with ``Arrays`` it runs on symbols, of which
-``backends/llvm`` makes a kernel, and ``_passes`` calls of NumPy's functions. ``value``, ``alpha`` and ``weight`` are numbers of the rule:
+``kernels`` makes a kernel, and ``_passes`` calls of NumPy's functions. ``value``, ``alpha`` and ``weight`` are numbers of the rule:
 Python's (or tensors, where they are differentiated themselves) in the one form, symbols in the other.
 """
 

@@ -4,7 +4,7 @@ A class says what its state is called (``_moments``, ``_counters``), how its opt
 and how a parameter's new value follows from them (``_rule``); docs/kernels.md has a whole one. One rule runs in three ways (``f`` has the
 words that are no operators, see ``_words``):
 
-    usual tensors, large or often    numbers and arrays are symbols, the rule is run once and becomes a kernel of backends/llvm;
+    usual tensors, large or often    numbers and arrays are symbols, the rule is run once and becomes a kernel of kernels;
                                      numbers are its arguments, so that another learning rate or count needs no other kernel
     usual tensors otherwise          it becomes calls of NumPy's functions, which run block by block
     any other tensor                 on tensors: half precision, complex, subclasses, ``differentiable``
@@ -19,7 +19,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from .. import ops
-from ..core.state import run_quietly
+from ..core.state import run_ignoring_fp
 from ..core.tensor import Tensor
 from ._arrays import Rows, kernel_step, note_writes, pass_over
 from ._stepping import GroupOptimizer, check_capturable, check_steps, new_scalar, number, refuse_scaling, scalar
@@ -157,7 +157,7 @@ class ElementwiseOptimizer(GroupOptimizer):
             return False
         rows = self._plans.rows(self, group, (*self._kept(group), *self._counters))
         if rows:
-            run_quietly(self._update_rows, group, rows)
+            run_ignoring_fp(self._update_rows, group, rows)
         return rows is not None
 
     def _update_rows(self, group: dict[str, Any], rows: Rows) -> None:

@@ -104,7 +104,7 @@ class Optimizer:
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
-        self._prepare_hooks()
+        self._canonicalize_hooks()
         if isinstance(params, Tensor):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, but got " + _type_name(params)
@@ -126,7 +126,7 @@ class Optimizer:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._prepare_hooks()
+        self._canonicalize_hooks()
         self.defaults.setdefault("differentiable", False)
 
     def __repr__(self) -> str:
@@ -138,7 +138,7 @@ class Optimizer:
 
     # ---- hooks ---------------------------------------------------------------------------------------------------
 
-    def _prepare_hooks(self) -> None:
+    def _canonicalize_hooks(self) -> None:
         """Make the missing hook registries and the plans, and put the hooks around the class's own ``step``, once per class."""
         for name in _HOOK_REGISTRIES:
             self.__dict__.setdefault(name, OrderedDict())

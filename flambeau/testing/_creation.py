@@ -104,7 +104,7 @@ def _filled(sizes: tuple[int, ...], dtype: DType, device: Any, low: float | None
 def _fill_uniformly(tensor: Tensor, low: float, high: float) -> None:
     if low == high:
         tensor.fill_(low)
-    elif high - low > float(_limits(tensor.dtype).max):  # the range itself is no finite number: draw between the halves
+    elif high - low > float(_limits(tensor.dtype).max):  # the range itself is no finite number: draw between the opmath
         tensor.uniform_(low / 2, high / 2).mul_(2)
     else:
         tensor.uniform_(low, high)

@@ -14,7 +14,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "flambeau") + os.sep
-_GENERATED = ("<flambeau", "<door", "<string>")
+_GENERATED = ("<flambeau", "<wrapper", "<string>")
 
 
 def is_ours(code: CodeType) -> bool:

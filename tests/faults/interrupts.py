@@ -81,7 +81,7 @@ def imports(delay: float, wanted: dict[str, Any]) -> dict[str, Any]:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGALRM, handler)
-    came, modules = False, ("nn", "optim", "utils.data", "autograd", "linalg", "special", "serialization", "testing", "backends.llvm.pool")
+    came, modules = False, ("nn", "optim", "utils.data", "autograd", "linalg", "special", "serialization", "testing", "kernels.pool")
     try:
         signal.setitimer(signal.ITIMER_REAL, delay)
         import flambeau as torch

@@ -1,4 +1,4 @@
-"""What trials run: operations of every kind, on small operands (doors, node classes) and large ones (families, kernels, the pool).
+"""What trials run: operations of every kind, on small operands (wrappers, node classes) and large ones (families, kernels, the pool).
 
 Each function takes the package and returns arrays, the same ones whenever and in whatever order it is called.
 """
@@ -188,9 +188,9 @@ def state() -> dict[str, Any]:
         "grad": [states.thread.grad, states.thread.inference, native.switch.on],
         "kernels": sorted(name for name, kernel in native._found.items() if kernel is not None),
     }
-    pool = sys.modules.get("flambeau.backends.llvm.pool")
-    build = sys.modules.get("flambeau.backends.llvm.build")
-    pointwise = sys.modules.get("flambeau.backends.llvm.pointwise")
+    pool = sys.modules.get("flambeau.kernels.pool")
+    build = sys.modules.get("flambeau.kernels.build")
+    pointwise = sys.modules.get("flambeau.kernels.pointwise")
     if pool is not None and pool.pool.crew is not None:
         found["pool"] = [pool.pool.launch == pool.pool.crew.launch, pool.pool.crew.count]
     if build is not None:

@@ -128,7 +128,7 @@ def _same(tensor: Any) -> float:
 
 
 def calls(torch: Any) -> dict[str, Callable[[], Any]]:
-    """Operations that make something new, by the templates that doors have."""
+    """Operations that make something new, by the templates that wrappers have."""
     functional = torch.nn.functional
     x, wide, image = torch.rand(5, 4), torch.rand(300, 40), torch.rand(2, 3, 12, 12)
     leaf, wide_leaf, index = torch.rand(5, 4, requires_grad=True), torch.rand(300, 40, requires_grad=True), torch.tensor([0, 2, 1])

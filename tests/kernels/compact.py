@@ -17,8 +17,8 @@ import numpy as np
 
 import flambeau as torch
 import flambeau.nn.functional as F
-from flambeau.backends.llvm import build, image, pool, target
 from flambeau.core import native
+from flambeau.kernels import build, image, pool, target
 
 CASES: dict[str, Callable[[], Any]] = {}
 PAIRS = [
@@ -55,8 +55,8 @@ def leaf(*shape: int, dtype: Any = torch.float32) -> torch.Tensor:
 
 # -- element-wise -------------------------------------------------------------------------------------------------------------------
 def _special(dtype: Any) -> torch.Tensor:
-    infinity, halves = float("inf"), [2.0**22 + 0.5, 2.0**23 - 0.5, 2.0**51 + 0.5]
-    edges = [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.7, *halves, float("nan"), infinity, -infinity]
+    infinity, opmath = float("inf"), [2.0**22 + 0.5, 2.0**23 - 0.5, 2.0**51 + 0.5]
+    edges = [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.7, *opmath, float("nan"), infinity, -infinity]
     return torch.cat([torch.tensor(edges, dtype=torch.float64), torch.randn(67, dtype=torch.float64) * 3]).to(dtype)
 
 

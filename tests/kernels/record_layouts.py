@@ -29,9 +29,9 @@ from libraries import OURS, arrays_in, assert_close, describe, differentiable_in
 from records.record import Maker, Pointwise, Record, Sample, call
 
 import flambeau
-from flambeau.backends.llvm import FAMILIES, pointwise
 from flambeau.core import native
 from flambeau.core.tensor import Tensor
+from flambeau.kernels import FAMILIES, pointwise
 
 DTYPES = ("float32", "float64", "bfloat16", "float16", "int64", "uint8", "bool", "complex64")
 # Where all elements are one, a spread is 0 or what rounding made of it, and neither quotients by it nor its root's slope mean anything.
@@ -219,7 +219,7 @@ reached: set[str] = set()
 def watch() -> None:
     """Note every native kernel that gives a result."""
     for module in set(FAMILIES.values()):
-        importlib.import_module(f"flambeau.backends.llvm.{module}")
+        importlib.import_module(f"flambeau.kernels.{module}")
     for name in FAMILIES:
         native._registered[name] = _watched(name, native._registered[name])
     native._found.clear()

@@ -24,11 +24,11 @@ from flambeau.ops.patches import is_channels_last
 
 from .guard import guarded
 
-convolution = pytest.importorskip("flambeau.backends.llvm.convolution")
-channels_last = pytest.importorskip("flambeau.backends.llvm.channels_last")
-depthwise = pytest.importorskip("flambeau.backends.llvm.depthwise")
-microkernel = pytest.importorskip("flambeau.backends.llvm.microkernel")
-pool = pytest.importorskip("flambeau.backends.llvm.pool").pool
+convolution = pytest.importorskip("flambeau.kernels.convolution")
+channels_last = pytest.importorskip("flambeau.kernels.channels_last")
+depthwise = pytest.importorskip("flambeau.kernels.depthwise")
+microkernel = pytest.importorskip("flambeau.kernels.microkernel")
+pool = pytest.importorskip("flambeau.kernels.pool").pool
 
 
 @dataclass(frozen=True)

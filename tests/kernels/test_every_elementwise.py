@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.backends.llvm import pointwise as kernels
-from flambeau.backends.llvm.pool import pool
 from flambeau.core import native
 from flambeau.core.registry import Entry, entries
+from flambeau.kernels import pointwise as kernels
+from flambeau.kernels.pool import pool
 
 pytest.importorskip("llvmlite")
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -80,7 +80,7 @@ def is_for(entry, dtype):
         return dtype in (torch.float32, torch.float64)
     positional, named = call(entry, dtype, (2, 3))
     try:
-        entry.door(*positional, **named)
+        entry.wrapper(*positional, **named)
     except (RuntimeError, NotImplementedError, TypeError):
         return False
     return True
@@ -123,9 +123,9 @@ def test_an_operation_runs_its_kernel(name, dtype, launched, monkeypatch):
     entry = OPERATIONS[name]
     positional, named = call(entry, dtype)
     with native.disabled():
-        wanted = results(entry.door(*positional, **named))
+        wanted = results(entry.wrapper(*positional, **named))
     on_arrays = calls_on_arrays(entry, monkeypatch)
-    made = results(entry.door(*positional, **named))
+    made = results(entry.wrapper(*positional, **named))
     has_kernel = bool(launched) and not on_arrays
     assert has_kernel is (name not in WITHOUT), (
         f"{name} of {dtype}: {'a' if has_kernel else 'no'} kernel (FLAMBEAU_SHOW_TRACES=1 says more)"

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.backends.llvm import build, exact
-from flambeau.backends.llvm.language import KINDS
 from flambeau.core import native
+from flambeau.kernels import build, exact
+from flambeau.kernels.language import KINDS
 
 from .test_vectors import TARGETS, special_values
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import flambeau as torch
 import flambeau.nn.functional as F
-from flambeau.backends.llvm import gemm
-from flambeau.backends.llvm.blas import library
-from flambeau.backends.llvm.pool import pool
 from flambeau.core import native
+from flambeau.kernels import gemm
+from flambeau.kernels.blas import library
+from flambeau.kernels.pool import pool
 
 from .guard import guarded
 
@@ -141,8 +141,8 @@ def test_mixed_and_other_dtypes_are_left_alone():
         torch.randn(200, 200) @ doubled
     whole = torch.arange(40000).reshape(200, 200)
     assert torch.equal(whole @ whole, torch.from_numpy(whole.numpy() @ whole.numpy()))
-    halves = torch.randn(200, 200).to(torch.bfloat16)
-    assert torch.allclose((halves @ halves).float(), halves.float() @ halves.float(), rtol=1e-2, atol=0.2)
+    opmath = torch.randn(200, 200).to(torch.bfloat16)
+    assert torch.allclose((opmath @ opmath).float(), opmath.float() @ opmath.float(), rtol=1e-2, atol=0.2)
 
 
 BAD = {

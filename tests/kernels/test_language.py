@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flambeau.backends.llvm.language import KINDS, SIZES, Builder, literal
-from flambeau.backends.llvm.target import AVX2, NEON, PLAIN
+from flambeau.kernels.language import KINDS, SIZES, Builder, literal
+from flambeau.kernels.target import AVX2, NEON, PLAIN
 
 from .guard import guarded
 from .tiny import BFLOAT16, DTYPES, RUNNABLE, apply, build, samples
@@ -140,7 +140,7 @@ def test_fma_rounds_once_where_the_processor_can(kind, target):
 
 # -- rounding to whole numbers ------------------------------------------------------------------------------------------------------
 def _around(kind):
-    """Numbers around the limits between which a float still has halves, quarters and so on, and special ones."""
+    """Numbers around the limits between which a float still has opmath, quarters and so on, and special ones."""
     dtype, digits = DTYPES[kind], 23 if kind == "f32" else 52
     steps = np.arange(-64, 65)
     near = [2.0**p + steps * max(2.0 ** (p - digits - 1), 2.0**-4) for p in range(digits - 4, digits + 3)]
@@ -255,9 +255,9 @@ def test_all_bfloat16_load_as_float32(target):
 def test_all_float16_load_as_float32(target):
     if not target.has_halves:
         pytest.skip("no instructions for float16")
-    halves = np.arange(65536, dtype=np.uint16).view(np.float16)
-    (made,) = apply(lambda k, a: [a + 0.0], halves, target=target)
-    np.testing.assert_array_equal(made, halves.astype(np.float32))
+    opmath = np.arange(65536, dtype=np.uint16).view(np.float16)
+    (made,) = apply(lambda k, a: [a + 0.0], opmath, target=target)
+    np.testing.assert_array_equal(made, opmath.astype(np.float32))
 
 
 def _between_halves(dtype):
@@ -404,7 +404,7 @@ def test_shuffles_halves_and_indices(target):
         a, b = k.load(x, 0, "i32", 8), k.load(x, 8, "i32", 8)
         k.store(k.shuffle(a, [7, 6, 5, 4, 3, 2, 1, 0]), y, 0, "i32")
         k.store(k.shuffle(a, [0, 8, 1, 9], b), y, 8, "i32")
-        low, high = k.halves(a)
+        low, high = k.opmath(a)
         k.store(low + high, y, 12, "i32")
         k.store(k.indices(8, "i32") + k.indices(1, "i32"), y, 16, "i32")
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import flambeau as torch
 import flambeau.nn.functional as F
-from flambeau.backends.llvm import loss as kernels
-from flambeau.backends.llvm.pool import pool
 from flambeau.core import native
+from flambeau.kernels import loss as kernels
+from flambeau.kernels.pool import pool
 from flambeau.ops import class_loss
 from flambeau.ops import loss as plain
 

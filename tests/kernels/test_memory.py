@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flambeau as torch
-from flambeau.backends.llvm import memory
-from flambeau.backends.llvm.memory import SMALL, empty, release, size_class
+from flambeau.kernels import memory
+from flambeau.kernels.memory import SMALL, empty, release, size_class
 
 COUNT = SMALL // 4 + 1000  # float32 elements, recycled
 

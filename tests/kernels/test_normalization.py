@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import flambeau as torch
 import flambeau.nn.functional as F
-from flambeau.backends.llvm import normalization as kernels
-from flambeau.backends.llvm.pool import pool
 from flambeau.core import native
+from flambeau.kernels import normalization as kernels
+from flambeau.kernels.pool import pool
 from flambeau.ops import normalization as references
 
 from .guard import guarded

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from optimizer_cases import CASES, IDS
 
 import flambeau as torch
-from flambeau.backends.llvm import optimizer as native_optimizer
-from flambeau.backends.llvm.build import GENERATORS
-from flambeau.backends.llvm.pool import pool
 from flambeau.core import native
+from flambeau.kernels import optimizer as native_optimizer
+from flambeau.kernels.build import GENERATORS
+from flambeau.kernels.pool import pool
 from flambeau.optim import _arrays
 from flambeau.optim.elementwise import ElementwiseOptimizer
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import flambeau as torch
 import flambeau.nn.functional as F
-from flambeau.backends.llvm import pointwise as kernels
-from flambeau.backends.llvm.expression import Program
-from flambeau.backends.llvm.language import KINDS, register_kind
-from flambeau.backends.llvm.pool import pool
 from flambeau.core import native
+from flambeau.kernels import pointwise as kernels
+from flambeau.kernels.expression import Program
+from flambeau.kernels.language import KINDS, register_kind
+from flambeau.kernels.pool import pool
 
 from .guard import guarded
 

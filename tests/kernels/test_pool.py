@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flambeau as torch
-from flambeau.backends.llvm.build import kernel
-from flambeau.backends.llvm.pool import pool
 from flambeau.core import native
+from flambeau.kernels.build import kernel
+from flambeau.kernels.pool import pool
 
 
 @kernel
@@ -160,7 +160,7 @@ import flambeau as torch
 x = torch.ones(100)
 (x + x).sum()
 assert threads() == one, (threads(), one)
-from flambeau.backends.llvm.pool import pool
+from flambeau.kernels.pool import pool
 assert threads() == one
 x = torch.ones(1000, 1000)
 x.exp()
@@ -179,7 +179,7 @@ def test_first_launches_of_two_threads_share_their_workers():
 import os, threading
 import numpy as np
 import flambeau as torch
-from flambeau.backends.llvm.pool import pool
+from flambeau.kernels.pool import pool
 before = len(os.listdir("/proc/self/task"))
 x, wanted, made = torch.rand(1000, 1000), None, []
 start = threading.Barrier(4)
@@ -205,7 +205,7 @@ assert (count.value, threads()) == (2, 2)  # both work for the record that is us
 def test_a_limit_on_threads_means_fewer_workers():
     program = """
 import flambeau as torch
-from flambeau.backends.llvm import pool as module
+from flambeau.kernels import pool as module
 started, real = [], module._start_thread
 def start(function, record):
     if started:
@@ -224,7 +224,7 @@ def test_what_happens_while_the_pool_starts_does_not_matter(happening):
     program = f"""
 import os
 import flambeau as torch
-from flambeau.backends.llvm import pool as module
+from flambeau.kernels import pool as module
 x = torch.linspace(-3, 3, 100000)
 wanted = x.exp()
 module.pool._forget()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flambeau as torch
-from flambeau.core import box_muller, native, streams
+from flambeau.core import box_muller, native, samplers
 from flambeau.core import generator as generators
 from flambeau.core.generator import BLOCK, Generator
 
@@ -22,19 +22,19 @@ dropout = import_module("flambeau.ops.dropout")
 FLOATS = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16]
 INTEGERS = [np.uint8, np.int8, np.int16, np.int32, np.int64]
 FILLS = {
-    "uniform": lambda g, out: streams.fill_uniform(g, out),
-    "between": lambda g, out: streams.fill_uniform(g, out, -2.5, 3.7),
-    "normal": lambda g, out: streams.fill_normal(g, out),
-    "moved": lambda g, out: streams.fill_normal(g, out, 0.3, 1.0),
-    "scaled": lambda g, out: streams.fill_normal(g, out, 0.3, 1.7),
-    "bernoulli": lambda g, out: streams.fill_bernoulli(g, out, 0.3),
-    "kept": lambda g, out: streams.fill_bernoulli(g, out, 0.3, 2.5),
-    "exponential": lambda g, out: streams.fill_exponential(g, out, 2.0),
-    "cauchy": lambda g, out: streams.fill_cauchy(g, out, 0.5, 2.0),
-    "log_normal": lambda g, out: streams.fill_log_normal(g, out),
-    "geometric": lambda g, out: streams.fill_geometric(g, out, 0.2),
-    "random": lambda g, out: streams.fill_random(g, out),
-    "range": lambda g, out: streams.fill_random_range(g, out, -3, 100),
+    "uniform": lambda g, out: samplers.fill_uniform(g, out),
+    "between": lambda g, out: samplers.fill_uniform(g, out, -2.5, 3.7),
+    "normal": lambda g, out: samplers.fill_normal(g, out),
+    "moved": lambda g, out: samplers.fill_normal(g, out, 0.3, 1.0),
+    "scaled": lambda g, out: samplers.fill_normal(g, out, 0.3, 1.7),
+    "bernoulli": lambda g, out: samplers.fill_bernoulli(g, out, 0.3),
+    "kept": lambda g, out: samplers.fill_bernoulli(g, out, 0.3, 2.5),
+    "exponential": lambda g, out: samplers.fill_exponential(g, out, 2.0),
+    "cauchy": lambda g, out: samplers.fill_cauchy(g, out, 0.5, 2.0),
+    "log_normal": lambda g, out: samplers.fill_log_normal(g, out),
+    "geometric": lambda g, out: samplers.fill_geometric(g, out, 0.2),
+    "random": lambda g, out: samplers.fill_random(g, out),
+    "range": lambda g, out: samplers.fill_random_range(g, out, -3, 100),
 }
 SIZES = [1, 2, 5, 15, 16, 17, 31, 100, BLOCK - 1, BLOCK, BLOCK + 1, 4095, 4097, 20003]
 
@@ -114,7 +114,7 @@ def test_integer_fills_equal_the_reference(dtype, launches):
 
 def _range(generator, size, dtype, low, high):
     out = np.zeros(size, dtype)
-    streams.fill_random_range(generator, out, low, high)
+    samplers.fill_random_range(generator, out, low, high)
     return out
 
 
@@ -131,7 +131,7 @@ def test_any_shape_and_order(name, shape, dtype, order):
 
 @pytest.mark.parametrize("size", [2, 3, 17, 625, 4096, 4097, 4098, 30000])
 def test_permutation_equals_the_reference(size, launches):
-    assert_same(lambda generator: streams.randperm(generator, size))
+    assert_same(lambda generator: samplers.randperm(generator, size))
     assert set(launches) == {"shuffle"}
 
 
@@ -139,16 +139,16 @@ def test_permutation_equals_the_reference(size, launches):
 def test_extreme_probabilities(p):
     def draw(generator):
         out = np.zeros(3000, np.float32)
-        streams.fill_bernoulli(generator, out, p)
+        samplers.fill_bernoulli(generator, out, p)
         return out
 
     assert_same(draw)
 
 
 def test_millions_of_normals_equal_the_reference():
-    made = streams.randn(Generator().manual_seed(1), (1 << 22,))
+    made = samplers.randn(Generator().manual_seed(1), (1 << 22,))
     with native.disabled():
-        expected = streams.randn(Generator().manual_seed(1), (1 << 22,))
+        expected = samplers.randn(Generator().manual_seed(1), (1 << 22,))
     np.testing.assert_array_equal(made, expected)
 
 
@@ -160,8 +160,8 @@ def test_library_functions_equal_pythons(name):
 
 
 def test_kept_normal_comes_first():
-    assert_same(lambda generator: np.concatenate([streams.randn(generator, (n,)) for n in (3, 6, 1, 1, 5)]))
-    assert_same(lambda generator: np.concatenate([streams.scalar_normals(generator, n, 0.5, 2.0) for n in (3, 1, 50, 7)]))
+    assert_same(lambda generator: np.concatenate([samplers.randn(generator, (n,)) for n in (3, 6, 1, 1, 5)]))
+    assert_same(lambda generator: np.concatenate([samplers.scalar_normals(generator, n, 0.5, 2.0) for n in (3, 1, 50, 7)]))
 
 
 @pytest.mark.parametrize("name", ["uniform", "between", "normal", "scaled", "bernoulli", "range"])

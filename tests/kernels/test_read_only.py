@@ -14,7 +14,7 @@ import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau import optim
 
-pytest.importorskip("flambeau.backends.llvm.pointwise")
+pytest.importorskip("flambeau.kernels.pointwise")
 
 WRITES: dict[str, Callable[[Any], Any]] = {
     "add_ number": lambda x: x.add_(1),

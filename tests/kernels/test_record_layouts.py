@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("flambeau.backends.llvm.reduction")
+pytest.importorskip("flambeau.kernels.reduction")
 
 import records
 
-from flambeau.backends.llvm import FAMILIES
+from flambeau.kernels import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[2]
 # Kernels that no operation of the records calls by itself, and where they are tested instead.

@@ -18,8 +18,8 @@ from flambeau.core.tensor import wrap
 
 from .guard import guarded
 
-reduction = pytest.importorskip("flambeau.backends.llvm.reduction")
-pool = pytest.importorskip("flambeau.backends.llvm.pool").pool
+reduction = pytest.importorskip("flambeau.kernels.reduction")
+pool = pytest.importorskip("flambeau.kernels.pool").pool
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
@@ -169,7 +169,7 @@ def test_reads_nothing_outside_and_the_same_for_any_number_of_threads(name: str,
 
 @pytest.mark.parametrize("name", [*CASES, *ONE_DIM])
 def test_is_what_large_operands_meet(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call through the public function reaches the native kernel, on the short way and on the long one."""
+    """A call through the public function reaches the native kernel, on the fast path and on the long one."""
     reached = []
     real = reduction.reduce
     monkeypatch.setattr(reduction, "reduce", lambda *given: reached.append(real(*given)) or reached[-1])

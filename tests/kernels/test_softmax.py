@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flambeau as torch
-from flambeau.backends.llvm import softmax as kernels
-from flambeau.backends.llvm.pool import pool
 from flambeau.core import native
+from flambeau.kernels import softmax as kernels
+from flambeau.kernels.pool import pool
 from flambeau.ops import softmaxes
 
 from .guard import guarded

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from flambeau.backends.llvm import build, special
+from flambeau.kernels import build, special
 
 from .test_vectors import TARGETS
 

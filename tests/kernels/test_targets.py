@@ -13,10 +13,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from flambeau.backends.llvm import build, expression, image, machine_code, target
-from flambeau.backends.llvm.expression import Untraceable
-from flambeau.backends.llvm.target import ALL, AVX2, AVX512, NEON, PLAIN
 from flambeau.core.native import NoKernel
+from flambeau.kernels import build, expression, image, machine_code, target
+from flambeau.kernels.expression import Untraceable
+from flambeau.kernels.target import ALL, AVX2, AVX512, NEON, PLAIN
 
 from .tiny import RUNNABLE
 
@@ -217,7 +217,7 @@ CHECKS = {
     "kernels are switched off": (
         "",
         {"FLAMBEAU_KERNELS": "numpy"},
-        "import sys; assert not native.switch.on and 'llvmlite' not in sys.modules and 'flambeau.backends.llvm.build' not in sys.modules",
+        "import sys; assert not native.switch.on and 'llvmlite' not in sys.modules and 'flambeau.kernels.build' not in sys.modules",
     ),
     "another system": ("import os; real = os.uname(); os.uname = lambda: os.uname_result((*real[:4], 'riscv64'))\n", {}, ""),
     "no executable memory": (
@@ -260,7 +260,7 @@ half = x.half()
 assert torch.equal((half * 2 + half).float(), half.float().mul(2).half().float().add(half.float()).half().float())
 assert torch.equal(half.exp().half().isnan(), torch.zeros(60000, dtype=torch.bool))
 assert native.switch.on
-from flambeau.backends.llvm import build
+from flambeau.kernels import build
 x.exp()
 assert any(kernel.__class__ is build.Kernel for kernels in build.GENERATORS.values() for kernel in kernels.values())
 """

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from flambeau.backends.llvm import build, machine_code, target, vectors
+from flambeau.kernels import build, machine_code, target, vectors
 
 pytest.importorskip("llvmlite")
 EXHAUSTIVE = int(os.environ.get("FLAMBEAU_EXHAUSTIVE", "0"))

@@ -13,7 +13,7 @@ import numpy as np
 
 from .layouts import Layout, random_layout
 
-# Sizes of operands: below and above what makes doors ask for kernels (8192, 32768) and the kernels' own pieces and blocks.
+# Sizes of operands: below and above what makes wrappers ask for kernels (8192, 32768) and the kernels' own pieces and blocks.
 SIZES = (60, 8191, 8192, 8193, 8200, 8448, 9000, 10_000, 12_288, 16_384, 17_000, 20_000, 32_767, 32_768, 32_769, 34_000, 66_000)
 LARGE_SIZES = (131_072, 140_000, 200_000)
 EDGES = (1, 1, 2, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 511, 512, 513)

@@ -89,7 +89,7 @@ def exact_elements(d: Draw) -> Program:
 
 
 def _summed(d: Draw, bound: Bound, shape: tuple[int, ...]) -> Bound:
-    """``bound`` for gradients, which are sums where operands are expanded: halves may be rounded before and after."""
+    """``bound`` for gradients, which are sums where operands are expanded: opmath may be rounded before and after."""
     if not bound.steps:
         return bound
     size = math.prod(shape)
@@ -174,7 +174,7 @@ def _whole_sums(dtype: str, size: float, terms: int) -> Bound:
 # -- reductions ----------------------------------------------------------------------------------------------------------------------------
 _REDUCTIONS: dict[str, tuple[str, Any]] = {
     "sum": ("any", lambda t, x, d, k: x.sum(d, k)),
-    "nansum": ("exact", lambda t, x, d, k: x.nansum(d, k)),  # PyTorch's adds halves up in halves
+    "nansum": ("exact", lambda t, x, d, k: x.nansum(d, k)),  # PyTorch's adds opmath up in opmath
     "mean": ("float", lambda t, x, d, k: x.mean(d, k)),
     "amax": ("any", lambda t, x, d, k: x.amax(d, k)),
     "amin": ("any", lambda t, x, d, k: x.amin(d, k)),
@@ -201,7 +201,7 @@ def exact_reductions(d: Draw) -> Program:
     operand = d.operand(shape, dtype, grad=name != "norm 0")
     given = None if whole else dims
     bound = Bound(4, 3) if name in ("mean", "norm 2") else Bound()
-    # A norm's gradient divides by the result, an extreme's by the number of equals, and halves are rounded before they are summed.
+    # A norm's gradient divides by the result, an extreme's by the number of equals, and opmath are rounded before they are summed.
     divides = name in ("norm 2", "norm inf", "amax", "amin", "mean")
     grads = Bound(8, 3, operand.repeats) if divides or _is_half(dtype) else Bound()
     return Program(f"{name} {dtype} over {given}, {keepdim}", d.operands, lambda t, x: call(t, x, given, keepdim), bound, grads)
@@ -299,7 +299,7 @@ def _norm_program(d: Draw, text: str, call: Any, averaged: int, summed: int) -> 
 def layer_norms(d: Draw) -> Program:
     name = d.one_of(("layer_norm", "rms_norm"))
     count = d.rng.randrange(3 if name == "layer_norm" else 2)
-    dtype = d.one_of(WIDE if count else FLOATS)  # PyTorch adds up the gradients of parameters in halves, which stand still at 2048 ones
+    dtype = d.one_of(WIDE if count else FLOATS)  # PyTorch adds up the gradients of parameters in opmath, which stand still at 2048 ones
     shape = d.shape(2)
     last = d.rng.randint(1, len(shape) - 1)
     normalized = shape[-last:]
@@ -483,7 +483,7 @@ def copies(d: Draw) -> Program:
 
 
 def _half_sums(d: Draw, dtype: str, shape: tuple[int, ...]) -> Bound:
-    """Gradients of halves are rounded wherever they are summed; those of others are exact."""
+    """Gradients of opmath are rounded wherever they are summed; those of others are exact."""
     return Bound(8, 3.0 * math.sqrt(math.prod(shape)) * 4) if _is_half(dtype) else Bound()
 
 

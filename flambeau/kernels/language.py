@@ -334,14 +334,14 @@ class Builder:
         product = a * b
         if self.target.has_fma:
             return product, self.fma(a, b, -product)
-        splitter = 2.0**27 + 1.0 if a.kind == "f64" else 2.0**12 + 1.0  # Dekker 1971: halves whose products are exact
+        splitter = 2.0**27 + 1.0 if a.kind == "f64" else 2.0**12 + 1.0  # Dekker 1971: opmath whose products are exact
 
-        def halves(v: Value) -> tuple[Value, Value]:
+        def opmath(v: Value) -> tuple[Value, Value]:
             c = v * splitter
             high = c - (c - v)
             return high, v - high
 
-        (ah, al), (bh, bl) = halves(a), halves(b)
+        (ah, al), (bh, bl) = opmath(a), opmath(b)
         return product, ((ah * bh - product) + ah * bl + al * bh) + al * bl
 
     def sqrt(self, a: Value) -> Value:
@@ -571,10 +571,10 @@ class Builder:
     def fold(self, a: Value, combine: Callable[[Value, Value], Value]) -> Value:
         """All lanes combined pairwise to one by ``combine``; always in the same order."""
         while a.lanes > 1:
-            a = combine(*self.halves(a))
+            a = combine(*self.opmath(a))
         return a
 
-    def halves(self, a: Value) -> tuple[Value, Value]:
+    def opmath(self, a: Value) -> tuple[Value, Value]:
         """The lower and the upper lanes.
 
         Folds take values of half the lanes, not whole ones whose upper lanes nobody reads: with those, LLVM 22 shuffles the wrong
@@ -731,14 +731,14 @@ class Builder:
         start, stop = (self.like(v, self.const(0, "i64")) for v in (start, stop))
         wide = lanes * unroll
 
-        def several(i: Value, *values: Value) -> Any:
+        def unrolled(i: Value, *values: Value) -> Any:
             for u in range(unroll):
                 values = _as_tuple(body(i + u * lanes, None, *values))
             return values
 
         values: Any = tuple(carried)
         done = start
-        for width, run in [(wide, several)] + ([(lanes, lambda i, *v: body(i, None, *v))] if unroll > 1 else []):
+        for width, run in [(wide, unrolled)] + ([(lanes, lambda i, *v: body(i, None, *v))] if unroll > 1 else []):
             end = stop - ((stop - done) % width) if width & (width - 1) else stop - ((stop - done) & (width - 1))
             values = _as_tuple(self.loop(done, end, run, step=width, carried=values))
             done = end

@@ -134,7 +134,7 @@ def _folded(k: Builder, sweep: Sweep, state: State) -> State:
     if sweep.fold is not None:
         return sweep.fold(k, state)
     while state[0].lanes > 1:
-        low, high = zip(*map(k.halves, state), strict=True)
+        low, high = zip(*map(k.opmath, state), strict=True)
         state = sweep.merge(k, low, high)
     return state
 

@@ -194,13 +194,13 @@ class Row:
         """``step(j, mask, *carried)`` along a row: some registers at a time, then one by one under a mask."""
         k, wide = self.k, _WAYS * self.lanes
 
-        def several(j: Value, *values: Value) -> Any:
+        def unrolled(j: Value, *values: Value) -> Any:
             for way in range(_WAYS):
                 values = step(j + way * self.lanes, None, *values) or ()
             return values
 
         end = stop - ((stop - start) & (wide - 1))
-        carried = k.loop(start, end, several, step=wide, carried=carried)
+        carried = k.loop(start, end, unrolled, step=wide, carried=carried)
         return k.loop(end, stop, lambda j, *v: step(j, k.mask_below(j, stop, self.lanes), *v), step=self.lanes, carried=carried)
 
 
@@ -239,7 +239,7 @@ def rows(
             lambda: k.loop(column, inner, lambda c: columns(c, k.mask_below(c, inner, lanes)), step=lanes),
         )
 
-    def several(c: Value) -> None:
+    def unrolled(c: Value) -> None:
         first, last = c * per, k.least((c + 1) * per, units)
         if chunk is not None:
             chunk(c, last - first, n)
@@ -250,7 +250,7 @@ def rows(
                 k.loop(first, start, lambda row, sweep=sweep: straight(sweep, row, together), step=together)
             k.loop(start, last, partial(block if across else straight, sweep))
 
-    k.for_chunks(several)
+    k.for_chunks(unrolled)
 
 
 @lru_cache(maxsize=4096)

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.layout import channels_last, is_contiguous_as
-from ...core.native import native
+from ..core.layout import channels_last, is_contiguous_as
+from ..core.native import native
 from .build import kernel
 from .copies import contiguous
 from .language import Builder, Value
@@ -94,7 +94,7 @@ def pool_planes(k: Builder, kind: str, way: str, stride: int) -> None:
             more = k.loop(start + rate_x, stop, lambda c, *found: combined(k, found, column(c)), step=rate_x, carried=column(start))
             finish(more, at)
 
-        def several(at: Value, lanes: int) -> None:
+        def unrolled(at: Value, lanes: int) -> None:
             start, _ = horizontal(at)
 
             def columns(i: Any) -> list[Value]:
@@ -105,7 +105,7 @@ def pool_planes(k: Builder, kind: str, way: str, stride: int) -> None:
 
         # whole windows in vectors, the last of which overlaps the one before it, the others one by one
         def vectors(lanes: int) -> None:
-            k.loop(inner, inner_stop, lambda at: several(k.least(at, inner_stop - lanes), lanes), step=lanes)
+            k.loop(inner, inner_stop, lambda at: unrolled(k.least(at, inner_stop - lanes), lanes), step=lanes)
 
         k.when(span >= lanes, lambda: vectors(lanes), lambda: k.when(span > 0, lambda: vectors(lanes // 2)))
         k.loop(0, wide - span, lambda i: single(i + k.select(i >= inner, span, 0)))

@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...core.native import contiguous, native
+from ..core.native import contiguous, native
 from . import target as targets
 from .build import Kernel
 from .language import KINDS

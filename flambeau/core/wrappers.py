@@ -1,12 +1,12 @@
-"""Doors: the functions that users call, generated per operation so that the usual case takes a handful of bytecodes.
+"""Wrappers: the functions that users call, generated per operation so that the usual case takes a handful of bytecodes.
 
 The usual case is: every operand is exactly a ``Tensor`` (or ``Parameter``), operands share one of the common dtypes, no mode is
-on, no ``out=``.  Then the door runs the kernel on the arrays, wraps the result, and, if an operand requires grad, puts a node
+on, no ``out=``.  Then the wrapper runs the kernel on the arrays, wraps the result, and, if an operand requires grad, puts a node
 on the tape, all inline: no ``*args``, no signature binding, no context manager.  Anything else, and a kernel's own errors, go to
 ``dispatch``, which does the same job with every check and raises the error that the user should see.  What a signal handler
 raises while a kernel runs is no error of the kernel (``interruption``) and is passed on.
 
-What a generated door looks like (``mul``):
+What a generated wrapper looks like (``mul``):
 
     def mul(input, other, *, out=None):
         if (input.__class__ is Tensor or input.__class__ is Parameter) and not active and out is None:
@@ -16,7 +16,7 @@ What a generated door looks like (``mul``):
                 b = other._array
                 if b.dtype is d and (d is F32 or d is F64 or d is I64 or d is B8):
                     try:
-                        r = quiet(kernel, a, b)
+                        r = ignoring_fp(kernel, a, b)
                     except Exception as error:
                         if is_interruption(error): raise
                         return dispatch(op, (input, other), out)
@@ -24,7 +24,7 @@ What a generated door looks like (``mul``):
             elif ...a Python number...
         return dispatch(op, (input, other), out)
 
-Set ``FLAMBEAU_SHOW_DOORS=1`` to print each door as it is made.
+Set ``FLAMBEAU_SHOW_WRAPPERS=1`` to print each wrapper as it is made.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ from .return_types import named_result
 from .saved import check_saved, complain_inference
 from .scalars import FLOATS32, FLOATS64, INTS32, INTS64
 from .shape import overlaps_itself
-from .state import INFERENCE, active, clock, quiet, run_quietly, thread, tick, without_grad
+from .state import INFERENCE, active, clock, ignoring_fp, run_ignoring_fp, thread, tick, without_grad
 from .tensor import Parameter, Tensor, new_storage, storage_of
 
-_CHECKED = ("default", "int_to_float", "bool_to_long")  # where the short way's result has the operands' dtype, or the long way is taken
+_CHECKED = ("default", "int_to_float", "bool_to_long")  # where the fast path's result has the operands' dtype, or the slow path is taken
 _INT = np.dtype(np.int64).char
-_SHOW = bool(os.environ.get("FLAMBEAU_SHOW_DOORS"))
+_SHOW = bool(os.environ.get("FLAMBEAU_SHOW_WRAPPERS"))
 _ENVIRONMENT = {
     "Tensor": Tensor,
     "Parameter": Parameter,
     "active": active,
     "thread": thread,
     "without_grad": without_grad,
-    "quiet": quiet,
-    "run_quietly": run_quietly,
+    "ignoring_fp": ignoring_fp,
+    "run_ignoring_fp": run_ignoring_fp,
     "tick": tick,
     "INFERENCE": INFERENCE,
     "complain_inference": complain_inference,
@@ -110,7 +110,7 @@ def _edge(name: str, otherwise: str = "None") -> str:
 
 
 class _Source:
-    """Lines of a door being written, with the environment it will run in."""
+    """Lines of a wrapper being written, with the environment it will run in."""
 
     def __init__(self, op: Op):
         self.op = op
@@ -133,7 +133,7 @@ class _Source:
 
 
 def signature_of(op: Op, source: _Source, with_out: bool) -> str:
-    """The parameter list of a door, defaults passed through the environment; other spellings follow as keywords.
+    """The parameter list of a wrapper, defaults passed through the environment; other spellings follow as keywords.
 
     Python spends 10 ns on each keyword-only parameter that is left out.  A parameter ``_``, which nobody may pass, takes the place of
     the star where it can.
@@ -172,7 +172,7 @@ def signature_of(op: Op, source: _Source, with_out: bool) -> str:
 def add_other_keywords(op: Op, source: _Source) -> None:
     """Lines that refuse too many arguments, and that give a parameter the value passed under another spelling.
 
-    The long way complains where there is none at all.
+    The slow path complains where there is none at all.
     """
     if source.has_guard:
         source.add(1, "if _ is not nothing: complain_many(op)")
@@ -198,7 +198,7 @@ def saved_source(item: Item, op: Op, numbers: frozenset[str] = frozenset()) -> s
     if item.source == "result":
         k = item.position
         value = "(r, new_storage(t), None)"
-        if op.is_several:
+        if op.is_multi_output:
             value = f"(r[{k}], new_storage({f'made{k}' if op.returns is not None else f'made[{k}]'}), {k})"
     else:
         value = op.names[item.position or 0]
@@ -386,7 +386,7 @@ def _add_named(source: _Source, indent: int, numbers: frozenset[str], places: ra
 
 def _add_finish(source: _Source, indent: int, numbers: frozenset[str] = frozenset()) -> None:
     """Lines from the kernel's result to the caller's."""
-    if source.op.is_several and not source.op.is_multi_view:
+    if source.op.is_multi_output and not source.op.is_multi_view:
         _add_several(source, indent, numbers)
     else:
         _add_wrap(source, indent)
@@ -409,15 +409,21 @@ def _sized_kernel(source: _Source, array: str) -> str:
 
 
 def _add_call(source: _Source, indent: int, arguments: str, fallback: str, check: bool, before: str | None = None) -> None:
-    """Lines that run the kernel (after line ``before``); whatever goes wrong is the long way's to explain."""
+    """Lines that run the kernel (after line ``before``); whatever goes wrong is the slow path's to explain."""
     op = source.op
     kernel = _sized_kernel(source, "arrays[0]" if arguments.startswith("arrays") else "a")
-    call = op.fast if isinstance(op.fast, str) else f"{kernel}({arguments})" if op.is_view or op.calm else f"quiet({kernel}, {arguments})"
+    call = (
+        op.fast
+        if isinstance(op.fast, str)
+        else f"{kernel}({arguments})"
+        if op.is_view or op.fp_safe
+        else f"ignoring_fp({kernel}, {arguments})"
+    )
     source.add(indent, "try:", *([] if before is None else [f"    {before}"]), f"    r = {call}")
     _add_fallback(source, indent, fallback)
     if op.fast is not op.ufunc and (not isinstance(op.fast, str) or "None" in op.fast):
         source.add(indent, f"if r is None: return {fallback}")
-    if op.is_several:
+    if op.is_multi_output:
         return
     if check:
         source.add(indent, f"if r.dtype is not d: return {fallback}")
@@ -427,7 +433,7 @@ def _add_call(source: _Source, indent: int, arguments: str, fallback: str, check
 
 
 def _add_fallback(source: _Source, indent: int, fallback: str, *undo: str) -> None:
-    """Lines that answer a kernel's error by the long way, and pass on what interrupted it (after lines ``undo``)."""
+    """Lines that answer a kernel's error by the slow path, and pass on what interrupted it (after lines ``undo``)."""
     op = source.op
     own = source_files(op.kernel, op.fast, op.fast_inplace)
     test = f"if is_interruption(error{''.join(f', {each!r}' for each in own)}):"
@@ -436,7 +442,7 @@ def _add_fallback(source: _Source, indent: int, fallback: str, *undo: str) -> No
     source.add(indent, f"    return {fallback}")
 
 
-def make_door(op: Op, name: str | None = None, *, operator: bool = False) -> Any:
+def make_wrapper(op: Op, name: str | None = None, *, operator: bool = False) -> Any:
     """The public function of ``op`` (for an operator: of two arguments, NotImplemented for foreign operands)."""
     name = name or op.name
     source = _Source(op)
@@ -448,8 +454,8 @@ def make_door(op: Op, name: str | None = None, *, operator: bool = False) -> Any
         for p in params:
             if p not in shown:
                 source.env[p.name] = p.default
-        fallback = f"operator_long(op, {_tuple([p.name for p in params])})"
-        source.env["operator_long"] = operator_long
+        fallback = f"operator_slow(op, {_tuple([p.name for p in params])})"
+        source.env["operator_slow"] = operator_slow
     else:
         header = signature_of(op, source, with_out)
         fallback = f"dispatch(op, {_tuple([p.name for p in params])}{', out' if with_out else ''})"
@@ -467,7 +473,7 @@ def make_door(op: Op, name: str | None = None, *, operator: bool = False) -> Any
 
 
 def make_getitem(select: Op, part: Op, general: Any) -> Any:
-    """``__getitem__``: a short way for one int or one slice, taken by ``select`` and ``part``; ``general`` does everything else."""
+    """``__getitem__``: a fast path for one int or one slice, taken by ``select`` and ``part``; ``general`` does everything else."""
     source = _Source(select)
     source.env["general"] = general
     source.env.update(Select=select.node, Part=part.node, everything=slice(None))
@@ -497,7 +503,7 @@ def make_getitem(select: Op, part: Op, general: Any) -> Any:
 
 
 def make_sized(op: Op, name: str, general: Any) -> Any:
-    """The method ``view`` or ``reshape``: a short way for sizes given one by one over row-major memory; ``general`` does the rest."""
+    """The method ``view`` or ``reshape``: a fast path for sizes given one by one over row-major memory; ``general`` does the rest."""
     source = _Source(op)
     source.env["general"] = general
     has_keywords = any(p.kind is p.KEYWORD_ONLY for p in inspect.signature(general).parameters.values())
@@ -524,7 +530,7 @@ def _add_fast(source: _Source, fallback: str, with_out: bool, operator: bool) ->
     lists = [p for p in op.params if p.kind == "list"]
     if lists:
         if len(lists) != 1 or operands or op.params[0] is not lists[0]:
-            raise TypeError(f"{op.name}: the short way for lists of tensors needs one list, first, and no further operand")
+            raise TypeError(f"{op.name}: the fast path for lists of tensors needs one list, first, and no further operand")
         _add_fast_list(source, lists[0].name, fallback, with_out)
         return
     first, rest = operands[0], operands[1:]
@@ -593,7 +599,7 @@ def _add_fast(source: _Source, fallback: str, with_out: bool, operator: bool) ->
 
 
 def _add_names(source: _Source, expression: str) -> None:
-    """Give the door what ``expression`` names of its family's module."""
+    """Give the wrapper what ``expression`` names of its family's module."""
     family = sys.modules[source.op.module].__dict__
     for name in compile(expression, "<expression>", "eval").co_names:
         if name in family and name not in source.op.names:
@@ -601,7 +607,7 @@ def _add_names(source: _Source, expression: str) -> None:
 
 
 def _keeps_dtype(op: Op, kinds: str) -> bool:
-    """Whether the short way is a ufunc whose results have the operands' dtype, for the dtypes that ``kinds`` names as NumPy does."""
+    """Whether the fast path is a ufunc whose results have the operands' dtype, for the dtypes that ``kinds`` names as NumPy does."""
     ufunc: Any = op.ufunc
     if not isinstance(ufunc, np.ufunc) or op.fast is not op.ufunc:
         return False
@@ -609,7 +615,7 @@ def _keeps_dtype(op: Op, kinds: str) -> bool:
 
 
 def _add_fast_list(source: _Source, name: str, fallback: str, with_out: bool) -> None:
-    """The short way of an operation over one list of tensors, all of the same dtype."""
+    """The fast path of an operation over one list of tensors, all of the same dtype."""
     op = source.op
     attrs = [p.name for p in op.params if p.kind == "attr"]
     passed = ", ".join(["arrays", *[f"{p.name}={p.name}" if p.keyword_only else p.name for p in op.params if p.kind == "attr"]])
@@ -680,8 +686,8 @@ def _list_saved(op: Op, name: str, values: str) -> list[str]:
     return ["    n.saved = ()", f"    n.attrs = {_tuple(attrs)}"]
 
 
-def operator_long(op: Op, values: tuple[Any, ...]) -> Any:
-    """The long way of an operator: operands that are neither tensors nor numbers get their chance with NotImplemented."""
+def operator_slow(op: Op, values: tuple[Any, ...]) -> Any:
+    """The slow path of an operator: operands that are neither tensors nor numbers get their chance with NotImplemented."""
     for i in op.positions:
         value = values[i]
         if not isinstance(value, Tensor) and not is_number(value):
@@ -696,8 +702,8 @@ def make_reflected(op: Op, name: str) -> Any:
     source = _Source(op)
     first, second = (p.name for p in op.params if p.kind != "attr")
     rest = [p for p in op.params if p.kind == "attr"]
-    source.env.update({p.name: p.default for p in rest}, kernel=op.ufunc, reflected_long=reflected_long)
-    fallback = f"reflected_long(op, {_tuple([p.name for p in op.params])})"
+    source.env.update({p.name: p.default for p in rest}, kernel=op.ufunc, reflected_slow=reflected_slow)
+    fallback = f"reflected_slow(op, {_tuple([p.name for p in op.params])})"
     source.add(0, f"def {name}({second}, {first}):")
     if op.ufunc is not None:
         source.add(1, f"if ({first}.__class__ is float or {first}.__class__ is int) and {_plain(second)} and not active:")
@@ -709,8 +715,8 @@ def make_reflected(op: Op, name: str) -> Any:
     return source.compile(name)
 
 
-def reflected_long(op: Op, values: tuple[Any, ...]) -> Any:
-    """The long way of a reflected operator; the left operand is a number, or something else's turn."""
+def reflected_slow(op: Op, values: tuple[Any, ...]) -> Any:
+    """The slow path of a reflected operator; the left operand is a number, or something else's turn."""
     if not isinstance(values[0], Tensor) and not is_number(values[0]):
         return NotImplemented
     return dispatch(op, values)
@@ -745,7 +751,7 @@ def make_inplace(op: Op, name: str, *, operator: bool = False) -> Any:
 
 
 def _add_fast_inplace(source: _Source, fallback: str, operator: bool) -> None:
-    """The short way of an in-place ufunc: nothing to record, memory that is surely not overlapping, equal dtypes."""
+    """The fast path of an in-place ufunc: nothing to record, memory that is surely not overlapping, equal dtypes."""
     op = source.op
     source.env["kernel"] = native.writing(op.ufunc)
     operands = [p for p in op.params if p.kind in ("tensor", "number")]
@@ -779,7 +785,7 @@ def _add_fast_inplace(source: _Source, fallback: str, operator: bool) -> None:
 
 
 def _add_written_inplace(source: _Source, fallback: str, kernel: Any) -> None:
-    """The short way of other element-wise in-place operations on floats: the kernel's result is copied over the operand."""
+    """The fast path of other element-wise in-place operations on floats: the kernel's result is copied over the operand."""
     op = source.op
     source.env["written"] = kernel
     source.add(1, f"if {_plain('input')} and not active:")
@@ -810,7 +816,7 @@ def _add_written_inplace(source: _Source, fallback: str, kernel: Any) -> None:
     source.add(
         4,
         "try:",
-        f"    r = quiet(written, {', '.join(passed)})",
+        f"    r = ignoring_fp(written, {', '.join(passed)})",
     )
     _add_fallback(source, 4, fallback)
     source.add(
@@ -830,7 +836,7 @@ def _add_inplace_call(source: _Source, indent: int, arguments: str, fallback: st
         "if (a.flags.c_contiguous or not overlaps_itself(a)) and (input._requires_grad is not INFERENCE or thread.inference):",
         "    try:",
         *([] if before is None else [f"        {before}"]),
-        f"        quiet({_sized_kernel(source, 'a')}, {arguments})",
+        f"        ignoring_fp({_sized_kernel(source, 'a')}, {arguments})",
         "        storage.version += 1",
         "        storage.changed = tick()",
     )
@@ -840,4 +846,4 @@ def _add_inplace_call(source: _Source, indent: int, arguments: str, fallback: st
 
 _ENVIRONMENT.update(complain_missing=complain_missing, complain_many=complain_many)
 
-__all__ = ["BOOL", "KEEP", "SAME", "make_door", "make_inplace", "make_reflected", "operator_long"]
+__all__ = ["BOOL", "KEEP", "SAME", "make_wrapper", "make_inplace", "make_reflected", "operator_slow"]

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.native import native
-from ...core.shape import wrap_dim
+from ..core.native import native
+from ..core.shape import wrap_dim
 from .build import kernel
 from .language import SIZES, Builder, Value
 from .memory import empty

@@ -31,7 +31,7 @@ class Sweep:
         step: the accumulators ``(k, state, x, position)`` after element ``x``, whose index ``position`` gives, in a kind.
         merge: two states ``(k, a, b)`` as one.
         block: steps of a lane until its accumulators are merged into the totals; 0 where that loses nothing and both are the same.
-        fold: all lanes of a state as one, where there is a quicker way than merging halves.
+        fold: all lanes of a state as one, where there is a quicker way than merging opmath.
     """
 
     kinds: tuple[str, ...]

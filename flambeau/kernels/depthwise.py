@@ -69,7 +69,7 @@ def each_plane(k: Builder, kind: str, mode: str, store: str) -> None:
                     q0 = y * pitch
                     length = (last - y) * pitch
 
-                    def several(wide: int) -> Any:
+                    def unrolled(wide: int) -> Any:
                         def at_pixels(q: Value) -> None:
                             seen = k.at(plane, q0 + q, kind)
 
@@ -85,8 +85,8 @@ def each_plane(k: Builder, kind: str, mode: str, store: str) -> None:
                         return at_pixels
 
                     main = length // (8 * lanes) * (8 * lanes)
-                    k.loop(0, main, several(8), step=8 * lanes)
-                    k.loop(main, length, several(2), step=2 * lanes)
+                    k.loop(0, main, unrolled(8), step=8 * lanes)
+                    k.loop(main, length, unrolled(2), step=2 * lanes)
 
                     def copy(r: Value) -> None:
                         to = k.at(target, (y + r) * to_y, kind)
@@ -142,7 +142,7 @@ def plane_products(k: Builder, kind: str, mode: str, grad_mode: str) -> None:
             def part(q0: Value) -> None:
                 q1 = k.least(q0 + BAND, size)
 
-                def several(count: int) -> Any:
+                def unrolled(count: int) -> Any:
                     """Sums of ``count`` taps at once, for which the gradient is read once."""
 
                     def taps_from(t: Value) -> None:
@@ -163,8 +163,8 @@ def plane_products(k: Builder, kind: str, mode: str, grad_mode: str) -> None:
 
                     return taps_from
 
-                k.loop(0, taps - taps % 3, several(3), step=3)
-                k.loop(taps - taps % 3, taps, several(1))
+                k.loop(0, taps - taps % 3, unrolled(3), step=3)
+                k.loop(taps - taps % 3, taps, unrolled(1))
 
             k.loop(0, size, part, step=BAND)
 

@@ -150,10 +150,10 @@ def pack(
                 elif mode == "pair":
                     at = v * 2
                     low, high = -(ix + at), k.least(left * 2, limit - at)
-                    halves = [between(k, low - h * lanes, high - h * lanes, lanes) for h in range(2)]
+                    opmath = [between(k, low - h * lanes, high - h * lanes, lanes) for h in range(2)]
 
                     def fetch(channel: Value) -> Value:
-                        a, b = (k.load(channel, at + h * lanes, kind, lanes, halves[h]) for h in range(2))
+                        a, b = (k.load(channel, at + h * lanes, kind, lanes, opmath[h]) for h in range(2))
                         return k.shuffle(a, range(0, 2 * lanes, 2), b)
 
                 else:
@@ -394,7 +394,7 @@ def copy_line(
         k.vector_loop(0, length, lanes, some)
     elif mode == "pair":  # each register becomes two, in which every second lane is stored
 
-        def halves(i: Value) -> None:
+        def opmath(i: Value) -> None:
             value = k.load(line, i, kind, lanes, k.mask_below(i, length, lanes))
             idx = k.indices(lanes, "i32")
             for half in range(2):
@@ -403,7 +403,7 @@ def copy_line(
                 wide = k.shuffle(value, [half * lanes // 2 + lane // 2 for lane in range(lanes)])
                 k.store(change(wide, partial(k.load, at, place, kind, lanes, mask)), at, place, kind, mask)
 
-        k.loop(0, length, halves, step=lanes)
+        k.loop(0, length, opmath, step=lanes)
     else:
         k.loop(0, length, lambda i: k.store(change(k.load(line, i, kind), lambda: k.load(at, i * step, kind)), at, i * step, kind))
 

@@ -45,7 +45,7 @@ def turn(k: Builder, kind: str) -> None:
 
 
 def transposed(k: Builder, lines: list[Value]) -> list[Value]:
-    """Rows and columns exchanged: halves of ever smaller blocks change places."""
+    """Rows and columns exchanged: opmath of ever smaller blocks change places."""
     lanes, half = len(lines), len(lines) // 2
     while half:
         low = [i if i & half == 0 else i - half + lanes for i in range(lanes)]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.native import native
-from ...core.state import run_quietly
+from ..core.native import native
+from ..core.state import run_ignoring_fp
 from .build import kernel
 from .language import SIZES, Builder, Value, register_kind
 from .memory import empty
@@ -149,7 +149,7 @@ def _losses(
     if reduction != "none":
         losses = np.add.reduce(losses, axis=None)
         if reduction == "mean" and (flags[1] or weight is not None):
-            losses = run_quietly(np.divide, losses, np.add.reduce(factors, axis=None))  # 0 / 0 where all are ignored
+            losses = run_ignoring_fp(np.divide, losses, np.add.reduce(factors, axis=None))  # 0 / 0 where all are ignored
         elif reduction == "mean":
             losses = losses / wide(target.size)
     return np.asarray(losses).astype(input.dtype, copy=False)

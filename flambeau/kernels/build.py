@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core import late
-from ...core.native import NoKernel, NotNow
+from ..core import late
+from ..core.native import NoKernel, NotNow
 from . import target as targets
 from .language import Builder
 from .machine_code import compiled

@@ -80,13 +80,13 @@ def _half_pi(k: Builder, x: Value) -> list[float]:
 
 # -- parts ----------------------------------------------------------------------------------------------------------------------------
 def polynomial(k: Builder, x: Value, coefficients: Sequence[float]) -> Value:
-    """The polynomial with these coefficients, lowest power first: Horner's rule, in two interleaved halves where it is long."""
+    """The polynomial with these coefficients, lowest power first: Horner's rule, in two interleaved opmath where it is long."""
     if len(coefficients) < 7:
         result = k.like(coefficients[-1], x)
         for c in coefficients[-2::-1]:
             result = k.fma(result, x, c)
         return result
-    square, later = x * x, coefficients[2:]  # the first two apart: the halves alone can be much larger than their sum
+    square, later = x * x, coefficients[2:]  # the first two apart: the opmath alone can be much larger than their sum
     rest = k.fma(polynomial(k, square, later[1::2]), x, polynomial(k, square, later[0::2]))
     return k.fma(k.fma(rest, x, coefficients[1]), x, coefficients[0])
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...core import dtype as dtypes
-from ...core.casting import number_array
-from ...core.interruption import GENERATED, pass_on, source_files
-from ...core.native import LARGE, NoKernel, NotNow, contiguous, switch, writing
-from ...core.operation import BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT, DEFAULT, INT_TO_FLOAT
+from ..core import dtype as dtypes
+from ..core.casting import number_array
+from ..core.interruption import GENERATED, pass_on, source_files
+from ..core.native import LARGE, NoKernel, NotNow, contiguous, switch, writing
+from ..core.operation import BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT, DEFAULT, INT_TO_FLOAT
 from .build import Kernel, kernel
 from .expression import Program, Untraceable, lower, trace
 from .language import KINDS, SIZES, Builder, Value, register_kind
@@ -28,7 +28,7 @@ from .memory import empty
 from .pool import pool
 
 if TYPE_CHECKING:
-    from ...core.operation import Op
+    from ..core.operation import Op
 
 CHUNK, HEAVY_CHUNK = 32768, 8192  # elements, for memory-bound and for transcendental programs: some microseconds of work at least
 SPECIALISATIONS = 32  # programs of one operation, before calls that look different again are left to its reference
@@ -421,8 +421,8 @@ def _run_part(op: Op, values: Any, compute: Any, result: Any, out: np.ndarray | 
         return None
 
 
-def door(op: Op) -> Callable[..., Any]:
-    """What the short way of ``op`` calls with large operands of one dtype: the kernel for what they look like, or the reference."""
+def wrapper(op: Op) -> Callable[..., Any]:
+    """What the fast path of ``op`` calls with large operands of one dtype: the kernel for what they look like, or the reference."""
     reference: Any = writing(op.fast)
     is_ufunc = op.fast is op.ufunc
     defaults = tuple([p.default for p in op.params if p.kind == "attr"]) if is_ufunc else ()
@@ -433,9 +433,9 @@ def door(op: Op) -> Callable[..., Any]:
     def planned(looks: tuple[Any, ...], arguments: tuple[Any, ...]) -> Plan | None:
         values = (*arguments, *defaults)
         labels = [*looks, *[fixed(value) for value in defaults]]
-        if not is_ufunc and (op.prepare is not None or op.reroute is not None):
-            return _planned((op, "door", *looks), op, lambda: _plan_prepared(op, values, labels))
-        return _planned((op, "door", *looks), op, lambda: _plan_of(op, values, labels, None, None, None))
+        if not is_ufunc and (op.canonicalize is not None or op.reroute is not None):
+            return _planned((op, "wrapper", *looks), op, lambda: _plan_prepared(op, values, labels))
+        return _planned((op, "wrapper", *looks), op, lambda: _plan_of(op, values, labels, None, None, None))
 
     def large(*arguments: Any) -> Any:
         out = None
@@ -484,16 +484,16 @@ def door(op: Op) -> Callable[..., Any]:
 
 
 def _plan_prepared(op: Op, values: tuple[Any, ...], looks: list[Any]) -> Plan:
-    """The plan of a call whose attributes the long way would change or check first: what it finds holds for all calls that look alike."""
-    from ...core.tensor import Tensor, wrap
+    """The plan of a call whose attributes the slow path would change or check first: what it finds holds for all calls that look alike."""
+    from ..core.tensor import Tensor, wrap
 
     tensors = tuple([wrap(each) if each.__class__ is np.ndarray else each for each in values])
     if op.reroute is not None:
         rerouted, tensors, _ = op.reroute(op, tensors, None)
         if rerouted is not op:
             raise Untraceable("another operation's call")
-    if op.prepare is not None:
-        tensors = op.prepare(*tensors)
+    if op.canonicalize is not None:
+        tensors = op.canonicalize(*tensors)
     arrays = [each._array if isinstance(each, Tensor) else each for each in tensors]
     looks = [look if i in op.positions else fixed(value) for i, (look, value) in enumerate(zip(looks, arrays, strict=True))]
     model = next(each for each in arrays if _is_array(each))
@@ -523,7 +523,7 @@ _COMMON = (DEFAULT, INT_TO_FLOAT, BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT)  # promo
 
 
 def _operands(values: Any, looks: Any, compute: Any) -> list[Any]:
-    """What is passed to the kernel: arrays, and numbers as Python's own, rounded where they would become halves."""
+    """What is passed to the kernel: arrays, and numbers as Python's own, rounded where they would become opmath."""
     passed = [value for value, look in zip(values, looks, strict=True) if not isinstance(look, tuple)]
     if compute in dtypes.REDUCED:
         passed = [each if _is_array(each) else np.array(each).astype(compute.numpy) for each in passed]
@@ -536,11 +536,11 @@ def _is_array(value: Any) -> bool:
 
 def _plan_of(op: Op, values: Any, looks: list[Any], compute: Any, result: Any, out: np.ndarray | None, part: int = 0) -> Plan:
     model = next((each for each in values if _is_array(each)), None)
-    halves = [each.dtype for each in values if _is_array(each) and each.dtype in _HALVES]
-    if model is None or (halves and (compute is None or op.halves == "native")):
-        raise Untraceable("only numbers, or an expression that computes with halves itself")
+    opmath = [each.dtype for each in values if _is_array(each) and each.dtype in _HALVES]
+    if model is None or (opmath and (compute is None or op.opmath == "native")):
+        raise Untraceable("only numbers, or an expression that computes with opmath itself")
     if compute in dtypes.REDUCED and any(_is_array(each) and each.dtype != compute.numpy for each in values):
-        raise Untraceable("operands that are rounded to halves first")
+        raise Untraceable("operands that are rounded to opmath first")
     computed = None if compute is None else np.dtype(np.float32) if compute in dtypes.REDUCED else compute.numpy
     inputs: list[np.dtype | None] = []
     kinds: list[tuple[str, str]] = []
@@ -603,7 +603,7 @@ def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
 # -- chains of derivative rules ---------------------------------------------------------------------------------------------------
 def run_rule(rule: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """A derivative rule on tensors as one kernel; None where it does not come down to element-wise operations on large tensors."""
-    from ...core.tensor import Tensor, wrap
+    from ..core.tensor import Tensor, wrap
 
     looks = tuple([each._array.dtype if isinstance(each, Tensor) else fixed(each) for each in arguments])
     plan = _planned((rule, looks), rule, lambda: _plan_of_rule(rule, arguments))
@@ -620,8 +620,8 @@ def run_rule(rule: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
 
 
 def _plan_of_rule(rule: Callable[..., Any], arguments: tuple[Any, ...]) -> Plan:
-    from ...core.state import add_active, run_quietly
-    from ...core.tensor import Tensor, wrap
+    from ..core.state import add_active, run_ignoring_fp
+    from ..core.tensor import Tensor, wrap
 
     dtypes_of = [each._array.dtype if isinstance(each, Tensor) else None for each in arguments]
     if any(each is not None and each not in _EXACT for each in dtypes_of):
@@ -635,9 +635,9 @@ def _plan_of_rule(rule: Callable[..., Any], arguments: tuple[Any, ...]) -> Plan:
         natural.append(made._array.dtype)
         return made._array
 
-    add_active(1)  # the short ways of operations are for arrays
+    add_active(1)  # the fast paths of operations are for arrays
     try:
-        program = run_quietly(trace, call, list(arguments), dtypes_of)
+        program = run_ignoring_fp(trace, call, list(arguments), dtypes_of)
     finally:
         add_active(-1)
     if program.length < 2:
