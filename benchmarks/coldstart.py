@@ -82,9 +82,9 @@ def watch_kernels() -> list[float]:
 
     def timed(*arguments: Any) -> Any:
         begin = time.perf_counter()
-        made = make(*arguments)
+        kernel = make(*arguments)
         seconds.append(time.perf_counter() - begin)
-        return made
+        return kernel
 
     build._build = timed
     return seconds
@@ -115,7 +115,7 @@ def main(options: argparse.Namespace) -> int:
                 runs[title].append(in_a_process(package, cache, options))
         for package, seconds in imports.items():
             seconds.append(import_in_a_process(package)[0])
-    columns = [medians(found) for found in runs.values()]
+    columns = [medians(times) for times in runs.values()]
     rows = [[name, *(f"{column[name] * 1e3:.2f}" for column in columns)] for name in columns[0]]
     for title, choose in (("median", statistics.median), ("maximum", max)):
         rows.append([title, *(f"{choose([v for k, v in column.items() if k not in KERNELS]) * 1e3:.2f}" for column in columns)])

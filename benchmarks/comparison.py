@@ -220,10 +220,10 @@ def problems(outcomes: Sequence[Outcome]) -> list[str]:
 
 def chosen_cases(cases: Sequence[Case], only: str) -> list[Case]:
     """Those with ``only`` in their key; the program ends where there are none."""
-    found = [case for case in cases if only in case.key]
-    if not found:
+    selected = [case for case in cases if only in case.key]
+    if not selected:
         raise SystemExit(f"no case contains {only!r}")
-    return found
+    return selected
 
 
 def run_cases(module: str, cases: Sequence[Case], options: argparse.Namespace) -> list[Outcome]:

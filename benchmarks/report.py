@@ -29,8 +29,8 @@ def machine() -> str:
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        found = re.search(r"^model name\s*: (.+)$", cpuinfo.read_text(), re.MULTILINE)
-        model = found.group(1) if found else model
+        match = re.search(r"^model name\s*: (.+)$", cpuinfo.read_text(), re.MULTILINE)
+        model = match.group(1) if match else model
     versions = [f"Python {platform.python_version()}"]
     for name, package in (("NumPy", "numpy"), ("PyTorch", "torch")):
         try:

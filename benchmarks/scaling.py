@@ -48,8 +48,8 @@ class Curve:
 
     def points(self, outcomes: Sequence[Outcome]) -> Points:
         """The sizes that were run, with their outcomes."""
-        found = {outcome.case.key: outcome for outcome in outcomes}
-        return [(size, found[self.case(size).key]) for size in self.sizes if self.case(size).key in found]
+        by_key = {outcome.case.key: outcome for outcome in outcomes}
+        return [(size, by_key[self.case(size).key]) for size in self.sizes if self.case(size).key in by_key]
 
 
 def pointwise(row: Callable[..., Any], inputs: int) -> Callable[[ModuleType, int], Timed]:

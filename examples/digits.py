@@ -98,12 +98,12 @@ def evaluate(model, loader):
     columns = [[], [], [], []]
     for images, labels in loader:
         output = model(images)
-        each = F.cross_entropy(output, labels, reduction="none")
-        for column, values in zip(columns, (images, labels, output.argmax(dim=1), each)):
+        losses = F.cross_entropy(output, labels, reduction="none")
+        for column, values in zip(columns, (images, labels, output.argmax(dim=1), losses)):
             column.append(values)
-    images, labels, predictions, each = (torch.cat(column) for column in columns)
+    images, labels, predictions, losses = (torch.cat(column) for column in columns)
     accuracy = (predictions == labels).float().mean().item()
-    return each.mean().item(), accuracy, (images, labels, predictions, each)
+    return losses.mean().item(), accuracy, (images, labels, predictions, losses)
 
 
 def draw(history, outcome, path):
@@ -111,9 +111,9 @@ def draw(history, outcome, path):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    images, labels, predictions, each = outcome
+    images, labels, predictions, losses = outcome
     # A wrong answer comes before any right one, whatever its loss.
-    hardest = (each + 1000 * (predictions != labels)).argsort(descending=True)[:12]
+    hardest = (losses + 1000 * (predictions != labels)).argsort(descending=True)[:12]
     figure = plt.figure(figsize=(12, 7), layout="constrained")
     rows = figure.subfigures(2, 1, height_ratios=(3, 2))
     loss_axes, accuracy_axes = rows[0].subplots(1, 2)

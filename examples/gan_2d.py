@@ -74,8 +74,8 @@ def main():
             print(f"step {step} loss {loss_d.item():.7f} {loss_g.item():.7f}")
         elif step % 1000 == 0:
             with torch.no_grad():
-                share, found = quality(generator(torch.randn(1000, noise_size)))
-            print(f"after {step} steps: losses {loss_d.item():.4f} {loss_g.item():.4f}, {share:.1%} on the ring, {found} of {MODES} modes")
+                share, modes = quality(generator(torch.randn(1000, noise_size)))
+            print(f"after {step} steps: losses {loss_d.item():.4f} {loss_g.item():.4f}, {share:.1%} on the ring, {modes} of {MODES} modes")
 
 
 if __name__ == "__main__":

@@ -97,19 +97,19 @@ def __getattr__(name: str) -> Any:
     if name in _SERIALIZATION:
         from . import serialization
 
-        found = getattr(serialization, name)
+        attribute = getattr(serialization, name)
     elif name in _PRINTING:
         from .core import printing
 
-        found = getattr(printing, name)
+        attribute = getattr(printing, name)
     elif name in _SETTINGS:
         from . import _settings
 
-        found = getattr(_settings, name)
+        attribute = getattr(_settings, name)
     else:
-        found = ops.resolve("torch", name)
-    _names[name] = found
-    return found
+        attribute = ops.resolve("torch", name)
+    _names[name] = attribute
+    return attribute
 
 
 def __dir__() -> list[str]:

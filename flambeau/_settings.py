@@ -56,10 +56,10 @@ def get_default_device() -> device:
         AssertionError: it is a CUDA device, of which this machine has none.
     Source: torch.get_default_device.
     """
-    found = cpu if thread.creation_device is None else thread.creation_device
-    if found.type == "cuda":
+    current = cpu if thread.creation_device is None else thread.creation_device
+    if current.type == "cuda":
         raise AssertionError("Torch not compiled with CUDA enabled")
-    return found
+    return current
 
 
 def set_default_device(device: Any) -> None:

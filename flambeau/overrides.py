@@ -70,7 +70,7 @@ def handle_torch_function(public_api: Callable[..., Any], relevant_args: Iterabl
     result = call_override(public_api, relevant_args, args, kwargs)
     if result is NotImplemented:
         name = f"{public_api.__module__}.{public_api.__name__}"
-        types = [type(each) for each in overloaded_args(relevant_args)]
+        types = [type(arg) for arg in overloaded_args(relevant_args)]
         raise TypeError(f"no implementation found for '{name}' on types that implement __torch_function__: {types}")
     return result
 
@@ -108,14 +108,14 @@ def _namespaces() -> dict[str, Any]:
 
 @functools.cache
 def _methods() -> dict[Any, str]:
-    found: dict[Any, str] = {}
+    method_names: dict[Any, str] = {}
     for name in dir(Tensor):
         if name in ("__init__", "__new__", "__class__", "__torch_function__", "__dict__", "__weakref__"):
             continue
         method = getattr(Tensor, name, None)
         if callable(method):
-            found.setdefault(method, name)
-    return found
+            method_names.setdefault(method, name)
+    return method_names
 
 
 @functools.cache
@@ -125,13 +125,13 @@ def get_overridable_functions() -> dict[str, list[Callable[..., Any]]]:
     Source: torch.overrides.get_overridable_functions.
     """
     ignored = get_ignored_functions()
-    found = {}
+    overridable = {}
     for shown, table in _namespaces().items():
         if table != "Tensor":
             functions = [resolve(table, name) for name in names(table) if not name.startswith("_")]
-            found[shown] = [each for each in functions if each not in ignored]
-    found["torch.Tensor"] = list(_methods())
-    return found
+            overridable[shown] = [function for function in functions if function not in ignored]
+    overridable["torch.Tensor"] = list(_methods())
+    return overridable
 
 
 @functools.cache
@@ -140,13 +140,13 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
 
     Source: torch.overrides.get_ignored_functions.
     """
-    found = set()
+    ignored = set()
     for name in names("torch"):
         entry = TABLES["torch"][name]
         params = getattr(getattr(entry, "entry", entry), "params", ())
         if all(param.kind == "attr" or param.name == "out" for param in params):
-            found.add(entry.wrapper)
-    return found
+            ignored.add(entry.wrapper)
+    return ignored
 
 
 def resolve_name(f: Callable[..., Any]) -> str | None:

@@ -12,21 +12,21 @@ _NAMESPACES = ("torch", "linalg")
 
 def _classes() -> dict[str, Any]:
     """Every class by name: those of the registry's operations, and those that composites made."""
-    found = dict(_made)
+    classes = dict(_made)
     for namespace in _NAMESPACES:
         for entry in TABLES[namespace].values():
             fields = getattr(entry, "returns", None)
             if isinstance(fields, tuple) and not entry.result_name.startswith("_"):
-                found[entry.result_name] = named_result(entry.result_name, fields)
-    return found
+                classes[entry.result_name] = named_result(entry.result_name, fields)
+    return classes
 
 
 def __getattr__(name: str) -> Any:
     if not name.startswith("__"):
-        found = _classes().get(name)
-        if found is not None:
-            globals()[name] = found
-            return found
+        cls = _classes().get(name)
+        if cls is not None:
+            globals()[name] = cls
+            return cls
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

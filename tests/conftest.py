@@ -26,9 +26,9 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"FLAMBEAU_REQUIRE_ORACLE=1, but PyTorch is not installed: pip install torch=={ORACLE_VERSION}")
         from importlib.metadata import version
 
-        found = version("torch").partition("+")[0]
-        if found != ORACLE_VERSION:
-            raise pytest.UsageError(f"the oracle is PyTorch {ORACLE_VERSION}, found {found}")
+        installed = version("torch").partition("+")[0]
+        if installed != ORACLE_VERSION:
+            raise pytest.UsageError(f"the oracle is PyTorch {ORACLE_VERSION}, found {installed}")
 
 
 def pytest_report_header() -> str:

@@ -80,11 +80,11 @@ def main() -> int:
             for sample in record.samples(Maker(dtype, record.name)):
                 for recorded in (False, True):
                     args, kwargs = OURS.arguments(sample.args), OURS.arguments(sample.kwargs)
-                    inputs = [each.requires_grad_() for each in differentiable_inputs([args, kwargs])] if recorded else []
+                    inputs = [tensor.requires_grad_() for tensor in differentiable_inputs([args, kwargs])] if recorded else []
                     result, _ = OURS.attempt(OURS.function(record.name), *args, **kwargs)
-                    outputs = [each for each in flat(result) if getattr(each, "requires_grad", False)]
+                    outputs = [output for output in flat(result) if getattr(output, "requires_grad", False)]
                     if outputs and inputs:
-                        OURS.attempt(autograd.grad, [each.sum() for each in outputs], inputs, allow_unused=True)
+                        OURS.attempt(autograd.grad, [output.sum() for output in outputs], inputs, allow_unused=True)
     reach_the_rest()
     declared = {key_of(entry) for entry in entries() if isinstance(entry, Entry) and entry.fast is not None}
     never = sorted(declared - set(fast))

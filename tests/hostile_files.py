@@ -137,7 +137,7 @@ def file_of(pickled: bytes, keys: bytes = b"]X\x01\x00\x00\x000a.") -> bytes:
             file.writestr("any/data.pkl", pickled)
             file.writestr("any/data/0", bytes(4))
         return buffer.getvalue()
-    head = b"".join(pickle.dumps(each, 2) for each in (0x1950A86A20F9469CFC6C, 1001, {}))
+    head = b"".join(pickle.dumps(item, 2) for item in (0x1950A86A20F9469CFC6C, 1001, {}))
     return head + pickled + b"\x80\x02" + keys + struct.pack("<q", 1) + bytes(4)
 
 
@@ -153,22 +153,22 @@ def attempt(what: str, data: bytes, expects_error: bool = True) -> None:
 
 def run() -> None:
     for where, place in PLACES.items():
-        for name, made in OBJECTS.items():
+        for name, payload in OBJECTS.items():
             print(f"{name} as {where}", flush=True)
-            attempt(f"{name} as {where}", file_of(place(made)), (name, where) not in HARMLESS)
+            attempt(f"{name} as {where}", file_of(place(payload)), (name, where) not in HARMLESS)
     for name, pickled in OTHERS.items():
         print(name, flush=True)
         attempt(name, file_of(pickled))
-    for name, made in objects(4 * DEPTH).items():
+    for name, payload in objects(4 * DEPTH).items():
         print(f"{name} alone, and let go", flush=True)
-        attempt(name, file_of(made + b"Nq\x01\x86"), False)
+        attempt(name, file_of(payload + b"Nq\x01\x86"), False)
         if form == "legacy":
             for index in range(4):
-                parts = [pickle.dumps(each, 2) for each in (0x1950A86A20F9469CFC6C, 1001, {}, [], [])]
-                parts[index if index < 2 else index + 1] = b"\x80\x02" + made + b"."
+                parts = [pickle.dumps(item, 2) for item in (0x1950A86A20F9469CFC6C, 1001, {}, [], [])]
+                parts[index if index < 2 else index + 1] = b"\x80\x02" + payload + b"."
                 print(f"{name} as part {index}", flush=True)
                 attempt(name, b"".join(parts), index != 2)
-            attempt(name, file_of(tensor(), b"]" + made + b"a."))
+            attempt(name, file_of(tensor(), b"]" + payload + b"a."))
     for name, step in (("an attribute", b"}" + text("k") + DICT), ("an item", text("k") + DICT)):
         for end in (b"sb", b"s"):
             print(f"dictionaries as {name} of one another", flush=True)

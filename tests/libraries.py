@@ -51,21 +51,21 @@ class Library:
             if namespace == "Tensor":
                 return getattr(Tensor, last)
             return resolve(namespace, last)
-        found = self.torch
+        attribute = self.torch
         for part in name.split("."):
-            found = getattr(found, part, None)
-        return getattr(self.torch.ops.aten, last) if found is None else found  # such as copy, which has public in-place forms only
+            attribute = getattr(attribute, part, None)
+        return getattr(self.torch.ops.aten, last) if attribute is None else attribute  # such as copy, which has public in-place forms only
 
     def tensor(self, array: np.ndarray) -> Any:
         """A tensor with the array's values and strides, in memory of its own."""
         array = private_copy(array)
         if not self.is_oracle:
-            made = wrap(array)
+            result = wrap(array)
             if array.size and any(n > 1 and not step for n, step in zip(array.shape, array.strides, strict=True)):
-                return made.detach().expand(array.shape)  # a view: what overlaps itself must be noticed
+                return result.detach().expand(array.shape)  # a view: what overlaps itself must be noticed
             if not array.flags.c_contiguous:
-                storage_of(made)
-            return made
+                storage_of(result)
+            return result
         if array.dtype == numpy_dtype("bfloat16"):
             return self.torch.from_numpy(array.view(np.int16)).view(self.torch.bfloat16)
         return self.torch.from_numpy(array)
@@ -77,9 +77,9 @@ class Library:
         if isinstance(value, np.dtype):
             return getattr(self.torch, "bool" if value.kind == "b" else value.name)
         if isinstance(value, (list, tuple)):
-            return type(value)([self.arguments(each) for each in value])
+            return type(value)([self.arguments(item) for item in value])
         if isinstance(value, dict):
-            return {key: self.arguments(each) for key, each in value.items()}
+            return {key: self.arguments(item) for key, item in value.items()}
         return value
 
     def array(self, tensor: Any) -> np.ndarray:
@@ -121,9 +121,9 @@ def private_copy(array: np.ndarray) -> np.ndarray:
         return array.copy()
     extent = 1 + sum((n - 1) * s // array.itemsize for n, s in zip(array.shape, array.strides, strict=True))
     base = np.zeros(extent, array.dtype)
-    made = np.lib.stride_tricks.as_strided(base, array.shape, array.strides)
-    made[...] = array
-    return made
+    copied = np.lib.stride_tricks.as_strided(base, array.shape, array.strides)
+    copied[...] = array
+    return copied
 
 
 def transposed(array: np.ndarray) -> np.ndarray:
@@ -152,7 +152,7 @@ def map_arrays(value: Any, function: Callable[[np.ndarray], np.ndarray]) -> Any:
     if isinstance(value, np.ndarray):
         return function(value)
     if isinstance(value, (list, tuple)):
-        return type(value)([map_arrays(each, function) for each in value])
+        return type(value)([map_arrays(item, function) for item in value])
     return value
 
 
@@ -167,7 +167,7 @@ def run(library: Library, record: Record, sample: Sample) -> tuple[Any, Exceptio
 def flat(result: Any) -> list[Any]:
     """Results as a flat list."""
     if isinstance(result, (list, tuple)):
-        return [item for each in result for item in flat(each)]
+        return [item for part in result for item in flat(part)]
     return [result]
 
 
@@ -239,12 +239,12 @@ def shares_memory(a: np.ndarray, b: np.ndarray) -> bool:
 def arrays_in(value: Any) -> list[np.ndarray]:
     if isinstance(value, np.ndarray):
         return [value]
-    return [array for each in value for array in arrays_in(each)] if isinstance(value, (list, tuple)) else []
+    return [array for item in value for array in arrays_in(item)] if isinstance(value, (list, tuple)) else []
 
 
 def describe(record: Record, sample: Sample) -> str:
     """The call, with arrays as their dtypes and shapes."""
-    shown = [_shown(each) for each in sample.args] + [f"{key}={_shown(value)}" for key, value in sample.kwargs.items()]
+    shown = [_shown(arg) for arg in sample.args] + [f"{key}={_shown(value)}" for key, value in sample.kwargs.items()]
     return f"{record.name}({', '.join(shown)})"
 
 
@@ -259,7 +259,7 @@ def _shown(value: Any) -> str:
 def differentiable_inputs(value: Any) -> list[Any]:
     """The floating-point and complex tensors among arguments, lists included."""
     if isinstance(value, (list, tuple)):
-        return [tensor for each in value for tensor in differentiable_inputs(each)]
+        return [tensor for item in value for tensor in differentiable_inputs(item)]
     if isinstance(value, dict):
         return differentiable_inputs(list(value.values()))
     has_dtype = hasattr(value, "requires_grad") and (value.dtype.is_floating_point or value.dtype.is_complex)
@@ -270,8 +270,8 @@ def gradients(library: Library, function: Callable[..., Any], args: Any, kwargs:
     """(gradients of all differentiable inputs for fixed cotangents, exception): one number array or None per input."""
 
     def compute() -> list[np.ndarray | None]:
-        inputs = [each.requires_grad_() for each in differentiable_inputs([*args, kwargs])]
-        outputs = [each for each in flat(function(*args, **kwargs)) if getattr(each, "requires_grad", False)]
+        inputs = [tensor.requires_grad_() for tensor in differentiable_inputs([*args, kwargs])]
+        outputs = [result for result in flat(function(*args, **kwargs)) if getattr(result, "requires_grad", False)]
         if not outputs:
             return []
         rng = np.random.default_rng(0)
@@ -279,7 +279,7 @@ def gradients(library: Library, function: Callable[..., Any], args: Any, kwargs:
         for out in outputs:
             values = rng.uniform(0.5, 1.5, tuple(out.shape))
             cotangents.append(library.tensor(np.asarray(values).astype(library.array(out).dtype)))
-        found = library.torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True)
-        return [None if each is None else library.array(each) for each in found]
+        grads = library.torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True)
+        return [None if gradient is None else library.array(gradient) for gradient in grads]
 
     return library.attempt(compute)

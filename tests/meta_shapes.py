@@ -37,8 +37,8 @@ class MetaConverter(Converter):
 
     def tensor(self, value: Any) -> Any:
         usual = super().tensor(value.detach())
-        made = flambeau.empty_strided(usual.shape, usual.stride(), dtype=usual.dtype, device="meta")
-        return made.requires_grad_() if value.requires_grad else made
+        result = flambeau.empty_strided(usual.shape, usual.stride(), dtype=usual.dtype, device="meta")
+        return result.requires_grad_() if value.requires_grad else result
 
     def __call__(self, value: Any) -> Any:
         return flambeau.device("meta") if isinstance(value, torch.device) or value == "cpu" else super().__call__(value)
@@ -51,14 +51,14 @@ def on_meta(value: Any) -> Any:
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         return type(value)(map(on_meta, value))
     if isinstance(value, dict):
-        return {key: on_meta(each) for key, each in value.items()}
+        return {key: on_meta(item) for key, item in value.items()}
     return "meta" if value == "cpu" or isinstance(value, torch.device) else value
 
 
 def facts(result: Any) -> list[Any]:
     """What is compared of results: dtype, shape and strides of each tensor."""
-    tensors = [each for each in flat(result) if hasattr(each, "stride")]
-    return [(str(each.dtype), tuple(each.shape), relevant_strides(each)) for each in tensors]
+    tensors = [tensor for tensor in flat(result) if hasattr(tensor, "stride")]
+    return [(str(tensor.dtype), tuple(tensor.shape), relevant_strides(tensor)) for tensor in tensors]
 
 
 def difference(name: str, sample: Any) -> str | None:
@@ -71,14 +71,14 @@ def difference(name: str, sample: Any) -> str | None:
     mine, args, kwargs = convert(sample.input), convert(tuple(sample.args)), convert(sample.kwargs)
     entry = ENTRIES[name]
     want, refusal = attempt(entry.op, sample.input, *sample.args, **sample.kwargs)
-    tensors = [each for each in flat(want) if isinstance(each, torch.Tensor)]
-    if refusal is not None or not tensors or any(each.layout is not torch.strided for each in tensors):
+    tensors = [tensor for tensor in flat(want) if isinstance(tensor, torch.Tensor)]
+    if refusal is not None or not tensors or any(tensor.layout is not torch.strided for tensor in tensors):
         raise Unsupported("no result to compare with")
     got, error = attempt(FUNCTIONS[name], mine, *args, **kwargs)
     if error is None:
-        arrays = [each._array for each in flat(got) if isinstance(each, flambeau.Tensor)]
+        arrays = [tensor._array for tensor in flat(got) if isinstance(tensor, flambeau.Tensor)]
         if facts(got) == facts(want):
-            return None if all(each.__class__ is MetaArray for each in arrays) or has_no_tensor(sample) else "not on meta"
+            return None if all(array.__class__ is MetaArray for array in arrays) or has_no_tensor(sample) else "not on meta"
     theirs, their_error = attempt(entry.op, on_meta(sample.input), *on_meta(tuple(sample.args)), **on_meta(sample.kwargs))
     if error is not None:
         return None if their_error is not None else f"{type(error).__name__}: {first_line(error)}"
@@ -89,7 +89,7 @@ def difference(name: str, sample: Any) -> str | None:
 
 def has_no_tensor(sample: Any) -> bool:
     values = [*flat([sample.input, *sample.args]), *flat(list(sample.kwargs.values()))]
-    return not any(isinstance(each, torch.Tensor) for each in values)
+    return not any(isinstance(value, torch.Tensor) for value in values)
 
 
 def samples(name: str, limit: int | None) -> Iterator[Any]:
@@ -102,8 +102,8 @@ def samples(name: str, limit: int | None) -> Iterator[Any]:
         np.random.seed(0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = list(entry.sample_inputs("cpu", dtype))
-        yield from found if limit is None else found[:: max(len(found) // limit, 1)][:limit]
+            inputs = list(entry.sample_inputs("cpu", dtype))
+        yield from inputs if limit is None else inputs[:: max(len(inputs) // limit, 1)][:limit]
 
 
 def compare(name: str, limit: int | None = None) -> tuple[int, list[str]]:
@@ -111,14 +111,14 @@ def compare(name: str, limit: int | None = None) -> tuple[int, list[str]]:
     count, differences = 0, []
     for sample in samples(name, limit):
         try:
-            found = difference(name, sample)
+            message = difference(name, sample)
         except Unsupported:
             continue
         except Exception as error:  # a result that is half a tensor
-            found = f"{type(error).__name__}: {first_line(error)}"
+            message = f"{type(error).__name__}: {first_line(error)}"
         count += 1
-        if found is not None:
-            differences.append(f"{describe(name, (sample.input, *sample.args), sample.kwargs)}: {found}")
+        if message is not None:
+            differences.append(f"{describe(name, (sample.input, *sample.args), sample.kwargs)}: {message}")
     return count, differences
 
 

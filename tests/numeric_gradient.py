@@ -19,7 +19,7 @@ SECOND_STEP = 1e-5
 
 
 def _outputs(call: Callable[[], Any]) -> list[Any]:
-    return [each for each in flat(call()) if getattr(each, "requires_grad", False)]
+    return [output for output in flat(call()) if getattr(output, "requires_grad", False)]
 
 
 def _random(rng: Any, like: np.ndarray, low: float = -1, high: float = 1) -> np.ndarray:
@@ -35,7 +35,7 @@ def _inner(a: np.ndarray, b: np.ndarray) -> float:
 def check_gradients(function: Callable[..., Any], args: Any, kwargs: Any, *, second: bool, where: str, seed: Callable[[], Any]) -> None:
     """Raise AssertionError where a derivative of ``function`` at these arguments differs from finite differences."""
     rng = np.random.default_rng(1)
-    inputs = [each.requires_grad_() for each in differentiable_inputs([*args, kwargs])]
+    inputs = [tensor.requires_grad_() for tensor in differentiable_inputs([*args, kwargs])]
 
     def call() -> Any:
         seed()
@@ -44,14 +44,14 @@ def check_gradients(function: Callable[..., Any], args: Any, kwargs: Any, *, sec
     outputs = _outputs(call)
     if not outputs:
         return
-    weights = [OURS.tensor(_random(rng, each._array, 0.5, 1.5)).requires_grad_() for each in outputs]
+    weights = [OURS.tensor(_random(rng, output._array, 0.5, 1.5)).requires_grad_() for output in outputs]
     numeric_weights = [w._array for w in weights]
-    found = flambeau.autograd.grad(outputs, inputs, weights, create_graph=second, allow_unused=True)
+    grads = flambeau.autograd.grad(outputs, inputs, weights, create_graph=second, allow_unused=True)
 
     def total() -> float:
-        return sum(_inner(w, each._array) for w, each in zip(numeric_weights, _outputs(call), strict=True))
+        return sum(_inner(w, output._array) for w, output in zip(numeric_weights, _outputs(call), strict=True))
 
-    for x, grad in zip(inputs, found, strict=True):
+    for x, grad in zip(inputs, grads, strict=True):
         array, numeric = x._array, np.zeros(x._array.shape)
         for index in np.ndindex(array.shape):
             kept = array[index]
@@ -63,11 +63,11 @@ def check_gradients(function: Callable[..., Any], args: Any, kwargs: Any, *, sec
         got = np.zeros(array.shape) if grad is None else grad._array
         np.testing.assert_allclose(got, numeric, rtol=1e-4, atol=1e-5, err_msg=f"{where}: first derivative")
     if second:
-        _check_second(call, inputs, weights, found, rng, where)
+        _check_second(call, inputs, weights, grads, rng, where)
 
 
-def _check_second(call: Any, inputs: list[Any], weights: list[Any], found: Any, rng: Any, where: str) -> None:
-    used = [(x, grad) for x, grad in zip(inputs, found, strict=True) if grad is not None and grad.requires_grad]
+def _check_second(call: Any, inputs: list[Any], weights: list[Any], gradients: Any, rng: Any, where: str) -> None:
+    used = [(x, grad) for x, grad in zip(inputs, gradients, strict=True) if grad is not None and grad.requires_grad]
     if not used:
         return
     vectors = [_random(rng, grad._array) for _, grad in used]

@@ -102,8 +102,8 @@ def test_a_kernel_is_registered_by_its_decorator_alone() -> None:
 def test_the_record_gives_tests_that_pass() -> None:
     process = run(GENERATED)
     assert process.returncode == 0, process.stdout + process.stderr
-    found = re.search(r"(\d+) passed", process.stdout)
-    assert found and int(found[1]) >= 12, process.stdout
+    match = re.search(r"(\d+) passed", process.stdout)
+    assert match and int(match[1]) >= 12, process.stdout
     assert "failed" not in process.stdout
 
 

@@ -254,8 +254,8 @@ TAPE: dict[str, Case] = {
 
 def write_to_inference_tensor(torch: Any) -> None:
     with torch.inference_mode():
-        made = torch.ones(2)
-    made.add_(1)
+        tensor = torch.ones(2)
+    tensor.add_(1)
 
 
 ARGUMENTS: dict[str, Case] = {

@@ -73,8 +73,8 @@ def test_two_sources_of_operands_agree():
     ],
 )
 def test_a_difference_is_noticed(ours, theirs, words):
-    found = comparison.difference([[ours], [theirs]], rtol=1e-3)
-    assert (words in found) if words else (found == "")
+    difference = comparison.difference([[ours], [theirs]], rtol=1e-3)
+    assert (words in difference) if words else (difference == "")
 
 
 def test_the_backward_case_is_the_derivative():

@@ -68,7 +68,7 @@ def test_a_handler_that_changes_the_arguments_gets_what_it_asked_for() -> None:
     class Doubling(torch.Tensor):
         @classmethod
         def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            changed = tuple(each * 2 if isinstance(each, float) else each for each in args)
+            changed = tuple(arg * 2 if isinstance(arg, float) else arg for arg in args)
             return super().__torch_function__(func, types, changed, kwargs)
 
     x = torch.ones(2).as_subclass(Doubling)

@@ -11,7 +11,7 @@ import pytest
 
 import flambeau
 
-MODULES = ["flambeau", *sorted(found.name for found in pkgutil.walk_packages(flambeau.__path__, "flambeau."))]
+MODULES = ["flambeau", *sorted(module.name for module in pkgutil.walk_packages(flambeau.__path__, "flambeau."))]
 PROGRAMS = {"flambeau.__main__", "flambeau._aliased"}  # doing something is what importing them is for
 
 

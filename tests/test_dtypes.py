@@ -76,7 +76,7 @@ def test_a_0d_tensor_and_a_number_change_the_kind_only() -> None:
         x = flambeau.ones(2, dtype=dtype(name))
         for kind, kinds_of, other in ((0, ("bool",), True), (1, INTS, 3), (2, FLOATS, 1.5), (3, COMPLEX, 2j)):
             mine = 0 if name == "bool" else 1 if name in INTS else 2 if name in FLOATS else 3
-            for operand in (other, *(flambeau.tensor(1, dtype=dtype(each)) for each in kinds_of)):
+            for operand in (other, *(flambeau.tensor(1, dtype=dtype(kind)) for kind in kinds_of)):
                 got = flambeau.result_type(x, operand)
                 if kind <= mine:
                     assert got is x.dtype
@@ -92,7 +92,7 @@ def test_a_0d_tensor_and_a_number_change_the_kind_only() -> None:
 def test_promotion_of_every_pair_is_pytorchs(first: str, oracle: ModuleType) -> None:
     shapes = ((2,), ())
     for second in EVERY:
-        found = []
+        outcomes = []
         for torch in (oracle, flambeau):
             a, b = dtype(first, torch), dtype(second, torch)
             tensors = [(torch.ones(s, dtype=a), torch.ones(t, dtype=b)) for s in shapes for t in shapes]
@@ -101,8 +101,8 @@ def test_promotion_of_every_pair_is_pytorchs(first: str, oracle: ModuleType) -> 
                 outcome(lambda a=a, b=b, torch=torch: torch.can_cast(a, b)),
             ]
             results += [outcome(lambda x=x, y=y, torch=torch: torch.result_type(x, y)) for x, y in tensors]
-            found.append(results)
-        assert found[0] == found[1], (first, second)
+            outcomes.append(results)
+        assert outcomes[0] == outcomes[1], (first, second)
 
 
 @pytest.mark.parametrize("name", USUAL)
@@ -111,19 +111,19 @@ def test_promotion_of_every_pair_is_pytorchs(first: str, oracle: ModuleType) -> 
 def test_dtypes_of_results_are_pytorchs(name: str, operation: str, oracle: ModuleType) -> None:
     for other in (*NUMBERS, *USUAL):
         for shapes in (((2,), (2,)), ((2,), ()), ((), (2,)), ((), ())):
-            found = []
+            outcomes = []
             for torch in (oracle, flambeau):
                 x = torch.ones(shapes[0], dtype=dtype(name, torch))
                 y = torch.ones(shapes[1], dtype=dtype(other, torch)) if isinstance(other, str) else other
-                found.append(
+                outcomes.append(
                     (
                         outcome(lambda x=x, y=y, torch=torch: getattr(torch, operation)(x, y)),
                         outcome(lambda x=x, y=y: getattr(x.clone(), operation + "_")(y)),
                     )
                 )
             # flambeau has no complex32, which float16 and complex numbers give
-            if "torch.complex32" not in (found[0][0], outcome(lambda x=x, y=y: flambeau.result_type(x, y))):
-                assert found[0] == found[1] or (operation, name, other) == ("pow", "bool", True), (name, other, shapes)
+            if "torch.complex32" not in (outcomes[0][0], outcome(lambda x=x, y=y: flambeau.result_type(x, y))):
+                assert outcomes[0] == outcomes[1] or (operation, name, other) == ("pow", "bool", True), (name, other, shapes)
 
 
 @pytest.mark.parametrize("name", USUAL)
@@ -132,11 +132,11 @@ def test_numbers_on_either_side_of_operators(name: str, oracle: ModuleType) -> N
     operators = ("+", "-", "*", "/", "//", "%", "**", "<", "==", "&", "|", "^", "<<")
     for operator, number in itertools.product(operators, NUMBERS):
         for text in (f"x {operator} {number!r}", f"{number!r} {operator} x"):
-            found = [
+            outcomes = [
                 outcome(lambda torch=torch, text=text: eval(text, {"x": torch.ones(2, dtype=dtype(name, torch))}))
                 for torch in (oracle, flambeau)
             ]
-            assert found[0] == found[1] or (name, number) == ("float16", 2j) or (name, operator, number) == ("bool", "**", True), text
+            assert outcomes[0] == outcomes[1] or (name, number) == ("float16", 2j) or (name, operator, number) == ("bool", "**", True), text
 
 
 @pytest.mark.parametrize("name", [*USUAL, *WIDE])
@@ -160,13 +160,13 @@ def test_dtypes_of_reductions_and_unary_operations(name: str, oracle: ModuleType
         "std",
     ):
         arguments = (0,) if operation == "cumsum" else ()
-        found = [
+        outcomes = [
             outcome(lambda x=x, operation=operation, arguments=arguments: getattr(x, operation)(*arguments))
             for x in (torch.ones(3, dtype=dtype(name, torch)) for torch in (oracle, flambeau))
         ]
-        if name in WIDE and isinstance(found[0], type):
+        if name in WIDE and isinstance(outcomes[0], type):
             continue  # PyTorch has few kernels for these; more is no harm
-        assert found[0] == found[1], operation
+        assert outcomes[0] == outcomes[1], operation
 
 
 def test_can_cast_forbids_a_lower_kind() -> None:
@@ -217,13 +217,13 @@ def test_casts_are_pytorchs(source: str, oracle: ModuleType) -> None:
     if source in ("int16", "int32", "int64", "uint16", "uint32", "uint64"):
         values += [300, 1000, 32767]
     for target in EVERY:
-        found = []
+        outcomes = []
         for torch in (oracle, flambeau):
             x = torch.tensor(values, dtype=torch.float64 if source not in COMPLEX else torch.complex128).to(dtype(source, torch))
-            made = x.to(dtype(target, torch))
-            assert made.dtype is dtype(target, torch)
-            found.append([repr(each) for each in made.to(torch.complex128).tolist()])
-        assert found[0] == found[1], target
+            result = x.to(dtype(target, torch))
+            assert result.dtype is dtype(target, torch)
+            outcomes.append([repr(value) for value in result.to(torch.complex128).tolist()])
+        assert outcomes[0] == outcomes[1], target
 
 
 def test_casting_complex_to_real_warns() -> None:
@@ -247,8 +247,8 @@ def test_integer_arithmetic_wraps() -> None:
 def test_halves_round_after_each_operation(name: str) -> None:
     kind = np.float16 if name == "float16" else ml_dtypes.bfloat16
     a, b = (np.random.default_rng(i).uniform(-3, 3, 50).astype(kind) for i in (0, 1))
-    x, y = (flambeau.tensor(each.astype(np.float32)).to(dtype(name)) for each in (a, b))
-    wide = [each.astype(np.float32) for each in (a, b)]
+    x, y = (flambeau.tensor(array.astype(np.float32)).to(dtype(name)) for array in (a, b))
+    wide = [array.astype(np.float32) for array in (a, b)]
     for got, want in ((x + y, wide[0] + wide[1]), (x * y, wide[0] * wide[1]), (x / y, wide[0] / wide[1]), (x.exp(), np.exp(wide[0]))):
         assert got.dtype is dtype(name)
         np.testing.assert_allclose(got.float().numpy(), want.astype(kind).astype(np.float32), rtol=0, atol=0)
@@ -282,15 +282,15 @@ def test_what_pytorch_computes_in_rare_dtypes(name: str, oracle: ModuleType) -> 
             "half": x.half,
             "bfloat16": x.bfloat16,
         }
-        found = {}
+        outcomes = {}
         for label, act in acts.items():
             try:
                 result = act()
             except Exception as error:
-                found[label] = type(error)
+                outcomes[label] = type(error)
                 continue
-            found[label] = (str(result.dtype), result.double().tolist()) if hasattr(result, "dtype") else result
-        return found
+            outcomes[label] = (str(result.dtype), result.double().tolist()) if hasattr(result, "dtype") else result
+        return outcomes
 
     ours, theirs = tries(flambeau), tries(oracle)
     for label, want in theirs.items():
@@ -348,20 +348,20 @@ def test_limits_of_integers() -> None:
 def test_limits_and_attributes_are_pytorchs(name: str, oracle: ModuleType) -> None:
     def facts(torch: Any) -> dict[str, Any]:
         kind = dtype(name, torch)
-        found = {each: getattr(kind, each) for each in ("itemsize", "is_floating_point", "is_complex", "is_signed")}
-        found |= {"repr": repr(kind), "real": str(kind.to_real()), "element": torch.empty(0, dtype=kind).element_size()}
-        found["complex"] = outcome(lambda: kind.to_complex())
+        attributes = {attribute: getattr(kind, attribute) for attribute in ("itemsize", "is_floating_point", "is_complex", "is_signed")}
+        attributes |= {"repr": repr(kind), "real": str(kind.to_real()), "element": torch.empty(0, dtype=kind).element_size()}
+        attributes["complex"] = outcome(lambda: kind.to_complex())
         for limits in ("finfo", "iinfo"):
             try:
                 info = getattr(torch, limits)(kind)
             except TypeError:
-                found[limits] = TypeError
+                attributes[limits] = TypeError
                 continue
             names = ("bits", "max", "min", "dtype", "eps", "tiny", "smallest_normal", "resolution")
-            found[limits] = [repr(info), *(getattr(info, each, None) for each in names)]
+            attributes[limits] = [repr(info), *(getattr(info, attribute, None) for attribute in names)]
         if name == "float8_e5m2fnuz":
-            del found["finfo"]  # with 2 bits of mantissa its eps is 0.25; PyTorch says 0.125
-        return found
+            del attributes["finfo"]  # with 2 bits of mantissa its eps is 0.25; PyTorch says 0.125
+        return attributes
 
     assert facts(flambeau) == facts(oracle)
 

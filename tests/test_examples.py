@@ -26,9 +26,9 @@ def run(*words, folder):
 
 def losses(output):
     """The numbers in the lines `step N loss X [Y]`, in their order."""
-    found = re.findall(r"^step (\d+) loss (.+)$", output, re.MULTILINE)
-    assert [int(step) for step, _ in found] == list(range(1, 21))
-    return [float(word) for _, words in found for word in words.split()]
+    matches = re.findall(r"^step (\d+) loss (.+)$", output, re.MULTILINE)
+    assert [int(step) for step, _ in matches] == list(range(1, 21))
+    return [float(word) for _, words in matches for word in words.split()]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -43,8 +43,8 @@ def attempt(record: Record, sample: Sample, *, recorded: bool) -> tuple[list[Any
     args, kwargs = OURS.arguments(sample.args), OURS.arguments(sample.kwargs)
     inputs = differentiable_inputs([args, kwargs])
     if recorded:
-        for each in inputs:
-            each.requires_grad_()
+        for tensor in inputs:
+            tensor.requires_grad_()
     if record.random:
         OURS.seed()
     result, error = OURS.attempt(OURS.function(record.name), *args, **kwargs)
@@ -56,35 +56,35 @@ def history(edge: Any, inputs: list[Any], depth: int = 6) -> Any:
     if edge is None:
         return None
     if isinstance(edge, Tensor):
-        return next((i for i, each in enumerate(inputs) if each is edge), "another leaf")
+        return next((i for i, tensor in enumerate(inputs) if tensor is edge), "another leaf")
     if edge.__class__ is Output:
         return edge.index, history(edge.node, inputs, depth)
     assert isinstance(edge, Node)
     if not depth:
         return edge.name()
-    saved = [picture(each, inputs) for each in edge.saved or ()]
-    return edge.name(), edge.shape, edge.dtype, saved, [history(each, inputs, depth - 1) for each in edge.edges]
+    saved = [picture(part, inputs) for part in edge.saved or ()]
+    return edge.name(), edge.shape, edge.dtype, saved, [history(tensor, inputs, depth - 1) for tensor in edge.edges]
 
 
 def picture(value: Any, inputs: list[Any]) -> Any:
     """A saved item, comparable: inputs by their number, others by dtype and shape; their values show in the gradients."""
     if isinstance(value, Tensor):
-        number = next((i for i, each in enumerate(inputs) if each is value), None)
+        number = next((i for i, tensor in enumerate(inputs) if tensor is value), None)
         return ("input", number) if number is not None else picture(value._array, inputs)
     if isinstance(value, np.ndarray):
         return value.dtype.name, value.shape
     if isinstance(value, (tuple, list)):
-        return tuple(picture(each, inputs) for each in value if not isinstance(each, UntypedStorage))
+        return tuple(picture(part, inputs) for part in value if not isinstance(part, UntypedStorage))
     return repr(value)
 
 
 def gradients(results: list[Any], inputs: list[Any]) -> list[Any]:
     """Of a weighted sum of the results."""
-    chosen = [each for each in results if isinstance(each, Tensor) and each.requires_grad]
+    chosen = [result for result in results if isinstance(result, Tensor) and result.requires_grad]
     if not chosen or not inputs:
         return []
     rng = np.random.default_rng(0)
-    weights = [OURS.tensor(np.asarray(rng.uniform(0.5, 1.5, each.shape)).astype(each._array.dtype)) for each in chosen]
+    weights = [OURS.tensor(np.asarray(rng.uniform(0.5, 1.5, result.shape)).astype(result._array.dtype)) for result in chosen]
     return list(torch.autograd.grad(chosen, inputs, weights, allow_unused=True))
 
 
@@ -138,7 +138,7 @@ def test_the_fast_path_equals_the_slow_path_in_other_layouts(record: Record) -> 
 def mapped(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return transposed(value)
-    return type(value)([mapped(each) for each in value]) if isinstance(value, (list, tuple)) else value
+    return type(value)([mapped(item) for item in value]) if isinstance(value, (list, tuple)) else value
 
 
 INPLACE = {

@@ -64,9 +64,9 @@ def test_as_tensor_shares_what_it_can() -> None:
 def test_tensor_of_a_tensor_warns_and_copies() -> None:
     source = ops.ones(2, requires_grad=True)
     with pytest.warns(UserWarning, match="To copy construct from a tensor"):
-        made = ops.tensor(source)
-    assert not made.requires_grad
-    assert made.tolist() == [1, 1]
+        copied = ops.tensor(source)
+    assert not copied.requires_grad
+    assert copied.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize(
@@ -163,10 +163,10 @@ def test_old_product_orders() -> None:
 def test_selections_send_gradients_to_one_place(form: str) -> None:
     x = ops.tensor([[1.0, 3.0, 2.0], [5.0, 4.0, 9.0]], requires_grad=True)
     arguments = (2, 1) if form == "kthvalue" else (1,)
-    found = getattr(x, form)(*arguments)
-    found.values.sum().backward()
+    result = getattr(x, form)(*arguments)
+    result.values.sum().backward()
     assert x.grad.sum().item() == 2
-    assert x.grad.gather(1, found.indices.unsqueeze(1)).tolist() == [[1], [1]]
+    assert x.grad.gather(1, result.indices.unsqueeze(1)).tolist() == [[1], [1]]
 
 
 def test_sum_of_many_float32_is_accurate_along_any_dimension() -> None:

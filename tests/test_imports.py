@@ -107,10 +107,10 @@ def test_the_rule_itself(importer, target, expected):
 
 def test_imports_point_downwards():
     wrong = [
-        f"{path.relative_to(ROOT)}:{found.line}: {module_name(path)} imports {found.target}"
+        f"{path.relative_to(ROOT)}:{statement.line}: {module_name(path)} imports {statement.target}"
         for path in FILES
-        for found in imports_of(path)
-        if found.target.split(".")[0] == "flambeau" and not allowed(module_name(path), found.target)
+        for statement in imports_of(path)
+        if statement.target.split(".")[0] == "flambeau" and not allowed(module_name(path), statement.target)
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -128,10 +128,10 @@ def test_the_package_imports_itself_relatively():
 
 def test_heavy_libraries_are_imported_late_and_pytorch_never():
     wrong = [
-        f"{path.relative_to(ROOT)}:{found.line}: {found.target}"
+        f"{path.relative_to(ROOT)}:{statement.line}: {statement.target}"
         for path in FILES
-        for found in imports_of(path)
-        if (found.eager and found.target.split(".")[0] in HEAVY) or found.target.split(".")[0] in ("torch", "torchvision")
+        for statement in imports_of(path)
+        if (statement.eager and statement.target.split(".")[0] in HEAVY) or statement.target.split(".")[0] in ("torch", "torchvision")
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -148,8 +148,8 @@ def circle_in(edges: dict[str, set[str]]) -> list[str]:
             return [*above[above.index(name) :], name]
         if name not in finished:
             for target in sorted(edges.get(name, ())):
-                if found := walk(target, [*above, name]):
-                    return found
+                if circle := walk(target, [*above, name]):
+                    return circle
             finished.add(name)
         return []
 
@@ -171,10 +171,10 @@ def test_no_file_imports_itself_in_a_circle():
     for path in FILES:
         name = module_name(path)
         if name not in collecting:
-            counted = [found for found in imports_of(path) if found.eager or name.startswith(COUNTING_LATE)]
-            edges[name] = {found.target for found in counted if found.target in NAMES - collecting}
-    found = circle_in(edges)
-    assert not found, " -> ".join(found)
+            counted = [statement for statement in imports_of(path) if statement.eager or name.startswith(COUNTING_LATE)]
+            edges[name] = {statement.target for statement in counted if statement.target in NAMES - collecting}
+    circle = circle_in(edges)
+    assert not circle, " -> ".join(circle)
 
 
 STATE = """

@@ -82,7 +82,7 @@ t([0, 1]), 1, None | m(3), :, 1 | True, 0 | t(1), :, t([0]) | I(1), :, [0, 2]
 
 
 def listed(text: str) -> list[str]:
-    return [each.strip() for line in text.splitlines() if line for each in line.split("|")]
+    return [part.strip() for line in text.splitlines() if line for part in line.split("|")]
 
 
 NUMPY_KEYS = [key for key in listed(BASIC + ADVANCED) if key not in ("[[0, 1], [1, 2]]", "[[0, 1]]", "m(3), m(4, 5)", "t([0, 1]), True")]
@@ -169,16 +169,16 @@ def test_the_gradient_of_reading_counts_how_often_an_element_is_taken(key: str) 
 @pytest.mark.parametrize("key", [key for key in ALL_KEYS if key not in ("True", "False")])
 @pytest.mark.oracle
 def test_gradients_and_their_names_are_pytorchs(key: str, oracle: ModuleType) -> None:
-    found = []
+    outcomes = []
     for torch in (flambeau, oracle):
         x = numbers(torch, *SHAPE, requires_grad=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             got = x[key_of(key, torch)]
         (got * (numbers(torch, *got.shape) + 1)).sum().backward()
-        found.append((x.grad.numpy(), got.grad_fn.name()))
-    np.testing.assert_array_equal(found[0][0], found[1][0])
-    assert found[0][1] == found[1][1]
+        outcomes.append((x.grad.numpy(), got.grad_fn.name()))
+    np.testing.assert_array_equal(outcomes[0][0], outcomes[1][0])
+    assert outcomes[0][1] == outcomes[1][1]
 
 
 # -- writing --------------------------------------------------------------------------------------------------------------------
@@ -247,11 +247,11 @@ def _outcome(function: Any) -> Any:
 @pytest.mark.parametrize("key", ["0", "1:, ::2", "..., None", "t([0, 2])", "m(3, 4)", ":, t([1, 3]), 2:", "m(3, 4, 5)"])
 def test_gradients_of_writing_go_to_the_value_and_to_what_was_left(key: str) -> None:
     x = numbers(flambeau, *SHAPE, requires_grad=True)
-    made = x * 1
-    value = numbers(flambeau, *made[key_of(key, flambeau)].shape).add_(1).requires_grad_()
-    made[key_of(key, flambeau)] = value
+    result = x * 1
+    value = numbers(flambeau, *result[key_of(key, flambeau)].shape).add_(1).requires_grad_()
+    result[key_of(key, flambeau)] = value
     weights = numbers(flambeau, *SHAPE) + 1
-    (made * weights).sum().backward()
+    (result * weights).sum().backward()
     kept = np.ones(SHAPE)
     kept[key_of(key, np)] = 0
     np.testing.assert_array_equal(x.grad.numpy(), weights.numpy() * kept)

@@ -30,9 +30,9 @@ def test_agrees_with_the_database() -> None:
 
     total, differences = 0, []
     for name in list(FUNCTIONS)[3::20]:
-        count, found = compare(name, 2)
+        count, mismatches = compare(name, 2)
         total += count
-        differences += found
+        differences += mismatches
     assert total > 150
     assert len(differences) <= 0.03 * total, "\n".join(differences)
 
@@ -70,10 +70,10 @@ def test_tells_its_device() -> None:
 )
 def test_factories_follow_the_device_of_the_context(make: Any) -> None:
     with torch.device("meta"):
-        made = make()
-    assert made.is_meta and made._array.__class__ is MetaArray
+        tensor = make()
+    assert tensor.is_meta and tensor._array.__class__ is MetaArray
     usual = make()
-    assert (made.shape, made.dtype, made.stride()) == (usual.shape, usual.dtype, usual.stride())
+    assert (tensor.shape, tensor.dtype, tensor.stride()) == (usual.shape, usual.dtype, usual.stride())
 
 
 def test_views_share_their_storage() -> None:
@@ -174,15 +174,15 @@ def test_models_train_without_values(build: Any, inputs: Any, outputs: Any) -> N
     with torch.device("meta"):
         model = build()
         data = torch.randn(inputs) if len(inputs) == 4 else torch.zeros(inputs, dtype=torch.int64)
-    assert all(each.is_meta for each in model.state_dict().values())
+    assert all(tensor.is_meta for tensor in model.state_dict().values())
     result = model(data)
     assert result.is_meta and result.shape == outputs
     loss = F.cross_entropy(result.flatten(0, -2), torch.zeros(result.numel() // outputs[-1], dtype=torch.int64, device="meta"))
     loss.backward()
-    assert all(each.grad.is_meta and each.grad.shape == each.shape for each in model.parameters())
+    assert all(parameter.grad.is_meta and parameter.grad.shape == parameter.shape for parameter in model.parameters())
     for optimizer in (torch.optim.AdamW(model.parameters()), torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)):
         optimizer.step()
-    assert not any(each._array.__class__ is not MetaArray for each in model.parameters())
+    assert not any(parameter._array.__class__ is not MetaArray for parameter in model.parameters())
 
 
 def test_the_default_generator_is_left_alone() -> None:
@@ -200,8 +200,8 @@ def test_to_empty_and_skip_init() -> None:
     with pytest.raises(NotImplementedError, match="use torch.nn.Module.to_empty"):
         model.to("cpu")
     assert model.to_empty(device="cpu").weight.device.type == "cpu" and isinstance(model.weight, nn.Parameter)
-    made = nn.utils.skip_init(nn.Linear, 2, 3, bias=False)
-    assert made.weight.shape == (3, 2) and made.weight.device.type == "cpu" and made.bias is None
+    layer = nn.utils.skip_init(nn.Linear, 2, 3, bias=False)
+    assert layer.weight.shape == (3, 2) and layer.weight.device.type == "cpu" and layer.bias is None
     assert nn.utils.skip_init(nn.Linear, 2, 3, device="meta").weight.is_meta
     with pytest.raises(RuntimeError, match="Module must support a 'device' arg"):
         nn.utils.skip_init(nn.ReLU)
@@ -233,13 +233,13 @@ def test_swap_tensors() -> None:
 
 def test_copies_and_files() -> None:
     x = meta(4, 3).t().requires_grad_()
-    for made in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
-        assert made.is_meta and made.requires_grad and (made.shape, made.stride()) == ((3, 4), (1, 3))
+    for copied in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        assert copied.is_meta and copied.requires_grad and (copied.shape, copied.stride()) == ((3, 4), (1, 3))
     file = io.BytesIO()
     torch.save({"weight": nn.Parameter(meta(2, 3)), "step": 1}, file)
     file.seek(0)
-    found = torch.load(file)
-    assert found["step"] == 1 and found["weight"].is_meta and isinstance(found["weight"], nn.Parameter)
+    loaded = torch.load(file)
+    assert loaded["step"] == 1 and loaded["weight"].is_meta and isinstance(loaded["weight"], nn.Parameter)
 
 
 def test_files_go_to_and_fro() -> None:
@@ -247,10 +247,10 @@ def test_files_go_to_and_fro() -> None:
     file = io.BytesIO()
     torch.save(meta(2, 3, dtype=torch.bfloat16), file)
     file.seek(0)
-    found = oracle.load(file)
-    assert found.is_meta and found.dtype is oracle.bfloat16 and tuple(found.shape) == (2, 3)
+    loaded = oracle.load(file)
+    assert loaded.is_meta and loaded.dtype is oracle.bfloat16 and tuple(loaded.shape) == (2, 3)
     file = io.BytesIO()
-    oracle.save(found.t(), file)
+    oracle.save(loaded.t(), file)
     file.seek(0)
     back = torch.load(file)
     assert back.is_meta and (back.shape, back.stride(), back.dtype) == ((3, 2), (1, 3), torch.bfloat16)

@@ -25,14 +25,14 @@ def shifted(value: int, amount: int, dtype: str, left: bool) -> int:
     """The shift in Python's unbounded integers, wrapped around; a negative amount shifts everything out, as one of all bits does."""
     limits = np.iinfo(dtype)
     amount = amount if 0 <= amount < limits.bits else limits.bits
-    found = value << amount if left else value >> amount
-    return (found - int(limits.min)) % (1 << limits.bits) + int(limits.min)
+    number = value << amount if left else value >> amount
+    return (number - int(limits.min)) % (1 << limits.bits) + int(limits.min)
 
 
 def amounts_of(dtype: str) -> list[int]:
     limits = np.iinfo(dtype)
     wanted = (-200, -64, -9, -8, -1, 0, 1, 3, 6, 7, 8, 9, 15, 16, 17, 31, 32, 33, 62, 63, 64, 65, 100, 127, 255, 300)
-    return [each for each in wanted if limits.min <= each <= limits.max]
+    return [amount for amount in wanted if limits.min <= amount <= limits.max]
 
 
 @SIZES
@@ -40,7 +40,7 @@ def amounts_of(dtype: str) -> list[int]:
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_shifts_by_any_amount(dtype: str, left: bool, size: int) -> None:
     limits = np.iinfo(dtype)
-    values = [each for each in (int(limits.min), -5, -1, 0, 1, 2, 5, 100, int(limits.max)) if limits.min <= each]
+    values = [value for value in (int(limits.min), -5, -1, 0, 1, 2, 5, 100, int(limits.max)) if limits.min <= value]
     function: Callable[..., Any] = operator.lshift if left else operator.rshift
     method = "bitwise_left_shift" if left else "bitwise_right_shift"
     kind = getattr(flambeau, dtype)
@@ -113,7 +113,7 @@ def mixtures(size: int) -> list[tuple[str, np.ndarray, str, np.ndarray]]:
 def test_what_meets_a_half_is_rounded_to_one_first(half: str, name: str, size: int) -> None:
     for first, a, second, b in mixtures(size):
         left, right = (tensor_of(flambeau, x, half if kind == "half" else kind) for kind, x in ((first, a), (second, b)))
-        one, two = (each.astype(HALVES[half]).astype(np.float32) for each in (a, b))
+        one, two = (array.astype(HALVES[half]).astype(np.float32) for array in (a, b))
         if name in EXACT and b.size == 1 and second != "half":
             two = b.astype(np.float32)
         with np.errstate(all="ignore"):
@@ -129,23 +129,23 @@ def test_what_meets_a_half_is_rounded_to_one_first(half: str, name: str, size: i
 @pytest.mark.oracle
 def test_mixtures_with_halves_agree_with_pytorch(half: str, size: int, oracle: ModuleType) -> None:
     def outcomes(library: Any) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+        results: dict[str, Any] = {}
         for number, (first, a, second, b) in enumerate(mixtures(size)):
             left, right = (tensor_of(library, x, half if kind == "half" else kind) for kind, x in ((first, a), (second, b)))
             for name in (*BINARY, "true_divide", "fmod", "minimum", "ne", "where"):
                 function = getattr(library, name)
-                made[f"{name} {number}"] = function(library.tensor(True), left, right) if name == "where" else function(left, right)
+                results[f"{name} {number}"] = function(library.tensor(True), left, right) if name == "where" else function(left, right)
             if first == "half" and left.dim():
                 for name in ("add_", "sub_", "mul_", "div_"):
-                    made[f"{name} {number}"] = getattr(left.clone(), name)(right)
+                    results[f"{name} {number}"] = getattr(left.clone(), name)(right)
         x = tensor_of(library, mixtures(size)[0][1], half)
         for number in (2051, 257, 4097.3, 0.1):
             for name in ("add", "sub", "mul", "truediv", "mod", "pow", "eq", "gt"):
                 function = getattr(operator, name)
-                made[f"x {name} {number}"] = function(x, number)
+                results[f"x {name} {number}"] = function(x, number)
                 if name not in ("pow", "truediv"):  # what is left of a power, or above a reciprocal, is rounded elsewhere
-                    made[f"{number} {name} x"] = function(number, x)
-        return made
+                    results[f"{number} {name} x"] = function(number, x)
+        return results
 
     ours, theirs = outcomes(flambeau), outcomes(oracle)
     for name, want in theirs.items():
@@ -158,17 +158,17 @@ def test_mixtures_with_halves_agree_with_pytorch(half: str, size: int, oracle: M
 
 def test_ldexp_keeps_the_dtype_beside_integers() -> None:
     for dtype in (flambeau.float16, flambeau.bfloat16, flambeau.float32, flambeau.float64):
-        made = flambeau.ldexp(flambeau.ones(3, dtype=dtype), flambeau.tensor([1, 2, 3]))
-        assert made.dtype is dtype and made.tolist() == [2, 4, 8]
+        result = flambeau.ldexp(flambeau.ones(3, dtype=dtype), flambeau.tensor([1, 2, 3]))
+        assert result.dtype is dtype and result.tolist() == [2, 4, 8]
 
 
 # -- indices ----------------------------------------------------------------------------------------------------------------------
 def test_index_fill_counts_from_the_end() -> None:
     x = flambeau.arange(12.0).reshape(3, 4).requires_grad_()
     value = flambeau.tensor(5.0, requires_grad=True)
-    made = x.index_fill(1, flambeau.tensor([-1, 0, -4]), value)
-    assert made.tolist() == [[5, 1, 2, 5], [5, 5, 6, 5], [5, 9, 10, 5]]
-    made.sum().backward()
+    result = x.index_fill(1, flambeau.tensor([-1, 0, -4]), value)
+    assert result.tolist() == [[5, 1, 2, 5], [5, 5, 6, 5], [5, 9, 10, 5]]
+    result.sum().backward()
     assert x.grad is not None and value.grad is not None
     assert x.grad.tolist() == [[0, 1, 1, 0]] * 3 and value.grad.item() == 6
     assert flambeau.zeros(3).index_fill_(0, flambeau.tensor([-3]), 1.0).tolist() == [1, 0, 0]

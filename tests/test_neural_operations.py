@@ -14,8 +14,8 @@ import flambeau.nn.functional as F
 
 
 def tensor(*shape: int, seed: int = 0, dtype: str = "float64", requires_grad: bool = False) -> Any:
-    made = flambeau.from_numpy(np.random.RandomState(seed).randn(*shape).astype(dtype))
-    return made.requires_grad_(requires_grad)
+    result = flambeau.from_numpy(np.random.RandomState(seed).randn(*shape).astype(dtype))
+    return result.requires_grad_(requires_grad)
 
 
 def test_batch_norm_moves_running_moments_with_the_unbiased_variance() -> None:
@@ -52,11 +52,11 @@ def test_convolution_of_short_and_long_rows_is_the_same_sum(shape: tuple[int, ..
 
 def test_convolution_keeps_channels_last_memory() -> None:
     x = tensor(2, 3, 5, 5).permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
-    made = F.max_pool2d(F.conv2d(x, tensor(4, 3, 3, 3, seed=1)), 2)
-    assert made.is_contiguous(memory_format=flambeau.channels_last)
+    result = F.max_pool2d(F.conv2d(x, tensor(4, 3, 3, 3, seed=1)), 2)
+    assert result.is_contiguous(memory_format=flambeau.channels_last)
     plain = F.max_pool2d(F.conv2d(x.contiguous(), tensor(4, 3, 3, 3, seed=1)), 2)
     assert plain.is_contiguous()
-    np.testing.assert_allclose(made.numpy(), plain.numpy())
+    np.testing.assert_allclose(result.numpy(), plain.numpy())
 
 
 def test_max_pool_sends_the_gradient_to_the_first_of_equal_maxima() -> None:
@@ -129,8 +129,8 @@ def test_binary_cross_entropy_with_logits_gradients_to_second_order() -> None:
 def test_old_reduction_arguments_warn_and_win(given: dict[str, bool], expected: str) -> None:
     x, y = tensor(3), tensor(3, seed=1)
     with pytest.warns(UserWarning, match=f"please use reduction='{expected}'"):
-        found = F.mse_loss(x, y, **given)
-    np.testing.assert_array_equal(found.numpy(), F.mse_loss(x, y, reduction=expected).numpy())
+        loss = F.mse_loss(x, y, **given)
+    np.testing.assert_array_equal(loss.numpy(), F.mse_loss(x, y, reduction=expected).numpy())
 
 
 def test_another_target_size_warns() -> None:
@@ -140,11 +140,11 @@ def test_another_target_size_warns() -> None:
 
 def test_node_names_are_pytorchs() -> None:
     x, w, labels = tensor(2, 3, 4, 4, requires_grad=True), tensor(2, 3, 3, 3), flambeau.from_numpy(np.array([0, 2]))
-    found = [
+    results = [
         F.conv2d(x, w), F.max_pool2d(x, 2), F.avg_pool2d(x, 2), F.batch_norm(x, None, None, training=True), F.layer_norm(x, (4,)),
         F.cross_entropy(x[:, :, 0, 0], labels), F.mse_loss(x, x.detach()), F.embedding(labels, x[0, 0]),
     ]  # fmt: skip
-    assert [each.grad_fn.name().removesuffix("Backward0") for each in found] == [
+    assert [result.grad_fn.name().removesuffix("Backward0") for result in results] == [
         "Convolution", "MaxPool2DWithIndices", "AvgPool2D", "NativeBatchNorm", "NativeLayerNorm", "NllLoss", "MseLoss", "Embedding",
     ]  # fmt: skip
 
@@ -156,7 +156,7 @@ def _train(library: Any, functional: Any, steps: int) -> list[float]:
     scales = [0.3, 0, 1, 0, 0.1, 0, 0.1, 0]
     weights = [(rng.randn(*shape) * scale).astype(np.float32) for shape, scale in zip(shapes, scales, strict=True)]
     weights[2] = np.ones(8, np.float32)
-    params = [library.from_numpy(each.copy()).requires_grad_() for each in weights]
+    params = [library.from_numpy(weight.copy()).requires_grad_() for weight in weights]
     mean, var = library.zeros(8), library.ones(8)
     images, labels = rng.randn(128, 1, 8, 8).astype(np.float32), rng.randint(0, 5, 128)
     losses = []
@@ -170,9 +170,9 @@ def _train(library: Any, functional: Any, steps: int) -> list[float]:
         loss = functional.cross_entropy(functional.linear(h.flatten(1), params[6], params[7]), y)
         loss.backward()
         with library.no_grad():
-            for each in params:
-                each.sub_(each.grad, alpha=0.05)
-                each.grad = None
+            for param in params:
+                param.sub_(param.grad, alpha=0.05)
+                param.grad = None
         losses.append(loss.item())
     return losses
 

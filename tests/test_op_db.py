@@ -91,9 +91,9 @@ class Converter:
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return type(value)(*map(self, value))
         if isinstance(value, (list, tuple)):
-            return type(value)([self(each) for each in value])
+            return type(value)([self(item) for item in value])
         if isinstance(value, dict):
-            return {key: self(each) for key, each in value.items()}
+            return {key: self(item) for key, item in value.items()}
         if isinstance(value, slice):
             return slice(self(value.start), self(value.stop), self(value.step))
         if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
@@ -103,9 +103,9 @@ class Converter:
         if isinstance(value, torch.Generator):
             return flambeau.Generator().manual_seed(value.initial_seed())
         if isinstance(value, torch.nn.Module):  # one without parameters, such as a distance
-            made = getattr(flambeau.nn, type(value).__name__)()
-            made.__dict__.update({key: each for key, each in vars(value).items() if isinstance(each, (int, float, str))})
-            return made
+            module = getattr(flambeau.nn, type(value).__name__)()
+            module.__dict__.update({key: item for key, item in vars(value).items() if isinstance(item, (int, float, str))})
+            return module
         return rebound(value) if is_written_for_tests(value) else value
 
     def tensor(self, value: Any) -> Any:
@@ -135,12 +135,12 @@ def rebound(function: Any) -> Any:
     scope = dict(function.__globals__)
     scope.update(torch=flambeau, wrapper_set_seed=seeded, F=flambeau.nn.functional)
     for name in function.__code__.co_names:
-        found = scope.get(name)
-        if found is not function and found is not seeded and is_written_for_tests(found):
-            scope[name] = rebound(found)
-    made = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)
-    made.__kwdefaults__ = function.__kwdefaults__
-    return made
+        value = scope.get(name)
+        if value is not function and value is not seeded and is_written_for_tests(value):
+            scope[name] = rebound(value)
+    function_copy = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)
+    function_copy.__kwdefaults__ = function.__kwdefaults__
+    return function_copy
 
 
 def is_written_for_tests(function: Any) -> bool:
@@ -159,23 +159,23 @@ def attribute(root: Any, dotted: str) -> Any:
 
 def our_function(entry: Any) -> Callable[..., Any] | None:
     """flambeau's counterpart of an entry's function; None where flambeau lacks the name."""
-    found = attribute(flambeau, entry.name)
-    if not callable(found):  # a dtype's name may be a method's too
-        found = attribute(flambeau.Tensor, entry.name)
-    if found is None and is_written_for_tests(entry.op):  # such as 'uniform', which exists in place only
-        found = attribute(flambeau.Tensor, entry.name + "_")
-    if found is None:
+    candidate = attribute(flambeau, entry.name)
+    if not callable(candidate):  # a dtype's name may be a method's too
+        candidate = attribute(flambeau.Tensor, entry.name)
+    if candidate is None and is_written_for_tests(entry.op):  # such as 'uniform', which exists in place only
+        candidate = attribute(flambeau.Tensor, entry.name + "_")
+    if candidate is None:
         return None
     if is_written_for_tests(entry.op):
         return rebound(entry.op)
-    return found if attribute(torch, entry.name) or attribute(torch.Tensor, entry.name) else None
+    return candidate if attribute(torch, entry.name) or attribute(torch.Tensor, entry.name) else None
 
 
 def our_variant(entry: Any, variant: Any) -> Callable[..., Any] | None:
     """flambeau's counterpart of a method."""
     if isinstance(variant, functools.partial):  # an in-place form by `inplace=True`
-        found = getattr(flambeau.nn.functional, variant.func.__name__, None)
-        return found and functools.partial(found, *variant.args, **variant.keywords)
+        function = getattr(flambeau.nn.functional, variant.func.__name__, None)
+        return function and functools.partial(function, *variant.args, **variant.keywords)
     return rebound(variant) if is_written_for_tests(variant) else getattr(flambeau.Tensor, variant.__name__, None)
 
 
@@ -222,7 +222,7 @@ def short(value: Any) -> str:
 
 
 def describe(name: str, args: Any, kwargs: Any) -> str:
-    return f"{name}({', '.join([short(each) for each in args] + [f'{key}={short(value)}' for key, value in kwargs.items()])})"
+    return f"{name}({', '.join([short(arg) for arg in args] + [f'{key}={short(value)}' for key, value in kwargs.items()])})"
 
 
 def first_line(error: Exception) -> str:
@@ -270,8 +270,8 @@ def shared(results: Any, inputs: Any) -> list[tuple[int, int]]:
     """Which results share memory with which inputs."""
 
     def places(values: Any) -> list[int]:
-        tensors = [each for each in flat(values) if hasattr(each, "untyped_storage") and each.layout in (torch.strided, flambeau.strided)]
-        return [each.untyped_storage().data_ptr() if each.numel() else 0 for each in tensors]
+        tensors = [item for item in flat(values) if hasattr(item, "untyped_storage") and item.layout in (torch.strided, flambeau.strided)]
+        return [item.untyped_storage().data_ptr() if item.numel() else 0 for item in tensors]
 
     return [(i, j) for i, a in enumerate(places(results)) for j, b in enumerate(places(inputs)) if a == b != 0]
 
@@ -329,14 +329,14 @@ class Comparison:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                found = list(itertools.islice(self.entry.sample_inputs("cpu", dtype, requires_grad), LOOKED_AT if self.few else 10**6))
+                listed = list(itertools.islice(self.entry.sample_inputs("cpu", dtype, requires_grad), LOOKED_AT if self.few else 10**6))
             except RuntimeError as error:  # the database's own samples want a GPU
                 if "CUDA" in str(error):
                     return []
                 raise
-        if not self.few or len(found) <= SAMPLES:
-            return found
-        return [found[k * (len(found) - 1) // (SAMPLES - 1)] for k in range(SAMPLES)]
+        if not self.few or len(listed) <= SAMPLES:
+            return listed
+        return [listed[k * (len(listed) - 1) // (SAMPLES - 1)] for k in range(SAMPLES)]
 
     def attempt(self, sample: Any, how: str, compare: Callable[[Any], None]) -> None:
         try:
@@ -407,7 +407,7 @@ class Comparison:
         if not outputs:
             return
         rng = np.random.default_rng(0)
-        weights = [_weight(rng, each) for each in expected]
+        weights = [_weight(rng, result) for result in expected]
         leaves, originals = zip(*convert.leaves, strict=True)
         grads = attempt(flambeau.autograd.grad, outputs, leaves, [OURS.tensor(array_of(w)) for w in weights], allow_unused=True)
         truth = attempt(torch.autograd.grad, expected, originals, weights, allow_unused=True)
@@ -425,7 +425,7 @@ class Comparison:
                 raise Differs(f"gradient {k}: {difference}") from None
 
     def differentiable(self, result: Any) -> list[Any]:
-        return [each for each in flat(result) if getattr(each, "requires_grad", False)]
+        return [output for output in flat(result) if getattr(output, "requires_grad", False)]
 
     def errors(self) -> None:
         if self.entry.error_inputs_func is None:
@@ -433,12 +433,12 @@ class Comparison:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                found = list(self.entry.error_inputs("cpu"))
+                error_inputs = list(self.entry.error_inputs("cpu"))
             except RuntimeError as error:
                 if "CUDA" in str(error):
                     return
                 raise
-        for error_input in found:
+        for error_input in error_inputs:
             self.attempt(error_input.sample_input, " (error input)", lambda sample: self.error(sample))
 
     def error(self, sample: Any) -> None:
@@ -463,9 +463,9 @@ def _copied(value: Any) -> Any:
         copy = copy.conj() if plain.is_conj() else copy
         return torch._neg_view(copy) if plain.is_neg() else copy
     if type(value) in (list, tuple):
-        return type(value)([_copied(each) for each in value])
+        return type(value)([_copied(item) for item in value])
     if isinstance(value, dict):
-        return {key: _copied(each) for key, each in value.items()}
+        return {key: _copied(item) for key, item in value.items()}
     return value
 
 
@@ -497,9 +497,9 @@ CASES = [(name, group) for name in FUNCTIONS for group in GROUPS if has_group(na
 @pytest.mark.parametrize(("name", "group"), CASES, ids=[f"{name}-{group}" for name, group in CASES])
 def test_agrees_with_the_database(name: str, group: str) -> None:
     mismatches, gaps = Comparison(name, few=True).run(group), known(name, group)
-    unexpected = [each for each in mismatches if not any(re.search(gap.pattern, str(each)) for gap in gaps)]
+    unexpected = [mismatch for mismatch in mismatches if not any(re.search(gap.pattern, str(mismatch)) for gap in gaps)]
     assert not unexpected, "\n".join(map(str, unexpected)) + f"\nall of it: python -m tests.test_op_db '{name}'"
-    stale = [gap for gap in gaps if gap.groups and not any(re.search(gap.pattern, str(each)) for each in mismatches)]
+    stale = [gap for gap in gaps if gap.groups and not any(re.search(gap.pattern, str(mismatch)) for mismatch in mismatches)]
     assert not stale, f"no longer true, remove from op_db_gaps.GAPS[{name!r}]: {stale}"
 
 
@@ -537,8 +537,8 @@ def report(name: str, groups: list[str], few: bool, limit: int) -> int:
             print(f"{name} [{group}] {comparison.compared} comparisons agree, {len(mismatches)} mismatches")
         elif mismatches:
             print(f"{name} [{group}] {len(mismatches)}: {mismatches[0]}")
-        for each in mismatches[:limit]:
-            print(f"    {each}")
+        for mismatch in mismatches[:limit]:
+            print(f"    {mismatch}")
         if limit and len(mismatches) > limit:
             print(f"    and {len(mismatches) - limit} more")
     return total

@@ -73,8 +73,8 @@ def with_dtypes(among: tuple[str, ...] = (), condition: Any = lambda record: Tru
 def test_every_operation_has_a_record(name: str) -> None:
     """Names with an underscore in front are parts of other operations, whose records cover them."""
     entry = entry_of(name)
-    spellings = [f"{entry.namespace}.{each}".removeprefix("torch.") for each in (entry.name, *entry.aliases)]
-    assert any(each in RECORDS for each in spellings), f"{name} has no record in tests/records"
+    spellings = [f"{entry.namespace}.{alias}".removeprefix("torch.") for alias in (entry.name, *entry.aliases)]
+    assert any(spelling in RECORDS for spelling in spellings), f"{name} has no record in tests/records"
 
 
 @with_dtypes()
@@ -115,7 +115,7 @@ def test_draws_depend_on_the_seed(record: Record) -> None:
         for _ in range(2):
             args, kwargs = OURS.arguments(sample.args), OURS.arguments(sample.kwargs)
             OURS.seed()
-            drawn.append([OURS.array(each) for each in flat(OURS.function(record.name)(*args, **kwargs))])
+            drawn.append([OURS.array(result) for result in flat(OURS.function(record.name)(*args, **kwargs))])
         for first, second in zip(*drawn, strict=True):
             assert first.dtype == second.dtype
             # NumPy's logarithms may differ in the last bit with the memory's alignment
@@ -191,7 +191,7 @@ def test_zero_dimensions_and_empty(record: Record, request: pytest.FixtureReques
         for sample in elementwise_calls(record, record.samples.arrays(make, *[shape] * record.samples.count)):
             result, error = run(OURS, record, sample)
             assert error is None, f"{describe(record, sample)}: {error!r}"
-            assert all(tuple(each.shape) == shape for each in flat(result)), describe(record, sample)
+            assert all(tuple(tensor.shape) == shape for tensor in flat(result)), describe(record, sample)
             if HAS_ORACLE:
                 library = request.getfixturevalue("theirs")
                 assert_same_outcome((result, error), run(library, record, sample), library, record, describe(record, sample))
@@ -273,7 +273,7 @@ def test_out_receives_the_result(record: Record) -> None:
         if error is not None or "out" in sample.kwargs:
             continue
         args, kwargs = OURS.arguments(sample.args), OURS.arguments(sample.kwargs)
-        targets = [OURS.tensor(np.zeros_like(OURS.array(each))) for each in flat(want)]
+        targets = [OURS.tensor(np.zeros_like(OURS.array(array))) for array in flat(want)]
         out = tuple(targets) if isinstance(want, tuple) else targets[0]
         if record.random:
             OURS.seed()
@@ -338,8 +338,8 @@ def test_results_share_memory_only_where_they_are_views(record: Record, request:
             result, error = library.attempt(library.function(record.name), *args, **kwargs)
             if error is not None:
                 break
-            inputs = [library.array(each) for each in flat(args) if hasattr(each, "requires_grad")]
-            results = [library.array(each) for each in flat(result) if hasattr(each, "requires_grad")]
+            inputs = [library.array(value) for value in flat(args) if hasattr(value, "requires_grad")]
+            results = [library.array(value) for value in flat(result) if hasattr(value, "requires_grad")]
             sharing.append([any(shares_memory(a, b) for b in inputs) for a in results])
         else:
             assert len(sharing) == 1 or sharing[0] == sharing[1], f"{describe(record, sample)}: shares {sharing}"
@@ -368,7 +368,7 @@ def test_promotion_agrees_with_pytorch(record: Record, theirs: Any) -> None:
             if expected[1] is not None:
                 assert_same_outcome(ours, expected, theirs, record, describe(record, sample))
                 continue
-            values = not any(str(each.dtype).endswith("float16") for each in flat(expected[0]))
+            values = not any(str(tensor.dtype).endswith("float16") for tensor in flat(expected[0]))
             assert_same_outcome(ours, expected, theirs, record, describe(record, sample), values=values)
 
 

@@ -223,7 +223,7 @@ def evaluate(library: Any, expression: str) -> tuple[Any, Exception | None]:
 def values(result: Any) -> Any:
     """Dtypes and values of a result, in plain Python."""
     if isinstance(result, (tuple, list)):
-        return [values(each) for each in result]
+        return [values(item) for item in result]
     if hasattr(result, "tolist"):
         return str(result.dtype), np.round(np.array(result.tolist(), complex), 4).tolist()
     return str(result)

@@ -17,7 +17,7 @@ from flambeau.core.node import Node, new_node
 from flambeau.core.printing import get_printoptions, printoptions, set_printoptions, tensor_format, tensor_repr
 from flambeau.core.tensor import Parameter, Tensor, wrap
 
-DTYPES = [each for each in dict.fromkeys(dtypes.ALL.values()) if each.numpy is not None]
+DTYPES = [dtype for dtype in dict.fromkeys(dtypes.ALL.values()) if dtype.numpy is not None]
 
 
 @pytest.fixture(autouse=True)

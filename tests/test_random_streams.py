@@ -82,7 +82,7 @@ GOLDEN_NUMBERS = {
 }
 
 
-def made(fill: Any, generator: Generator, shape: Any, name: str, *args: Any) -> np.ndarray:
+def filled(fill: Any, generator: Generator, shape: Any, name: str, *args: Any) -> np.ndarray:
     array = np.zeros(shape, dtypes.ALL[name].numpy)
     fill(generator, array, *args)
     return array
@@ -92,15 +92,15 @@ def golden_array(case: str, g: Generator) -> np.ndarray:
     what, _, name = case.partition("/")
     n = 1003
     table = {
-        "uniform": lambda: made(samplers.fill_uniform, g, n, name),
-        "uniform_between": lambda: made(samplers.fill_uniform, g, n, name, -0.3, 1.7),
-        "normal": lambda: made(samplers.fill_normal, g, n, name),
-        "normal_scaled": lambda: made(samplers.fill_normal, g, n, name, 0.3, 1.7),
-        "random": lambda: made(samplers.fill_random, g, n, name),
-        "below_100": lambda: made(samplers.fill_random_range, g, n, name, 0, 100),
-        "wide_range": lambda: made(samplers.fill_random_range, g, n, name, -(2**40), 2**50),
+        "uniform": lambda: filled(samplers.fill_uniform, g, n, name),
+        "uniform_between": lambda: filled(samplers.fill_uniform, g, n, name, -0.3, 1.7),
+        "normal": lambda: filled(samplers.fill_normal, g, n, name),
+        "normal_scaled": lambda: filled(samplers.fill_normal, g, n, name, 0.3, 1.7),
+        "random": lambda: filled(samplers.fill_random, g, n, name),
+        "below_100": lambda: filled(samplers.fill_random_range, g, n, name, 0, 100),
+        "wide_range": lambda: filled(samplers.fill_random_range, g, n, name, -(2**40), 2**50),
         "permutation": lambda: samplers.randperm(g, n),
-        "bernoulli": lambda: made(samplers.fill_bernoulli, g, n, name, 0.3),
+        "bernoulli": lambda: filled(samplers.fill_bernoulli, g, n, name, 0.3),
         "categories": lambda: samplers.multinomial(g, np.arange(1, 51, dtype=np.float32), n, True),
     }
     if what == "transposed":
@@ -126,12 +126,12 @@ def test_golden_bits_and_position(case: str) -> None:
 def golden_numbers(case: str, g: Generator) -> np.ndarray:
     float32 = np.float32
     table = {
-        "normal_float64": lambda: made(samplers.fill_normal, g, 17, "float64")[:4],
-        "few_normal": lambda: made(samplers.fill_normal, g, 5, "float32"),
-        "exponential": lambda: made(samplers.fill_exponential, g, 4, "float32", 2.0),
-        "geometric": lambda: made(samplers.fill_geometric, g, 4, "float32", 0.2),
-        "log_normal": lambda: made(samplers.fill_log_normal, g, 4, "float32"),
-        "cauchy": lambda: made(samplers.fill_cauchy, g, 4, "float32", 1, 2),
+        "normal_float64": lambda: filled(samplers.fill_normal, g, 17, "float64")[:4],
+        "few_normal": lambda: filled(samplers.fill_normal, g, 5, "float32"),
+        "exponential": lambda: filled(samplers.fill_exponential, g, 4, "float32", 2.0),
+        "geometric": lambda: filled(samplers.fill_geometric, g, 4, "float32", 0.2),
+        "log_normal": lambda: filled(samplers.fill_log_normal, g, 4, "float32"),
+        "cauchy": lambda: filled(samplers.fill_cauchy, g, 4, "float32", 1, 2),
         "poisson": lambda: rejection.poisson(g, np.array([0.5, 3, 20, 1000], float32)),
         "binomial": lambda: rejection.binomial(g, np.array([5, 100, 100, 9], float32), np.array([0.5, 0.3, 0.9, 0.01], float32)),
         "gamma": lambda: rejection.standard_gamma(g, np.array([0.5, 1, 3, 50], float32)),
@@ -146,8 +146,8 @@ def golden_numbers(case: str, g: Generator) -> np.ndarray:
 
 @pytest.mark.parametrize("case", GOLDEN_NUMBERS)
 def test_golden_numbers(case: str) -> None:
-    found = golden_numbers(case, Generator().manual_seed(5))
-    np.testing.assert_allclose(found, GOLDEN_NUMBERS[case], rtol=3e-7 if found.dtype == np.float32 else 1e-15)
+    drawn = golden_numbers(case, Generator().manual_seed(5))
+    np.testing.assert_allclose(drawn, GOLDEN_NUMBERS[case], rtol=3e-7 if drawn.dtype == np.float32 else 1e-15)
 
 
 def test_documented_first_row() -> None:
@@ -305,8 +305,8 @@ def test_fused_float32_looks_behind_a_middle() -> None:
     # 1 + 2**-24 is a middle; the lost 2**-60 decides the direction
     a = np.array([2.0**-30, -(2.0**-30)], np.float32)
     total = np.float64(1 + 2.0**-24)
-    found = box_muller.fused_float32(a, 2.0**-30, total)
-    assert found.tolist() == [1 + 2.0**-23, 1.0]
+    result = box_muller.fused_float32(a, 2.0**-30, total)
+    assert result.tolist() == [1 + 2.0**-23, 1.0]
 
 
 @pytest.mark.parametrize(("b", "c"), ((1.7, 0.3), (-3e-9, 1.0), (0.02, 0.0), (1.0, 5.0), (1e10, 1e-10)))
@@ -492,8 +492,8 @@ def test_rejection_samplers_equal_pytorch(oracle: ModuleType, dtype: str) -> Non
         shapes = oracle.full((501,), alpha, dtype=of)
         assert same_bits(rejection.standard_gamma(g, shapes.numpy()), oracle._standard_gamma(shapes))
     concentration = oracle.full((50, 5), 0.7, dtype=of)
-    found, expected = rejection.dirichlet(g, concentration.numpy()), oracle._sample_dirichlet(concentration).numpy()
-    np.testing.assert_allclose(found, expected, rtol=4 * np.finfo(found.dtype).eps)  # the sum's order differs
+    drawn, expected = rejection.dirichlet(g, concentration.numpy()), oracle._sample_dirichlet(concentration).numpy()
+    np.testing.assert_allclose(drawn, expected, rtol=4 * np.finfo(drawn.dtype).eps)  # the sum's order differs
     assert (g.state_bytes() == oracle.get_rng_state().numpy()).all()
 
 
@@ -603,17 +603,17 @@ def test_random_inputs_get_zero_gradients() -> None:
 def test_dropout_keeps_or_scales() -> None:
     x = wrap(np.full(10000, 3, np.float32))
     random.manual_seed(0)
-    found = dropout.dropout(x, 0.25, True)._array
-    assert set(np.unique(found).tolist()) == {0.0, 4.0}
-    assert abs((found == 0).mean() - 0.25) < 0.02
+    result = dropout.dropout(x, 0.25, True)._array
+    assert set(np.unique(result).tolist()) == {0.0, 4.0}
+    assert abs((result == 0).mean() - 0.25) < 0.02
     assert dropout.dropout(x, 0.25, False) is x and dropout.dropout(x, 0.0, True) is x
     assert not dropout.dropout(x, 1.0, True)._array.any()
 
 
 def test_feature_dropout_zeroes_whole_channels() -> None:
     random.manual_seed(0)
-    found = dropout.feature_dropout(wrap(np.ones((4, 50, 3, 3), np.float32)), 0.5, True)._array
-    channels = found.reshape(200, 9)
+    result = dropout.feature_dropout(wrap(np.ones((4, 50, 3, 3), np.float32)), 0.5, True)._array
+    channels = result.reshape(200, 9)
     assert ((channels == 0).all(1) | (channels == 2).all(1)).all()
     assert 60 < (channels == 0).all(1).sum() < 140
 
@@ -629,8 +629,8 @@ def test_dropout_equals_pytorch(oracle: ModuleType, name: str, dtype: str) -> No
         oracle.manual_seed(7)
         random.manual_seed(7)
         expected = getattr(oracle, name)(values, p, True)
-        found = getattr(dropout, name)(wrap(array.copy()), p, True)
-        assert same_bits(found._array, expected)
+        result = getattr(dropout, name)(wrap(array.copy()), p, True)
+        assert same_bits(result._array, expected)
         assert (random.get_rng_state()._array == oracle.get_rng_state().numpy()).all()
 
 
@@ -645,5 +645,5 @@ def test_normal_of_tensors_equals_pytorch(oracle: ModuleType, mean: Any, std: An
     oracle.manual_seed(7)
     random.manual_seed(7)
     expected = oracle.normal(*(x if isinstance(x, float) else oracle.tensor(x) for x in (mean, std)))
-    found = random.normal(*(x if isinstance(x, float) else tensor(x) for x in (mean, std)))
-    assert same_bits(found._array, expected)
+    drawn = random.normal(*(x if isinstance(x, float) else tensor(x) for x in (mean, std)))
+    assert same_bits(drawn._array, expected)

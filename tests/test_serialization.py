@@ -31,7 +31,7 @@ from flambeau.core.tensor import Parameter, Tensor, share, storage_of, wrap
 from flambeau.serialization import archive, load, save
 from flambeau.serialization.options import thread_options
 
-ALL_DTYPES = sorted({each.name for each in dtypes.ALL.values() if each.numpy is not None})
+ALL_DTYPES = sorted({dtype.name for dtype in dtypes.ALL.values() if dtype.numpy is not None})
 
 
 def values(dtype: dtypes.dtype, shape: tuple[int, ...] = (2, 3)) -> np.ndarray:
@@ -43,9 +43,9 @@ def tensor(*numbers: float) -> Tensor:
     return wrap(np.array(numbers, np.float32))
 
 
-def saved(made: Any, **arguments: Any) -> bytes:
+def saved(value: Any, **arguments: Any) -> bytes:
     buffer = io.BytesIO()
-    save(made, buffer, **arguments)
+    save(value, buffer, **arguments)
     return buffer.getvalue()
 
 
@@ -53,8 +53,8 @@ def loaded(data: bytes, **arguments: Any) -> Any:
     return load(io.BytesIO(data), **arguments)
 
 
-def through(made: Any, **arguments: Any) -> Any:
-    return loaded(saved(made), **arguments)
+def through(value: Any, **arguments: Any) -> Any:
+    return loaded(saved(value), **arguments)
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
@@ -129,15 +129,15 @@ def test_data_shares_storage_with_its_tensor() -> None:
 
 
 def test_empty_and_0d_tensors() -> None:
-    made = [wrap(np.empty((2, 0, 3), np.int64)), wrap(np.array(2.5)), wrap(np.empty(0, np.float32))]
-    back = through(made)
-    assert [each.shape for each in back] == [(2, 0, 3), (), (0,)] and back[1].item() == 2.5 and back[0].dtype is dtypes.int64
+    tensors = [wrap(np.empty((2, 0, 3), np.int64)), wrap(np.array(2.5)), wrap(np.empty(0, np.float32))]
+    back = through(tensors)
+    assert [x.shape for x in back] == [(2, 0, 3), (), (0,)] and back[1].item() == 2.5 and back[0].dtype is dtypes.int64
 
 
 def test_containers_and_plain_values() -> None:
     state = collections.OrderedDict([("weight", tensor(1)), ("bias", tensor(2))])
     state._metadata = collections.OrderedDict([("", {"version": 1})])  # type: ignore[attr-defined]
-    made = {
+    contents = {
         "state": state,
         "nested": [(), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4), {"a": [None, True, False]}],
         "numbers": [0, 255, 65535, -1, 2**31, -(2**40), 10**30, 1.5, float("inf"), 1j],
@@ -149,11 +149,11 @@ def test_containers_and_plain_values() -> None:
         "device": device("cuda:1"),
         "dtypes": [dtypes.float16, dtypes.bool_, dtypes.float8_e5m2],
     }
-    back = through(made)
-    assert {name: each.tolist() for name, each in back["state"].items()} == {"weight": [1], "bias": [2]}
+    back = through(contents)
+    assert {name: x.tolist() for name, x in back["state"].items()} == {"weight": [1], "bias": [2]}
     assert back["state"]._metadata == state._metadata and type(back["state"]) is collections.OrderedDict
     assert type(back[3]) is Size and type(back["counts"]) is collections.Counter and back["dtypes"][0] is dtypes.float16
-    assert {k: v for k, v in back.items() if k != "state"} == {k: v for k, v in made.items() if k != "state"}
+    assert {k: v for k, v in back.items() if k != "state"} == {k: v for k, v in contents.items() if k != "state"}
 
 
 def test_requires_grad_parameters_and_their_attributes() -> None:
@@ -178,9 +178,9 @@ class Marked(Tensor):
 
 
 def test_subclasses_come_back_as_such_once_allowed() -> None:
-    made = tensor(1, 2).as_subclass(Marked).requires_grad_()
-    made.note, made.extra = "hello", 5
-    data = saved(made)
+    marked = tensor(1, 2).as_subclass(Marked).requires_grad_()
+    marked.note, marked.extra = "hello", 5
+    data = saved(marked)
     with pytest.raises(pickle.UnpicklingError, match="Marked"):
         loaded(data)
     with serialization.safe_globals([Marked]):
@@ -229,13 +229,13 @@ def test_our_pickle_uses_pytorch_s_names() -> None:
     x = wrap(np.arange(5, dtype=np.float32))
     view = share(x._array[1:].reshape(2, 2).T, storage_of(x))
     with zipfile.ZipFile(io.BytesIO(saved(view))) as file:
-        assert file.namelist() == [f"archive/{each}" for each in ("data.pkl", ".format_version", ".storage_alignment", "byteorder")] + [
-            f"archive/{each}" for each in ("data/0", "version", ".data/serialization_id")
+        assert file.namelist() == [f"archive/{name}" for name in ("data.pkl", ".format_version", ".storage_alignment", "byteorder")] + [
+            f"archive/{name}" for name in ("data/0", "version", ".data/serialization_id")
         ]
         assert file.testzip() is None
         stripped = [(code.name, arg) for code, arg, _ in pickletools.genops(file.read("archive/data.pkl"))]
         expected = [(code.name, arg) for code, arg, _ in pickletools.genops(GOLDEN)]
-        assert [each for each in stripped if each[0] != "BINPUT"] == expected
+        assert [op for op in stripped if op[0] != "BINPUT"] == expected
         assert file.read("archive/version") == b"3\n" and file.read("archive/byteorder") == sys.byteorder.encode()
 
 
@@ -310,12 +310,12 @@ def test_views_of_very_old_files_share_memory() -> None:
         return ("storage", serialization.StorageType("FloatStorage"), "7", "cpu", 4, view)
 
     class Pickler(pickle.Pickler):
-        def persistent_id(self, made: Any) -> Any:
-            return made[1] if isinstance(made, list) and made[:1] == ["id"] else None
+        def persistent_id(self, value: Any) -> Any:
+            return value[1] if isinstance(value, list) and value[:1] == ["id"] else None
 
     file = io.BytesIO()
-    for each in (0x1950A86A20F9469CFC6C, 1001, {}):
-        pickle.dump(each, file, protocol=2)
+    for header in (0x1950A86A20F9469CFC6C, 1001, {}):
+        pickle.dump(header, file, protocol=2)
     Pickler(file, protocol=2).dump([["id", storage(None)], ["id", storage(("8", 1, 2))]])
     pickle.dump(["7"], file, protocol=2)
     file.write(struct.pack("<q4f", 4, 1, 2, 3, 4))
@@ -327,7 +327,7 @@ def test_views_of_very_old_files_share_memory() -> None:
 
 def old_file(pickled: bytes, numel: int, data: bytes) -> bytes:
     """A file of the old format with one storage, whose key is 0."""
-    parts = [pickle.dumps(each, 2) for each in (0x1950A86A20F9469CFC6C, 1001, {})]
+    parts = [pickle.dumps(header, 2) for header in (0x1950A86A20F9469CFC6C, 1001, {})]
     return b"".join((*parts, pickled, pickle.dumps(["0"], 2), struct.pack("<q", numel), data))
 
 
@@ -372,8 +372,8 @@ def test_bits_that_the_dtype_cannot_have_are_errors(is_zip: bool) -> None:
 def test_a_negative_view_of_an_expanded_tensor_takes_no_more_memory_than_its_storage() -> None:
     storage = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu") + b"K\x01tQ"
     size = b"\x8a\x08" + struct.pack("<q", 1 << 50) + b"\x85"
-    made = call("torch._utils", "_rebuild_tensor_v2", storage, b"K\x00", size, b"K\x00\x85", b"\x89", DICT, b"}" + text("neg") + b"\x88s")
-    back = loaded(hand_made(b"\x80\x02" + made + b".", {"data/0": struct.pack("<f", 2)}))
+    stream = call("torch._utils", "_rebuild_tensor_v2", storage, b"K\x00", size, b"K\x00\x85", b"\x89", DICT, b"}" + text("neg") + b"\x88s")
+    back = loaded(hand_made(b"\x80\x02" + stream + b".", {"data/0": struct.pack("<f", 2)}))
     assert back.shape == (1 << 50,) and back[-1].item() == -2
 
 
@@ -562,7 +562,7 @@ def test_malicious_pickles_run_nothing(name: str, is_zip: bool, tmp_path: pathli
     for owner, function in ((os, "system"), (builtins, "eval"), (builtins, "exec"), (subprocess, "check_call")):
         monkeypatch.setattr(owner, function, fail)
     pickled = b"\x80\x02" + ATTACKS[name] + b"."
-    head = b"".join(pickle.dumps(each, 2) for each in (0x1950A86A20F9469CFC6C, 1001, {}))
+    head = b"".join(pickle.dumps(header, 2) for header in (0x1950A86A20F9469CFC6C, 1001, {}))
     with pytest.raises((pickle.UnpicklingError, RuntimeError)):
         loaded(hand_made(pickled) if is_zip else head + pickled)
     assert not witness.exists()
@@ -738,10 +738,10 @@ def test_plain_pickle(protocol: int) -> None:
     x = wrap(np.arange(6, dtype=ml_dtypes.bfloat16).reshape(2, 3))
     marked = tensor(1).as_subclass(Marked)
     marked.note = 3
-    made = [x, share(x._array.T, storage_of(x)), Parameter(tensor(2)), marked, tensor(1).requires_grad_(), wrap(np.ones(2, np.uint16))]
-    back = pickle.loads(pickle.dumps(made, protocol))
-    assert [type(each) for each in back] == [Tensor, Tensor, Parameter, Marked, Tensor, Tensor]
-    assert all(same_bits(a._array, b._array) and a.requires_grad == b.requires_grad for a, b in zip(made, back, strict=True))
+    contents = [x, share(x._array.T, storage_of(x)), Parameter(tensor(2)), marked, tensor(1).requires_grad_(), wrap(np.ones(2, np.uint16))]
+    back = pickle.loads(pickle.dumps(contents, protocol))
+    assert [type(value) for value in back] == [Tensor, Tensor, Parameter, Marked, Tensor, Tensor]
+    assert all(same_bits(a._array, b._array) and a.requires_grad == b.requires_grad for a, b in zip(contents, back, strict=True))
     assert back[1].stride() == (1, 3) and back[3].note == 3
     back[0]._array[0, 1] = 9
     assert back[1]._array[1, 0] == 9
@@ -780,14 +780,14 @@ def real(value: Tensor) -> Any:
 
 
 def pair(name: str) -> tuple[Tensor, Any]:
-    made = wrap(values(dtypes.ALL[name]))
-    return made, real(made)
+    result = wrap(values(dtypes.ALL[name]))
+    return result, real(result)
 
 
-def torch_saved(made: Any, **arguments: Any) -> bytes:
+def torch_saved(value: Any, **arguments: Any) -> bytes:
     torch = pytest.importorskip("torch")
     buffer = io.BytesIO()
-    torch.save(made, buffer, **arguments)
+    torch.save(value, buffer, **arguments)
     return buffer.getvalue()
 
 
@@ -814,15 +814,15 @@ def test_files_equal_pytorch_s_byte_for_byte(tmp_path: pathlib.Path) -> None:
     x, y = wrap(np.arange(6, dtype=np.float32)), torch.arange(6, dtype=torch.float32)
     ours.update(v=x, w=share(x._array[1::2], storage_of(x)), p=Parameter(tensor(1, 2)), s=Size([2]), d=dtypes.float32, e=tensor())
     theirs.update(v=y, w=y[1::2], p=torch.nn.Parameter(torch.tensor([1.0, 2.0])), s=torch.Size([2]), d=torch.float32, e=torch.empty(0))
-    for made, write in ((ours, save), (theirs, torch.save)):
-        write(made, str(tmp_path / "same.name.pt"))
+    for value, write in ((ours, save), (theirs, torch.save)):
+        write(value, str(tmp_path / "same.name.pt"))
         os.rename(tmp_path / "same.name.pt", tmp_path / f"{write.__module__.partition('.')[0]}")
     a, b = (tmp_path / "flambeau").read_bytes(), (tmp_path / "torch").read_bytes()
     different = a.index(b".data/serialization_id")
     assert len(a) == len(b) and a[:different] == b[:different]
     with zipfile.ZipFile(tmp_path / "flambeau") as one, zipfile.ZipFile(tmp_path / "torch") as two:
-        known = [(each.filename, each.header_offset, each.file_size, each.flag_bits) for each in one.infolist()]
-        assert known == [(each.filename, each.header_offset, each.file_size, each.flag_bits) for each in two.infolist()]
+        known = [(entry.filename, entry.header_offset, entry.file_size, entry.flag_bits) for entry in one.infolist()]
+        assert known == [(entry.filename, entry.header_offset, entry.file_size, entry.flag_bits) for entry in two.infolist()]
 
 
 def test_wide_fields_are_read_by_pytorch_and_by_us(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -831,8 +831,8 @@ def test_wide_fields_are_read_by_pytorch_and_by_us(monkeypatch: pytest.MonkeyPat
     # Every record gets a wide field of its position, although that would fit.
     monkeypatch.setattr(archive, "_wide_fields", lambda size, position: original(size, position) or struct.pack("<HHQ", 1, 8, position))
     plain = saved([tensor(1, 2), tensor(3)])
-    assert [each.tolist() for each in loaded(plain)] == [[1, 2], [3]]
-    assert [each.tolist() for each in torch.load(io.BytesIO(plain))] == [[1, 2], [3]]
+    assert [x.tolist() for x in loaded(plain)] == [[1, 2], [3]]
+    assert [x.tolist() for x in torch.load(io.BytesIO(plain))] == [[1, 2], [3]]
 
 
 @pytest.mark.parametrize("weights_only", [True, False])
@@ -844,14 +844,14 @@ def test_pytorch_s_state_dicts(weights_only: bool, is_zip: bool) -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=0.5)
     model(torch.randn(5, 3)).sum().backward()
     optimizer.step()
-    made = {"epoch": 3, "model": model.state_dict(), "optimizer": optimizer.state_dict(), "rng": torch.get_rng_state()}
-    back = loaded(torch_saved(made, _use_new_zipfile_serialization=is_zip), weights_only=weights_only)
-    assert back["epoch"] == 3 and back["model"]._metadata == made["model"]._metadata
-    for name, value in made["model"].items():
+    state = {"epoch": 3, "model": model.state_dict(), "optimizer": optimizer.state_dict(), "rng": torch.get_rng_state()}
+    back = loaded(torch_saved(state, _use_new_zipfile_serialization=is_zip), weights_only=weights_only)
+    assert back["epoch"] == 3 and back["model"]._metadata == state["model"]._metadata
+    for name, value in state["model"].items():
         assert back["model"][name].tolist() == value.tolist() and back["model"][name].shape == tuple(value.shape)
-    assert back["optimizer"]["param_groups"] == made["optimizer"]["param_groups"]
-    assert back["optimizer"]["state"][0]["exp_avg"].tolist() == made["optimizer"]["state"][0]["exp_avg"].tolist()
-    assert back["rng"].tolist() == made["rng"].tolist()
+    assert back["optimizer"]["param_groups"] == state["optimizer"]["param_groups"]
+    assert back["optimizer"]["state"][0]["exp_avg"].tolist() == state["optimizer"]["state"][0]["exp_avg"].tolist()
+    assert back["rng"].tolist() == state["rng"].tolist()
 
 
 def test_pytorch_reads_our_views_parameters_and_containers() -> None:
@@ -859,8 +859,8 @@ def test_pytorch_reads_our_views_parameters_and_containers() -> None:
     x = wrap(np.arange(6, dtype=np.float64).reshape(2, 3))
     state = collections.OrderedDict(weight=Parameter(tensor(1)))
     state._metadata = {"": {"version": 2}}  # type: ignore[attr-defined]
-    made = {"x": x, "t": share(x._array.T, storage_of(x)), "s": state, "size": Size([1, 2]), "d": [dtypes.bool_, device("cpu")]}
-    back = torch.load(io.BytesIO(saved(made)), weights_only=True)
+    contents = {"x": x, "t": share(x._array.T, storage_of(x)), "s": state, "size": Size([1, 2]), "d": [dtypes.bool_, device("cpu")]}
+    back = torch.load(io.BytesIO(saved(contents)), weights_only=True)
     assert back["t"].data_ptr() == back["x"].data_ptr() and torch.equal(back["t"], back["x"].t())
     assert back["s"]._metadata == {"": {"version": 2}} and type(back["s"]["weight"]) is torch.nn.Parameter
     assert back["size"] == torch.Size([1, 2]) and back["d"] == [torch.bool, torch.device("cpu")]
@@ -871,9 +871,9 @@ def test_pytorch_reads_our_views_parameters_and_containers() -> None:
 def test_pytorch_s_conjugate_views_come_back_resolved(is_zip: bool, weights_only: bool) -> None:
     torch = pytest.importorskip("torch")
     x = torch.arange(12).reshape(3, 4) * (1 + 2j)
-    made = [x, x.conj(), x.conj().t()[1:], x.conj()[::2, 1:], torch._neg_view(x.conj()), torch.nn.Parameter(x.conj())]
-    back = loaded(torch_saved(made, _use_new_zipfile_serialization=is_zip), weights_only=weights_only)
-    for ours, theirs in zip(back, made, strict=True):
+    views = [x, x.conj(), x.conj().t()[1:], x.conj()[::2, 1:], torch._neg_view(x.conj()), torch.nn.Parameter(x.conj())]
+    back = loaded(torch_saved(views, _use_new_zipfile_serialization=is_zip), weights_only=weights_only)
+    for ours, theirs in zip(back, views, strict=True):
         assert ours.tolist() == theirs.tolist() and ours.stride() == theirs.stride() and ours.storage_offset() == theirs.storage_offset()
     imaginary = loaded(torch_saved(x.conj().imag, _use_new_zipfile_serialization=is_zip), weights_only=weights_only)
     assert imaginary.tolist() == (-x.imag).tolist()
@@ -916,7 +916,7 @@ def test_whole_modules_of_pytorch_become_ours(oracle: Any) -> None:
     with pytest.raises(pickle.UnpicklingError, match=r"torch\.nn\.modules\.container\.Sequential"):
         loaded(data)
     ours = loaded(data, weights_only=False)["net"]
-    assert type(ours) is nn.Sequential and [type(each).__name__ for each in ours] == [type(each).__name__ for each in theirs]
+    assert type(ours) is nn.Sequential and [type(layer).__name__ for layer in ours] == [type(layer).__name__ for layer in theirs]
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     np.testing.assert_allclose(ours(wrap(x)).detach()._array, theirs(oracle.from_numpy(x)).detach().numpy(), rtol=1e-5, atol=1e-6)
     with serialization.safe_globals([nn.Linear]):

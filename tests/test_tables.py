@@ -18,8 +18,8 @@ def test_the_written_tables_are_up_to_date(name: str) -> None:
     written = (tables.ROOT / "docs" / name).read_text()
     # a process of its own: other tests add names to the packages that are counted
     program = f"from tools import tables; print(tables.TABLES[{name!r}](), end='')"
-    made = subprocess.run([sys.executable, "-c", program], cwd=tables.ROOT, capture_output=True, text=True, check=True).stdout
-    assert written == made, f"docs/{name} is out of date: run `{tables.COMMAND}`"
+    printed = subprocess.run([sys.executable, "-c", program], cwd=tables.ROOT, capture_output=True, text=True, check=True).stdout
+    assert written == printed, f"docs/{name} is out of date: run `{tables.COMMAND}`"
 
 
 def test_every_operation_has_a_row() -> None:

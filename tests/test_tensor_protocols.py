@@ -167,17 +167,17 @@ def test_numpy_functions_give_what_they_give_for_pytorch(oracle: ModuleType) -> 
         "np.sqrt(x)",
     )
     for program in programs:
-        found = []
+        outcomes = []
         for torch in (flambeau, oracle):
             x = torch.arange(6.0).reshape(2, 3) + 1
             try:
                 got = eval(program, {"x": x, "np": np, "torch": torch})
             except Exception as error:
-                found.append(type(error))
+                outcomes.append(type(error))
                 continue
             is_tensor = isinstance(got, torch.Tensor)
-            found.append((is_tensor, str(got.dtype), np.asarray(got, dtype=np.float64).round(5).tolist()))
-        assert found[0] == found[1], program
+            outcomes.append((is_tensor, str(got.dtype), np.asarray(got, dtype=np.float64).round(5).tolist()))
+        assert outcomes[0] == outcomes[1], program
 
 
 # -- DLPack and buffers -----------------------------------------------------------------------------------------------------------
@@ -308,8 +308,8 @@ def test_storages() -> None:
     twin = raw.clone()
     twin.fill_(0)
     assert x[0] == 7 and typed.nbytes() == 8 and typed.element_size() == 2
-    made = flambeau.UntypedStorage(4)
-    assert flambeau.tensor([], dtype=flambeau.uint8).set_(made).shape == (4,)
+    storage = flambeau.UntypedStorage(4)
+    assert flambeau.tensor([], dtype=flambeau.uint8).set_(storage).shape == (4,)
     assert flambeau.FloatStorage([1, 2]).tolist() == [1, 2] and x.float().storage().dtype is flambeau.float32
     assert x.untyped_storage().data_ptr() == x.view(2, 2).untyped_storage().data_ptr()
 
@@ -317,8 +317,8 @@ def test_storages() -> None:
 # -- attributes ---------------------------------------------------------------------------------------------------------------------
 def test_attributes_of_a_leaf_and_of_a_result() -> None:
     leaf = flambeau.ones(2, 3, requires_grad=True)
-    made = leaf * 2
-    assert (leaf.is_leaf, made.is_leaf, leaf.grad_fn, made.requires_grad, leaf.grad) == (True, False, None, True, None)
+    result = leaf * 2
+    assert (leaf.is_leaf, result.is_leaf, leaf.grad_fn, result.requires_grad, leaf.grad) == (True, False, None, True, None)
     assert (leaf.ndim, leaf.dim(), leaf.numel(), leaf.nelement(), leaf.itemsize, leaf.nbytes, leaf.element_size()) == (2, 2, 6, 6, 4, 24, 4)
     assert leaf.shape == leaf.size() == flambeau.Size([2, 3]) and leaf.size(1) == leaf.shape[-1] == 3 and leaf.size(-2) == 2
     assert (
@@ -330,13 +330,13 @@ def test_attributes_of_a_leaf_and_of_a_result() -> None:
     )
     assert leaf.output_nr == 0
     with pytest.raises(RuntimeError, match="only change requires_grad flags of leaf variables|requires_grad"):
-        made.requires_grad = False
+        result.requires_grad = False
     with pytest.raises(RuntimeError, match="[Oo]nly Tensors of floating point"):
         flambeau.ones(1, dtype=flambeau.int64).requires_grad = True
-    with warnings.catch_warnings(record=True) as found:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        assert made.grad is None
-    assert any("not a leaf Tensor" in str(each.message) for each in found)
+        assert result.grad is None
+    assert any("not a leaf Tensor" in str(warning.message) for warning in caught)
 
 
 def test_own_attributes_stay_with_the_tensor() -> None:

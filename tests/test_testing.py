@@ -141,11 +141,11 @@ MAKE = [
 @pytest.mark.parametrize(("name", "options"), MAKE)
 @pytest.mark.parametrize("shape", [(), (1,), (5,), (3, 4), (2, 0)])
 def test_made_tensors_are_pytorchs(oracle, name, options, shape):
-    made = []
+    tensors = []
     for library in (flambeau, oracle):
         library.manual_seed(7)
-        made.append(library.testing.make_tensor(shape, dtype=getattr(library, name), device="cpu", **options))
-    one, other = made
+        tensors.append(library.testing.make_tensor(shape, dtype=getattr(library, name), device="cpu", **options))
+    one, other = tensors
     assert one.stride() == other.stride() and str(one.dtype) == str(other.dtype)
     if "float8" in name or name == "bfloat16":
         one, other = one.float(), other.float()
@@ -154,8 +154,8 @@ def test_made_tensors_are_pytorchs(oracle, name, options, shape):
 
 def test_made_tensors_hold_what_was_asked(torch):
     make = torch.testing.make_tensor
-    made = make(100, dtype=torch.float32, device="cpu", low=2, high=3, requires_grad=True)
-    assert made.requires_grad and made.is_leaf and 2 <= made.min().item() and made.max().item() < 3
+    tensor = make(100, dtype=torch.float32, device="cpu", low=2, high=3, requires_grad=True)
+    assert tensor.requires_grad and tensor.is_leaf and 2 <= tensor.min().item() and tensor.max().item() < 3
     assert not make(3, 4, dtype=torch.float32, device="cpu", noncontiguous=True).is_contiguous()
     assert make((1, 2, 2, 2), dtype=torch.float32, device="cpu", memory_format=torch.channels_last).stride() == (8, 1, 4, 2)
     assert (make(50, dtype=torch.int64, device="cpu", low=0, high=2, exclude_zero=True) == 1).all()

@@ -42,18 +42,18 @@ class StridedModel:
         self.array = array
 
     def __getattr__(self, name: str) -> Any:
-        found = _MODEL[name]
-        return lambda *args: self._wrapped(found(self.array, *[_plain(each) for each in args]))
+        function = _MODEL[name]
+        return lambda *args: self._wrapped(function(self.array, *[_plain(arg) for arg in args]))
 
     def _wrapped(self, result: Any) -> Any:
         if isinstance(result, (list, tuple)):
-            return tuple(StridedModel(each) for each in result)
+            return tuple(StridedModel(array) for array in result)
         return self if result is None else StridedModel(np.asarray(result))
 
     def __getitem__(self, key: Any) -> StridedModel:
         key = _plain(key)
-        found = self.array[key]
-        return StridedModel(found if isinstance(found, np.ndarray) else self.array[(key, ...)])
+        part = self.array[key]
+        return StridedModel(part if isinstance(part, np.ndarray) else self.array[(key, ...)])
 
     def __setitem__(self, key: Any, value: Any) -> None:
         key, value = _plain(key), np.asarray(_plain(value))
@@ -70,7 +70,7 @@ class StridedModel:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
-        return tuple(_plain(each) for each in value)
+        return tuple(_plain(item) for item in value)
     return value.array if isinstance(value, StridedModel) else value
 
 
@@ -247,7 +247,7 @@ class ViewPrograms(RuleBasedStateMachine):
             # nothing flows to a view made without grad mode, so PyTorch does not look at what was saved for it
             self.ended = True
             return
-        ours, theirs = (None if each is None else type(each) for each in errors)
+        ours, theirs = (None if error is None else type(error) for error in errors)
         assert ours is theirs, self.report(f"flambeau: {errors[0]!r}\nreference: {errors[1]!r}")
         if errors[1] is None:
             self.names += [name for name in new if name not in self.names]
@@ -288,16 +288,16 @@ class ViewPrograms(RuleBasedStateMachine):
 
     def fresh(self, count: int = 1) -> tuple[str, ...]:
         """Names for new tensors; when there are many tensors, the oldest ones are dropped or taken again."""
-        made = []
+        names = []
         for _ in range(count):
-            made.append(f"t{self.count}")
+            names.append(f"t{self.count}")
             self.count += 1
         while len(self.names) + count > MOST_TENSORS:
             gone = self.names.pop(0)
             for space in self.spaces:
                 del space[gone]
             self.program.append(f"del {gone}")
-        return tuple(made)
+        return tuple(names)
 
     def shape(self, name: str) -> tuple[int, ...]:
         return tuple(self.spaces[0][name].shape)
@@ -417,10 +417,10 @@ def broadcasts(source: tuple[int, ...], target: tuple[int, ...]) -> bool:
 
 
 def factorizations(count: int) -> list[tuple[int, ...]]:
-    found = [(count,), (1, count), (count, 1)]
-    found += [(i, count // i) for i in range(2, count) if count % i == 0]
-    found += [(i, j, count // i // j) for i in range(2, count) for j in range(2, count) if count % (i * j) == 0]
-    return [*found, ()] if count == 1 else found
+    shapes = [(count,), (1, count), (count, 1)]
+    shapes += [(i, count // i) for i in range(2, count) if count % i == 0]
+    shapes += [(i, j, count // i // j) for i in range(2, count) for j in range(2, count) if count % (i * j) == 0]
+    return [*shapes, ()] if count == 1 else shapes
 
 
 @st.composite
@@ -528,24 +528,24 @@ TestViewPrograms = ViewPrograms.TestCase
 
 def differing(seeds: range) -> list[str]:
     """The programs of ``view_programs`` that differ, with all strides compared."""
-    found = []
+    differences = []
     for seed in seeds:
         differs = Program(seed).run()
         if differs is not None:
-            found.append(f"-- seed {seed}: {differs[0]}\n{differs[1]}\n")
-    return found
+            differences.append(f"-- seed {seed}: {differs[0]}\n{differs[1]}\n")
+    return differences
 
 
 @pytest.mark.oracle
 def test_fixed_programs_of_views_agree() -> None:
     """At least 199 of 200; what is known to differ stands in docs/testing.md."""
-    found = differing(range(300))
-    assert len(found) * 200 <= 300, "\n".join(found)
+    differences = differing(range(300))
+    assert len(differences) * 200 <= 300, "\n".join(differences)
 
 
 @pytest.mark.oracle
 def test_fresh_programs_of_views_agree() -> None:
     first = random.SystemRandom().randrange(10**9)
     print(f"python -m tests.view_programs --count 50 --seed {first}")
-    found = differing(range(first, first + 50))
-    assert len(found) <= 2, "\n".join(found)  # three in 50 are expected once in thousands of runs
+    differences = differing(range(first, first + 50))
+    assert len(differences) <= 2, "\n".join(differences)  # three in 50 are expected once in thousands of runs

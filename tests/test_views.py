@@ -108,15 +108,15 @@ def test_memory_of_a_result(text: str) -> None:
 @pytest.mark.parametrize("text", VIEWS)
 @pytest.mark.oracle
 def test_memory_of_a_result_is_as_in_pytorch(text: str, oracle: ModuleType) -> None:
-    found = []
+    outcomes = []
     for torch in (flambeau, oracle):
         x, got = result_of(text, torch)
         shares = got.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
         facts = (shares, tuple(got.shape), got.stride(), got.storage_offset(), got.is_contiguous(), str(got.dtype))
         if "x.view(torch." not in text:  # PyTorch keeps no base where bytes are read as another dtype
             facts += (got._base is x,)
-        found.append((*facts, got.untyped_storage().nbytes() if shares else None))
-    assert found[0] == found[1]
+        outcomes.append((*facts, got.untyped_storage().nbytes() if shares else None))
+    assert outcomes[0] == outcomes[1]
 
 
 def test_what_returns_the_tensor_itself() -> None:
@@ -236,21 +236,21 @@ def test_edges_of_set_resize_and_as_strided_are_pytorchs(oracle: ModuleType) -> 
     x.view(torch.float32)[:, 1:5].view(torch.float64) ; x.view(torch.float32)[:, :3].view(torch.float64) ; x.swapdims_(0, 1)
     x.swapaxes_(1, 0)
     """
-    for program in (each.strip() for line in programs.strip().splitlines() for each in line.split(";")):
-        found = []
+    for program in (part.strip() for line in programs.strip().splitlines() for part in line.split(";")):
+        outcomes = []
         for torch in (flambeau, oracle):
             x = torch.arange(6, dtype=torch.float64).reshape(2, 3).clone()
             try:
                 got = eval(program, {"x": x, "torch": torch})
             except Exception as error:
-                found.append(type(error))
+                outcomes.append(type(error))
                 continue
             facts = [
-                (tuple(each.shape), each.stride(), each.storage_offset(), each.untyped_storage().nbytes(), each.dim()) for each in (got, x)
+                (tuple(item.shape), item.stride(), item.storage_offset(), item.untyped_storage().nbytes(), item.dim()) for item in (got, x)
             ]
             known = got.flatten()[:6].tolist() if got.untyped_storage().nbytes() == 48 and got.dtype is torch.float64 else None
-            found.append((facts, known))
-        assert found[0] == found[1], program
+            outcomes.append((facts, known))
+        assert outcomes[0] == outcomes[1], program
 
 
 # -- other dtypes over the same bytes ---------------------------------------------------------------------------------------------------
@@ -304,16 +304,16 @@ def test_transposes_by_attribute() -> None:
 @pytest.mark.parametrize("name", ["T", "mT", "H", "mH"])
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 3, 4)])
 def test_transposes_by_attribute_are_pytorchs(name: str, shape: tuple[int, ...], oracle: ModuleType) -> None:
-    found = []
+    outcomes = []
     for torch in (flambeau, oracle):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 got = getattr(torch.arange(int(np.prod(shape))).reshape(shape), name)
-                found.append((tuple(got.shape), got.stride(), got.tolist()))
+                outcomes.append((tuple(got.shape), got.stride(), got.tolist()))
             except Exception as error:
-                found.append(type(error))
-    assert found[0] == found[1]
+                outcomes.append(type(error))
+    assert outcomes[0] == outcomes[1]
 
 
 # -- memory formats -----------------------------------------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ def test_channels_last() -> None:
     assert last.is_contiguous(memory_format=flambeau.channels_last) and not last.is_contiguous()
     assert x.contiguous(memory_format=flambeau.channels_last).stride() == last.stride() and last.contiguous().stride() == (60, 20, 5, 1)
     assert last.contiguous(memory_format=flambeau.channels_last) is last
-    for made in (
+    for result in (
         last + 1,
         last.clone(),
         last * last,
@@ -334,7 +334,7 @@ def test_channels_last() -> None:
         last.double(),
         last.neg(),
     ):
-        assert made.stride() == last.stride()
+        assert result.stride() == last.stride()
     assert last.clone(memory_format=flambeau.contiguous_format).stride() == x.stride()
     assert flambeau.empty(2, 3, 4, 5, memory_format=flambeau.channels_last).stride() == last.stride()
     assert flambeau.zeros(1, 2, 3, 4, 5).contiguous(memory_format=flambeau.channels_last_3d).stride() == (120, 1, 40, 10, 2)
@@ -380,10 +380,10 @@ def test_contiguity_is_pytorchs(oracle: ModuleType) -> None:
         "x.view(1, 12, 1, 1)",
     )
     for program in programs:
-        found = []
+        outcomes = []
         for torch in (flambeau, oracle):
             got = eval(program, {"x": torch.zeros(3, 4)})
             forms = [torch.contiguous_format, *([torch.channels_last] if got.dim() == 4 else [])]
-            made = [relevant_strides(each) for each in (got.clone(), got + 1, got.contiguous())]
-            found.append([got.is_contiguous(memory_format=form) for form in forms] + made)
-        assert found[0] == found[1], program
+            strides = [relevant_strides(tensor) for tensor in (got.clone(), got + 1, got.contiguous())]
+            outcomes.append([got.is_contiguous(memory_format=form) for form in forms] + strides)
+        assert outcomes[0] == outcomes[1], program

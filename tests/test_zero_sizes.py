@@ -49,9 +49,9 @@ VARIANTS = {
 def samples_of(record: Record) -> Iterator[tuple[str, Sample]]:
     for number in range(len(list(record.samples(Maker(record.dtypes[0], record.name))))):
         for name, change in VARIANTS.items():
-            made = change(list(record.samples(Maker(record.dtypes[0], record.name)))[number])
-            if made is not None:
-                yield name, made
+            changed = change(list(record.samples(Maker(record.dtypes[0], record.name)))[number])
+            if changed is not None:
+                yield name, changed
 
 
 def outcome(library: Any, record: Record, sample: Sample) -> tuple[Any, Any, Any]:
@@ -59,18 +59,18 @@ def outcome(library: Any, record: Record, sample: Sample) -> tuple[Any, Any, Any
     args, kwargs = library.arguments(sample.args), library.arguments(sample.kwargs)
     if record.random:
         library.seed()
-    inputs = [each.requires_grad_() for each in differentiable_inputs([*args, kwargs])]
-    made = library.attempt(library.function(record.name), *args, **kwargs)
-    outputs = [each for each in flat(made[0]) if hasattr(each, "requires_grad")]
-    history = [each.requires_grad and each.grad_fn is not None for each in outputs]
-    rooted = [each for each, has in zip(outputs, history, strict=True) if has]
+    inputs = [tensor.requires_grad_() for tensor in differentiable_inputs([*args, kwargs])]
+    result = library.attempt(library.function(record.name), *args, **kwargs)
+    outputs = [tensor for tensor in flat(result[0]) if hasattr(tensor, "requires_grad")]
+    history = [output.requires_grad and output.grad_fn is not None for output in outputs]
+    rooted = [output for output, has in zip(outputs, history, strict=True) if has]
 
     def compute() -> list[np.ndarray | None]:
-        ones = [library.tensor(np.ones(tuple(each.shape), library.array(each.detach()).dtype)) for each in rooted]
-        found = library.torch.autograd.grad(rooted, inputs, ones, allow_unused=True)
-        return [None if each is None else library.array(each.detach()) for each in found]
+        ones = [library.tensor(np.ones(tuple(output.shape), library.array(output.detach()).dtype)) for output in rooted]
+        grads = library.torch.autograd.grad(rooted, inputs, ones, allow_unused=True)
+        return [None if grad is None else library.array(grad.detach()) for grad in grads]
 
-    return made, history, library.attempt(compute) if rooted else ([], None)
+    return result, history, library.attempt(compute) if rooted else ([], None)
 
 
 # Operations whose results for nothing are not compared, and why.
@@ -130,11 +130,11 @@ def test_zero_sizes_agree_with_pytorch(name: str) -> None:
     theirs, record = oracle_library(), RECORDS[name]
     for variant, sample in samples_of(record):
         where = f"{describe(record, sample)} ({variant})"
-        made, history, (gradients, error) = outcome(OURS, record, sample)
+        result, history, (gradients, error) = outcome(OURS, record, sample)
         wanted, wanted_history, (wanted_gradients, wanted_error) = outcome(theirs, record, sample)
-        if wanted[1] is None and made[1] is None:
-            made, wanted = (detached(made[0]), None), (detached(wanted[0]), None)
-        assert_same_outcome(made, wanted, theirs, record, where, values=not record.random)
+        if wanted[1] is None and result[1] is None:
+            result, wanted = (detached(result[0]), None), (detached(wanted[0]), None)
+        assert_same_outcome(result, wanted, theirs, record, where, values=not record.random)
         if wanted[1] is not None:
             continue
         assert history == wanted_history, f"{where}: history {history}, PyTorch has {wanted_history}"
@@ -150,4 +150,4 @@ def test_zero_sizes_agree_with_pytorch(name: str) -> None:
 
 
 def detached(result: Any) -> Any:
-    return [each.detach() if hasattr(each, "detach") else each for each in flat(result)]
+    return [value.detach() if hasattr(value, "detach") else value for value in flat(result)]

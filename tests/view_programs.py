@@ -101,7 +101,7 @@ def gradient_of(tensor: Any) -> Any:
 def sharing_of(space: dict[str, Any], names: list[str]) -> list[int]:
     """Which tensors share a storage: for each the place of the first that shares its own."""
     pointers = [space[name].untyped_storage().data_ptr() or -i for i, name in enumerate(names, 1)]
-    return [pointers.index(each) for each in pointers]
+    return [pointers.index(pointer) for pointer in pointers]
 
 
 # Where one library has a derivative of its own, the other composes: names of nodes that stand for one another.
@@ -162,8 +162,8 @@ class Program:
                 self.start()
                 while len(self.lines) < self.length:
                     self.step()
-            except Difference as found:
-                return found.args[0], "\n".join([*self.lines, "", found.args[1]])
+            except Difference as difference:
+                return difference.args[0], "\n".join([*self.lines, "", difference.args[1]])
             finally:
                 self.ours.clear()
                 self.theirs.clear()
@@ -200,7 +200,7 @@ class Program:
             return
         if "update to inference tensor" in str(ours) and theirs is not None:
             return  # for which there are two reasons
-        if ours is not None and theirs is not None and any("another view of its base" in str(each) for each in (ours, theirs)):
+        if ours is not None and theirs is not None and any("another view of its base" in str(error) for error in (ours, theirs)):
             self.lines[-1] += " and others"
             return self.compare()
         if type(ours) is not type(theirs):
@@ -252,9 +252,9 @@ class Program:
             del self.ours[gone], self.theirs[gone]
             self.lines.append(f"del {gone}")
             self.length += 1
-        made = tuple(f"t{self.count + i}" for i in range(count))
+        names = tuple(f"t{self.count + i}" for i in range(count))
         self.count += count
-        return made
+        return names
 
     def pick(self) -> str:
         """A live tensor, more often a late one."""
@@ -288,7 +288,7 @@ class Program:
             (self.backward, 6),
         ]
         kinds += [(lambda: self.make(self.draw.choice(SHAPES)), 3), (self.forget, 3)]
-        kind = self.draw.choices([each for each, _ in kinds], [weight for _, weight in kinds])[0]
+        kind = self.draw.choices([kind for kind, _ in kinds], [weight for _, weight in kinds])[0]
         kind()
 
     def mode(self) -> str:
@@ -298,7 +298,7 @@ class Program:
         source = self.pick()
         call = view_call(self.draw, self.at(source), [self.at(name) for name in self.names], self.names)
         (name,) = self.fresh()
-        if source not in self.names or any(each not in self.names for each in re.findall(r"\bt\d+\b", call)):
+        if source not in self.names or any(name not in self.names for name in re.findall(r"\bt\d+\b", call)):
             return
         mode = "" if ".view(torch" in call else self.mode()
         self.execute(f"{mode}{name} = {call.replace('(x)', f'({source})') if call.startswith('torch') else source + call}", (name,))
@@ -333,10 +333,10 @@ class Program:
         fits = [n for n in self.names if broadcasts(tuple(self.at(n).shape), shape, target is not None) or self.chance(4)]
         if not fits:
             return "2"
-        found = draw.choice(fits)
-        if target is not None and self.at(found).untyped_storage().data_ptr() == self.at(target).untyped_storage().data_ptr():
-            return f"{found}.clone()"  # what a write that reads shared memory gives is undefined
-        return found
+        name = draw.choice(fits)
+        if target is not None and self.at(name).untyped_storage().data_ptr() == self.at(target).untyped_storage().data_ptr():
+            return f"{name}.clone()"  # what a write that reads shared memory gives is undefined
+        return name
 
     def write(self) -> None:
         target = self.pick()
@@ -368,11 +368,11 @@ class Program:
         tensor = self.at(a)
         b = self.operand(tuple(tensor.shape), None, tensor.dtype)
         c = self.operand(tuple(tensor.shape), None, tensor.dtype)
-        if any(each in self.names and not small_together(tensor, self.at(each)) for each in (b, c)):
+        if any(name in self.names and not small_together(tensor, self.at(name)) for name in (b, c)):
             b = c = "2"
         line = compute_line(draw, a, tensor, b, c)
         (name,) = self.fresh()
-        if all(each in self.names for each in re.findall(r"\bt\d+\b", line)):
+        if all(name in self.names for name in re.findall(r"\bt\d+\b", line)):
             self.execute(f"{self.mode()}{name} = {line}", (name,), self.settle)
 
     def change(self) -> None:
@@ -794,7 +794,7 @@ ELEMENTWISE = (
 
 
 def _lines(text: str) -> list[str]:
-    return [each.strip() for each in text.strip().splitlines()]
+    return [line.strip() for line in text.strip().splitlines()]
 
 
 GENERAL = _lines("""
@@ -913,11 +913,11 @@ def main() -> int:
     begin, kinds, settled = time.perf_counter(), Counter[str](), Counter[str]()
     for seed in range(given.seed, given.seed + given.count):
         program = Program(seed)
-        found = program.run()
+        difference = program.run()
         settled += program.settled
-        if found is not None:
-            kinds[found[0]] += 1
-            print(f"-- seed {seed}: {found[0]}\n{found[1]}\n", flush=True)
+        if difference is not None:
+            kinds[difference[0]] += 1
+            print(f"-- seed {seed}: {difference[0]}\n{difference[1]}\n", flush=True)
     wrong, seconds = sum(kinds.values()), time.perf_counter() - begin
     print(f"{given.count} programs, seeds from {given.seed}: {given.count - wrong} equal, {wrong} differ {dict(kinds.most_common())}")
     print(f"strides of element-wise results that were not compared: {dict(settled)}; {seconds:.0f} s")

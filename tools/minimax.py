@@ -82,21 +82,21 @@ def rounded(value: Any, kind: str) -> float:
 
 def solve(fit: Fit) -> tuple[list[float], Any]:
     """Rounded coefficients, and the largest weighted error with them."""
-    found: list[float] = []
+    rounded_terms: list[float] = []
     powers = list(fit.powers)
 
     def rest(x: Any) -> Any:
-        return fit.function(x) - mp.fsum(mpf(c) * x**p for c, p in zip(found, fit.powers, strict=False))
+        return fit.function(x) - mp.fsum(mpf(c) * x**p for c, p in zip(rounded_terms, fit.powers, strict=False))
 
     at_once = fit.low < 0 < fit.high and fit.weight(mpf(0))  # what is left would be fixed at zero, amid the interval
     while powers:
         coefficients, _ = remez(rest, fit.low, fit.high, powers, fit.weight)
         taken = len(powers) if at_once else 1
-        found += [rounded(c, fit.kind) for c in coefficients[:taken]]
+        rounded_terms += [rounded(c, fit.kind) for c in coefficients[:taken]]
         del powers[:taken]
     low, high = mpf(fit.low), mpf(fit.high)
     points = [low + (high - low) * i / 2000 for i in range(2001)]
-    return found, max(abs(fit.weight(x) * rest(x)) for x in points if x)
+    return rounded_terms, max(abs(fit.weight(x) * rest(x)) for x in points if x)
 
 
 def near_zero(function: Function, limit: Function) -> Function:

@@ -80,11 +80,11 @@ def powers(terms: Sequence[Any]) -> list[Any]:
 
 
 def pieces(low: float, high: float, parts: int) -> list[tuple[Any, Any]]:
-    made, left = [(mpf(0), mpf(low))], mpf(low)
+    bounds, left = [(mpf(0), mpf(low))], mpf(low)
     while left < high:
-        made += [(left + left * i / parts, left + left * (i + 1) / parts) for i in range(parts)]
+        bounds += [(left + left * i / parts, left + left * (i + 1) / parts) for i in range(parts)]
         left *= 2
-    return made
+    return bounds
 
 
 def solve(fit: Fit) -> tuple[list[list[float]], Any]:
@@ -96,10 +96,10 @@ def solve(fit: Fit) -> tuple[list[list[float]], Any]:
         return max(mp.fsum(map(abs, terms[count:])) / largest for terms, largest in all_terms)
 
     count = next(n for n in range(5, TERMS) if left_out(n) < GOAL)
-    found = [powers(terms[:count]) for terms, _ in all_terms]
+    columns = [powers(terms[:count]) for terms, _ in all_terms]
     if not fit.first:
-        found.insert(0, [mpf(0)] * count)
-    return [[float(c) for c in row] for row in zip(*found, strict=True)], left_out(count)
+        columns.insert(0, [mpf(0)] * count)
+    return [[float(c) for c in row] for row in zip(*columns, strict=True)], left_out(count)
 
 
 FITS: dict[str, Fit] = {}

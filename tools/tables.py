@@ -65,11 +65,11 @@ def names_of(torch: Any, namespace: str) -> list[str]:
     if listed is not None and namespace != "torch":
         listed = [name for name in set(listed) if not name.startswith("_")]
         return sorted(name for name in listed if not isinstance(getattr(module, name, None), types.ModuleType))
-    found = [name for name in dir(module) if is_public(torch, name, getattr(module, name))]
+    names = [name for name in dir(module) if is_public(torch, name, getattr(module, name))]
     if namespace == "nn.functional":
         own = ("torch", "torch.nn.functional", "torch._C._nn")
-        found = [name for name in found if name != "Tensor" and getattr(getattr(module, name), "__module__", None) in own]
-    return found
+        names = [name for name in names if name != "Tensor" and getattr(getattr(module, name), "__module__", None) in own]
+    return names
 
 
 def read_oracle() -> dict[str, Any]:
@@ -78,13 +78,13 @@ def read_oracle() -> dict[str, Any]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found: dict[str, Any] = {"version": torch.__version__.partition("+")[0]}
-        found["names"] = {namespace: names_of(torch, namespace) for namespace in NAMESPACES}
+        facts: dict[str, Any] = {"version": torch.__version__.partition("+")[0]}
+        facts["names"] = {namespace: names_of(torch, namespace) for namespace in NAMESPACES}
         if importlib.util.find_spec("expecttest"):
             from torch.testing._internal.common_methods_invocations import op_db
 
-            found["database"] = sorted({entry.name for entry in op_db})
-    return found
+            facts["database"] = sorted({entry.name for entry in op_db})
+    return facts
 
 
 def oracle_names() -> dict[str, Any]:
@@ -159,10 +159,10 @@ def here(namespace: str, names: list[str]) -> set[str]:
 def has_operation(name: str) -> bool:
     parts = name.split(".")
     for root in (flambeau, flambeau.Tensor):
-        found = root
+        member = root
         for part in parts:
-            found = getattr(found, part, None)
-        if found is not None:
+            member = getattr(member, part, None)
+        if member is not None:
             return True
     return hasattr(flambeau.Tensor, name + "_")
 
@@ -230,11 +230,11 @@ def compatibility() -> str:
     known = oracle_names()
     rows, missing = [], []
     for namespace, names in known["names"].items():
-        found = here(namespace, names)
+        present = here(namespace, names)
         title = namespace if namespace in ("torch", "Tensor") else f"torch.{namespace}"
-        rows.append((f"`{title}`", str(len(names)), str(len(found)), f"{100 * len(found) // max(len(names), 1)} %"))
-        lacking = [name for name in names if name not in found]
-        if not found:
+        rows.append((f"`{title}`", str(len(names)), str(len(present)), f"{100 * len(present) // max(len(names), 1)} %"))
+        lacking = [name for name in names if name not in present]
+        if not present:
             missing.append(f"- `{title}`: all of it")
         elif lacking:
             missing.append(f"- `{title}`: {listed(lacking)}")
@@ -282,7 +282,7 @@ def kernels() -> str:
     count: dict[str, int] = {}
     for family in FAMILIES.values():
         count[family] = count.get(family, 0) + 1
-    elementwise = sum(not isinstance(each, Composite) and each.elementwise for each in entries())
+    elementwise = sum(not isinstance(entry, Composite) and entry.elementwise for entry in entries())
     rows = [("every element-wise operation", str(elementwise), "none: made of its expression")]
     rows += [(f"`{family}.py`", str(count[family]), str(code_lines(backend / f"{family}.py"))) for family in sorted(count)]
     others = [path for path in sorted(backend.glob("*.py")) if path.stem not in count and path.stem != "__init__"]

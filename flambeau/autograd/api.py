@@ -25,13 +25,13 @@ def _paired(tensors: tuple[Tensor, ...], grads: Any) -> tuple[Any, ...]:
     """
     if grads is None:
         return (None,) * len(tensors)
-    found = _as_tuple(grads)
-    if len(found) != len(tensors):
-        raise RuntimeError(f"got {len(tensors)} tensors and {len(found)} gradients")
-    for each in found:
-        if each is not None and not isinstance(each, Tensor):
-            raise TypeError(f"gradients can be either Tensors or None, but got {type(each).__name__}")
-    return found
+    gradients = _as_tuple(grads)
+    if len(gradients) != len(tensors):
+        raise RuntimeError(f"got {len(tensors)} tensors and {len(gradients)} gradients")
+    for gradient in gradients:
+        if gradient is not None and not isinstance(gradient, Tensor):
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
+    return gradients
 
 
 def backward(
@@ -72,8 +72,8 @@ def backward(
         chosen = _as_tuple(inputs)
         if not chosen:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-        for each in chosen:
-            if not each._requires_grad:
+        for tensor in chosen:
+            if not tensor._requires_grad:
                 raise RuntimeError("One of the differentiated Tensors given as 'inputs' to backward does not require grad")
     keep = create_graph if retain_graph is None else retain_graph
     run_backward(roots, _paired(roots, grad_tensors), keep, create_graph, chosen)
@@ -120,24 +120,24 @@ def grad(
     roots, wanted = _as_tuple(outputs), _as_tuple(inputs)
     if not wanted:
         raise ValueError("grad requires non-empty inputs.")
-    for each in wanted:
-        if isinstance(each, Tensor) and not each._requires_grad:
+    for target in wanted:
+        if isinstance(target, Tensor) and not target._requires_grad:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
-    if not all(isinstance(each, Tensor) for each in roots):
+    if not all(isinstance(root, Tensor) for root in roots):
         raise NotImplementedError("autograd.grad: outputs must be tensors; a GradientEdge is supported among the inputs only")
     keep = create_graph if retain_graph is None else retain_graph
-    found = run_backward(roots, _paired(roots, grad_outputs), keep, create_graph, wanted, accumulates=False)
-    if not allow_unused and any(each is None for each in found):
+    gradients = run_backward(roots, _paired(roots, grad_outputs), keep, create_graph, wanted, accumulates=False)
+    if not allow_unused and any(gradient is None for gradient in gradients):
         raise RuntimeError(
             "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired "
             "behavior."
         )
     if materialize_grads:
-        found = [
-            source.new_zeros(source.shape) if each is None and isinstance(source, Tensor) else each
-            for each, source in zip(found, wanted, strict=True)
+        gradients = [
+            source.new_zeros(source.shape) if gradient is None and isinstance(source, Tensor) else gradient
+            for gradient, source in zip(gradients, wanted, strict=True)
         ]
-    return tuple(found)
+    return tuple(gradients)
 
 
 def tensor_backward(

@@ -57,7 +57,7 @@ def fit(grad: Tensor, shape: tuple[int, ...], dtype: np.dtype, node: Node, edge:
         pass_on(error)
         fits = False
     if not fits:
-        index = next(i for i, each in enumerate(node.edges) if each is edge)
+        index = next(i for i, other in enumerate(node.edges) if other is edge)
         raise RuntimeError(
             f"Function {node.name()} returned an invalid gradient at index {index} - got {list(have)} but expected shape compatible "
             f"with {list(shape)}"
@@ -158,41 +158,41 @@ class _Pass:
                 grads = _after(node, grads, grad)
             if not keep and node.frees:
                 node.release()
-            for edge, each in zip(node.edges, grads):
-                if each is None or edge is None:
+            for edge, edge_grad in zip(node.edges, grads):
+                if edge_grad is None or edge is None:
                     continue
-                array = each._array
+                array = edge_grad._array
                 if isinstance(edge, Node):
                     if needed is not None and edge not in reached:
                         continue
                     if array.dtype is not edge.dtype or array.shape != edge.shape:
-                        each = fit(each, edge.shape, edge.dtype, node, edge)
+                        edge_grad = fit(edge_grad, edge.shape, edge.dtype, node, edge)
                     have = pending.get(edge)
                     if have is None:
-                        pending[edge] = each
+                        pending[edge] = edge_grad
                         _push(heap, (-edge.seq, edge))
                     else:
-                        pending[edge] = _add(have, each, self.record)
+                        pending[edge] = _add(have, edge_grad, self.record)
                 elif edge.__class__ is Output:
                     source, index = edge.node, edge.index
                     if needed is not None and source not in reached:
                         continue
                     if array.dtype is not source.dtype[index] or array.shape != source.shape[index]:
-                        each = fit(each, source.shape[index], source.dtype[index], node, edge)
-                    self.send_to_output(source, index, each)
+                        edge_grad = fit(edge_grad, source.shape[index], source.dtype[index], node, edge)
+                    self.send_to_output(source, index, edge_grad)
                 else:
                     target = edge._array
                     if array.dtype is not target.dtype or array.shape != target.shape:
-                        each = fit(each, target.shape, target.dtype, node, edge)
+                        edge_grad = fit(edge_grad, target.shape, target.dtype, node, edge)
                     entry = leaves.get(id(edge))
                     if entry is None:
-                        leaves[id(edge)] = [edge, each, False]
-                    elif entry[2] and each.__class__ is Tensor:
+                        leaves[id(edge)] = [edge, edge_grad, False]
+                    elif entry[2] and edge_grad.__class__ is Tensor:
                         sum_of_both = entry[1]._array  # made here by an earlier sum: nobody else has it
-                        quiet_add(sum_of_both, each._array, sum_of_both)
+                        quiet_add(sum_of_both, edge_grad._array, sum_of_both)
                     else:
-                        entry[1] = _add(entry[1], each, self.record)
-                        entry[2] = not self.record and entry[1].__class__ is Tensor and entry[1]._array is not each._array
+                        entry[1] = _add(entry[1], edge_grad, self.record)
+                        entry[2] = not self.record and entry[1].__class__ is Tensor and entry[1]._array is not edge_grad._array
             if self.awaited is not None:
                 self._count_down(node)
 
@@ -341,7 +341,7 @@ def run_backward(
     work = _Pass(keep, record)
     targets = None
     if inputs is not None:
-        targets = [edge_of(each) if isinstance(each, Tensor) else _edge_named(*each) for each in inputs]
+        targets = [edge_of(source) if isinstance(source, Tensor) else _edge_named(*source) for source in inputs]
         _find_needed(roots, targets, work)
     was, outside, around = (thread.inference, thread.grad_mode), thread.outside, (thread.function_override, thread.function_modes)
     running = thread.running
@@ -355,7 +355,7 @@ def run_backward(
             work.awaited = _edges_to_watched(roots, work.needed)
         work.run()
         results: list[Tensor | None] = []
-        chosen = None if targets is None else {id(each) for each in targets if isinstance(each, Tensor)}
+        chosen = None if targets is None else {id(target) for target in targets if isinstance(target, Tensor)}
         for entry in list(work.leaves.values()):
             leaf = entry[0]
             if (chosen is not None and id(leaf) not in chosen) or leaf._requires_grad is not True:
@@ -407,7 +407,7 @@ def watch(leaf: Tensor, watcher: Callable[[Tensor, Tensor], None]) -> RemovableH
 
 def _edges_to_watched(roots: Sequence[Tensor], needed: set[Any] | None) -> dict[int, int]:
     """How many edges of nodes that will run lead to each watched leaf, by the leaf's id."""
-    leaves = [leaf for each in list(_watching) if (leaf := each()) is not None]
+    leaves = [leaf for reference in list(_watching) if (leaf := reference()) is not None]
     counts = {id(leaf): 0 for leaf in leaves if leaf.__dict__.get("_gradient_watchers")}
     seen: set[int] = set()
     stack = [edge_of(root) for root in roots]
@@ -418,9 +418,9 @@ def _edges_to_watched(roots: Sequence[Tensor], needed: set[Any] | None) -> dict[
             continue
         seen.add(id(node))
         stack.extend(node.edges)
-        for each in node.edges:
-            if id(each) in counts:
-                counts[id(each)] += 1
+        for next_edge in node.edges:
+            if id(next_edge) in counts:
+                counts[id(next_edge)] += 1
     return counts
 
 
@@ -446,7 +446,7 @@ def _find_needed(roots: Sequence[Tensor], targets: list[Any], work: _Pass) -> No
 
     Nodes are newer than their inputs, so visiting them oldest first sees every input before its user.
     """
-    wanted = {id(each.node if each.__class__ is Output else each) for each in targets if each is not None}
+    wanted = {id(target.node if target.__class__ is Output else target) for target in targets if target is not None}
     seen: dict[int, Any] = {}
     stack = [edge_of(root) for root in roots]
     while stack:
@@ -457,8 +457,8 @@ def _find_needed(roots: Sequence[Tensor], targets: list[Any], work: _Pass) -> No
         seen[id(node)] = node
         stack.extend(node.edges)
     work.captured = {}
-    for each in targets:
-        node = each.node if each.__class__ is Output else each
+    for target in targets:
+        node = target.node if target.__class__ is Output else target
         if isinstance(node, Node):
             work.captured[node] = None
     leading: set[Any] = set()

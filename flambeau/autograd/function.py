@@ -42,9 +42,9 @@ class FunctionCtx:
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Store inputs, outputs or intermediate tensors (or None) for ``backward``; to be called once, in ``forward``."""
-        for i, each in enumerate(tensors):
-            if each is not None and not isinstance(each, Tensor):
-                raise TypeError(f"save_for_backward can only save variables, but argument {i} is of type {type(each).__name__}")
+        for i, tensor in enumerate(tensors):
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise TypeError(f"save_for_backward can only save variables, but argument {i} is of type {type(tensor).__name__}")
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
@@ -70,7 +70,7 @@ class FunctionCtx:
             return self._to_save
         if node.saved is None:
             complain_freed(node)
-        return tuple([None if each is None else unpack(node, each) for each in node.saved])
+        return tuple([None if entry is None else unpack(node, entry) for entry in node.saved])
 
     saved_variables = saved_tensors
 
@@ -88,16 +88,18 @@ class FunctionNode(Node):
     def apply(self, grads: Any) -> Any:
         ctx = self.ctx
         if ctx.materialize_grads:
-            grads = [self._zeros(i) if each is None else each for i, each in enumerate(grads)]
-        found = as_user(self.backward, ctx, *grads)
-        if not isinstance(found, tuple):
-            found = (found,)
+            grads = [self._zeros(i) if grad is None else grad for i, grad in enumerate(grads)]
+        input_grads = as_user(self.backward, ctx, *grads)
+        if not isinstance(input_grads, tuple):
+            input_grads = (input_grads,)
         count = len(ctx.needs_input_grad)
-        if len(found) != count:
-            if len(found) < count or any(each is not None for each in found[count:]):
-                raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients (expected {count}, got {len(found)})")
+        if len(input_grads) != count:
+            if len(input_grads) < count or any(grad is not None for grad in input_grads[count:]):
+                raise RuntimeError(
+                    f"function {self.name()} returned an incorrect number of gradients (expected {count}, got {len(input_grads)})"
+                )
         results = []
-        for slot, (given, edge) in enumerate(zip(found, self._edge_per_input(), strict=False)):
+        for slot, (given, edge) in enumerate(zip(input_grads, self._edge_per_input(), strict=False)):
             if slot not in self.tensor_slots:
                 if given is not None:
                     raise RuntimeError(
@@ -132,11 +134,11 @@ class _FunctionMeta(type):
 
     @property
     def _backward_cls(cls) -> type[FunctionNode]:
-        made = cls.__dict__.get("_node_class")
-        if made is None:
-            made = type(f"{cls.__name__}Backward", (FunctionNode,), {"__slots__": (), "__module__": "torch.autograd.function"})
-            cls._node_class = made
-        return made
+        node_class = cls.__dict__.get("_node_class")
+        if node_class is None:
+            node_class = type(f"{cls.__name__}Backward", (FunctionNode,), {"__slots__": (), "__module__": "torch.autograd.function"})
+            cls._node_class = node_class
+        return node_class
 
 
 class Function(metaclass=_FunctionMeta):
@@ -204,18 +206,18 @@ class Function(metaclass=_FunctionMeta):
         Returns:
             What ``forward`` returned; its tensors require grad if an input does.
         """
-        tensors = [each for each in args if isinstance(each, Tensor)]
-        if thread.function_modes or any(each.__class__ not in (Tensor, Parameter) for each in tensors):
+        tensors = [arg for arg in args if isinstance(arg, Tensor)]
+        if thread.function_modes or any(tensor.__class__ not in (Tensor, Parameter) for tensor in tensors):
             overridden = call_override(cls.apply, tensors, args, kwargs)
             if overridden is not NotImplemented:
                 return overridden
         two_parts = cls.setup_context is not Function.setup_context
         if two_parts or kwargs:
             args = _bound_arguments(cls.forward, args, kwargs, two_parts)
-            tensors, kwargs = [each for each in args if isinstance(each, Tensor)], {}
+            tensors, kwargs = [arg for arg in args if isinstance(arg, Tensor)], {}
         ctx = FunctionCtx()
-        recorded = grad_enabled() and any(each._requires_grad for each in tensors)
-        ctx.needs_input_grad = tuple([isinstance(each, Tensor) and each.requires_grad for each in args])
+        recorded = grad_enabled() and any(tensor._requires_grad for tensor in tensors)
+        ctx.needs_input_grad = tuple([isinstance(arg, Tensor) and arg.requires_grad for arg in args])
         with no_grad():
             output = cls.forward(*args) if two_parts else cls.forward(ctx, *args)
             if two_parts:
@@ -251,41 +253,41 @@ def _recorded_output(cls: Any, ctx: FunctionCtx, args: tuple[Any, ...], output: 
     single = not isinstance(output, tuple)
     outputs = (output,) if single else output
     _check_dirty(ctx, outputs)
-    made: list[Any] = []
+    results: list[Any] = []
     node = _new_node(cls, ctx, args) if recorded else None
     index = 0
     shapes: list[Any] = []
     dtypes: list[Any] = []
     replaced: dict[int, Any] = {}
-    for each in outputs:
-        if not isinstance(each, Tensor):
+    for value in outputs:
+        if not isinstance(value, Tensor):
             if single:
-                return each
-            made.append(each)
+                return value
+            results.append(value)
             shapes.append(())
             dtypes.append(None)
             index += 1
             continue
-        if id(each) in replaced and node is not None and not _contains(args, each) and replaced[id(each)][0]._node is not None:
-            result = replaced[id(each)][0]  # the same tensor twice: its gradient is that of the last place
+        if id(value) in replaced and node is not None and not _contains(args, value) and replaced[id(value)][0]._node is not None:
+            result = replaced[id(value)][0]  # the same tensor twice: its gradient is that of the last place
             result._node = Output(node, index)
         else:
-            result = _output_tensor(ctx, args, each, node, index)
-        replaced[id(each)] = (result, index)
-        made.append(result)
-        shapes.append(each._array.shape)
-        dtypes.append(each._array.dtype)
+            result = _output_tensor(ctx, args, value, node, index)
+        replaced[id(value)] = (result, index)
+        results.append(result)
+        shapes.append(value._array.shape)
+        dtypes.append(value._array.dtype)
         index += 1
     if node is not None:
         node.shape, node.dtype = tuple(shapes), tuple(dtypes)
         _save(ctx, node, replaced)
-    return made[0] if single else tuple(made)
+    return results[0] if single else tuple(results)
 
 
 def _new_node(cls: Any, ctx: FunctionCtx, args: tuple[Any, ...]) -> FunctionNode:
     node = object.__new__(cls._backward_cls)
-    node.edges = tuple(edge_of(each) for each in args if isinstance(each, Tensor))
-    node.tensor_slots = frozenset(i for i, each in enumerate(args) if isinstance(each, Tensor))
+    node.edges = tuple(edge_of(arg) for arg in args if isinstance(arg, Tensor))
+    node.tensor_slots = frozenset(i for i, arg in enumerate(args) if isinstance(arg, Tensor))
     node.saved, node.attrs, node.hooks, node.ctx, node.backward = (), (), None, ctx, _derivative_of(cls)
     node.seq = 0
     ctx._node = weakref.ref(node)
@@ -295,7 +297,7 @@ def _new_node(cls: Any, ctx: FunctionCtx, args: tuple[Any, ...]) -> FunctionNode
 
 
 def _contains(items: Any, wanted: Any) -> bool:
-    return any(each is wanted for each in items)
+    return any(item is wanted for item in items)
 
 
 def _check_dirty(ctx: FunctionCtx, outputs: tuple[Any, ...]) -> None:
@@ -304,17 +306,17 @@ def _check_dirty(ctx: FunctionCtx, outputs: tuple[Any, ...]) -> None:
     Raises:
         RuntimeError: see above; also a leaf that requires grad, and a view where there are several outputs.
     """
-    for each in ctx._dirty:
-        if not _contains(outputs, each):
+    for tensor in ctx._dirty:
+        if not _contains(outputs, tensor):
             raise RuntimeError(
                 "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified inplace "
                 "must all be outputs of the Function."
             )
         if not grad_enabled():
             continue
-        if each._node is None and each._requires_grad is True:
+        if tensor._node is None and tensor._requires_grad is True:
             raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
-        if each._view_of is not None and each._requires_grad and sum(isinstance(out, Tensor) for out in outputs) > 1:
+        if tensor._view_of is not None and tensor._requires_grad and sum(isinstance(out, Tensor) for out in outputs) > 1:
             raise RuntimeError(
                 "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more than one "
                 "Tensor. This is not supported by the current autograd engine. You should either make sure the input is not a view (using "
@@ -322,41 +324,41 @@ def _check_dirty(ctx: FunctionCtx, outputs: tuple[Any, ...]) -> None:
             )
 
 
-def _output_tensor(ctx: FunctionCtx, args: tuple[Any, ...], each: Tensor, node: Any, index: int) -> Tensor:
+def _output_tensor(ctx: FunctionCtx, args: tuple[Any, ...], output: Tensor, node: Any, index: int) -> Tensor:
     """One output on the tape: itself, the rebased input if it was written in place, a view if it is an untouched input."""
-    fixed = _contains(ctx._non_differentiable, each) or not is_differentiable(each._array)
-    if _contains(ctx._dirty, each):
-        storage_of(each)._bump()
+    fixed = _contains(ctx._non_differentiable, output) or not is_differentiable(output._array)
+    if _contains(ctx._dirty, output):
+        storage_of(output)._bump()
         if node is not None and not fixed:
-            check_writable(each, True)
+            check_writable(output, True)
             node.seq = tick()
-            rebase(each, Output(node, index))
-        return each
-    if _contains(args, each):
-        shown = make_view(each._array, each)
+            rebase(output, Output(node, index))
+        return output
+    if _contains(args, output):
+        shown = make_view(output._array, output)
         if node is not None and not fixed:
             shown._view_of = ViewMeta(root_of(shown), "in_custom_function")
             shown._node, shown._requires_grad = Output(node, index), True
         return shown
     if node is not None and not fixed:
-        if each._node is not None or each._requires_grad:
-            each = make_view(each._array, each)
-        if each._view_of is not None:
-            each._view_of = ViewMeta(root_of(each), "in_custom_function")
-        each._node, each._requires_grad = Output(node, index), True
-    return each
+        if output._node is not None or output._requires_grad:
+            output = make_view(output._array, output)
+        if output._view_of is not None:
+            output._view_of = ViewMeta(root_of(output), "in_custom_function")
+        output._node, output._requires_grad = Output(node, index), True
+    return output
 
 
 def _save(ctx: FunctionCtx, node: FunctionNode, outputs: dict[int, Any]) -> None:
     """Move what ``save_for_backward`` was given to the node; outputs without their tensor, to make no cycle."""
     saved = []
-    for each in ctx._to_save:
-        entry = outputs.get(id(each)) if each is not None else None
+    for tensor in ctx._to_save:
+        entry = outputs.get(id(tensor)) if tensor is not None else None
         if entry is not None and entry[0]._node is not None:
             result, index = entry
             saved.append((result._array, storage_of(result), index))
         else:
-            saved.append(each)
+            saved.append(tensor)
     check_saved(saved)
     node.seq = tick()
     ctx._to_save = ()
@@ -364,7 +366,7 @@ def _save(ctx: FunctionCtx, node: FunctionNode, outputs: dict[int, Any]) -> None
     node.saved = tuple(saved)
     if thread.saved_hooks and saved:
         pack, unpack_hook = thread.saved_hooks[-1]
-        node.saved = tuple([None if each is None else pack_saved(node, each, pack, unpack_hook) for each in saved])
+        node.saved = tuple([None if value is None else pack_saved(node, value, pack, unpack_hook) for value in saved])
 
 
 def once_differentiable(backward: Any) -> Any:
@@ -376,14 +378,14 @@ def once_differentiable(backward: Any) -> Any:
     @functools.wraps(backward)
     def wrapped(ctx: Any, *grads: Any) -> Any:
         with no_grad():
-            found = backward(ctx, *grads)
+            result = backward(ctx, *grads)
         if not grad_enabled():
-            return found
-        if not any(isinstance(each, Tensor) and each._requires_grad for each in grads):
-            return found
-        results = found if isinstance(found, tuple) else (found,)
-        blocked = tuple(_Blocked.apply(each.detach().requires_grad_()) if isinstance(each, Tensor) else each for each in results)
-        return blocked if isinstance(found, tuple) else blocked[0]
+            return result
+        if not any(isinstance(grad, Tensor) and grad._requires_grad for grad in grads):
+            return result
+        results = result if isinstance(result, tuple) else (result,)
+        blocked = tuple(_Blocked.apply(value.detach().requires_grad_()) if isinstance(value, Tensor) else value for value in results)
+        return blocked if isinstance(result, tuple) else blocked[0]
 
     return wrapped
 

@@ -45,8 +45,8 @@ def vjp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: 
             "The vector v can only be None if the user-provided function returns a single Tensor with a single element.",
         )
     with set_grad_enabled(create_graph or _grad_was_on()):
-        found = _gradients(outputs, used, vector, create_graph)
-        products = _filled(found, used, strict, create_graph, "back")
+        gradients = _gradients(outputs, used, vector, create_graph)
+        products = _filled(gradients, used, strict, create_graph, "back")
     return _finished(outputs, create_graph, single_output), _finished(products, create_graph, single)
 
 
@@ -73,12 +73,12 @@ def jvp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: 
         )
         outputs, single_output = _as_tensors(func(*used), "outputs of the user-provided function", "jvp")
         _require_dependence(outputs, "outputs", strict)
-        dummies = tuple(each.detach().new_zeros(each.shape).requires_grad_() for each in outputs)
+        dummies = tuple(output.detach().new_zeros(output.shape).requires_grad_() for output in outputs)
         first = _filled(_gradients(outputs, used, dummies, True), used, strict, True, "back")
         _require_dependence(first, "grad_input", strict)
     with set_grad_enabled(create_graph or _grad_was_on()):
-        found = _gradients(first, dummies, vector, create_graph)
-        products = _filled(found, outputs, strict, create_graph, "back_trick")
+        gradients = _gradients(first, dummies, vector, create_graph)
+        products = _filled(gradients, outputs, strict, create_graph, "back_trick")
     return _finished(outputs, create_graph, single_output), _finished(products, create_graph, single_output)
 
 
@@ -118,18 +118,18 @@ def jacobian(
 def _jacobian_of(output: Tensor, position: int, inputs: tuple[Tensor, ...], create_graph: bool, strict: bool) -> tuple[Tensor, ...]:
     columns: list[list[Tensor]] = [[] for _ in inputs]
     for element in output.reshape(-1) if output.numel() else ():
-        found = _gradients((element,), inputs, None, create_graph, retain_graph=True)
-        for j, (each, x, column) in enumerate(zip(found, inputs, columns, strict=True)):
-            if each is None and strict:
+        gradients = _gradients((element,), inputs, None, create_graph, retain_graph=True)
+        for j, (gradient, x, column) in enumerate(zip(gradients, inputs, columns, strict=True)):
+            if gradient is None and strict:
                 raise RuntimeError(
                     f"Output {position} of the user-provided function is independent of input {j}. This is not allowed in strict mode."
                 )
-            if each is not None and strict and create_graph and not each.requires_grad:
+            if gradient is not None and strict and create_graph and not gradient.requires_grad:
                 raise RuntimeError(
                     "The jacobian of the user-provided function is independent of input "
                     f"{j}. This is not allowed in strict mode when create_graph=True."
                 )
-            column.append(x.detach().new_zeros(x.shape) if each is None else each)
+            column.append(x.detach().new_zeros(x.shape) if gradient is None else gradient)
     return tuple(
         resolve("torch", "stack")(column).reshape((*output.shape, *x.shape)) if column else x.detach().new_zeros((*output.shape, *x.shape))
         for column, x in zip(columns, inputs, strict=True)
@@ -164,8 +164,8 @@ def hessian(
         outputs, single_output = _as_tensors(func(*args), "outputs of the user-provided function", "hessian")
         _require_number(outputs, single_output, "hessian")
         _require_dependence(outputs, "outputs", strict)
-        found = _gradients(outputs, args, None, True)
-        return _filled(found, args, strict, True, "jacobian")
+        gradients = _gradients(outputs, args, None, True)
+        return _filled(gradients, args, strict, True, "jacobian")
 
     rows = jacobian(gradient, given, create_graph, strict)
     return rows[0][0] if single else rows
@@ -185,8 +185,8 @@ def vhp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: 
         _, single, used, vector, outputs = _hessian_start(func, inputs, v, create_graph, strict, "vhp")
         first = _filled(_gradients(outputs, used, None, True), used, strict, True, "jacobian")
     with set_grad_enabled(create_graph or _grad_was_on()):
-        found = _second(first, used, vector, create_graph)
-        products = _filled(found, used, strict, create_graph, "double_back")
+        gradients = _second(first, used, vector, create_graph)
+        products = _filled(gradients, used, strict, create_graph, "double_back")
     return _finished(outputs, create_graph, True), _finished(products, create_graph, single)
 
 
@@ -202,15 +202,15 @@ def hvp(func: Callable[..., Any], inputs: Tensors, v: Any = None, create_graph: 
     with enable_grad():
         _, single, used, vector, outputs = _hessian_start(func, inputs, v, create_graph, strict, "hvp")
         first = _filled(_gradients(outputs, used, None, True), used, strict, True, "jacobian")
-        dummies = tuple(each.detach().new_zeros(each.shape).requires_grad_() for each in used)
+        dummies = tuple(tensor.detach().new_zeros(tensor.shape).requires_grad_() for tensor in used)
         second = _second(first, used, dummies, True)
-        _require_dependence(tuple(each for each in second if each is not None), "grad_input", strict)
+        _require_dependence(tuple(gradient for gradient in second if gradient is not None), "grad_input", strict)
     with set_grad_enabled(create_graph or _grad_was_on()):
-        pairs = [(each, w) for each, w in zip(second, vector, strict=True) if each is not None and each.requires_grad]
-        found: tuple[Any, ...] = (None,) * len(dummies)
+        pairs = [(gradient, w) for gradient, w in zip(second, vector, strict=True) if gradient is not None and gradient.requires_grad]
+        gradients: tuple[Any, ...] = (None,) * len(dummies)
         if pairs:
-            found = _gradients(tuple(g for g, _ in pairs), dummies, tuple(w for _, w in pairs), create_graph)
-        products = _filled(found, used, strict, create_graph, "double_back_trick")
+            gradients = _gradients(tuple(g for g, _ in pairs), dummies, tuple(w for _, w in pairs), create_graph)
+        products = _filled(gradients, used, strict, create_graph, "double_back_trick")
     return _finished(outputs, create_graph, True), _finished(products, create_graph, single)
 
 
@@ -231,7 +231,7 @@ def _hessian_start(func: Any, inputs: Any, v: Any, create_graph: bool, strict: b
 
 def _second(first: Sequence[Tensor], inputs: tuple[Tensor, ...], vector: tuple[Tensor, ...], create_graph: bool) -> tuple[Any, ...]:
     """Gradients of ``vector . first``; None for all where nothing depends on the inputs any more."""
-    pairs = [(each, w) for each, w in zip(first, vector, strict=True) if each.requires_grad]
+    pairs = [(gradient, w) for gradient, w in zip(first, vector, strict=True) if gradient.requires_grad]
     if not pairs:
         return (None,) * len(inputs)
     return _gradients(tuple(g for g, _ in pairs), inputs, tuple(w for _, w in pairs), create_graph)
@@ -256,28 +256,28 @@ def _as_tensors(value: Any, what: str, where: str) -> tuple[tuple[Tensor, ...], 
         raise TypeError(
             f"The {what} given to {where} must be either a Tensor or a tuple of Tensors but the given {what} has type {type(value)}."
         )
-    for i, each in enumerate(value):
-        if not isinstance(each, Tensor):
+    for i, item in enumerate(value):
+        if not isinstance(item, Tensor):
             raise TypeError(
                 f"The {what} given to {where} must be either a Tensor or a tuple of Tensors but the value at index {i} has type "
-                f"{type(each)}."
+                f"{type(item)}."
             )
     return value, False
 
 
 def _started(inputs: tuple[Tensor, ...], create_graph: bool) -> tuple[Tensor, ...]:
     """The inputs as the user's function gets them."""
-    made = []
-    for each in inputs:
-        if create_graph and each.requires_grad:
-            made.append(each.view_as(each))
+    tensors = []
+    for tensor in inputs:
+        if create_graph and tensor.requires_grad:
+            tensors.append(tensor.view_as(tensor))
         else:
-            made.append(each.detach().requires_grad_())
-    return tuple(made)
+            tensors.append(tensor.detach().requires_grad_())
+    return tuple(tensors)
 
 
 def _finished(tensors: Sequence[Tensor], create_graph: bool, single: bool) -> Any:
-    results = tuple(tensors) if create_graph else tuple(each.detach() for each in tensors)
+    results = tuple(tensors) if create_graph else tuple(tensor.detach() for tensor in tensors)
     return results[0] if single else results
 
 
@@ -291,10 +291,10 @@ def _checked_vector(v: Any, like: tuple[Tensor, ...], single: bool, missing: str
         if single:
             raise RuntimeError("The given v should contain a single Tensor.")
         raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vector)}.")
-    for i, (each, other) in enumerate(zip(vector, like, strict=True)):
-        if each.shape != other.shape:
+    for i, (tensor, other) in enumerate(zip(vector, like, strict=True)):
+        if tensor.shape != other.shape:
             prefix = "" if single else f"Entry {i} in "
-            raise RuntimeError(f"{prefix}v has invalid size: should be {other.shape} but got {each.shape}.")
+            raise RuntimeError(f"{prefix}v has invalid size: should be {other.shape} but got {tensor.shape}.")
     return vector
 
 
@@ -308,8 +308,8 @@ def _require_number(outputs: tuple[Tensor, ...], single: bool, name: str) -> Non
 def _require_dependence(tensors: Sequence[Tensor], kind: str, strict: bool) -> None:
     if not strict:
         return
-    for i, each in enumerate(tensors):
-        if each.requires_grad:
+    for i, tensor in enumerate(tensors):
+        if tensor.requires_grad:
             continue
         if kind == "grad_input":
             raise RuntimeError(
@@ -348,13 +348,13 @@ def _filled(grads: Sequence[Any], like: Sequence[Tensor], strict: bool, create_g
     Raises:
         RuntimeError: one is missing in strict mode, or cannot be differentiated again although that was asked for.
     """
-    made = []
-    for i, (each, other) in enumerate(zip(grads, like, strict=True)):
-        if each is None:
+    results = []
+    for i, (gradient, other) in enumerate(zip(grads, like, strict=True)):
+        if gradient is None:
             if strict:
                 raise RuntimeError(_INDEPENDENT[stage].format(i=i))
-            each = other.detach().new_zeros(other.shape)
-        elif strict and create_graph and not each.requires_grad:
+            gradient = other.detach().new_zeros(other.shape)
+        elif strict and create_graph and not gradient.requires_grad:
             if stage == "jacobian":
                 raise RuntimeError(
                     "While computing the hessian, found that the jacobian of the user-provided function with respect to input "
@@ -365,8 +365,8 @@ def _filled(grads: Sequence[Any], like: Sequence[Tensor], strict: bool, create_g
                 f"{what} of the user-provided function is independent of input {i}. This is not allowed in strict mode when "
                 "create_graph=True."
             )
-        made.append(each)
-    return tuple(made)
+        results.append(gradient)
+    return tuple(results)
 
 
 def _check_strategy(strategy: str, vectorize: bool, strict: bool, where: str) -> None:

@@ -135,16 +135,16 @@ def gradgradcheck(
     args = _as_arguments(inputs)
     if grad_outputs is None:
         outputs = _differentiable(func(*args))
-        given = tuple(_random_gradient(each, gen_non_contig_grad_outputs) for each in outputs)
+        given = tuple(_random_gradient(output, gen_non_contig_grad_outputs) for output in outputs)
     else:
         given = _as_arguments(grad_outputs)
     count = len(given)
 
     def first_derivative(*all_args: Any) -> tuple[Tensor, ...]:
         outputs = _differentiable(func(*all_args[:-count]))
-        wanted = [each for each in all_args[:-count] if isinstance(each, Tensor) and each.requires_grad]
-        found = grad(outputs, wanted, all_args[-count:], create_graph=True, allow_unused=True)
-        return tuple(each for each in found if each is not None)
+        wanted = [arg for arg in all_args[:-count] if isinstance(arg, Tensor) and arg.requires_grad]
+        gradients = grad(outputs, wanted, all_args[-count:], create_graph=True, allow_unused=True)
+        return tuple(gradient for gradient in gradients if gradient is not None)
 
     return gradcheck(
         first_derivative,
@@ -173,15 +173,15 @@ def _as_arguments(inputs: Any) -> tuple[Any, ...]:
 
 def _differentiable(output: Any) -> tuple[Tensor, ...]:
     outputs = output if isinstance(output, (tuple, list)) else (output,)
-    return tuple(each for each in outputs if isinstance(each, Tensor) and each.requires_grad)
+    return tuple(tensor for tensor in outputs if isinstance(tensor, Tensor) and tensor.requires_grad)
 
 
 def _random_gradient(output: Tensor, strided: bool) -> Tensor:
-    made = output.detach().new_empty(output.shape).normal_()
+    gradient = output.detach().new_empty(output.shape).normal_()
     if strided:
-        shape = made.shape
-        made = made.new_empty((*shape, 2)).normal_().select(-1, 1) if made.ndim else made
-    return made.requires_grad_()
+        shape = gradient.shape
+        gradient = gradient.new_empty((*shape, 2)).normal_().select(-1, 1) if gradient.ndim else gradient
+    return gradient.requires_grad_()
 
 
 # -- what is checked ---------------------------------------------------------------------------------------------------------------
@@ -206,37 +206,37 @@ def _checked_inputs(args: tuple[Any, ...]) -> list[tuple[int, Tensor]]:
         ValueError: there are none.
         RuntimeError: one repeats elements, so that one of them cannot be changed alone.
     """
-    found = []
-    for position, each in enumerate(args):
-        if not isinstance(each, Tensor) or not each.requires_grad:
+    inputs = []
+    for position, arg in enumerate(args):
+        if not isinstance(arg, Tensor) or not arg.requires_grad:
             continue
-        if each.dtype.name not in ("float64", "complex128"):
+        if arg.dtype.name not in ("float64", "complex128"):
             warnings.warn(
                 f"Input #{position} requires gradient and is not a double precision floating point or complex. This check will likely fail "
                 "if all the inputs are not of double precision floating point or complex. ",
                 stacklevel=5,
             )
-        if any(step == 0 and n > 1 for step, n in zip(element_strides(each._array), each._array.shape, strict=True)):
+        if any(step == 0 and n > 1 for step, n in zip(element_strides(arg._array), arg._array.shape, strict=True)):
             raise RuntimeError(
                 f"The {position}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to be able "
                 "to compute the numerical gradients correctly. You should call .contiguous on the input before passing it to gradcheck."
             )
-        each.retain_grad()
-        found.append((position, each))
-    if not found:
+        arg.retain_grad()
+        inputs.append((position, arg))
+    if not inputs:
         raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True.")
-    return found
+    return inputs
 
 
 def _real_functions(func: Any, outputs: Sequence[Tensor]) -> Iterable[tuple[str, Any]]:
     """``func`` with its differentiable outputs; where some are complex, once with the imaginary and once with the real parts."""
-    if not any(each.is_complex() for each in outputs):
+    if not any(output.is_complex() for output in outputs):
         yield "", lambda *args: _differentiable(func(*args))
         return
     for name in ("imag", "real"):
 
         def part(*args: Any, name: str = name) -> tuple[Tensor, ...]:
-            return tuple(getattr(each, name) if each.is_complex() else each for each in _differentiable(func(*args)))
+            return tuple(getattr(output, name) if output.is_complex() else output for output in _differentiable(func(*args)))
 
         yield f"While considering the {'imaginary' if name == 'imag' else 'real'} part of complex outputs only, ", part
 
@@ -247,8 +247,8 @@ def _check_constant(func: Any, args: Any, checked: Any, settings: _Settings) -> 
     def numbers(*values: Any) -> tuple[Tensor, ...]:
         output = func(*values)
         outputs = output if isinstance(output, (tuple, list)) else (output,)
-        found = [each for each in outputs if isinstance(each, Tensor) and (each.is_floating_point() or each.is_complex())]
-        return tuple(part for each in found for part in ((each.real, each.imag) if each.is_complex() else (each,)))
+        tensors = [output for output in outputs if isinstance(output, Tensor) and (output.is_floating_point() or output.is_complex())]
+        return tuple(part for tensor in tensors for part in ((tensor.real, tensor.imag) if tensor.is_complex() else (tensor,)))
 
     for _, x in checked:
         for jacobian in _numeric_jacobians(numbers, args, x, settings.eps):
@@ -288,9 +288,9 @@ def _differences(function: Any, args: Any, x: Tensor, step: Any, eps: float) -> 
     kept = array.copy()
     try:
         array[...] = kept + step
-        above = [np.array(each._array) for each in function(*args)]
+        above = [np.array(output._array) for output in function(*args)]
         array[...] = kept - step
-        below = [np.array(each._array) for each in function(*args)]
+        below = [np.array(output._array) for output in function(*args)]
     finally:
         array[...] = kept
     return [(a - b) / (2 * eps) for a, b in zip(above, below, strict=True)]
@@ -305,10 +305,10 @@ def _numeric_jacobians(function: Any, args: Any, x: Tensor, eps: float) -> list[
         row = _differences(function, args, x, step, eps)
         if step.dtype.kind == "c":
             row = [a + 1j * b for a, b in zip(row, _differences(function, args, x, step * 1j, eps), strict=True)]
-        rows.append([each.reshape(-1) for each in row])
+        rows.append([difference.reshape(-1) for difference in row])
     if not rows:
-        return [np.zeros((0, each._array.size)) for each in function(*args)]
-    return [np.stack(each) for each in zip(*rows, strict=True)]
+        return [np.zeros((0, output._array.size)) for output in function(*args)]
+    return [np.stack(output_rows) for output_rows in zip(*rows, strict=True)]
 
 
 # -- gradients ---------------------------------------------------------------------------------------------------------------------
@@ -319,9 +319,9 @@ def _vector_products(output: Tensor, inputs: Sequence[Tensor], vector: np.ndarra
         start = wrap(vector.astype(output._array.dtype).reshape(output._array.shape))
         return grad(output, inputs, start, retain_graph=True, allow_unused=True)
 
-    found, again = once(), once()
+    gradients, again = once(), once()
     results = []
-    for x, first, second in zip(inputs, found, again, strict=True):
+    for x, first, second in zip(inputs, gradients, again, strict=True):
         if first is None or second is None:
             results.append(np.zeros(x._array.shape))
             continue
@@ -341,20 +341,20 @@ def _vector_products(output: Tensor, inputs: Sequence[Tensor], vector: np.ndarra
 def _analytic_jacobians(output: Tensor, inputs: Sequence[Tensor], settings: _Settings) -> list[np.ndarray]:
     """One matrix (elements of the input, elements of ``output``) per input."""
     count = output._array.size
-    columns = [[each.reshape(-1) for each in _vector_products(output, inputs, unit, settings)] for unit in np.eye(count)]
+    columns = [[product.reshape(-1) for product in _vector_products(output, inputs, unit, settings)] for unit in np.eye(count)]
     if not columns:
         return [np.zeros((x._array.size, 0)) for x in inputs]
-    return [np.stack(each, axis=1) for each in zip(*columns, strict=True)]
+    return [np.stack(input_columns, axis=1) for input_columns in zip(*columns, strict=True)]
 
 
 def _unit_vector(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    made = rng.uniform(size=shape)
-    return made / max(float(np.sqrt((made**2).sum())), 1e-30)
+    vector = rng.uniform(size=shape)
+    return vector / max(float(np.sqrt((vector**2).sum())), 1e-30)
 
 
 def _check_fast(part: Any, args: Any, outputs: Sequence[Tensor], checked: Any, settings: _Settings, note: str) -> None:
     rng = np.random.default_rng(0)
-    vectors = [_unit_vector(rng, each._array.shape) for each in outputs]
+    vectors = [_unit_vector(rng, output._array.shape) for output in outputs]
     inputs = [x for _, x in checked]
     analytic = [_vector_products(out, inputs, v, settings) for out, v in zip(outputs, vectors, strict=True)]
     for j, (position, x) in enumerate(checked):
@@ -365,8 +365,8 @@ def _check_fast(part: Any, args: Any, outputs: Sequence[Tensor], checked: Any, s
             along = [a + 1j * b for a, b in zip(along, across, strict=True)]
         for i, v in enumerate(vectors):
             numeric = (v * along[i]).sum()
-            found = analytic[i][j]
-            product = (found.real * u).sum() + (1j * (found.imag * w).sum() if x.is_complex() else 0)
+            jacobian = analytic[i][j]
+            product = (jacobian.real * u).sum() + (1j * (jacobian.imag * w).sum() if x.is_complex() else 0)
             # |v.Au - v.Bu| <= atol * sum(v) * sum(u) if the entries of A and B differ by less than atol
             if not _close(product, numeric, settings.rtol, settings.atol * float(u.sum()) * float(v.sum())):
                 raise GradcheckError(
@@ -380,14 +380,14 @@ def _check_fast(part: Any, args: Any, outputs: Sequence[Tensor], checked: Any, s
 # -- gradients that are zero or missing ------------------------------------------------------------------------------------------------
 def _check_zero_gradient(outputs: Sequence[Tensor], inputs: Sequence[Tensor], settings: _Settings) -> None:
     """A zero gradient must come back as zero: derivatives are linear."""
-    zeros = [wrap(np.zeros_like(each._array)) for each in outputs]
-    for x, found in zip(inputs, grad(outputs, inputs, zeros, retain_graph=True, allow_unused=True), strict=True):
-        if found is None:
+    zeros = [wrap(np.zeros_like(output._array)) for output in outputs]
+    for x, gradient in zip(inputs, grad(outputs, inputs, zeros, retain_graph=True, allow_unused=True), strict=True):
+        if gradient is None:
             continue
-        if found._array.any():
+        if gradient._array.any():
             raise GradcheckError("backward not multiplied by grad_output")
-        if settings.check_grad_dtypes and found.dtype is not x.dtype:
-            raise GradcheckError(f"grad is incorrect type: expected {x.dtype}, got {found.dtype}")
+        if settings.check_grad_dtypes and gradient.dtype is not x.dtype:
+            raise GradcheckError(f"grad is incorrect type: expected {x.dtype}, got {gradient.dtype}")
 
 
 class _Undefined(Function):
@@ -406,17 +406,17 @@ def _check_missing_gradients(func: Any, args: Any, inputs: Sequence[Tensor]) -> 
     outputs = _differentiable(func(*args))
 
     def without(missing: set[int]) -> bool:
-        ends = [_Undefined.apply(each) if i in missing else each for i, each in enumerate(_differentiable(func(*args)))]
-        zeros = [wrap(np.zeros_like(each._array)) for each in ends]
+        ends = [_Undefined.apply(output) if i in missing else output for i, output in enumerate(_differentiable(func(*args)))]
+        zeros = [wrap(np.zeros_like(end._array)) for end in ends]
         try:
-            found = grad(ends, inputs, zeros, allow_unused=True)
+            gradients = grad(ends, inputs, zeros, allow_unused=True)
         except RuntimeError as error:
             pass_on(error)
             raise GradcheckError("Expected backward function to handle undefined output grads (None)") from error
-        return all(each is None or not each._array.any() for each in found)
+        return all(gradient is None or not gradient._array.any() for gradient in gradients)
 
     cases = [set(range(len(outputs)))] + ([{i} for i in range(len(outputs))] if len(outputs) > 1 else [])
-    if not all(without(each) for each in cases):
+    if not all(without(case) for case in cases):
         raise GradcheckError("Expected all input grads to be undefined or zero when all output grads are undefined or zero.")
 
 

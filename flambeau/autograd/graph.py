@@ -94,8 +94,8 @@ def increment_version(tensor: Any) -> None:
 
     Source: torch.autograd.graph.increment_version.
     """
-    for each in (tensor,) if isinstance(tensor, Tensor) else tensor:
-        storage_of(each)._bump()
+    for written in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        storage_of(written)._bump()
 
 
 class _MultiHandle(RemovableHandle):
@@ -132,9 +132,9 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
 
     def finish() -> None:
         if seen:
-            found = [seen.get(i) for i in range(len(tensors))]
+            gradients = [seen.get(i) for i in range(len(tensors))]
             seen.clear()
-            fn(found)
+            fn(gradients)
 
     def hook_for(index: int) -> Callable[[Tensor], None]:
         def hook(grad: Tensor) -> None:
@@ -155,9 +155,9 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
 
         return hook
 
-    if not any(each._requires_grad for each in tensors):
+    if not any(tensor._requires_grad for tensor in tensors):
         warnings.warn("register_multi_grad_hook: no tensor requires grad, so the hook will never run", stacklevel=2)
-    return _MultiHandle([each.register_hook(hook_for(i)) for i, each in enumerate(tensors) if each._requires_grad])
+    return _MultiHandle([tensor.register_hook(hook_for(i)) for i, tensor in enumerate(tensors) if tensor._requires_grad])
 
 
 __all__ = [

@@ -46,8 +46,8 @@ class Variable(metaclass=VariableMeta):
             data = Tensor()
         if not isinstance(data, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
-        made = data.detach()
-        return made.requires_grad_() if requires_grad else made
+        tensor = data.detach()
+        return tensor.requires_grad_() if requires_grad else tensor
 
 
 def _volatile(self: Tensor) -> bool:

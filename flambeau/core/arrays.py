@@ -97,7 +97,7 @@ class Kind:
         """
         arrays = cast_operands(op, values, compute)
         # what lies in the host's memory has no dimensions: NumPy's scalars are welcome beside any array
-        plain = [each[()] if each.__class__ is np.ndarray and not each.ndim else each for each in arrays]
+        plain = [array[()] if array.__class__ is np.ndarray and not array.ndim else array for array in arrays]
         return call_kernel(self.bound(op.kernel), op, plain)
 
     def on_host(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -105,21 +105,21 @@ class Kind:
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            given: list[Any] = [each for each in args if each.__class__ is self.array_class]
-            hosts = {id(each): self.to_host(each) for each in given}
-            made = function(*[hosts.get(id(each), each) for each in args], **kwargs)
-            for each in given:
-                each[...] = self.from_host(hosts[id(each)], self.device_of(each))
-            return _mapped(made, lambda each: self.from_host(each, self.device_of(given[0]))) if given else made
+            given: list[Any] = [arg for arg in args if arg.__class__ is self.array_class]
+            hosts = {id(array): self.to_host(array) for array in given}
+            result = function(*[hosts.get(id(arg), arg) for arg in args], **kwargs)
+            for array in given:
+                array[...] = self.from_host(hosts[id(array)], self.device_of(array))
+            return _mapped(result, lambda array: self.from_host(array, self.device_of(given[0]))) if given else result
 
         return call
 
 
-def _mapped(made: Any, function: Callable[[np.ndarray], Any]) -> Any:
+def _mapped(result: Any, function: Callable[[np.ndarray], Any]) -> Any:
     """A result with ``function`` applied to its NumPy arrays."""
-    if made.__class__ is tuple or made.__class__ is list:
-        return type(made)([_mapped(each, function) for each in made])
-    return function(made) if made.__class__ is np.ndarray else made
+    if result.__class__ is tuple or result.__class__ is list:
+        return type(result)([_mapped(item, function) for item in result])
+    return function(result) if result.__class__ is np.ndarray else result
 
 
 class Host(Kind):
@@ -151,18 +151,18 @@ class Host(Kind):
     def run(self, op: Op, values: list[Any], compute: dtype | None, result: dtype | None) -> Any:
         """A native kernel for large operands, if there is one that takes them; else the reference kernel."""
         if op.elementwise:
-            made = native.pointwise(op, values, compute, result)
-            if made is not None:
-                return made
+            computed = native.pointwise(op, values, compute, result)
+            if computed is not None:
+                return computed
         arrays = values if compute is None else cast_operands(op, values, compute)
         if not op.elementwise:
             first: Any = arrays[op.positions[0]] if op.positions else None
             if first.__class__ is list:
                 first = first[0] if first else None
             if first.__class__ is np.ndarray and first.size >= native.LARGE:
-                found = native.attempt(native.key_of(op), *arrays)
-                if found is not None:
-                    return found
+                output = native.attempt(native.key_of(op), *arrays)
+                if output is not None:
+                    return output
         return call_kernel(op.kernel, op, arrays) if op.keyword_names else op.kernel(*arrays)
 
 
@@ -226,11 +226,11 @@ def view_at(base: Any, shape: Sequence[int], kind: np.dtype, offset: int, stride
 
 def kind_at(where: device) -> Kind | None:
     """The kind of arrays that a device's tensors have; None where this build has none."""
-    found = BY_DEVICE.get(where._kind)
-    if found is None and where._kind in LATE:
+    kind = BY_DEVICE.get(where._kind)
+    if kind is None and where._kind in LATE:
         importlib.import_module(f"{__package__}.{LATE[where._kind]}")
-        found = BY_DEVICE.get(where._kind)
-    return found
+        kind = BY_DEVICE.get(where._kind)
+    return kind
 
 
 def place_of(where: Any, operation: str = "tensor") -> device:
@@ -242,13 +242,13 @@ def place_of(where: Any, operation: str = "tensor") -> device:
     """
     if where is None:
         return cpu
-    found = device(where)
-    kind = kind_at(found)
+    target = device(where)
+    kind = kind_at(target)
     if kind is not None:
-        return kind.placed(found)
-    if found.type == "cuda":
+        return kind.placed(target)
+    if target.type == "cuda":
         raise AssertionError("Torch not compiled with CUDA enabled")
-    raise NotImplementedError(f"{operation}: tensors on device '{found}' are not supported yet; use device 'cpu'")
+    raise NotImplementedError(f"{operation}: tensors on device '{target}' are not supported yet; use device 'cpu'")
 
 
 def make_at(where: device, function: Callable[..., Any], *args: Any) -> Any:
@@ -264,9 +264,9 @@ def moved(array: Any, where: device) -> Any:
     return BY_DEVICE[where._kind].from_host(array if source is host else source.to_host(array), where)
 
 
-def as_array(made: Any) -> Any:
+def as_array(result: Any) -> Any:
     """A kernel's result as an array: NumPy's scalars become 0-d arrays, arrays of other kinds and symbols of a tracer stay."""
-    return made if made.__class__ in KINDS or hasattr(made, "writer") else np.asarray(made)
+    return result if result.__class__ in KINDS or hasattr(result, "writer") else np.asarray(result)
 
 
 def mixed_devices(where: device, other: device) -> RuntimeError:
@@ -290,14 +290,14 @@ def kind_of_call(op: Any, arrays: Sequence[Any]) -> Kind:
     if op.any_device:
         return kind_of(arrays[0]) if arrays else host
     where = None
-    found: Kind = host
+    chosen: Kind = host
     for array in arrays:
         kind = kind_of(array)
         if kind is host and not array.ndim:
             continue
         place = kind.device_of(array)
         if where is None:
-            found, where = kind, place
+            chosen, where = kind, place
         elif where != place:
             raise mixed_devices(where, place)
-    return found
+    return chosen

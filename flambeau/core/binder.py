@@ -45,19 +45,19 @@ class Binder:
             return function
         if function.__module__ in self.kind.hosted:
             return self._remembered(function, self.kind.on_host)
-        found = self._made.get(id(function))
-        if found is not None:
-            return found[1]
+        entry = self._made.get(id(function))
+        if entry is not None:
+            return entry[1]
         cells = function.__closure__
         own = None if cells is None else tuple([types.CellType() for _ in cells])
-        made = types.FunctionType(function.__code__, self._scope(function.__globals__), function.__name__, function.__defaults__, own)
+        copied = types.FunctionType(function.__code__, self._scope(function.__globals__), function.__name__, function.__defaults__, own)
         if id(function) in self._made:  # copying the globals needed it
             return self._made[id(function)][1]
-        self._made[id(function)] = (function, made)
-        made.__kwdefaults__, made.__module__, made.__doc__ = function.__kwdefaults__, function.__module__, function.__doc__
+        self._made[id(function)] = (function, copied)
+        copied.__kwdefaults__, copied.__module__, copied.__doc__ = function.__kwdefaults__, function.__module__, function.__doc__
         for cell, old in zip(own or (), cells or (), strict=True):
             cell.cell_contents = self.value(old.cell_contents)
-        return made
+        return copied
 
     def value(self, value: Any) -> Any:
         """What stands for a global, a default or a closed-over value in the copies."""
@@ -68,7 +68,7 @@ class Binder:
             is_kernel = value.__module__.startswith(_PACKAGE) and not hasattr(value, "kernel")  # generated wrappers serve every kind
             return self.function(value) if is_kernel else self._of_numpy(value)
         if kind is functools.partial:
-            bound = {name: self.value(each) for name, each in value.keywords.items()}
+            bound = {name: self.value(argument) for name, argument in value.keywords.items()}
             return functools.partial(self.value(value.func), *map(self.value, value.args), **bound)
         if kind is types.ModuleType and value.__name__.startswith(_PACKAGE):
             return _BoundModule(self, value)
@@ -76,8 +76,8 @@ class Binder:
             return self._class(value)
         if kind is np.ndarray:  # a table of a module, or a number
             return self._remembered(value, self.kind.xp.asarray) if value.ndim else value[()]
-        if kind is dict and value and all(type(each) is np.ufunc for each in value.values()):
-            return {name: self._of_numpy(each) for name, each in value.items()}
+        if kind is dict and value and all(type(item) is np.ufunc for item in value.values()):
+            return {name: self._of_numpy(item) for name, item in value.items()}
         if kind is np.ufunc or kind is types.BuiltinFunctionType or kind is _NUMPY_FUNCTION:
             return self._of_numpy(value)
         if kind is functools._lru_cache_wrapper:
@@ -90,33 +90,33 @@ class Binder:
         return getattr(self.kind.xp, name) if getattr(np, name, None) is value else value
 
     def _remembered(self, value: Any, make: Callable[[Any], Any]) -> Any:
-        found = self._made.get(id(value))
-        if found is None:
-            found = self._made[id(value)] = (value, make(value))
-        return found[1]
+        entry = self._made.get(id(value))
+        if entry is None:
+            entry = self._made[id(value)] = (value, make(value))
+        return entry[1]
 
     def _class(self, kind: type) -> type:
         """A helper class whose methods are parts of kernels."""
-        found = self._made.get(id(kind))
-        if found is None:
+        entry = self._made.get(id(kind))
+        if entry is None:
             left_out = ("__dict__", "__weakref__", *kind.__dict__.get("__slots__", ()))
             body = {name: value for name, value in kind.__dict__.items() if name not in left_out}
-            found = self._made[id(kind)] = (kind, type(kind.__name__, kind.__bases__, body))
+            entry = self._made[id(kind)] = (kind, type(kind.__name__, kind.__bases__, body))
             for name, value in body.items():
                 if type(value) is types.FunctionType:
-                    setattr(found[1], name, self.function(value))
-        return found[1]
+                    setattr(entry[1], name, self.function(value))
+        return entry[1]
 
     def _scope(self, scope: dict[str, Any]) -> dict[str, Any]:
         """The copy of a module's globals; known before it is filled, since modules name each other."""
-        found = self._scopes.get(id(scope))
-        if found is None:
+        entry = self._scopes.get(id(scope))
+        if entry is None:
             copy: dict[str, Any] = {"__builtins__": {**vars(builtins), "__import__": self._import}}
-            found = self._scopes[id(scope)] = (scope, copy)
+            entry = self._scopes[id(scope)] = (scope, copy)
             for name, value in list(scope.items()):
                 if name != "__builtins__":
                     copy[name] = self.value(value)
-        return found[1]
+        return entry[1]
 
     def _import(self, *args: Any) -> Any:
         """Imports inside kernels find copies too."""

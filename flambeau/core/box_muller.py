@@ -152,9 +152,9 @@ def libm(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
     Args:
         function: called like the C library's but for underscores around the name; may differ from it only where that gives no number.
     """
-    made = attempt("libm", function.__name__.strip("_"), x) if worth_a_kernel(x.size) else None
-    if made is not None:
-        return made
+    result = attempt("libm", function.__name__.strip("_"), x) if worth_a_kernel(x.size) else None
+    if result is not None:
+        return result
     return np.fromiter(map(function, x.ravel().tolist()), _F64, x.size).reshape(x.shape)
 
 

@@ -29,9 +29,9 @@ def cast_array(array: np.ndarray, dtype: dtypes.dtype) -> np.ndarray:
         return array
     source = array.dtype
     if array.size >= native.LARGE:
-        made = native.cast(array, target)
-        if made is not None:
-            return made
+        result = native.cast(array, target)
+        if result is not None:
+            return result
     if source.kind == "c" and target.kind != "c" and target.kind != "b":
         array = array.real
     if dtype is dtypes.float8_e4m3fn:
@@ -105,7 +105,7 @@ def cast_operands(op: Op, values: Sequence[Any], compute: dtypes.dtype | None) -
     for i in op.positions:
         value, kind = values[i], params[i].kind
         if kind == "list":
-            arrays[i] = [cast_array(each, compute) for each in value]
+            arrays[i] = [cast_array(item, compute) for item in value]
         elif value is None:
             continue
         elif hasattr(value, "dtype") and hasattr(value, "shape"):

@@ -55,7 +55,7 @@ class OpNode(Node):
     saves_inputs: ClassVar[frozenset[str]]
 
     @classmethod
-    def collect(cls, values: Any, required: dict[str, bool], made: list[Tensor]) -> tuple[Any, Any]:
+    def collect(cls, values: Any, required: dict[str, bool], results: list[Tensor]) -> tuple[Any, Any]:
         """What a node for this call keeps: (tensors, other values)."""
         saved: list[Any] = []
         for item in cls.tensors:
@@ -66,7 +66,7 @@ class OpNode(Node):
                 saved.append(None)
                 continue
             if item.source == "result":
-                result = made[item.position]
+                result = results[item.position]
                 saved.append((result._array, new_storage(result), item.position if cls.is_multi_output else None))
             else:
                 value = values[item.position]
@@ -117,7 +117,7 @@ def _source_of(op: Op, name: str) -> tuple[str, int]:
 def fact_of(value: Any, fact: str) -> Any:
     """``shape``, ``dtype`` or ``strides`` of an operand; a tuple of them for a list of operands."""
     if isinstance(value, (list, tuple)):
-        return tuple([fact_of(each, fact) for each in value])
+        return tuple([fact_of(item, fact) for item in value])
     if not isinstance(value, Tensor):
         return () if fact == "shape" else None
     if fact == "shape":

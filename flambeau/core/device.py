@@ -115,6 +115,6 @@ cpu = device("cpu")
 
 def set_creation_device(where: device | None) -> None:
     """Choose where this thread's factories make tensors; anything but the CPU sends them the slow path."""
-    found = None if where is None or where.type == "cpu" else where
-    add_active((found is not None) - (thread.creation_device is not None))
-    thread.creation_device = found
+    chosen = None if where is None or where.type == "cpu" else where
+    add_active((chosen is not None) - (thread.creation_device is not None))
+    thread.creation_device = chosen

@@ -78,10 +78,10 @@ class Call:
         """Whose kernels it gets."""
         arrays = []
         foreign = False
-        for each in self.operands:
-            if isinstance(each, Tensor):
-                arrays.append(each._array)
-                foreign = foreign or each._array.__class__ is not np.ndarray
+        for operand in self.operands:
+            if isinstance(operand, Tensor):
+                arrays.append(operand._array)
+                foreign = foreign or operand._array.__class__ is not np.ndarray
         return kind_of_call(self.op, arrays) if foreign else host
 
     def is_recorded(self) -> bool:
@@ -89,8 +89,8 @@ class Call:
         if self.op.rules is None or not grad_enabled():
             return False
         recorded = False
-        for each in self.operands:  # all of them are asked, before anything is written: a stale one raises
-            if isinstance(each, Tensor) and each._requires_grad:
+        for operand in self.operands:  # all of them are asked, before anything is written: a stale one raises
+            if isinstance(operand, Tensor) and operand._requires_grad:
                 recorded = True
         return recorded
 
@@ -125,8 +125,8 @@ def dispatch(op: Any, values: tuple[Any, ...], out: Any = None, form: Form | Non
     call = Call(op, values, operands, out, form)
     asked = bool(thread.function_modes)
     if not asked and thread.function_override:
-        for each in operands:
-            kind = each.__class__
+        for operand in operands:
+            kind = operand.__class__
             if kind is not Tensor and kind is not Parameter and hasattr(kind, "__torch_function__"):
                 asked = True
                 break
@@ -149,7 +149,7 @@ def operands_of(op: Op, values: Sequence[Any]) -> list[Any]:
         TypeError: something else where a tensor is expected.
     """
     params: Any = op.params
-    found: list[Any] = []
+    operands: list[Any] = []
     if op.other_keywords:  # then every parameter may be left out by position
         for param, value in zip(params, values, strict=True):
             if value is REQUIRED:
@@ -159,27 +159,27 @@ def operands_of(op: Op, values: Sequence[Any]) -> list[Any]:
         if isinstance(value, Tensor):
             if kind == "list":
                 raise TypeError(f"{op.name}(): argument '{params[i].name}' (position {i + 1}) must be tuple of Tensors, not Tensor")
-            found.append(value)
+            operands.append(value)
         elif kind == "list":
             if not isinstance(value, (tuple, list)):
                 raise TypeError(
                     f"{op.name}(): argument '{params[i].name}' (position {i + 1}) must be tuple of Tensors, not {type(value).__name__}"
                 )
-            for j, each in enumerate(value):
-                if not isinstance(each, Tensor) and not hasattr(type(each), "__torch_function__"):
-                    raise TypeError(f"expected Tensor as element {j} in argument {i}, but got {type(each).__name__}")
-                found.append(each)
+            for j, element in enumerate(value):
+                if not isinstance(element, Tensor) and not hasattr(type(element), "__torch_function__"):
+                    raise TypeError(f"expected Tensor as element {j} in argument {i}, but got {type(element).__name__}")
+                operands.append(element)
         elif value is None and kind == "optional":
             pass
         elif kind == "number" and is_number(value):
-            found.append(value)
+            operands.append(value)
         elif value is None and params[i].default is None:
             pass
         elif hasattr(type(value), "__torch_function__"):
-            found.append(value)
+            operands.append(value)
         else:
             _wrong_operand(op, i, value)
-    return found
+    return operands
 
 
 def composite_operands(entry: Any, values: Sequence[Any]) -> list[Any]:
@@ -188,23 +188,23 @@ def composite_operands(entry: Any, values: Sequence[Any]) -> list[Any]:
     Raises:
         TypeError: something else where a tensor is expected.
     """
-    found: list[Any] = []
+    operands: list[Any] = []
     for position, (param, value) in enumerate(zip(entry.params, values, strict=True)):
         if isinstance(value, (list, tuple)):
-            found += [each for each in value if hasattr(type(each), "__torch_function__")]
+            operands += [element for element in value if hasattr(type(element), "__torch_function__")]
         elif hasattr(type(value), "__torch_function__"):
-            found.append(value)
+            operands.append(value)
         elif param.kind == "tensor" and value is not param.default:
             raise TypeError(f"{entry.name}(): argument '{param.name}' (position {position + 1}) must be Tensor, not {type(value).__name__}")
-    return found
+    return operands
 
 
 def operand_shapes(op: Op, values: Sequence[Any]) -> list[tuple[int, ...]]:
-    found = []
+    shapes = []
     for i in op.positions:
         if isinstance(values[i], Tensor):
-            found.append(values[i]._array.shape)
-    return found
+            shapes.append(values[i]._array.shape)
+    return shapes
 
 
 # -- the forms -----------------------------------------------------------------------------------------------------------------
@@ -214,8 +214,8 @@ _OF_NUMBERS = frozenset(("add", "sub", "mul", "div", "floor_divide", "_divide_ro
 def run_function(call: Call) -> Any:
     """``torch.f(input, ...)``, with ``out=`` or without."""
     op, values, operands, out = call.op, call.values, call.operands, call.out
-    if op.broadcasts and op.name not in _OF_NUMBERS and not any(isinstance(each, Tensor) for each in operands):
-        kinds = ", ".join(type(each).__name__ for each in operands)
+    if op.broadcasts and op.name not in _OF_NUMBERS and not any(isinstance(operand, Tensor) for operand in operands):
+        kinds = ", ".join(type(operand).__name__ for operand in operands)
         raise TypeError(f"{op.name}() received an invalid combination of arguments - got ({kinds}), but expected at least one Tensor")
     kind = call.kind if KINDS else host
     if op.canonicalize is not None:
@@ -225,19 +225,19 @@ def run_function(call: Call) -> Any:
     results, is_tuple = compute(op, values, operands, kind)
     if op.is_view:
         viewed = values[op.positions[0]]
-        made = [make_view(each, viewed) for each in results]
+        tensors = [make_view(array, viewed) for array in results]
         if op.is_multi_view and grad_enabled():
-            for each in made:
-                set_creation_meta(each, "multi_output")
-            if made and needs_grad(viewed):
+            for tensor in tensors:
+                set_creation_meta(tensor, "multi_output")
+            if tensors and needs_grad(viewed):
                 watch(storage_of(viewed))
     else:
-        made = [wrap(each) for each in results] if is_tuple else [wrap(results[0])]
+        tensors = [wrap(array) for array in results] if is_tuple else [wrap(results[0])]
     if out is not None:
-        return into_out(op, made, out, operands)
+        return into_out(op, tensors, out, operands)
     if call.is_recorded():
-        record(op, values, made)
-    return package(op, made) if is_tuple else made[0]
+        record(op, values, tensors)
+    return package(op, tensors) if is_tuple else tensors[0]
 
 
 def run_in_place(call: Call) -> Tensor:
@@ -274,7 +274,7 @@ def run_in_place(call: Call) -> Tensor:
     if overwrites_saved:  # the derivative needs what is about to be overwritten
         before = target.detach().clone()
         before._requires_grad, before._node = target._requires_grad, target._node
-        node_values = tuple(before if each is target else each for each in values)
+        node_values = tuple(before if value is target else value for value in values)
     if not written:
         target._array[...] = run_ignoring_fp(cast_array, array, want)
     storage_of(target)._bump()
@@ -316,7 +316,7 @@ def run_composite(call: Call) -> Any:
     if call.out is None:
         return result
     is_tuple = isinstance(result, tuple)
-    tensors = [each for each in call.operands if isinstance(each, Tensor)]
+    tensors = [operand for operand in call.operands if isinstance(operand, Tensor)]
     written = into_out(entry, list(result) if is_tuple else [result], call.out, tensors)
     return type(result)(written) if is_tuple else written
 
@@ -335,25 +335,25 @@ def compute(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) -> t
         broadcast_shape(*operand_shapes(op, values))
     if common is not dtype:
         values = rounded(op, values, dtype, common)
-    found = run_ignoring_fp(kind.run, op, plain_values(op, values), dtype, result_dtype)
-    is_tuple = found.__class__ is tuple or found.__class__ is list
+    output = run_ignoring_fp(kind.run, op, plain_values(op, values), dtype, result_dtype)
+    is_tuple = output.__class__ is tuple or output.__class__ is list
     results = []
-    for each in found if is_tuple else (found,):
-        if each.__class__ is not np.ndarray:
-            each = as_array(each)
-        if result_dtype is not None and op.returns is None and each.dtype is not result_dtype.numpy:
-            each = run_ignoring_fp(cast_array, each, result_dtype)
+    for array in output if is_tuple else (output,):
+        if array.__class__ is not np.ndarray:
+            array = as_array(array)
+        if result_dtype is not None and op.returns is None and array.dtype is not result_dtype.numpy:
+            array = run_ignoring_fp(cast_array, array, result_dtype)
         elif (
             op.returns is not None
             and result_dtype is not None
             and dtype is not None
             and dtype is not result_dtype
-            and each.dtype is dtype.numpy
+            and array.dtype is dtype.numpy
         ):
-            each = run_ignoring_fp(cast_array, each, result_dtype)  # values that were widened for computing; indices stay
-        if op.broadcasts and 1 in each.shape and each.ndim > 1 and each.__class__ is np.ndarray and not op.row_major:
-            each = _settled(op, each, operands)
-        results.append(each)
+            array = run_ignoring_fp(cast_array, array, result_dtype)  # values that were widened for computing; indices stay
+        if op.broadcasts and 1 in array.shape and array.ndim > 1 and array.__class__ is np.ndarray and not op.row_major:
+            array = _settled(op, array, operands)
+        results.append(array)
     return results, is_tuple
 
 
@@ -362,7 +362,7 @@ _OF_ONE_TENSOR = frozenset(("clamp", "pow", "lerp"))  # where a Python number is
 
 def _settled(op: Op, result: np.ndarray, operands: list[Any]) -> np.ndarray:
     """An element-wise result whose sizes of 1 have PyTorch's strides, which NumPy finds in another way; no elements move."""
-    shape, arrays = result.shape, [each._array for each in operands if isinstance(each, Tensor)]
+    shape, arrays = result.shape, [operand._array for operand in operands if isinstance(operand, Tensor)]
     has_numbers = len(arrays) < len(operands) and op.name not in _OF_ONE_TENSOR
     strides, have = elementwise_strides(shape, arrays, has_numbers), element_strides(result)
     if strides == have or any(n != 1 and a != b for n, a, b in zip(shape, have, strides, strict=True)):
@@ -378,31 +378,31 @@ def plain_values(op: Op, values: Sequence[Any]) -> list[Any]:
         if isinstance(value, Tensor):
             plain[i] = value._array
         elif value.__class__ is list or value.__class__ is tuple:
-            plain[i] = [each._array if isinstance(each, Tensor) else each for each in value]
+            plain[i] = [item._array if isinstance(item, Tensor) else item for item in value]
     return plain
 
 
-def package(op: Op, made: list[Tensor]) -> Any:
+def package(op: Op, tensors: list[Tensor]) -> Any:
     """Several results as the caller gets them: a tuple, or a named tuple."""
-    return tuple(made) if op.returns is None else named_result(op.result_name, op.returns)(made)
+    return tuple(tensors) if op.returns is None else named_result(op.result_name, op.returns)(tensors)
 
 
 # -- recording ----------------------------------------------------------------------------------------------------
-def record(op: Op, values: Sequence[Any], made: list[Tensor]) -> None:
+def record(op: Op, values: Sequence[Any], tensors: list[Tensor]) -> None:
     """Put a call with an input that requires grad on the tape, if its results can require grad."""
     if not op.is_multi_output:
-        if is_differentiable(made[0]._array):
-            made[0]._node, made[0]._requires_grad = make_node(op, values, [made[0]._array], made), True
+        if is_differentiable(tensors[0]._array):
+            tensors[0]._node, tensors[0]._requires_grad = make_node(op, values, [tensors[0]._array], tensors), True
         return
-    if not any(is_differentiable(each._array) for each in made):
+    if not any(is_differentiable(tensor._array) for tensor in tensors):
         return
-    node = make_node(op, values, [each._array for each in made], made)
-    for index, each in enumerate(made):
-        if is_differentiable(each._array):
-            each._node, each._requires_grad = Output(node, index), True
+    node = make_node(op, values, [tensor._array for tensor in tensors], tensors)
+    for index, tensor in enumerate(tensors):
+        if is_differentiable(tensor._array):
+            tensor._node, tensor._requires_grad = Output(node, index), True
 
 
-def make_node(op: Op, values: Sequence[Any], results: list[np.ndarray], made: list[Tensor]) -> Node:
+def make_node(op: Op, values: Sequence[Any], results: list[np.ndarray], tensors: list[Tensor]) -> Node:
     """A node for a call that was just made."""
     kind = op.node
     edges: list[Any] = []
@@ -411,49 +411,49 @@ def make_node(op: Op, values: Sequence[Any], results: list[np.ndarray], made: li
         if name not in kind.inputs:
             continue
         if isinstance(value, (list, tuple)):
-            found = [edge_of(each) for each in value]
-            edges += found
-            required[name] = any(each is not None for each in found)
+            value_edges = [edge_of(tensor) for tensor in value]
+            edges += value_edges
+            required[name] = any(edge is not None for edge in value_edges)
         else:
             found_one = edge_of(value) if isinstance(value, Tensor) else None
             edges.append(found_one)
             required[name] = found_one is not None
     if kind.is_multi_output:
-        shape: Any = tuple(each.shape for each in results)
-        dtype: Any = tuple(each.dtype for each in results)
+        shape: Any = tuple(array.shape for array in results)
+        dtype: Any = tuple(array.dtype for array in results)
     else:
         shape, dtype = results[0].shape, results[0].dtype
-    saved, attrs = kind.collect(values, required, made)
+    saved, attrs = kind.collect(values, required, tensors)
     check_saved(saved)
     node = new_node(kind, tuple(edges), saved, attrs, shape, dtype)
     if thread.saved_hooks and saved:
         pack, unpack_hook = thread.saved_hooks[-1]
-        node.saved = tuple([pack_saved(node, each, pack, unpack_hook) for each in saved])
+        node.saved = tuple([pack_saved(node, entry, pack, unpack_hook) for entry in saved])
     if modes.on_record is not None:
         modes.on_record(node)
     return node
 
 
 # -- out= and in place ------------------------------------------------------------------------------------------
-def into_out(op: Op, made: list[Tensor], out: Any, operands: list[Any]) -> Any:
+def into_out(op: Op, tensors: list[Tensor], out: Any, operands: list[Any]) -> Any:
     """Write results into ``out`` (a tensor, or a tuple of them), resizing it where PyTorch does.
 
     Raises:
         RuntimeError: a result that ``out``'s dtype cannot hold, or a call that would have to be recorded.
     """
     targets = tuple(out) if isinstance(out, (tuple, list)) else (out,)
-    if len(targets) != len(made):
-        raise TypeError(f"{op.name}(): expected {len(made)} tensors in 'out', got {len(targets)}")
-    if grad_enabled() and any(isinstance(each, Tensor) and each._requires_grad for each in (*operands, *targets)):
+    if len(targets) != len(tensors):
+        raise TypeError(f"{op.name}(): expected {len(tensors)} tensors in 'out', got {len(targets)}")
+    if grad_enabled() and any(isinstance(tensor, Tensor) and tensor._requires_grad for tensor in (*operands, *targets)):
         raise RuntimeError(
             f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
             "requires grad."
         )
-    for target, result in zip(targets, made, strict=True):
+    for target, result in zip(targets, tensors, strict=True):
         if not isinstance(target, Tensor):
             raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(target).__name__}")
         write_result(target, result._array)
-    if len(made) == 1:
+    if len(tensors) == 1:
         return out
     return package(op, list(targets))
 
@@ -520,4 +520,4 @@ class _identity:
         self.items = items
 
     def __contains__(self, item: Any) -> bool:
-        return any(each is item for each in self.items)
+        return any(member is item for member in self.items)

@@ -52,10 +52,10 @@ class dtype:
         """The complex dtype whose parts have this dtype."""
         if self.is_complex:
             return self
-        found = {float16: complex32, bfloat16: complex64, float32: complex64, float64: complex128}.get(self)
-        if found is None:
+        complex_dtype = {float16: complex32, bfloat16: complex64, float32: complex64, float64: complex128}.get(self)
+        if complex_dtype is None:
             raise RuntimeError(f"to_complex: expected a floating-point dtype, got {self}")
-        return found
+        return complex_dtype
 
 
 # name, legacy tensor type's word, NumPy type, category, signed, bytes
@@ -161,8 +161,8 @@ def promote(a: dtype, b: dtype) -> dtype:
     try:
         return _promoted[a, b]
     except KeyError:
-        found = _promoted[a, b] = _promote(a, b)
-        return found
+        result = _promoted[a, b] = _promote(a, b)
+        return result
 
 
 _default = float32
@@ -221,10 +221,10 @@ def result_dtype(dimensioned: list[dtype], zero_dim: list[dtype], numbers: list[
     """The common dtype of operands of the three kinds, by PyTorch's rule."""
     folded = []
     for group in (dimensioned, zero_dim, numbers):
-        found = None
-        for each in group:
-            found = each if found is None else promote(found, each)
-        folded.append(found)
+        common = None
+        for member in group:
+            common = member if common is None else promote(common, member)
+        folded.append(common)
     result = _combine(folded[0], _combine(folded[1], folded[2]))
     if result is None:
         raise ValueError("result_dtype: expected at least one operand")

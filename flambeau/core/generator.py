@@ -78,8 +78,8 @@ _all: weakref.WeakSet[Generator] = weakref.WeakSet()
 
 def _unlock() -> None:
     """In a child there are no other threads that could be drawing."""
-    for each in _all:
-        each._lock = threading.RLock()
+    for generator in _all:
+        generator._lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -299,9 +299,9 @@ class Generator:
 
     def long_words(self, count: int) -> np.ndarray:
         """The next ``count`` unsigned 64-bit numbers, of two words each, the first word being the upper one."""
-        made = np.empty(count, np.uint64)
-        if count and self.drawn("words", made):
-            return made
+        words = np.empty(count, np.uint64)
+        if count and self.drawn("words", words):
+            return words
         pairs = self.words(2 * count).view(np.uint64)
         if sys.byteorder == "big":
             return pairs.copy()

@@ -273,15 +273,15 @@ def check_overlap(target: Tensor, operands: Any, *, same_allowed: bool = True) -
         RuntimeError: memory is shared in part.
     """
     array = target._array
-    for each in operands:
+    for operand in operands:
         if (
-            not isinstance(each, Tensor)
-            or (each is target and same_allowed)
-            or each._storage is None
-            or each._storage is not target._storage
+            not isinstance(operand, Tensor)
+            or (operand is target and same_allowed)
+            or operand._storage is None
+            or operand._storage is not target._storage
         ):
             continue
-        other = each._array
+        other = operand._array
         if not (is_dense(array) and is_dense(other)) or not array.size or not other.size:
             continue
         begin, start = address(array), address(other)
@@ -370,7 +370,7 @@ def rebase(target: Tensor, node: Node | Output) -> None:
         array = root._array
         write = node if isinstance(node, Node) else node.node
         history = edge_of(target)
-        at = next((i for i, each in enumerate(write.edges) if each is history), 0)
+        at = next((i for i, edge in enumerate(write.edges) if edge is history), 0)
         edges = (edge_of(root), *write.edges[:at], *write.edges[at + 1 :])
         copied = new_node(CopySlices, edges, (), None, array.shape, array.dtype)
         copied.attrs = (write, at, array.shape, element_strides(array), geometry_in(root, target._array), target.dtype)
@@ -384,10 +384,10 @@ def rebase(target: Tensor, node: Node | Output) -> None:
             regenerate(alias, root)
 
 
-def alias_leaf(leaf: Tensor, made: Tensor) -> None:
-    """Record ``made``, which shows all of ``leaf``'s memory, as computed from it."""
-    made._node = new_node(AliasBackward0, (edge_of(leaf),), (), None, made._array.shape, made._array.dtype)
-    made._requires_grad = True
+def alias_leaf(leaf: Tensor, alias: Tensor) -> None:
+    """Record ``alias``, which shows all of ``leaf``'s memory, as computed from it."""
+    alias._node = new_node(AliasBackward0, (edge_of(leaf),), (), None, alias._array.shape, alias._array.dtype)
+    alias._requires_grad = True
 
 
 def as_subclass(self: Tensor, cls: type) -> Any:
@@ -397,16 +397,16 @@ def as_subclass(self: Tensor, cls: type) -> Any:
     """
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(f"as_subclass: expected a subclass of Tensor, got {cls!r}")
-    made = object.__new__(cls)
+    tensor = object.__new__(cls)
     storage = storage_of(self)
-    made._array, made._storage, made._view_of = self._array, storage, self._view_of
-    made._node, made._requires_grad = self._node, self._requires_grad
+    tensor._array, tensor._storage, tensor._view_of = self._array, storage, self._view_of
+    tensor._node, tensor._requires_grad = self._node, self._requires_grad
     if self._requires_grad and self._node is None:
-        made._node, made._requires_grad = None, False
+        tensor._node, tensor._requires_grad = None, False
         if grad_enabled():
-            alias_leaf(self, made)
-    storage._add_alias(made)
-    return made
+            alias_leaf(self, tensor)
+    storage._add_alias(tensor)
+    return tensor
 
 
 Tensor.as_subclass = as_subclass  # type: ignore[method-assign]

@@ -45,8 +45,8 @@ def is_ours(file: str) -> bool:
 
 def source_files(*functions: Any) -> tuple[str, ...]:
     """The source files of functions that are declared outside of this package."""
-    found = {getattr(getattr(each, "__code__", None), "co_filename", None) for each in functions}
-    return tuple(sorted(each for each in found if each is not None and not is_ours(each)))
+    files = {getattr(getattr(function, "__code__", None), "co_filename", None) for function in functions}
+    return tuple(sorted(file for file in files if file is not None and not is_ours(file)))
 
 
 def _is_foreign(error: BaseException, files: tuple[str, ...]) -> bool:

@@ -151,11 +151,11 @@ def order_of_dims(shape: tuple[int, ...], operands: Sequence[Sequence[int]]) -> 
     for i in range(1, len(order)):
         at = i
         for before in range(i - 1, -1, -1):
-            found = comes_after(order[before], order[at])
-            if found > 0:
+            comparison = comes_after(order[before], order[at])
+            if comparison > 0:
                 order[before], order[at] = order[at], order[before]
                 at = before
-            elif found < 0:
+            elif comparison < 0:
                 break
     return order
 
@@ -177,18 +177,18 @@ def elementwise_strides(shape: tuple[int, ...], arrays: Sequence[np.ndarray], ha
     Args:
         has_numbers: whether Python numbers are operands too.
     """
-    if not has_numbers and all(each.shape == shape for each in arrays):
-        if all(each.flags.c_contiguous for each in arrays):
+    if not has_numbers and all(array.shape == shape for array in arrays):
+        if all(array.flags.c_contiguous for array in arrays):
             return contiguous_strides(shape)
-        if len(shape) == 4 and all(is_contiguous_as(each, channels_last) for each in arrays):
+        if len(shape) == 4 and all(is_contiguous_as(array, channels_last) for array in arrays):
             return format_strides(shape, channels_last)
-        if all(is_dense(each) for each in arrays) and len({element_strides(each) for each in arrays}) == 1:
+        if all(is_dense(array) for array in arrays) and len({element_strides(array) for array in arrays}) == 1:
             return element_strides(arrays[0])
     operands = []
-    for each in arrays:
-        lead = len(shape) - each.ndim
-        steps = element_strides(each)
-        operands.append([0] * lead + [0 if n == 1 != whole else s for n, whole, s in zip(each.shape, shape[lead:], steps, strict=True)])
+    for array in arrays:
+        lead = len(shape) - array.ndim
+        steps = element_strides(array)
+        operands.append([0] * lead + [0 if n == 1 != whole else s for n, whole, s in zip(array.shape, shape[lead:], steps, strict=True)])
     return strides_in_order(shape, order_of_dims(shape, operands))
 
 
@@ -205,9 +205,9 @@ def laid_out(array: np.ndarray, strides: tuple[int, ...]) -> np.ndarray:
         return array
     if array.size and all(n == 1 or a == b for n, a, b in zip(array.shape, have, strides, strict=True)):
         return restrided(array, array.shape, tuple([step * array.itemsize for step in strides]))
-    made = empty_strided_array(array.shape, strides, array.dtype)
-    made[...] = array
-    return made
+    result = empty_strided_array(array.shape, strides, array.dtype)
+    result[...] = array
+    return result
 
 
 def empty_strided_array(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

@@ -25,10 +25,10 @@ def construct(cls: type, dtype: dtypes.dtype, args: tuple[Any, ...], kwargs: dic
     args = (*args, *(kwargs.pop(name) for name in ("size", "data") if name in kwargs))
     if kwargs:
         raise TypeError(f"new(): unexpected keyword arguments {sorted(kwargs)}")
-    made = _constructed(dtype, args)
-    if made.device != where:
-        made = wrap(moved(made._array, where))
-    return made if cls is Tensor or not issubclass(cls, Tensor) else made.as_subclass(cls)
+    tensor = _constructed(dtype, args)
+    if tensor.device != where:
+        tensor = wrap(moved(tensor._array, where))
+    return tensor if cls is Tensor or not issubclass(cls, Tensor) else tensor.as_subclass(cls)
 
 
 def construct_default(cls: type, *args: Any, **kwargs: Any) -> Tensor:
@@ -119,14 +119,14 @@ def dtype_of_type(given: Any) -> dtypes.dtype:
         return given.dtype
     if isinstance(given, str):
         module, _, name = given.rpartition(".")
-        found = CONSTRUCTORS.get(name)
+        constructor = CONSTRUCTORS.get(name)
         if given == "torch.Tensor":
             return dtypes.get_default_dtype()
-        if found is None or module not in ("torch", "torch.cuda"):
+        if constructor is None or module not in ("torch", "torch.cuda"):
             raise ValueError(f"invalid type: '{given}'")
         if module == "torch.cuda":
             raise TypeError(f"type {given} not available. Torch not compiled with CUDA enabled.")
-        return found.dtype
+        return constructor.dtype
     if isinstance(given, dtypes.dtype):
         return given
     raise TypeError(f"dtype must be a type, str, or dtype object, got {type(given).__name__}")

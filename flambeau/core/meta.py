@@ -57,16 +57,16 @@ class Meta(Kind):
         if rule is not None:
             return rule(*values)
         if op.is_view or op.is_multi_view:
-            return _framed_all(call_kernel(op.kernel, op, [each._frame if each.__class__ is MetaArray else each for each in values]))
+            return _framed_all(call_kernel(op.kernel, op, [value._frame if value.__class__ is MetaArray else value for value in values]))
         if op.elementwise and op.promotion != KEEP and result is not None and not op.is_multi_output:
             operands = [values[i] for i in op.positions if hasattr(values[i], "strides")]
-            return empty_elementwise(broadcast_shape(*[each.shape for each in operands]), result.numpy, operands)
-        arrays = [each[()] if each.__class__ is np.ndarray and not each.ndim else each for each in cast_operands(op, values, compute)]
+            return empty_elementwise(broadcast_shape(*[operand.shape for operand in operands]), result.numpy, operands)
+        arrays = [array[()] if array.__class__ is np.ndarray and not array.ndim else array for array in cast_operands(op, values, compute)]
         return call_kernel(self.bound(op.kernel), op, arrays)
 
 
-def _framed_all(made: Any) -> Any:
-    return framed(made) if made.__class__ is np.ndarray else type(made)([_framed_all(each) for each in made])
+def _framed_all(result: Any) -> Any:
+    return framed(result) if result.__class__ is np.ndarray else type(result)([_framed_all(item) for item in result])
 
 
 # Operations whose kernels look at values, although their results' shapes do not depend on them.

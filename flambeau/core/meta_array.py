@@ -80,10 +80,10 @@ class MetaArray:
     # -- parts and views ------------------------------------------------------------------------------------------------------------
     def __getitem__(self, key: Any) -> Any:
         parts = key if key.__class__ is tuple else (key,)
-        if not any(each.__class__ is MetaArray or each.__class__ in (np.ndarray, list, bool) for each in parts):
-            found = self._frame[key]
-            return framed(found) if found.__class__ is np.ndarray else empty((), self._frame.dtype)
-        if any(each.__class__ is MetaArray and each.dtype.kind == "b" and each.ndim for each in parts):
+        if not any(part.__class__ is MetaArray or part.__class__ in (np.ndarray, list, bool) for part in parts):
+            selected = self._frame[key]
+            return framed(selected) if selected.__class__ is np.ndarray else empty((), self._frame.dtype)
+        if any(part.__class__ is MetaArray and part.dtype.kind == "b" and part.ndim for part in parts):
             missing("index.Tensor")
         return empty(_indexed_shape(self._frame.shape, parts), self._frame.dtype)
 
@@ -95,10 +95,10 @@ class MetaArray:
         if self._frame.flags.c_contiguous and order == "C":
             return framed(self._frame.reshape(sizes))
         reached = _as_strided(np.empty(1, np.bool_), self._frame.shape, [0] * self._frame.ndim).reshape(sizes, order=order).shape
-        found = self._viewed(reached, order)
-        if found is None and copy is False:
+        view = self._viewed(reached, order)
+        if view is None and copy is False:
             raise ValueError("Unable to avoid creating a copy while reshaping.")
-        return empty(reached, self._frame.dtype, order) if found is None else found
+        return empty(reached, self._frame.dtype, order) if view is None else view
 
     def _viewed(self, shape: tuple[int, ...], order: Any) -> MetaArray | None:
         frame = self._frame.view()
@@ -171,22 +171,22 @@ class MetaArray:
 def _indexed_shape(shape: tuple[int, ...], parts: tuple[Any, ...]) -> tuple[int, ...]:
     """Shape of what index arrays, lists, numbers, slices and None select: dimensions of the arrays come first unless they are adjacent."""
     known: list[Any] = []
-    for each in parts:
-        array = np.asarray(each) if each.__class__ in (list, bool) else each
+    for part in parts:
+        array = np.asarray(part) if part.__class__ in (list, bool) else part
         known += array.nonzero() if array.__class__ is np.ndarray and array.dtype.kind == "b" else [array]
-    used = sum(each is not None and each is not Ellipsis for each in known)
-    place = next((k for k, each in enumerate(known) if each is Ellipsis), len(known))
+    used = sum(entry is not None and entry is not Ellipsis for entry in known)
+    place = next((k for k, entry in enumerate(known) if entry is Ellipsis), len(known))
     known[place : place + 1] = [slice(None)] * (len(shape) - used)
     kept: list[int] = []
     arrays, places, dim = [], [], 0
-    for k, each in enumerate(known):
-        if each is None:
+    for k, entry in enumerate(known):
+        if entry is None:
             kept.append(1)
             continue
-        if each.__class__ is slice:
-            kept.append(len(range(*each.indices(shape[dim]))))
+        if entry.__class__ is slice:
+            kept.append(len(range(*entry.indices(shape[dim]))))
         else:
-            arrays.append(getattr(each, "shape", ()))
+            arrays.append(getattr(entry, "shape", ()))
             places.append((k, len(kept)))
         dim += 1
     adjacent = places[-1][0] - places[0][0] == len(places) - 1
@@ -205,14 +205,14 @@ def missing(name: str) -> NoReturn:
 # -- making them ------------------------------------------------------------------------------------------------------------------------
 def framed(frame: np.ndarray) -> MetaArray:
     """An array around a frame."""
-    made = _new(MetaArray)
-    made._frame, made._truth = frame, False
-    return made
+    array = _new(MetaArray)
+    array._frame, array._truth = frame, False
+    return array
 
 
 def empty(shape: Any, kind: Any = np.float64, order: Any = "C") -> MetaArray:
     """A dense array, row-major (``order`` 'F': column-major)."""
-    sizes = (int(shape),) if hasattr(shape, "__index__") else tuple([int(each) for each in shape])
+    sizes = (int(shape),) if hasattr(shape, "__index__") else tuple([int(size) for size in shape])
     kind = np.dtype(kind)
     strides = contiguous_strides(sizes[::-1])[::-1] if order == "F" else contiguous_strides(sizes)
     return empty_strided(sizes, strides, kind)
@@ -252,12 +252,12 @@ def view_at(base: Any, shape: Sequence[int], kind: np.dtype, offset: int, stride
 
 def empty_elementwise(shape: tuple[int, ...], kind: np.dtype, operands: Sequence[Any]) -> MetaArray:
     """What an element-wise operation on ``operands`` returns: their own strides where all agree, else dense in their dimensions' order."""
-    if len(shape) < 2 or all(each.shape == shape and each.flags.c_contiguous for each in operands):
+    if len(shape) < 2 or all(operand.shape == shape and operand.flags.c_contiguous for operand in operands):
         return empty(shape, kind)
     first = operands[0]
-    if all(each.shape == shape and each.strides == first.strides for each in operands) and is_dense(first):
+    if all(operand.shape == shape and operand.strides == first.strides for operand in operands) and is_dense(first):
         return empty_strided(shape, [step // first.itemsize for step in first.strides], kind)
-    strides = [_broadcast_strides(each, shape) for each in operands if each.ndim]
+    strides = [_broadcast_strides(operand, shape) for operand in operands if operand.ndim]
     order = list(range(len(shape) - 1, -1, -1))  # the dimension with the smallest step comes first
     for moved in range(1, len(shape)):
         place = moved

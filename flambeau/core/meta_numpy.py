@@ -45,8 +45,8 @@ def result_dtypes(ufunc: np.ufunc, kinds: tuple[Any, ...]) -> tuple[np.dtype, ..
         return ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))[ufunc.nin :]
     except (TypeError, ValueError):
         few = [kind(1) if kind in (int, float, complex) else np.ones((1,) * (2 if ufunc.signature else 1), kind) for kind in kinds]
-        made = ufunc(*few)
-        return tuple([each.dtype for each in (made if isinstance(made, tuple) else (made,))])
+        result = ufunc(*few)
+        return tuple([array.dtype for array in (result if isinstance(result, tuple) else (result,))])
 
 
 def kind_of_operand(value: Any) -> Any:
@@ -56,8 +56,8 @@ def kind_of_operand(value: Any) -> Any:
 
 
 def dtype_of(value: Any) -> np.dtype:
-    found = kind_of_operand(value)
-    return found if isinstance(found, np.dtype) else np.dtype(found)
+    kind = kind_of_operand(value)
+    return kind if isinstance(kind, np.dtype) else np.dtype(kind)
 
 
 class Ufunc:
@@ -71,32 +71,32 @@ class Ufunc:
 
     def __call__(self, *inputs: Any, out: Any = None, dtype: Any = None, where: Any = True, **named: Any) -> Any:
         ufunc = self.ufunc
-        if not any(each.__class__ is MetaArray for each in (*inputs, where)) and not is_meta(out):
+        if not any(operand.__class__ is MetaArray for operand in (*inputs, where)) and not is_meta(out):
             return ufunc(*inputs, out=out, dtype=dtype, where=where, **named)
         if len(inputs) > ufunc.nin:
             inputs, out = inputs[: ufunc.nin], inputs[ufunc.nin :]
         out = out[0] if out.__class__ is tuple and len(out) == 1 else out
         if out is not None:
-            if ufunc.signature is None and np.broadcast_shapes(*[shape_of(each) for each in inputs]) != shape_of(out):
+            if ufunc.signature is None and np.broadcast_shapes(*[shape_of(operand) for operand in inputs]) != shape_of(out):
                 raise ValueError(f"{ufunc.__name__}: the result does not have the shape of out, {shape_of(out)}")
             return out
-        kinds = result_dtypes(ufunc, tuple([kind_of_operand(each) for each in inputs]))
+        kinds = result_dtypes(ufunc, tuple([kind_of_operand(operand) for operand in inputs]))
         if dtype is not None:
             kinds = (np.dtype(dtype),) * ufunc.nout
         if ufunc.signature is not None:
-            return empty(product_shape(ufunc, *[shape_of(each) for each in inputs]), kinds[0])
-        shape = np.broadcast_shapes(*[shape_of(each) for each in inputs])
-        made = tuple([empty_elementwise(shape, kind, [each for each in inputs if is_array(each)]) for kind in kinds])
-        return made[0] if len(made) == 1 else made
+            return empty(product_shape(ufunc, *[shape_of(operand) for operand in inputs]), kinds[0])
+        shape = np.broadcast_shapes(*[shape_of(operand) for operand in inputs])
+        outputs = tuple([empty_elementwise(shape, kind, [operand for operand in inputs if is_array(operand)]) for kind in kinds])
+        return outputs[0] if len(outputs) == 1 else outputs
 
     def reduce(self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, **named: Any) -> Any:
         if array.__class__ is not MetaArray:
             return self.ufunc.reduce(array, axis, dtype, out, keepdims, **named)
         if out is not None:
             return out
-        made = empty(reduced(array.shape, axis, keepdims), self.ufunc.reduce(np.ones(1, array.dtype), dtype=dtype).dtype)
-        made._truth = self.ufunc is np.logical_and
-        return made
+        result = empty(reduced(array.shape, axis, keepdims), self.ufunc.reduce(np.ones(1, array.dtype), dtype=dtype).dtype)
+        result._truth = self.ufunc is np.logical_and
+        return result
 
     def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         if array.__class__ is not MetaArray:
@@ -120,7 +120,7 @@ class Ufunc:
 
 def reduced(shape: tuple[int, ...], axis: Any, keepdims: bool) -> tuple[int, ...]:
     axes = range(len(shape)) if axis is None else (axis,) if hasattr(axis, "__index__") else axis
-    gone = {each % max(len(shape), 1) for each in axes}
+    gone = {dim % max(len(shape), 1) for dim in axes}
     return tuple([1 if d in gone else n for d, n in enumerate(shape) if keepdims or d not in gone])
 
 
@@ -147,8 +147,8 @@ def frames(value: Any) -> Any:
     return value.__class__(map(frames, value)) if value.__class__ in (tuple, list) else value
 
 
-def all_framed(made: Any) -> Any:
-    return framed(made) if made.__class__ is np.ndarray else type(made)(map(all_framed, made))
+def all_framed(result: Any) -> Any:
+    return framed(result) if result.__class__ is np.ndarray else type(result)(map(all_framed, result))
 
 
 def _ones(value: Any) -> Any:
@@ -172,8 +172,8 @@ def computed(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) ->
     """What a function without a rule returns, by its result for a few ones."""
     out = kwargs.pop("out", None)
     with np.errstate(all="ignore"):
-        made = function(*_ones(tuple(args)), **{key: _ones(each) for key, each in kwargs.items()})
-    return out if out is not None else emptied(made)
+        result = function(*_ones(tuple(args)), **{key: _ones(value) for key, value in kwargs.items()})
+    return out if out is not None else emptied(result)
 
 
 _VIEWS = frozenset(
@@ -193,7 +193,7 @@ def _where(condition: Any, *values: Any) -> Any:
     kinds = kind_of_operand(x), kind_of_operand(y)
     kind = np.dtype(kinds[0]) if kinds[0] == kinds[1] else result_dtypes(np.add, kinds)[0]
     shape = np.broadcast_shapes(*map(shape_of, (condition, x, y)))
-    return empty_elementwise(shape, kind, [each for each in (condition, x, y) if is_array(each)])
+    return empty_elementwise(shape, kind, [operand for operand in (condition, x, y) if is_array(operand)])
 
 
 def _mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **_: Any) -> Any:
@@ -213,17 +213,17 @@ def _arg(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -
 def _concatenate(arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None, **_: Any) -> Any:
     if out is not None:
         return out
-    shapes = [shape_of(each) for each in arrays]
+    shapes = [shape_of(array) for array in arrays]
     if axis is None:
-        shapes, axis = [(math.prod(each),) for each in shapes], 0
-    kind = np.result_type(*[dtype_of(each) for each in arrays]) if dtype is None else dtype
-    return empty(replaced(shapes[0], axis, sum(each[axis] for each in shapes)), kind)
+        shapes, axis = [(math.prod(shape),) for shape in shapes], 0
+    kind = np.result_type(*[dtype_of(array) for array in arrays]) if dtype is None else dtype
+    return empty(replaced(shapes[0], axis, sum(shape[axis] for shape in shapes)), kind)
 
 
 def _stack(arrays: Any, axis: int = 0, out: Any = None, **_: Any) -> Any:
     shape = shape_of(arrays[0])
     dim = axis % (len(shape) + 1)
-    kind = np.result_type(*[dtype_of(each) for each in arrays])
+    kind = np.result_type(*[dtype_of(array) for array in arrays])
     return out if out is not None else empty((*shape[:dim], len(arrays), *shape[dim:]), kind)
 
 
@@ -249,8 +249,10 @@ def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     if is_meta(repeats):
         missing("repeat_interleave.Tensor")
     shape, axis = ((a.size,), 0) if axis is None else (a.shape, axis)
-    each = np.asarray(repeats)
-    return empty(replaced(shape, axis, int(each.sum()) if each.ndim and each.size > 1 else shape[axis] * int(each.reshape(()))), a.dtype)
+    counts = np.asarray(repeats)
+    return empty(
+        replaced(shape, axis, int(counts.sum()) if counts.ndim and counts.size > 1 else shape[axis] * int(counts.reshape(()))), a.dtype
+    )
 
 
 def _dot(a: Any, b: Any, out: Any = None) -> Any:
@@ -263,8 +265,8 @@ def _dot(a: Any, b: Any, out: Any = None) -> Any:
 def _einsum(subscripts: str, *operands: Any, out: Any = None, **_: Any) -> Any:
     if out is not None:
         return out
-    shape = np.einsum(subscripts, *[np.broadcast_to(np.zeros((), np.bool_), each.shape) for each in operands]).shape
-    return empty(shape, np.result_type(*[each.dtype for each in operands]))
+    shape = np.einsum(subscripts, *[np.broadcast_to(np.zeros((), np.bool_), operand.shape) for operand in operands]).shape
+    return empty(shape, np.result_type(*[operand.dtype for operand in operands]))
 
 
 def _tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
@@ -337,7 +339,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "argwhere": _unknown("nonzero"),
     "unique": _unknown("_unique2"),
     "bincount": _unknown("bincount"),
-    "result_type": lambda *values: np.result_type(*[each.dtype if each.__class__ is MetaArray else each for each in values]),
+    "result_type": lambda *values: np.result_type(*[value.dtype if value.__class__ is MetaArray else value for value in values]),
     "shape": shape_of,
     "ndim": lambda a: a.ndim,
     "size": lambda a, axis=None: a.size if axis is None else a.shape[axis],
@@ -366,7 +368,7 @@ def _asarray(value: Any, dtype: Any = None, order: Any = None, *, copy: bool | N
             return empty(value.shape, value.dtype)
         return empty_like(value, order=order or "K") if copy else value
     if is_meta(value):
-        return _stack([_asarray(each, dtype) for each in value])
+        return _stack([_asarray(item, dtype) for item in value])
     return np.asarray(value, dtype, order)  # known values stay: shapes may come from them
 
 
@@ -408,33 +410,33 @@ class Namespace:
         return _asarray(value, dtype, "C")
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._module, name)
-        if isinstance(found, np.ufunc):
-            made: Any = Ufunc(found)
-        elif type(found) is type(np):
-            made = Namespace(found)
-        elif name in _OF_NUMBERS or isinstance(found, type) or not callable(found):
-            made = found
+        attribute = getattr(self._module, name)
+        if isinstance(attribute, np.ufunc):
+            wrapped: Any = Ufunc(attribute)
+        elif type(attribute) is type(np):
+            wrapped = Namespace(attribute)
+        elif name in _OF_NUMBERS or isinstance(attribute, type) or not callable(attribute):
+            wrapped = attribute
         else:
-            made = self._function(name, found)
-        self.__dict__[name] = made
-        return made
+            wrapped = self._function(name, attribute)
+        self.__dict__[name] = wrapped
+        return wrapped
 
-    def _function(self, name: str, found: Callable[..., Any]) -> Callable[..., Any]:
+    def _function(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         is_numpys = self._module is np
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if not is_meta(args) and not any(map(is_meta, kwargs.values())):
-                return found(*args, **kwargs)  # values are known
+                return function(*args, **kwargs)  # values are known
             if is_numpys and name in _RULES:
                 return _RULES[name](*args, **kwargs)
             if name in _VIEWS:
-                return all_framed(found(*frames(args), **kwargs))
+                return all_framed(function(*frames(args), **kwargs))
             if name in _ALIKE:
                 return empty_like(args[0])
             if is_numpys and name in _REDUCTIONS:
                 return _reduction(_REDUCTIONS[name], args, kwargs)
-            return computed(found, args, kwargs)
+            return computed(function, args, kwargs)
 
         call.__name__ = name
         return call
@@ -456,7 +458,7 @@ def _install_methods() -> None:
 
 
 def _array_ufunc(self: MetaArray, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    if any(each.__class__ is np.ndarray and each.ndim for each in inputs):  # a tensor of the CPU, say on a fast path
+    if any(operand.__class__ is np.ndarray and operand.ndim for operand in inputs):  # a tensor of the CPU, say on a fast path
         return NotImplemented
     return getattr(Ufunc(ufunc), method)(*inputs, **kwargs)
 

@@ -47,7 +47,7 @@ foreign: set[type] = set()  # classes of arrays that lie elsewhere than in the h
 
 
 def _any_foreign(arguments: Any) -> bool:
-    return any(each.__class__ in foreign or (each.__class__ is list and _any_foreign(each)) for each in arguments)
+    return any(argument.__class__ in foreign or (argument.__class__ is list and _any_foreign(argument)) for argument in arguments)
 
 
 class ResultMemory(mmap):
@@ -97,8 +97,8 @@ def _find(name: str) -> Callable[..., Any] | None:
     family = families.get(name)
     if not families or (family is not None and _part(family) is None):
         return None
-    found = _found[name] = _registered.get(name)
-    return found
+    kernel = _found[name] = _registered.get(name)
+    return kernel
 
 
 def _families() -> dict[str, str]:
@@ -185,9 +185,9 @@ def copy_into(target: np.ndarray, source: np.ndarray) -> None:
 def contiguous(array: np.ndarray) -> np.ndarray:
     """``np.ascontiguousarray(array)``, by the native copy where much is to be copied."""
     if array.size >= LARGE and not array.flags.c_contiguous:
-        made = attempt("_contiguous", array)
-        if made is not None:
-            return made
+        result = attempt("_contiguous", array)
+        if result is not None:
+            return result
     if array.__class__ is not np.ndarray:
         return array if array.flags.c_contiguous else array.copy()
     return np.ascontiguousarray(array)
@@ -195,14 +195,14 @@ def contiguous(array: np.ndarray) -> np.ndarray:
 
 def limits(indices: np.ndarray) -> tuple[int, int]:
     """The least and the greatest of some indices."""
-    found = attempt("_limits", indices) if indices.size >= LARGE else None
-    return (indices.min(), indices.max()) if found is None else found
+    bounds = attempt("_limits", indices) if indices.size >= LARGE else None
+    return (indices.min(), indices.max()) if bounds is None else bounds
 
 
 def _pointwise() -> Any:
     """The module of element-wise kernels, imported when first needed; None while this thread is making something late."""
-    found = _parts.get("pointwise")
-    return late.make(_part, "pointwise") if found is None else found
+    part = _parts.get("pointwise")
+    return late.make(_part, "pointwise") if part is None else part
 
 
 def pointwise(op: Op, values: Any, compute: Any, result: Any, out: np.ndarray | None = None) -> Any:
@@ -217,8 +217,8 @@ def pointwise(op: Op, values: Any, compute: Any, result: Any, out: np.ndarray | 
     """
     if not switch.on:
         return None
-    for each in values:
-        if each.__class__ is np.ndarray and each.size >= LARGE:
+    for value in values:
+        if value.__class__ is np.ndarray and value.size >= LARGE:
             break
     else:
         return None
@@ -275,24 +275,24 @@ def beside(op: Op) -> Callable[..., Any] | None:
 
 def _late_pointwise(op: Op, reference: Callable[..., Any]) -> Callable[..., Any]:
     """The back end's way for large operands of an element-wise operation, imported at the first call."""
-    made: list[Callable[..., Any]] = []
+    doors: list[Callable[..., Any]] = []
 
     def large(*arguments: Any, **named: Any) -> Any:
         if not switch.on or named or (foreign and _any_foreign(arguments)):
             return reference(*arguments, **named)
-        if not made:
+        if not doors:
             part = _pointwise()
             if part is None:
                 return reference(*arguments)
-            made.append(part.wrapper(op))
-        return made[0](*arguments)
+            doors.append(part.wrapper(op))
+        return doors[0](*arguments)
 
     return large
 
 
 def is_chain(rule: Callable[..., Any]) -> bool:
     """Whether a derivative rule may be more than one operation, so that one kernel for all of it pays."""
-    names = [each.opname for each in dis.get_instructions(rule)]
+    names = [instruction.opname for instruction in dis.get_instructions(rule)]
     operators = sum(name in ("BINARY_OP", "COMPARE_OP", "UNARY_NEGATIVE", "UNARY_INVERT") for name in names)
     return operators > 1 or any(name.startswith("CALL") for name in names)
 
@@ -306,7 +306,7 @@ def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
 
 
 def _any_foreign_tensor(arguments: Any) -> bool:
-    return _any_foreign([getattr(each, "_array", None) for each in arguments])
+    return _any_foreign([getattr(argument, "_array", None) for argument in arguments])
 
 
 def rule_beside(rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -315,9 +315,9 @@ def rule_beside(rule: Callable[..., Any]) -> Callable[..., Any]:
     def large(*arguments: Any) -> Any:
         if switch.on and not grad_enabled() and not active and not (foreign and _any_foreign_tensor(arguments)):
             part = _pointwise()
-            found = None if part is None else part.run_rule(rule, arguments)
-            if found is not None:
-                return found
+            result = None if part is None else part.run_rule(rule, arguments)
+            if result is not None:
+                return result
         return rule(*arguments)
 
     return large

@@ -53,18 +53,18 @@ class TorchFunctionMode:
 
 def overloaded_args(operands: Any) -> list[Any]:
     """Arguments whose type overrides functions, one per type, subclasses before their bases."""
-    found: list[Any] = []
+    overloaded: list[Any] = []
     seen: set[type] = set()
-    for each in operands:
-        kind = type(each)
+    for operand in operands:
+        kind = type(operand)
         if kind is Tensor or kind is Parameter or kind in seen or not hasattr(kind, "__torch_function__"):
             continue
         seen.add(kind)
         position = 0
-        while position < len(found) and not issubclass(kind, type(found[position])):
+        while position < len(overloaded) and not issubclass(kind, type(overloaded[position])):
             position += 1
-        found.insert(position, each)
-    return found
+        overloaded.insert(position, operand)
+    return overloaded
 
 
 def call_override(func: Any, operands: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -82,8 +82,8 @@ def call_override(func: Any, operands: Any, args: tuple[Any, ...], kwargs: dict[
             return result
     if not thread.function_override or not overloaded:
         return NotImplemented
-    for each in overloaded:
-        result = type(each).__torch_function__(func, types, args, kwargs)
+    for operand in overloaded:
+        result = type(operand).__torch_function__(func, types, args, kwargs)
         if result is not NotImplemented:
             return result
     raise TypeError(
@@ -123,5 +123,5 @@ def converted(result: Any, cls: type) -> Any:
     if isinstance(result, Tensor) and not isinstance(result, cls):
         return result.as_subclass(cls)
     if isinstance(result, (tuple, list)):
-        return type(result)([converted(each, cls) for each in result])
+        return type(result)([converted(item, cls) for item in result])
     return result

@@ -16,12 +16,12 @@ def common_dtype(operands: Sequence[Any]) -> dtypes.dtype:
     dimensioned: list[dtypes.dtype] = []
     zero_dim: list[dtypes.dtype] = []
     numbers: list[dtypes.dtype] = []
-    for each in operands:
-        if isinstance(each, Tensor):
-            array = each._array
+    for operand in operands:
+        if isinstance(operand, Tensor):
+            array = operand._array
             (dimensioned if array.ndim else zero_dim).append(dtypes.BY_NUM[array.dtype.num])
         else:
-            numbers.append(dtypes.of_number(each))
+            numbers.append(dtypes.of_number(operand))
     return dtypes.result_dtype(dimensioned, zero_dim, numbers)
 
 
@@ -32,12 +32,12 @@ def promotion(op: Op, operands: list[Any]) -> tuple[dtypes.dtype | None, dtypes.
         return None, None, None
     if word == SAME:
         first = None
-        for each in operands:
-            if isinstance(each, Tensor):
+        for operand in operands:
+            if isinstance(operand, Tensor):
                 if first is None:
-                    first = each.dtype
-                elif each.dtype is not first:
-                    raise RuntimeError(f"{op.name}: expected operands of one dtype, but got {first} and {each.dtype}")
+                    first = operand.dtype
+                elif operand.dtype is not first:
+                    raise RuntimeError(f"{op.name}: expected operands of one dtype, but got {first} and {operand.dtype}")
         if first in dtypes.REDUCED and op.opmath == "float32":
             return dtypes.float32, first, first
         return None, None, None
@@ -58,16 +58,16 @@ def rounded(op: Op, values: Sequence[Any], compute: dtypes.dtype | None, common:
     """``values`` with operands of other dtypes brought to float16 or bfloat16, which is then widened to ``compute``: they round first."""
     if common not in dtypes.REDUCED or compute is common:
         return values
-    made = list(values)
+    results = list(values)
     for i in op.positions:
         value = values[i]
         if op.exact_scalar and i == op.positions[1] and (not isinstance(value, Tensor) or value._array.size == 1):
             continue
         if isinstance(value, Tensor):
             if value.dtype is not common:
-                made[i] = wrap(cast_array(value._array, common))
+                results[i] = wrap(cast_array(value._array, common))
         elif op.params[i].kind == "list":
-            made[i] = [each if each.dtype is common else wrap(cast_array(each._array, common)) for each in value]
+            results[i] = [tensor if tensor.dtype is common else wrap(cast_array(tensor._array, common)) for tensor in value]
         elif is_number(value):
-            made[i] = float(number_array(value, common))
-    return made
+            results[i] = float(number_array(value, common))
+    return results

@@ -33,7 +33,7 @@ _HOOKS = frozenset(("_backward_hooks", "_post_accumulate_grad_hooks"))
 
 # Element types that files store as bare bytes with the dtype beside them; all others have a storage class of their own.
 WITHOUT_STORAGE_CLASS = frozenset(
-    each for each in dtypes.ALL.values() if each.name in ("uint16", "uint32", "uint64", "complex32") or each.name.startswith("float8")
+    dtype for dtype in dtypes.ALL.values() if dtype.name in ("uint16", "uint32", "uint64", "complex32") or dtype.name.startswith("float8")
 )
 
 # Storages whose bytes are read after the tensors are made (old files have them last), and what is to be done once they are there.
@@ -114,7 +114,7 @@ def _warn_of_hooks(tensor: Tensor) -> None:
 def shown(value: Any) -> str:
     """A value from a file as messages show it: the ``repr`` of a file's object may take for ever, so of most only the type is named."""
     if type(value) in (tuple, list) and len(value) <= 8:
-        inner = ", ".join(_shown_alone(each) for each in value)
+        inner = ", ".join(_shown_alone(item) for item in value)
         return f"[{inner}]" if type(value) is list else f"({inner})"
     return _shown_alone(value)
 
@@ -135,7 +135,7 @@ def _require(holds: bool, expected: str, got: Any) -> None:
 
 
 def _are_counts(values: Any) -> bool:
-    return isinstance(values, (tuple, list)) and all(type(each) is int and each >= 0 for each in values)
+    return isinstance(values, (tuple, list)) and all(type(value) is int and value >= 0 for value in values)
 
 
 def strided_view(storage: UntypedStorage, offset: int, size: tuple[int, ...], stride: tuple[int, ...], dtype: dtypes.dtype) -> np.ndarray:
@@ -233,23 +233,23 @@ def _resolved(storage: UntypedStorage, dtype: dtypes.dtype, metadata: Any) -> Un
     _require(dtype.is_complex or not conjugates, "a complex tensor to conjugate", dtype)
     _require(dtype is not dtypes.bool_ or not negates, "a tensor of numbers to negate", dtype)
     known, key = _RESOLVED.setdefault(storage, {}), (dtype, conjugates, negates)
-    found = known[key]() if key in known else None
-    if found is not None:
-        return found
+    cached = known[key]() if key in known else None
+    if cached is not None:
+        return cached
     elements = strided_view(storage, 0, (storage.nbytes() // dtype.itemsize,), (1,), dtype)
-    made = np.empty_like(elements)
+    resolved = np.empty_like(elements)
 
     def resolve() -> None:
-        made[...] = np.conjugate(elements) if conjugates else elements
+        resolved[...] = np.conjugate(elements) if conjugates else elements
         if negates:
-            np.negative(made, out=made)
+            np.negative(resolved, out=resolved)
 
     later = UNREAD.get(storage)
     if later is None:
         resolve()
     else:
         later.append(resolve)
-    copied = UntypedStorage._of_array(made)
+    copied = UntypedStorage._of_array(resolved)
     known[key] = ref(copied)
     return copied
 
@@ -291,11 +291,11 @@ def _rebuild_from_type_v2(function: Any, cls: type, args: tuple[Any, ...], state
 def _set_state(tensor: Tensor, state: Any) -> None:
     """Set attributes and slots. Dunder names are refused: ``__class__`` is no state."""
     attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
-    for each in (attributes, slots):
-        if each is None:
+    for part in (attributes, slots):
+        if part is None:
             continue
-        _require(isinstance(each, dict), "a tensor's state as a dict", type(each).__name__)
-        for name in each:
+        _require(isinstance(part, dict), "a tensor's state as a dict", type(part).__name__)
+        for name in part:
             _require(isinstance(name, str) and not name.startswith("__"), "attribute names without leading '__'", name)
     tensor.__dict__.update(attributes or {})
     allowed = _own_slots(type(tensor))

@@ -188,14 +188,14 @@ def _composite_wrapper(entry: Composite) -> Any:
 @functools.cache
 def methods_without_wrapper() -> tuple[str, ...]:
     """Names of methods whose body is the method itself, so that nobody asks who overrides them."""
-    found = []
+    listed = []
     for namespace in ("torch", "Tensor"):
         for name, entry in TABLES[namespace].items():
             if isinstance(entry, Composite) and entry.method and entry.general is entry.body:
                 first = next(iter(inspect.signature(entry.body).parameters), None)
                 if first == "input":
-                    found.append(name)
-    return tuple(found)
+                    listed.append(name)
+    return tuple(listed)
 
 
 def _shown(name: str) -> Any:
@@ -217,7 +217,7 @@ def show_methods(cls: type, **kwargs: Any) -> None:
     """
     super(Tensor, cls).__init_subclass__(**kwargs)  # type: ignore[misc]
     for name in ("__getitem__", "__setitem__", *methods_without_wrapper()):
-        if all(name not in each.__dict__ for each in cls.__mro__[: cls.__mro__.index(Tensor)]):
+        if all(name not in base.__dict__ for base in cls.__mro__[: cls.__mro__.index(Tensor)]):
             setattr(cls, name, _shown(name))
 
 

@@ -34,7 +34,7 @@ def poisson(generator: Generator, rate: np.ndarray) -> np.ndarray:
     if not (rate >= 0).all():
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     uniforms = generator.each_double()
-    counts = [_poisson(each, uniforms) for each in rate.astype(np.float64).ravel().tolist()]
+    counts = [_poisson(mean, uniforms) for mean in rate.astype(np.float64).ravel().tolist()]
     return np.array(counts, np.float32 if rate.dtype.itemsize < 8 else np.float64).astype(rate.dtype).reshape(rate.shape)
 
 
@@ -184,9 +184,9 @@ def standard_gamma(generator: Generator, alpha: np.ndarray) -> np.ndarray:
     if not (alpha >= 0).all():
         raise RuntimeError("_standard_gamma: expected alpha >= 0")
     uniforms = generator.each_double()
-    drawn = [_gamma(generator, each, uniforms) for each in alpha.ravel()]
-    made = np.array(drawn, np.float64).astype(alpha.dtype).reshape(alpha.shape)
-    return np.maximum(made, np.finfo(alpha.dtype).tiny)
+    drawn = [_gamma(generator, shape, uniforms) for shape in alpha.ravel()]
+    result = np.array(drawn, np.float64).astype(alpha.dtype).reshape(alpha.shape)
+    return np.maximum(result, np.finfo(alpha.dtype).tiny)
 
 
 def _gamma(generator: Generator, alpha: np.floating, uniforms: Iterator[float]) -> float:
@@ -231,6 +231,6 @@ def dirichlet(generator: Generator, alpha: np.ndarray) -> np.ndarray:
     """
     _checked(alpha, "dirichlet", reduced=False)
     gamma = standard_gamma(generator, alpha.astype(np.float64))
-    made = (gamma / gamma.sum(-1, keepdims=True)).astype(alpha.dtype)
+    result = (gamma / gamma.sum(-1, keepdims=True)).astype(alpha.dtype)
     one = alpha.dtype.type(1)
-    return np.clip(made, np.finfo(alpha.dtype).tiny, np.nextafter(one, alpha.dtype.type(0)))
+    return np.clip(result, np.finfo(alpha.dtype).tiny, np.nextafter(one, alpha.dtype.type(0)))

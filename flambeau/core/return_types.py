@@ -28,10 +28,10 @@ def _rebuild(name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any
 
 def named_result(name: str, fields: tuple[str, ...]) -> Any:
     """The result class of operation ``name``."""
-    found = _made.get(name)
-    if found is None:
+    cls = _made.get(name)
+    if cls is None:
         body: dict[str, Any] = {"__slots__": (), "_fields": fields, "__module__": "torch.return_types", "n_fields": len(fields)}
         for index, field in enumerate(fields):
             body[field] = property(itemgetter(index))
-        found = _made[name] = type(name, (_NamedResult,), body)
-    return found
+        cls = _made[name] = type(name, (_NamedResult,), body)
+    return cls

@@ -58,11 +58,11 @@ def memory_order(arrays: list[np.ndarray]) -> list[int]:
     for i in range(1, len(order)):
         at = i
         for before in range(i - 1, -1, -1):
-            found = _compare(arrays, shape, order[before], order[at])
-            if found > 0:
+            comparison = _compare(arrays, shape, order[before], order[at])
+            if comparison > 0:
                 order[before], order[at] = order[at], order[before]
                 at = before
-            elif found < 0:
+            elif comparison < 0:
                 break
     return order[::-1]
 
@@ -84,7 +84,7 @@ def in_memory_order(out: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, .
     if out.flags.c_contiguous:
         return (out, *others)
     order = memory_order([out, *others])
-    return tuple([each.transpose(order) for each in (out, *others)])
+    return tuple([array.transpose(order) for array in (out, *others)])
 
 
 def _drawn(generator: Generator, rule: str, out: np.ndarray, *numbers: float) -> bool:
@@ -116,10 +116,10 @@ def _unsupported(operation: str, of: dtype) -> NotImplementedError:
 
 
 def _floating(out: np.ndarray, operation: str) -> dtype:
-    found = of_array(out)
-    if found.name not in _DIGITS:
-        raise _unsupported(operation, found)
-    return found
+    kind = of_array(out)
+    if kind.name not in _DIGITS:
+        raise _unsupported(operation, kind)
+    return kind
 
 
 # ---- uniform
@@ -250,12 +250,12 @@ def scalar_normals(generator: Generator, count: int, mean: float = 0.0, std: flo
         uniforms = generator.doubles(2 * pairs)
         radius = np.sqrt(-2.0 * libm(math.log1p, -uniforms[1::2]))
         turned = np.exp(uniforms[::2] * (2.0 * math.pi) * 1j)  # exp(i t) takes its sine and cosine from the C library
-        made = np.empty(2 * pairs)
-        np.multiply(radius, turned.real, out=made[::2])
-        np.multiply(radius, turned.imag, out=made[1::2])
-        values[at:] = made[: count - at]
-        if made.size > count - at:
-            generator.next_double_normal = float(made[-1])
+        normals = np.empty(2 * pairs)
+        np.multiply(radius, turned.real, out=normals[::2])
+        np.multiply(radius, turned.imag, out=normals[1::2])
+        values[at:] = normals[: count - at]
+        if normals.size > count - at:
+            generator.next_double_normal = float(normals[-1])
     return fused_float64(values, std, mean)
 
 

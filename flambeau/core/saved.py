@@ -40,10 +40,10 @@ class Packed:
         Raises:
             TypeError: the hook returned something else than a tensor.
         """
-        found = self.unpack_hook(self.payload)
-        if not isinstance(found, Tensor):
-            raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(found).__name__}")
-        tensor = share(found._array, storage_of(found))
+        unpacked = self.unpack_hook(self.payload)
+        if not isinstance(unpacked, Tensor):
+            raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(unpacked).__name__}")
+        tensor = share(unpacked._array, storage_of(unpacked))
         edge = self.edge
         if isinstance(edge, Tensor):
             alias_leaf(edge, tensor)
@@ -73,11 +73,11 @@ def complain_inference() -> None:
 
 def check_saved(items: Any) -> None:
     """Raise if one of the tensors to be saved was made in inference mode."""
-    for each in items:
-        if each.__class__ is tuple:
-            if not is_saved_result(each):
-                check_saved(each)
-        elif isinstance(each, Tensor) and each._requires_grad is INFERENCE:
+    for item in items:
+        if item.__class__ is tuple:
+            if not is_saved_result(item):
+                check_saved(item)
+        elif isinstance(item, Tensor) and item._requires_grad is INFERENCE:
             complain_inference()
 
 
@@ -89,7 +89,7 @@ def unpack(node: Node, item: Any) -> Any:
     if kind is tuple:
         if is_saved_result(item):
             return unpack_result(node, item)
-        return tuple([unpack(node, each) for each in item])
+        return tuple([unpack(node, part) for part in item])
     storage = getattr(item, "_storage", None)
     if storage is not None and storage.changed > node.seq:
         made_by, index = graph_edge(edge_of(item))
@@ -116,5 +116,5 @@ def pack_saved(node: Node, item: Any, pack: Any, unpack_hook: Any) -> Any:
         index = item[2]
         return Packed(pack(unpack_result(node, item).detach()), unpack_hook, -1 if index is None else index)
     if item.__class__ is tuple:
-        return tuple([pack_saved(node, each, pack, unpack_hook) for each in item])
+        return tuple([pack_saved(node, part, pack, unpack_hook) for part in item])
     return Packed(pack(item), unpack_hook, edge_of(item)) if isinstance(item, Tensor) else item

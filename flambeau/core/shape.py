@@ -21,7 +21,7 @@ class Size(tuple):
     __slots__ = ()
 
     def __new__(cls, sizes: Iterable[Any] = ()) -> Size:
-        return tuple.__new__(cls, [checked_size(each) for each in sizes])
+        return tuple.__new__(cls, [checked_size(size) for size in sizes])
 
     def __repr__(self) -> str:
         return f"torch.Size([{', '.join(map(str, self))}])"
@@ -31,8 +31,8 @@ class Size(tuple):
         return math.prod(self)
 
     def __getitem__(self, key: Any) -> Any:
-        found = tuple.__getitem__(self, key)
-        return tuple.__new__(Size, found) if isinstance(key, slice) else found
+        part = tuple.__getitem__(self, key)
+        return tuple.__new__(Size, part) if isinstance(key, slice) else part
 
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, tuple):
@@ -65,10 +65,10 @@ def sizes_of(sizes: tuple[Any, ...], operation: str = "size") -> tuple[int, ...]
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = tuple(sizes[0])
     try:
-        return tuple([each.__index__() for each in sizes])
+        return tuple([size.__index__() for size in sizes])
     except (AttributeError, TypeError) as error:
         pass_on(error)
-        wrong = next(each for each in sizes if not hasattr(each, "__index__") or isinstance(each, (float, str)))
+        wrong = next(value for value in sizes if not hasattr(value, "__index__") or isinstance(value, (float, str)))
         raise TypeError(f"{operation}(): argument 'size' must be tuple of ints, but found element of type {type(wrong).__name__}") from None
 
 
@@ -93,9 +93,9 @@ def wrap_dims(dims: int | Sequence[int] | None, ndim: int, *, empty_is_all: bool
         return (wrap_dim(single.__index__(), ndim),)
     if not dims and empty_is_all:
         return tuple(range(ndim))
-    wrapped = tuple(wrap_dim(each.__index__(), ndim) for each in dims)
+    wrapped = tuple(wrap_dim(dim.__index__(), ndim) for dim in dims)
     if len(set(wrapped)) != len(wrapped):
-        twice = next(each for each in wrapped if wrapped.count(each) > 1)
+        twice = next(d for d in wrapped if wrapped.count(d) > 1)
         raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
     return wrapped
 
@@ -201,10 +201,10 @@ def restrided(
         offset += address(array) - address(owner)
     if 0 in shape:
         offset = min(max(offset, 0), owner.nbytes)
-    made = view_at(owner, shape, dtype, offset, strides)
+    view = view_at(owner, shape, dtype, offset, strides)
     if owner is not array and not array.flags.writeable:
-        made.flags.writeable = False
-    return made
+        view.flags.writeable = False
+    return view
 
 
 def _restrided_anywhere(array: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, dtype: np.dtype) -> np.ndarray:
@@ -222,32 +222,32 @@ def part_of(array: np.ndarray, key: tuple[Any, ...]) -> np.ndarray:
     in empty parts.
     """
     if None not in key:
-        made = array[key]
-        if made.size:
-            return made
+        view = array[key]
+        if view.size:
+            return view
     array = with_strides(array)
     have, steps = array.shape, array.strides
     shape: list[int] = []
     strides: list[int] = []
     offset = dim = 0
-    given = sum(each is not None and each is not Ellipsis for each in key)
-    for each in key:
-        if each is None:
+    given = sum(index is not None and index is not Ellipsis for index in key)
+    for index in key:
+        if index is None:
             shape.append(1)
             strides.append(steps[dim] * have[dim] if dim < len(have) else array.itemsize)
-        elif each is Ellipsis:
+        elif index is Ellipsis:
             past = dim + len(have) - given
             shape += have[dim:past]
             strides += steps[dim:past]
             dim = past
-        elif each.__class__ is slice:
-            start, stop, step = each.indices(have[dim])
+        elif index.__class__ is slice:
+            start, stop, step = index.indices(have[dim])
             shape.append(len(range(start, stop, step)))
             strides.append(steps[dim] * step)
             offset += start * steps[dim]
             dim += 1
         else:
-            offset += (each + have[dim] if each < 0 else each) * steps[dim]
+            offset += (index + have[dim] if index < 0 else index) * steps[dim]
             dim += 1
     return restrided(array, tuple(shape), tuple(strides), offset)
 

@@ -83,8 +83,8 @@ class UntypedStorage:
 
     def _live_aliases(self) -> Iterator[Tensor]:
         """Every tensor that shares this storage, once; not what an exception left half made."""
-        found = {id(tensor): tensor for ref in self._aliases if (tensor := ref()) is not None and hasattr(tensor, "_requires_grad")}
-        return iter(found.values())
+        tensors = {id(tensor): tensor for ref in self._aliases if (tensor := ref()) is not None and hasattr(tensor, "_requires_grad")}
+        return iter(tensors.values())
 
     def _bump(self) -> None:
         self.version += 1
@@ -130,8 +130,8 @@ class UntypedStorage:
         return self._flat.nbytes
 
     def __getitem__(self, key: Any) -> Any:
-        found = self._flat[key]
-        return UntypedStorage._of_array(found) if isinstance(key, slice) else int(found)
+        part = self._flat[key]
+        return UntypedStorage._of_array(part) if isinstance(key, slice) else int(part)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._flat[key] = value
@@ -251,10 +251,10 @@ class TypedStorage:
         return self._untyped_storage.nbytes() // self.dtype.itemsize
 
     def __getitem__(self, key: Any) -> Any:
-        found = self._elements[key]
+        part = self._elements[key]
         if isinstance(key, slice):
-            return TypedStorage(wrap_storage=UntypedStorage._of_array(found), dtype=self.dtype)
-        return found.item()
+            return TypedStorage(wrap_storage=UntypedStorage._of_array(part), dtype=self.dtype)
+        return part.item()
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._elements[key] = value

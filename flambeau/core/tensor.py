@@ -467,8 +467,8 @@ class Tensor:
     def _make_subclass(cls: type, data: Tensor, require_grad: bool = False, **unsupported: Any) -> Any:
         if unsupported:
             raise NotImplementedError(f"_make_subclass: arguments {sorted(unsupported)} are not supported yet")
-        made = data.detach().as_subclass(cls)
-        return made.requires_grad_() if require_grad else made
+        result = data.detach().as_subclass(cls)
+        return result.requires_grad_() if require_grad else result
 
     def register_hook(self, hook: Any) -> RemovableHandle:
         """Call ``hook(grad)`` whenever this tensor's gradient was computed; a returned tensor replaces it.
@@ -537,15 +537,15 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         if not isinstance(data, Tensor):
             raise TypeError(f"Parameter: expected a Tensor, got {type(data).__name__}")
         if type(data) not in (Tensor, Parameter):
-            made = data.detach().requires_grad_(requires_grad)
-            made._is_param = True
-            return made
-        made = _new(cls)
+            param = data.detach().requires_grad_(requires_grad)
+            param._is_param = True
+            return param
+        param = _new(cls)
         storage = storage_of(data)
-        made._array, made._storage, made._node, made._view_of, made._requires_grad = data._array, storage, None, None, mark_of(data)
-        made._grad = None
-        storage._add_alias(made)
-        return made.requires_grad_() if requires_grad else made
+        param._array, param._storage, param._node, param._view_of, param._requires_grad = data._array, storage, None, None, mark_of(data)
+        param._grad = None
+        storage._add_alias(param)
+        return param.requires_grad_() if requires_grad else param
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
@@ -572,10 +572,10 @@ class ViewMeta:
 
 def root_of(tensor: Tensor) -> Tensor:
     """The tensor whose memory a view ultimately shows; the tensor itself when it is no view."""
-    found = tensor._view_of
-    if found is None:
+    base = tensor._view_of
+    if base is None:
         return tensor
-    return found.root if found.__class__ is ViewMeta else found
+    return base.root if base.__class__ is ViewMeta else base
 
 
 def wrap(array: np.ndarray) -> Tensor:
@@ -589,7 +589,7 @@ def wrap(array: np.ndarray) -> Tensor:
 
 def swap(a: Tensor, b: Tensor) -> None:
     """Exchange everything of two tensors but their identity; their storages know them by their new places."""
-    slots = [_slots_of(type(each)) for each in (a, b)]
+    slots = [_slots_of(type(tensor)) for tensor in (a, b)]
     if slots[0] != slots[1]:
         raise RuntimeError("Cannot swap t1 and t2 if they have different slots")
     a.__class__, b.__class__ = type(b), type(a)

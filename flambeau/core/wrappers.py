@@ -126,10 +126,10 @@ class _Source:
         if _SHOW:
             print(text, end="\n\n")
         exec(compile(text, f"{GENERATED}{name}>", "exec"), self.env)
-        made = self.env[name]
-        made.__module__ = "torch._C._nn" if self.op.namespace == "nn.functional" else "torch"
-        made.__doc__, made.__qualname__ = self.op.doc, name
-        return made
+        function = self.env[name]
+        function.__module__ = "torch._C._nn" if self.op.namespace == "nn.functional" else "torch"
+        function.__doc__, function.__qualname__ = self.op.doc, name
+        return function
 
 
 def signature_of(op: Op, source: _Source, with_out: bool) -> str:
@@ -199,7 +199,7 @@ def saved_source(item: Item, op: Op, numbers: frozenset[str] = frozenset()) -> s
         k = item.position
         value = "(r, new_storage(t), None)"
         if op.is_multi_output:
-            value = f"(r[{k}], new_storage({f'made{k}' if op.returns is not None else f'made[{k}]'}), {k})"
+            value = f"(r[{k}], new_storage({f'output{k}' if op.returns is not None else f'outputs[{k}]'}), {k})"
     else:
         value = op.names[item.position or 0]
     condition = _condition(item, op, numbers)
@@ -340,7 +340,7 @@ def _add_node(source: _Source, indent: int, numbers: frozenset[str], shape: str,
     return True
 
 
-def _add_several(source: _Source, indent: int, numbers: frozenset[str]) -> None:
+def _add_outputs(source: _Source, indent: int, numbers: frozenset[str]) -> None:
     """Lines that wrap a tuple of results, record the call if needed, and return the tuple."""
     op = source.op
     source.env["package"] = named_result(op.result_name, op.returns) if op.returns is not None else tuple
@@ -349,45 +349,45 @@ def _add_several(source: _Source, indent: int, numbers: frozenset[str]) -> None:
         return
     source.add(
         indent,
-        "made = []",
+        "outputs = []",
         "for a in r:",
         "    t = new(Tensor)",
         "    t._array = a",
         "    t._storage = t._view_of = t._node = None",
         f"    t._requires_grad = {_UNRECORDED}",
-        "    made.append(t)",
+        "    outputs.append(t)",
     )
     if _add_node(source, indent, numbers, "tuple([a.shape for a in r])", "tuple([a.dtype for a in r])", ""):
         source.add(
             indent + 1,
-            "for k, t in enumerate(made):",
+            "for k, t in enumerate(outputs):",
             "    if t._array.dtype.kind in 'fcV':",
             "        t._node = Output(n, k)",
             "        t._requires_grad = True",
         )
-    source.add(indent, "return package(made)")
+    source.add(indent, "return package(outputs)")
 
 
 def _add_named(source: _Source, indent: int, numbers: frozenset[str], places: range) -> None:
-    """As ``_add_several``, without loops, for a number of results that the declaration tells."""
-    made, results = [f"made{k}" for k in places], [f"r{k}" for k in places]
+    """As ``_add_outputs``, without loops, for a number of results that the declaration tells."""
+    tensors, results = [f"output{k}" for k in places], [f"r{k}" for k in places]
     source.add(indent, f"{_tuple(results)} = r")
-    for k, (t, r) in enumerate(zip(made, results, strict=True)):
+    for k, (t, r) in enumerate(zip(tensors, results, strict=True)):
         source.add(indent, f"{t} = new(Tensor)", f"{t}._array = {r}", f"{t}._storage = {t}._view_of = {t}._node = None")
-        source.add(indent, f"{t}._requires_grad = {_UNRECORDED if k == 0 else 'made0._requires_grad'}")
+        source.add(indent, f"{t}._requires_grad = {_UNRECORDED if k == 0 else 'output0._requires_grad'}")
     shape, dtype = _tuple([f"{r}.shape" for r in results]), _tuple([f"{r}.dtype" for r in results])
     if _add_node(source, indent, numbers, shape, dtype, ""):
         alike = "e is d or " if source.op.promotion == SAME else ""  # then d is the dtype of an operand that requires grad
         for k in places:
             source.add(indent + 1, f"e = r{k}.dtype", f"if {alike}e is not I64 and e.kind in 'fcV':")
-            source.add(indent + 2, f"made{k}._node = e = new(Output)", "e.node = n", f"e.index = {k}", f"made{k}._requires_grad = True")
-    source.add(indent, f"return package({_tuple(made)})")
+            source.add(indent + 2, f"output{k}._node = e = new(Output)", "e.node = n", f"e.index = {k}", f"output{k}._requires_grad = True")
+    source.add(indent, f"return package({_tuple(tensors)})")
 
 
 def _add_finish(source: _Source, indent: int, numbers: frozenset[str] = frozenset()) -> None:
     """Lines from the kernel's result to the caller's."""
     if source.op.is_multi_output and not source.op.is_multi_view:
-        _add_several(source, indent, numbers)
+        _add_outputs(source, indent, numbers)
     else:
         _add_wrap(source, indent)
         _add_record(source, indent, numbers)
@@ -436,7 +436,7 @@ def _add_fallback(source: _Source, indent: int, fallback: str, *undo: str) -> No
     """Lines that answer a kernel's error by the slow path, and pass on what interrupted it (after lines ``undo``)."""
     op = source.op
     own = source_files(op.kernel, op.fast, op.fast_inplace)
-    test = f"if is_interruption(error{''.join(f', {each!r}' for each in own)}):"
+    test = f"if is_interruption(error{''.join(f', {operand!r}' for operand in own)}):"
     source.add(indent, f"except {'BaseException' if undo else 'Exception'} as error:", f"    {test}")
     source.add(indent + 2, *undo, "raise")
     source.add(indent, f"    return {fallback}")
@@ -467,9 +467,9 @@ def make_wrapper(op: Op, name: str | None = None, *, operator: bool = False) -> 
     if op.fast is not None:
         _add_fast(source, fallback, with_out, operator)
     source.add(1, f"return {fallback}")
-    made = source.compile(name)
-    made.__wrapped__ = made.kernel = op.kernel
-    return made
+    function = source.compile(name)
+    function.__wrapped__ = function.kernel = op.kernel
+    return function
 
 
 def make_getitem(select: Op, part: Op, general: Any) -> Any:
@@ -516,9 +516,9 @@ def make_sized(op: Op, name: str, general: Any) -> Any:
     _add_wrap(source, 3)
     _add_record(source, 3)
     source.add(1, f"return general(input, *shape{named})")
-    made = source.compile(name)
-    made.__doc__, made.__wrapped__ = general.__doc__, general
-    return made
+    function = source.compile(name)
+    function.__doc__, function.__wrapped__ = general.__doc__, general
+    return function
 
 
 def _add_fast(source: _Source, fallback: str, with_out: bool, operator: bool) -> None:
@@ -634,7 +634,7 @@ def _add_fast_list(source: _Source, name: str, fallback: str, with_out: bool) ->
         "            arrays = (a, b)",
         "            needs = e._requires_grad or f._requires_grad",
         "else:",
-        "    found = []",
+        "    gathered = []",
         "    needs = False",
         "    d = None",
         f"    for e in {name}:",
@@ -643,10 +643,10 @@ def _add_fast_list(source: _Source, name: str, fallback: str, with_out: bool) ->
         "        if a.dtype is not d:",
         "            if d is not None: break",
         "            d = a.dtype",
-        "        found.append(a)",
+        "        gathered.append(a)",
         "        if e._requires_grad: needs = True",
         "    else:",
-        "        arrays = found",
+        "        arrays = gathered",
         "if arrays is not None and a.__class__ is ndarray:",
     )
     checked = op.promotion in _CHECKED
@@ -745,9 +745,9 @@ def make_inplace(op: Op, name: str, *, operator: bool = False) -> Any:
     if written is not None and op.broadcasts and not operator:
         _add_written_inplace(source, fallback, written)
     source.add(1, f"return {fallback}")
-    made = source.compile(name)
-    made.__doc__ = f"In-place version of :func:`torch.{op.name}`."
-    return made
+    function = source.compile(name)
+    function.__doc__ = f"In-place version of :func:`torch.{op.name}`."
+    return function
 
 
 def _add_fast_inplace(source: _Source, fallback: str, operator: bool) -> None:

@@ -138,10 +138,10 @@ def _index(where: Any) -> int:
         return -1
     if isinstance(where, int) and not isinstance(where, bool):
         return where
-    found = _device(where)
-    if found.type != "cuda":
-        raise ValueError(f"Expected a cuda device, but got: {found}")
-    return 0 if found.index is None else found.index
+    target = _device(where)
+    if target.type != "cuda":
+        raise ValueError(f"Expected a cuda device, but got: {target}")
+    return 0 if target.index is None else target.index
 
 
 class device:

@@ -13,14 +13,14 @@ def _families() -> dict[str, str]:
 
     So a kernel is registered by its decorator alone, and its module is imported when the operation first meets a large operand.
     """
-    found: dict[str, str] = {}
+    families: dict[str, str] = {}
     folder = os.path.dirname(__file__)
     for file in sorted(os.listdir(folder)):
         if file.endswith(".py") and file != "__init__.py":
             with open(os.path.join(folder, file), "rb") as source:
                 for names in _DECORATOR.findall(source.read()):
-                    found.update(dict.fromkeys(names.decode().split('"')[1::2], file[:-3]))
-    return found
+                    families.update(dict.fromkeys(names.decode().split('"')[1::2], file[:-3]))
+    return families
 
 
 FAMILIES = _families()

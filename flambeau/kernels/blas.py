@@ -34,12 +34,12 @@ class Library(NamedTuple):
 def library() -> Library | None:
     """OpenBLAS, if NumPy uses it and it can be found in this process."""
     for path in _loaded("blas"):
-        found = ctypes.CDLL(path)
+        shared_library = ctypes.CDLL(path)
         for prefix, suffix in _NAMES:
             try:
-                single, double = (getattr(found, f"{prefix}cblas_{letter}gemm{suffix}") for letter in "sd")
-                threads = getattr(found, f"{prefix}openblas_get_num_threads{suffix}")
-                set_threads = getattr(found, f"{prefix}openblas_set_num_threads{suffix}")
+                single, double = (getattr(shared_library, f"{prefix}cblas_{letter}gemm{suffix}") for letter in "sd")
+                threads = getattr(shared_library, f"{prefix}openblas_get_num_threads{suffix}")
+                set_threads = getattr(shared_library, f"{prefix}openblas_set_num_threads{suffix}")
             except AttributeError as error:
                 pass_on(error)
                 continue

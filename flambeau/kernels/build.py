@@ -47,8 +47,8 @@ class Call:
     def __init__(self, kernel: Kernel, chunks: int, fixed: tuple[Any, ...]):
         self.address, self.chunks = kernel.address, chunks
         first = len(kernel.slots) - len(fixed)
-        self.kept = [each for each in fixed if each.__class__ is np.ndarray]
-        values = [id(each) if each.__class__ is np.ndarray else each for each in fixed]
+        self.kept = [argument for argument in fixed if argument.__class__ is np.ndarray]
+        values = [id(argument) if argument.__class__ is np.ndarray else argument for argument in fixed]
         self.head, self.fixed = struct.Struct("=" + kernel.slots[:first]).pack, struct.pack("=" + kernel.slots[first:], *values)
 
     def __call__(self, *arrays: np.ndarray) -> None:
@@ -71,18 +71,18 @@ def kernel(generator: Callable[..., None]) -> Callable[..., Kernel]:
     built = GENERATORS[generator] = {}
 
     def get(*specification: Any) -> Kernel:
-        found = built.get(specification)
-        if found is None:
-            found = late.make(make, specification)
-        if found.__class__ is Kernel:
-            return found
-        raise NotNow(generator.__name__) if found is None else found  # type: ignore[misc]
+        cached = built.get(specification)
+        if cached is None:
+            cached = late.make(make, specification)
+        if cached.__class__ is Kernel:
+            return cached
+        raise NotNow(generator.__name__) if cached is None else cached  # type: ignore[misc]
 
     def make(specification: tuple[Any, ...]) -> Kernel | NoKernel:
-        found = built.get(specification)
-        if found is None:  # no other thread was quicker
-            found = built[specification] = _build(generator, specification)
-        return found
+        cached = built.get(specification)
+        if cached is None:  # no other thread was quicker
+            cached = built[specification] = _build(generator, specification)
+        return cached
 
     get.generator = generator  # type: ignore[attr-defined]
     get.__doc__, get.__name__ = generator.__doc__, generator.__name__

@@ -37,11 +37,11 @@ def directory() -> str | None:
         return None
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError as error:
         pass_on(error)
         return None
-    if found.st_uid != os.getuid() or found.st_mode & 0o022 or not os.access(path, os.W_OK):
+    if status.st_uid != os.getuid() or status.st_mode & 0o022 or not os.access(path, os.W_OK):
         return None
     return path
 
@@ -79,17 +79,17 @@ def read(key: str) -> bytes | None:
     path = os.path.join(place, f"{key}.image")
     try:
         with open(path, "rb") as file:
-            found = file.read()
+            content = file.read()
     except OSError as error:
         pass_on(error)
         return None
-    if not image.is_whole(found):
+    if not image.is_whole(content):
         return None
     try:
         os.utime(path)  # its last use, for ``_trim``
     except OSError as error:  # a read-only copy of a cache
         pass_on(error)
-    return found
+    return content
 
 
 def write(key: str, content: bytes) -> None:
@@ -121,8 +121,8 @@ def _trim(place: str) -> None:
         if entry.name.startswith(".new-") and entry.stat().st_mtime < time.time() - ABANDONED:
             os.unlink(entry.path)  # of a process that was killed while writing
         elif entry.name.endswith(".image"):
-            found = entry.stat()
-            entries.append((found.st_mtime, found.st_size, entry.path))
+            status = entry.stat()
+            entries.append((status.st_mtime, status.st_size, entry.path))
     total = sum(size for _, size, _ in entries)
     for _, size, path in sorted(entries):
         if total <= LIMIT:

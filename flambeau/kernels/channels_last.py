@@ -50,12 +50,12 @@ def transposed(k: Builder, lines: list[Value]) -> list[Value]:
     while half:
         low = [i if i & half == 0 else i - half + lanes for i in range(lanes)]
         high = [i + half if i & half == 0 else i + lanes for i in range(lanes)]
-        made = list(lines)
+        exchanged = list(lines)
         for i in range(lanes):
             if i & half == 0:
                 a, b = lines[i], lines[i + half]
-                made[i], made[i + half] = k.shuffle(a, low, b), k.shuffle(a, high, b)
-        lines, half = made, half // 2
+                exchanged[i], exchanged[i + half] = k.shuffle(a, low, b), k.shuffle(a, high, b)
+        lines, half = exchanged, half // 2
     return lines
 
 
@@ -88,15 +88,15 @@ def each_pixel(k: Builder, kind: str) -> None:
                     def add() -> list[Value]:
                         factors = k.at(weight, t * channels + c, kind)
                         factor = [k.load(factors, u * lanes, kind, lanes, mask) for u in range(wide)]
-                        made = []
+                        sums = []
                         for i in range(pixels):
                             values = k.at(source, iy * from_y + (ix + step_x * i) * from_x + c, kind)
                             for u in range(wide):
-                                made.append(k.fma(k.load(values, u * lanes, kind, lanes, mask), factor[u], total[i * wide + u]))
-                        return made
+                                sums.append(k.fma(k.load(values, u * lanes, kind, lanes, mask), factor[u], total[i * wide + u]))
+                        return sums
 
-                    made = k.when(seen, add, lambda: list(total))
-                    return list(made) if pixels * wide > 1 else [made]
+                    sums = k.when(seen, add, lambda: list(total))
+                    return list(sums) if pixels * wide > 1 else [sums]
 
                 start = [k.load(bias, c + u * lanes, kind, lanes, mask) for u in range(wide)] * pixels
                 total = k.loop(0, taps, tap, carried=start)
@@ -196,9 +196,9 @@ def pixel_products(k: Builder, kind: str) -> None:
 def to_planes(x: np.ndarray) -> np.ndarray:
     """A row-major copy of images whose channels are innermost."""
     n, channels, height, width = x.shape
-    made = empty(x.shape, x.dtype)
-    _turn(x, made, n, height * width, channels)
-    return made
+    result = empty(x.shape, x.dtype)
+    _turn(x, result, n, height * width, channels)
+    return result
 
 
 def from_planes(x: np.ndarray, out: np.ndarray) -> None:
@@ -254,8 +254,8 @@ def weight_gradient(x: np.ndarray, grad: np.ndarray, taps: np.ndarray, step: tup
     )  # fmt: skip
 
     def run(x: np.ndarray, grad: np.ndarray) -> np.ndarray:
-        made = empty(shape, dtype)
-        call(x, grad, made)
-        return np.ascontiguousarray((made[0] if parts == 1 else made.sum(0)).T)
+        sums = empty(shape, dtype)
+        call(x, grad, sums)
+        return np.ascontiguousarray((sums[0] if parts == 1 else sums.sum(0)).T)
 
     return run

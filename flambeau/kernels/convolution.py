@@ -248,8 +248,8 @@ def _spreading(
     outputs, channels, kh, kw = weight.shape
     by, dtype = strides_of(weight), grad.dtype
     shape, zeros = (grad.shape[0], channels * groups, *_flat(spatial, 1)), np.zeros(channels * groups, dtype)
-    each = outputs == groups and channels == 1
-    innermost = each and last and _is_last(grad)
+    is_depthwise = outputs == groups and channels == 1
+    innermost = is_depthwise and last and _is_last(grad)
     grad, out = (grad, _empty_last(shape, dtype)) if innermost else (_planes(grad), empty(shape, dtype))
 
     def part(ry: int, rx: int) -> tuple[tuple[slice, ...], Callable[..., None]]:
@@ -258,7 +258,7 @@ def _spreading(
         where = (slice(None), slice(None), slice(ry, None, sy), slice(rx, None, sx))
         if innermost:
             return where, channels_last.convolution(grad, weight, table, (1, 1), out[where])
-        if each and len(table):
+        if is_depthwise and len(table):
             return where, depthwise.convolution(grad, by[0], table, (1, 1), out[where])
         strides = (outputs // groups * by[0], by[1], by[0])
         return where, _product(grad, strides, table, (1, 1), out[where], groups, outputs // groups)
@@ -350,10 +350,10 @@ def _weight_gradient(x: np.ndarray, grad: np.ndarray, kernel_size: Any, stride: 
     partial_shape = (splits * apart,)
 
     def run(x: np.ndarray, grad: np.ndarray) -> np.ndarray:
-        partial, made = empty(partial_shape, dtype), empty(shape, dtype)
+        partial, result = empty(partial_shape, dtype), empty(shape, dtype)
         multiply(_planes(x), _planes(grad), partial, *scratch.take())
-        join(partial, made)
-        return made
+        join(partial, result)
+        return result
 
     return run
 

@@ -78,9 +78,9 @@ def _run(k: Builder, kind: str, target: Value, count: Value, value: Any) -> None
     lanes = k.lanes(kind)
 
     def step(i: Value, unroll: int = 1) -> None:
-        found = [value(i + u * lanes, lanes) for u in range(unroll)]
-        for u, each in enumerate(found):
-            k.store(each, target, i + u * lanes, kind)
+        vectors = [value(i + u * lanes, lanes) for u in range(unroll)]
+        for u, vector in enumerate(vectors):
+            k.store(vector, target, i + u * lanes, kind)
 
     def vectors(start: Value) -> None:
         wide = count - ((count - start) & (4 * lanes - 1))
@@ -118,8 +118,8 @@ def _spread(k: Builder, kind: str, s: Value, t: Value, height: Value, width: Val
 
 def _reversed(k: Builder, kind: str, s: Value, t: Value, height: Value, width: Value, steps: Sequence[Value]) -> None:
     def backwards(s: Value, i: Value, lanes: int) -> Value:
-        found = k.load(s, 1 - i - lanes, kind, lanes)
-        return k.shuffle(found, range(lanes - 1, -1, -1)) if lanes > 1 else found
+        vector = k.load(s, 1 - i - lanes, kind, lanes)
+        return k.shuffle(vector, range(lanes - 1, -1, -1)) if lanes > 1 else vector
 
     _each_row(k, height, s, t, steps, lambda s, t: _run(k, kind, t, width, lambda i, lanes: backwards(s, i, lanes)))
 
@@ -127,9 +127,9 @@ def _reversed(k: Builder, kind: str, s: Value, t: Value, height: Value, width: V
 def _strided(k: Builder, kind: str, s: Value, t: Value, height: Value, width: Value, steps: Sequence[Value]) -> None:
     def row(s: Value, t: Value) -> None:
         def some(c: Value, count: int = 1) -> None:
-            found = [k.load(k.at(s, (c + u) * steps[1], "u8"), 0, kind) for u in range(count)]
-            for u, each in enumerate(found):
-                k.store(each, k.at(t, (c + u) * steps[3], "u8"), 0, kind)
+            vectors = [k.load(k.at(s, (c + u) * steps[1], "u8"), 0, kind) for u in range(count)]
+            for u, vector in enumerate(vectors):
+                k.store(vector, k.at(t, (c + u) * steps[3], "u8"), 0, kind)
 
         fours = width - (width & 3)
         k.loop(0, fours, lambda c: some(c, 4), step=4)
@@ -196,40 +196,40 @@ _MODES = {"rows": _rows, "spread": _spread, "reversed": _reversed, "strided": _s
 @lru_cache(maxsize=512)
 def plan(shape: tuple[int, ...], source: tuple[int, ...], target: tuple[int, ...], size: int) -> tuple[Any, int, np.ndarray]:
     """How to copy elements of ``size`` bytes between arrays of the given steps: kernel, number of chunks, table."""
-    dims = [each for each in zip(shape, source, target, strict=True) if each[0] != 1]
-    dims.sort(key=lambda each: -each[2])
+    dims = [dim for dim in zip(shape, source, target, strict=True) if dim[0] != 1]
+    dims.sort(key=lambda dim: -dim[2])
     if size == 16:
         dims, size = [*dims, (2, 8, 8)], 8
     dims = _merged(dims) or [(1, size, size)]
     mode, rows, columns, size = _plane(dims, size)
-    dims = [each for each in dims if each is not rows and each is not columns]
+    dims = [dim for dim in dims if dim is not rows and dim is not columns]
     n, s, t = columns
     if mode == "rows":  # bytes next to bytes: any size of element will do that divides the row
         span = n * size
-        size = next(each for each in (8, 4, 2, 1) if span % each == 0)
+        size = next(width for width in (8, 4, 2, 1) if span % width == 0)
         columns = (n, s, t) = (span // size, size, size)
     block = min(_BLOCK[mode], n)
     row_block = min(_TILED if mode == "tiles" else max(1, CHUNK // (2 * block * size)), rows[0])
     row_blocks, column_blocks = -(-rows[0] // row_block), -(-n // block)
     units = row_blocks * column_blocks
-    for each in dims:
-        units *= each[0]
+    for dim in dims:
+        units *= dim[0]
     per = max(1, CHUNK // (block * row_block * size))
     table = [rows[0], n, row_block, block, row_blocks, column_blocks, len(dims), units, per, rows[1], s, rows[2], t]
-    for each in reversed(dims):
-        table += each
+    for dim in reversed(dims):
+        table += dim
     return strided_copy(mode, f"u{8 * size}"), -(-units // per), np.array(table, np.int64)
 
 
 def _merged(dims: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
     """Neighbours that can be walked in one go are one dimension."""
-    made: list[tuple[int, int, int]] = []
+    merged: list[tuple[int, int, int]] = []
     for n, s, t in dims:
-        if made and made[-1][1] == n * s and made[-1][2] == n * t:
-            made[-1] = (made[-1][0] * n, s, t)
+        if merged and merged[-1][1] == n * s and merged[-1][2] == n * t:
+            merged[-1] = (merged[-1][0] * n, s, t)
         else:
-            made.append((n, s, t))
-    return made
+            merged.append((n, s, t))
+    return merged
 
 
 def _plane(dims: list[tuple[int, int, int]], size: int) -> tuple[str, tuple[int, int, int], tuple[int, int, int], int]:
@@ -241,7 +241,7 @@ def _plane(dims: list[tuple[int, int, int]], size: int) -> tuple[str, tuple[int,
     mode = {size: "rows", 0: "spread", -size: "reversed"}.get(inner[1])
     if mode is not None:
         return mode, outer, inner, size
-    together = next((each for each in dims[:-1] if each[1] == size), None)
+    together = next((dim for dim in dims[:-1] if dim[1] == size), None)
     if together is not None and together[0] >= 8 and inner[0] >= 8:
         return "tiles", together, inner, size
     if inner[0] < 8 and outer[0] > inner[0]:
@@ -259,9 +259,9 @@ def copy(source: np.ndarray, target: np.ndarray) -> None:
 
 def contiguous(source: np.ndarray) -> np.ndarray:
     """A row-major copy."""
-    made = empty(source.shape, source.dtype)
-    copy(source, made)
-    return made
+    result = empty(source.shape, source.dtype)
+    copy(source, result)
+    return result
 
 
 def able(source: np.ndarray) -> bool:
@@ -275,8 +275,8 @@ def _like(input: np.ndarray, form: Any) -> np.ndarray | None:
     if form is contiguous_format:
         return empty(input.shape, input.dtype)
     if input.flags.c_contiguous and form in (None, preserve_format):
-        made = empty(input.shape, input.dtype)
-        return made if made.strides == input.strides else restrided(made, input.shape, input.strides)
+        result = empty(input.shape, input.dtype)
+        return result if result.strides == input.strides else restrided(result, input.shape, input.strides)
     if form is None or form is preserve_format:
         if not is_dense(input) or 0 in input.shape:
             return None
@@ -287,17 +287,17 @@ def _like(input: np.ndarray, form: Any) -> np.ndarray | None:
         order = [0, *range(2, input.ndim), 1]
     else:
         return None
-    made = empty([input.shape[d] for d in order], input.dtype).transpose(np.argsort(order))
-    fits = made.strides == input.strides if form in (None, preserve_format) else is_contiguous_as(made, form)
-    return made if fits else None
+    result = empty([input.shape[d] for d in order], input.dtype).transpose(np.argsort(order))
+    fits = result.strides == input.strides if form in (None, preserve_format) else is_contiguous_as(result, form)
+    return result if fits else None
 
 
 @native("clone")
 def clone(input: np.ndarray, memory_format: Any = None) -> np.ndarray | None:
-    made = _like(input, memory_format) if able(input) else None
-    if made is not None:
-        copy(input, made)
-    return made
+    result = _like(input, memory_format) if able(input) else None
+    if result is not None:
+        copy(input, result)
+    return result
 
 
 @native("_reshaped_copy")
@@ -326,38 +326,38 @@ def put_parts(parts: Sequence[np.ndarray], shape: Sequence[int], keys: Sequence[
     """An array of ``shape`` with each part at its basic index; the parts cover it."""
     if math.prod(shape) < 2048 * len(parts):
         return None  # too little for a launch each
-    made = empty(tuple(shape), parts[0].dtype)
+    result = empty(tuple(shape), parts[0].dtype)
     for part, key in zip(parts, keys, strict=True):
-        if copy_into(made[key], part) is None:
-            made[key] = part
-    return made
+        if copy_into(result[key], part) is None:
+            result[key] = part
+    return result
 
 
-def _joined(arrays: Sequence[np.ndarray], sizes: Sequence[int], dim: int, places: list[Any], made: np.ndarray) -> np.ndarray | None:
-    """``made`` with the arrays at ``places``: one after another along ``dim``, each having ``sizes`` entries of it."""
-    if made.nbytes < len(arrays) << 14 and len(arrays) > 16:
+def _joined(arrays: Sequence[np.ndarray], sizes: Sequence[int], dim: int, places: list[Any], result: np.ndarray) -> np.ndarray | None:
+    """``result`` with the arrays at ``places``: one after another along ``dim``, each having ``sizes`` entries of it."""
+    if result.nbytes < len(arrays) << 14 and len(arrays) > 16:
         return None  # noting them down takes longer than NumPy needs
-    entry = math.prod(made.shape[dim + 1 :]) * made.itemsize
-    if not all(each.flags.c_contiguous for each in arrays) or entry * made.shape[dim] < 64 * len(arrays):
-        if made.size < 2048 * len(arrays):
+    entry = math.prod(result.shape[dim + 1 :]) * result.itemsize
+    if not all(array.flags.c_contiguous for array in arrays) or entry * result.shape[dim] < 64 * len(arrays):
+        if result.size < 2048 * len(arrays):
             return None  # too little for a launch each
-        for each, place in zip(arrays, places, strict=True):
-            copy(each, made[(slice(None),) * dim + (place,)])
-        return made
+        for array, place in zip(arrays, places, strict=True):
+            copy(array, result[(slice(None),) * dim + (place,)])
+        return result
     unit = math.gcd(8, entry * math.gcd(*sizes))
     table = np.zeros((len(arrays), 5), np.int64)
     table[:, 0] = list(map(id, arrays))
     table[:, 2] = table[:, 3] = lengths = np.array(sizes) * entry // unit
     place = int(lengths.sum())
     table[:, 4] = lengths.cumsum() - lengths
-    rows, limit = math.prod(made.shape[:dim]), CHUNK // unit
+    rows, limit = math.prod(result.shape[:dim]), CHUNK // unit
     if lengths.max() > 2 * limit:
         table = _divided(table, limit)
     count = len(table)
     units = rows * count
-    per = max(1, units * CHUNK // max(made.nbytes, 1))
-    join(f"u{8 * unit}")(-(-units // per), id(made), id(table), count, place, units, per)
-    return made
+    per = max(1, units * CHUNK // max(result.nbytes, 1))
+    join(f"u{8 * unit}")(-(-units // per), id(result), id(table), count, place, units, per)
+    return result
 
 
 def _divided(table: np.ndarray, limit: int) -> np.ndarray:
@@ -376,18 +376,22 @@ def cat(tensors: Sequence[np.ndarray], dim: int = 0) -> np.ndarray | None:
     if not -1 < dim < ndim:
         return None
     rest = shape[:dim] + shape[dim + 1 :]
-    sizes = [each.shape[dim] if each.ndim == ndim and each.dtype is first.dtype else -1 for each in tensors]
-    if not able(first) or -1 in sizes or any([*each.shape[:dim], *each.shape[dim + 1 :]] != rest for each in tensors):
+    sizes = [tensor.shape[dim] if tensor.ndim == ndim and tensor.dtype is first.dtype else -1 for tensor in tensors]
+    if not able(first) or -1 in sizes or any([*tensor.shape[:dim], *tensor.shape[dim + 1 :]] != rest for tensor in tensors):
         return None
     shape[dim] = sum(sizes)
-    made = empty(shape, first.dtype)
+    result = empty(shape, first.dtype)
     form = {4: channels_last, 5: channels_last_3d}.get(ndim)
-    if form is not None and not any(each.flags.c_contiguous for each in tensors) and all(is_contiguous_as(each, form) for each in tensors):
-        made = np.moveaxis(empty([shape[0], *shape[2:], shape[1]], first.dtype), -1, 1)
-        tensors = [np.moveaxis(each, 1, -1) for each in tensors]
+    if (
+        form is not None
+        and not any(tensor.flags.c_contiguous for tensor in tensors)
+        and all(is_contiguous_as(tensor, form) for tensor in tensors)
+    ):
+        result = np.moveaxis(empty([shape[0], *shape[2:], shape[1]], first.dtype), -1, 1)
+        tensors = [np.moveaxis(tensor, 1, -1) for tensor in tensors]
         dim = {0: 0, 1: ndim - 1}.get(dim, dim - 1)
-        return None if _joined(tensors, sizes, dim, _slices(sizes), np.moveaxis(made, 1, -1)) is None else made
-    return _joined(tensors, sizes, dim, _slices(sizes), made)
+        return None if _joined(tensors, sizes, dim, _slices(sizes), np.moveaxis(result, 1, -1)) is None else result
+    return _joined(tensors, sizes, dim, _slices(sizes), result)
 
 
 def _slices(sizes: Sequence[int]) -> list[slice]:
@@ -399,10 +403,14 @@ def _slices(sizes: Sequence[int]) -> list[slice]:
 def stack(tensors: Sequence[np.ndarray], dim: int = 0) -> np.ndarray | None:
     first = tensors[0]
     dim += first.ndim + 1 if dim < 0 else 0
-    if not able(first) or not 0 <= dim <= first.ndim or any(each.shape != first.shape or each.dtype is not first.dtype for each in tensors):
+    if (
+        not able(first)
+        or not 0 <= dim <= first.ndim
+        or any(tensor.shape != first.shape or tensor.dtype is not first.dtype for tensor in tensors)
+    ):
         return None
-    made = empty((*first.shape[:dim], len(tensors), *first.shape[dim:]), first.dtype)
-    return _joined(tensors, [1] * len(tensors), dim, list(range(len(tensors))), made)
+    result = empty((*first.shape[:dim], len(tensors), *first.shape[dim:]), first.dtype)
+    return _joined(tensors, [1] * len(tensors), dim, list(range(len(tensors))), result)
 
 
 @native("_repeat")
@@ -411,19 +419,19 @@ def repeat(input: np.ndarray, repeats: Any) -> np.ndarray | None:
     if not able(input) or len(repeats) < input.ndim:
         return None
     sizes = (1,) * (len(repeats) - input.ndim) + input.shape
-    made = empty([times * n for times, n in zip(repeats, sizes, strict=True)], input.dtype)
-    source = input.reshape([each for n in sizes for each in (1, n)]) if input.flags.c_contiguous else None
+    result = empty([times * n for times, n in zip(repeats, sizes, strict=True)], input.dtype)
+    source = input.reshape([extent for n in sizes for extent in (1, n)]) if input.flags.c_contiguous else None
     if source is None:
         return None
-    split = [each for pair in zip(repeats, sizes, strict=True) for each in pair]
-    copy(np.broadcast_to(source, split), made.reshape(split))
-    return made
+    split = [extent for pair in zip(repeats, sizes, strict=True) for extent in pair]
+    copy(np.broadcast_to(source, split), result.reshape(split))
+    return result
 
 
 @native("_flip")
 def flip(input: np.ndarray, dims: Any) -> np.ndarray | None:
-    made = _like(input, None) if able(input) else None
-    if made is not None:
+    result = _like(input, None) if able(input) else None
+    if result is not None:
         steps = [slice(None, None, -1 if d in dims else 1) for d in range(input.ndim)]
-        copy(input[(*steps, ...)], made)
-    return made
+        copy(input[(*steps, ...)], result)
+    return result

@@ -51,7 +51,7 @@ def each_plane(k: Builder, kind: str, mode: str, store: str) -> None:
     def chunk(index: Value) -> None:
         piece = borrow(k, flags, pieces)
         plane = k.at(room, piece * room_size, kind)
-        made = k.at(plane, buffer, kind)
+        results = k.at(plane, buffer, kind)
 
         def one(which: Value) -> None:
             n, c = which // channels, which % channels
@@ -80,7 +80,7 @@ def each_plane(k: Builder, kind: str, mode: str, store: str) -> None:
 
                             total = k.loop(0, taps, tap, carried=[k.splat(plus, lanes)] * wide)
                             for u, value in enumerate(total if wide > 1 else [total]):
-                                k.store(value, made, q + u * lanes, kind)
+                                k.store(value, results, q + u * lanes, kind)
 
                         return at_pixels
 
@@ -90,7 +90,7 @@ def each_plane(k: Builder, kind: str, mode: str, store: str) -> None:
 
                     def copy(r: Value) -> None:
                         to = k.at(target, (y + r) * to_y, kind)
-                        copy_line(k, kind, store, k.at(made, r * pitch, kind), to, out_width, to_x, lambda value, old: value)
+                        copy_line(k, kind, store, k.at(results, r * pitch, kind), to, out_width, to_x, lambda value, old: value)
 
                     k.loop(0, last - y, copy)
 
@@ -149,16 +149,16 @@ def plane_products(k: Builder, kind: str, mode: str, grad_mode: str) -> None:
                         seen = [k.at(plane, k.load(table, (t + i) * 2, "i64"), kind) for i in range(count)]
 
                         def step(q: Value, *total: Value) -> list[Value]:
-                            made = list(total)
+                            sums = list(total)
                             for u in range(4):
                                 value = k.load(other, q + u * lanes, kind, lanes)
                                 for i in range(count):
-                                    made[i * 4 + u] = k.fma(k.load(seen[i], q + u * lanes, kind, lanes), value, total[i * 4 + u])
-                            return made
+                                    sums[i * 4 + u] = k.fma(k.load(seen[i], q + u * lanes, kind, lanes), value, total[i * 4 + u])
+                            return sums
 
-                        made = k.loop(q0, q1, step, step=4 * lanes, carried=[zero] * (4 * count))
+                        partial_sums = k.loop(q0, q1, step, step=4 * lanes, carried=[zero] * (4 * count))
                         for i in range(count):
-                            whole = (made[4 * i] + made[4 * i + 1]) + (made[4 * i + 2] + made[4 * i + 3])
+                            whole = (partial_sums[4 * i] + partial_sums[4 * i + 1]) + (partial_sums[4 * i + 2] + partial_sums[4 * i + 3])
                             k.store(k.load(sums, (t + i) * lanes, kind, lanes) + whole, sums, (t + i) * lanes, kind)
 
                     return taps_from
@@ -169,8 +169,8 @@ def plane_products(k: Builder, kind: str, mode: str, grad_mode: str) -> None:
             k.loop(0, size, part, step=BAND)
 
         k.loop(first, k.least(first + per_chunk, images), lambda n: k.loop(0, count, lambda i: one_plane(n, i)))
-        made = k.at(out, (number * outputs + o0) * taps, kind)
-        k.loop(0, count * taps, lambda t: k.store(k.sum(k.load(all_sums, t * lanes, kind, lanes)), made, t, kind))
+        target = k.at(out, (number * outputs + o0) * taps, kind)
+        k.loop(0, count * taps, lambda t: k.store(k.sum(k.load(all_sums, t * lanes, kind, lanes)), target, t, kind))
         give_back(k, flags, piece)
 
     k.for_chunks(chunk)
@@ -224,8 +224,8 @@ def weight_gradient(x: np.ndarray, grad: np.ndarray, taps: np.ndarray, step: tup
     )  # fmt: skip
 
     def run(x: np.ndarray, grad: np.ndarray) -> np.ndarray:
-        made = empty(shape, dtype)
-        call(x, grad, made, *scratch.take())
-        return made[0] if parts == 1 else made.sum(0)
+        partial = empty(shape, dtype)
+        call(x, grad, partial, *scratch.take())
+        return partial[0] if parts == 1 else partial.sum(0)
 
     return run

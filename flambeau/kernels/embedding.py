@@ -48,8 +48,8 @@ def _mark(k: Builder, bad: Value, wrong: Value) -> None:
 
 @kernel
 def take_rows(k: Builder, index_kind: str, kind: str) -> None:
-    """``made[o, i, :] = source[o, indices[i], :]``; a chunk has ``block`` neighbouring ``i``."""
-    source, indices, made, bad = k.array(), k.array(), k.array(), k.array()
+    """``result[o, i, :] = source[o, indices[i], :]``; a chunk has ``block`` neighbouring ``i``."""
+    source, indices, result, bad = k.array(), k.array(), k.array(), k.array()
     size, wrap, count, width, blocks, block = (k.integer() for _ in range(6))
 
     def chunk(u: Value) -> None:
@@ -59,7 +59,7 @@ def take_rows(k: Builder, index_kind: str, kind: str) -> None:
         def row(i: Value, wrong: Value) -> Value:
             place, good = _place(k, indices, i, index_kind, size, wrap)
             from_, to = (outer * size + place) * width, (outer * count + i) * width
-            k.when(good, lambda: copy_row(k, kind, k.at(source, from_, kind), k.at(made, to, kind), width))
+            k.when(good, lambda: copy_row(k, kind, k.at(source, from_, kind), k.at(result, to, kind), width))
             return wrong | ~good
 
         _mark(k, bad, k.loop(first, k.least(first + block, count), row, carried=(k.const(False, "b1"),)))
@@ -69,11 +69,11 @@ def take_rows(k: Builder, index_kind: str, kind: str) -> None:
 
 @kernel
 def take_elements(k: Builder, index_kind: str, kind: str, along: bool) -> None:
-    """``made[a, b, c] = source[a, indices[a, b, c], c]``, or if ``along`` ``source[a, indices[a, b, c]]``.
+    """``result[a, b, c] = source[a, indices[a, b, c], c]``, or if ``along`` ``source[a, indices[a, b, c]]``.
 
     An entry of ``source`` has ``s_at`` elements, those of an ``a`` lie ``s_a`` apart, and the indices' steps are ``i_a`` and ``i_b``.
     """
-    source, indices, made, bad = k.array(), k.array(), k.array(), k.array()
+    source, indices, result, bad = k.array(), k.array(), k.array(), k.array()
     b_size, c_size, blocks, block, size, wrap, units, per = (k.integer() for _ in range(8))
     s_a, s_at, i_a, i_b = (k.integer() for _ in range(4))
     lanes = k.lanes("i64")
@@ -84,7 +84,7 @@ def take_elements(k: Builder, index_kind: str, kind: str, along: bool) -> None:
         a = row // b_size
         b = row - a * b_size
         from_, at = k.at(source, a * s_a, kind), k.at(indices, a * i_a + b * i_b, index_kind)
-        to = k.at(made, row * c_size, kind)
+        to = k.at(result, row * c_size, kind)
 
         def some(c: Value, mask: Value | None, wrong: Value) -> Value:
             place, good = _place(k, at, c, index_kind, size, wrap, lanes, mask)
@@ -102,17 +102,17 @@ def take_elements(k: Builder, index_kind: str, kind: str, along: bool) -> None:
 
 @kernel
 def add_elements(k: Builder, index_kind: str, kind: str, along: bool) -> None:
-    """Add ``source[a, b, c]`` at its index: to ``made[a, index, c]``, or if ``along`` to ``made[a, index]``.
+    """Add ``source[a, b, c]`` at its index: to ``result[a, index, c]``, or if ``along`` to ``result[a, index]``.
 
     A chunk owns some ``a``, and unless ``along`` a block of the columns ``c``.  Where an index is wrong, the sums are too.
     """
-    source, indices, made, bad = k.array(), k.array(), k.array(), k.array()
+    source, indices, result, bad = k.array(), k.array(), k.array(), k.array()
     b_size, c_size, blocks, block, size, units, per = (k.integer() for _ in range(7))
 
     def unit(u: Value, wrong: Value) -> Value:
         a = u // blocks
         first = (u - a * blocks) * block
-        to = k.at(made, a * size if along else a * size * c_size, kind)
+        to = k.at(result, a * size if along else a * size * c_size, kind)
 
         def line(b: Value, wrong: Value) -> Value:
             row = (a * b_size + b) * c_size
@@ -139,7 +139,7 @@ def sort_into_buckets(k: Builder, index_kind: str) -> None:
     indices, order, ends, bad = k.array(), k.array(), k.array(), k.array()
     count, size, wrap, skipped, shift, buckets = (k.integer() for _ in range(6))
 
-    def each(visit: Any) -> None:
+    def for_indices(visit: Any) -> None:
         def step(i: Value) -> None:
             at, good = _place(k, indices, i, index_kind, size, wrap)
             _mark(k, bad, ~good)
@@ -149,7 +149,7 @@ def sort_into_buckets(k: Builder, index_kind: str) -> None:
 
     def chunk(_: Value) -> None:
         k.loop(0, buckets, lambda b: k.store(k.const(0, "i64"), ends, b, "i64"))
-        each(lambda i, b: k.store(k.load(ends, b, "i64") + 1, ends, b, "i64"))
+        for_indices(lambda i, b: k.store(k.load(ends, b, "i64") + 1, ends, b, "i64"))
 
         def start(b: Value, total: Value) -> Value:
             here = k.load(ends, b, "i64")
@@ -163,15 +163,15 @@ def sort_into_buckets(k: Builder, index_kind: str) -> None:
             k.store(i, order, at, "i64")
             k.store(at + 1, ends, b, "i64")
 
-        each(put)
+        for_indices(put)
 
     k.for_chunks(chunk)
 
 
 @kernel
 def add_rows(k: Builder, index_kind: str, kind: str, zeroed: bool) -> None:
-    """``made[indices[i], :] += source[i, :] * factor`` for sorted ``i``; a chunk owns some columns of one bucket's rows."""
-    source, indices, made, order, ends = k.array(), k.array(), k.array(), k.array(), k.array()
+    """``result[indices[i], :] += source[i, :] * factor`` for sorted ``i``; a chunk owns some columns of one bucket's rows."""
+    source, indices, result, order, ends = k.array(), k.array(), k.array(), k.array(), k.array()
     size, width, wrap, shift, column_blocks, factor = *(k.integer() for _ in range(5)), k.number(kind)
     lanes = k.lanes(kind)
 
@@ -185,7 +185,7 @@ def add_rows(k: Builder, index_kind: str, kind: str, zeroed: bool) -> None:
             none = k.const(0, kind, lanes)
 
             def clear(row: Value) -> None:
-                k.vector_loop(left, right, lanes, lambda c, mask: k.store(none, made, row * width + c, kind, mask))
+                k.vector_loop(left, right, lanes, lambda c, mask: k.store(none, result, row * width + c, kind, mask))
 
             k.loop(top, bottom, clear)
         first = k.when(bucket > 0, lambda: k.load(ends, bucket - 1, "i64"), lambda: k.const(0, "i64"))
@@ -197,8 +197,8 @@ def add_rows(k: Builder, index_kind: str, kind: str, zeroed: bool) -> None:
 
             def step(c: Value, mask: Value | None) -> None:
                 at = row * width + c
-                old = k.load(made, at, kind, lanes, mask)
-                k.store(k.fma(k.load(source, i * width + c, kind, lanes, mask), k.splat(factor, lanes), old), made, at, kind, mask)
+                old = k.load(result, at, kind, lanes, mask)
+                k.store(k.fma(k.load(source, i * width + c, kind, lanes, mask), k.splat(factor, lanes), old), result, at, kind, mask)
 
             k.vector_loop(left, right, lanes, step)
 
@@ -210,7 +210,7 @@ def add_rows(k: Builder, index_kind: str, kind: str, zeroed: bool) -> None:
 @kernel
 def extremes(k: Builder, kind: str) -> None:
     """Least and greatest element of each chunk of ``_SPAN``."""
-    indices, found, count = k.array(), k.array(), k.integer()
+    indices, results, count = k.array(), k.array(), k.integer()
     lanes = k.lanes(kind)
 
     def chunk(c: Value) -> None:
@@ -223,8 +223,8 @@ def extremes(k: Builder, kind: str) -> None:
             return k.least(low, here), k.most(high, here)
 
         low, high = k.vector_loop(start, k.least(start + _SPAN, count), lanes, step, carried=(some, some), unroll=2)
-        k.store(k.cast(k.fold(low, k.least), "i64"), found, c * 2, "i64")
-        k.store(k.cast(k.fold(high, k.most), "i64"), found, c * 2 + 1, "i64")
+        k.store(k.cast(k.fold(low, k.least), "i64"), results, c * 2, "i64")
+        k.store(k.cast(k.fold(high, k.most), "i64"), results, c * 2 + 1, "i64")
 
     k.for_chunks(chunk)
 
@@ -238,23 +238,23 @@ def rows_at(source: np.ndarray, indices: np.ndarray, dim: int, shape: tuple[int,
     indices = indices if indices.flags.c_contiguous else contiguous(indices)
     size, outer = source.shape[dim], math.prod(source.shape[:dim])
     length = math.prod(source.shape[dim + 1 :]) * source.itemsize
-    made, bad = empty(shape, source.dtype), np.zeros(1, np.int64)
+    result, bad = empty(shape, source.dtype), np.zeros(1, np.int64)
     turn = size if wrap else 0
     if length == source.itemsize and length < 16:
-        _take_elements(source, indices, made, bad, (outer, 1, indices.size), (size, 1, 0, 0), size, turn, along=True)
+        _take_elements(source, indices, result, bad, (outer, 1, indices.size), (size, 1, 0, 0), size, turn, along=True)
     else:
         unit = math.gcd(length, 8)
         block = max(1, CHUNK // length)
         blocks = -(-indices.size // block)
         run = take_rows(index_kind, f"u{8 * unit}")
-        run(outer * blocks, *map(id, (source, indices, made, bad)), size, turn, indices.size, length // unit, blocks, block)
-    return None if bad[0] else made
+        run(outer * blocks, *map(id, (source, indices, result, bad)), size, turn, indices.size, length // unit, blocks, block)
+    return None if bad[0] else result
 
 
 def _take_elements(
     source: np.ndarray,
     indices: np.ndarray,
-    made: np.ndarray,
+    result: np.ndarray,
     bad: np.ndarray,
     sizes: Any,
     steps: Any,
@@ -268,7 +268,7 @@ def _take_elements(
     blocks = -(-c // block)
     units, per = a * b * blocks, max(1, CHUNK // (8 * block))
     run = take_elements(_INDEX_KINDS[indices.dtype], f"u{8 * source.itemsize}", along)
-    run(-(-units // per), *map(id, (source, indices, made, bad)), b, c, blocks, block, size, wrap, units, per, *steps)
+    run(-(-units // per), *map(id, (source, indices, result, bad)), b, c, blocks, block, size, wrap, units, per, *steps)
 
 
 @native("_limits")
@@ -277,9 +277,9 @@ def limits(indices: np.ndarray) -> tuple[int, int] | None:
     if kind is None or not indices.flags.c_contiguous or not indices.size:
         return None
     chunks = -(-indices.size // _SPAN)
-    found = np.empty((chunks, 2), np.int64)
-    extremes(kind)(chunks, id(indices), id(found), indices.size)
-    return int(found[:, 0].min()), int(found[:, 1].max())
+    bounds = np.empty((chunks, 2), np.int64)
+    extremes(kind)(chunks, id(indices), id(bounds), indices.size)
+    return int(bounds[:, 0].min()), int(bounds[:, 1].max())
 
 
 @native("embedding")
@@ -301,7 +301,7 @@ def index_select(input: np.ndarray, dim: int, index: np.ndarray) -> np.ndarray |
 @native("_index")
 def index(input: np.ndarray, indices: Sequence[Any]) -> np.ndarray | None:
     dim = len(indices) - 1
-    if any(each is not None for each in indices[:dim]):
+    if any(entry is not None for entry in indices[:dim]):
         return None
     at = indices[dim]
     return rows_at(input, at, dim, (*input.shape[:dim], *at.shape, *input.shape[dim + 1 :]), wrap=True)
@@ -326,27 +326,27 @@ def gather(input: np.ndarray, dim: int, index: np.ndarray, sparse_grad: bool = F
     size = input.shape[dim]
     source = input if input.flags.c_contiguous else contiguous(input)
     index = index if index.flags.c_contiguous else contiguous(index)
-    made, bad = empty(index.shape, input.dtype), np.zeros(1, np.int64)
+    result, bad = empty(index.shape, input.dtype), np.zeros(1, np.int64)
     if inner == 1:
-        _take_elements(source, index, made, bad, (outer, 1, n), (size, 1, n, 0), size, along=True)
+        _take_elements(source, index, result, bad, (outer, 1, n), (size, 1, n, 0), size, along=True)
     else:
-        _take_elements(source, index, made, bad, (outer, n, inner), (size * inner, inner, n * inner, inner), size, along=False)
-    return None if bad[0] else made
+        _take_elements(source, index, result, bad, (outer, n, inner), (size * inner, inner, n * inner, inner), size, along=False)
+    return None if bad[0] else result
 
 
 # -- adding --------------------------------------------------------------------------------------------------------------------
 def add_rows_at(
-    grad: np.ndarray, indices: np.ndarray, made: np.ndarray, zeroed: bool, skipped: int = -1, wrap: bool = False, factor: float = 1
+    grad: np.ndarray, indices: np.ndarray, result: np.ndarray, zeroed: bool, skipped: int = -1, wrap: bool = False, factor: float = 1
 ) -> np.ndarray | None:
-    """``made``, whose rows are ``made[i]``, with the rows of ``grad`` added at ``indices`` (after it was filled with 0 if ``zeroed``)."""
+    """``result``, whose rows are ``result[i]``, with the rows of ``grad`` added at ``indices`` (filled with 0 first if ``zeroed``)."""
     kind, index_kind = _FLOATS.get(grad.dtype), _INDEX_KINDS.get(indices.dtype)
-    rows = made.shape[0]
-    if kind is None or index_kind is None or not made.size or not indices.size:
+    rows = result.shape[0]
+    if kind is None or index_kind is None or not result.size or not indices.size:
         return None
     grad = grad if grad.flags.c_contiguous else contiguous(grad)
     indices = indices if indices.flags.c_contiguous else contiguous(indices)
-    width = made.size // rows
-    wanted = min(_BUCKETS, max(1, (made.nbytes + grad.nbytes) // CHUNK))
+    width = result.size // rows
+    wanted = min(_BUCKETS, max(1, (result.nbytes + grad.nbytes) // CHUNK))
     shift = max(0, math.ceil(math.log2(rows / wanted)))
     buckets = -(-rows // (1 << shift))
     order, ends, bad = empty((indices.size,), np.int64), np.empty(buckets, np.int64), np.zeros(1, np.int64)
@@ -356,8 +356,8 @@ def add_rows_at(
         return None
     blocks = -(-width // _COLUMNS)
     run = add_rows(index_kind, kind, zeroed)
-    run(buckets * blocks, *map(id, (grad, indices, made, order, ends)), rows, width, turn, shift, blocks, factor)
-    return made
+    run(buckets * blocks, *map(id, (grad, indices, result, order, ends)), rows, width, turn, shift, blocks, factor)
+    return result
 
 
 @native("_embedding_backward")
@@ -391,12 +391,12 @@ def scatter_add(input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray)
         return None
     outer, n, inner = planes
     size = input.shape[dim]
-    made, bad = contiguous(input), np.zeros(1, np.int64)
+    result, bad = contiguous(input), np.zeros(1, np.int64)
     src = src if src.flags.c_contiguous else contiguous(src)
     index = index if index.flags.c_contiguous else contiguous(index)
     block = n if inner == 1 else min(inner, 64 if outer < 16 else 1024)
     sizes = (1, n, 1, n) if inner == 1 else (n, inner, -(-inner // block), block)
     units, per = outer * sizes[2], max(1, CHUNK // (16 * sizes[0] * block))
     run = add_elements(_INDEX_KINDS[index.dtype], kind, inner == 1)
-    run(-(-units // per), *map(id, (src, index, made, bad)), *sizes, size, units, per)
-    return None if bad[0] else made
+    run(-(-units // per), *map(id, (src, index, result, bad)), *sizes, size, units, per)
+    return None if bad[0] else result

@@ -163,11 +163,11 @@ def power(k: Builder, base: Value, exponent: Value) -> Value:
     """``base ** exponent`` by squares, for exponents that are not negative."""
     left = k.cast(exponent, "u" + exponent.kind[1:])
 
-    def step(made: Value, square: Value, left: Value) -> tuple[Value, ...]:
-        return k.select((left & 1).ne(0), made * square, made), square * square, left >> 1
+    def step(result: Value, square: Value, left: Value) -> tuple[Value, ...]:
+        return k.select((left & 1).ne(0), result * square, result), square * square, left >> 1
 
-    made, _, _ = k.repeat(lambda made, square, left: k.any(left.ne(0)), step, (k.like(1, base), base, left))
-    return made
+    result, _, _ = k.repeat(lambda result, square, left: k.any(left.ne(0)), step, (k.like(1, base), base, left))
+    return result
 
 
 def left_shift(k: Builder, x: Value, count: Value) -> Value:

@@ -46,12 +46,12 @@ class Program(NamedTuple):
     @property
     def length(self) -> int:
         """How many instructions compute something."""
-        return sum(each[0] not in ("input", "constant", "cast") for each in self.instructions)
+        return sum(instruction[0] not in ("input", "constant", "cast") for instruction in self.instructions)
 
     @property
     def is_heavy(self) -> bool:
         """Whether arithmetic rather than memory takes the time."""
-        return any(isinstance(each[0], Program) or each[0] in _HEAVY for each in self.instructions)
+        return any(isinstance(instruction[0], Program) or instruction[0] in _HEAVY for instruction in self.instructions)
 
 
 class _Writer:
@@ -104,8 +104,8 @@ class Symbol:
                     for part, dtype in (("mantissa", mantissa), ("exponent", exponent))
                 ]
             )
-        made = self._apply(ufunc, inputs)
-        return made if out is None else out[0]._become(made)
+        result = self._apply(ufunc, inputs)
+        return result if out is None else out[0]._become(result)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         known = _FUNCTIONS.get(function)
@@ -120,13 +120,13 @@ class Symbol:
     def _apply(self, ufunc: Any, inputs: Any) -> Symbol:
         if ufunc.nout != 1 or ufunc.__name__ not in _LOWERED:
             raise Untraceable(ufunc.__name__)
-        asked = [each.dtype if isinstance(each, (Symbol, np.ndarray, np.generic)) else type(each) for each in inputs]
+        asked = [operand.dtype if isinstance(operand, (Symbol, np.ndarray, np.generic)) else type(operand) for operand in inputs]
         try:
             *loop, result = ufunc.resolve_dtypes((*asked, None))
         except TypeError as error:
             pass_on(error)
             raise Untraceable(str(error)) from error
-        numbers = [self._operand(each, dtype) for each, dtype in zip(inputs, loop, strict=True)]
+        numbers = [self._operand(operand, dtype) for operand, dtype in zip(inputs, loop, strict=True)]
         return Symbol(self.writer, self.writer.add(ufunc.__name__, _kind(loop[0]), *numbers), result)
 
     def _operand(self, value: Any, dtype: np.dtype) -> int:
@@ -141,9 +141,9 @@ class Symbol:
         value = array.astype(dtype).item()
         return self.writer.add("constant", kind, value, repr(value))
 
-    def _become(self, made: Symbol) -> Symbol:
+    def _become(self, other: Symbol) -> Symbol:
         """What ``out=`` and in-place operators do: this array has other contents from now on."""
-        self.number = self._operand(made, self.dtype)
+        self.number = self._operand(other, self.dtype)
         return self
 
     # -- methods --------------------------------------------------------------------------------------------------------------
@@ -155,15 +155,15 @@ class Symbol:
 
     def named(self, name: str, *values: Any) -> Symbol:
         """SciPy's function of that name, of floating-point operands, without SciPy."""
-        dtype = np.result_type(*[each.dtype if isinstance(each, Symbol) else each for each in values])
+        dtype = np.result_type(*[value.dtype if isinstance(value, Symbol) else value for value in values])
         if name not in _LOWERED or dtype.kind != "f":
             raise Untraceable(name)
-        return Symbol(self.writer, self.writer.add(name, _kind(dtype), *[self._operand(each, dtype) for each in values]), dtype)
+        return Symbol(self.writer, self.writer.add(name, _kind(dtype), *[self._operand(value, dtype) for value in values]), dtype)
 
     def repeated(self, degree: Any, first: Any, step: Callable[..., Any]) -> Symbol:
         """Of 1, ``first``, ... the value number ``degree``; ``step(k, x, now, before)`` says which follows number k, x being this one."""
         program = trace(step, [None] * 4, [self.dtype] * 4)
-        operands = [self._operand(each, dtype) for each, dtype in ((self, self.dtype), (degree, degree.dtype), (first, self.dtype))]
+        operands = [self._operand(operand, dtype) for operand, dtype in ((self, self.dtype), (degree, degree.dtype), (first, self.dtype))]
         return Symbol(self.writer, self.writer.add(program, _kind(self.dtype), *operands), self.dtype)
 
     def row_major(self) -> Symbol:
@@ -226,7 +226,7 @@ _operators()
 
 
 def _where(symbol: Symbol, mask: Any, a: Any, b: Any) -> Symbol:
-    dtype = np.result_type(*[each.dtype if isinstance(each, Symbol) else each for each in (a, b)])
+    dtype = np.result_type(*[operand.dtype if isinstance(operand, Symbol) else operand for operand in (a, b)])
     numbers = [symbol._operand(mask, np.dtype(bool)), symbol._operand(a, dtype), symbol._operand(b, dtype)]
     return Symbol(symbol.writer, symbol.writer.add("where", _kind(dtype), *numbers), dtype)
 
@@ -273,11 +273,11 @@ def trace(function: Callable[..., Any], arguments: list[Any], dtypes: list[np.dt
         if dtype is not None:
             values[i] = Symbol(writer, writer.add("input", _kind(dtype), count), dtype)
             count += 1
-    made = function(*values)
-    results = made if isinstance(made, tuple) else (made,)
-    if not all(isinstance(each, Symbol) and each.writer is writer for each in results):
+    output = function(*values)
+    results = output if isinstance(output, tuple) else (output,)
+    if not all(isinstance(result, Symbol) and result.writer is writer for result in results):
         raise Untraceable("the result does not depend on the operands")
-    program = Program(tuple(writer.instructions), tuple([each.number for each in results]), writer.row_major, tuple(writer.nonzero))
+    program = Program(tuple(writer.instructions), tuple([result.number for result in results]), writer.row_major, tuple(writer.nonzero))
     return needed(program)
 
 
@@ -287,11 +287,11 @@ def needed(program: Program) -> Program:
     for number in range(len(program.instructions) - 1, -1, -1):
         if number in wanted and program.instructions[number][0] not in ("input", "constant"):
             wanted.update(program.instructions[number][2:])
-    kept = [i for i, each in enumerate(program.instructions) if i in wanted or each[0] == "input"]
+    kept = [i for i, instruction in enumerate(program.instructions) if i in wanted or instruction[0] == "input"]
     place = {old: new for new, old in enumerate(kept)}
 
-    def moved(each: Instruction) -> Instruction:
-        return each if each[0] in ("input", "constant") else (*each[:2], *[place[i] for i in each[2:]])
+    def moved(instruction: Instruction) -> Instruction:
+        return instruction if instruction[0] in ("input", "constant") else (*instruction[:2], *[place[i] for i in instruction[2:]])
 
     instructions = tuple([moved(program.instructions[i]) for i in kept])
     return program._replace(instructions=instructions, results=tuple([place[i] for i in program.results]))
@@ -318,13 +318,13 @@ def lower(k: Builder, program: Program, inputs: list[Value]) -> list[Value]:
 def _repeated(k: Builder, step: Program, x: Value, degree: Value, first: Value) -> Value:
     """``Symbol.repeated``: all lanes take as many steps as the highest degree among them."""
     lanes = max(x.lanes, degree.lanes)
-    x, degree, first = (k.splat(each, lanes) for each in (x, degree, first))
+    x, degree, first = (k.splat(operand, lanes) for operand in (x, degree, first))
     one, none = k.like(1.0, x), k.like(0.0, x)
     start = k.select(degree.eq(0), one, k.select(degree.eq(1), first, none))
 
-    def body(i: Value, before: Value, now: Value, found: Value) -> tuple[Value, ...]:
+    def body(i: Value, before: Value, now: Value, result: Value) -> tuple[Value, ...]:
         (following,) = lower(k, step, [k.splat(k.cast(i, x.kind), lanes), x, now, before])
-        return now, following, k.select(degree.eq(i + 1), following, found)
+        return now, following, k.select(degree.eq(i + 1), following, result)
 
     return k.loop(k.const(1, degree.kind), k.fold(degree, k.most), body, carried=(one, first, start))[2]
 

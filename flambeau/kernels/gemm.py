@@ -123,12 +123,12 @@ def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np
     plan = _plan(dtype, (a.shape, a.strides), (b.shape, b.strides), bias is not None)
     if plan is None:
         return None
-    made = empty((*shape[:-1], columns), dtype)
+    result = empty((*shape[:-1], columns), dtype)
     if bias is None:
-        alone(plan, a, b, made)
+        alone(plan, a, b, result)
     else:
-        alone(plan, a, b, made, bias)
-    return made
+        alone(plan, a, b, result, bias)
+    return result
 
 
 def _cut(count: int, m: int, n: int, inner: int) -> tuple[int, int, int, int]:

@@ -134,11 +134,11 @@ def _symbols(elf: bytes, headers: list[tuple[int, ...]]) -> list[tuple[str, int,
     for _, kind, _, _, offset, size, names, _, _, _ in headers:
         if kind == _SHT_SYMTAB:
             text = headers[names][4]
-            found = []
+            symbols = []
             for name, _, _, section, value, _ in struct.iter_unpack("<IBBHQQ", elf[offset : offset + size]):
                 end = elf.index(b"\0", text + name)
-                found.append((elf[text + name : end].decode(), section, value))
-            return found
+                symbols.append((elf[text + name : end].decode(), section, value))
+            return symbols
     raise LinkError("object without symbols")
 
 

@@ -673,11 +673,11 @@ class Builder:
         self.label(f"join{n}")
         if len(yes) != len(no):
             raise TypeError(f"{self.name}: the sides of a branch return {len(yes)} and {len(no)} values")
-        made = tuple(
+        results = tuple(
             self.emit(f"phi {a.type} [{a.text}, %{yes_block}], [{b.text}, %{no_block}]", a.kind, a.lanes)
             for a, b in zip(yes, no, strict=True)
         )
-        return made if len(made) != 1 else made[0]
+        return results if len(results) != 1 else results[0]
 
     def function(self, name: str, body: Callable[..., Sequence[Value]], *operands: Value) -> tuple[Value, ...]:
         """``body(builder, *operands)`` as a function of its own, written once a kernel and called: for long parts that rarely run.
@@ -690,15 +690,15 @@ class Builder:
             inner = Builder(full, self.target)
             inner.declared, inner._functions = self.declared, self._functions
             results = body(inner, *(Value(inner, f"%a{i}", v.kind, v.lanes) for i, v in enumerate(operands)))
-            together, made = f"{{{', '.join(v.type for v in results)}}}", "poison"
+            together, aggregate = f"{{{', '.join(v.type for v in results)}}}", "poison"
             for i, v in enumerate(results):
-                made = inner.emit(f"insertvalue {together} {made}, {v.type} {v.text}, {i}", "ptr").text
+                aggregate = inner.emit(f"insertvalue {together} {aggregate}, {v.type} {v.text}, {i}", "ptr").text
             lines = "\n".join(inner.lines)
             passed = ", ".join(f"{v.type} %a{i}" for i, v in enumerate(operands))
             self._functions[full] = [(v.kind, v.lanes) for v in results]
             self.declared[full] = (
                 f'define internal {together} @{full}({passed}) noinline nounwind "no-builtins" {{\nentry:\n{lines}\n'
-                f"  ret {together} {made}\n}}"
+                f"  ret {together} {aggregate}\n}}"
             )
         kinds = self._functions[full]
         together = f"{{{', '.join(llvm_name(kind, lanes) for kind, lanes in kinds)}}}"

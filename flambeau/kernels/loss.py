@@ -27,12 +27,12 @@ class _Class:
 
     def __init__(self, row: Row, target: Value, weight: Value | None, ignore: Value):
         k = row.k
-        found = row.take(target, "i64")
-        inside = (found >= 0) & (found < row.n)
-        self.ignored = found.eq(ignore)
+        label = row.take(target, "i64")
+        inside = (label >= 0) & (label < row.n)
+        self.ignored = label.eq(ignore)
         self.wrong = ~(inside | self.ignored)
-        self.index = k.select(inside, found, 0)
-        one = k.const(1, row.kind, found.lanes)
+        self.index = k.select(inside, label, 0)
+        one = k.const(1, row.kind, label.lanes)
         factor = one if weight is None else k.gather(weight, self.index, row.kind, row.mask)
         self.factor = k.select(self.ignored, 0.0, factor)
 
@@ -64,11 +64,11 @@ def class_losses(k: Builder, kind: str, across: bool, scores: bool, weighted: bo
         loss = k.select(chosen.factor.eq(0.0), 0.0, loss)  # an ignored NaN does not count
         if smooth:
 
-            def each(at: Place) -> Value:
+            def term(at: Place) -> Value:
                 apart = spread - (at.load(x) - top)
                 return apart * at.along(weights) if weighted else apart
 
-            even = k.select(chosen.ignored, 0.0, row.total(each) / row.count)
+            even = k.select(chosen.ignored, 0.0, row.total(term) / row.count)
             loss = loss + (even - loss) * part
         row.put(loss, losses)
         row.put(chosen.factor, factors)
@@ -79,7 +79,7 @@ def class_losses(k: Builder, kind: str, across: bool, scores: bool, weighted: bo
 @kernel
 def class_slopes(k: Builder, kind: str, across: bool, scores: bool, weighted: bool, smooth: bool, single: bool) -> None:
     """The gradient of ``class_losses`` for x; ``single``: one gradient for all rows."""
-    x, target, weights, grads, made = (k.array() for _ in range(5))
+    x, target, weights, grads, result = (k.array() for _ in range(5))
     ignore, part, all_weights = k.integer(), *(k.number(register_kind(kind)) for _ in range(2))
     keeps = scores and SIZES[kind] >= 4
 
@@ -91,18 +91,18 @@ def class_slopes(k: Builder, kind: str, across: bool, scores: bool, weighted: bo
         if smooth:
             share, even, nothing = share * (1.0 - part), grad * (part / row.count), chosen.ignored
         if scores:
-            top, total = exponentials(row, x, made if keeps else None)
+            top, total = exponentials(row, x, result if keeps else None)
             scale = (share + even * all_weights) / total if smooth else share / total
         index = k.cast(chosen.index, "i32")
 
         def step(at: Place) -> None:
             slope: Any = 0.0
             if scores:
-                slope = (at.load(made) if keeps else exp(k, at.load(x) - top)) * scale
+                slope = (at.load(result) if keeps else exp(k, at.load(x) - top)) * scale
             slope = slope - k.select(at.numbers().eq(index), share, 0.0)
             if smooth:
                 slope = slope - (even * at.along(weights) if weighted else even)
-            at.store(k.select(nothing, 0.0, slope), made)
+            at.store(k.select(nothing, 0.0, slope), result)
 
         row.map(step)
 
@@ -168,9 +168,9 @@ def _slopes(
     seen = _seen(input, target, weight)
     if seen is None or grad_output.dtype != input.dtype:
         return None
-    made = empty(input.shape, input.dtype)
-    _run_slopes(*seen, scores, np.ascontiguousarray(input), made, grad_output, target, weight, reduction, ignore_index, smoothing)
-    return made
+    result = empty(input.shape, input.dtype)
+    _run_slopes(*seen, scores, np.ascontiguousarray(input), result, grad_output, target, weight, reduction, ignore_index, smoothing)
+    return result
 
 
 def _run_slopes(
@@ -178,7 +178,7 @@ def _run_slopes(
     view: View,
     scores: bool,
     x: np.ndarray,
-    made: np.ndarray,
+    result: np.ndarray,
     grads: np.ndarray,
     target: np.ndarray,
     weight: Any,
@@ -186,7 +186,7 @@ def _run_slopes(
     ignore_index: int,
     smoothing: float,
 ) -> None:
-    """Run ``class_slopes`` into ``made``."""
+    """Run ``class_slopes`` into ``result``."""
     wide = np.float64 if kind == "f64" else np.float32
     weights, grads = _weights(weight, kind), np.ascontiguousarray(grads, wide)
     if reduction == "mean":
@@ -195,7 +195,7 @@ def _run_slopes(
         grads = np.divide(grads, wide(total)).astype(wide)
     get = class_slopes(kind, view[2] > 1, scores, weight is not None, smoothing > 0, reduction != "none")
     all_weights = view[1] if weight is None else np.add.reduce(weights)
-    arrays = x, np.ascontiguousarray(target), weights, grads, made
+    arrays = x, np.ascontiguousarray(target), weights, grads, result
     run(get, kind, view, *arrays, int(ignore_index), float(smoothing), float(all_weights))
 
 
@@ -237,10 +237,10 @@ def nll_loss_backward(
     kind = float_kind(grad_output)
     if kind is None or len(shape) < 2 or target.dtype != np.int64 or (weight is not None and weight.dtype != grad_output.dtype):
         return None
-    made = empty(shape, grad_output.dtype)
+    result = empty(shape, grad_output.dtype)
     view = shape[0], shape[1], math.prod(shape[2:])
-    _run_slopes(kind, view, False, _NOTHING, made, grad_output, target, weight, reduction, ignore_index, 0.0)
-    return made
+    _run_slopes(kind, view, False, _NOTHING, result, grad_output, target, weight, reduction, ignore_index, 0.0)
+    return result
 
 
 # -- element by element --------------------------------------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ _LOSSES: dict[str, Callable[..., Value]] = {"squared": _squared, "bounded": _bou
 @kernel
 def plain_losses(k: Builder, kind: str, loss: str, summed: bool) -> None:
     """Each element's loss, or each chunk's sum of losses as float64."""
-    x, t, made, n = k.array(), k.array(), k.array(), k.integer()
+    x, t, result, n = k.array(), k.array(), k.array(), k.integer()
     numbers = k.number(register_kind(kind)), k.number(register_kind(kind))
 
     def value(at: Place) -> Value:
@@ -281,9 +281,9 @@ def plain_losses(k: Builder, kind: str, loss: str, summed: bool) -> None:
         start = c * _CHUNK
         row = Row(k, kind, False, start, k.least(n - start, _CHUNK), n, c)
         if summed:
-            row.put(k.cast(row.total(value), "f64"), made, "f64")
+            row.put(k.cast(row.total(value), "f64"), result, "f64")
         else:
-            row.map(lambda at: at.store(value(at), made))
+            row.map(lambda at: at.store(value(at), result))
 
     k.for_chunks(chunk)
 
@@ -298,12 +298,12 @@ def _total(loss: str, input: np.ndarray, target: np.ndarray, reduction: str, *nu
             return None  # whose memory layout the reference knows
         input, target = np.ascontiguousarray(input), np.ascontiguousarray(target)
     chunks = -(-input.size // _CHUNK)
-    made = empty(input.shape, input.dtype) if reduction == "none" else np.empty(chunks, np.float64)
+    losses = empty(input.shape, input.dtype) if reduction == "none" else np.empty(chunks, np.float64)
     get = plain_losses(kind, loss, reduction != "none")
-    get(chunks, id(input), id(target), id(made), input.size, *(numbers or (0.0, 0.0)))
+    get(chunks, id(input), id(target), id(losses), input.size, *(numbers or (0.0, 0.0)))
     if reduction == "none":
-        return made
-    total = np.add.reduce(made)
+        return losses
+    total = np.add.reduce(losses)
     return np.asarray(total / input.size if reduction == "mean" else total).astype(input.dtype)
 
 
@@ -319,8 +319,8 @@ def huber_loss(input: np.ndarray, target: np.ndarray, reduction: str, delta: flo
 
 @native("nn.functional._binary_cross_entropy")
 def binary_cross_entropy(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str) -> np.ndarray | None:
-    made = _total("probability", input, target, reduction) if weight is None else None
-    return None if made is None or np.isnan(made).any() else made  # the reference tells a NaN from an element outside [0, 1]
+    result = _total("probability", input, target, reduction) if weight is None else None
+    return None if result is None or np.isnan(result).any() else result  # the reference tells a NaN from an element outside [0, 1]
 
 
 @native("nn.functional._binary_cross_entropy_with_logits")

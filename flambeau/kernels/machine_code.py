@@ -19,19 +19,19 @@ def compiled(ir: str, name: str, target: targets.Target) -> int:
         NoKernel: llvmlite is not installed, the code needs something outside itself, or the system forbids executable memory.
     """
     key = cache.key_of(ir, target)
-    found = cache.read(key)
-    if found is None:
+    code = cache.read(key)
+    if code is None:
         try:
-            found = image.link(image.compile_object(ir, target), name)
+            code = image.link(image.compile_object(ir, target), name)
         except ImportError as error:
             raise NoKernel("llvmlite is not installed") from error
         except image.LinkError as error:
             raise NoKernel(f"{name}: {error}") from error
-        cache.write(key, found)
+        cache.write(key, code)
     if _SHOW and (_SHOW == "all" or name in _SHOW.split(",")):
         print(ir, image.assembly(ir, target), sep="\n")
     try:
-        return image.load(found)
+        return image.load(code)
     except OSError as error:
         pass_on(error)
         raise NoKernel(f"{name}: {error}") from error

@@ -129,10 +129,10 @@ class _Recycler:
         """Give waiting buffers back until a new one of ``size`` bytes keeps all of them within the bound."""
         limit = max(self.peak, self.used + size)
         limit += min(limit // 2, SLACK)
-        for each in sorted(self.waiting, reverse=True):
-            blocks = self.waiting[each]
+        for block_size in sorted(self.waiting, reverse=True):
+            blocks = self.waiting[block_size]
             while blocks and self.used + self.kept + size > limit:
-                self.kept -= each
+                self.kept -= block_size
                 del blocks[-1]
 
     def release(self) -> int:

@@ -280,11 +280,11 @@ def product(
 
         def channel(c: Value, *total: Value) -> list[Value]:
             line = [k.load(lines, c * pitch + v * lanes, kind, lanes) for v in range(vectors)]
-            made = []
+            sums = []
             for r in range(rows):
                 factor = k.splat(k.load(mine, c * rows + r, kind), lanes)
-                made += [k.fma(factor, line[v], total[r * vectors + v]) for v in range(vectors)]
-            return made
+                sums += [k.fma(factor, line[v], total[r * vectors + v]) for v in range(vectors)]
+            return sums
 
         return k.loop(0, channels, channel, carried=total)
 
@@ -301,12 +301,12 @@ def inner_products(k: Builder, kind: str, a: list[Value], b: list[Value], length
 
     def step(at: Value, *total: Value) -> list[Value]:
         first = [k.load(line, at, kind, lanes) for line in a]
-        made = list(total)
+        sums = list(total)
         for j, line in enumerate(b):
             value = k.load(line, at, kind, lanes)
             for i in range(len(a)):
-                made[i * columns + j] = k.fma(first[i], value, total[i * columns + j])
-        return made
+                sums[i * columns + j] = k.fma(first[i], value, total[i * columns + j])
+        return sums
 
     zero = k.const(0, kind, lanes)
     total = list(k.loop(0, length, step, step=lanes, carried=[zero] * (len(a) * columns)))

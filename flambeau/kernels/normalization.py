@@ -51,9 +51,9 @@ def layer_rows(k: Builder, kind: str, centred: bool, weight: bool, bias: bool) -
         scale = 1.0 / k.sqrt(variance + eps)
 
         def step(at: Place) -> None:
-            made = (at.load(x) - mean if centred else at.load(x)) * scale
-            made = made * at.along(w) if weight else made
-            at.store(made + at.along(b) if bias else made, y)
+            value = (at.load(x) - mean if centred else at.load(x)) * scale
+            value = value * at.along(w) if weight else value
+            at.store(value + at.along(b) if bias else value, y)
 
         row.map(step)
 
@@ -63,7 +63,7 @@ def layer_rows(k: Builder, kind: str, centred: bool, weight: bool, bias: bool) -
 @kernel
 def layer_slope(k: Builder, kind: str, centred: bool, weight: bool) -> None:
     """The gradient for x, and each chunk's sums of ``g * unit`` and ``g``."""
-    g, x, w, means, variances, made, to_weight, to_bias, eps = *(k.array() for _ in range(8)), k.number(register_kind(kind))
+    g, x, w, means, variances, result, to_weight, to_bias, eps = *(k.array() for _ in range(8)), k.number(register_kind(kind))
     parts: list[Value] = []
 
     def chunk(c: Value, count: Value, n: Value) -> None:
@@ -86,10 +86,10 @@ def layer_slope(k: Builder, kind: str, centred: bool, weight: bool) -> None:
 
         def step(at: Place) -> None:
             straight, apart = both(at)
-            sums = [at.along(part) + each for part, each in zip(parts, (at.load(g) * (apart * scale), at.load(g)), strict=False)]
-            at.store(((straight - middle if centred else straight) - apart * slope) * scale, made)
-            for part, each in zip(parts, sums, strict=True):
-                at.put_along(each, part)
+            sums = [at.along(part) + term for part, term in zip(parts, (at.load(g) * (apart * scale), at.load(g)), strict=False)]
+            at.store(((straight - middle if centred else straight) - apart * slope) * scale, result)
+            for part, value in zip(parts, sums, strict=True):
+                at.put_along(value, part)
 
         row.map(step)
 
@@ -133,7 +133,7 @@ def moments_along(k: Builder, kind: str) -> None:
 
     def square(at: Place) -> None:
         middle, total = at.along(state[0]) * state[2], at.along(state[1])
-        squares = [(each - middle) * (each - middle) for each in at.load_all(x)]
+        squares = [(value - middle) * (value - middle) for value in at.load_all(x)]
         at.put_along(total + _sum(squares), state[1])
 
     def add(at: Place) -> None:
@@ -151,7 +151,7 @@ def _sum(values: list[Value]) -> Value:
 @kernel
 def row_products(k: Builder, kind: str, scales: bool) -> None:
     """Each row's sums of g and of ``g * (x - mean)``; with ``scales`` also ``g * factor``."""
-    g, x, means, sums, products, factors, made, period = *(k.array() for _ in range(7)), k.integer()
+    g, x, means, sums, products, factors, result, period = *(k.array() for _ in range(7)), k.integer()
 
     def body(row: Row) -> None:
         mean, factor = _parameters(row, False, period, means, factors if scales else means)(None)
@@ -160,7 +160,7 @@ def row_products(k: Builder, kind: str, scales: bool) -> None:
             slope = at.load(g)
             terms = slope, slope * (at.load(x) - mean)
             if scales:
-                at.store(slope * factor, made)
+                at.store(slope * factor, result)
             return terms
 
         for value, array in zip(row.total(terms, 2), (sums, products), strict=True):
@@ -172,7 +172,7 @@ def row_products(k: Builder, kind: str, scales: bool) -> None:
 @kernel
 def products_along(k: Builder, kind: str, scales: bool) -> None:
     """Each chunk's sums along the rows of g and of ``g * (x - mean)``; with ``scales`` also ``g * factor``."""
-    g, x, means, sums, products, factors, made, _ = *(k.array() for _ in range(7)), k.integer()
+    g, x, means, sums, products, factors, result, _ = *(k.array() for _ in range(7)), k.integer()
     parts: list[Value] = []
 
     def chunk(c: Value, count: Value, n: Value) -> None:
@@ -182,9 +182,9 @@ def products_along(k: Builder, kind: str, scales: bool) -> None:
         slope = at.load(g)
         totals = at.along(parts[0]) + slope, at.along(parts[1]) + slope * (at.load(x) - at.along(means))
         if scales:
-            at.store(slope * at.along(factors), made)
-        for part, each in zip(parts, totals, strict=True):
-            at.put_along(each, part)
+            at.store(slope * at.along(factors), result)
+        for part, total in zip(parts, totals, strict=True):
+            at.put_along(total, part)
 
     rows(k, kind, False, lambda row: row.map(step), chunk=chunk)
 
@@ -195,7 +195,7 @@ _MOMENTS, _PRODUCTS = (row_moments, moments_along), (row_products, products_alon
 @kernel
 def row_slopes(k: Builder, kind: str) -> None:
     """What ``row_products`` gives, and the gradient for x of rows that are normalized on their own."""
-    g, x, means, sums, products, scales, factors, made = (k.array() for _ in range(8))
+    g, x, means, sums, products, scales, factors, result = (k.array() for _ in range(8))
 
     def body(row: Row) -> None:
         mean, scale, factor = row.take(means), row.take(scales), row.take(factors)
@@ -208,7 +208,7 @@ def row_slopes(k: Builder, kind: str) -> None:
         row.put(total, sums)
         row.put(product, products)
         middle, slope = total / row.count, product * scale * scale / row.count
-        row.map(lambda at: at.store((at.load(g) - middle - (at.load(x) - mean) * slope) * factor, made))
+        row.map(lambda at: at.store((at.load(g) - middle - (at.load(x) - mean) * slope) * factor, result))
 
     rows(k, kind, False, body)
 
@@ -233,14 +233,14 @@ def scaled(k: Builder, kind: str, along: bool) -> None:
 @kernel
 def combined(k: Builder, kind: str, along: bool) -> None:
     """``a * g + b * (x - mean) + c``."""
-    g, x, means, a, b, c, made, period = *(k.array() for _ in range(7)), k.integer()
+    g, x, means, a, b, c, result, period = *(k.array() for _ in range(7)), k.integer()
 
     def body(row: Row) -> None:
         values = _parameters(row, along, period, means, a, b, c)
 
         def step(at: Place) -> None:
             mean, factor, slope, shift = values(at)
-            at.store(k.fma(at.load(g), factor, k.fma(at.load(x) - mean, slope, shift)), made)
+            at.store(k.fma(at.load(g), factor, k.fma(at.load(x) - mean, slope, shift)), result)
 
         row.map(step)
 
@@ -283,8 +283,8 @@ class _Channels:
 
     def put_tiled(self, value: Value, pointer: Value) -> None:
         """Write the channels' numbers ``tile`` times, as ``Place.along`` reads them."""
-        made = self.k.cast(value, self.kind)
-        self.k.loop(0, self.tile, lambda i: self.k.store(made, pointer, i * self.channels + self.j, self.kind, self.mask))
+        number = self.k.cast(value, self.kind)
+        self.k.loop(0, self.tile, lambda i: self.k.store(number, pointer, i * self.channels + self.j, self.kind, self.mask))
 
     def totals(self, rows: Value, count: int, terms: Callable[[Value], Any]) -> Any:
         """The sums of ``count`` terms over the rows."""
@@ -357,8 +357,8 @@ def channel_factors(k: Builder, kind: str, weight: bool) -> None:
 
 
 @kernel
-def channel_slopes(k: Builder, kind: str, made: str, along: bool, weight: bool) -> None:
-    """The coefficients of ``combined``, and the gradients for weight and bias, of kind ``made``, from the sums of products."""
+def channel_slopes(k: Builder, kind: str, grad_kind: str, along: bool, weight: bool) -> None:
+    """The coefficients of ``combined``, and the gradients for weight and bias, of kind ``grad_kind``, from the sums of products."""
     sums, products, w, variances, a, b, c, to_weight, to_bias = (k.array() for _ in range(9))
     rows, total, eps = k.integer(), k.number(), k.number()
     at = _Channels(k, kind)
@@ -377,23 +377,23 @@ def channel_slopes(k: Builder, kind: str, made: str, along: bool, weight: bool) 
         at.put_tiled(scale * factor, a)
         at.put_tiled(-k.fma(square, scale, rest * scale) * (of_units / total), b)
         at.put_tiled(-scale * (of_ones / total), c)
-        at.put(units * scale if along else units, to_weight, made)
-        at.put(ones, to_bias, made)
+        at.put(units * scale if along else units, to_weight, grad_kind)
+        at.put(ones, to_bias, grad_kind)
 
     at.each(body)
 
 
 @kernel
-def channel_gradients(k: Builder, kind: str, made: str) -> None:
-    """The gradients for weight and bias with given moments, of kind ``made``."""
+def channel_gradients(k: Builder, kind: str, grad_kind: str) -> None:
+    """The gradients for weight and bias with given moments, of kind ``grad_kind``."""
     sums, products, variances, to_weight, to_bias, rows, eps = *(k.array() for _ in range(5)), k.integer(), k.number()
     at = _Channels(k, kind)
 
     def body() -> None:
         scale = 1.0 / k.sqrt(at.take(variances) + eps)
         ones, units = at.totals(rows, 2, lambda row: (at.take(sums, row), at.take(products, row) * scale))
-        at.put(units, to_weight, made)
-        at.put(ones, to_bias, made)
+        at.put(units, to_weight, grad_kind)
+        at.put(ones, to_bias, grad_kind)
 
     at.each(body)
 
@@ -415,7 +415,7 @@ def _by_channels(array: np.ndarray) -> bool:
 
 def _kind(input: np.ndarray, *parameters: np.ndarray | None) -> str | None:
     """The kind to compute with; None where the reference kernel is to do it, or to complain."""
-    if not all(each is None or each.dtype in (input.dtype, np.float32) for each in parameters):
+    if not all(parameter is None or parameter.dtype in (input.dtype, np.float32) for parameter in parameters):
         return None
     return float_kind(input)
 
@@ -424,12 +424,12 @@ def _layer(input: np.ndarray, weight: Any, bias: Any, width: int, eps: float, ce
     kind = _kind(input, weight, bias)
     if kind is None or (input.ndim > 3 and not input.flags.c_contiguous):  # which may be channels-last
         return None
-    made, count = empty(input.shape, input.dtype), input.size // width
+    result, count = empty(input.shape, input.dtype), input.size // width
     mean, variance = np.empty((count, 1), _wide(kind)), np.empty((count, 1), _wide(kind))
     get = layer_rows(kind, centred, weight is not None, bias is not None)
     given = np.ascontiguousarray(input), _parameter(weight, kind), _parameter(bias, kind)
-    run(get, kind, (count, width, 1), *given, made, mean, variance, float(eps))
-    return made, mean, variance
+    run(get, kind, (count, width, 1), *given, result, mean, variance, float(eps))
+    return result, mean, variance
 
 
 def _layer_backward(
@@ -438,13 +438,13 @@ def _layer_backward(
     kind = _kind(input, weight)
     if kind is None or grad.dtype != input.dtype or (input.ndim > 3 and not input.flags.c_contiguous):
         return None
-    made, view = empty(input.shape, input.dtype), (input.size // width, width, 1)
+    result, view = empty(input.shape, input.dtype), (input.size // width, width, 1)
     units, per = rows_per_chunk(kind, view, _PARTS)
     sums = [np.empty((-(-units // per), width), _wide(kind)) for _ in range(1 + centred)]
     given = np.ascontiguousarray(grad), np.ascontiguousarray(input), _parameter(weight, kind), mean, variance
-    run(layer_slope(kind, centred, weight is not None), kind, view, *given, made, sums[0], sums[-1], float(eps), chunks=_PARTS)
+    run(layer_slope(kind, centred, weight is not None), kind, view, *given, result, sums[0], sums[-1], float(eps), chunks=_PARTS)
     dtype, shape = (input.dtype, (width,)) if weight is None else (weight.dtype, weight.shape)
-    return made, *[np.add.reduce(each, 0).astype(dtype, copy=False).reshape(shape) for each in sums]
+    return result, *[np.add.reduce(partial, 0).astype(dtype, copy=False).reshape(shape) for partial in sums]
 
 
 @native("nn.functional._layer_norm")
@@ -454,8 +454,8 @@ def layer_norm(input: np.ndarray, weight: Any, bias: Any, view: Ints, axes: Ints
 
 @native("nn.functional._rms_norm")
 def rms_norm(input: np.ndarray, weight: Any, width: int, eps: float) -> Arrays | None:
-    made = _layer(input, weight, None, width, eps, False)
-    return None if made is None else (made[0], made[2])
+    results = _layer(input, weight, None, width, eps, False)
+    return None if results is None else (results[0], results[2])
 
 
 @native("nn.functional._rms_norm_backward")
@@ -509,9 +509,9 @@ class _Rows:
 
     def parameter(self, value: np.ndarray) -> np.ndarray:
         """Numbers that broadcast to ``lead``, as the kernels read them; not along."""
-        made = np.empty(self.lead, self.dtype)
-        made[...] = value
-        return made
+        array = np.empty(self.lead, self.dtype)
+        array[...] = value
+        return array
 
     def tiled(self, value: np.ndarray) -> np.ndarray:
         """One number for each channel, as the kernels read them."""
@@ -520,10 +520,10 @@ class _Rows:
 
     def map(self, kernel: Any, like: np.ndarray, *arguments: np.ndarray) -> np.ndarray:
         """Run a kernel whose last array is its result; the result, of the shape and memory layout of ``like``."""
-        flat, made = self.result(like)
+        flat, result = self.result(like)
         chunks, more = self.mapping
         kernel(self.kind, self.along)(chunks, *map(id, arguments), id(flat), arguments[-1].size, *more)
-        return made
+        return result
 
     def result(self, like: np.ndarray) -> Arrays:
         """A new array as the kernels write it, and as it is seen: in shape and memory layout as ``like``."""
@@ -579,14 +579,14 @@ _seen: dict[Any, _Rows | None] = {}  # by shapes, strides and dtypes
 
 def _rows_of(input: np.ndarray, view: Ints, axes: Ints, *parameters: np.ndarray | None) -> _Rows | None:
     """None where the reference kernel is the better way, or has to complain."""
-    key = input.shape, input.strides, input.dtype, view, axes, *[None if each is None else each.dtype for each in parameters]
+    key = input.shape, input.strides, input.dtype, view, axes, *[None if parameter is None else parameter.dtype for parameter in parameters]
     try:
         return _seen[key]
     except KeyError:
         if len(_seen) >= _KEPT:
             _seen.clear()
-        made = _seen[key] = _new_rows(input, view, axes, *parameters)
-        return made
+        rows = _seen[key] = _new_rows(input, view, axes, *parameters)
+        return rows
 
 
 def _new_rows(input: np.ndarray, view: Ints, axes: Ints, *parameters: np.ndarray | None) -> _Rows | None:
@@ -618,7 +618,7 @@ def normalized(input: np.ndarray, weight: Any, bias: Any, view: Ints, axes: Ints
         return rows.map(scaled, input, x, middle, factor, shift), mean, variance
     mean, variance = rows.moments(x)
     scale = _in_shape(weight, affine, 1.0) / np.sqrt(variance + eps)
-    parameters = [rows.parameter(each) for each in (mean, scale, _in_shape(bias, affine, 0.0))]
+    parameters = [rows.parameter(parameter) for parameter in (mean, scale, _in_shape(bias, affine, 0.0))]
     return rows.map(scaled, input, x, *parameters), mean.astype(rows.dtype), variance.astype(rows.dtype)
 
 
@@ -641,21 +641,21 @@ def normalized_backward(
         arrays = *sums, _parameter(weight, rows.kind), np.ascontiguousarray(variance, rows.dtype), *coefficients, to_weight, to_bias
         kernel = channel_slopes(rows.kind, kind, rows.along, weight is not None)
         rows.fold(kernel, arrays, rows.rows, rows.count, float(eps))
-        made = rows.map(combined, input, g, x, middle, *coefficients)
-        return made, to_weight.astype(dtype, copy=False), to_bias.astype(dtype, copy=False)
+        result = rows.map(combined, input, g, x, middle, *coefficients)
+        return result, to_weight.astype(dtype, copy=False), to_bias.astype(dtype, copy=False)
     middle, scale, factors = rows.parameter(mean), 1 / np.sqrt(variance.astype(np.float64) + eps), _in_shape(weight, affine, 1.0)
     if not rows.axes:
-        flat, made = rows.result(input)
+        flat, result = rows.result(input)
         more = rows.parameter(scale), rows.parameter(scale * factors), flat
         ones, units = rows.sums((row_slopes, None), (), (g, x, middle), more)
     else:
         ones, units = rows.sums(_PRODUCTS, (False,), (g, x, middle), (_NOTHING, _NOTHING), (middle.size,))
-        of_ones, of_units = (rows.total(each * factors) / rows.count for each in (ones, units))
+        of_ones, of_units = (rows.total(term * factors) / rows.count for term in (ones, units))
         slopes = scale * factors, -(scale**3) * of_units, -scale * of_ones
-        made = rows.map(combined, input, g, x, middle, *[rows.parameter(each) for each in slopes])
+        result = rows.map(combined, input, g, x, middle, *[rows.parameter(slope) for slope in slopes])
     summed = tuple([axis for axis, size in enumerate(affine) if size == 1])
-    to_weight, to_bias = (np.add.reduce(each, summed).astype(dtype).reshape(shape) for each in (units * scale, ones))
-    return made, to_weight, to_bias
+    to_weight, to_bias = (np.add.reduce(gradient, summed).astype(dtype).reshape(shape) for gradient in (units * scale, ones))
+    return result, to_weight, to_bias
 
 
 def _gradients(dtype: np.dtype, shape: Ints) -> tuple[str, Arrays]:
@@ -677,7 +677,7 @@ def batch_norm_fixed(input: np.ndarray, mean: np.ndarray, variance: np.ndarray, 
     if rows is None:
         return None
     parameters = rows.by_channels(3)
-    given = [_parameter(each, rows.kind) for each in (mean, variance, weight, bias)]
+    given = [_parameter(parameter, rows.kind) for parameter in (mean, variance, weight, bias)]
     rows.fold(channel_parameters(rows.kind, weight is not None, bias is not None), (*given, *parameters), float(eps))
     return rows.map(scaled, input, rows.flat(input), *parameters)
 
@@ -691,11 +691,11 @@ def batch_norm_fixed_backward(
         return None
     dtype = input.dtype if weight is None else weight.dtype
     middle, factor = rows.by_channels(2)
-    means, variances, weights = (_parameter(each, rows.kind) for each in (mean, variance, weight))
+    means, variances, weights = (_parameter(parameter, rows.kind) for parameter in (mean, variance, weight))
     rows.fold(channel_factors(rows.kind, weight is not None), (means, variances, weights, middle, factor), float(eps))
-    flat, made = rows.result(input)
+    flat, result = rows.result(input)
     arrays = rows.flat(grad_output), rows.flat(input), middle
     sums = rows.partial_sums(_PRODUCTS, (True,), arrays, (factor, flat), (middle.size,))
     kind, (to_weight, to_bias) = _gradients(dtype, variance.shape)
     rows.fold(channel_gradients(rows.kind, kind), (*sums, variances, to_weight, to_bias), rows.rows, float(eps))
-    return made, to_weight.astype(dtype, copy=False), to_bias.astype(dtype, copy=False)
+    return result, to_weight.astype(dtype, copy=False), to_bias.astype(dtype, copy=False)

@@ -47,7 +47,7 @@ def optimizer_step(k: Builder, program: Program, kind: str, states: int, count: 
         tensor, start = k.load(chunks, c * 2, "i64"), k.load(chunks, c * 2 + 1, "i64")
         row = tensor * (2 + states)
         stop = k.least(start + chunk_size, k.load(tensors, row, "i64"))
-        arrays = [_data(k, tensors, row + 1), _data(k, gradients, tensor), *(_data(k, tensors, row + 2 + each) for each in range(states))]
+        arrays = [_data(k, tensors, row + 1), _data(k, gradients, tensor), *(_data(k, tensors, row + 2 + state) for state in range(states))]
         first = tensor * per_tensor
         values = [k.splat(k.cast(k.load(numbers, first + at, "f64"), kind), lanes) for at in range(count)]
 
@@ -84,8 +84,8 @@ class Table:
 def _chunks(sizes: tuple[int, ...]) -> tuple[np.ndarray, int]:
     """Tensor and first element of each chunk, and how many elements it has at most."""
     chunk_size = min(max(sum(sizes) // CHUNKS & -LEAST, LEAST), MOST)
-    found = [(tensor, start) for tensor, size in enumerate(sizes) for start in range(0, size, chunk_size)]
-    return np.array(found, np.int64).reshape(-1, 2), chunk_size
+    pairs = [(tensor, start) for tensor, size in enumerate(sizes) for start in range(0, size, chunk_size)]
+    return np.array(pairs, np.int64).reshape(-1, 2), chunk_size
 
 
 _kernels: dict[Any, Kernel | None] = {}
@@ -189,8 +189,8 @@ def norms(arrays: list[np.ndarray]) -> np.ndarray | None:
     chunks, table, sizes, chunk_size = _listed(arrays)
     sums = np.empty(len(chunks))
     sums_of_squares(KINDS[arrays[0].dtype])(len(chunks), id(sums), id(chunks), id(table), id(sizes), chunk_size)
-    found = np.sqrt(np.bincount(chunks[:, 0], sums, len(arrays)))
-    return found.astype(arrays[0].dtype) if np.isfinite(found).all() else None
+    result = np.sqrt(np.bincount(chunks[:, 0], sums, len(arrays)))
+    return result.astype(arrays[0].dtype) if np.isfinite(result).all() else None
 
 
 @native("optim.scale")

@@ -76,8 +76,8 @@ def flat(k: Builder, program: Program, operands: tuple[Operand, ...], results: t
             k.splat(source, lanes) if how == "n" else k.cast(k.load(source, i, memory, lanes, mask), register)
             for source, (memory, register, how) in zip(sources, operands, strict=True)
         ]
-        for made, target, (memory, _, _) in zip(lower(k, program, inputs), targets, results, strict=True):
-            k.store(k.cast(k.splat(made, lanes), register_kind(memory)), target, i, memory, mask)
+        for value, target, (memory, _, _) in zip(lower(k, program, inputs), targets, results, strict=True):
+            k.store(k.cast(k.splat(value, lanes), register_kind(memory)), target, i, memory, mask)
 
     def chunk(c: Value) -> None:
         _steps(k, c * size, k.least((c + 1) * size, n), _lanes(k, operands, results), step)
@@ -95,7 +95,7 @@ def rows(k: Builder, program: Program, operands: tuple[Operand, ...], results: t
     sources = [k.number(register) if step == "n" else k.array() for _, register, step in operands]
     targets = [k.array() for _ in results]
     geometry, depth, length, units, per_chunk = k.array(), k.integer(), k.integer(), k.integer(), k.integer()
-    moving = [i for i, each in enumerate((*operands, *results)) if each[2] != "n"]
+    moving = [i for i, operand in enumerate((*operands, *results)) if operand[2] != "n"]
     width = len(moving)
     size = _chunk_size(program)
     segments = (length + (size - 1)) // size
@@ -127,8 +127,8 @@ def rows(k: Builder, program: Program, operands: tuple[Operand, ...], results: t
             return k.cast(k.load_strided(sources[j], base[j] + i * stride[j], stride[j], memory, lanes, mask), register)
 
         def step(i: Value, mask: Value | None, lanes: int) -> None:
-            made = lower(k, program, [read(j, i, mask, lanes) for j in range(len(operands))])
-            for j, (value, target, (memory, _, _)) in enumerate(zip(made, targets, results, strict=True)):
+            values = lower(k, program, [read(j, i, mask, lanes) for j in range(len(operands))])
+            for j, (value, target, (memory, _, _)) in enumerate(zip(values, targets, results, strict=True)):
                 k.store(k.cast(k.splat(value, lanes), register_kind(memory)), target, base[len(operands) + j] + i, memory, mask)
 
         _steps(k, segment * size, k.least((segment + 1) * size, length), _lanes(k, operands, results), step)
@@ -148,8 +148,8 @@ def axis_order(arrays: list[np.ndarray], ndim: int) -> list[int]:
         place = len(order)
         for k in range(len(order) - 1, -1, -1):
             swap, decided = False, False
-            for each in strides:
-                inner, here = abs(each[order[k]]), abs(each[axis])
+            for operand_strides in strides:
+                inner, here = abs(operand_strides[order[k]]), abs(operand_strides[axis])
                 if inner and here:
                     if inner <= here:
                         swap, decided = False, True
@@ -169,7 +169,7 @@ def _merged(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...], sizes:
 
     Dimensions are ordered by operand ``last`` (the result), and neighbours through which all operands step alike are merged.
     """
-    if any(s % size for each, size in zip(strides, sizes, strict=True) for s in each):
+    if any(s % size for operand_strides, size in zip(strides, sizes, strict=True) for s in operand_strides):
         return None
     order = sorted(range(len(shape)), key=lambda i: (-abs(strides[last][i]), i))
     dims: list[int] = []
@@ -177,7 +177,7 @@ def _merged(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...], sizes:
     for i in order:
         if shape[i] == 1:
             continue
-        step = [each[i] // size for each, size in zip(strides, sizes, strict=True)]
+        step = [operand_strides[i] // size for operand_strides, size in zip(strides, sizes, strict=True)]
         if dims and all(before == here * shape[i] for before, here in zip(steps[-1], step, strict=True)):
             dims[-1], steps[-1] = dims[-1] * shape[i], step
         else:
@@ -290,8 +290,8 @@ class Plan:
         """The result for operands that lie differently, or are broadcast."""
         if out is not None and not out.flags.writeable:
             return None
-        arrays = [each for each, number in zip(operands, self.numbers, strict=True) if not number]
-        key = tuple([(each.shape, each.strides) for each in (arrays if out is None else (*arrays, out))])
+        arrays = [operand for operand, number in zip(operands, self.numbers, strict=True) if not number]
+        key = tuple([(array.shape, array.strides) for array in (arrays if out is None else (*arrays, out))])
         layout = self.layouts.get(key)
         if layout is None:
             if len(self.layouts) > 256:
@@ -301,55 +301,55 @@ class Plan:
             except NoKernel:
                 return None
         if layout.order is not None and out is None:
-            made = empty(layout.shape, self.dtype).transpose(layout.order)
+            result = empty(layout.shape, self.dtype).transpose(layout.order)
         else:
-            made = empty(layout.shape, self.dtype) if out is None else out
+            result = empty(layout.shape, self.dtype) if out is None else out
         if layout.copied:
             back = np.argsort(layout.axes)
             for i in layout.copied:
                 arrays[i] = contiguous(arrays[i].transpose(layout.axes)).transpose(back)
             given = iter(arrays)
-            return self.run(*[each if number else next(given) for each, number in zip(operands, self.numbers, strict=True)], out=out)
+            return self.run(*[operand if number else next(given) for operand, number in zip(operands, self.numbers, strict=True)], out=out)
         if layout.run is None:
-            return made if not made.size else None
-        passed = [each if number else id(each) for each, number in zip(operands, self.numbers, strict=True)]
+            return result if not result.size else None
+        passed = [operand if number else id(operand) for operand, number in zip(operands, self.numbers, strict=True)]
         try:
-            packed = layout.run.pack(*passed, id(made), *layout.arguments)
+            packed = layout.run.pack(*passed, id(result), *layout.arguments)
         except struct.error as error:
             pass_on(error)
             return None
         pool.launch(layout.run.address, packed, layout.chunks)
-        return made
+        return result
 
     def _lay_out(self, arrays: list[np.ndarray], out: np.ndarray | None) -> Layout:
-        shape = np.broadcast_shapes(*[each.shape for each in arrays])
+        shape = np.broadcast_shapes(*[array.shape for array in arrays])
         order = None
-        if out is None and not self.program.row_major and not all(each.flags.c_contiguous for each in arrays):
+        if out is None and not self.program.row_major and not all(array.flags.c_contiguous for array in arrays):
             axes = axis_order(arrays, len(shape))
             if axes != sorted(axes):
                 shape, order = tuple([shape[i] for i in axes]), np.argsort(axes)
-        made = out
-        if made is None:
-            made = np.empty(shape, self.dtype) if order is None else np.empty(shape, self.dtype).transpose(order)
-        if not made.size:
+        result = out
+        if result is None:
+            result = np.empty(shape, self.dtype) if order is None else np.empty(shape, self.dtype).transpose(order)
+        if not result.size:
             return Layout(shape, order, None, 0, ())
-        wide = [np.broadcast_to(each, made.shape) for each in (*arrays, made)]
-        found = _merged(made.shape, tuple([e.strides for e in wide]), tuple([e.itemsize for e in wide]), len(arrays))
-        if found is None:
+        wide = [np.broadcast_to(array, result.shape) for array in (*arrays, result)]
+        merged = _merged(result.shape, tuple([e.strides for e in wide]), tuple([e.itemsize for e in wide]), len(arrays))
+        if merged is None:
             return Layout(shape, order, None, 0, ())
-        length, depth, steps, geometry = found
+        length, depth, steps, geometry = merged
         words = [_step_word(step) for step in steps]
         across = tuple(
-            [i for i, (word, each) in enumerate(zip(words[:-1], arrays, strict=True)) if word == "s" and each.shape == made.shape]
+            [i for i, (word, array) in enumerate(zip(words[:-1], arrays, strict=True)) if word == "s" and array.shape == result.shape]
         )
-        if across and made.size >= ACROSS and words[-1] == "c":
-            axes = sorted(range(made.ndim), key=lambda axis: -made.strides[axis])
+        if across and result.size >= ACROSS and words[-1] == "c":
+            axes = sorted(range(result.ndim), key=lambda axis: -result.strides[axis])
             return Layout(shape, order, None, 0, (), copied=across, axes=axes)
         if words[-1] != "c" or (depth and length < SHORT_ROW):
             return Layout(shape, order, None, 0, ())
         moving = iter(words)
         how = tuple((*kind, "n" if number else next(moving)) for kind, number in zip(self.kinds, self.numbers, strict=True))
-        units = made.size // length * -(-length // self.size)
+        units = result.size // length * -(-length // self.size)
         per_chunk = max(1, self.size // length)
         run = rows(self.program, how, self.result)
         return Layout(shape, order, run, -(-units // per_chunk), (id(geometry), depth, length, units, per_chunk), geometry)
@@ -397,8 +397,8 @@ def run(op: Op, values: Any, compute: Any = None, result: Any = None, out: np.nd
         return _run_part(op, values, compute, result, out, 0)
     if out is not None:
         return None
-    made = tuple([_run_part(op, values, compute, result, None, i) for i in range(len(op.returns))])
-    return None if any(each is None for each in made) else made
+    outputs = tuple([_run_part(op, values, compute, result, None, i) for i in range(len(op.returns))])
+    return None if any(output is None for output in outputs) else outputs
 
 
 def _run_part(op: Op, values: Any, compute: Any, result: Any, out: np.ndarray | None, part: int) -> np.ndarray | None:
@@ -451,23 +451,23 @@ def wrapper(op: Op) -> Callable[..., Any]:
             plan = None
         if plan is not None and switch.on and (out is None or out.dtype is plan.dtype):
             try:
-                made = plan.run(*_operands(arguments, looks, None), out=out)
+                result = plan.run(*_operands(arguments, looks, None), out=out)
             except (Untraceable, NoKernel):
-                made = plans[looks] = None
-            if made is not None:
-                return made
+                result = plans[looks] = None
+            if result is not None:
+                return result
         return reference(*arguments) if out is None else reference(*arguments, out)
 
     def large_of_two(a: Any, b: Any, out: np.ndarray | None = None) -> Any:
         looks = (a.dtype if a.__class__ is np.ndarray else None, b.dtype if b.__class__ is np.ndarray and b.ndim else None)
         plan = pairs.get(looks) if switch.on else None
-        made = None if plan is None or (out is not None and out.dtype is not plan.dtype) else plan.run(a, b, out=out)
-        if made is not None:
-            return made
-        made = large(a, b) if out is None else large(a, b, out)
+        result = None if plan is None or (out is not None and out.dtype is not plan.dtype) else plan.run(a, b, out=out)
+        if result is not None:
+            return result
+        result = large(a, b) if out is None else large(a, b, out)
         if plan is None and looks[0] is not None and a.ndim:
             pairs[looks] = plans.get((looks[0], looks[1] or "number"))
-        return made
+        return result
 
     if is_ufunc and count == 2:
         pairs: dict[Any, Plan | None] = {}
@@ -477,8 +477,8 @@ def wrapper(op: Op) -> Callable[..., Any]:
 
     def large_of_one(a: np.ndarray, out: np.ndarray | None = None) -> Any:
         plan = plans.get((a.dtype,)) if switch.on else None
-        made = None if plan is None or (out is not None and out.dtype is not plan.dtype) else plan.run(a, out=out)
-        return made if made is not None else large(a) if out is None else large(a, out)
+        result = None if plan is None or (out is not None and out.dtype is not plan.dtype) else plan.run(a, out=out)
+        return result if result is not None else large(a) if out is None else large(a, out)
 
     return large_of_one
 
@@ -487,16 +487,16 @@ def _plan_prepared(op: Op, values: tuple[Any, ...], looks: list[Any]) -> Plan:
     """The plan of a call whose attributes the slow path would change or check first: what it finds holds for all calls that look alike."""
     from ..core.tensor import Tensor, wrap
 
-    tensors = tuple([wrap(each) if each.__class__ is np.ndarray else each for each in values])
+    tensors = tuple([wrap(value) if value.__class__ is np.ndarray else value for value in values])
     if op.reroute is not None:
         rerouted, tensors, _ = op.reroute(op, tensors, None)
         if rerouted is not op:
             raise Untraceable("another operation's call")
     if op.canonicalize is not None:
         tensors = op.canonicalize(*tensors)
-    arrays = [each._array if isinstance(each, Tensor) else each for each in tensors]
+    arrays = [tensor._array if isinstance(tensor, Tensor) else tensor for tensor in tensors]
     looks = [look if i in op.positions else fixed(value) for i, (look, value) in enumerate(zip(looks, arrays, strict=True))]
-    model = next(each for each in arrays if _is_array(each))
+    model = next(array for array in arrays if _is_array(array))
     for i in op.positions:
         if isinstance(arrays[i], (int, float)):
             if isinstance(arrays[i], float) and model.dtype.kind != "f":
@@ -526,8 +526,8 @@ def _operands(values: Any, looks: Any, compute: Any) -> list[Any]:
     """What is passed to the kernel: arrays, and numbers as Python's own, rounded where they would become opmath."""
     passed = [value for value, look in zip(values, looks, strict=True) if not isinstance(look, tuple)]
     if compute in dtypes.REDUCED:
-        passed = [each if _is_array(each) else np.array(each).astype(compute.numpy) for each in passed]
-    return [each if _is_array(each) or not isinstance(each, (np.ndarray, np.generic)) else each.item() for each in passed]
+        passed = [operand if _is_array(operand) else np.array(operand).astype(compute.numpy) for operand in passed]
+    return [operand if _is_array(operand) or not isinstance(operand, (np.ndarray, np.generic)) else operand.item() for operand in passed]
 
 
 def _is_array(value: Any) -> bool:
@@ -535,11 +535,11 @@ def _is_array(value: Any) -> bool:
 
 
 def _plan_of(op: Op, values: Any, looks: list[Any], compute: Any, result: Any, out: np.ndarray | None, part: int = 0) -> Plan:
-    model = next((each for each in values if _is_array(each)), None)
-    opmath = [each.dtype for each in values if _is_array(each) and each.dtype in _HALVES]
+    model = next((value for value in values if _is_array(value)), None)
+    opmath = [value.dtype for value in values if _is_array(value) and value.dtype in _HALVES]
     if model is None or (opmath and (compute is None or op.opmath == "native")):
         raise Untraceable("only numbers, or an expression that computes with opmath itself")
-    if compute in dtypes.REDUCED and any(_is_array(each) and each.dtype != compute.numpy for each in values):
+    if compute in dtypes.REDUCED and any(_is_array(value) and value.dtype != compute.numpy for value in values):
         raise Untraceable("operands that are rounded to opmath first")
     computed = None if compute is None else np.dtype(np.float32) if compute in dtypes.REDUCED else compute.numpy
     inputs: list[np.dtype | None] = []
@@ -561,7 +561,7 @@ def _plan_of(op: Op, values: Any, looks: list[Any], compute: Any, result: Any, o
     wanted = result.numpy if result is not None else natural
     if out is not None and out.dtype != wanted:
         raise Untraceable("a place for the result with another dtype")
-    numbers = tuple([isinstance(each, str) for each in looks if isinstance(each, (str, np.dtype))])
+    numbers = tuple([isinstance(look, str) for look in looks if isinstance(look, (str, np.dtype))])
     return Plan(program, tuple(kinds), numbers, wanted)
 
 
@@ -570,10 +570,10 @@ def _traced(op: Op, values: list[Any], inputs: list[np.dtype | None], part: int)
     split = len(values) - len(op.keyword_names)
 
     def call(*arguments: Any) -> Any:
-        made = op.kernel(*arguments[:split], **dict(zip(op.keyword_names, arguments[split:], strict=True)))
-        made = made[part] if isinstance(made, tuple) else made
-        natural.append(made.dtype)
-        return made
+        result = op.kernel(*arguments[:split], **dict(zip(op.keyword_names, arguments[split:], strict=True)))
+        result = result[part] if isinstance(result, tuple) else result
+        natural.append(result.dtype)
+        return result
 
     return trace(call, values, inputs), natural[0]
 
@@ -605,35 +605,35 @@ def run_rule(rule: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """A derivative rule on tensors as one kernel; None where it does not come down to element-wise operations on large tensors."""
     from ..core.tensor import Tensor, wrap
 
-    looks = tuple([each._array.dtype if isinstance(each, Tensor) else fixed(each) for each in arguments])
+    looks = tuple([argument._array.dtype if isinstance(argument, Tensor) else fixed(argument) for argument in arguments])
     plan = _planned((rule, looks), rule, lambda: _plan_of_rule(rule, arguments))
     if plan is None:
         return None
-    arrays = [each._array for each in arguments if isinstance(each, Tensor)]
-    if any(each.ndim == 0 for each in arrays):
+    arrays = [argument._array for argument in arguments if isinstance(argument, Tensor)]
+    if any(array.ndim == 0 for array in arrays):
         return None
     try:
-        made = plan.run(*arrays)
+        result = plan.run(*arrays)
     except (Untraceable, NoKernel):
-        made = _plans[rule, looks] = None
-    return None if made is None else wrap(made)
+        result = _plans[rule, looks] = None
+    return None if result is None else wrap(result)
 
 
 def _plan_of_rule(rule: Callable[..., Any], arguments: tuple[Any, ...]) -> Plan:
     from ..core.state import add_active, run_ignoring_fp
     from ..core.tensor import Tensor, wrap
 
-    dtypes_of = [each._array.dtype if isinstance(each, Tensor) else None for each in arguments]
-    if any(each is not None and each not in _EXACT for each in dtypes_of):
+    dtypes_of = [argument._array.dtype if isinstance(argument, Tensor) else None for argument in arguments]
+    if any(dtype is not None and dtype not in _EXACT for dtype in dtypes_of):
         raise Untraceable("a dtype that is computed in another one")
     natural: list[np.dtype] = []
 
     def call(*values: Any) -> Any:
-        made = rule(*[wrap(v) if t is not None else v for v, t in zip(values, dtypes_of, strict=True)])
-        if not isinstance(made, Tensor):
+        result = rule(*[wrap(v) if t is not None else v for v, t in zip(values, dtypes_of, strict=True)])
+        if not isinstance(result, Tensor):
             raise Untraceable("a rule without a gradient")
-        natural.append(made._array.dtype)
-        return made._array
+        natural.append(result._array.dtype)
+        return result._array
 
     add_active(1)  # the fast paths of operations are for arrays
     try:
@@ -642,9 +642,9 @@ def _plan_of_rule(rule: Callable[..., Any], arguments: tuple[Any, ...]) -> Plan:
         add_active(-1)
     if program.length < 2:
         raise Untraceable("one operation, which has a kernel already")
-    kinds = tuple((KINDS[each], register_kind(KINDS[each])) for each in dtypes_of if each is not None)
+    kinds = tuple((KINDS[dtype], register_kind(KINDS[dtype])) for dtype in dtypes_of if dtype is not None)
     return Plan(program, kinds, (False,) * len(kinds), natural[0])
 
 
-_HALVES = frozenset(each for each in KINDS if KINDS[each] in ("f16", "bf16"))
+_HALVES = frozenset(dtype for dtype in KINDS if KINDS[dtype] in ("f16", "bf16"))
 _EXACT = frozenset(KINDS) - _HALVES

@@ -71,14 +71,14 @@ def pool_planes(k: Builder, kind: str, way: str, stride: int) -> None:
                 value = k.load(source, r * width + c, kind, lanes, mask)
                 return [value, k.splat(k.cast(r * width + c, "i32"), lanes) + k.indices(lanes, "i32")][: len(kinds)]
 
-            found = k.loop(top + rate_y, bottom, lambda r, *found: combined(k, found, line(r)), step=rate_y, carried=line(top))
-            for each, kind_, to in zip(_listed(found), kinds, row, strict=True):
-                k.store(each, to, c, kind_, mask)
+            kept = k.loop(top + rate_y, bottom, lambda r, *kept: combined(k, kept, line(r)), step=rate_y, carried=line(top))
+            for element, kind_, to in zip(_listed(kept), kinds, row, strict=True):
+                k.store(element, to, c, kind_, mask)
 
         k.vector_loop(0, width, lanes, fold)
 
-        def finish(found: Any, at: Value) -> None:
-            value, *place = _listed(found)
+        def finish(kept: Any, at: Value) -> None:
+            value, *place = _listed(kept)
             if way == "sum":
                 value = value / k.splat(k.cast(vertical.divisor(out) * horizontal.divisor(at), kind), value.lanes)
             k.store(value, y, u * wide + at, kind)
@@ -91,7 +91,7 @@ def pool_planes(k: Builder, kind: str, way: str, stride: int) -> None:
             def column(c: Value) -> list[Value]:
                 return [k.load(from_, c, kind_) for from_, kind_ in zip(row, kinds, strict=True)]
 
-            more = k.loop(start + rate_x, stop, lambda c, *found: combined(k, found, column(c)), step=rate_x, carried=column(start))
+            more = k.loop(start + rate_x, stop, lambda c, *kept: combined(k, kept, column(c)), step=rate_x, carried=column(start))
             finish(more, at)
 
         def unrolled(at: Value, lanes: int) -> None:
@@ -101,7 +101,7 @@ def pool_planes(k: Builder, kind: str, way: str, stride: int) -> None:
                 return [_spaced(k, from_, start + i * rate_x, stride, step, kind_, lanes) for from_, kind_ in zip(row, kinds, strict=True)]
 
             first = columns(k.const(0, "i64"))
-            finish(k.loop(1, taps, lambda i, *found: combined(k, found, columns(i)), carried=first), at)
+            finish(k.loop(1, taps, lambda i, *carried: combined(k, carried, columns(i)), carried=first), at)
 
         # whole windows in vectors, the last of which overlaps the one before it, the others one by one
         def vectors(lanes: int) -> None:
@@ -123,17 +123,17 @@ def _listed(values: Any) -> list[Value]:
     return list(values) if isinstance(values, (tuple, list)) else [values]
 
 
-def _first_of_two(k: Builder, found: Any, other: Any) -> tuple[Value, Value]:
+def _first_of_two(k: Builder, kept: Any, other: Any) -> tuple[Value, Value]:
     """The greater of two values with places; the first of equal ones, the last of NaN."""
-    (best, place), (value, at) = found, other
+    (best, place), (value, at) = kept, other
     before = at < place
     better = (value > best) | (value.eq(best) & before) | (value.is_nan() & ~(best.is_nan() & before))
     return k.select(better, value, best), k.select(better, at, place)
 
 
 _MORE = {
-    "sum": lambda k, found, other: (found[0] + other[0],),
-    "max": lambda k, found, other: (k.maximum(found[0], other[0]),),
+    "sum": lambda k, kept, other: (kept[0] + other[0],),
+    "max": lambda k, kept, other: (k.maximum(kept[0], other[0]),),
     "place": _first_of_two,
 }
 
@@ -144,15 +144,15 @@ def _spaced(k: Builder, pointer: Value, start: Value, stride: int, step: Value, 
         return k.load(pointer, start, kind)
     if not stride:
         return k.load_strided(pointer, start, step, kind, lanes)
-    found = k.load(pointer, start, kind, lanes)
+    vector = k.load(pointer, start, kind, lanes)
     for n in range(1, stride):  # the last vector ends with the last element wanted
         first = n * lanes if n < stride - 1 else n * (lanes - 1)
         more = k.load(pointer, start + first, kind, lanes)
-        have = [i if n > 1 else i * stride for i in range(lanes)]  # where lane i is, if it is in ``found``
-        found = k.shuffle(
-            found, [have[i] if i * stride < n * lanes else min(lanes + i * stride - first, 2 * lanes - 1) for i in range(lanes)], more
+        have = [i if n > 1 else i * stride for i in range(lanes)]  # where lane i is, if it is in ``vector``
+        vector = k.shuffle(
+            vector, [have[i] if i * stride < n * lanes else min(lanes + i * stride - first, 2 * lanes - 1) for i in range(lanes)], more
         )
-    return found
+    return vector
 
 
 @kernel
@@ -440,8 +440,8 @@ def bin_axis(size: int, count: int) -> Axis | None:
     at = np.arange(count)
     start, stop = at * size // count, -(-(at + 1) * size // count)
     table = np.array([start, stop, stop - start], np.int64)
-    each = size // count
-    return Axis(size, count, table, 1, each, 0, count if size % count == 0 else 0, each)
+    bin_size = size // count
+    return Axis(size, count, table, 1, bin_size, 0, count if size % count == 0 else 0, bin_size)
 
 
 Axes = tuple[Axis, Axis]
@@ -455,13 +455,18 @@ def _windows(
     if rank > 2 or len(shape) not in (rank + 1, rank + 2) or 0 in shape:
         return None
     stride = kernel_size if stride is None or stride == () or stride == [] else stride
-    given = [each if isinstance(each, (tuple, list)) else (each,) * rank for each in (kernel_size, stride, padding, dilation)]
-    given = [each * rank if len(each) == 1 else each for each in map(tuple, given)]
-    if any(len(each) != rank or any(n.__class__ is not int for n in each) for each in given):
+    given = [
+        argument if isinstance(argument, (tuple, list)) else (argument,) * rank for argument in (kernel_size, stride, padding, dilation)
+    ]
+    given = [argument * rank if len(argument) == 1 else argument for argument in map(tuple, given)]
+    if any(len(argument) != rank or any(n.__class__ is not int for n in argument) for argument in given):
         return None
     divisors = (divisor, None if divisor is None else 1)
     return _pair(
-        [window_axis(shape[i - rank], *[each[i] for each in given], bool(ceil_mode), bool(count_padding), divisors[i]) for i in range(rank)]
+        [
+            window_axis(shape[i - rank], *[argument[i] for argument in given], bool(ceil_mode), bool(count_padding), divisors[i])
+            for i in range(rank)
+        ]
     )
 
 
@@ -522,8 +527,8 @@ def _planned(make: Callable[..., Plan], array: np.ndarray, axes: Callable[..., A
     if plan is None:
         if len(_plans) >= PLANS:
             _plans.clear()
-        found = axes(*given)
-        plan = _plans[key] = _none if found is None else make(array, found, *more)
+        axis_pair = axes(*given)
+        plan = _plans[key] = _none if axis_pair is None else make(array, axis_pair, *more)
     return plan
 
 
@@ -550,15 +555,15 @@ def _pooling(input: np.ndarray, axes: Axes, rank: int, way: str) -> Plan:
         call = kernel.call(chunks, y.table, x.table, *sizes, x.inner, x.inner_stop, x.taps, x.step, per, units)
 
     def run(input: np.ndarray) -> Any:
-        made = _result(shape, layout, dtype)
-        places = _result(shape, layout, np.int64) if both else made
+        result = _result(shape, layout, dtype)
+        places = _result(shape, layout, np.int64) if both else result
         if rows_shape is not None:
-            call(input, made, places, empty(rows_shape, dtype))
+            call(input, result, places, empty(rows_shape, dtype))
         elif both:
-            call(input, made, places)
+            call(input, result, places)
         else:
-            call(input, made)
-        return (made, places) if both else made
+            call(input, result)
+        return (result, places) if both else result
 
     return run
 
@@ -604,7 +609,7 @@ def scatter_planes(source: np.ndarray, indices: np.ndarray, spatial: Any) -> np.
     layout = _layout(indices)
     if kind is None or not layout or indices.dtype != np.int64 or indices.shape != source.shape or not source.size or not area:
         return None
-    made, bad = _result((*lead, *spatial), layout, source.dtype), np.zeros(1, np.int64)
+    result, bad = _result((*lead, *spatial), layout, source.dtype), np.zeros(1, np.int64)
     planes, channels, block = math.prod(lead), 1, 1
     if layout == "channels":
         planes, channels = lead
@@ -613,9 +618,9 @@ def scatter_planes(source: np.ndarray, indices: np.ndarray, spatial: Any) -> np.
     source = _together(source)
     blocks = -(-channels // block)
     chunks, per, units = _units(planes * blocks, area * block * source.itemsize)
-    arrays = (id(source), id(indices), id(made), id(bad))
+    arrays = (id(source), id(indices), id(result), id(bad))
     add_at_places(kind)(chunks, *arrays, area, source.size // (planes * channels), channels, block, blocks, per, units)
-    return None if bad[0] else made
+    return None if bad[0] else result
 
 
 def _spreading(grad_output: np.ndarray, axes: Axes, shape: tuple[int, ...]) -> Plan:
@@ -631,9 +636,9 @@ def _spreading(grad_output: np.ndarray, axes: Axes, shape: tuple[int, ...]) -> P
         by_channels = spread_channels(kind).call(images * blocks, y.table, x.table, *sizes, channels, block, blocks)
 
         def run_channels(grad_output: np.ndarray) -> np.ndarray:
-            made = _result(shape, layout, dtype)
-            by_channels(grad_output, made)
-            return made
+            result = _result(shape, layout, dtype)
+            by_channels(grad_output, result)
+            return result
 
         return run_channels
     area = y.size * x.size
@@ -641,9 +646,9 @@ def _spreading(grad_output: np.ndarray, axes: Axes, shape: tuple[int, ...]) -> P
     by_planes = spread_planes(kind).call(chunks, y.table, x.table, *sizes, per, units)
 
     def run(grad_output: np.ndarray) -> np.ndarray:
-        made = empty(shape, dtype)
-        by_planes(_together(grad_output), made, empty((chunks, x.size), dtype))
-        return made
+        result = empty(shape, dtype)
+        by_planes(_together(grad_output), result, empty((chunks, x.size), dtype))
+        return result
 
     return run
 

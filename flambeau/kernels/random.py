@@ -92,7 +92,9 @@ def draw(k: Builder, name: str, kind: str) -> None:
     """Fill ``out`` by rule ``name`` from words ``position`` to 624 of block ``old`` and the following ones; ``new`` gets the last one."""
     rule = RULES[name]
     state, old, new, position, out, count = k.pointer(), k.array(), k.array(), k.integer(), k.array(), k.integer()
-    numbers = [k.pointer() for _ in rule.calls] + [k.array() if each == "array" else k.number(each) for each in rule.numbers]
+    numbers = [k.pointer() for _ in rule.calls] + [
+        k.array() if number_kind == "array" else k.number(number_kind) for number_kind in rule.numbers
+    ]
     width = words_of(rule, kind)
     buffer = k.scratch(BLOCK * (PIECE // BLOCK + 2) + SLACK, "u32")
     lanes = k.lanes("u32")
@@ -138,8 +140,8 @@ def _each(lanes_of: str, value: Callable[..., Value]) -> Callable[..., None]:
         lanes = k.lanes(lanes_of or kind)
 
         def step(i: Value, mask: Value | None) -> None:
-            made = k.cast(value(k, words, i, lanes, kind, *numbers), register_kind(kind))
-            k.store(made, out, start + i, kind, mask)
+            drawn = k.cast(value(k, words, i, lanes, kind, *numbers), register_kind(kind))
+            k.store(drawn, out, start + i, kind, mask)
 
         k.vector_loop(0, n, lanes, step)
 
@@ -165,9 +167,9 @@ def _uniform(k: Builder, words: Value, i: Value, lanes: int, kind: str) -> Value
 
 
 def _between(k: Builder, words: Value, i: Value, lanes: int, kind: str, high: Value, factor: Value, low: Value) -> Value:
-    high, factor, low = (k.cast(each, kind) for each in (high, factor, low))
-    made = k.fma(_uniform(k, words, i, lanes, kind), factor, low)
-    return k.select(made.eq(high), low, made)
+    high, factor, low = (k.cast(number, kind) for number in (high, factor, low))
+    drawn = k.fma(_uniform(k, words, i, lanes, kind), factor, low)
+    return k.select(drawn.eq(high), low, drawn)
 
 
 def _word(k: Builder, words: Value, i: Value, lanes: int, kind: str) -> Value:
@@ -219,7 +221,7 @@ def _fused(k: Builder, a: Value, b: Any, c: Any) -> Value:
     """``a * b + c`` of float32 numbers of the polynomials with one rounding, on every processor."""
     if k.target.has_fma:
         return k.fma(a, b, c)
-    a, b, c = (k.cast(k.like(each, a), "f64") for each in (a, b, c))
+    a, b, c = (k.cast(k.like(term, a), "f64") for term in (a, b, c))
     return k.cast(a * b + c, "f32")
 
 
@@ -371,7 +373,7 @@ def drawing(name: str, dtype: np.dtype) -> Callable[..., int] | None:
         return None
     if name == "normal" and kind == "f64":
         return _drawing_long_normals()
-    run, calls, width = draw(name, kind), [library_function(each) for each in rule.calls], words_of(rule, kind)
+    run, calls, width = draw(name, kind), [library_function(call) for call in rule.calls], words_of(rule, kind)
     pack, address, odd = run.pack, run.address, rule.pairs
     is_limited = rule.is_fused and not targets.current().has_fma
 
@@ -387,7 +389,7 @@ def drawing(name: str, dtype: np.dtype) -> Callable[..., int] | None:
 
 def _drawing_long_normals() -> Callable[..., int]:
     """float64 normals: the functions of the C library take longer than the words, so they run in all threads."""
-    run, calls, uniforms = normals_of_uniforms(), [library_function(each) for each in ("log", "sin", "cos")], drawing("uniform", _F64)
+    run, calls, uniforms = normals_of_uniforms(), [library_function(call) for call in ("log", "sin", "cos")], drawing("uniform", _F64)
     is_limited = not targets.current().has_fma
 
     def fill(out: np.ndarray, state: int, old: np.ndarray, new: np.ndarray, position: int, *numbers: Any) -> int:

@@ -62,24 +62,24 @@ _plans: dict[Any, _Plan | None] = {}
 _DTYPES = {kind: dtype for dtype, kind in KINDS.items()}
 
 
-def _bound(made: Kernel, chunks: int, arrays: int, *rest: Any) -> Callable[..., None]:
+def _bound(kernel: Kernel, chunks: int, arrays: int, *rest: Any) -> Callable[..., None]:
     """A kernel with its number of chunks and all arguments but the first ``arrays``, which are ``id``s."""
-    address, pack = made.address, struct.Struct("=" + "q" * arrays).pack
-    tail = made.pack(*[0] * arrays, *rest)[8 * arrays :]
+    address, pack = kernel.address, struct.Struct("=" + "q" * arrays).pack
+    tail = kernel.pack(*[0] * arrays, *rest)[8 * arrays :]
     return lambda *ids: pool.launch(address, pack(*ids) + tail, chunks)
 
 
 def _joined(dims: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Dimensions (size, stride), neighbours merged that are one run in memory."""
-    made: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for size, stride in dims:
         if size == 1:
             continue
-        if made and made[-1][1] == size * stride:
-            made[-1] = (made[-1][0] * size, stride)
+        if merged and merged[-1][1] == size * stride:
+            merged[-1] = (merged[-1][0] * size, stride)
         else:
-            made.append((size, stride))
-    return made
+            merged.append((size, stride))
+    return merged
 
 
 def _two(dims: list[tuple[int, int]]) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -122,7 +122,7 @@ def _layout(a: np.ndarray, dims: tuple[int, ...], ordered: bool) -> _Layout | No
     size = a.itemsize
     kept = _joined([(a.shape[d], a.strides[d]) for d in range(a.ndim) if d not in dims])
     reduced = [(a.shape[d], a.strides[d]) for d in range(a.ndim) if d in dims]
-    reduced = _joined(reduced if ordered else sorted(reduced, key=lambda each: -each[1])) or [(1, size)]
+    reduced = _joined(reduced if ordered else sorted(reduced, key=lambda dim: -dim[1])) or [(1, size)]
     if len(reduced) > (1 if ordered else 2):
         return None
     long = reduced[-1][0] > _SHORT or (len(reduced) == 1 and not _can_spread(kept, size))
@@ -150,14 +150,14 @@ def _make_plan(name: str, a: np.ndarray, dims: tuple[int, ...], keepdim: bool, o
     kind, size = KINDS[a.dtype], a.itemsize
     rule = RULES[name](kind)
     shape = tuple(1 if d in dims else n for d, n in enumerate(a.shape) if keepdim or d not in dims)
-    copy, found = None, _layout(a, dims, name in _ORDERED)
-    if found is None:
+    copy, layout = None, _layout(a, dims, name in _ORDERED)
+    if layout is None:
         copy = tuple(d for d in range(a.ndim) if d not in dims) + tuple(d for d in range(a.ndim) if d in dims)
         n = math.prod(a.shape[d] for d in dims)
-        found = _Layout("rows", _joined([(a.size // n, n * size)]), [(n, size)])
-    columns = found.columns
-    (no2, so2), (no1, so1) = _two(found.kept)
-    (n2, sr2), (n1, sr1) = _two(found.reduced)
+        layout = _Layout("rows", _joined([(a.size // n, n * size)]), [(n, size)])
+    columns = layout.columns
+    (no2, so2), (no1, so1) = _two(layout.kept)
+    (n2, sr2), (n1, sr1) = _two(layout.reduced)
     across = min(columns, COLUMNS)
     blocks = -(-columns // across)
     room = _PIECE // rule.weight
@@ -167,15 +167,15 @@ def _make_plan(name: str, a: np.ndarray, dims: tuple[int, ...], keepdim: bool, o
     group = max(1, room // (steps[0] * steps[1] * across)) if pieces == 1 else 1
     integers = (units, group, pieces, no1, so2, so1, sr2)
     extent = (n2, n1, *steps)
-    made = tuple(_DTYPES[each] for each in outs)
-    states = tuple(_DTYPES[memory_kind(each)] for each in rule.state)
+    out_dtypes = tuple(_DTYPES[out] for out in outs)
+    states = tuple(_DTYPES[memory_kind(state)] for state in rule.state)
     arrays = 1 + len(outs if pieces == 1 else states)
-    if found.way == "rows":
+    if layout.way == "rows":
         first = _bound(reduce_rows(name, kind, outs, pieces == 1), -(-units // group), arrays, *integers, *extent, parameter)
     else:
-        across_them = (sr1, columns, across, blocks, found.apart)
+        across_them = (sr1, columns, across, blocks, layout.apart)
         first = _bound(
-            reduce_columns(name, kind, outs, pieces == 1, found.way == "spread"),
+            reduce_columns(name, kind, outs, pieces == 1, layout.way == "spread"),
             -(-units // group),
             arrays,
             *integers,
@@ -184,11 +184,11 @@ def _make_plan(name: str, a: np.ndarray, dims: tuple[int, ...], keepdim: bool, o
             parameter,
         )
     if pieces == 1:
-        return _Plan(copy, shape, made, new, first)
+        return _Plan(copy, shape, out_dtypes, new, first)
     last = _bound(
-        join_pieces(name, kind, outs, found.way != "rows"), no2 * no1, len(states) + len(outs), pieces, columns, *extent, parameter
+        join_pieces(name, kind, outs, layout.way != "rows"), no2 * no1, len(states) + len(outs), pieces, columns, *extent, parameter
     )
-    return _Plan(copy, shape, made, new, first, last, (no2 * no1, pieces, columns), states)
+    return _Plan(copy, shape, out_dtypes, new, first, last, (no2 * no1, pieces, columns), states)
 
 
 def _plan_for(name: str, a: np.ndarray, dims: Any, keepdim: bool, dtype: Any, parameter: float) -> _Plan | None:
@@ -233,22 +233,22 @@ def reduce(name: str, a: np.ndarray, dims: Any, keepdim: bool = False, dtype: An
     if plan.copy is not None:
         a = contiguous(a.transpose(plan.copy))
     if len(plan.outs) == 1:
-        found = result = plan.new(plan.shape, plan.outs[0])
+        outputs = result = plan.new(plan.shape, plan.outs[0])
         if plan.last is None:
             plan.first(id(a), id(result))
             return result
         ids: tuple[int, ...] = (id(result),)
     else:
-        found = tuple([plan.new(plan.shape, each) for each in plan.outs])
-        ids = tuple([id(each) for each in found])
+        outputs = tuple([plan.new(plan.shape, out) for out in plan.outs])
+        ids = tuple([id(output) for output in outputs])
     if plan.last is None:
         plan.first(id(a), *ids)
     else:
-        states = [empty(plan.scratch, each) for each in plan.kinds]
-        state_ids = [id(each) for each in states]
+        states = [empty(plan.scratch, state_dtype) for state_dtype in plan.kinds]
+        state_ids = [id(state) for state in states]
         plan.first(id(a), *state_ids)
         plan.last(*state_ids, *ids)
-    return found
+    return outputs
 
 
 # -- operations --------------------------------------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ def _extent(k: Builder) -> _Extent:
 
 def _lanes(k: Builder, sweep: Sweep, kind: str) -> int:
     """Lanes of all values of a sweep."""
-    return min(k.lanes(each) for each in (kind, *(sweep.kinds or ("f64",))) if each != "b1")
+    return min(k.lanes(value_kind) for value_kind in (kind, *(sweep.kinds or ("f64",))) if value_kind != "b1")
 
 
 def _constants(k: Builder, kinds: Sequence[str], values: Sequence[float], lanes: int) -> State:
@@ -60,8 +60,8 @@ def _masked(k: Builder, mask: Value | None, new: State, old: State) -> State:
     return new if mask is None else tuple(k.select(mask, a, b) for a, b in zip(new, old, strict=True))
 
 
-def _values(found: Any) -> State:
-    return found if isinstance(found, tuple) else () if found is None else (found,)
+def _values(result: Any) -> State:
+    return result if isinstance(result, tuple) else () if result is None else (result,)
 
 
 def memory_kind(kind: str) -> str:
@@ -108,8 +108,8 @@ def _row_sweep(k: Builder, sweep: Sweep, kind: str, row: Callable[[Value], Value
 
         return _values(k.vector_loop(begin, end, lanes, step, carried=accumulators, unroll=count))
 
-    def together(made: State) -> State:
-        parts = [made[i * width : (i + 1) * width] for i in range(count)]
+    def together(state: State) -> State:
+        parts = [state[i * width : (i + 1) * width] for i in range(count)]
         while len(parts) > 1:
             parts = [sweep.merge(k, a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
         return parts[0]
@@ -220,18 +220,18 @@ class _Block:
                 def step(r: Value, *values: Value) -> State:
                     pointer = self.place(r2, r, j)
                     new: list[Value] = []
-                    for i, (each, mask) in enumerate(zip(sweeps, masks, strict=True)):
+                    for i, (sweep, mask) in enumerate(zip(sweeps, masks, strict=True)):
                         x = self.get(pointer, i * lanes, mask)
-                        new += each.step(k, values[i * width : (i + 1) * width], x, lambda index: k.splat(k.cast(r, index), lanes))
+                        new += sweep.step(k, values[i * width : (i + 1) * width], x, lambda index: k.splat(k.cast(r, index), lanes))
                     return tuple(new)
 
                 before = [self.totals(scratch, at) for at in places]
                 straight = model.kinds == model.totals
                 carried = sum(before, ()) if straight else _constants(k, model.kinds, model.start, lanes) * len(masks)
-                made = _values(k.loop(r1, end, step, carried=carried))
-                for i, (each, at) in enumerate(zip(sweeps, places, strict=True)):
-                    state = made[i * width : (i + 1) * width]
-                    self.keep(state if straight else each.merge(k, before[i], _cast(k, state, model.totals)), scratch, at)
+                final = _values(k.loop(r1, end, step, carried=carried))
+                for i, (sweep, at) in enumerate(zip(sweeps, places, strict=True)):
+                    state = final[i * width : (i + 1) * width]
+                    self.keep(state if straight else sweep.merge(k, before[i], _cast(k, state, model.totals)), scratch, at)
 
             self.each(columns)
 
@@ -251,7 +251,7 @@ def reduce_columns(k: Builder, name: str, kind: str, outs: tuple[str, ...], whol
     extent, parameter = _extent(k), k.number("f64")
     lanes = _lanes(k, rule.sweep, kind)
     then = rule.second(()) if rule.second is not None else rule.sweep
-    memory = [(k.scratch(COLUMNS, each), each) for each in map(memory_kind, rule.sweep.totals + then.totals)]
+    memory = [(k.scratch(COLUMNS, total_kind), total_kind) for total_kind in map(memory_kind, rule.sweep.totals + then.totals)]
     totals, others = memory[: len(rule.sweep.totals)], memory[len(rule.sweep.totals) :]
 
     def unit(u: Value) -> None:
@@ -297,13 +297,13 @@ def join_pieces(k: Builder, name: str, kind: str, outs: tuple[str, ...], wide: b
     states, results = [k.array() for _ in kinds], [k.array() for _ in outs]
     pieces, columns = k.integer(), k.integer()
     extent, parameter = _extent(k), k.number("f64")
-    lanes = min(k.lanes(each) for each in rule.state) if wide else 1
+    lanes = min(k.lanes(state_kind) for state_kind in rule.state) if wide else 1
 
     def kept(o: Value) -> None:
         def some(j: Value, mask: Value | None) -> None:
             def get(s: Value) -> State:
                 at = (o * pieces + s) * columns + j
-                return tuple(k.load(p, at, each, lanes, mask) for p, each in zip(states, kinds, strict=True))
+                return tuple(k.load(p, at, state_kind, lanes, mask) for p, state_kind in zip(states, kinds, strict=True))
 
             def join(s: Value, count: Value, *state: Value) -> State:
                 more = extent.count(k, extent.piece(k, s))

@@ -59,7 +59,7 @@ class Place:
     def load_all(self, pointer: Value) -> list[Value]:
         """What ``load`` gives, for each of the rows that are taken together."""
         k, row = self.row.k, self.row
-        return [k.load(pointer, self.index + row.n * each, row.memory, row.lanes, self.mask) for each in range(row.together)]
+        return [k.load(pointer, self.index + row.n * i, row.memory, row.lanes, self.mask) for i in range(row.together)]
 
     def store(self, value: Value, pointer: Value, kind: str = "") -> None:
         self.row.k.store(value, pointer, self.index, kind or self.row.memory, self.mask)
@@ -119,7 +119,7 @@ class Row:
 
     def most(self, term: Callable[[Place], Value]) -> Value:
         """The largest of ``term(place)`` along the row, NaN not counting; -infinity where there is none."""
-        return self._fold(self.k.const(0, "i64"), self.n, 1, -math.inf, lambda kept, each: self.k.most(each, kept), term)[0]
+        return self._fold(self.k.const(0, "i64"), self.n, 1, -math.inf, lambda kept, value: self.k.most(value, kept), term)[0]
 
     def total(self, term: Callable[[Place], Any], count: int = 1) -> Any:
         """The sum of ``term(place)`` along the row; the sums of all ``count`` Values where it returns so many."""
@@ -180,7 +180,7 @@ class Row:
             terms = term(Place(self, j, self.mask if self.across else mask))
             terms = terms if isinstance(terms, tuple) else (terms,)
             if mask is not None:
-                terms = tuple(k.select(mask, each, neutral) for each in terms)
+                terms = tuple(k.select(mask, value, neutral) for value in terms)
             return (*kept[count:], *[join(a, b) for a, b in zip(kept, terms, strict=False)])
 
         first = [k.const(neutral, self.kind, self.lanes)] * (count * ways)
@@ -223,9 +223,9 @@ def rows(
     blocks = (inner + (wide - 1)) // wide
 
     def straight(sweep: Callable[[Row], Any], row: Value, count: int = 1) -> None:
-        made = Row(k, kind, False, row * n, n, inner, row)
-        made.together = count
-        sweep(made)
+        row_block = Row(k, kind, False, row * n, n, inner, row)
+        row_block.together = count
+        sweep(row_block)
 
     def block(sweep: Callable[[Row], Any], unit: Value) -> None:
         outer, column = unit // blocks, (unit % blocks) * wide

@@ -21,10 +21,10 @@ def exponentials(row: Row, x: Value, kept: Value | None = None) -> tuple[Value, 
     top = row.most(lambda at: at.load(x))  # x - max: exp overflows above 88.7 in float32
 
     def power(at: Place) -> Value:
-        made = exp(k, at.load(x) - top)
+        value = exp(k, at.load(x) - top)
         if kept is not None:
-            at.store(made, kept)
-        return made
+            at.store(value, kept)
+        return value
 
     return top, row.total(power)
 
@@ -59,11 +59,11 @@ def log_softmax_rows(k: Builder, kind: str, across: bool) -> None:
 @kernel
 def softmax_slope(k: Builder, kind: str, across: bool) -> None:
     """``y * (g - sum(g * y))``."""
-    g, y, made = k.array(), k.array(), k.array()
+    g, y, result = k.array(), k.array(), k.array()
 
     def body(row: Row) -> None:
         dot = row.total(lambda at: at.load(g) * at.load(y))
-        row.map(lambda at: at.store((at.load(g) - dot) * at.load(y), made))
+        row.map(lambda at: at.store((at.load(g) - dot) * at.load(y), result))
 
     rows(k, kind, across, body)
 
@@ -71,11 +71,11 @@ def softmax_slope(k: Builder, kind: str, across: bool) -> None:
 @kernel
 def log_softmax_slope(k: Builder, kind: str, across: bool) -> None:
     """``g - exp(y) * sum(g)``."""
-    g, y, made = k.array(), k.array(), k.array()
+    g, y, result = k.array(), k.array(), k.array()
 
     def body(row: Row) -> None:
         total = row.total(lambda at: at.load(g))
-        row.map(lambda at: at.store(at.load(g) - exp(k, at.load(y)) * total, made))
+        row.map(lambda at: at.store(at.load(g) - exp(k, at.load(y)) * total, result))
 
     rows(k, kind, across, body)
 
@@ -86,10 +86,10 @@ def _along(kernel: Any, dim: int, *arrays: np.ndarray) -> np.ndarray | None:
     kind = float_kind(first)
     if kind is None or not first.ndim:
         return None
-    made = empty(first.shape, first.dtype)
+    result = empty(first.shape, first.dtype)
     view = view_of(first.shape, wrap_dim(dim, first.ndim))
-    run(kernel(kind, view[2] > 1), kind, view, *[np.ascontiguousarray(each) for each in arrays], made)
-    return made
+    run(kernel(kind, view[2] > 1), kind, view, *[np.ascontiguousarray(array) for array in arrays], result)
+    return result
 
 
 @native("softmax")

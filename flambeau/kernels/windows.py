@@ -291,9 +291,9 @@ def windows_times_grad(k: Builder, kind: str, mode: str, grad_mode: str, band: b
                     seen = [windows(j * columns + i) for i in range(columns)]
 
                     def row(o: Value) -> None:
-                        made = inner_products(k, kind, [k.at(lines, (o - o0 + i) * pitch, kind) for i in range(rows)], seen, length)
+                        sums = inner_products(k, kind, [k.at(lines, (o - o0 + i) * pitch, kind) for i in range(rows)], seen, length)
                         at = k.at(mine, (o // rows * tiles + j) * (registers * lanes), kind)
-                        for i, value in enumerate(made):
+                        for i, value in enumerate(sums):
                             old = k.when(p.eq(start), lambda: zero, functools.partial(k.load, at, i * lanes, kind, lanes))
                             k.store(old + value, at, i * lanes, kind)
 

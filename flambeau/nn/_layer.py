@@ -54,9 +54,9 @@ def layer(name: str, init: str, call: str, doc: str, *, base: type[Module] = Mod
     filename = f"<{namespace['__name__']}.{name}>"
     # Tracebacks and inspect.getsource find the text here.
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    made: dict[str, Any] = {}
-    exec(compile(source, filename, "exec"), namespace, made)
-    cls = made[name]
+    defined: dict[str, Any] = {}
+    exec(compile(source, filename, "exec"), namespace, defined)
+    cls = defined[name]
     cls.__module__, cls.__doc__ = namespace["__name__"], doc
     return cls
 

@@ -220,7 +220,7 @@ class EmbeddingBag(_Table):
         """
         _require_table(embeddings)
         rows, columns = embeddings.shape
-        made = cls(
+        bag = cls(
             num_embeddings=rows,
             embedding_dim=columns,
             _weight=embeddings,
@@ -232,8 +232,8 @@ class EmbeddingBag(_Table):
             include_last_offset=include_last_offset,
             padding_idx=padding_idx,
         )
-        made.weight.requires_grad = not freeze
-        return made
+        bag.weight.requires_grad = not freeze
+        return bag
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         return F.embedding_bag(

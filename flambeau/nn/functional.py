@@ -54,5 +54,5 @@ def _find(name: str) -> Any:
 
 
 def _public_names() -> list[str]:
-    found = {*names(_NAMESPACE), *_SHARED.intersection(names("torch"))}
-    return sorted(name for name in found if name[0] != "_" and (name[-1] != "_" or name in _INPLACE))
+    public = {*names(_NAMESPACE), *_SHARED.intersection(names("torch"))}
+    return sorted(name for name in public if name[0] != "_" and (name[-1] != "_" or name in _INPLACE))

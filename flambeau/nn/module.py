@@ -337,10 +337,10 @@ class Module(HookMethods, ConvertMethods, StateMethods):
             AttributeError: the path does not exist or names something else.
         Source: torch.nn.Module.get_parameter.
         """
-        _, name, found = self._find(target)
-        if not _is_parameter(found):
+        _, name, parameter = self._find(target)
+        if not _is_parameter(parameter):
             raise AttributeError(f"`{name}` is not an nn.Parameter")
-        return found
+        return parameter
 
     def get_buffer(self, target: str) -> Tensor:
         """The buffer under a path such as ``"norm.running_mean"``.
@@ -349,10 +349,10 @@ class Module(HookMethods, ConvertMethods, StateMethods):
             AttributeError: the path does not exist or names something else.
         Source: torch.nn.Module.get_buffer.
         """
-        parent, name, found = self._find(target)
+        parent, name, buffer = self._find(target)
         if name not in parent._buffers:
             raise AttributeError(f"`{name}` is not a buffer")
-        return found
+        return buffer
 
     def _find(self, target: str) -> tuple[Module, str, Any]:
         path, _, name = target.rpartition(".")

@@ -116,7 +116,7 @@ class ZeroPad3d(_ZeroPad, ConstantPad3d):
 
 def _family(name: str, mode: str, what: str) -> tuple[Any, Any, Any]:
     """The classes ``<name>1d``, ``<name>2d`` and ``<name>3d``."""
-    made = []
+    classes = []
     for dims in (1, 2, 3):
         namespace = {
             "__doc__": _doc(what, f"{name}{dims}d", dims),
@@ -124,8 +124,8 @@ def _family(name: str, mode: str, what: str) -> tuple[Any, Any, Any]:
             "_dims": dims,
             "_mode": mode,
         }
-        made.append(type(f"{name}{dims}d", (_Pad,), namespace))
-    return made[0], made[1], made[2]
+        classes.append(type(f"{name}{dims}d", (_Pad,), namespace))
+    return classes[0], classes[1], classes[2]
 
 
 ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = _family(

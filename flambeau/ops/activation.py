@@ -374,8 +374,8 @@ def _gelu_gradient(grad: Any, input: Any, approximate: str) -> Any:
     if approximate == "tanh":
         root = math.sqrt(2 / math.pi)
         squared = input * input
-        found = (root * (input + 0.044715 * squared * input)).tanh()
-        return grad * (0.5 * (1 + found) + 0.5 * input * (1 - found * found) * (root * (1 + 3 * 0.044715 * squared)))
+        tangent = (root * (input + 0.044715 * squared * input)).tanh()
+        return grad * (0.5 * (1 + tangent) + 0.5 * input * (1 - tangent * tangent) * (root * (1 + 3 * 0.044715 * squared)))
     return grad * (normal_area(input) + input * ((input * input * -0.5).exp() * (1 / math.sqrt(2 * math.pi))))
 
 
@@ -412,8 +412,8 @@ def _silu(input: np.ndarray) -> np.ndarray:
 
 
 def _silu_gradient(grad: Any, input: Any) -> Any:
-    found = input.sigmoid()
-    return grad * (found * (1 + input * (1 - found)))
+    sigmoid = input.sigmoid()
+    return grad * (sigmoid * (1 + input * (1 - sigmoid)))
 
 
 @pointwise(
@@ -436,8 +436,8 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def _mish_gradient(grad: Any, input: Any) -> Any:
-    found = TABLES["nn.functional"]["softplus"].wrapper(input).tanh()
-    return grad * (found + input * input.sigmoid() * (1 - found * found))
+    tangent = TABLES["nn.functional"]["softplus"].wrapper(input).tanh()
+    return grad * (tangent + input * input.sigmoid() * (1 - tangent * tangent))
 
 
 @pointwise(**_functional, fast=True, grad={"input": _mish_gradient})

@@ -33,9 +33,9 @@ def _old_order(op: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, Any, An
     if not old:
         return op, (*operands, (), beta, alpha), out
     given = [*operands, *old]
-    tensors = [each for each in given if isinstance(each, TensorType)]
-    numbers = [each for each in given if not isinstance(each, TensorType)]
-    if len(tensors) != 3 or len(numbers) > 2 or not all(isinstance(each, (int, float, complex)) for each in numbers):
+    tensors = [value for value in given if isinstance(value, TensorType)]
+    numbers = [value for value in given if not isinstance(value, TensorType)]
+    if len(tensors) != 3 or len(numbers) > 2 or not all(isinstance(number, (int, float, complex)) for number in numbers):
         raise TypeError(f"{op.name}() takes 3 positional arguments but {len(given)} were given")
     warnings.warn(f"This overload of {op.name} is deprecated: pass beta and alpha as keyword arguments", UserWarning, stacklevel=4)
     beta, alpha = (*numbers, 1)[:2]
@@ -82,9 +82,9 @@ def _added(name: str, ranks: tuple[int, int], shape_of: Any, check: Any, product
     def fast(input: np.ndarray, a: np.ndarray, b: np.ndarray, old: Any, beta: Any, alpha: Any) -> Any:
         if old or beta != 1 or alpha != 1 or (a.ndim, b.ndim) != ranks or (ranks[0] == 3 and a.shape[0] != b.shape[0]):
             return None
-        made = product(a, b)
-        made += input  # raises where input does not broadcast to the product
-        return made
+        result = product(a, b)
+        result += input  # raises where input does not broadcast to the product
+        return result
 
     left, right = rules
     body = (
@@ -197,9 +197,9 @@ def _reroute_addr(op: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, Any,
 
 
 def _canonicalize_addr(input: Any, vec1: Any, vec2: Any, old: Any, beta: Any, alpha: Any) -> tuple[Any, ...]:
-    for name, each in (("vec1", vec1), ("vec2", vec2)):
-        if each._array.ndim != 1:
-            raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {each._array.ndim}-D")
+    for name, vector in (("vec1", vec1), ("vec2", vec2)):
+        if vector._array.ndim != 1:
+            raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {vector._array.ndim}-D")
     _check_expands(input, (vec1.shape[0], vec2.shape[0]))
     return (input, vec1, vec2, old, beta, alpha)
 

@@ -60,24 +60,24 @@ def order_of(array: np.ndarray) -> Any:
     return "C" if 0 in array.strides else "K"
 
 
-def row_major(made: Any) -> Any:
+def row_major(array: Any) -> Any:
     """A result in row-major order, whatever its operands' order is."""
-    if made.__class__ is np.ndarray:
-        return row_major_array(made)
-    return made.row_major() if hasattr(made, "row_major") else made  # what stands for an array while a kernel is made of an expression
+    if array.__class__ is np.ndarray:
+        return row_major_array(array)
+    return array.row_major() if hasattr(array, "row_major") else array  # what stands for an array while a kernel is made of an expression
 
 
 def scipy_function(name: str) -> Any:
     """SciPy's ufunc of that name, imported when it is first called; of one with several results, the first."""
 
     def call(*arrays: Any) -> np.ndarray:
-        for each in arrays:
-            if hasattr(each, "named"):  # what stands for an array while a kernel is made of an expression
-                return each.named(name, *arrays)
+        for array in arrays:
+            if hasattr(array, "named"):  # what stands for an array while a kernel is made of an expression
+                return array.named(name, *arrays)
         from scipy import special
 
-        made = getattr(special, name)(*arrays)
-        return made[0] if isinstance(made, tuple) else made
+        result = getattr(special, name)(*arrays)
+        return result[0] if isinstance(result, tuple) else result
 
     return call
 
@@ -164,12 +164,12 @@ reflected("add", "add")
 
 
 def _canonicalize_sub(input: Any, other: Any, *rest: Any) -> tuple[Any, ...]:
-    found = [dtype_of(each) is dtypes.bool_ for each in (input, other)]
-    if all(found):
+    are_bool = [dtype_of(operand) is dtypes.bool_ for operand in (input, other)]
+    if all(are_bool):
         raise RuntimeError(
             "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead."
         )
-    if any(found):
+    if any(are_bool):
         raise RuntimeError(
             "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
             "`logical_not()` operator instead."
@@ -493,8 +493,8 @@ def _remainder(input: np.ndarray, other: np.ndarray) -> np.ndarray:
     """C's fmod, moved to the divisor's sign: an infinite divisor leaves NumPy's and PyTorch's rules apart."""
     if input.dtype.kind != "f":
         return np.remainder(input, other)
-    found = np.fmod(input, other)
-    return np.where((found != 0) & ((other < 0) != (found < 0)), found + other, found)
+    rest = np.fmod(input, other)
+    return np.where((rest != 0) & ((other < 0) != (rest < 0)), rest + other, rest)
 
 
 @pointwise(

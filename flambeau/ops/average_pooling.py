@@ -20,7 +20,7 @@ def _divisors(
     """By how many elements each window's sum is divided: a number, or an array ``size``."""
     if divisor_override is not None:
         return divisor_override
-    made: Any = np.ones((), np.int64)
+    divisors: Any = np.ones((), np.int64)
     same = True
     for length, k, s, p, n in zip(spatial, kernel_size, stride, padding, size, strict=True):
         start = np.arange(n) * s - p
@@ -29,8 +29,8 @@ def _divisors(
             start, stop = start.clip(0), stop.clip(None, length)
         counts = stop - start
         same = same and bool((counts == k).all())
-        made = made[..., None] * counts
-    return product(kernel_size) if same else made
+        divisors = divisors[..., None] * counts
+    return product(kernel_size) if same else divisors
 
 
 def _divided(total: np.ndarray, divisors: Any) -> np.ndarray:
@@ -66,8 +66,8 @@ def _average(
     spatial = input.shape[-rank:]
     after = [max(0, (n - 1) * s + k - length - p) for n, s, k, length, p in zip(size, stride, kernel_size, spatial, padding, strict=True)]
     total = _sums(padded(input, padding, after), kernel_size, stride, size)
-    made = _divided(total, _divisors(spatial, kernel_size, stride, padding, size, count_include_pad, divisor_override))
-    return in_layout(made, is_channels_last(input))
+    result = _divided(total, _divisors(spatial, kernel_size, stride, padding, size, count_include_pad, divisor_override))
+    return in_layout(result, is_channels_last(input))
 
 
 def _average_backward(
@@ -238,38 +238,38 @@ def _adaptive_average(input: np.ndarray, size: Ints) -> np.ndarray:
     if input.dtype.kind in "cb":
         raise NotImplementedError(f"\"adaptive_avg_pool2d\" not implemented for '{dtypes.of_array(input).legacy}'")
     rank = len(size)
-    made = input
+    means = input
     for dim, count in enumerate(size):
         axis = input.ndim - rank + dim
-        length = made.shape[axis]
+        length = means.shape[axis]
         if length == count:
             continue
         if count and length % count == 0:
-            made = made.reshape(*made.shape[:axis], count, length // count, *made.shape[axis + 1 :]).sum(axis + 1, dtype=made.dtype)
-            made = np.divide(made, length // count, dtype=made.dtype) if made.dtype.kind == "f" else made // (length // count)
+            means = means.reshape(*means.shape[:axis], count, length // count, *means.shape[axis + 1 :]).sum(axis + 1, dtype=means.dtype)
+            means = np.divide(means, length // count, dtype=means.dtype) if means.dtype.kind == "f" else means // (length // count)
             continue
         rest = (slice(None),) * (rank - 1 - dim)
-        pieces = np.empty((*made.shape[:axis], count, *made.shape[axis + 1 :]), made.dtype)
+        pieces = np.empty((*means.shape[:axis], count, *means.shape[axis + 1 :]), means.dtype)
         for k, (start, stop) in enumerate(bins(length, count)):
-            pieces[(..., k, *rest)] = made[(..., slice(start, stop), *rest)].sum(axis, dtype=made.dtype) / (stop - start)
-        made = pieces
-    return in_layout(made.copy() if made is input else native.contiguous(made), is_channels_last(input))
+            pieces[(..., k, *rest)] = means[(..., slice(start, stop), *rest)].sum(axis, dtype=means.dtype) / (stop - start)
+        means = pieces
+    return in_layout(means.copy() if means is input else native.contiguous(means), is_channels_last(input))
 
 
 def _adaptive_average_backward(grad_output: np.ndarray, spatial: Ints) -> np.ndarray:
     rank = len(spatial)
-    made = grad_output
+    gradient = grad_output
     for dim, length in enumerate(spatial):
-        axis = made.ndim - rank + dim
-        count = made.shape[axis]
+        axis = gradient.ndim - rank + dim
+        count = gradient.shape[axis]
         if length == count:
             continue
         rest = (slice(None),) * (rank - 1 - dim)
-        whole = np.zeros((*made.shape[:axis], length, *made.shape[axis + 1 :]), made.dtype)
+        whole = np.zeros((*gradient.shape[:axis], length, *gradient.shape[axis + 1 :]), gradient.dtype)
         for k, (start, stop) in enumerate(bins(length, count)):
-            whole[(..., slice(start, stop), *rest)] += made[(..., slice(k, k + 1), *rest)] / (stop - start)
-        made = whole
-    return in_layout(made.copy() if made is grad_output else made, is_channels_last(grad_output))
+            whole[(..., slice(start, stop), *rest)] += gradient[(..., slice(k, k + 1), *rest)] / (stop - start)
+        gradient = whole
+    return in_layout(gradient.copy() if gradient is grad_output else gradient, is_channels_last(grad_output))
 
 
 def adaptive_average(input: Tensor, size: Any) -> Tensor:

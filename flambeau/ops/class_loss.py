@@ -131,20 +131,20 @@ def _nll(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ign
         raise NotImplementedError(f"\"nll_loss_out_frame\" not implemented for '{dtypes.of_array(input).legacy}'")
     x = _wide(input)
     picked = _Picked(target, _wide(weight), ignore_index, input.ndim > 1, x.dtype)
-    found = picked.reduce(-_take(x if input.ndim > 1 else x[None], picked.index), reduction)
-    return found if x is input else np.asarray(found).astype(input.dtype)
+    loss = picked.reduce(-_take(x if input.ndim > 1 else x[None], picked.index), reduction)
+    return loss if x is input else np.asarray(loss).astype(input.dtype)
 
 
 def _nll_backward(grad_output: np.ndarray, target: np.ndarray, weight: Any, shape: Any, reduction: str, ignore_index: int) -> np.ndarray:
     if math.prod(shape) >= native.LARGE:  # the wrapper looks at the size of the gradient only
-        found = native.attempt("nn.functional._nll_loss_backward", grad_output, target, weight, shape, reduction, ignore_index)
-        if found is not None:
-            return found
+        native_result = native.attempt("nn.functional._nll_loss_backward", grad_output, target, weight, shape, reduction, ignore_index)
+        if native_result is not None:
+            return native_result
     grad = _wide(grad_output)
     picked = _Picked(target, _wide(weight), ignore_index, len(shape) > 1, grad.dtype)
-    made = np.zeros(shape, grad.dtype)
-    _put(made if len(shape) > 1 else made[None], picked.index, -picked.shares(grad, reduction))
-    return made.astype(grad_output.dtype, copy=False)
+    gradient = np.zeros(shape, grad.dtype)
+    _put(gradient if len(shape) > 1 else gradient[None], picked.index, -picked.shares(grad, reduction))
+    return gradient.astype(grad_output.dtype, copy=False)
 
 
 @op(
@@ -216,9 +216,9 @@ def nll_loss(
 # -- cross entropy -----------------------------------------------------------------------------------------------------------------
 def _fast_cross_entropy(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int) -> np.ndarray:
     if weight is None and reduction == "mean" and ignore_index < 0:
-        made = small_cross_entropy(input, target)
-        if made is not None:
-            return made
+        loss = small_cross_entropy(input, target)
+        if loss is not None:
+            return loss
     return run_ignoring_fp(_cross_entropy, input, target, weight, reduction, ignore_index)
 
 
@@ -233,8 +233,8 @@ def _cross_entropy(input: np.ndarray, target: np.ndarray, weight: Any, reduction
     # x - max: exp overflows above 88.7 in float32
     below = np.subtract(x, np.maximum.reduce(x, axis=1, keepdims=True)) if x.size else x
     spread = np.log(np.add.reduce(np.exp(below), axis=1))
-    found = picked.reduce(np.subtract(spread, _take(below, picked.index)), reduction)
-    return found if x.dtype == input.dtype else np.asarray(found).astype(input.dtype)
+    loss = picked.reduce(np.subtract(spread, _take(below, picked.index)), reduction)
+    return loss if x.dtype == input.dtype else np.asarray(loss).astype(input.dtype)
 
 
 def _fast_cross_entropy_backward(
@@ -251,26 +251,26 @@ def _cross_entropy_backward(
     grad_output: np.ndarray, input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int
 ) -> np.ndarray:
     if input.size >= native.LARGE:  # the wrapper looks at the size of the gradient only
-        found = native.attempt("nn.functional._cross_entropy_backward", grad_output, input, target, weight, reduction, ignore_index)
-        if found is not None:
-            return found
+        native_result = native.attempt("nn.functional._cross_entropy_backward", grad_output, input, target, weight, reduction, ignore_index)
+        if native_result is not None:
+            return native_result
     x, grad = _wide(input), _wide(grad_output)
     batched = input.ndim > 1
     x = x if batched else x[None]
     picked = _Picked(target, _wide(weight), ignore_index, batched, x.dtype)
     shares = picked.shares(grad, reduction)
-    made = np.empty(x.shape, x.dtype)
+    gradient = np.empty(x.shape, x.dtype)
     if x.size:
-        np.subtract(x, np.maximum.reduce(x, axis=1, keepdims=True), out=made)
-    np.exp(made, out=made)
-    made *= np.divide(shares, np.add.reduce(made, axis=1, keepdims=True))
-    if made.ndim == 2:
-        made[np.arange(made.shape[0]), picked.index[:, 0]] -= shares[:, 0]
+        np.subtract(x, np.maximum.reduce(x, axis=1, keepdims=True), out=gradient)
+    np.exp(gradient, out=gradient)
+    gradient *= np.divide(shares, np.add.reduce(gradient, axis=1, keepdims=True))
+    if gradient.ndim == 2:
+        gradient[np.arange(gradient.shape[0]), picked.index[:, 0]] -= shares[:, 0]
     else:
-        np.put_along_axis(made, picked.index, np.take_along_axis(made, picked.index, 1) - shares, 1)
+        np.put_along_axis(gradient, picked.index, np.take_along_axis(gradient, picked.index, 1) - shares, 1)
     if picked.factor is not None:
-        made[np.broadcast_to(picked.factor[:, None] == 0, made.shape)] = 0
-    return made.reshape(input.shape).astype(input.dtype, copy=False)
+        gradient[np.broadcast_to(picked.factor[:, None] == 0, gradient.shape)] = 0
+    return gradient.reshape(input.shape).astype(input.dtype, copy=False)
 
 
 @op(
@@ -345,9 +345,9 @@ def smoothed_backward(
     """The gradient of ``_smoothed_cross_entropy``: the softmax times the sum of all shares, minus each class's share."""
     if input.size >= native.LARGE:  # the wrapper looks at the size of the gradient only
         name = "nn.functional._smoothed_cross_entropy_backward"
-        found = native.attempt(name, grad_output, input, target, weight, reduction, ignore_index, label_smoothing)
-        if found is not None:
-            return found
+        native_result = native.attempt(name, grad_output, input, target, weight, reduction, ignore_index, label_smoothing)
+        if native_result is not None:
+            return native_result
     x, grad, weight = _wide(input if input.ndim > 1 else input[None]), _wide(grad_output), _wide(weight)
     picked = _Picked(target, weight, ignore_index, input.ndim > 1, x.dtype)
     own = picked.shares(grad, reduction) * (1 - label_smoothing)
@@ -358,10 +358,10 @@ def smoothed_backward(
     shares = np.broadcast_to(shares, x.shape).copy()
     np.put_along_axis(shares, picked.index, np.take_along_axis(shares, picked.index, 1) + own, 1)
     shares[np.broadcast_to((target == ignore_index).reshape(picked.index.shape), shares.shape)] = 0
-    made = np.exp(x - np.maximum.reduce(x, axis=1, keepdims=True), out=np.empty(x.shape, x.dtype))
-    made *= np.add.reduce(shares, axis=1, keepdims=True) / np.add.reduce(made, axis=1, keepdims=True)
-    made -= shares
-    return made.reshape(input.shape).astype(input.dtype, copy=False)
+    gradient = np.exp(x - np.maximum.reduce(x, axis=1, keepdims=True), out=np.empty(x.shape, x.dtype))
+    gradient *= np.add.reduce(shares, axis=1, keepdims=True) / np.add.reduce(gradient, axis=1, keepdims=True)
+    gradient -= shares
+    return gradient.reshape(input.shape).astype(input.dtype, copy=False)
 
 
 def _smoothed_rule(grad: Any, input: Any, target: Any, weight: Any, reduction: str, ignore_index: int, label_smoothing: float) -> Any:
@@ -374,7 +374,7 @@ def _smoothed_rule(grad: Any, input: Any, target: Any, weight: Any, reduction: s
         even = even / ((~ignored).sum() if weight is None else weight[target.masked_fill(ignored, 0)].masked_fill(ignored, 0.0).sum())
     even = even.expand(target.shape).masked_fill(ignored, 0.0).unsqueeze(dim).expand(input.shape)
     if weight is not None:
-        even = even * weight.reshape([-1 if each == dim else 1 for each in range(input.ndim)])
+        even = even * weight.reshape([-1 if d == dim else 1 for d in range(input.ndim)])
     inner = likelihood_backward(grad * (1 - label_smoothing), target, weight, tuple(input.shape), reduction, ignore_index) - even
     return inner - input.softmax(dim) * inner.sum(dim, keepdim=True)
 
@@ -472,9 +472,9 @@ def cross_entropy(
     """
     if reduction != "mean" or size_average is not None or reduce is not None:
         reduction = reduction_of(reduction, size_average, reduce)
-    for position, (name, each) in enumerate((("input", input), ("target", target)), 1):
-        if not isinstance(each, TensorClass):
-            raise TypeError(f"cross_entropy_loss(): argument '{name}' (position {position}) must be Tensor, not {type(each).__name__}")
+    for position, (name, tensor) in enumerate((("input", input), ("target", target)), 1):
+        if not isinstance(tensor, TensorClass):
+            raise TypeError(f"cross_entropy_loss(): argument '{name}' (position {position}) must be Tensor, not {type(tensor).__name__}")
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if (

@@ -352,13 +352,13 @@ def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_un
     from ..core.tensor import wrap
 
     operands = (elements, test_elements)
-    if not any(isinstance(each, TensorType) for each in operands):
+    if not any(isinstance(item, TensorType) for item in operands):
         raise TypeError("isin(): expected a tensor among elements and test_elements, got two numbers")
     common = common_dtype(operands)
     if common.is_complex or common is dtypes.bool_:
         raise RuntimeError(f"Unsupported input type encountered for isin(): {common.legacy}")
-    found = np.isin(*[each._array if isinstance(each, TensorType) else np.asarray(each, common.numpy) for each in operands], invert=invert)
-    return wrap(np.asarray(found))
+    mask = np.isin(*[item._array if isinstance(item, TensorType) else np.asarray(item, common.numpy) for item in operands], invert=invert)
+    return wrap(np.asarray(mask))
 
 
 def _install() -> None:

@@ -74,22 +74,22 @@ _ELLIPSIS = "..."
 
 def _tokens(term: str, where: str) -> list[Any]:
     """The subscripts of one operand: letters and at most one ellipsis."""
-    found: list[Any] = []
+    tokens: list[Any] = []
     term = term.replace(" ", "")
     while term:
         if term.startswith(_ELLIPSIS):
-            if _ELLIPSIS in found:
+            if _ELLIPSIS in tokens:
                 raise RuntimeError(f"einsum(): found '.' for {where} for which an ellipsis was already found")
-            found.append(_ELLIPSIS)
+            tokens.append(_ELLIPSIS)
             term = term[3:]
             continue
         if term[0] == ".":
             raise RuntimeError(f"einsum(): found '.' for {where} that is not part of any ellipsis")
         if not (term[0].isascii() and term[0].isalpha()):
             raise RuntimeError("einsum(): invalid subscript given at index 0 in the equation string, subscripts must be in [a-zA-Z]")
-        found.append(term[0])
+        tokens.append(term[0])
         term = term[1:]
-    return found
+    return tokens
 
 
 @functools.lru_cache(256)
@@ -106,25 +106,25 @@ def _parse_equation(equation: str, count: int) -> tuple[list[list[Any]], list[An
 def _parse_sublists(args: Sequence[Any]) -> tuple[list[Any], list[list[Any]], list[Any] | None]:
     """Operands and subscripts of ``einsum(op1, [0, 1], op2, [1, 2], [0, 2])``."""
     pairs = len(args) // 2
-    operands, lists = list(args[0 : 2 * pairs : 2]), [list(each) for each in args[1 : 2 * pairs : 2]]
+    operands, lists = list(args[0 : 2 * pairs : 2]), [list(subscripts) for subscripts in args[1 : 2 * pairs : 2]]
     output = list(args[-1]) if len(args) % 2 else None
 
-    def translated(each: Any) -> Any:
-        if each is Ellipsis:
+    def translated(subscript: Any) -> Any:
+        if subscript is Ellipsis:
             return _ELLIPSIS
-        if not 0 <= each < 52:
-            raise ValueError(f"einsum(): expected subscripts in the range [0, 52), but got {each}")
-        return chr(ord("A") + each) if each < 26 else chr(ord("a") + each - 26)
+        if not 0 <= subscript < 52:
+            raise ValueError(f"einsum(): expected subscripts in the range [0, 52), but got {subscript}")
+        return chr(ord("A") + subscript) if subscript < 26 else chr(ord("a") + subscript - 26)
 
-    terms = [[translated(each) for each in subscripts] for subscripts in lists]
-    return operands, terms, None if output is None else [translated(each) for each in output]
+    terms = [[translated(subscript) for subscript in subscripts] for subscripts in lists]
+    return operands, terms, None if output is None else [translated(subscript) for subscript in output]
 
 
 def _expand_ellipses(operands: list[Any], terms: list[list[Any]], output: list[Any] | None) -> list[Any]:
     """Replace each ellipsis by labels 0, 1, ... counted from the right (so that they broadcast); the output's labels."""
     covered = 0
     for i, (operand, labels) in enumerate(zip(operands, terms, strict=True)):
-        named = len([each for each in labels if each != _ELLIPSIS])
+        named = len([label for label in labels if label != _ELLIPSIS])
         if _ELLIPSIS in labels:
             if named > operand.ndim:
                 raise RuntimeError(
@@ -144,19 +144,19 @@ def _expand_ellipses(operands: list[Any], terms: list[list[Any]], output: list[A
     if output is None:
         counts: dict[Any, int] = {}
         for labels in terms:
-            for each in labels:
-                counts[each] = counts.get(each, 0) + 1
-        letters = sorted(each for each, n in counts.items() if isinstance(each, str) and n == 1)
+            for label in labels:
+                counts[label] = counts.get(label, 0) + 1
+        letters = sorted(label for label, n in counts.items() if isinstance(label, str) and n == 1)
         return [*ellipsis, *letters]
     if _ELLIPSIS in output:
         at = output.index(_ELLIPSIS)
         output = [*output[:at], *ellipsis, *output[at + 1 :]]
-    used = {each for labels in terms for each in labels}
-    for each in output:
-        if output.count(each) > 1:
-            raise RuntimeError(f"einsum(): output subscript {each} appears more than once in the output")
-        if each not in used and isinstance(each, str):
-            raise RuntimeError(f"einsum(): output subscript {each} does not appear in the equation for any input operand")
+    used = {label for labels in terms for label in labels}
+    for label in output:
+        if output.count(label) > 1:
+            raise RuntimeError(f"einsum(): output subscript {label} appears more than once in the output")
+        if label not in used and isinstance(label, str):
+            raise RuntimeError(f"einsum(): output subscript {label} does not appear in the equation for any input operand")
     return output
 
 
@@ -178,7 +178,7 @@ def _without_repeats(operand: Any, labels: list[Any], i: int) -> tuple[Any, list
     """The diagonal over each repeated label."""
     labels = list(labels)
     while len(set(labels)) < len(labels):
-        label = next(each for each in labels if labels.count(each) > 1)
+        label = next(letter for letter in labels if labels.count(letter) > 1)
         first = labels.index(label)
         second = labels.index(label, first + 1)
         if operand.shape[first] != operand.shape[second]:
@@ -187,45 +187,45 @@ def _without_repeats(operand: Any, labels: list[Any], i: int) -> tuple[Any, list
                 f"{operand.shape[first]}"
             )
         operand = operand.diagonal(0, first, second)
-        labels = [each for d, each in enumerate(labels) if d not in (first, second)] + [label]
+        labels = [letter for d, letter in enumerate(labels) if d not in (first, second)] + [label]
     return operand, labels
 
 
 def _summed(operand: Any, labels: list[Any], keep: set[Any]) -> tuple[Any, list[Any]]:
     """``operand`` without the labels that nobody else needs."""
-    dims = [d for d, each in enumerate(labels) if each not in keep]
+    dims = [d for d, label in enumerate(labels) if label not in keep]
     if not dims:
         return operand, labels
-    return operand.sum(dims), [each for each in labels if each in keep]
+    return operand.sum(dims), [label for label in labels if label in keep]
 
 
 def _pair(a: Any, a_labels: list[Any], b: Any, b_labels: list[Any], keep: set[Any]) -> tuple[Any, list[Any]]:
     """Product of two operands, summed over what is not kept, as one batched matrix product."""
-    shared = [each for each in a_labels if each in b_labels]
-    for each in shared:  # a size of 1 against another takes part as that one number
-        i, j = a_labels.index(each), b_labels.index(each)
-        if each not in keep and a.shape[i] != b.shape[j]:
+    shared = [label for label in a_labels if label in b_labels]
+    for label in shared:  # a size of 1 against another takes part as that one number
+        i, j = a_labels.index(label), b_labels.index(label)
+        if label not in keep and a.shape[i] != b.shape[j]:
             if a.shape[i] == 1:
-                a, a_labels = a.squeeze(i), [x for x in a_labels if x != each]
+                a, a_labels = a.squeeze(i), [x for x in a_labels if x != label]
             else:
-                b, b_labels = b.squeeze(j), [x for x in b_labels if x != each]
+                b, b_labels = b.squeeze(j), [x for x in b_labels if x != label]
     a, a_labels = _summed(a, a_labels, keep | set(b_labels))
     b, b_labels = _summed(b, b_labels, keep | set(a_labels))
-    batch = [each for each in a_labels if each in b_labels and each in keep]
-    inner = [each for each in a_labels if each in b_labels and each not in keep]
-    rows = [each for each in a_labels if each not in b_labels]
-    columns = [each for each in b_labels if each not in a_labels]
+    batch = [label for label in a_labels if label in b_labels and label in keep]
+    inner = [label for label in a_labels if label in b_labels and label not in keep]
+    rows = [label for label in a_labels if label not in b_labels]
+    columns = [label for label in b_labels if label not in a_labels]
     if not inner:
         order = [*batch, *rows, *columns]
         return _aligned(a, a_labels, order) * _aligned(b, b_labels, order), order
     sizes_a, sizes_b = dict(zip(a_labels, a.shape, strict=True)), dict(zip(b_labels, b.shape, strict=True))
     sizes = {
-        each: max(sizes_a.get(each, 1), sizes_b.get(each, 1)) if 0 not in (sizes_a.get(each, 1), sizes_b.get(each, 1)) else 0
-        for each in (*a_labels, *b_labels)
+        label: max(sizes_a.get(label, 1), sizes_b.get(label, 1)) if 0 not in (sizes_a.get(label, 1), sizes_b.get(label, 1)) else 0
+        for label in (*a_labels, *b_labels)
     }
 
     def count(labels: list[Any]) -> int:
-        return math.prod(sizes[each] for each in labels)
+        return math.prod(sizes[label] for label in labels)
 
     left = _permuted(a, a_labels, [*batch, *rows, *inner])
     right = _permuted(b, b_labels, [*batch, *inner, *columns])
@@ -234,26 +234,26 @@ def _pair(a: Any, a_labels: list[Any], b: Any, b_labels: list[Any], keep: set[An
     if batch:
         left = left.expand([*(sizes[x] for x in batch), *left.shape[len(batch) :]])
         right = right.expand([*(sizes[x] for x in batch), *right.shape[len(batch) :]])
-        made = bmm(left.reshape(count(batch), count(rows), count(inner)), right.reshape(count(batch), count(inner), count(columns)))
+        result = bmm(left.reshape(count(batch), count(rows), count(inner)), right.reshape(count(batch), count(inner), count(columns)))
     else:
-        made = mm(left.reshape(count(rows), count(inner)), right.reshape(count(inner), count(columns)))
+        result = mm(left.reshape(count(rows), count(inner)), right.reshape(count(inner), count(columns)))
     order = [*batch, *rows, *columns]
-    return made.reshape([sizes[each] for each in order]), order
+    return result.reshape([sizes[label] for label in order]), order
 
 
 def _permuted(operand: Any, labels: list[Any], order: list[Any]) -> Any:
     """``operand`` with its dimensions in another order."""
     if labels == order:
         return operand
-    return operand.t() if len(order) == 2 else operand.permute([labels.index(each) for each in order])
+    return operand.t() if len(order) == 2 else operand.permute([labels.index(label) for label in order])
 
 
 def _aligned(operand: Any, labels: list[Any], order: list[Any]) -> Any:
     """``operand`` with a dimension (of size 1 where it has none) for each label of ``order``."""
-    operand = operand.permute([labels.index(each) for each in order if each in labels])
+    operand = operand.permute([labels.index(label) for label in order if label in labels])
     shape, dim = [], 0
-    for each in order:
-        if each in labels:
+    for label in order:
+        if label in labels:
             shape.append(operand.shape[dim])
             dim += 1
         else:
@@ -282,7 +282,7 @@ def einsum(*args: Any) -> Any:
     if isinstance(args[0], str):
         operands = list(args[1]) if len(args) == 2 and isinstance(args[1], (list, tuple)) else list(args[1:])
         parsed, shown = _parse_equation(args[0], len(operands))
-        terms, output = [list(each) for each in parsed], None if shown is None else list(shown)
+        terms, output = [list(term) for term in parsed], None if shown is None else list(shown)
     else:
         operands, terms, output = _parse_sublists(args)
     output = _expand_ellipses(operands, terms, output)
@@ -294,12 +294,12 @@ def einsum(*args: Any) -> Any:
         keep = set(output).union(*terms[i + 1 :])
         current, labels = _pair(current, labels, operands[i], terms[i], keep)
     current, labels = _summed(current, labels, set(output))
-    order = [labels.index(each) for each in output if each in labels]
-    made = current.permute(order) if order != list(range(len(order))) else current
-    for dim, each in enumerate(output):
-        if each not in labels:
-            made = made.unsqueeze(dim)
-    return made
+    order = [labels.index(label) for label in output if label in labels]
+    result = current.permute(order) if order != list(range(len(order))) else current
+    for dim, label in enumerate(output):
+        if label not in labels:
+            result = result.unsqueeze(dim)
+    return result
 
 
 # -- vectors ----------------------------------------------------------------------------------------------------------------------
@@ -369,11 +369,11 @@ def _distance_gradients(grad: Any, x1: Any, x2: Any, result: Any, p: float, need
 
 
 def _canonicalize_cdist(x1: Any, x2: Any, p: float, compute_mode: str | None) -> tuple[Any, ...]:
-    for position, each in ((1, x1), (2, x2)):
-        if each._array.dtype.kind not in "fV":
-            raise RuntimeError(f"cdist only supports floating-point dtypes, X{position} got: {each.dtype.legacy}")
-        if each._array.ndim < 2:
-            raise RuntimeError(f"cdist only supports at least 2D tensors, X{position} got: {each._array.ndim}D")
+    for position, points in ((1, x1), (2, x2)):
+        if points._array.dtype.kind not in "fV":
+            raise RuntimeError(f"cdist only supports floating-point dtypes, X{position} got: {points.dtype.legacy}")
+        if points._array.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, X{position} got: {points._array.ndim}D")
     if x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
     if p < 0:

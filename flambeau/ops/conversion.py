@@ -27,15 +27,15 @@ def copied(array: np.ndarray, form: Any, dtype: np.dtype) -> np.ndarray:
     """A copy in a memory format; strides are kept for ``preserve_format`` where the elements are dense."""
     if array.size and array.flags.c_contiguous and (form is None or form is preserve_format) and array.dtype is dtype:
         return _row_major_copy(array)
-    made = empty_as(array, form, array.shape, dtype)
-    native.copy_into(made, array)
-    return made
+    copy = empty_as(array, form, array.shape, dtype)
+    native.copy_into(copy, array)
+    return copy
 
 
 def _row_major_copy(array: np.ndarray) -> np.ndarray:
     """A copy of row-major memory, whose sizes of 1 may have any strides."""
-    made = array.copy()
-    return made if made.strides == array.strides else restrided(made, array.shape, array.strides)
+    copy = array.copy()
+    return copy if copy.strides == array.strides else restrided(copy, array.shape, array.strides)
 
 
 @op(
@@ -83,11 +83,11 @@ def detach(input: Any) -> Any:
         storage = input._storage
         if storage is None:
             storage = storage_of(input)
-        made = _new(TensorType)  # ``share`` spelled out: the call would be a third of the cost
-        made._array = input._array
-        made._storage = storage
-        made._node = made._view_of = None
-        made._requires_grad = INFERENCE if input._requires_grad is INFERENCE else False
+        detached = _new(TensorType)  # ``share`` spelled out: the call would be a third of the cost
+        detached._array = input._array
+        detached._storage = storage
+        detached._node = detached._view_of = None
+        detached._requires_grad = INFERENCE if input._requires_grad is INFERENCE else False
         aliases = storage._aliases
         if aliases:
             last = aliases.pop()
@@ -96,10 +96,10 @@ def detach(input: Any) -> Any:
                 storage._room -= 1
                 if not storage._room:
                     aliases = storage._prune()
-            aliases.append(_ref(made))
+            aliases.append(_ref(detached))
         else:
-            storage._add_alias(made)
-        return made
+            storage._add_alias(detached)
+        return detached
     if active or isinstance(input, TensorType):
         from ..core.override import call_override
 
@@ -143,11 +143,11 @@ def to_copy(input: Tensor, dtype: Any, memory_format: Any = None) -> Tensor:
     target = dtype.numpy
     if memory_format is None or memory_format is preserve_format:
         if input.flags.c_contiguous and input.dtype is not target and input.dtype.kind != "c":
-            made = cast_array(input, dtype)
-            return made if 1 not in input.shape else laid_out(made, element_strides(input))
-    made = empty_as(input, memory_format, input.shape, target)
-    made[...] = cast_array(input, dtype)
-    return made
+            copy = cast_array(input, dtype)
+            return copy if 1 not in input.shape else laid_out(copy, element_strides(input))
+    copy = empty_as(input, memory_format, input.shape, target)
+    copy[...] = cast_array(input, dtype)
+    return copy
 
 
 @op(

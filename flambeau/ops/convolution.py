@@ -181,19 +181,19 @@ def _convolution(
     last = is_channels_last(input) or is_channels_last(weight)
     if transposed:
         if work >= _LARGE:
-            made = native.attempt("_spread", input, weight, bias, spatial, stride, padding, dilation, groups, last)
-            if made is not None:
-                return made
-        made = spread(input, weight, spatial, stride, padding, dilation, groups)
+            result = native.attempt("_spread", input, weight, bias, spatial, stride, padding, dilation, groups, last)
+            if result is not None:
+                return result
+        result = spread(input, weight, spatial, stride, padding, dilation, groups)
     else:
         if work >= _LARGE:
-            made = native.attempt("_correlate", input, weight, bias, stride, padding, dilation, groups, last)
-            if made is not None:
-                return made
-        made = correlate(input, weight, stride, padding, padding, dilation, groups)
+            result = native.attempt("_correlate", input, weight, bias, stride, padding, dilation, groups, last)
+            if result is not None:
+                return result
+        result = correlate(input, weight, stride, padding, padding, dilation, groups)
     if bias is not None:
-        made += bias.reshape(-1, *(1,) * rank)
-    return in_layout(made, last)
+        result += bias.reshape(-1, *(1,) * rank)
+    return in_layout(result, last)
 
 
 @op(
@@ -251,18 +251,18 @@ def _weight_input(grad: Any, other: Any, stride: Ints, padding: Ints, dilation: 
 
 
 def _weight_other(grad: Any, input: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int, other_shape: Any) -> Any:
-    made = convolution(conj(input), grad, None, stride, padding, dilation, False, (0,) * len(stride), groups)
+    result = convolution(conj(input), grad, None, stride, padding, dilation, False, (0,) * len(stride), groups)
     for dim in range(2, len(other_shape)):
-        if made.shape[dim] != other_shape[dim]:
-            made = made.narrow(dim, 0, other_shape[dim])
-    return made
+        if result.shape[dim] != other_shape[dim]:
+            result = result.narrow(dim, 0, other_shape[dim])
+    return result
 
 
 def _pair(input: np.ndarray, other: np.ndarray, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> np.ndarray:
     if other.size * input.shape[1] * product(kernel_size) >= groups * _LARGE:
-        made = native.attempt("_correlate_pair", input, other, kernel_size, stride, padding, dilation, groups)
-        if made is not None:
-            return made
+        result = native.attempt("_correlate_pair", input, other, kernel_size, stride, padding, dilation, groups)
+        if result is not None:
+            return result
     return correlate_pair(input, other, kernel_size, stride, padding, dilation, groups)
 
 
@@ -337,14 +337,14 @@ def _same_padding(input: Any, weight: Any, stride: Ints, dilation: Ints) -> tupl
     if max(stride) != 1:
         raise RuntimeError("padding='same' is not supported for strided convolutions")
     totals = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
-    if any(each % 2 for each in totals):
+    if any(total % 2 for total in totals):
         from .padding import constant_pad_nd
 
         amounts: list[int] = []
-        for each in reversed(totals):
-            amounts += [0, each % 2]
+        for total in reversed(totals):
+            amounts += [0, total % 2]
         input = constant_pad_nd(input, amounts, 0)
-    return input, tuple([each // 2 for each in totals])
+    return input, tuple([total // 2 for total in totals])
 
 
 def _convolve(rank: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
@@ -361,8 +361,8 @@ def _convolve(rank: int, input: Any, weight: Any, bias: Any, stride: Any, paddin
             raise RuntimeError(f"Invalid padding string: '{padding}'")
     else:
         padding = ints(padding, rank, name, "padding")
-    made = convolution(x, weight, bias, stride, padding, dilation, False, (0,) * rank, groups)
-    return made if batched else made.squeeze(0)
+    result = convolution(x, weight, bias, stride, padding, dilation, False, (0,) * rank, groups)
+    return result if batched else result.squeeze(0)
 
 
 def _transpose(
@@ -376,8 +376,8 @@ def _transpose(
         ints(padding, rank, name, "padding"),
         ints(dilation, rank, name, "dilation"),
     )
-    made = convolution(x, weight, bias, stride, padding, dilation, True, ints(output_padding, rank, name, "output_padding"), groups)
-    return made if batched else made.squeeze(0)
+    result = convolution(x, weight, bias, stride, padding, dilation, True, ints(output_padding, rank, name, "output_padding"), groups)
+    return result if batched else result.squeeze(0)
 
 
 @composite(namespace="nn.functional")

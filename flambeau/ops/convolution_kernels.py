@@ -26,13 +26,13 @@ _LONG_RUN = 16
 
 
 def _positions(spatial: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
-    return tuple([window_count(*each) for each in zip(spatial, kernel, stride, dilation, strict=True)])
+    return tuple([window_count(*geometry) for geometry in zip(spatial, kernel, stride, dilation, strict=True)])
 
 
 def _count(values: Ints) -> int:
     count = 1
-    for each in values:
-        count *= each
+    for value in values:
+        count *= value
     return count
 
 
@@ -80,8 +80,8 @@ def _last_images(x: np.ndarray, before: Ints, after: Ints) -> np.ndarray:
 def _last_columns(images: np.ndarray, kernel: Ints, stride: Ints, dilation: Ints, positions: Ints) -> np.ndarray:
     """A view ``(N, *positions, *kernel, C)`` of channels-last images."""
     steps = images.strides
-    outer = tuple([step * each for step, each in zip(steps[1:-1], stride, strict=True)])
-    inner = tuple([step * each for step, each in zip(steps[1:-1], dilation, strict=True)])
+    outer = tuple([step * s for step, s in zip(steps[1:-1], stride, strict=True)])
+    inner = tuple([step * d for step, d in zip(steps[1:-1], dilation, strict=True)])
     shape = (images.shape[0], *positions, *kernel, images.shape[-1])
     return view_at(images, shape, images.dtype, 0, (steps[0], *outer, *inner, steps[-1]))
 
@@ -99,13 +99,13 @@ def _correlate_last(
     """``correlate`` through channels-last columns; the result is channels-last in memory where ``last``."""
     n, outputs, kernel, area = x.shape[0], w.shape[0], w.shape[2:], _count(positions)
     weights = w.transpose(*range(2, w.ndim), 1, 0).reshape(-1, outputs)
-    made = np.empty((n * area, outputs), x.dtype)
+    result = np.empty((n * area, outputs), x.dtype)
     seen = _last_columns(_last_images(x, before, after), kernel, stride, dilation, positions)
     for part in _samples(n, weights.shape[0] * area * x.itemsize):
         rows = slice(part.start * area, part.stop * area)
-        np.matmul(_filled(seen[part], (rows.stop - rows.start, weights.shape[0])), weights, out=made[rows])
-    made = np.moveaxis(made.reshape(n, *positions, outputs), -1, 1)
-    return made if last else np.ascontiguousarray(made)
+        np.matmul(_filled(seen[part], (rows.stop - rows.start, weights.shape[0])), weights, out=result[rows])
+    result = np.moveaxis(result.reshape(n, *positions, outputs), -1, 1)
+    return result if last else np.ascontiguousarray(result)
 
 
 def correlate(x: np.ndarray, w: np.ndarray, stride: Ints, before: Ints, after: Ints, dilation: Ints, groups: int) -> np.ndarray:
@@ -129,25 +129,25 @@ def correlate(x: np.ndarray, w: np.ndarray, stride: Ints, before: Ints, after: I
         if groups == 1:
             return np.matmul(weights[0], columns[:, 0]).reshape(n, outputs, *positions)
         return np.matmul(weights, columns).reshape(n, outputs, *positions)
-    made = np.empty((n, groups, outputs // groups, area), x.dtype)
+    result = np.empty((n, groups, outputs // groups, area), x.dtype)
     seen = windows(x, kernel, stride, dilation, positions)
     for part in _samples(n, weights.shape[2] * groups * area * x.itemsize):
         columns = _filled(seen[part], (part.stop - part.start, groups, weights.shape[2], area))
         if groups == 1:
-            np.matmul(weights[0], columns[:, 0], out=made[part, 0])
+            np.matmul(weights[0], columns[:, 0], out=result[part, 0])
         else:
-            np.matmul(weights, columns, out=made[part])
-    return made.reshape(n, outputs, *positions)
+            np.matmul(weights, columns, out=result[part])
+    return result.reshape(n, outputs, *positions)
 
 
 def _correlate_each(x: np.ndarray, w: np.ndarray, stride: Ints, dilation: Ints, positions: Ints) -> np.ndarray:
     """Depthwise: each channel with its own filters, summed over the places of the kernel."""
     n, channels, kernel = x.shape[0], x.shape[1], w.shape[2:]
     times = w.shape[0] // channels
-    made = np.empty((n, channels, times, *positions), x.dtype)
+    result = np.empty((n, channels, times, *positions), x.dtype)
     ones = (1,) * len(positions)
     for part in _samples(n, 3 * channels * times * _count(positions) * x.itemsize):
-        total, first = made[part], True
+        total, first = result[part], True
         room = np.empty(total.shape, x.dtype)
         for at, where in taps(kernel, stride, dilation, positions):
             seen = x[(part, slice(None), None, *where)]
@@ -156,7 +156,7 @@ def _correlate_each(x: np.ndarray, w: np.ndarray, stride: Ints, dilation: Ints, 
             if not first:
                 total += room
             first = False
-    return made.reshape(n, channels * times, *positions)
+    return result.reshape(n, channels * times, *positions)
 
 
 def spread(y: np.ndarray, w: np.ndarray, spatial: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> np.ndarray:
@@ -179,12 +179,12 @@ def spread(y: np.ndarray, w: np.ndarray, spatial: Ints, stride: Ints, padding: I
     whole = tuple(
         [max(s + 2 * p, (n_ - 1) * st + r + 1) for s, p, n_, st, r in zip(spatial, padding, positions, stride, reach, strict=True)]
     )
-    made = np.zeros((n, groups * per_group, *whole), y.dtype)
+    result = np.zeros((n, groups * per_group, *whole), y.dtype)
     for part in _samples(n, weights.shape[1] * groups * area * y.itemsize):
         columns = np.matmul(weights, values[part]).reshape(-1, groups * per_group, *kernel, *positions)
-        add_windows(made[part], columns, kernel, stride, dilation, positions)
+        add_windows(result[part], columns, kernel, stride, dilation, positions)
     inside = tuple([slice(p, p + s) for p, s in zip(padding, spatial, strict=True)])
-    return np.ascontiguousarray(made[(..., *inside)])
+    return np.ascontiguousarray(result[(..., *inside)])
 
 
 def correlate_pair(x: np.ndarray, y: np.ndarray, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> np.ndarray:
@@ -199,25 +199,25 @@ def correlate_pair(x: np.ndarray, y: np.ndarray, kernel: Ints, stride: Ints, pad
             values = np.moveaxis(y, 1, -1).reshape(n * area, outputs).T
         else:
             values = y.reshape(n, outputs, area).swapaxes(0, 1).reshape(outputs, -1)
-        made = np.zeros((outputs, channels * _count(kernel)), x.dtype)
+        result = np.zeros((outputs, channels * _count(kernel)), x.dtype)
         seen = _last_columns(_last_images(x, padding, padding), kernel, stride, dilation, positions)
-        for part in _samples(n, made.shape[1] * area * x.itemsize):
-            columns = _filled(seen[part], (-1, made.shape[1]))
-            made += np.matmul(values[:, part.start * area : part.stop * area], columns)
-        return np.ascontiguousarray(np.moveaxis(made.reshape(outputs, *kernel, channels), -1, 1))
+        for part in _samples(n, result.shape[1] * area * x.itemsize):
+            columns = _filled(seen[part], (-1, result.shape[1]))
+            result += np.matmul(values[:, part.start * area : part.stop * area], columns)
+        return np.ascontiguousarray(np.moveaxis(result.reshape(outputs, *kernel, channels), -1, 1))
     x = padded(x, padding, padding)
     if groups > 1 and groups == channels:
         return _correlate_pair_each(x, y, kernel, stride, dilation)
-    made = np.zeros((groups, outputs // groups, per_group * _count(kernel)), x.dtype)
+    result = np.zeros((groups, outputs // groups, per_group * _count(kernel)), x.dtype)
     for group in range(groups):
-        each = x[:, group * per_group : (group + 1) * per_group]
-        view = windows(each, kernel, stride, dilation, positions)
+        images = x[:, group * per_group : (group + 1) * per_group]
+        view = windows(images, kernel, stride, dilation, positions)
         view = view.transpose(*range(1, 2 + len(kernel)), 0, *range(2 + len(kernel), view.ndim))  # (C, *K, N, *P)
-        values = y[:, group * made.shape[1] : (group + 1) * made.shape[1]].swapaxes(0, 1)
-        for part in _samples(n, made.shape[2] * area * x.itemsize):
-            columns = _filled(view[(*[slice(None)] * (1 + len(kernel)), part)], (made.shape[2], -1))
-            made[group] += np.matmul(values[:, part].reshape(made.shape[1], -1), columns.T)
-    return made.reshape(outputs, per_group, *kernel)
+        values = y[:, group * result.shape[1] : (group + 1) * result.shape[1]].swapaxes(0, 1)
+        for part in _samples(n, result.shape[2] * area * x.itemsize):
+            columns = _filled(view[(*[slice(None)] * (1 + len(kernel)), part)], (result.shape[2], -1))
+            result[group] += np.matmul(values[:, part].reshape(result.shape[1], -1), columns.T)
+    return result.reshape(outputs, per_group, *kernel)
 
 
 def _correlate_pair_each(x: np.ndarray, y: np.ndarray, kernel: Ints, stride: Ints, dilation: Ints) -> np.ndarray:
@@ -225,9 +225,9 @@ def _correlate_pair_each(x: np.ndarray, y: np.ndarray, kernel: Ints, stride: Int
     n, channels, positions = x.shape[0], x.shape[1], y.shape[2:]
     times = y.shape[1] // channels
     values = y.reshape(n, channels, times, *positions)
-    made = np.empty((channels, times, *kernel), x.dtype)
+    result = np.empty((channels, times, *kernel), x.dtype)
     for at, where in taps(kernel, stride, dilation, positions):
         seen = x[(slice(None), slice(None), *where)]
         for k in range(times):
-            made[(slice(None), k, *at)] = np.multiply(seen, values[:, :, k]).reshape(n, channels, -1).sum(-1).sum(0)
-    return made.reshape(channels * times, 1, *kernel)
+            result[(slice(None), k, *at)] = np.multiply(seen, values[:, :, k]).reshape(n, channels, -1).sum(-1).sum(0)
+    return result.reshape(channels * times, 1, *kernel)

@@ -36,10 +36,10 @@ def dtype_of(value: Any, operation: str) -> dtypes.dtype:
         TypeError: no dtype. NotImplementedError: a dtype that NumPy has no element type for.
     """
     if not isinstance(value, dtypes.dtype):
-        found = _PYTHON_TYPES.get(value) if isinstance(value, type) else None
-        if found is None:
+        dtype = _PYTHON_TYPES.get(value) if isinstance(value, type) else None
+        if dtype is None:
             raise TypeError(f"{operation}(): argument 'dtype' must be torch.dtype, not {type(value).__name__}")
-        return found
+        return dtype
     if value.numpy is None:
         raise NotImplementedError(f"{operation}: dtype {value} is not supported yet: NumPy has no such element type")
     return value
@@ -55,24 +55,24 @@ def sizes_from(size: tuple[Any, ...], operation: str) -> tuple[int, ...]:
         size = tuple(size[0])
     elif not size:
         raise TypeError(f'{operation}() missing 1 required positional arguments: "size"')
-    for each in size:
-        if each.__class__ is not int or each < 0:
+    for value in size:
+        if value.__class__ is not int or value < 0:
             break
     else:  # the usual case
         return size
-    found = []
-    for position, each in enumerate(size):
-        if isinstance(each, bool) or not hasattr(each, "__index__"):
+    sizes = []
+    for position, value in enumerate(size):
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
             where = (
                 "(position 1) must be tuple of ints, not"
                 if position == 0 and len(size) == 1
                 else (f'failed to unpack the object at pos {position + 1} with error "type must be tuple of ints,but got')
             )
-            raise TypeError(f"{operation}(): argument 'size' {where} {type(each).__name__}" + ('"' if "unpack" in where else ""))
-        found.append(each.__index__())
-    if found and min(found) < 0:
-        raise RuntimeError(f"Trying to create tensor with negative dimension {min(found)}: {found}")
-    return tuple(found)
+            raise TypeError(f"{operation}(): argument 'size' {where} {type(value).__name__}" + ('"' if "unpack" in where else ""))
+        sizes.append(value.__index__())
+    if sizes and min(sizes) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(sizes)}: {sizes}")
+    return tuple(sizes)
 
 
 def checked_place(
@@ -98,7 +98,7 @@ def checked_place(
 
 def override(operation: str, args: tuple[Any, ...], operands: tuple[Any, ...] = (), **kwargs: Any) -> Any:
     """What an active function mode or a subclass returns for this call; NotImplemented if nobody takes it."""
-    if not thread.function_modes and not any(type(each) is not Tensor for each in operands):
+    if not thread.function_modes and not any(type(operand) is not Tensor for operand in operands):
         return NotImplemented
     given = {name: value for name, value in kwargs.items() if value is not None and value is not False}
     return call_override(resolve("torch", operation), operands, args, given)
@@ -112,10 +112,10 @@ def finish(array: Any, out: Any, requires_grad: bool, operation: str, where: Any
             raise TypeError(f"{operation}(): argument 'out' must be Tensor, not {type(out).__name__}")
         write_result(out, array)
         return out.requires_grad_() if requires_grad else out
-    made = wrap(array)
+    tensor = wrap(array)
     if requires_grad:
-        require_grad(made)
-    return made
+        require_grad(tensor)
+    return tensor
 
 
 def require_grad(tensor: Tensor) -> Tensor:
@@ -135,10 +135,10 @@ def require_grad(tensor: Tensor) -> Tensor:
 def result_dtype(dtype: Any, out: Any, operation: str) -> dtypes.dtype:
     if dtype is None:
         return dtypes.get_default_dtype() if out is None else out.dtype
-    found = dtype_of(dtype, operation)
-    if out is not None and out.dtype is not found:
-        raise RuntimeError(f"dtype {found} does not match dtype of out parameter ({out.dtype})")
-    return found
+    kind = dtype_of(dtype, operation)
+    if out is not None and out.dtype is not kind:
+        raise RuntimeError(f"dtype {kind} does not match dtype of out parameter ({out.dtype})")
+    return kind
 
 
 # -- sizes -> zeros, ones, empty --------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def _sized_slowly(
     kind = result_dtype(dtype, out, name)
     sizes = sizes_from(size, name) if not _has_negative(size) else None
     if sizes is None:
-        shown = [int(each) for each in (size[0] if isinstance(size[0], (tuple, list)) else size)]
+        shown = [int(length) for length in (size[0] if isinstance(size[0], (tuple, list)) else size)]
         raise RuntimeError(negative if name != "empty" else f"Trying to create tensor with negative dimension {min(shown)}: {shown}")
     if memory_format is not None:
         if repr(memory_format) == "torch.preserve_format":
@@ -234,8 +234,8 @@ def _sized_slowly(
 
 
 def _has_negative(size: tuple[Any, ...]) -> bool:
-    found = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
-    return any(isinstance(each, int) and each < 0 for each in found)
+    sizes = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+    return any(isinstance(length, int) and length < 0 for length in sizes)
 
 
 zeros = composite(method=False)(_sized("zeros", np.zeros, None, "A tensor of the given sizes, filled with 0."))
@@ -355,13 +355,13 @@ def _like(name: str, value: int | None, first_line: str) -> Any:
         if input.__class__ is Tensor and dtype is None and device is None and not active and not pin_memory:
             array = input._array
             if array.__class__ is np.ndarray and array.flags.c_contiguous and memory_format is None and layout is None:
-                made = np.zeros(array.shape, array.dtype) if value == 0 else np.empty(array.shape, array.dtype)
-                if 1 in array.shape and made.strides != array.strides:
-                    made = restrided(made, array.shape, array.strides)
+                result = np.zeros(array.shape, array.dtype) if value == 0 else np.empty(array.shape, array.dtype)
+                if 1 in array.shape and result.strides != array.strides:
+                    result = restrided(result, array.shape, array.strides)
                 if value:
-                    made.fill(value)
+                    result.fill(value)
                 tensor = _new(Tensor)
-                tensor._array = made
+                tensor._array = result
                 tensor._storage = tensor._node = tensor._view_of = None
                 tensor._requires_grad = unrecorded() if without_grad else False
                 return require_grad(tensor) if requires_grad else tensor
@@ -483,7 +483,7 @@ def empty_strided(
 
 def checked_strided(operation: str, size: Any, stride: Any, dtype: dtypes.dtype) -> np.ndarray:
     """An uninitialised array of sizes and strides that a user gave."""
-    sizes, strides = sizes_from((size,), operation), tuple(each.__index__() for each in stride)
+    sizes, strides = sizes_from((size,), operation), tuple(step.__index__() for step in stride)
     if len(sizes) != len(strides):
         raise RuntimeError(f"dimensionality of sizes ({len(sizes)}) must match dimensionality of strides ({len(strides)})")
     if strides and min(strides) < 0:
@@ -615,11 +615,11 @@ def eye(
     if taken is not NotImplemented:
         return taken
     where = checked_place("eye", device, layout, pin_memory, out=out)
-    for name, each in (("n", n), ("m", m)):
-        if each is not None and not hasattr(each, "__index__"):
-            raise TypeError(f"eye(): argument '{name}' must be int, not {type(each).__name__}")
-        if each is not None and each < 0:
-            raise RuntimeError(f"{name} must be greater or equal to 0, got {each}")
+    for name, size in (("n", n), ("m", m)):
+        if size is not None and not hasattr(size, "__index__"):
+            raise TypeError(f"eye(): argument '{name}' must be int, not {type(size).__name__}")
+        if size is not None and size < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
     rows, kind = n.__index__(), result_dtype(dtype, out, "eye")
     columns = rows if m is None else m.__index__()
     array = make_at(where, np.zeros, (rows, columns), kind.numpy)

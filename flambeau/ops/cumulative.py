@@ -40,8 +40,8 @@ def _fast_accumulate(ufunc: Any) -> Any:
     def fast(a: np.ndarray, dim: int, dtype: Any) -> Any:
         if dtype is not None or a.dtype.kind == "b" or not a.ndim:
             return None
-        made = ufunc.accumulate(a, dim)
-        return made if made.flags.c_contiguous else None
+        result = ufunc.accumulate(a, dim)
+        return result if result.flags.c_contiguous else None
 
     return fast
 
@@ -211,8 +211,8 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
 
 
 def _complex_logcumsumexp(input: np.ndarray, dim: int, top: np.ndarray) -> np.ndarray:
-    moved, made = np.moveaxis(input, dim, 0), np.empty(input.shape, input.dtype)
-    into = np.moveaxis(made, dim, 0)
+    moved, result = np.moveaxis(input, dim, 0), np.empty(input.shape, input.dtype)
+    into = np.moveaxis(result, dim, 0)
     running = moved[0].copy()
     into[0] = running
     for i in range(1, len(moved)):
@@ -220,7 +220,7 @@ def _complex_logcumsumexp(input: np.ndarray, dim: int, top: np.ndarray) -> np.nd
         high = np.where(np.isfinite(high), high, 0)
         running = np.log(np.exp(running - high) + np.exp(moved[i] - high)) + high
         into[i] = running
-    return made
+    return result
 
 
 def _legacy(array: np.ndarray) -> str:
@@ -246,7 +246,7 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: 
         raise RuntimeError(f"order must be non-negative but got {n}")
     if n == 0:
         return input.clone()
-    parts = [each for each in (prepend, input, append) if each is not None]
+    parts = [tensor for tensor in (prepend, input, append) if tensor is not None]
     if len(parts) > 1:
         from .joining import cat
 

@@ -26,7 +26,7 @@ def _check_p(p: Any) -> float:
     return p
 
 
-def _noise(input: Any, feature: bool, made: Any) -> np.ndarray:
+def _noise(input: Any, feature: bool, kind: Any) -> np.ndarray:
     """Where to say which elements stay, in memory order of ``input``; for feature dropout one element a channel, to be broadcast."""
     array = input._array
     of = dtypes.of_array(array)
@@ -37,8 +37,8 @@ def _noise(input: Any, feature: bool, made: Any) -> np.ndarray:
     if feature:
         if array.ndim < 2:
             raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
-        return np.empty(array.shape[:2] + (1,) * (array.ndim - 2), made)
-    return array_like(array, np.dtype(made))
+        return np.empty(array.shape[:2] + (1,) * (array.ndim - 2), kind)
+    return array_like(array, np.dtype(kind))
 
 
 def _as_input(noise: np.ndarray, input: Any, feature: bool) -> np.ndarray:
@@ -62,10 +62,10 @@ def _rounded(value: Any, of: np.dtype) -> Any:
 
 
 def _choose(mask: np.ndarray, kept: Any, dropped: Any, of: np.dtype) -> Any:
-    made = np.empty_like(mask, of)
-    made[...] = of.type(dropped)
-    np.copyto(made, of.type(kept), where=mask)
-    return wrap(made)
+    result = np.empty_like(mask, of)
+    result[...] = of.type(dropped)
+    np.copyto(result, of.type(kept), where=mask)
+    return wrap(result)
 
 
 def _dropped(input: Any, p: Any, train: bool, feature: bool, alpha: bool, inplace: bool) -> Any:

@@ -57,24 +57,24 @@ def _add_rows(grad_output: np.ndarray, indices: np.ndarray, rows: int, padding_i
     """A table of ``rows`` with the rows of ``grad_output`` added at ``indices``, in order."""
     kind = grad_output.dtype
     flat = indices.reshape(-1)
-    made = np.zeros((rows, grad_output.shape[-1]), kind)
+    table = np.zeros((rows, grad_output.shape[-1]), kind)
     if flat.size == 0:
-        return made
+        return table
     grad = grad_output.reshape(flat.size, -1)
     factor = _shares(flat, rows, padding_idx, scale_grad_by_freq, kind)
     if factor is not None:
         grad = np.where(factor[:, None] == 0, kind.type(0), grad * factor[:, None])
     order = flat.argsort(kind="stable")
-    found = flat.take(order)
-    starts = np.flatnonzero(np.concatenate(([True], found[1:] != found[:-1])))
-    made[found.take(starts)] = np.add.reduceat(grad.take(order, axis=0), starts, axis=0)
-    return made
+    places = flat.take(order)
+    starts = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))
+    table[places.take(starts)] = np.add.reduceat(grad.take(order, axis=0), starts, axis=0)
+    return table
 
 
 def _rule_of_rows(grad: Any, indices: Any, rows: int, padding_idx: int, scale_grad_by_freq: bool) -> Any:
-    found = embedding(grad, indices)
-    factor = _shares(indices._array.reshape(-1), rows, padding_idx, scale_grad_by_freq, found._array.dtype)
-    return found if factor is None else found * wrap(factor.reshape(*indices._array.shape, 1))
+    rows_grad = embedding(grad, indices)
+    factor = _shares(indices._array.reshape(-1), rows, padding_idx, scale_grad_by_freq, rows_grad._array.dtype)
+    return rows_grad if factor is None else rows_grad * wrap(factor.reshape(*indices._array.shape, 1))
 
 
 @op(
@@ -347,6 +347,6 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         raise RuntimeError(f"num_classes should be positive, got {num_classes}")
     if tensor.max() >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    made = np.zeros((product(tensor.shape), num_classes), np.int64)
-    made[np.arange(made.shape[0]), tensor.reshape(-1)] = 1
-    return made.reshape(*tensor.shape, num_classes)
+    encoded = np.zeros((product(tensor.shape), num_classes), np.int64)
+    encoded[np.arange(encoded.shape[0]), tensor.reshape(-1)] = 1
+    return encoded.reshape(*tensor.shape, num_classes)

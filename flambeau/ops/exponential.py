@@ -150,8 +150,8 @@ def _times_log(input: np.ndarray, log: np.ndarray, other: np.ndarray) -> np.ndar
 
 def _xlogy_input_gradient(grad: Any, input: Any, other: Any) -> Any:
     both = (input == 0).logical_and(other <= 0) if isinstance(other, TensorType) else (input == 0 if other <= 0 else None)
-    found = grad * _log_of(other)
-    return found if both is None else found.masked_fill(both, 0)
+    gradient = grad * _log_of(other)
+    return gradient if both is None else gradient.masked_fill(both, 0)
 
 
 @pointwise(
@@ -172,8 +172,8 @@ def xlogy(input: Tensor | Number, other: Tensor | Number) -> Tensor:
 
 def _xlog1py_input_gradient(grad: Any, input: Any, other: Any) -> Any:
     both = (input == 0).logical_and(other <= -1) if isinstance(other, TensorType) else (input == 0 if other <= -1 else None)
-    found = grad * _log1p_of(other)
-    return found if both is None else found.masked_fill(both, 0)
+    gradient = grad * _log1p_of(other)
+    return gradient if both is None else gradient.masked_fill(both, 0)
 
 
 @pointwise(
@@ -203,10 +203,10 @@ def logistic(input: np.ndarray) -> np.ndarray:
     """``1 / (1 + exp(-input))`` of a float32, float64 or complex array."""
     if input.size < _SMALL:
         return np.divide(_ONE, np.add(_ONE, np.exp(np.negative(input))))
-    made = np.negative(input, out=np.empty_like(input, order=order_of(input)))
-    np.exp(made, out=made)
-    np.add(_ONE, made, out=made)
-    return np.divide(_ONE, made, out=made)
+    result = np.negative(input, out=np.empty_like(input, order=order_of(input)))
+    np.exp(result, out=result)
+    np.add(_ONE, result, out=result)
+    return np.divide(_ONE, result, out=result)
 
 
 def _logistic_slope(grad: np.ndarray, result: np.ndarray) -> np.ndarray:
@@ -244,10 +244,10 @@ def sigmoid(input: Tensor) -> Tensor:
 
 
 def _logit_gradient(grad: Any, input: Any, eps: float | None) -> Any:
-    found = grad / (input * (1 - input)).abs()  # +inf at -0.0 too; what is negative lies outside
+    gradient = grad / (input * (1 - input)).abs()  # +inf at -0.0 too; what is negative lies outside
     low, high = (0.0, 1.0) if eps is None else (eps, 1 - eps)
     outside = (input < low).logical_or(input > high)
-    return found.masked_fill(outside, math.nan if eps is None else 0.0)
+    return gradient.masked_fill(outside, math.nan if eps is None else 0.0)
 
 
 @pointwise(promotion="int_to_float", grad={"input": _logit_gradient})

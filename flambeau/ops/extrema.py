@@ -107,8 +107,8 @@ def _reduced(ufunc: Any) -> Any:
                 dim = None
         if keepdim and not a.flags.c_contiguous:
             return None  # NumPy gives sizes of 1 other strides then
-        made = ufunc.reduce(a, dim, None, None, keepdim)
-        return made if made.ndim < 2 or made.flags.c_contiguous else None
+        result = ufunc.reduce(a, dim, None, None, keepdim)
+        return result if result.ndim < 2 or result.flags.c_contiguous else None
 
     return fast
 
@@ -374,8 +374,8 @@ def _canonicalize_position(operation: str) -> Any:
 def _position(finder: str, input: np.ndarray, dim: int | None, keepdim: bool) -> np.ndarray:
     if dim is not None:
         return index_along(finder, input, dim, keepdim)
-    found = index_along(finder, input.reshape(-1), 0, False)
-    return found.reshape((1,) * input.ndim) if keepdim else found
+    position = index_along(finder, input.reshape(-1), 0, False)
+    return position.reshape((1,) * input.ndim) if keepdim else position
 
 
 def _fast_position(finder: str) -> Any:
@@ -384,8 +384,8 @@ def _fast_position(finder: str) -> Any:
     def fast(a: np.ndarray, dim: Any, keepdim: bool) -> Any:
         if keepdim or a.dtype.kind == "b":
             return None
-        made = a.argmax(dim) if largest else a.argmin(dim)
-        return made if dim is None or made.ndim < 2 or made.flags.c_contiguous else None
+        result = a.argmax(dim) if largest else a.argmin(dim)
+        return result if dim is None or result.ndim < 2 or result.flags.c_contiguous else None
 
     return fast
 

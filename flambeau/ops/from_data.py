@@ -100,11 +100,11 @@ def _infer(value: Any) -> dtypes.dtype:
         raise TypeError(f"new(): invalid data type '{type(value).__name__}'")
     if not _is_sequence(value):
         raise RuntimeError(f"Could not infer dtype of {type(value).__name__}")
-    found = None
-    for each in value:
-        kind = _infer(each)
-        found = kind if found is None else dtypes.promote(found, kind)
-    return found or dtypes.get_default_dtype()
+    promoted = None
+    for item in value:
+        kind = _infer(item)
+        promoted = kind if promoted is None else dtypes.promote(promoted, kind)
+    return promoted or dtypes.get_default_dtype()
 
 
 def _fill(array: np.ndarray, data: Any, dim: int, dtype: dtypes.dtype) -> None:
@@ -211,11 +211,11 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
             if array.dtype is not want:
                 with_quiet = array.astype if array.dtype.kind != "f" or want.itemsize > 4 or array.size < 1 else None
                 array = with_quiet(want) if with_quiet is not None else run_ignoring_fp(array.astype, want)
-            made = _new(Tensor)
-            made._array = array
-            made._storage = made._node = made._view_of = None
-            made._requires_grad = unrecorded() if without_grad else False
-            return require_grad(made) if requires_grad else made
+            result = _new(Tensor)
+            result._array = array
+            result._storage = result._node = result._view_of = None
+            result._requires_grad = unrecorded() if without_grad else False
+            return require_grad(result) if requires_grad else result
     taken = override("tensor", (data,), dtype=dtype, device=device, requires_grad=requires_grad, pin_memory=pin_memory)
     if taken is not NotImplemented:
         return taken
@@ -228,9 +228,9 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
 
 
 def _copy_of(source: Tensor, dtype: dtypes.dtype | None) -> np.ndarray:
-    made = like_at(source.device, source._array, source._array.dtype if dtype is None else dtype.numpy)
-    made[...] = source._array if dtype is None else cast_array(source._array, dtype)
-    return made
+    copy = like_at(source.device, source._array, source._array.dtype if dtype is None else dtype.numpy)
+    copy[...] = source._array if dtype is None else cast_array(source._array, dtype)
+    return copy
 
 
 @method()
@@ -381,12 +381,12 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
     converts = kind is not None and kind is not source.dtype
     if kind is not None and converts and copy is False:
         raise ValueError(f"can't alias tensor with dtype '{source.dtype.legacy}' into dtype '{kind.legacy}'.")
-    made = source.to(kind) if converts else source.clone() if copy else source
+    result = source.to(kind) if converts else source.clone() if copy else source
     if not requires_grad:
-        return made if not made._requires_grad or made is obj else made.detach()
-    if made is obj and made._requires_grad:
-        return made
-    return require_grad(made.detach() if made is not obj else made)
+        return result if not result._requires_grad or result is obj else result.detach()
+    if result is obj and result._requires_grad:
+        return result
+    return require_grad(result.detach() if result is not obj else result)
 
 
 def _shared_source(obj: Any, dtype: dtypes.dtype | None) -> Tensor | None:
@@ -446,8 +446,8 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
         )
     raw = np.frombuffer(view.cast("B") if view.contiguous and view.format != "B" else view, np.uint8)
     array = np.ndarray((count,), kind.numpy, raw, offset)
-    made = share(array, UntypedStorage._of_array(array))
-    return require_grad(made) if requires_grad else made
+    result = share(array, UntypedStorage._of_array(array))
+    return require_grad(result) if requires_grad else result
 
 
 # -- DLPack -------------------------------------------------------------------------------------------------------------------

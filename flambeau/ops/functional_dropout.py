@@ -83,10 +83,10 @@ def functional_feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bo
 def _of_channels(input: Any, p: float, training: bool, inplace: bool, batched: bool) -> Any:
     """Channel dropout; an input without batch dimension gets one for it."""
     x = input if batched else input.unsqueeze_(0) if inplace else input.unsqueeze(0)
-    made = feature_dropout_(x, p, training) if inplace else feature_dropout(x, p, training)
+    result = feature_dropout_(x, p, training) if inplace else feature_dropout(x, p, training)
     if batched:
-        return made
-    return made.squeeze_(0) if inplace else made.squeeze(0)
+        return result
+    return result.squeeze_(0) if inplace else result.squeeze(0)
 
 
 @composite(namespace="nn.functional")

@@ -62,13 +62,13 @@ def getitem(self: Any, key: Any) -> Any:
             array = self._array
             if 0 < len(key) <= array.ndim and array.size:
                 try:
-                    made = take(self, (*key, ...))
+                    result = take(self, (*key, ...))
                 except IndexError as error:
                     pass_on(error)
                     # the general way below names the dimension
                 else:
-                    if made._array.size:
-                        return made
+                    if result._array.size:
+                        return result
     if (self.__class__ is not TensorType and self.__class__ is not Parameter) or active:
         overridden = _overridden(TensorType.__getitem__, (self, key), key)
         if overridden is not NotImplemented:
@@ -155,9 +155,9 @@ def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, list
             basic.append(position)
             names = taking.exact_select
             dim += 1
-    advanced = any(each is not None for each in indices)
+    advanced = any(array is not None for array in indices)
     plain = tuple(basic) if Ellipsis in basic else (*basic, ...)
-    if all(each.__class__ is slice and each == _SLICE_ALL for each in basic):
+    if all(part.__class__ is slice and part == _SLICE_ALL for part in basic):
         view = tensor if advanced or writes else _whole(tensor)
     else:
         view = names(tensor, plain)
@@ -181,7 +181,7 @@ def _consumed(part: Any) -> int:
 
 def _checked_slice(part: slice) -> slice:
     try:
-        bounds = [None if each is None else operator.index(each) for each in (part.start, part.stop, part.step)]
+        bounds = [None if bound is None else operator.index(bound) for bound in (part.start, part.stop, part.step)]
     except TypeError as error:
         pass_on(error)
         raise TypeError("slice indices must be integers or None or have an __index__ method") from None
@@ -207,8 +207,8 @@ def as_parts(key: Any) -> list[Any]:
     """
     if not isinstance(key, tuple):
         key = tuple(key) if _is_tuple_like(key) else (key,)
-    parts = [_part(each) for each in key]
-    if sum(each is Ellipsis for each in parts) > 1:
+    parts = [_part(part) for part in key]
+    if sum(part is Ellipsis for part in parts) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
     return parts
 
@@ -217,7 +217,7 @@ def _is_tuple_like(key: Any) -> bool:
     """PyTorch reads a short list that holds slices or tensors as a tuple."""
     if not isinstance(key, list) or len(key) >= 32:
         return False
-    return any(isinstance(each, (TensorType, slice, list, tuple)) or each is None or each is Ellipsis for each in key)
+    return any(isinstance(part, (TensorType, slice, list, tuple)) or part is None or part is Ellipsis for part in key)
 
 
 def _part(part: Any) -> Any:
@@ -238,7 +238,7 @@ def _part(part: Any) -> Any:
         array = (
             np.asarray(part)
             if not _holds_tensors(part)
-            else np.array([each.tolist() if isinstance(each, TensorType) else each for each in part])
+            else np.array([item.tolist() if isinstance(item, TensorType) else item for item in part])
         )
         if not array.size and array.dtype.kind == "f":
             array = array.astype(np.int64)
@@ -257,7 +257,7 @@ def _part(part: Any) -> Any:
 
 
 def _holds_tensors(values: Any) -> bool:
-    return not isinstance(values, np.ndarray) and any(isinstance(each, TensorType) for each in values)
+    return not isinstance(values, np.ndarray) and any(isinstance(value, TensorType) for value in values)
 
 
 def _warn_byte_mask() -> None:
@@ -273,39 +273,39 @@ def plain_indices(indices: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
         IndexError: a position out of range.
     """
     plain: list[Any] = []
-    for each in indices:
-        if each is not None and each.dtype.kind == "b":
-            _check_mask(each, shape, len(plain))
-            plain += list(each.nonzero()) if each.ndim else [np.zeros(int(each), np.int64)]
+    for array in indices:
+        if array is not None and array.dtype.kind == "b":
+            _check_mask(array, shape, len(plain))
+            plain += list(array.nonzero()) if array.ndim else [np.zeros(int(array), np.int64)]
         else:
-            plain.append(each)
+            plain.append(array)
     if len(plain) > len(shape):
         raise IndexError(f"too many indices for tensor of dimension {len(shape)} (got {len(plain)})")
-    for dim, each in enumerate(plain):
-        if each is None or not each.size:
+    for dim, array in enumerate(plain):
+        if array is None or not array.size:
             continue
         size = shape[dim]
-        low, high = native.limits(each)
+        low, high = native.limits(array)
         if low < -size or high >= size:
             wrong = low if low < -size else high
             raise IndexError(f"index {wrong} is out of bounds for dimension {dim} with size {size}")
     try:
-        np.broadcast_shapes(*(each.shape for each in plain if each is not None))
+        np.broadcast_shapes(*(array.shape for array in plain if array is not None))
     except ValueError as error:
         pass_on(error)
-        shown = ", ".join(str(list(each.shape)) for each in plain if each is not None)
+        shown = ", ".join(str(list(array.shape)) for array in plain if array is not None)
         raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shown}") from None
     return plain
 
 
 def numpy_key(indices: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(_SLICE_ALL if each is None else each for each in indices)
+    return tuple(_SLICE_ALL if array is None else array for array in indices)
 
 
 def _check_places(input: Any, indices: Any) -> None:
     where = input.device
-    for each in indices:
-        array = each._array if isinstance(each, TensorType) else each
+    for entry in indices:
+        array = entry._array if isinstance(entry, TensorType) else entry
         if array.__class__ in KINDS and device_of(array) != where:
             raise RuntimeError(f"indices should be either on cpu or on the same device as the indexed tensor ({where})")
 
@@ -325,15 +325,15 @@ def _canonicalize_index(input: Any, indices: Any) -> tuple[Any, ...]:
 )
 def index(input: Tensor, indices: Sequence[Any]) -> Tensor:
     """The elements of ``input`` at index arrays (one per dimension, None for a whole dimension); a copy."""
-    found = np.array(input[numpy_key(indices)], order="C")
-    if found.ndim < 2 or (found.size and input.flags.c_contiguous and 1 not in found.shape and 1 not in input.shape):
-        return found
-    return laid_out(found, _indexed_strides(input, indices, found.shape))
+    result = np.array(input[numpy_key(indices)], order="C")
+    if result.ndim < 2 or (result.size and input.flags.c_contiguous and 1 not in result.shape and 1 not in input.shape):
+        return result
+    return laid_out(result, _indexed_strides(input, indices, result.shape))
 
 
 def _indexed_strides(input: np.ndarray, indices: Sequence[Any], shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides, in elements, of the elements at index arrays: PyTorch's loop goes over ``input`` with the indexed dimensions repeated."""
-    indexed = [dim for dim, each in enumerate(indices) if each is not None]
+    indexed = [dim for dim, array in enumerate(indices) if array is not None]
     rest = [dim for dim in range(input.ndim) if dim not in indexed]
     together = indexed == list(range(indexed[0], indexed[-1] + 1))
     lead = indexed[0] if together else 0
@@ -501,7 +501,7 @@ def _canonicalize_put(input: Any, indices: Any, values: Any, accumulate: bool) -
         _check_places(input, indices)
     shape = input._array.shape
     indices = plain_indices(indices, shape)
-    arrays = [each for each in indices if each is not None]
+    arrays = [array for array in indices if array is not None]
     if arrays:
         target = np.empty(shape, np.bool_)[numpy_key(indices)].shape if 0 in shape else _indexed_shape(shape, indices)
         have = values._array.shape
@@ -526,9 +526,9 @@ def _indexed_shape(shape: tuple[int, ...], indices: list[Any]) -> tuple[int, ...
 
 
 def _put_value_gradient(grad: Any, indices: Any, values_shape: Any) -> Any:
-    found = index(grad, _frozen(indices, grad._array.shape))
-    lead = len(values_shape) - found._array.ndim
-    return found.reshape((1,) * lead + tuple(found._array.shape)) if lead > 0 else found
+    gradient = index(grad, _frozen(indices, grad._array.shape))
+    lead = len(values_shape) - gradient._array.ndim
+    return gradient.reshape((1,) * lead + tuple(gradient._array.shape)) if lead > 0 else gradient
 
 
 @op(
@@ -543,31 +543,31 @@ def _put_value_gradient(grad: Any, indices: Any, values_shape: Any) -> Any:
 )
 def put_at(input: Tensor, indices: Any, values: Tensor, accumulate: bool) -> Tensor:
     """``input`` with ``values`` put, or added, at index arrays."""
-    made = input.copy()
-    _put(made, indices, values, accumulate)
-    return made
+    result = input.copy()
+    _put(result, indices, values, accumulate)
+    return result
 
 
-def _put(made: np.ndarray, indices: Any, values: np.ndarray, accumulate: bool) -> None:
-    values = cast_array(values, dtypes.of_array(made))
+def _put(target: np.ndarray, indices: Any, values: np.ndarray, accumulate: bool) -> None:
+    values = cast_array(values, dtypes.of_array(target))
     if accumulate:
-        np.add.at(made, numpy_key(indices), values)
+        np.add.at(target, numpy_key(indices), values)
     else:
-        made[numpy_key(indices)] = values
+        target[numpy_key(indices)] = values
 
 
 @op(name="_zero_at", method=False, grad={"input": lambda grad, indices: zero_at(grad, indices)})
 def zero_at(input: Tensor, indices: Any) -> Tensor:
     """``input`` with zeros at index arrays."""
-    made = input.copy()
-    made[numpy_key(plain_indices(indices, input.shape))] = 0
-    return made
+    result = input.copy()
+    result[numpy_key(plain_indices(indices, input.shape))] = 0
+    return result
 
 
 def _index_arrays(indices: Any) -> list[Any]:
     return [
-        None if each is None else _part(each) if isinstance(each, TensorType) and each._array.ndim else np.asarray(_part(each))
-        for each in indices
+        None if entry is None else _part(entry) if isinstance(entry, TensorType) and entry._array.ndim else np.asarray(_part(entry))
+        for entry in indices
     ]
 
 
@@ -688,13 +688,13 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
             f"{dtypes.of_array(source).legacy}"
         )
     shape = broadcast_shape(input.shape, mask.shape)
-    made = np.array(np.broadcast_to(input, shape), order="C")
+    result = np.array(np.broadcast_to(input, shape), order="C")
     where = np.broadcast_to(mask, shape)
     count = int(where.sum())
     if count > source.size:
         raise RuntimeError("Number of elements of source < number of ones in mask")
-    made[where] = source.reshape(-1)[:count]
-    return made
+    result[where] = source.reshape(-1)[:count]
+    return result
 
 
 def _scatter_source_gradient(grad: Any, mask: Any, source_shape: Any) -> Any:
@@ -706,8 +706,8 @@ def _scatter_source_gradient(grad: Any, mask: Any, source_shape: Any) -> Any:
 
 # -- where, nonzero -----------------------------------------------------------------------------------------------------------------
 def _fast_where(condition: np.ndarray, a: Any, b: np.ndarray) -> np.ndarray | None:
-    made = np.where(condition, a, b)
-    return made if made.dtype is b.dtype and (a.__class__ is not np.ndarray or a.dtype is b.dtype) else None
+    result = np.where(condition, a, b)
+    return result if result.dtype is b.dtype and (a.__class__ is not np.ndarray or a.dtype is b.dtype) else None
 
 
 @pointwise(
@@ -761,8 +761,8 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.legacy}")
     dtype = common_dtype((input, other))
     a, b = (
-        (each if each.dtype is dtype else each.to(dtype)) if isinstance(each, TensorType) else wrap(checked_number(each, dtype))
-        for each in (input, other)
+        (value if value.dtype is dtype else value.to(dtype)) if isinstance(value, TensorType) else wrap(checked_number(value, dtype))
+        for value in (input, other)
     )
     return where_select(condition, a, b)
 
@@ -775,8 +775,8 @@ def where_method(input: Tensor, condition: Tensor, other: Any) -> Tensor:
 
 @op(name="_nonzero", method=False, grad=None)
 def nonzero_rows(input: Tensor) -> Tensor:
-    found = np.stack(input.nonzero()).astype(np.int64, copy=False).T if input.ndim else np.empty((int(bool(input)), 0), np.int64)
-    return found if found.size else view_at(np.empty(1, np.int64), found.shape, found.dtype, 0, (8, 8 * len(found)))  # column by column
+    rows = np.stack(input.nonzero()).astype(np.int64, copy=False).T if input.ndim else np.empty((int(bool(input)), 0), np.int64)
+    return rows if rows.size else view_at(np.empty(1, np.int64), rows.shape, rows.dtype, 0, (8, 8 * len(rows)))  # column by column
 
 
 @composite(out=True)
@@ -792,7 +792,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     if not as_tuple:
         return nonzero_rows(input)
     array = input._array if input._array.ndim else input._array.reshape(1)
-    return tuple(wrap(each.astype(np.int64)) for each in array.nonzero())
+    return tuple(wrap(places.astype(np.int64)) for places in array.nonzero())
 
 
 @composite()

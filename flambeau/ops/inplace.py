@@ -68,9 +68,9 @@ def copy(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     Gradient: ``grad`` to ``src``, nothing to what was overwritten.
     Source: torch.Tensor.copy_.
     """
-    made = np.empty(input.shape, input.dtype)
-    made[...] = moved(cast_array(src, of_array(input)), device_of(input))
-    return made
+    result = np.empty(input.shape, input.dtype)
+    result[...] = moved(cast_array(src, of_array(input)), device_of(input))
+    return result
 
 
 def _scalar_value(value: Any) -> None:
@@ -98,17 +98,17 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
     Source: torch.fill.
     """
     dtype = of_array(input)
-    made = empty_as(input, None, input.shape, input.dtype)
-    made.fill((cast_array(value, dtype) if isinstance(value, np.ndarray) else checked_number(value, dtype))[()])
-    return made
+    result = empty_as(input, None, input.shape, input.dtype)
+    result.fill((cast_array(value, dtype) if isinstance(value, np.ndarray) else checked_number(value, dtype))[()])
+    return result
 
 
 @op(method=False, inplace=True, may_overlap=True, grad={"input": lambda grad: zeros_like_grad(grad)})
 def zero(input: Tensor) -> Tensor:
     """Zeros like ``input``; ``zero_`` writes them into ``input``. Source: torch.Tensor.zero_."""
-    made = empty_as(input, None, input.shape, input.dtype)
-    made.fill(0)
-    return made
+    result = empty_as(input, None, input.shape, input.dtype)
+    result.fill(0)
+    return result
 
 
 def writable_now(tensor: Any) -> bool:

@@ -34,15 +34,15 @@ def _joined_dim(tensors: Sequence[Any], dim: int) -> int:
 def _canonicalize_cat(tensors: Any, dim: int) -> tuple[Any, ...]:
     if not len(tensors):
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
-    for position, each in enumerate(tensors):
-        if not each._array.ndim:
+    for position, tensor in enumerate(tensors):
+        if not tensor._array.ndim:
             raise RuntimeError(f"zero-dimensional tensor (at position {position}) cannot be concatenated")
-    if all(_is_skipped(each._array.shape) for each in tensors):
+    if all(_is_skipped(tensor._array.shape) for tensor in tensors):
         return (tensors, 0)
     dim = _joined_dim(tensors, dim.__index__())
     first = None
-    for position, each in enumerate(tensors):
-        shape = each._array.shape
+    for position, tensor in enumerate(tensors):
+        shape = tensor._array.shape
         if _is_skipped(shape):
             continue
         if first is None:
@@ -98,11 +98,11 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     Gradient: the part of ``grad`` that each tensor became.
     Source: torch.cat.
     """
-    used = [each for each in tensors if not _is_skipped(each.shape)]
+    used = [tensor for tensor in tensors if not _is_skipped(tensor.shape)]
     if not used:
         return np.empty(0, tensors[0].dtype)
     shape = list(used[0].shape)
-    shape[dim] = sum(each.shape[dim] for each in used)
+    shape[dim] = sum(tensor.shape[dim] for tensor in used)
     return np.concatenate(used, dim, out=_empty_in_common_format(tensors, tuple(shape), used[0].dtype))
 
 
@@ -110,7 +110,7 @@ def _empty_in_common_format(arrays: Sequence[np.ndarray], shape: tuple[int, ...]
     """Memory for the result: channels last where all inputs are, row-major otherwise."""
     if len(shape) not in (4, 5):
         return np.empty(shape, dtype)
-    forms = {suggested_format(each) if each.ndim == len(shape) else contiguous_format for each in arrays}
+    forms = {suggested_format(array) if array.ndim == len(shape) else contiguous_format for array in arrays}
     return empty_strided_array(shape, format_strides(shape, forms.pop() if len(forms) == 1 else contiguous_format), dtype)
 
 
@@ -120,10 +120,10 @@ def _canonicalize_stack(tensors: Any, dim: int) -> tuple[Any, ...]:
         raise RuntimeError("stack expects a non-empty TensorList")
     shape = tensors[0]._array.shape
     dim = wrap_dim(dim.__index__(), len(shape) + 1)
-    for position, each in enumerate(tensors):
-        if each._array.shape != shape:
+    for position, tensor in enumerate(tensors):
+        if tensor._array.shape != shape:
             raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and {list(each._array.shape)} at entry "
+                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and {list(tensor._array.shape)} at entry "
                 f"{position}"
             )
     return (tensors, dim)
@@ -134,8 +134,8 @@ _array, _join = np.ndarray, bytearray().join
 
 def _fast_stack(arrays: list[np.ndarray], dim: int) -> np.ndarray | None:
     shape = arrays[0].shape
-    for each in arrays:
-        if each.shape != shape:
+    for array in arrays:
+        if array.shape != shape:
             return None
     if len(shape) > 3 and not arrays[0].flags.c_contiguous:
         return None  # may be channels last
@@ -152,10 +152,10 @@ def _fast_stack(arrays: list[np.ndarray], dim: int) -> np.ndarray | None:
     if not 0 < dim < ndim:
         if dim != ndim and dim != -1:
             return None
-        return _concatenate([each[..., None] for each in arrays], ndim)
+        return _concatenate([array[..., None] for array in arrays], ndim)
     # joined along the dimension that follows, which is then split: no array needs a further dimension first
-    made = _concatenate(arrays, dim)
-    return made.reshape((*shape[:dim], len(arrays), *shape[dim:])) if made.flags.c_contiguous else None
+    result = _concatenate(arrays, dim)
+    return result.reshape((*shape[:dim], len(arrays), *shape[dim:])) if result.flags.c_contiguous else None
 
 
 @op(
@@ -184,11 +184,11 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     shape = tensors[0].shape
     whole = (*shape[:dim], len(tensors), *shape[dim:])
     if dim == len(shape):
-        out = _empty_in_common_format([part_of(each, (..., None)) for each in tensors], whole, tensors[0].dtype)
+        out = _empty_in_common_format([part_of(tensor, (..., None)) for tensor in tensors], whole, tensors[0].dtype)
         return np.stack(tensors, dim, out=out)
     joined = (*shape[:dim], len(tensors) * shape[dim], *shape[dim + 1 :])  # what PyTorch makes, and cuts into ``whole``
-    made = np.concatenate(tensors, dim, out=_empty_in_common_format(tensors, joined, tensors[0].dtype))
-    return restrided(made, whole, view_strides(made, whole) or ())
+    flat = np.concatenate(tensors, dim, out=_empty_in_common_format(tensors, joined, tensors[0].dtype))
+    return restrided(flat, whole, view_strides(flat, whole) or ())
 
 
 # -- by rows, columns, depth ---------------------------------------------------------------------------------------------------
@@ -203,31 +203,31 @@ def _require_tensors(tensors: Any, operation: str) -> Sequence[Any]:
 @composite(method=False, out=True)
 def hstack(tensors: Sequence[Tensor]) -> Any:
     """The tensors side by side: along dimension 1, or 0 for 1-d tensors; 0-d tensors count as 1-d. Source: torch.hstack."""
-    raised = [each.reshape(1) if not each.ndim else each for each in _require_tensors(tensors, "hstack")]
+    raised = [tensor.reshape(1) if not tensor.ndim else tensor for tensor in _require_tensors(tensors, "hstack")]
     return cat(raised, 0 if raised[0].ndim == 1 else 1)
 
 
 @composite(method=False, out=True, aliases=("row_stack",))
 def vstack(tensors: Sequence[Tensor]) -> Any:
     """The tensors below each other, 1-d tensors as rows. Source: torch.vstack."""
-    return cat([each.reshape(1, -1) if each.ndim < 2 else each for each in _require_tensors(tensors, "vstack")], 0)
+    return cat([tensor.reshape(1, -1) if tensor.ndim < 2 else tensor for tensor in _require_tensors(tensors, "vstack")], 0)
 
 
 @composite(method=False, out=True)
 def dstack(tensors: Sequence[Tensor]) -> Any:
     """The tensors behind each other: along dimension 2, after raising each to three. Source: torch.dstack."""
     raised = []
-    for each in _require_tensors(tensors, "dstack"):
-        if each.ndim < 2:
-            each = each.reshape(1, -1)
-        raised.append(each.unsqueeze(-1) if each.ndim == 2 else each)
+    for tensor in _require_tensors(tensors, "dstack"):
+        if tensor.ndim < 2:
+            tensor = tensor.reshape(1, -1)
+        raised.append(tensor.unsqueeze(-1) if tensor.ndim == 2 else tensor)
     return cat(raised, 2)
 
 
 @composite(method=False, out=True)
 def column_stack(tensors: Sequence[Tensor]) -> Any:
     """The tensors side by side, 0-d and 1-d tensors as columns. Source: torch.column_stack."""
-    raised = [each.reshape(-1, 1) if each.ndim < 2 else each for each in _require_tensors(tensors, "column_stack")]
+    raised = [tensor.reshape(-1, 1) if tensor.ndim < 2 else tensor for tensor in _require_tensors(tensors, "column_stack")]
     return cat(raised, 1)
 
 
@@ -250,11 +250,11 @@ def _block_gradients(grad: Any, tensors_shape: Any) -> list[Any]:
 )
 def block_matrix(tensors: Sequence[Tensor]) -> Tensor:
     """The block diagonal matrix of the tensors; kernel of ``block_diag``."""
-    sizes = [(1, 1, *each.shape)[-2:] for each in tensors]
+    sizes = [(1, 1, *tensor.shape)[-2:] for tensor in tensors]
     whole = np.zeros((sum(r for r, _ in sizes), sum(c for _, c in sizes)), tensors[0].dtype)
     row = column = 0
-    for each, (rows, columns) in zip(tensors, sizes, strict=True):
-        whole[row : row + rows, column : column + columns] = each
+    for block, (rows, columns) in zip(tensors, sizes, strict=True):
+        whole[row : row + rows, column : column + columns] = block
         row, column = row + rows, column + columns
     return whole
 
@@ -275,10 +275,10 @@ def block_diag(*tensors: Any) -> Any:
         from .creation import empty
 
         return empty(1, 0)
-    for position, each in enumerate(tensors):
-        if each.ndim > 2:
+    for position, tensor in enumerate(tensors):
+        if tensor.ndim > 2:
             raise RuntimeError(
-                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {position} has {each.ndim} dimensions"
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {position} has {tensor.ndim} dimensions"
             )
     return block_matrix(list(tensors))
 
@@ -300,8 +300,8 @@ def broadcast_tensors(*tensors: Any) -> Any:
     Source: torch.broadcast_tensors.
     """
     listed = _listed(tensors)
-    shape = broadcast_shape(*[tuple(each.shape) for each in listed]) if listed else ()
-    return tuple([each.expand(shape) for each in listed])
+    shape = broadcast_shape(*[tuple(tensor.shape) for tensor in listed]) if listed else ()
+    return tuple([tensor.expand(shape) for tensor in listed])
 
 
 @composite(method=False)
@@ -314,7 +314,7 @@ def broadcast_shapes(*shapes: Any) -> Any:
         RuntimeError: sizes that do not broadcast.
     Source: torch.broadcast_shapes.
     """
-    plain = [sizes_of(tuple(each) if isinstance(each, (tuple, list)) else (each,), "broadcast_shapes") for each in shapes]
+    plain = [sizes_of(tuple(shape) if isinstance(shape, (tuple, list)) else (shape,), "broadcast_shapes") for shape in shapes]
     for shape in plain:
         if shape and min(shape) < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension ({min(shape)}): ({list(shape)})")
@@ -350,20 +350,20 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> Any:
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     if not listed:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
-    for each in listed:
-        if not isinstance(each, TensorType):
-            raise TypeError(f"meshgrid(): argument 'tensors' must be tuple of Tensors, but found element of type {type(each).__name__}")
-        if each.ndim > 1:
-            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {each}")
-        if each.dtype is not listed[0].dtype:
+    for tensor in listed:
+        if not isinstance(tensor, TensorType):
+            raise TypeError(f"meshgrid(): argument 'tensors' must be tuple of Tensors, but found element of type {type(tensor).__name__}")
+        if tensor.ndim > 1:
+            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {tensor}")
+        if tensor.dtype is not listed[0].dtype:
             raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
     swaps = indexing == "xy" and len(listed) >= 2
     if swaps:
         listed[:2] = listed[1::-1]
-    shape = tuple(each.numel() for each in listed)
+    shape = tuple(tensor.numel() for tensor in listed)
     grids = []
-    for dim, each in enumerate(listed):
-        grids.append(each.reshape(*[-1 if d == dim else 1 for d in range(len(shape))]).expand(shape))
+    for dim, tensor in enumerate(listed):
+        grids.append(tensor.reshape(*[-1 if d == dim else 1 for d in range(len(shape))]).expand(shape))
     if swaps:
         grids[:2] = grids[1::-1]
     return tuple(grids)
@@ -380,12 +380,12 @@ def cartesian_prod(*tensors: Any) -> Any:
     Source: torch.cartesian_prod.
     """
     listed = _listed(tensors)
-    for each in listed:
-        if each.ndim != 1:
-            raise RuntimeError(f"Expect a 1D vector, but got shape {list(each.shape)}")
+    for tensor in listed:
+        if tensor.ndim != 1:
+            raise RuntimeError(f"Expect a 1D vector, but got shape {list(tensor.shape)}")
     if len(listed) == 1:
         return listed[0]
-    return stack([each.flatten() for each in meshgrid(*listed, indexing="ij")], 1)
+    return stack([grid.flatten() for grid in meshgrid(*listed, indexing="ij")], 1)
 
 
 @composite()

@@ -115,7 +115,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     Gradient: ``grad`` where the limits left ``input`` as it was.
     Source: torch.clamp.
     """
-    limits = [None if each is None else np.asarray(each).astype(input.dtype) for each in (min, max)]
+    limits = [None if bound is None else np.asarray(bound).astype(input.dtype) for bound in (min, max)]
     return _limited(input, *limits)
 
 

@@ -33,9 +33,9 @@ def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool 
 
 def legacy_reduction(size_average: bool | None, reduce: bool | None) -> str:
     """What ``size_average`` and ``reduce`` mean in terms of ``reduction``; warns that they are old."""
-    found = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{found}' instead.", UserWarning, stacklevel=5)
-    return found
+    kind = "none" if reduce is False else "sum" if size_average is False else "mean"
+    warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{kind}' instead.", UserWarning, stacklevel=5)
+    return kind
 
 
 def reduced(loss: Any, reduction: str) -> Any:
@@ -295,8 +295,8 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 # -- binary cross entropy ----------------------------------------------------------------------------------------------------------
 def _bce(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str) -> np.ndarray:
     _float_only(input, "binary_cross_entropy")
-    for name, each in (("input", input), ("target", target)):
-        if each.size and (each.min() < 0 or each.max() > 1):
+    for name, array in (("input", input), ("target", target)):
+        if array.size and (array.min() < 0 or array.max() > 1):
             raise RuntimeError(f"all elements of {name} should be between 0 and 1")
     floor = input.dtype.type(-100)  # log 0 would make the loss infinite and its gradient NaN
     loss = (target - 1) * np.maximum(np.log1p(-input), floor) - target * np.maximum(np.log(input), floor)

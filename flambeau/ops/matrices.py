@@ -94,8 +94,8 @@ def _triangle_indices(name: str, row: int, col: int, offset: int, lower: bool, d
     kind = dtypes.int64 if dtype is None else dtype_of(dtype, name)
     if kind not in (dtypes.int64, dtypes.int32):
         raise RuntimeError(f"\"{name}\" not implemented for '{kind.legacy}'")
-    found = np.tril_indices(row, offset, col) if lower else np.triu_indices(row, offset, col)
-    return finish(np.stack(found).astype(kind.numpy), None, False, name, where)
+    indices = np.tril_indices(row, offset, col) if lower else np.triu_indices(row, offset, col)
+    return finish(np.stack(indices).astype(kind.numpy), None, False, name, where)
 
 
 @composite(method=False)
@@ -249,19 +249,19 @@ def _canonicalize_cross(input: Any, other: Any, dim: int) -> tuple[Any, ...]:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
     ndim = input._array.ndim
     wrapped = wrap_dim(dim, ndim)
-    a, b = (each._array.shape[wrapped] if ndim else 1 for each in (input, other))
+    a, b = (operand._array.shape[wrapped] if ndim else 1 for operand in (input, other))
     if a != 3 or b != 3:
         raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {a} and {b}")
     return (input, other, wrapped)
 
 
 def _cross_kernel(input: np.ndarray, other: np.ndarray, dim: int) -> np.ndarray:
-    made = np.empty(broadcast_shape(input.shape, other.shape), input.dtype)
-    a, b, c = (np.moveaxis(each, dim, 0) for each in (input, other, made))
+    result = np.empty(broadcast_shape(input.shape, other.shape), input.dtype)
+    a, b, c = (np.moveaxis(array, dim, 0) for array in (input, other, result))
     for k in range(3):
         i, j = (k + 1) % 3, (k + 2) % 3
         c[k] = a[i] * b[j] - a[j] * b[i]
-    return made
+    return result
 
 
 @op(
@@ -309,9 +309,9 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Any:
 @op(name="_identity_of", method=False, opmath="native", grad={"input": lambda grad, input_shape: grad.new_zeros(input_shape)})
 def identity_of(input: Tensor) -> Tensor:
     """Identity matrices of ``input``'s shape, with the derivative 0."""
-    made = np.empty(input.shape, input.dtype)
-    made[...] = np.eye(input.shape[-1]).astype(input.dtype)
-    return made
+    result = np.empty(input.shape, input.dtype)
+    result[...] = np.eye(input.shape[-1]).astype(input.dtype)
+    return result
 
 
 def matrix_to_power(matrix: Any, n: int) -> Any:
@@ -383,8 +383,8 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Any:
         raise RuntimeError("x must be a one-dimensional tensor.")
     if N is not None and N < 0:
         raise RuntimeError("N must be non-negative.")
-    made = _powers(x, x.shape[0] if N is None else N)
-    return made if increasing else made.flip(-1)
+    powers = _powers(x, x.shape[0] if N is None else N)
+    return powers if increasing else powers.flip(-1)
 
 
 @composite(name="vander", namespace="linalg", method=False)

@@ -35,13 +35,13 @@ def _wide(array: np.ndarray) -> np.ndarray:
 def _total(x: np.ndarray, axes: Ints) -> np.ndarray:
     """Sum over ``axes``, which are kept with size 1: pairwise along the last, float64 across the others."""
     last = x.ndim - 1
-    made = x
+    total = x
     if last in axes and x.shape[last] != 1:
-        made = np.add.reduce(x, axis=last, keepdims=True)
+        total = np.add.reduce(x, axis=last, keepdims=True)
     rest = tuple([axis for axis in axes if x.shape[axis] != 1 and axis != last])
     if not rest:
-        return x.copy() if made is x else made
-    return np.add.reduce(made, axis=rest, dtype=np.float64 if x.dtype == np.float32 else x.dtype, keepdims=True)
+        return x.copy() if total is x else total
+    return np.add.reduce(total, axis=rest, dtype=np.float64 if x.dtype == np.float32 else x.dtype, keepdims=True)
 
 
 def _moments(x: np.ndarray, axes: Ints) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -75,8 +75,8 @@ def _same_types(input: np.ndarray, others: Any, message: str) -> None:
     Raises:
         RuntimeError: neither.
     """
-    for each in others:
-        if each is not None and each.dtype != input.dtype and not (dtypes.of_array(input) in dtypes.REDUCED and each.dtype == np.float32):
+    for part in others:
+        if part is not None and part.dtype != input.dtype and not (dtypes.of_array(input) in dtypes.REDUCED and part.dtype == np.float32):
             raise RuntimeError(message)
 
 
@@ -85,17 +85,17 @@ def normalized(input: Tensor, weight: Tensor | None, bias: Tensor | None, view: 
     if input.dtype.kind not in "fV" and dtypes.of_array(input) not in dtypes.REDUCED:
         raise NotImplementedError(f"\"normalization\" not implemented for '{dtypes.of_array(input).legacy}'")
     _same_types(input, (weight, bias), "mixed dtype (CPU): expect parameter to have scalar type of Float")
-    weight, bias = (None if each is None else _wide(each) for each in (weight, bias))
+    weight, bias = (None if parameter is None else _wide(parameter) for parameter in (weight, bias))
     last = axes != (1,) and is_channels_last(input)  # layer norm gives rows
     if last and axes == (0, 2):
         x = np.moveaxis(_wide(input), 1, -1)
         mean, variance, centred = _moments(x.reshape(-1, view[1]), (0,))
-        made = np.moveaxis(_scaled(centred, variance, weight, bias, (1, view[1]), eps).reshape(x.shape), -1, 1)
+        result = np.moveaxis(_scaled(centred, variance, weight, bias, (1, view[1]), eps).reshape(x.shape), -1, 1)
         mean, variance = mean.reshape(affine), variance.reshape(affine)
     else:
         mean, variance, centred = _moments(_wide(input).reshape(view), axes)
-        made = row_major(_scaled(centred, variance, weight, bias, affine, eps).reshape(input.shape))
-    return in_layout(made.astype(input.dtype, copy=False), last), mean, variance
+        result = row_major(_scaled(centred, variance, weight, bias, affine, eps).reshape(input.shape))
+    return in_layout(result.astype(input.dtype, copy=False), last), mean, variance
 
 
 def _derivatives_again(grad: Any, input: Any, weight: Any, view: Ints, axes: Ints, affine: Ints, eps: float, needs: Any) -> Any:
@@ -126,7 +126,7 @@ def normalized_backward(
     g, x = _wide(grad_output), _wide(input)
     by_channel = last and axes == (0, 2)
     if by_channel:  # rows of channels, as they lie in memory
-        g, x = (np.moveaxis(each, 1, -1).reshape(-1, view[1]) for each in (g, x))
+        g, x = (np.moveaxis(array, 1, -1).reshape(-1, view[1]) for array in (g, x))
         view, axes, affine = x.shape, (0,), (1, view[1])
         mean, variance = mean.reshape(affine), variance.reshape(affine)
     else:
@@ -155,9 +155,9 @@ def normalized_backward(
     kind = input.dtype if weight is None else weight.dtype
     if by_channel:
         unit = np.moveaxis(unit.reshape(input.shape[0], *input.shape[2:], input.shape[1]), -1, 1)
-    made = in_layout(unit.reshape(input.shape).astype(input.dtype, copy=False), last)
+    gradient = in_layout(unit.reshape(input.shape).astype(input.dtype, copy=False), last)
     shape = (-1,) if weight is None else weight.shape
-    return made, to_weight.astype(kind, copy=False).reshape(shape), to_bias.astype(kind, copy=False).reshape(shape)
+    return gradient, to_weight.astype(kind, copy=False).reshape(shape), to_bias.astype(kind, copy=False).reshape(shape)
 
 
 def _normalized_rule(
@@ -208,18 +208,18 @@ def batch_norm_fixed_backward(
     mean, variance = _wide(mean), _wide(variance)
     scale = 1 / np.sqrt(variance + variance.dtype.type(eps))
     factor = scale if weight is None else scale * _wide(weight)
-    made = np.multiply(g, factor.reshape(ones).astype(g.dtype, copy=False))
+    gradient = np.multiply(g, factor.reshape(ones).astype(g.dtype, copy=False))
     products = np.subtract(x, mean.reshape(ones))
     np.multiply(products, g, out=products)
     kind = input.dtype if weight is None else weight.dtype
     to_weight, to_bias = _total(products, summed).reshape(-1) * scale, _total(g, summed).reshape(-1)
-    return made.astype(input.dtype, copy=False), to_weight.astype(kind, copy=False), to_bias.astype(kind, copy=False)
+    return gradient.astype(input.dtype, copy=False), to_weight.astype(kind, copy=False), to_bias.astype(kind, copy=False)
 
 
 def _fixed_rule(grad: Any, input: Any, mean: Any, variance: Any, weight: Any, bias_shape: Any, eps: float, needs: Any) -> Any:
     if (needs[1] or needs[2]) and not grad_enabled():
-        made = batch_norm_fixed_backward(grad, input, mean, variance, weight, eps)
-        return tuple([each if need else None for each, need in zip(made, needs, strict=True)])
+        gradients = batch_norm_fixed_backward(grad, input, mean, variance, weight, eps)
+        return tuple([gradient if need else None for gradient, need in zip(gradients, needs, strict=True)])
     ones = (1, -1, *(1,) * (input.ndim - 2))
     scale = variance.add(eps).rsqrt().to(input.dtype)
     summed = (0, *range(2, input.ndim))
@@ -248,21 +248,21 @@ def batch_norm_fixed(input: Tensor, mean: Tensor, variance: Tensor, weight: Tens
     _same_types(input, (mean, variance, weight, bias), "mixed dtype (CPU): all inputs must share same datatype.")
     x = _wide(input)
     ones = (1, -1, *(1,) * (x.ndim - 2))
-    mean, variance, weight, bias = (None if each is None else _wide(each) for each in (mean, variance, weight, bias))
+    mean, variance, weight, bias = (None if array is None else _wide(array) for array in (mean, variance, weight, bias))
     scale = 1 / np.sqrt(variance + variance.dtype.type(eps))
     if weight is not None:
         scale = scale * weight
-    made = np.subtract(x, mean.reshape(ones))
-    np.multiply(made, scale.reshape(ones), out=made)
+    result = np.subtract(x, mean.reshape(ones))
+    np.multiply(result, scale.reshape(ones), out=result)
     if bias is not None:
-        np.add(made, bias.reshape(ones), out=made)
-    return made.reshape(input.shape).astype(input.dtype, copy=False)
+        np.add(result, bias.reshape(ones), out=result)
+    return result.reshape(input.shape).astype(input.dtype, copy=False)
 
 
 def _check_channels(input: Any, channels: int, **parameters: Any) -> None:
-    for name, each in parameters.items():
-        if each is not None and each._array.size != channels:
-            raise RuntimeError(f"{name} should contain {channels} elements not {each.numel()}")
+    for name, parameter in parameters.items():
+        if parameter is not None and parameter._array.size != channels:
+            raise RuntimeError(f"{name} should contain {channels} elements not {parameter.numel()}")
 
 
 def _check_float(input: Any, word: str) -> None:
@@ -291,10 +291,10 @@ def _update_running(running_mean: Any, running_var: Any, mean: np.ndarray, varia
 
 def _of_nothing(input: Any, weight: Any, bias: Any) -> Any:
     """An empty result that depends on the parameters, whose gradients are zeros; the running moments stay."""
-    made = input * 1
+    result = input * 1
     if weight is not None:
-        made = made * weight[0]
-    return made if bias is None else made + bias[0]
+        result = result * weight[0]
+    return result if bias is None else result + bias[0]
 
 
 def _batch_norm(
@@ -306,8 +306,8 @@ def _batch_norm(
     channels = shape[1] if len(shape) > 1 else 0
     _check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     _check_float(input, "batch_norm")
-    for name, each in (("running_mean", running_mean), ("running_var", running_var)):
-        if each is not None and each._requires_grad and grad_enabled():
+    for name, statistic in (("running_mean", running_mean), ("running_var", running_var)):
+        if statistic is not None and statistic._requires_grad and grad_enabled():
             raise RuntimeError(
                 f"The function 'native_batch_norm' is not differentiable with respect to argument '{name}'. This input cannot have "
                 "requires_grad True."
@@ -421,7 +421,7 @@ def instance_norm(
     _check_float(input, "batch_norm")
     channels = shape[1] if len(shape) > 1 else 0
     if not input._array.size and len(shape) > 1:
-        if not shape[0] and any(each is not None for each in (running_mean, running_var, weight, bias)):
+        if not shape[0] and any(tensor is not None for tensor in (running_mean, running_var, weight, bias)):
             raise IndexError("instance_norm: expected a batch of 1 or more samples beside parameters, got 0")
         return _of_nothing(input, weight, bias)
     _check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
@@ -461,7 +461,7 @@ def _normalized_shape(name: str, input: Any, normalized_shape: Any) -> Ints:
     """
     if not isinstance(normalized_shape, (tuple, list)):
         raise TypeError(f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not {type(normalized_shape).__name__}")
-    sizes = tuple([each.__index__() for each in normalized_shape])
+    sizes = tuple([size.__index__() for size in normalized_shape])
     if not sizes:
         raise RuntimeError(
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []"
@@ -476,10 +476,10 @@ def _normalized_shape(name: str, input: Any, normalized_shape: Any) -> Ints:
 
 
 def _check_parameters(sizes: Ints, **parameters: Any) -> None:
-    for name, each in parameters.items():
-        if each is not None and tuple(each.shape) != sizes:
+    for name, parameter in parameters.items():
+        if parameter is not None and tuple(parameter.shape) != sizes:
             raise RuntimeError(
-                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(each.shape)} and "
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(parameter.shape)} and "
                 f"normalized_shape = {list(sizes)}"
             )
 
@@ -552,15 +552,15 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
             f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(shape)} and "
             f"num_groups={num_groups}"
         )
-    for name, each in (("weight", weight), ("bias", bias)):
-        if each is not None and tuple(each.shape) != (channels,):
+    for name, parameter in (("weight", weight), ("bias", bias)):
+        if parameter is not None and tuple(parameter.shape) != (channels,):
             raise RuntimeError(
                 f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of shape "
-                f"{list(each.shape)} and input of shape {list(shape)}"
+                f"{list(parameter.shape)} and input of shape {list(shape)}"
             )
     _check_float(input, "GroupNormKernelImpl")
-    each = channels // num_groups
-    return _NORMS["Group"].wrapper(input, weight, bias, (n, num_groups, each, area), (2, 3), (1, num_groups, each, 1), eps)[0]
+    group_size = channels // num_groups
+    return _NORMS["Group"].wrapper(input, weight, bias, (n, num_groups, group_size, area), (2, 3), (1, num_groups, group_size, 1), eps)[0]
 
 
 @composite(name="group_norm", method=False)
@@ -619,10 +619,10 @@ def rms_normalized(input: Tensor, weight: Tensor | None, width: int, eps: float)
     """Rows of ``width`` divided by their root mean square, times ``weight``; with the mean squares."""
     x = input.reshape(-1, width)
     square = np.add.reduce(np.multiply(x, x), axis=1, keepdims=True) / x.dtype.type(width)
-    made = np.multiply(x, 1 / np.sqrt(square + x.dtype.type(eps)))
+    result = np.multiply(x, 1 / np.sqrt(square + x.dtype.type(eps)))
     if weight is not None:
-        np.multiply(made, weight.reshape(-1), out=made)
-    return made.reshape(input.shape), square
+        np.multiply(result, weight.reshape(-1), out=result)
+    return result.reshape(input.shape), square
 
 
 @composite(namespace="nn.functional")
@@ -650,10 +650,10 @@ def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
     if eps is None:
         eps = float(np.finfo(x._array.dtype).eps)
     dims = tuple(range(-len(sizes), 0))
-    made = x * (x * x).mean(dims, keepdim=True).add(eps).rsqrt()
+    result = x * (x * x).mean(dims, keepdim=True).add(eps).rsqrt()
     if weight is not None:
-        made = made * weight
-    return made if made.dtype is kind else made.to(kind)
+        result = result * weight
+    return result if result.dtype is kind else result.to(kind)
 
 
 # -- across channels, and by length ------------------------------------------------------------------------------------------------

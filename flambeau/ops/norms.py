@@ -105,8 +105,8 @@ def _fast_vector_norm(a: np.ndarray, ord: Any, dim: Any, keepdim: bool, dtype: A
     if dtype is not None or ord != 2 or dim is not None or keepdim or a.dtype.kind != "f" or not a.flags.c_contiguous:
         return None
     flat = a.reshape(-1)
-    made = math.sqrt(flat.dot(flat))
-    return np.array(made, a.dtype) if 1e-18 < made < 1e18 else None  # squares neither overflow nor vanish in between
+    length = math.sqrt(flat.dot(flat))
+    return np.array(length, a.dtype) if 1e-18 < length < 1e18 else None  # squares neither overflow nor vanish in between
 
 
 @op(
@@ -154,13 +154,13 @@ def _to_back(tensor: Any, dims: tuple[int, int]) -> Any:
 def _spectral(A: Any, ord: Any, dims: tuple[int, int], keepdim: bool) -> Any:
     values = _singular_values(_to_back(A, dims))
     if ord == "nuc":
-        made = values.sum(-1)
+        norms = values.sum(-1)
     else:
-        made = values.amax(-1) if ord > 0 else values.amin(-1)
+        norms = values.amax(-1) if ord > 0 else values.amin(-1)
     if keepdim:
-        for each in sorted(dims):
-            made = made.unsqueeze(each)
-    return made
+        for axis in sorted(dims):
+            norms = norms.unsqueeze(axis)
+    return norms
 
 
 @composite(namespace="linalg", method=False, out=True)
@@ -201,12 +201,12 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool 
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     summed, compared = (rows, columns) if size == 1 else (columns, rows)
     sums = vector_norm(A, 1, summed, True)
-    made = sums.amax(compared, True) if ord > 0 else sums.amin(compared, True)
+    norms = sums.amax(compared, True) if ord > 0 else sums.amin(compared, True)
     if keepdim:
-        return made
-    for each in sorted((rows, columns), reverse=True):
-        made = made.squeeze(each)
-    return made
+        return norms
+    for axis in sorted((rows, columns), reverse=True):
+        norms = norms.squeeze(axis)
+    return norms
 
 
 @composite(name="norm", namespace="linalg", method=False, out=True)
@@ -228,8 +228,8 @@ def linalg_norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = Fal
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}")
     if ord is None:
         if dims is None:
-            made = vector_norm(A.reshape(-1) if not keepdim else A, 2, None, keepdim, dtype=dtype)
-            return made
+            result = vector_norm(A.reshape(-1) if not keepdim else A, 2, None, keepdim, dtype=dtype)
+            return result
         return vector_norm(A, 2, dims, keepdim, dtype=dtype)
     if dims is None:
         if A.ndim not in (1, 2):

@@ -24,7 +24,7 @@ def _amounts(pad: Any, operation: str) -> list[int]:
     try:
         if isinstance(pad, (int, str)):
             raise TypeError
-        return [each.__index__() for each in pad]
+        return [amount.__index__() for amount in pad]
     except (AttributeError, TypeError) as error:
         pass_on(error)
         raise TypeError(f"{operation}(): argument 'pad' (position 2) must be tuple of ints, not {type(pad).__name__}") from None
@@ -36,7 +36,7 @@ def _sides(pad: Sequence[int], ndim: int) -> tuple[list[int], list[int]]:
 
 
 def _grad_constant(grad: Any, pad: Any) -> Any:
-    return constant_pad_nd(grad, [-each for each in pad], 0)
+    return constant_pad_nd(grad, [-amount for amount in pad], 0)
 
 
 @op(method=False, out=False, opmath="native", grad={"input": _grad_constant})
@@ -72,8 +72,8 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
             )
     if not any(amounts):
         return input.copy()
-    made = padded(input, before, after, value) if lead else padded(input[None], before, after, value)[0]
-    return in_layout(made, is_channels_last(input))
+    result = padded(input, before, after, value) if lead else padded(input[None], before, after, value)[0]
+    return in_layout(result, is_channels_last(input))
 
 
 def _places(size: int, low: int, high: int, mode: str) -> np.ndarray:
@@ -90,21 +90,21 @@ def _places(size: int, low: int, high: int, mode: str) -> np.ndarray:
 
 def _extend(input: np.ndarray, pad: Any, mode: str) -> np.ndarray:
     before, after = _sides(pad, input.ndim)
-    made, lead = input, input.ndim - len(before)
+    result, lead = input, input.ndim - len(before)
     for k, (low, high) in enumerate(zip(before, after, strict=True)):
         if low or high:
-            made = made.take(_places(input.shape[lead + k], low, high, mode), axis=lead + k)
-    return made.copy() if made is input else in_layout(np.ascontiguousarray(made), is_channels_last(input))
+            result = result.take(_places(input.shape[lead + k], low, high, mode), axis=lead + k)
+    return result.copy() if result is input else in_layout(np.ascontiguousarray(result), is_channels_last(input))
 
 
 def _fold_back(grad: np.ndarray, pad: Any, mode: str) -> np.ndarray:
     """The adjoint of ``_extend``: what was copied into the padding is added where it came from."""
     before, after = _sides(pad, grad.ndim)
-    made, lead = grad, grad.ndim - len(before)
+    gradient, lead = grad, grad.ndim - len(before)
     for k, (low, high) in enumerate(zip(before, after, strict=True)):
         if not low and not high:
             continue
-        source = np.moveaxis(made, lead + k, 0)
+        source = np.moveaxis(gradient, lead + k, 0)
         size = source.shape[0] - low - high
         places = _places(size, low, high, mode)
         start = max(low, 0)
@@ -114,8 +114,8 @@ def _fold_back(grad: np.ndarray, pad: Any, mode: str) -> np.ndarray:
             total[places[start:stop]] = source[start:stop]
         for at in (*range(start), *range(max(stop, start), source.shape[0])):
             total[places[at]] += source[at]
-        made = np.moveaxis(total, 0, lead + k)
-    return made.copy() if made is grad else np.ascontiguousarray(made)
+        gradient = np.moveaxis(total, 0, lead + k)
+    return gradient.copy() if gradient is grad else np.ascontiguousarray(gradient)
 
 
 @op(

@@ -140,9 +140,9 @@ def _key_shape(shape: Any, key: Any) -> tuple[int, ...]:
 def put_parts(parts: Sequence[Tensor], shape: Sequence[int], keys: Any) -> Tensor:
     """A tensor of ``shape`` with each part at its basic index; the parts cover it."""
     if parts[0].size >= native.LARGE:
-        made = native.attempt("_put_parts", parts, shape, keys)
-        if made is not None:
-            return made
+        joined = native.attempt("_put_parts", parts, shape, keys)
+        if joined is not None:
+            return joined
     whole = np.zeros(shape, parts[0].dtype)
     for part, key in zip(parts, keys, strict=True):
         whole[key] = part
@@ -150,7 +150,7 @@ def put_parts(parts: Sequence[Tensor], shape: Sequence[int], keys: Any) -> Tenso
 
 
 def _whole_gradient(grads: Any, input_shape: Any, keys: Any) -> Any:
-    given = next(each for each in grads if each is not None)
+    given = next(grad for grad in grads if grad is not None)
     parts = [given.new_zeros(_key_shape(input_shape, k)) if g is None else g for g, k in zip(grads, keys, strict=True)]
     return put_parts(parts, input_shape, keys)
 
@@ -202,7 +202,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     dim = wrap_dim(dim, len(shape))
     size = shape[dim]
     if isinstance(split_size_or_sections, (tuple, list)):
-        sizes = [each.__index__() for each in split_size_or_sections]
+        sizes = [size.__index__() for size in split_size_or_sections]
         if min(sizes, default=0) < 0:
             raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={sizes}")
         if sum(sizes) != size:
@@ -273,7 +273,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
             raise RuntimeError(f"number of sections must be larger than 0, got {count}")
         small, extra = divmod(size, count)
         return _cut(input, dim, [i * small + min(i, extra) for i in range(count + 1)])
-    cuts = [slice(None, each).indices(size)[1] for each in indices_or_sections]
+    cuts = [slice(None, cut).indices(size)[1] for cut in indices_or_sections]
     return _cut(input, dim, [0, *cuts, size])
 
 
@@ -333,10 +333,10 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
     Source: torch.as_strided.
     """
     array = _strided_array(input, size, stride, storage_offset)
-    made = make_view(array, input)
+    result = make_view(array, input)
     if input._requires_grad and grad_enabled():
-        point_at(made, input)
-    return made
+        point_at(result, input)
+    return result
 
 
 def _strided_array(input: Any, size: Any, stride: Any, storage_offset: int | None) -> np.ndarray:

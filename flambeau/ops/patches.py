@@ -30,8 +30,8 @@ def ints(value: Any, count: int, operation: str, name: str, *, what: str = "conv
     if value.__class__ is int:
         return (value,) * count
     if value.__class__ is tuple and len(value) == count:
-        for each in value:
-            if each.__class__ is not int:
+        for item in value:
+            if item.__class__ is not int:
                 break
         else:
             return value
@@ -40,18 +40,18 @@ def ints(value: Any, count: int, operation: str, name: str, *, what: str = "conv
     try:
         if isinstance(value, (str, bytes)):
             raise TypeError
-        found = tuple([each.__index__() for each in value])
+        numbers = tuple([item.__index__() for item in value])
     except (TypeError, AttributeError) as error:
         pass_on(error)
         raise TypeError(f"{operation}(): argument '{name}' must be tuple of ints, not {type(value).__name__}") from None
-    if len(found) == 1:
-        return found * count
-    if len(found) != count:
+    if len(numbers) == 1:
+        return numbers * count
+    if len(numbers) != count:
         raise RuntimeError(
             f"expected {name} to be a single integer value or a list of {count} values to match the {what} dimensions, "
-            f"but got {name}={list(found)}"
+            f"but got {name}={list(numbers)}"
         )
-    return found
+    return numbers
 
 
 def padded(array: np.ndarray, before: Sequence[int], after: Sequence[int], value: Any = 0) -> np.ndarray:
@@ -66,11 +66,11 @@ def padded(array: np.ndarray, before: Sequence[int], after: Sequence[int], value
         shape[lead + k] = size + low + high
         source.append(slice(max(-low, 0), size - max(-high, 0)))
         target.append(slice(max(low, 0), max(low, 0) + size - max(-low, 0) - max(-high, 0)))
-    made = new_like(array, shape, zeros=value == 0)
+    result = new_like(array, shape, zeros=value == 0)
     if value != 0:
-        made.fill(value)
-    native.copy_into(made[tuple(target)], array[tuple(source)])
-    return made
+        result.fill(value)
+    native.copy_into(result[tuple(target)], array[tuple(source)])
+    return result
 
 
 def window_count(size: int, kernel: int, stride: int, dilation: int) -> int:
@@ -84,8 +84,8 @@ def windows(array: np.ndarray, kernel: Ints, stride: Ints, dilation: Ints, posit
         array = native.contiguous(array)
     lead = array.ndim - len(kernel)
     steps = array.strides
-    inner = tuple([step * each for step, each in zip(steps[lead:], dilation, strict=True)])
-    outer = tuple([step * each for step, each in zip(steps[lead:], stride, strict=True)])
+    inner = tuple([step * d for step, d in zip(steps[lead:], dilation, strict=True)])
+    outer = tuple([step * s for step, s in zip(steps[lead:], stride, strict=True)])
     return view_at(array, array.shape[:lead] + kernel + positions, array.dtype, 0, steps[:lead] + inner + outer)
 
 

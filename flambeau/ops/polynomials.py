@@ -20,8 +20,8 @@ def _by_recurrence(name: str, x: np.ndarray, n: np.ndarray, first: Any, step: St
     reject(f"{name}_cpu", x, "c")
     wide = x.astype(np.float64, order=order_of(x))
     degree = np.trunc(n).astype(np.int64, order=order_of(n))
-    found = _repeated(wide, degree, first(wide), step)
-    return np.where(np.isnan(wide) & (degree >= 1), np.nan, found).astype(x.dtype)
+    values = _repeated(wide, degree, first(wide), step)
+    return np.where(np.isnan(wide) & (degree >= 1), np.nan, values).astype(x.dtype)
 
 
 def _repeated(x: Any, degree: Any, now: Any, step: Step) -> Any:
@@ -29,11 +29,11 @@ def _repeated(x: Any, degree: Any, now: Any, step: Step) -> Any:
     if hasattr(x, "repeated"):  # what stands for an array while a kernel is made of an expression
         return x.repeated(degree, now, step)
     before = np.ones_like(x)
-    found = np.where(degree == 0, before, np.where(degree == 1, now, 0.0))
+    values = np.where(degree == 0, before, np.where(degree == 1, now, 0.0))
     for k in range(1, int(degree.max()) if degree.size else 0):
         before, now = now, step(k, x, now, before)
-        found = np.where(degree == k + 1, now, found)
-    return found
+        values = np.where(degree == k + 1, now, values)
+    return values
 
 
 def _chebyshev(k: int, x: Any, now: Any, before: Any) -> Any:

@@ -58,7 +58,7 @@ def pool_geometry(
             f"got:{list(shape)}"
         )
     spatial = shape[-rank:]
-    size = tuple([pooled_size(*each, ceil_mode) for each in zip(spatial, kernel_size, stride, padding, dilation, strict=True)])
+    size = tuple([pooled_size(*window, ceil_mode) for window in zip(spatial, kernel_size, stride, padding, dilation, strict=True)])
     if min(size) < 1:
         channels = shape[-rank - 1]
         raise RuntimeError(
@@ -97,10 +97,10 @@ def _max(input: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilatio
     framed = _framed(input, geometry, lowest(input.dtype))
     kernel_size, stride, _, dilation, size = geometry
     parts = [framed[(..., *where)] for _, where in taps(kernel_size, stride, dilation, size)]
-    made = np.maximum(parts[0], parts[1]) if len(parts) > 1 else parts[0].copy(order="K")
+    result = np.maximum(parts[0], parts[1]) if len(parts) > 1 else parts[0].copy(order="K")
     for part in parts[2:]:
-        np.maximum(made, part, out=made)
-    return in_layout(made, is_channels_last(input))
+        np.maximum(result, part, out=result)
+    return in_layout(result, is_channels_last(input))
 
 
 def _shares(input: np.ndarray, values: np.ndarray, geometry: tuple[Ints, ...]) -> Any:
@@ -153,15 +153,15 @@ def _max_backward(
         )
     ]
     apart = all(s >= d * (k - 1) + 1 for s, d, k in zip(stride, dilation, kernel_size, strict=True))
-    made = new_like(input, (*input.shape[:-rank], *reach), zeros=True)
+    gradient = new_like(input, (*input.shape[:-rank], *reach), zeros=True)
     for where, chosen in _shares(input, values, geometry):
         if apart:  # windows do not overlap: each element is written once
-            np.multiply(grad_output, chosen, out=made[(..., *where)])
+            np.multiply(grad_output, chosen, out=gradient[(..., *where)])
         else:
-            made[(..., *where)] += grad_output * chosen
-    if made.shape != input.shape:
-        made = made[(..., *[slice(p, p + length) for p, length in zip(padding, spatial, strict=True)])]
-    return in_layout(made, is_channels_last(input))
+            gradient[(..., *where)] += grad_output * chosen
+    if gradient.shape != input.shape:
+        gradient = gradient[(..., *[slice(p, p + length) for p, length in zip(padding, spatial, strict=True)])]
+    return in_layout(gradient, is_channels_last(input))
 
 
 def _max_pick(
@@ -169,10 +169,10 @@ def _max_pick(
 ) -> np.ndarray:
     geometry = pool_geometry("max_pool", len(kernel_size), input.shape, kernel_size, stride, padding, dilation, ceil_mode)
     framed = _framed(source, geometry, 0)
-    made = np.zeros(values.shape, source.dtype)
+    result = np.zeros(values.shape, source.dtype)
     for where, chosen in _shares(input, values, geometry):
-        np.copyto(made, framed[(..., *where)], where=chosen)
-    return made
+        np.copyto(result, framed[(..., *where)], where=chosen)
+    return result
 
 
 @op(
@@ -249,9 +249,9 @@ def scatter_planes(source: Tensor, indices: Tensor, spatial: Any) -> Tensor:
     """
     lead = source.shape[: source.ndim - len(spatial)]
     planes, area = product(lead), product(spatial)
-    made = np.zeros(planes * area, source.dtype)
-    np.add.at(made, _flat(indices, planes, area), source.reshape(-1))
-    return in_layout(made.reshape(*lead, *spatial), is_channels_last(indices))
+    result = np.zeros(planes * area, source.dtype)
+    np.add.at(result, _flat(indices, planes, area), source.reshape(-1))
+    return in_layout(result.reshape(*lead, *spatial), is_channels_last(indices))
 
 
 @op(
@@ -284,14 +284,14 @@ def _max_places(framed: np.ndarray, source_at: tuple[np.ndarray, ...], spatial: 
             place = place * length + along
         inside, place = np.broadcast_to(inside, size), np.broadcast_to(place, size)
         if best is None:
-            best, found = np.full(part.shape, lowest(part.dtype), part.dtype), np.full(part.shape, -1, np.int64)
-        better = (part > best) | (found < 0)
+            best, places = np.full(part.shape, lowest(part.dtype), part.dtype), np.full(part.shape, -1, np.int64)
+        better = (part > best) | (places < 0)
         if part.dtype.kind == "f":
             better |= np.isnan(part)
         better &= inside
         np.copyto(best, part, where=better)
-        np.copyto(found, place, where=better)
-    return best, found
+        np.copyto(places, place, where=better)
+    return best, places
 
 
 def _with_indices(
@@ -337,8 +337,8 @@ def _pool(rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, di
     name = f"max_pool{rank}d"
     kernel_size = ints(kernel_size, rank, name, "kernel_size", what="pooling")
     if return_indices or _notes_places(rank, input):
-        found = _MAX_POOLS_WITH_INDICES[rank].wrapper(input, kernel_size, stride, padding, dilation, ceil_mode)
-        return found if return_indices else found[0]
+        result = _MAX_POOLS_WITH_INDICES[rank].wrapper(input, kernel_size, stride, padding, dilation, ceil_mode)
+        return result if return_indices else result[0]
     return _MAX_POOLS[rank].wrapper(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -485,13 +485,13 @@ def adaptive_size(name: str, rank: int, output_size: Any, shape: Ints) -> Ints:
                 f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {list(shape)} with "
                 f"dimension {dim} being empty"
             )
-    found = tuple([length if s is None else s for s, length in zip(sizes, shape[-rank:], strict=True)])
-    if min(found) < 0:
+    lengths = tuple([length if s is None else s for s, length in zip(sizes, shape[-rank:], strict=True)])
+    if min(lengths) < 0:
         raise RuntimeError(
-            f"{name}: elements of output_size must be greater than or equal to 0 but received {list(found)}; "
-            f"Trying to create tensor with negative dimension {min(found)}"
+            f"{name}: elements of output_size must be greater than or equal to 0 but received {list(lengths)}; "
+            f"Trying to create tensor with negative dimension {min(lengths)}"
         )
-    return found
+    return lengths
 
 
 def _adaptive_max(input: np.ndarray, size: Ints) -> tuple[np.ndarray, np.ndarray]:
@@ -505,14 +505,14 @@ def _adaptive_max(input: np.ndarray, size: Ints) -> tuple[np.ndarray, np.ndarray
     limits = [bins(length, count) for length, count in zip(spatial, size, strict=True)]
     for at in np.ndindex(*size):
         box = [limit[k] for limit, k in zip(limits, at, strict=True)]
-        part = input[(..., *[slice(*each) for each in box])]
+        part = input[(..., *[slice(*bounds) for bounds in box])]
         flat = part.reshape(*lead, product(part.shape[len(lead) :]))
         place = flat.argmax(-1) if input.dtype.kind != "f" else _argmax_last_nan(flat)
         values[(..., *at)] = np.take_along_axis(flat, place[..., None], -1)[..., 0]
         inner = np.unravel_index(place, part.shape[-rank:])
         flat_place: Any = 0
-        for each, (start, _), length in zip(inner, box, spatial, strict=True):
-            flat_place = flat_place * length + each + start
+        for offset, (start, _), length in zip(inner, box, spatial, strict=True):
+            flat_place = flat_place * length + offset + start
         indices[(..., *at)] = flat_place
     return values, indices
 

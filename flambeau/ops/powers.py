@@ -40,8 +40,8 @@ def _pow_input_gradient(grad: Any, input: Any, exponent: Any) -> Any:
         if exponent == 0:
             return zeros(grad)
         return grad * conj(exponent * input ** (exponent - 1))
-    found = grad * conj(exponent * input ** (exponent - 1))
-    return found.masked_fill(exponent == 0, 0)
+    gradient = grad * conj(exponent * input ** (exponent - 1))
+    return gradient.masked_fill(exponent == 0, 0)
 
 
 def _pow_exponent_gradient(grad: Any, input: Any, exponent: Any, result: Any) -> Any:
@@ -52,8 +52,8 @@ def _pow_exponent_gradient(grad: Any, input: Any, exponent: Any, result: Any) ->
 
         log = cmath.log(input) if isinstance(input, complex) or (input < 0 and exponent.is_complex()) else _real_log(input)
         return grad * conj(result * log)
-    found = grad * conj(result * input.log())
-    return found.masked_fill((input == 0).logical_and(_not_negative(exponent)), 0)
+    gradient = grad * conj(result * input.log())
+    return gradient.masked_fill((input == 0).logical_and(_not_negative(exponent)), 0)
 
 
 def _not_negative(exponent: Any) -> Any:
@@ -104,10 +104,10 @@ def pow_(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
 
 def _integer_power(input: np.ndarray, exponent: np.ndarray) -> np.ndarray:
     negative = exponent < 0
-    found = np.power(input, np.where(negative, 0, exponent).astype(exponent.dtype))
+    power = np.power(input, np.where(negative, 0, exponent).astype(exponent.dtype))
     odd = (exponent & 1) == 1
     inverse = np.where(input == 1, 1, np.where(input == -1, np.where(odd, -1, 1), 0)).astype(input.dtype)
-    return np.where(negative, inverse, found)
+    return np.where(negative, inverse, power)
 
 
 @composite(out=True, inplace=False)
@@ -118,7 +118,7 @@ def float_power(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
     """
     operands = (input, exponent)
     wide = dtypes.complex128 if common_dtype(operands).is_complex else dtypes.float64
-    base, power = (each.to(wide) if isinstance(each, TensorType) else each for each in operands)
+    base, power = (operand.to(wide) if isinstance(operand, TensorType) else operand for operand in operands)
     return pow_(base, power)
 
 
@@ -211,9 +211,9 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     Gradient: that of the product and the power.
     Source: torch.ldexp.
     """
-    made = input * pow_(2.0, other)
+    result = input * pow_(2.0, other)
     keeps = input.dtype.category >= dtypes.FLOATING and other.dtype.category < dtypes.FLOATING
-    return made.to(input.dtype) if keeps else made
+    return result.to(input.dtype) if keeps else result
 
 
 @pointwise(

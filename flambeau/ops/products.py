@@ -27,9 +27,9 @@ def require_same_dtype(*operands: Any) -> None:
     RuntimeError: operands of different dtypes.
     """
     first = operands[0].dtype
-    for each in operands[1:]:
-        if each.dtype is not first:
-            names = [_C_WORDS.get(d.name, d.name) for d in (first, each.dtype)]
+    for operand in operands[1:]:
+        if operand.dtype is not first:
+            names = [_C_WORDS.get(d.name, d.name) for d in (first, operand.dtype)]
             raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {names[0]} != {names[1]}")
 
 
@@ -304,9 +304,9 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _canonicalize_outer(input: Any, vec2: Any) -> tuple[Any, ...]:
-    for name, each in (("self", input), ("vec2", vec2)):
-        if each._array.ndim != 1:
-            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {each._array.ndim}-D")
+    for name, vector in (("self", input), ("vec2", vec2)):
+        if vector._array.ndim != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {vector._array.ndim}-D")
     return (input, vec2)
 
 
@@ -349,7 +349,7 @@ def inner(input: Tensor, other: Tensor) -> Any:
         raise RuntimeError(
             f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and {list(other.shape)}"
         )
-    left, right = (each.reshape(math.prod(each.shape[:-1]), each.shape[-1]) for each in (input, other))
+    left, right = (operand.reshape(math.prod(operand.shape[:-1]), operand.shape[-1]) for operand in (input, other))
     return mm(left, right.t()).reshape((*input.shape[:-1], *other.shape[:-1]))
 
 
@@ -392,10 +392,10 @@ _add = np.add
 def _linear(a: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> Any:
     if weight.ndim != 2 or not a.ndim:
         return None
-    made = a.dot(weight.T) if a.ndim < 3 else ignoring_fp(multiply, a, weight.T)
+    result = a.dot(weight.T) if a.ndim < 3 else ignoring_fp(multiply, a, weight.T)
     if bias is None:
-        return made
-    return ignoring_fp(_add, made, small_rows(bias, made.shape), made)
+        return result
+    return ignoring_fp(_add, result, small_rows(bias, result.shape), result)
 
 
 def _linear_weight_gradient(grad: Any, input: Any, weight_shape: Any) -> Any:
@@ -440,10 +440,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Source: torch.nn.functional.linear.
     """
     if weight.ndim == 1:
-        made = np.asarray(multiply(input, weight))
-        return made if bias is None else made + bias
-    made = row_major(multiply(input, weight.T))
-    return made if bias is None else made + bias
+        result = np.asarray(multiply(input, weight))
+        return result if bias is None else result + bias
+    result = row_major(multiply(input, weight.T))
+    return result if bias is None else result + bias
 
 
 @composite(namespace="nn.functional", method=False)
@@ -471,9 +471,9 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         raise RuntimeError(f"bilinear(): bias size does not match weight size: got {bias.shape[0]} but expected {weight.shape[0]}")
     outputs, n1, n2 = weight.shape
     left, right = rows_of(input1), rows_of(input2)
-    made = mm(left, weight.permute(1, 0, 2).reshape(n1, outputs * n2)).reshape(left.shape[0], outputs, n2)
-    made = matmul(made, right.unsqueeze(-1)).squeeze(-1).reshape((*input1.shape[:-1], outputs))
-    return made if bias is None else made + bias
+    result = mm(left, weight.permute(1, 0, 2).reshape(n1, outputs * n2)).reshape(left.shape[0], outputs, n2)
+    result = matmul(result, right.unsqueeze(-1)).squeeze(-1).reshape((*input1.shape[:-1], outputs))
+    return result if bias is None else result + bias
 
 
 # -- chains ---------------------------------------------------------------------------------------------------------------------
@@ -495,7 +495,7 @@ def best_order(sizes: Sequence[int]) -> list[list[int]]:
 
 
 def _chain(matrices: Sequence[Any]) -> Any:
-    sizes = [matrices[0].shape[0], *[each.shape[1] for each in matrices]]
+    sizes = [matrices[0].shape[0], *[matrix.shape[1] for matrix in matrices]]
     split = best_order(sizes)
 
     def product(i: int, j: int) -> Any:
@@ -519,11 +519,11 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Any:
         stacklevel=2,
     )
     listed = list(matrices[0]) if len(matrices) == 1 and isinstance(matrices[0], (list, tuple)) else list(matrices)
-    for position, each in enumerate(listed):
-        if each.ndim != 2:
-            raise RuntimeError(f"Tensor dimension is {each.ndim}, expected 2 instead (matrix {position})")
-    made = listed[0] if len(listed) == 1 else _chain(listed)
-    return made if out is None else out.copy_(made)
+    for position, matrix in enumerate(listed):
+        if matrix.ndim != 2:
+            raise RuntimeError(f"Tensor dimension is {matrix.ndim}, expected 2 instead (matrix {position})")
+    result = listed[0] if len(listed) == 1 else _chain(listed)
+    return result if out is None else out.copy_(result)
 
 
 @composite(namespace="linalg", method=False)
@@ -542,32 +542,32 @@ def multi_dot(tensors: Any, *, out: Any = None) -> Any:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(listed)}")
     shape: list[int] = []
     for position in (0, -1):
-        each = listed[position]
-        if each.ndim == 1:
-            listed[position] = each.unsqueeze(0) if position == 0 else each.unsqueeze(1)
-        elif each.ndim == 2:
-            shape.append(each.shape[position])
+        end = listed[position]
+        if end.ndim == 1:
+            listed[position] = end.unsqueeze(0) if position == 0 else end.unsqueeze(1)
+        elif end.ndim == 2:
+            shape.append(end.shape[position])
         else:
             word = "first" if position == 0 else "last"
-            raise RuntimeError(f"multi_dot(): the {word} tensor must be 1D or 2D but got {each.ndim}D")
-    for position, each in enumerate(listed):
-        if each.ndim != 2:
-            raise RuntimeError(f"multi_dot(): tensor {position} must be 2D but got {each.ndim}D")
-        if each.dtype is not listed[0].dtype:
+            raise RuntimeError(f"multi_dot(): the {word} tensor must be 1D or 2D but got {end.ndim}D")
+    for position, item in enumerate(listed):
+        if item.ndim != 2:
+            raise RuntimeError(f"multi_dot(): tensor {position} must be 2D but got {item.ndim}D")
+        if item.dtype is not listed[0].dtype:
             raise RuntimeError(
-                f"multi_dot(): expected tensors of one dtype, but tensor 0 is {listed[0].dtype} and tensor {position} {each.dtype}"
+                f"multi_dot(): expected tensors of one dtype, but tensor 0 is {listed[0].dtype} and tensor {position} {item.dtype}"
             )
-        if position and listed[position - 1].shape[1] != each.shape[0]:
+        if position and listed[position - 1].shape[1] != item.shape[0]:
             raise RuntimeError(
-                f"multi_dot(): tensors {position - 1} and {position} with shapes {list(listed[position - 1].shape)} and {list(each.shape)} "
+                f"multi_dot(): tensors {position - 1} and {position} with shapes {list(listed[position - 1].shape)} and {list(item.shape)} "
                 "cannot be multiplied"
             )
-    made = _chain(listed).reshape(tuple(shape))
-    return made if out is None else _write(out, made)
+    result = _chain(listed).reshape(tuple(shape))
+    return result if out is None else _write(out, result)
 
 
-def _write(out: Any, made: Any) -> Any:
+def _write(out: Any, result: Any) -> Any:
     from ..core.dispatch import write_result
 
-    write_result(out, made._array)
+    write_result(out, result._array)
     return out

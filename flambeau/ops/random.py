@@ -129,10 +129,10 @@ def _generator(given: Any, operation: str) -> Generator:
 def _int(value: Any, name: str, operation: str, position: int = 1) -> int:
     if isinstance(value, (bool, float, np.bool_)) or not hasattr(value, "__index__"):
         raise TypeError(f"{operation}(): argument '{name}' (position {position}) must be int, not {type(value).__name__}")
-    found = value.__index__()
-    if not -(1 << 63) <= found < 1 << 63:
-        raise ValueError(f"Overflow when unpacking long long: {operation} expected '{name}' in [-2**63, 2**63), got {found}")
-    return found
+    number = value.__index__()
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError(f"Overflow when unpacking long long: {operation} expected '{name}' in [-2**63, 2**63), got {number}")
+    return number
 
 
 def _float(value: Any, name: str, operation: str, position: int = 1) -> float:
@@ -265,15 +265,15 @@ def _history(name: str, *inputs: Any, base: type[Node] = ZeroBackward) -> Node:
     if kind is None:
         kind = _NODES[name] = _node_class(name, base)
     first = inputs[0]._array
-    node = new_node(kind, tuple(edge_of(each) for each in inputs), (), None, first.shape, first.dtype)
-    node.attrs = tuple((each._array.shape, each._array.dtype) for each in inputs)
+    node = new_node(kind, tuple(edge_of(tensor) for tensor in inputs), (), None, first.shape, first.dtype)
+    node.attrs = tuple((tensor._array.shape, tensor._array.dtype) for tensor in inputs)
     return node
 
 
 def _recorded(result: Any, name: str, *inputs: Any, base: type[Node] = ZeroBackward) -> Any:
     """``result`` with its place on the tape, if one of the inputs requires grad."""
-    inputs = tuple(each for each in inputs if isinstance(each, TensorClass))
-    if grad_enabled() and any(each._requires_grad for each in inputs) and dtypes.of_array(result._array).category >= dtypes.FLOATING:
+    inputs = tuple(tensor for tensor in inputs if isinstance(tensor, TensorClass))
+    if grad_enabled() and any(tensor._requires_grad for tensor in inputs) and dtypes.of_array(result._array).category >= dtypes.FLOATING:
         node = _history(name, *inputs, base=base)
         node.shape, node.dtype = result._array.shape, result._array.dtype
         result._node, result._requires_grad = node, True
@@ -467,7 +467,7 @@ def normal(
 
 
 def _bad_normal(*args: Any) -> Any:
-    got = ", ".join(type(each).__name__ for each in args if each is not None)
+    got = ", ".join(type(arg).__name__ for arg in args if arg is not None)
     raise TypeError(
         f"normal() received an invalid combination of arguments - got ({got}), but expected tensors for mean or std, or two numbers and a "
         "tuple of ints size"
@@ -491,7 +491,7 @@ def _normal_of_tensors(stream: Generator, mean: Any, std: Any, out: Any) -> Any:
         spread = _float(std, "std", "normal", 2)
         if not spread >= 0.0:
             raise RuntimeError(f"normal expects std >= 0.0, but found std {spread:g}")
-    shape = broadcast_shape(*[each._array.shape for each in (mean, std) if isinstance(each, TensorClass)])
+    shape = broadcast_shape(*[tensor._array.shape for tensor in (mean, std) if isinstance(tensor, TensorClass)])
     result: Any
     if out is None:
         result = wrap(_filled_at(first.device, _normal_filler(stream, 0.0, spread), np.empty, shape, first._array.dtype))
@@ -766,9 +766,9 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
         RuntimeError: two different dtypes.
     Source: torch.binomial. Hoermann 1993.
     """
-    for name, each in (("count", count), ("prob", prob)):
-        if not each.is_floating_point():
-            raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {each.dtype.legacy}")
+    for name, tensor in (("count", count), ("prob", prob)):
+        if not tensor.is_floating_point():
+            raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {tensor.dtype.legacy}")
     if count.dtype is not prob.dtype:
         raise RuntimeError(f"Found dtype {prob.dtype.legacy} but expected {count.dtype.legacy}: binomial takes count and prob of one dtype")
     broadcast_shape(count._array.shape, prob._array.shape)
@@ -867,9 +867,9 @@ def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Generator | None = Non
     Source: torch.Tensor.bernoulli_.
     """
     stream = _generator(generator, "bernoulli_")
-    each = isinstance(p, TensorClass)
-    fill = _bernoulli_filler(stream, p if each else _float(p, "p", "bernoulli_"))
-    return _fill(input, fill, "BernoulliBackward1" if each else "BernoulliBackward2")
+    is_tensor = isinstance(p, TensorClass)
+    fill = _bernoulli_filler(stream, p if is_tensor else _float(p, "p", "bernoulli_"))
+    return _fill(input, fill, "BernoulliBackward1" if is_tensor else "BernoulliBackward2")
 
 
 @method(name="exponential_")

@@ -83,7 +83,7 @@ def arange(
         kind = dtypes.int64 if whole else dtypes.get_default_dtype()
     else:
         kind = result_dtype(dtype, out, "arange")
-    bounds = [_as_number(each, "arange", name) for each, name in ((start, "start"), (end, "end"), (step, "step"))]
+    bounds = [_as_number(bound, "arange", name) for bound, name in ((start, "start"), (end, "end"), (step, "step"))]
     return finish(make_at(where, range_array, *bounds, kind), out, requires_grad, "arange", where)
 
 
@@ -161,7 +161,7 @@ def range_(
         raise TypeError("range() missing required argument: end")
     where = checked_place("range", device, layout, pin_memory, out=out)
     kind = result_dtype(dtype, out, "range")
-    first, last, by = (_as_number(each, "range", name) for each, name in ((start, "start"), (end, "end"), (step, "step")))
+    first, last, by = (_as_number(bound, "range", name) for bound, name in ((start, "start"), (end, "end"), (step, "step")))
     check_range(first, last, by)
     values = np.arange(math.floor((last - first) / by) + 1) * by + first
     return finish(cast_array(values, kind), out, requires_grad, "range", where)

@@ -110,9 +110,9 @@ def _canonicalize_flip(input: Any, dims: Any) -> tuple[Any, ...]:
     grad={"input": lambda grad, dims: flip(grad, dims)},
 )
 def flip_copy(input: Tensor, dims: Dim) -> Tensor:
-    made = array_like(input, input.dtype)
-    made[...] = np.flip(input, dims) if input.ndim else input
-    return made
+    result = array_like(input, input.dtype)
+    result[...] = np.flip(input, dims) if input.ndim else input
+    return result
 
 
 @composite(method=False)
@@ -181,9 +181,9 @@ def roll(input: Tensor, shifts: Dim, dims: Dim = ()) -> Tensor:
         return row_major(np.roll(source, shifts[0]))
     parts = all(input.shape[dim] and shift % input.shape[dim] for shift, dim in zip(shifts, dims, strict=True))
     form = suggested_format(input) if parts else contiguous_format  # as joining two parts, none of them empty, would
-    made = empty_as(input, form, input.shape, input.dtype)
-    made[...] = np.roll(source, shifts, dims)
-    return made
+    result = empty_as(input, form, input.shape, input.dtype)
+    result[...] = np.roll(source, shifts, dims)
+    return result
 
 
 def _canonicalize_rot90(input: Any, k: int, dims: Any) -> tuple[Any, ...]:
@@ -207,6 +207,6 @@ def rot90(input: Tensor, k: int = 1, dims: Dim = (0, 1)) -> Tensor:
     if not k:
         return row_major(input.copy())
     a, b = dims
-    made = array_like(input, input.dtype)
-    made[...] = np.flip(input, {1: (b,), 2: (a, b), 3: (a,)}[k])
-    return made if k == 2 else made.swapaxes(a, b)
+    result = array_like(input, input.dtype)
+    result[...] = np.flip(input, {1: (b,), 2: (a, b), 3: (a,)}[k])
+    return result if k == 2 else result.swapaxes(a, b)

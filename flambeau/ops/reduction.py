@@ -44,8 +44,8 @@ def kept(grad: Any, dim: Any, keepdim: bool, ndim: int) -> Any:
     """A reduced tensor with its reduced dimensions back, as size 1."""
     if keepdim or ndim == 0:
         return grad
-    for each in sorted(wrap_dims(dim, ndim)):
-        grad = grad.unsqueeze(each)
+    for axis in sorted(wrap_dims(dim, ndim)):
+        grad = grad.unsqueeze(axis)
     return grad
 
 
@@ -118,9 +118,9 @@ def _fast_sum(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
     if dtype is not None:
         return None
     if not keepdim and (dim is None or dim.__class__ is int):
-        made = small_sum(a, dim)
-        if made is not None:
-            return made
+        result = small_sum(a, dim)
+        if result is not None:
+            return result
     if dim is None:
         return None if keepdim else ignoring_fp(np.add.reduce, a, None)
     if a.size > 16384:
@@ -131,8 +131,8 @@ def _fast_sum(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
             return None
     if keepdim and not a.flags.c_contiguous:
         return None
-    made = ignoring_fp(np.add.reduce, a, dim, None, None, keepdim)
-    return made if made.ndim < 2 or made.flags.c_contiguous else None
+    result = ignoring_fp(np.add.reduce, a, dim, None, None, keepdim)
+    return result if result.ndim < 2 or result.flags.c_contiguous else None
 
 
 @op(
@@ -206,9 +206,11 @@ def _fast_mean(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
     if dtype is not None:
         return None
     if not keepdim and (dim is None or dim.__class__ is int):
-        made = small_sum(a, dim)
-        if made is not None:
-            return ignoring_fp(np.divide, made, (FLOATS32 if a.dtype is _F4 else FLOATS64)[float(a.size if dim is None else a.shape[dim])])
+        result = small_sum(a, dim)
+        if result is not None:
+            return ignoring_fp(
+                np.divide, result, (FLOATS32 if a.dtype is _F4 else FLOATS64)[float(a.size if dim is None else a.shape[dim])]
+            )
     if a.dtype.kind != "f" or (a.size > 16384 and dim is not None):
         return None
     if dim is None:
@@ -217,9 +219,9 @@ def _fast_mean(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
         return None
     if keepdim and not a.flags.c_contiguous:
         return None  # NumPy gives sizes of 1 other strides then
-    made = ignoring_fp(np.add.reduce, a, dim, None, None, keepdim)
-    made = ignoring_fp(np.divide, made, a.dtype.type(a.shape[dim]))
-    return made if made.ndim < 2 or made.flags.c_contiguous else None
+    result = ignoring_fp(np.add.reduce, a, dim, None, None, keepdim)
+    result = ignoring_fp(np.divide, result, a.dtype.type(a.shape[dim]))
+    return result if result.ndim < 2 or result.flags.c_contiguous else None
 
 
 def _mean_gradient(grad: Any, input_shape: Any, dim: Any, keepdim: bool) -> Any:
@@ -312,8 +314,8 @@ def _fast_prod(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
         return None
     if keepdim and not a.flags.c_contiguous:
         return None
-    made = np.multiply.reduce(a, dim, None, None, keepdim)
-    return made if made.ndim < 2 or made.flags.c_contiguous else None
+    result = np.multiply.reduce(a, dim, None, None, keepdim)
+    return result if result.ndim < 2 or result.flags.c_contiguous else None
 
 
 @op(promotion="same", opmath="native", canonicalize=_canonicalize_prod, fast=_fast_prod, grad={"input": _prod_gradient})
@@ -396,8 +398,8 @@ def _fast_variance(a: np.ndarray, dim: Any, correction: float, keepdim: bool) ->
 
 
 def _fast_deviation(a: np.ndarray, dim: Any, correction: float, keepdim: bool) -> Any:
-    found = _fast_variance(a, dim, correction, keepdim)
-    return None if found is None else np.sqrt(found, found)
+    result = _fast_variance(a, dim, correction, keepdim)
+    return None if result is None else np.sqrt(result, result)
 
 
 @op(
@@ -504,8 +506,8 @@ std_mean = _spread_measure(
 
 # -- truth ----------------------------------------------------------------------------------------------------------------------
 def _truth(ufunc: Any, input: np.ndarray, dim: tuple[int, ...], keepdim: bool) -> np.ndarray:
-    found = row_major(ufunc.reduce(input, axis=dim, keepdims=keepdim, dtype=np.bool_))
-    return found.astype(np.uint8) if input.dtype == np.uint8 else found
+    truth = row_major(ufunc.reduce(input, axis=dim, keepdims=keepdim, dtype=np.bool_))
+    return truth.astype(np.uint8) if input.dtype == np.uint8 else truth
 
 
 def _fast_truth(ufunc: Any) -> Any:
@@ -514,8 +516,8 @@ def _fast_truth(ufunc: Any) -> Any:
             return None if keepdim else ufunc.reduce(a, None)
         if dim.__class__ is not int or (keepdim and not a.flags.c_contiguous):
             return None
-        made = ufunc.reduce(a, dim, None, None, keepdim)
-        return made if made.ndim < 2 or made.flags.c_contiguous else None
+        result = ufunc.reduce(a, dim, None, None, keepdim)
+        return result if result.ndim < 2 or result.flags.c_contiguous else None
 
     return fast
 

@@ -25,38 +25,38 @@ _CUBIC_ANTIALIAS = -0.5
 
 # -- the linear maps ---------------------------------------------------------------------------------------------------------------
 def _apply(input: np.ndarray, plan: Any) -> np.ndarray:
-    made, rank = input, len(plan)
-    for k, each in enumerate(plan):
-        if each is None:
+    result, rank = input, len(plan)
+    for k, axis_plan in enumerate(plan):
+        if axis_plan is None:
             continue
-        places, weights = each
+        places, weights = axis_plan
         axis = input.ndim - rank + k
         if weights is None:
-            made = made.take(places[:, 0], axis=axis)
+            result = result.take(places[:, 0], axis=axis)
             continue
         along = (-1, *(1,) * (rank - 1 - k))
         total = None
         for tap in range(places.shape[1]):
-            part = made.take(places[:, tap], axis=axis)
+            part = result.take(places[:, tap], axis=axis)
             part = np.multiply(part, weights[:, tap].astype(part.dtype).reshape(along), out=part)
             total = part if total is None else np.add(total, part, out=total)
-        made = total
-    return made.copy() if made is input else np.ascontiguousarray(made)
+        result = total
+    return result.copy() if result is input else np.ascontiguousarray(result)
 
 
 def _apply_transposed(grad: np.ndarray, plan: Any, spatial: Ints) -> np.ndarray:
     """The adjoint of ``_apply``: a matrix product along each dimension."""
-    made, rank = grad, len(plan)
-    for k, each in enumerate(plan):
-        if each is None:
+    gradient, rank = grad, len(plan)
+    for k, axis_plan in enumerate(plan):
+        if axis_plan is None:
             continue
-        places, weights = each
+        places, weights = axis_plan
         matrix = np.zeros((places.shape[0], spatial[k]), grad.dtype)
         values = np.ones(places.shape, grad.dtype) if weights is None else weights.astype(grad.dtype)
         np.add.at(matrix, (np.arange(places.shape[0])[:, None], places), values)
         axis = grad.ndim - rank + k
-        made = np.moveaxis(np.matmul(np.moveaxis(made, axis, -1), matrix), -1, axis)
-    return made.copy() if made is grad else np.ascontiguousarray(made)
+        gradient = np.moveaxis(np.matmul(np.moveaxis(gradient, axis, -1), matrix), -1, axis)
+    return gradient.copy() if gradient is grad else np.ascontiguousarray(gradient)
 
 
 @op(
@@ -70,7 +70,7 @@ def _apply_transposed(grad: np.ndarray, plan: Any, spatial: Ints) -> np.ndarray:
 def resample(input: Tensor, plan: Any) -> Tensor:
     """``input`` with its last dimensions resampled after ``plan``."""
     last = is_channels_last(input)
-    if input.dtype == np.uint8 and any(each is not None and each[1] is not None for each in plan):
+    if input.dtype == np.uint8 and any(axis_plan is not None and axis_plan[1] is not None for axis_plan in plan):
         return in_layout(np.rint(_apply(input.astype(np.float32), plan)).clip(0, 255).astype(np.uint8), last)
     return in_layout(_apply(input, plan), last)
 
@@ -159,17 +159,17 @@ def _antialiased(size: int, count: int, align_corners: bool, scale: float | None
 
 
 def _plan(spatial: Ints, sizes: Ints, mode: str, align_corners: bool, scales: Any, antialias: bool, kind: Any) -> tuple[Any, ...]:
-    made: list[Any] = []
+    plan: list[Any] = []
     for size, count, scale in zip(spatial, sizes, scales, strict=True):
         if mode.startswith("nearest"):
-            made.append(None if size == count else _nearest(size, count, scale, mode == "nearest-exact", kind))
+            plan.append(None if size == count else _nearest(size, count, scale, mode == "nearest-exact", kind))
         elif antialias:
-            made.append(_antialiased(size, count, align_corners, scale, mode, kind))
+            plan.append(_antialiased(size, count, align_corners, scale, mode, kind))
         elif size == count and (scale is None or scale == 1):
-            made.append(None)
+            plan.append(None)
         else:
-            made.append((_cubic if mode == "bicubic" else _linear)(size, count, align_corners, scale, kind))
-    return tuple(made)
+            plan.append((_cubic if mode == "bicubic" else _linear)(size, count, align_corners, scale, kind))
+    return tuple(plan)
 
 
 # -- interpolation -------------------------------------------------------------------------------------------------------------------
@@ -199,11 +199,11 @@ def _sizes(input: Any, size: Any, scale_factor: Any, recompute: bool | None) -> 
     if size is not None:
         if recompute:
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
-        if not all(hasattr(each, "__index__") for each in values):
+        if not all(hasattr(value, "__index__") for value in values):
             raise TypeError(f"interpolate: expected size to be one of int or tuple of ints, but got {size}")
-        return tuple([each.__index__() for each in values]), [None] * rank
+        return tuple([value.__index__() for value in values]), [None] * rank
     sizes = tuple([math.floor(n * float(scale)) for n, scale in zip(spatial, values, strict=True)])
-    return sizes, [None] * rank if recompute else [float(each) for each in values]
+    return sizes, [None] * rank if recompute else [float(value) for value in values]
 
 
 @composite(namespace="nn.functional")

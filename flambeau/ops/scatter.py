@@ -179,14 +179,14 @@ def placed(part: Any, shape: Any) -> Any:
 )
 def scatter_values(input: Tensor, dim: int, index: Tensor, src: Tensor | Number) -> Tensor:
     """``input`` with ``src`` written at ``index`` along ``dim``."""
-    made = input.copy()
+    result = input.copy()
     if index.size:
         if not isinstance(src, np.ndarray):
             src = checked_number(src, dtypes.of_array(input))
-        target = made.reshape(1) if not made.ndim else made
+        target = result.reshape(1) if not result.ndim else result
         values = _source_part(src, index)
         target[_along(index, dim)] = values.reshape(index.shape or (1,)) if values.ndim or not index.ndim else values
-    return made
+    return result
 
 
 @op(
@@ -206,11 +206,11 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     Source: torch.scatter_add.
     """
     _check_late("scatter_add", input, dim, index)
-    made = input.copy()
+    result = input.copy()
     if index.size:
-        target = made.reshape(1) if not made.ndim else made
+        target = result.reshape(1) if not result.ndim else result
         np.add.at(target, _along(index, dim), _source_part(src, index).reshape(index.shape or (1,)))
-    return made
+    return result
 
 
 _REDUCE = {"add": "sum", "multiply": "prod"}
@@ -277,16 +277,16 @@ def _canonicalize_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str
     return input, _check_gather("scatter_reduce", input, dim, index, src, False), index, src, reduce, include_self
 
 
-def reduce_at(made: np.ndarray, places: Any, values: np.ndarray, reduce: str, include_self: bool) -> None:
+def reduce_at(target: np.ndarray, places: Any, values: np.ndarray, reduce: str, include_self: bool) -> None:
     """Combine ``values`` into ``made[places]``; repeated places combine with each other too."""
     if not include_self:
-        made[places] = _identity(reduce, made.dtype)
-    _COMBINE[reduce].at(made, places, values)
+        target[places] = _identity(reduce, target.dtype)
+    _COMBINE[reduce].at(target, places, values)
     if reduce == "mean":
-        counts = np.zeros(made.shape, np.int64) if not include_self else np.ones(made.shape, np.int64)
+        counts = np.zeros(target.shape, np.int64) if not include_self else np.ones(target.shape, np.int64)
         np.add.at(counts, places, 1)
         counts = np.maximum(counts, 1)
-        made[...] = made // counts if made.dtype.kind in "biu" else made / counts.astype(made.dtype)
+        target[...] = target // counts if target.dtype.kind in "biu" else target / counts.astype(target.dtype)
 
 
 def _reduce_gradients(
@@ -350,11 +350,11 @@ def _product_gradients(grad: Any, input: Any, dim: int, index: Any, src: Any, in
     },
 )
 def scatter_reduce_values(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:
-    made = input.copy()
+    combined = input.copy()
     if index.size:
-        target = made.reshape(1) if not made.ndim else made
+        target = combined.reshape(1) if not combined.ndim else combined
         reduce_at(target, _along(index, dim), _source_part(src, index).reshape(index.shape or (1,)), reduce, include_self)
-    return made
+    return combined
 
 
 @composite()
@@ -455,22 +455,22 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     },
 )
 def index_add_rows(input: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Number) -> Tensor:
-    made = input.copy()
+    result = input.copy()
     if alpha != 1:
         source = source * np.asarray(alpha).astype(source.dtype)
-    target, places = (made.reshape(1), index.reshape(-1)) if not made.ndim else (made, _row_key(dim, index, made.ndim))
+    target, places = (result.reshape(1), index.reshape(-1)) if not result.ndim else (result, _row_key(dim, index, result.ndim))
     rows = index.reshape(-1)
     if rows.size and np.unique(rows).size == rows.size:
         target[places] += source
     else:
         np.add.at(target, places, source)
-    return made
+    return result
 
 
 def _row_gradient(grad: Any, dim: int, index: Any, source_shape: Any, alpha: Any = 1) -> Any:
-    found = grad.index_select(dim, index) if grad._array.ndim else grad.expand(source_shape)
-    found = found if tuple(found._array.shape) == tuple(source_shape) else found.reshape(source_shape)
-    return found if alpha == 1 else found * alpha
+    gradient = grad.index_select(dim, index) if grad._array.ndim else grad.expand(source_shape)
+    gradient = gradient if tuple(gradient._array.shape) == tuple(source_shape) else gradient.reshape(source_shape)
+    return gradient if alpha == 1 else gradient * alpha
 
 
 @composite()
@@ -501,12 +501,12 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 
     Source: torch.index_copy.
     """
-    made = input.copy()
-    if not made.ndim:
-        made[...] = source.reshape(-1)[-1]
+    result = input.copy()
+    if not result.ndim:
+        result[...] = source.reshape(-1)[-1]
     else:
-        made[_row_key(dim, index, made.ndim)] = source
-    return made
+        result[_row_key(dim, index, result.ndim)] = source
+    return result
 
 
 def _canonicalize_index_fill(input: Any, dim: int, index: Any, value: Any) -> tuple[Any, ...]:
@@ -533,10 +533,10 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -
         IndexError: an index out of range.
     Source: torch.Tensor.index_fill.
     """
-    made = input.copy()
+    result = input.copy()
     dtype = dtypes.of_array(input)
-    made[_row_key(dim, index, made.ndim)] = cast_array(value, dtype) if isinstance(value, np.ndarray) else checked_number(value, dtype)
-    return made
+    result[_row_key(dim, index, result.ndim)] = cast_array(value, dtype) if isinstance(value, np.ndarray) else checked_number(value, dtype)
+    return result
 
 
 def _index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool) -> Any:
@@ -622,13 +622,13 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         accumulate: add, so that repeated positions add up, instead of overwrite.
     Source: torch.put.
     """
-    made = np.array(input, order="C")
-    flat = made.reshape(-1)
+    result = np.array(input, order="C")
+    flat = result.reshape(-1)
     if accumulate:
         np.add.at(flat, index.reshape(-1), source.reshape(-1))
     else:
         flat[index.reshape(-1)] = source.reshape(-1)
-    return made
+    return result
 
 
 # -- parts written into copies ----------------------------------------------------------------------------------------------------------
@@ -645,15 +645,15 @@ def _clone_with_strides(input: Any) -> Any:
 
 def _with_part(input: Any, src: Any, part: Any) -> Any:
     """A copy of ``input`` with ``src`` written into the view ``part(copy)``."""
-    made = _clone_with_strides(input)
-    shown = part(made)
+    copy = _clone_with_strides(input)
+    shown = part(copy)
     if tuple(shown._array.shape) != tuple(src._array.shape):
         raise RuntimeError(
             f"expected src to have a size equal to the slice of self. src size = {list(src._array.shape)}, slice size = "
             f"{list(shown._array.shape)}"
         )
     shown.copy_(src)
-    return made
+    return copy
 
 
 @composite()

@@ -170,9 +170,9 @@ def nan_to_num(input: Tensor, nan: float | None = None, posinf: float | None = N
     if input.dtype.kind in "biu":
         return input.copy(order=order_of(input))
     if input.dtype.kind == "c":
-        made = np.empty_like(input, order=order_of(input))
-        made.real, made.imag = (_replaced(part, nan, posinf, neginf) for part in (input.real, input.imag))
-        return made
+        result = np.empty_like(input, order=order_of(input))
+        result.real, result.imag = (_replaced(part, nan, posinf, neginf) for part in (input.real, input.imag))
+        return result
     return _replaced(input, nan, posinf, neginf)
 
 
@@ -318,8 +318,8 @@ def angle(input: Tensor) -> Tensor:
     if input.dtype.kind == "c":
         return np.angle(input)
     dtype = input.dtype if input.dtype.kind not in "biu" else dtypes.get_default_dtype().numpy
-    found = np.where(input < 0, np.pi, 0.0).astype(dtype)
-    return found if input.dtype.kind in "biu" else np.where(np.isnan(input), input, found)
+    angles = np.where(input < 0, np.pi, 0.0).astype(dtype)
+    return angles if input.dtype.kind in "biu" else np.where(np.isnan(input), input, angles)
 
 
 def _canonicalize_parts(kinds: str) -> Any:
@@ -356,9 +356,9 @@ def complex_(real: Tensor, imag: Tensor) -> Tensor:
     Gradient: the parts of ``grad``.
     Source: torch.complex.
     """
-    made = np.empty_like(np.add(real, imag), dtypes.of_array(real).to_complex().numpy)
-    made.real, made.imag = real, imag
-    return made
+    result = np.empty_like(np.add(real, imag), dtypes.of_array(real).to_complex().numpy)
+    result.real, result.imag = real, imag
+    return result
 
 
 @pointwise(
@@ -381,9 +381,9 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     Gradient: the parts of ``grad`` along the modulus and the argument.
     Source: torch.polar.
     """
-    made = np.empty_like(np.add(abs, angle), dtypes.of_array(abs).to_complex().numpy)
-    made.real, made.imag = np.multiply(abs, np.cos(angle)), np.multiply(abs, np.sin(angle))
-    return made
+    output = np.empty_like(np.add(abs, angle), dtypes.of_array(abs).to_complex().numpy)
+    output.real, output.imag = np.multiply(abs, np.cos(angle)), np.multiply(abs, np.sin(angle))
+    return output
 
 
 def _set_part(name: str) -> Any:

@@ -66,12 +66,12 @@ def small_rows(row: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
     NumPy takes twice as long to broadcast a small row as to repeat it and add.
     """
-    found = _columns.get(shape)
-    if found is None:
+    cached = _columns.get(shape)
+    if cached is None:
         if len(shape) != 2 or not 0 < shape[0] * shape[1] <= LIMIT:
             return row
-        found = _columns[shape] = np.broadcast_to(np.arange(shape[1]), shape).copy(), shape[1:]
-    return row.take(found[0]) if row.shape == found[1] else row
+        cached = _columns[shape] = np.broadcast_to(np.arange(shape[1]), shape).copy(), shape[1:]
+    return row.take(cached[0]) if row.shape == cached[1] else row
 
 
 def _picked_places(a: np.ndarray, target: np.ndarray) -> np.ndarray | None:
@@ -96,8 +96,8 @@ def small_cross_entropy(a: np.ndarray, target: np.ndarray) -> Any:
         return None
     grown = np.exp(a)
     n, classes = a.shape
-    each = np.log(grown.dot(_ONES32[classes]) / grown.ravel()[places])
-    return each.dot(_ONES32[n]) / np.float32(n)
+    losses = np.log(grown.dot(_ONES32[classes]) / grown.ravel()[places])
+    return losses.dot(_ONES32[n]) / np.float32(n)
 
 
 def small_cross_entropy_gradient(grad: np.ndarray, a: np.ndarray, target: np.ndarray) -> np.ndarray | None:
@@ -105,7 +105,7 @@ def small_cross_entropy_gradient(grad: np.ndarray, a: np.ndarray, target: np.nda
     places = _picked_places(a, target)
     if places is None or grad.dtype is not _F32:
         return None
-    made = np.exp(a)
-    np.divide(made, made.dot(SQUARES[a.strides]), made)
-    made.ravel()[places] -= _ONE
-    return np.multiply(made, grad / np.float32(a.shape[0]), made)
+    gradient = np.exp(a)
+    np.divide(gradient, gradient.dot(SQUARES[a.strides]), gradient)
+    gradient.ravel()[places] -= _ONE
+    return np.multiply(gradient, grad / np.float32(a.shape[0]), gradient)

@@ -40,9 +40,9 @@ def _softmax(input: np.ndarray, dim: int) -> np.ndarray:
     if not input.size:
         return np.empty(input.shape, input.dtype)
     # x - max: exp overflows above 88.7 in float32
-    made = _below_maximum(input, dim)
-    np.exp(made, made)
-    return np.divide(made, np.add.reduce(made, dim, None, None, True), made)
+    result = _below_maximum(input, dim)
+    np.exp(result, result)
+    return np.divide(result, np.add.reduce(result, dim, None, None, True), result)
 
 
 def _below_maximum(input: np.ndarray, dim: int) -> np.ndarray:
@@ -58,9 +58,9 @@ def _log_softmax(input: np.ndarray, dim: int) -> np.ndarray:
         return np.where(np.isfinite(input), input.dtype.type(0), input.dtype.type(np.nan))
     if not input.size:
         return np.empty(input.shape, input.dtype)
-    made = _below_maximum(input, dim)
-    total = np.add.reduce(np.exp(made), dim, None, None, True)
-    return np.subtract(made, np.log(total), made)
+    result = _below_maximum(input, dim)
+    total = np.add.reduce(np.exp(result), dim, None, None, True)
+    return np.subtract(result, np.log(total), result)
 
 
 def _fast(kernel: Any) -> Any:
@@ -97,16 +97,16 @@ def _other_softmax(input: np.ndarray, dim: Any, dtype: Any) -> np.ndarray | None
 
 
 def _softmax_slope(grad: np.ndarray, output: np.ndarray, dim: int) -> np.ndarray:
-    made = np.multiply(grad, output, out=np.empty(output.shape, output.dtype))
-    total = np.add.reduce(made, axis=dim, keepdims=True) if output.ndim else made
-    return np.subtract(made, np.multiply(output, total), out=made)
+    gradient = np.multiply(grad, output, out=np.empty(output.shape, output.dtype))
+    total = np.add.reduce(gradient, axis=dim, keepdims=True) if output.ndim else gradient
+    return np.subtract(gradient, np.multiply(output, total), out=gradient)
 
 
 def _log_softmax_slope(grad: np.ndarray, output: np.ndarray, dim: int) -> np.ndarray:
-    made = np.exp(output, out=np.empty(output.shape, output.dtype))
+    gradient = np.exp(output, out=np.empty(output.shape, output.dtype))
     total = np.add.reduce(grad, axis=dim, keepdims=True) if output.ndim else grad
-    np.multiply(made, total, out=made)
-    return np.subtract(grad, made, out=made)
+    np.multiply(gradient, total, out=gradient)
+    return np.subtract(grad, gradient, out=gradient)
 
 
 def _in_float32(kernel: Any) -> Any:
@@ -114,8 +114,8 @@ def _in_float32(kernel: Any) -> Any:
         dtype = output.dtype if input_dtype is None else input_dtype.numpy
         if dtypes.of_array(output) in dtypes.REDUCED:
             grad, output = grad.astype(np.float32), output.astype(np.float32)
-        found = kernel(grad.astype(output.dtype, copy=False), output, wrap_dim(dim, output.ndim))
-        return found.astype(dtype, copy=False)
+        result = kernel(grad.astype(output.dtype, copy=False), output, wrap_dim(dim, output.ndim))
+        return result.astype(dtype, copy=False)
 
     return run
 

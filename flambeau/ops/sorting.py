@@ -214,14 +214,14 @@ def complain_derivative(operation: str) -> None:
 
 
 def _several(operation: str, input: Any, values: np.ndarray, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:
-    made = [wrap(values)]
+    results = [wrap(values)]
     if input.requires_grad:
-        made = [without_derivative(made[0], input, operation)]
+        results = [without_derivative(results[0], input, operation)]
     if return_inverse:
-        made.append(wrap(row_major(inverse).astype(_I8, copy=False)))
+        results.append(wrap(row_major(inverse).astype(_I8, copy=False)))
     if return_counts:
-        made.append(wrap(row_major(counts).astype(_I8, copy=False)))
-    return made[0] if len(made) == 1 else tuple(made)
+        results.append(wrap(row_major(counts).astype(_I8, copy=False)))
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 @composite()
@@ -316,10 +316,10 @@ def _positions(ranked: np.ndarray, values: np.ndarray, side: Any, sorter: Any) -
     count = math.prod(ranked.shape[:-1])
     rows, wanted = ranked.reshape(count, n), values.reshape(count, values.shape[-1])
     sorters = None if sorter is None else sorter.reshape(count, n)
-    found: Any = np.empty(wanted.shape, _I8)
+    positions: Any = np.empty(wanted.shape, _I8)
     for i in range(len(rows)):
-        found[i] = rows[i].searchsorted(wanted[i], side, None if sorters is None else sorters[i])
-    return found.reshape(values.shape)
+        positions[i] = rows[i].searchsorted(wanted[i], side, None if sorters is None else sorters[i])
+    return positions.reshape(values.shape)
 
 
 def _check_search(sorted_sequence: Any, values: Any, sorter: Any) -> None:
@@ -368,8 +368,8 @@ def searchsorted(
     _check_search(sorted_sequence, values, sorter)
     chosen = _side(right, side, "torch.searchsorted")
     ranked, wanted = cast_array(sorted_sequence._array, kind), cast_array(values._array, kind)
-    found = _positions(ranked, wanted, chosen, None if sorter is None else sorter._array)
-    return wrap(found.astype(np.int32 if out_int32 else _I8))
+    positions = _positions(ranked, wanted, chosen, None if sorter is None else sorter._array)
+    return wrap(positions.astype(np.int32 if out_int32 else _I8))
 
 
 @composite(method=False, out=True)

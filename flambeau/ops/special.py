@@ -188,8 +188,8 @@ def digamma(input: Tensor) -> Tensor:
     Source: torch.digamma.
     """
     _real("digamma", input)
-    found = scipy_function("psi")(input)
-    return np.where(input == 0, np.copysign(input.dtype.type(np.inf), -input), np.where(_poles(input), np.nan, found)).astype(input.dtype)
+    values = scipy_function("psi")(input)
+    return np.where(input == 0, np.copysign(input.dtype.type(np.inf), -input), np.where(_poles(input), np.nan, values)).astype(input.dtype)
 
 
 @pointwise(
@@ -312,7 +312,7 @@ def zeta(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     Source: torch.special.zeta.
     """
     _real("zeta", input)
-    wide = [each.astype(np.float64, order=order_of(each)) for each in (input, other)]
+    wide = [operand.astype(np.float64, order=order_of(operand)) for operand in (input, other)]
     return scipy_function("zeta")(*wide).astype(input.dtype)
 
 
@@ -448,8 +448,8 @@ def scaled_modified_bessel_k1(input: Tensor) -> Tensor:
 def spherical_bessel_j0(input: Tensor) -> Tensor:
     """Spherical Bessel function of the first kind, order 0: ``sin(input) / input``. Source: torch.special.spherical_bessel_j0."""
     _real("spherical_bessel_j0_cpu", input)
-    found = np.where(input == 0, input.dtype.type(1), np.sin(input) / input)
-    return np.where(np.isinf(input), input.dtype.type(0), found)
+    values = np.where(input == 0, input.dtype.type(1), np.sin(input) / input)
+    return np.where(np.isinf(input), input.dtype.type(0), values)
 
 
 @pointwise(**_special, grad=None)

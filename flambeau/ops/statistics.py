@@ -173,10 +173,10 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
         shape = list(input.shape)
         if shape:
             shape[dim] = 1
-    made = _ranked_values(rows, q.reshape(-1), interpolation, ignore_nan)  # (*, number of q)
-    made = made.movedim(-1, 0)
-    inner = tuple(shape) if keepdim else tuple(made.shape[1:])
-    return made.reshape((*((q.shape[0],) if q.ndim else ()), *inner))
+    result = _ranked_values(rows, q.reshape(-1), interpolation, ignore_nan)  # (*, number of q)
+    result = result.movedim(-1, 0)
+    inner = tuple(shape) if keepdim else tuple(result.shape[1:])
+    return result.reshape((*((q.shape[0],) if q.ndim else ()), *inner))
 
 
 def _ranked_values(rows: Any, q: Any, interpolation: str, ignore_nan: bool) -> Any:
@@ -292,9 +292,9 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Any:
     if tuple(weights.shape) != tuple(input.shape):
         raise RuntimeError("weights should be 1-d and have the same length as input")
     kind = np.float32 if weights.dtype is dtypes.float32 else np.float64
-    found = np.bincount(array.astype(_I8, copy=False), weights._array.astype(np.float64), minlength)
-    made = wrap(found.astype(kind))
-    return without_derivative(made, weights, "bincount") if weights.requires_grad else made
+    counts = np.bincount(array.astype(_I8, copy=False), weights._array.astype(np.float64), minlength)
+    result = wrap(counts.astype(kind))
+    return without_derivative(result, weights, "bincount") if weights.requires_grad else result
 
 
 def _edges_of(input: Any, bins: Any, range: Any) -> Any:
@@ -339,13 +339,13 @@ def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None
     flat = input._array.reshape(-1)
     inside = (flat >= edges._array[0]) & (flat <= edges._array[-1])
     place = np.minimum(edges._array.searchsorted(flat[inside], "right") - 1, len(edges._array) - 2)
-    found = np.bincount(place, None if weights is None else weights[inside], len(edges._array) - 1).astype(input._array.dtype)
+    counts = np.bincount(place, None if weights is None else weights[inside], len(edges._array) - 1).astype(input._array.dtype)
     if density:
-        found = found / found.sum() / np.diff(edges._array)
-    made = wrap(found)
+        counts = counts / counts.sum() / np.diff(edges._array)
+    hist = wrap(counts)
     if input.requires_grad:
-        made = without_derivative(made, input, "histogram")
-    return named_result("histogram", ("hist", "bin_edges"))((made, edges))
+        hist = without_derivative(hist, input, "histogram")
+    return named_result("histogram", ("hist", "bin_edges"))((hist, edges))
 
 
 # -- covariance -----------------------------------------------------------------------------------------------------------------
@@ -404,8 +404,8 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Any = None, aweights: A
     rest = rows - mean
     weighted = rest if weights is None else rest * weights
     weighted = weighted.conj() if weighted.is_complex() else weighted
-    made = rest.matmul(weighted.to(rest.dtype).t()) / (max(freedom, 0) if not isinstance(freedom, TensorType) else freedom.clamp_min(0))
-    return made.squeeze()
+    result = rest.matmul(weighted.to(rest.dtype).t()) / (max(freedom, 0) if not isinstance(freedom, TensorType) else freedom.clamp_min(0))
+    return result.squeeze()
 
 
 def _warn_freedom(freedom: Any) -> None:
@@ -431,14 +431,14 @@ def corrcoef(input: Tensor) -> Any:
     """
     if input.ndim > 2:
         raise RuntimeError(f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
-    made = cov(input)
-    if not made.ndim:
-        return made / made
-    spread = made.diagonal()
-    spread = (spread.real if made.is_complex() else spread).sqrt()
-    made = made / spread.unsqueeze(1) / spread.unsqueeze(0)
-    if made.is_complex():
+    result = cov(input)
+    if not result.ndim:
+        return result / result
+    spread = result.diagonal()
+    spread = (spread.real if result.is_complex() else spread).sqrt()
+    result = result / spread.unsqueeze(1) / spread.unsqueeze(0)
+    if result.is_complex():
         from .views import view_as_complex, view_as_real
 
-        return view_as_complex(view_as_real(made).clamp(-1, 1))
-    return made.clamp(-1, 1)
+        return view_as_complex(view_as_real(result).clamp(-1, 1))
+    return result.clamp(-1, 1)

@@ -18,18 +18,18 @@ def _geometry(name: str, kernel_size: Any, dilation: Any, padding: Any, stride: 
     Raises:
         RuntimeError: sizes that are not positive.
     """
-    found = tuple(
+    geometry = tuple(
         [
             ints(v, 2, name, n, what=name)
             for v, n in ((kernel_size, "kernel_size"), (dilation, "dilation"), (padding, "padding"), (stride, "stride"))
         ]
     )
-    for word, sizes, least in (("kernel", found[0], 1), ("dilation", found[1], 1), ("stride", found[3], 1)):
+    for word, sizes, least in (("kernel", geometry[0], 1), ("dilation", geometry[1], 1), ("stride", geometry[3], 1)):
         if min(sizes) < least:
             raise RuntimeError(f"{word} size should be greater than zero, but got {name} {word}: {sizes}")
-    if min(found[2]) < 0:
-        raise RuntimeError(f"padding should be non-negative, but got {name} padding: {found[2]}")
-    return found  # type: ignore[return-value]
+    if min(geometry[2]) < 0:
+        raise RuntimeError(f"padding should be non-negative, but got {name} padding: {geometry[2]}")
+    return geometry  # type: ignore[return-value]
 
 
 def _positions(spatial: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Ints:
@@ -71,10 +71,10 @@ def columns_to_image(input: Tensor, size: Any, kernel_size: Any, dilation: Any, 
     """Images of ``size`` that are the sums of the patches in ``input``."""
     positions = _positions(tuple(size), kernel_size, dilation, padding, stride)
     columns = input.reshape(input.shape[0], input.shape[1] // product(kernel_size), *kernel_size, *positions)
-    made = np.zeros((*columns.shape[:2], *[n + 2 * p for n, p in zip(size, padding, strict=True)]), input.dtype)
-    add_windows(made, columns, kernel_size, stride, dilation, positions)
+    image = np.zeros((*columns.shape[:2], *[n + 2 * p for n, p in zip(size, padding, strict=True)]), input.dtype)
+    add_windows(image, columns, kernel_size, stride, dilation, positions)
     inside = tuple([slice(p, p + n) for n, p in zip(size, padding, strict=True)])
-    return np.ascontiguousarray(made[(..., *inside)])
+    return np.ascontiguousarray(image[(..., *inside)])
 
 
 @composite(namespace="nn.functional")

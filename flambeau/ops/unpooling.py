@@ -34,9 +34,9 @@ def max_unpool(input: Tensor, indices: Tensor, spatial: Any) -> Tensor:
     if flat.size and (flat.min() < 0 or flat.max() >= area):
         wrong = flat[(flat < 0) | (flat >= area)][0]
         raise RuntimeError(f"Found an invalid max index: {wrong} (output volumes are of size {'x'.join(map(str, spatial))}")
-    made = np.zeros((planes, area), input.dtype)
-    np.put_along_axis(made, flat, input.reshape(flat.shape), 1)
-    return in_layout(made.reshape(*input.shape[:-rank], *spatial), rank == 2 and is_channels_last(input))
+    result = np.zeros((planes, area), input.dtype)
+    np.put_along_axis(result, flat, input.reshape(flat.shape), 1)
+    return in_layout(result.reshape(*input.shape[:-rank], *spatial), rank == 2 and is_channels_last(input))
 
 
 _UNPOOLS: dict[int, Any] = {
@@ -61,7 +61,7 @@ def _unpooled_size(shape: Ints, kernel_size: Ints, stride: Ints, padding: Ints, 
     least = tuple([(n - 1) * s + k - 2 * p for n, s, k, p in zip(shape[-rank:], stride, kernel_size, padding, strict=True)])
     if output_size is None:
         return least
-    sizes = tuple([each.__index__() for each in output_size])
+    sizes = tuple([size.__index__() for size in output_size])
     if len(sizes) == rank + 2:
         sizes = sizes[2:]
     if len(sizes) != rank:
@@ -109,12 +109,12 @@ for _rank, _shape in ((1, "L"), (2, "H, W"), (3, "D, H, W")):
 # -- fractional ------------------------------------------------------------------------------------------------------------------
 def _starts(samples: np.ndarray, size: int, count: int, kernel_size: int) -> np.ndarray:
     """Where each of ``count`` windows starts, for every sample in [0, 1): pseudo-random steps, the last window at the end."""
-    made = np.full((*samples.shape, count), size - kernel_size, np.int64)
+    starts = np.full((*samples.shape, count), size - kernel_size, np.int64)
     if count > 1:
         alpha = samples.dtype.type((size - kernel_size) / (count - 1))
         steps = np.arange(count - 1, dtype=samples.dtype)
-        made[..., :-1] = ((samples[..., None] + steps) * alpha).astype(np.int64) - (samples * alpha).astype(np.int64)[..., None]
-    return made
+        starts[..., :-1] = ((samples[..., None] + steps) * alpha).astype(np.int64) - (samples * alpha).astype(np.int64)[..., None]
+    return starts
 
 
 def _fractional(input: np.ndarray, samples: np.ndarray, kernel_size: Ints, size: Ints) -> tuple[np.ndarray, np.ndarray]:
@@ -128,9 +128,9 @@ def _fractional(input: np.ndarray, samples: np.ndarray, kernel_size: Ints, size:
     starts = [_starts(samples[..., k], spatial[d], size[d], kernel_size[d]) for d, k in zip(range(rank), order, strict=True)]
     lead = tuple([np.arange(n).reshape(-1, *(1,) * (rank + 1 - k)) for k, n in enumerate(x.shape[:2])])
     places = tuple([s.reshape(*s.shape[:2], *[size[k] if k == d else 1 for k in range(rank)]) for d, s in enumerate(starts)])
-    found = np.moveaxis(seen, (0, 1), (-2, -1))  # kernel first, then positions, then samples and channels
-    found = found[(*[slice(None)] * rank, *places, *lead)]
-    flat = found.reshape(product(kernel_size), *x.shape[:2], *size)
+    picked = np.moveaxis(seen, (0, 1), (-2, -1))  # kernel first, then positions, then samples and channels
+    picked = picked[(*[slice(None)] * rank, *places, *lead)]
+    flat = picked.reshape(product(kernel_size), *x.shape[:2], *size)
     best = flat.argmax(0)
     values = np.take_along_axis(flat, best[None], 0)[0]
     inner = np.unravel_index(best, kernel_size)

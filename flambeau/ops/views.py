@@ -38,11 +38,11 @@ def _canonicalize_view(input: Any, shape: Any) -> tuple[Any, ...]:
 
 def _quick_view(array: np.ndarray, shape: Any) -> np.ndarray | None:
     """Row-major memory in another shape, where a size of 1 may have any stride: it tells in the same shape, and in the last place."""
-    made = array.reshape(shape)
-    if made.shape != array.shape and array.shape[-1] != 1:
-        return made
-    strides = view_strides(array, made.shape)
-    return made if strides is None or strides == made.strides else restrided(array, made.shape, strides)
+    result = array.reshape(shape)
+    if result.shape != array.shape and array.shape[-1] != 1:
+        return result
+    strides = view_strides(array, result.shape)
+    return result if strides is None or strides == result.strides else restrided(array, result.shape, strides)
 
 
 @view(
@@ -133,9 +133,9 @@ def view_dtype(input: Tensor, dtype: Any) -> Tensor:
 
 def _viewed_as(input: Any, dtype: Any) -> Any:
     """The same memory read as another dtype, outside the graph as in PyTorch."""
-    made = view_dtype(input.detach(), dtype)
-    made._view_of = None
-    return made
+    result = view_dtype(input.detach(), dtype)
+    result._view_of = None
+    return result
 
 
 def reshape(input: Tensor, shape: Sequence[int]) -> Tensor:
@@ -573,9 +573,9 @@ def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
 def _quick_sum_to(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """The usual case, a bias under a matrix, without NumPy's machinery for reductions."""
     if array.ndim == 2 and len(shape) == 1 and shape[0] == array.shape[1]:
-        made = small_sum(array, 0)
-        if made is not None:
-            return made
+        result = small_sum(array, 0)
+        if result is not None:
+            return result
     return sum_to_shape_array(array, shape)
 
 
@@ -584,8 +584,8 @@ def sum_to_shape_array(input: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     dims = tuple(range(lead)) + tuple(i for i in range(lead, input.ndim) if shape[i - lead] == 1 != input.shape[i])
     if not dims:
         return input.copy()
-    made = native.attempt("sum", input, dims, True) if input.size >= native.LARGE else None
-    return (np.add.reduce(input, axis=dims, keepdims=True) if made is None else made).reshape(shape)
+    total = native.attempt("sum", input, dims, True) if input.size >= native.LARGE else None
+    return (np.add.reduce(input, axis=dims, keepdims=True) if total is None else total).reshape(shape)
 
 
 @op(
@@ -689,5 +689,5 @@ def atleast_3d(*tensors: Tensor) -> Any:
 def _at_least(tensors: Any, lift: Any) -> Any:
     if len(tensors) == 1:
         only = tensors[0]
-        return tuple(lift(each) for each in only) if isinstance(only, (tuple, list)) else lift(only)
-    return tuple(lift(each) for each in tensors)
+        return tuple(lift(tensor) for tensor in only) if isinstance(only, (tuple, list)) else lift(only)
+    return tuple(lift(tensor) for tensor in tensors)

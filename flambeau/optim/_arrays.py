@@ -57,10 +57,10 @@ class Rows(list[Row]):
 
     def joined(self, parts: list[Rows]) -> Rows:
         """Several parts of these rows as one."""
-        made = Rows(self.tables)
+        rows = Rows(self.tables)
         for part in parts:
-            made += part
-        return made
+            rows += part
+        return rows
 
 
 class Plan:
@@ -83,10 +83,10 @@ class Plan:
         self.strides = array.strides
         self.order = None if array.flags.c_contiguous else sorted(range(array.ndim), key=lambda dim: -array.strides[dim])
         self.watched = [(name, state[name], state[name]._array) for name in names]
-        arrays = [each for _, _, each in self.watched]
+        arrays = [watched for _, _, watched in self.watched]
         self.entries, self.counters = arrays[: len(names) - counters], arrays[len(names) - counters :]
-        self.is_flat = all(_is_laid_out_as(each, array) for each in self.entries)
-        self.flat = [self.flattened(each) for each in (array, *self.entries)]
+        self.is_flat = all(_is_laid_out_as(entry, array) for entry in self.entries)
+        self.flat = [self.flattened(part) for part in (array, *self.entries)]
 
     def fits(self, param: Tensor, state: dict[str, Any]) -> bool:
         """Whether the tensors are still those that the plan was made for."""
@@ -124,7 +124,7 @@ class Plans:
         """
         if active:
             return None
-        found = Rows(self._tables)
+        collected = Rows(self._tables)
         known, states = self._by_param, optimizer.state
         for param in group["params"]:
             grad = getattr(param, "_grad", None)
@@ -143,8 +143,8 @@ class Plans:
                 return None
             if grad._storage is not None and grad._storage is param._storage:
                 return None
-            found.append((plan, array))
-        return found
+            collected.append((plan, array))
+        return collected
 
     def _made(self, optimizer: Any, param: Tensor, state: dict[str, Any], names: tuple[str, ...]) -> Plan | None:
         """A new plan, or None where the parameter or its state is unusual."""
@@ -161,7 +161,7 @@ class Plans:
                 fits = fits and (array.size <= BLOCK or _is_laid_out_as(entry, array))
             if not fits:
                 return None
-        params = [each for group in optimizer.param_groups for each in group["params"]]
+        params = [param for group in optimizer.param_groups for param in group["params"]]
         if len(self._by_param) >= len(params):
             self._by_param.clear()  # plans of parameters that left their group would keep their memory alive
         self._tables.clear()
@@ -246,7 +246,7 @@ def pass_over(form: Any, rows: Rows, numbers: list[tuple[float, ...]]) -> None:
         constants, shape = np.array(values, dtype), arrays[0].shape
         # 0-d arrays: a ufunc takes them in half the time of a Python number.
         own = [constants[i, ...] for i in range(len(values))]
-        passes.run(*arrays, *own, *[each[: arrays[0].size].reshape(shape) for each in scratch[dtype]])
+        passes.run(*arrays, *own, *[block[: arrays[0].size].reshape(shape) for block in scratch[dtype]])
 
     pack: list[list[np.ndarray]] = []
     kind: Any = None
@@ -264,7 +264,7 @@ def pass_over(form: Any, rows: Rows, numbers: list[tuple[float, ...]]) -> None:
             run(arrays, plan.dtype, values)
         else:
             for begin in range(0, grad.size, BLOCK):
-                run([each[begin : begin + BLOCK] for each in arrays], plan.dtype, values)
+                run([array[begin : begin + BLOCK] for array in arrays], plan.dtype, values)
     if pack:
         _run_together(run, pack, kind)
 

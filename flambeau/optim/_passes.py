@@ -34,9 +34,9 @@ class Symbol(NDArrayOperatorsMixin):
         return self._applied(function, operands)
 
     def _applied(self, function: Any, operands: Any) -> Symbol:
-        made = Symbol(self.steps, f"v{len(self.steps)}", all(not isinstance(each, Symbol) or each.is_number for each in operands))
-        self.steps.append(Step(made.name, function, operands, made.is_number))
-        return made
+        symbol = Symbol(self.steps, f"v{len(self.steps)}", all(not isinstance(value, Symbol) or value.is_number for value in operands))
+        self.steps.append(Step(symbol.name, function, operands, symbol.is_number))
+        return symbol
 
 
 class Step(NamedTuple):
@@ -67,10 +67,10 @@ def passes_of(form: Any, entries: int) -> Passes:
     steps: list[Step] = []
     arrays = [f"x{i}" for i in range(2 + entries)]
     numbers = [f"n{i}" for i in range(len(form.names))]
-    made = form.on_arrays([Symbol(steps, name, False) for name in arrays], [Symbol(steps, name, True) for name in numbers])
+    results = form.on_arrays([Symbol(steps, name, False) for name in arrays], [Symbol(steps, name, True) for name in numbers])
     targets = [arrays[0], *arrays[2:]]
-    wanted = {result.name: target for target, result in zip(targets, made, strict=True)}
-    last = {each.name: i for i, step in enumerate(steps) for each in step.operands if isinstance(each, Symbol)}
+    wanted = {result.name: target for target, result in zip(targets, results, strict=True)}
+    last = {operand.name: i for i, step in enumerate(steps) for operand in step.operands if isinstance(operand, Symbol)}
     last.update(dict.fromkeys(wanted, len(steps)))
 
     places: dict[str, str] = {}
@@ -78,8 +78,8 @@ def passes_of(form: Any, entries: int) -> Passes:
     scope: dict[str, Any] = {"copyto": np.copyto}
     lines, scratches = [], 0
     for i, step in enumerate(steps):
-        operands = [places.get(each.name, each.name) if isinstance(each, Symbol) else repr(each) for each in step.operands]
-        ending = {each.name for each in step.operands if isinstance(each, Symbol) and last[each.name] == i}
+        operands = [places.get(operand.name, operand.name) if isinstance(operand, Symbol) else repr(operand) for operand in step.operands]
+        ending = {operand.name for operand in step.operands if isinstance(operand, Symbol) and last[operand.name] == i}
         free += [places[name] for name in sorted(ending) if places.get(name, "x")[0] == "s"]
         call = f"{step.function.__name__}({', '.join(operands)}"
         scope[step.function.__name__] = step.function
@@ -96,7 +96,7 @@ def passes_of(form: Any, entries: int) -> Passes:
             place = free.pop()
         places[step.name] = place
         lines.append(f"{call}, out={place})")
-    moves = [(target, places.get(result.name, result.name)) for target, result in zip(targets, made, strict=True)]
+    moves = [(target, places.get(result.name, result.name)) for target, result in zip(targets, results, strict=True)]
     old = [place for target, place in moves if place != target and place in targets and place not in places.values()]
     lines += [f"old_{place} = {place}.copy()" for place in old]  # a copy below may come before it is read
     lines += [f"copyto({target}, {'old_' * (place in old)}{place})" for target, place in moves if place != target]

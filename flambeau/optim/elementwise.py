@@ -58,8 +58,8 @@ class Form:
         if n.weight_decay is not None:
             grad = f.add(grad, param, n.weight_decay)
         following = iter(entries)
-        made = self.rule(f, n, param, grad, *[next(following) if there else None for there in self.present])
-        return [each for each in made if each is not None]
+        results = self.rule(f, n, param, grad, *[next(following) if there else None for there in self.present])
+        return [result for result in results if result is not None]
 
     def on_arrays(self, arrays: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
         """The new parameter and state entries of ``(param, grad, *entries)``, arrays or symbols."""
@@ -190,7 +190,7 @@ class ElementwiseOptimizer(GroupOptimizer):
         if group.get("capturable"):
             check_capturable(params, counters)
         is_recorded = bool(group.get("differentiable"))
-        if is_recorded and any(each.requires_grad for own in counters for each in own):
+        if is_recorded and any(counter.requires_grad for own in counters for counter in own):
             raise RuntimeError("`requires_grad` is not supported for `step` in differentiable mode")
         kept = cls._kept(group)
         grad: Any
@@ -199,16 +199,16 @@ class ElementwiseOptimizer(GroupOptimizer):
             targets: list[Any] = [param, *[state.get(name) if name in cls._late else state[name] for name in kept]]
             is_complex = param.is_complex()
             if is_complex:  # each part is a parameter of its own
-                grad, *targets = [None if each is None else ops.view_as_real(each) for each in (grad, *targets)]
+                grad, *targets = [None if tensor is None else ops.view_as_real(tensor) for tensor in (grad, *targets)]
             # What autograd keeps must not be what is overwritten below.
-            given = [each.clone() if is_recorded and each is not None else each for each in targets]
+            given = [tensor.clone() if is_recorded and tensor is not None else tensor for tensor in targets]
             results = form(Tensors, given[0], grad, given[1:], numbers)
-            results = [each.clone() if any(each is old for old in (grad, *given)) else each for each in results]
-            for i, (target, made) in enumerate(zip(targets, results, strict=True)):
+            results = [tensor.clone() if any(tensor is old for old in (grad, *given)) else tensor for tensor in results]
+            for i, (target, result) in enumerate(zip(targets, results, strict=True)):
                 if target is not None:
-                    target.copy_(made)
+                    target.copy_(result)
                 else:
-                    state[kept[i - 1]] = ops.view_as_complex(made) if is_complex else made
+                    state[kept[i - 1]] = ops.view_as_complex(result) if is_complex else result
 
 
 def moment_numbers(beta1: Any, beta2: Any) -> dict[str, Any]:
@@ -273,11 +273,11 @@ def functional(kind: type[ElementwiseOptimizer], parameters: str, entries: str) 
 
 def _signature(parameters: str) -> inspect.Signature:
     kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    found = []
+    params = []
     for word in parameters.split(", "):
         name, _, default = word.partition("=")
         if name == "*":
             kind = inspect.Parameter.KEYWORD_ONLY
         else:
-            found.append(inspect.Parameter(name, kind, default={"": inspect.Parameter.empty, "None": None, "False": False}[default]))
-    return inspect.Signature(found)
+            params.append(inspect.Parameter(name, kind, default={"": inspect.Parameter.empty, "None": None, "False": False}[default]))
+    return inspect.Signature(params)

@@ -148,8 +148,8 @@ class LBFGS(Optimizer):
             new_evals = 0
             if group["line_search_fn"] is not None:
                 here = _Point(state["t"], loss, grad, slope)
-                found, new_evals = self._line_search(closure, here, direction, group["max_eval"] - evals)
-                state["t"], loss, grad = found.length, found.loss, found.grad
+                search, new_evals = self._line_search(closure, here, direction, group["max_eval"] - evals)
+                state["t"], loss, grad = search.length, search.loss, search.grad
                 self._move(state["t"], direction)
             else:
                 self._move(state["t"], direction)

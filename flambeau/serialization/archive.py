@@ -104,7 +104,7 @@ class ArchiveWriter:
         for path, size, crc, *_ in self._directory:
             names.update(path)
             checksums.update(struct.pack("<QI", size, crc))
-        return "".join(f"{int.from_bytes(each.digest(), 'little'):020d}" for each in (names, checksums)).encode()
+        return "".join(f"{int.from_bytes(checksum.digest(), 'little'):020d}" for checksum in (names, checksums)).encode()
 
 
 def _wide_fields(size: int, position: int) -> bytes:

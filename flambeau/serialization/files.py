@@ -307,14 +307,14 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
     reader = ArchiveReader(file)
     if "constants.pkl" in reader:
         raise ValueError("Expected input to be a checkpoint returned by torch.save but got a torchscript checkpoint")
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     try:
         for code, argument, position in pickletools.genops(reader.read("data.pkl").tobytes()):
             if code.name in ("STACK_GLOBAL", "INST", "EXT1", "EXT2", "EXT4"):
                 raise pickle.UnpicklingError(f"Unsupported operand {code.name} at {position}")
             if code.name == "GLOBAL":
-                found[".".join(current_name(*str(argument).split(" ", 1)))] = None
+                names[".".join(current_name(*str(argument).split(" ", 1)))] = None
     except ValueError as error:
         raise pickle.UnpicklingError(f"pickle damaged: {error}") from None
     allowed = allowed_names()
-    return [name for name in found if name not in allowed]
+    return [name for name in names if name not in allowed]

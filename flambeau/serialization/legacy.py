@@ -37,14 +37,14 @@ def save_legacy(obj: object, file: IO[bytes], pickle_module: Any, protocol: int)
     """Write the old format."""
     storages = SavedStorages()
 
-    def identify(made: Any) -> Any:
-        found = storages.identify(made)
-        return None if found is None else (*found, None)  # the None says that the storage is no view of another
+    def identify(value: Any) -> Any:
+        pid = storages.identify(value)
+        return None if pid is None else (*pid, None)  # the None says that the storage is no view of another
 
     sizes = {name: struct.calcsize(f"={code}") for name, code in (("short", "h"), ("int", "i"), ("long", "l"))}
     machine = {"protocol_version": PROTOCOL_VERSION, "little_endian": sys.byteorder == "little", "type_sizes": sizes}
-    for each in (MAGIC_NUMBER, PROTOCOL_VERSION, machine):
-        pickle_module.dump(each, file, protocol=protocol)
+    for header in (MAGIC_NUMBER, PROTOCOL_VERSION, machine):
+        pickle_module.dump(header, file, protocol=protocol)
     dump(obj, file, pickle_module, protocol, identify)
     keys = sorted(storages.found)
     pickle_module.dump(keys, file, protocol=protocol)
@@ -131,7 +131,7 @@ class LegacyStorages:
     def _view(self, root: UntypedStorage, view: Any, itemsize: int) -> UntypedStorage:
         """A part of a storage, which very old files treat as a storage of its own."""
         is_view = type(view) is tuple and len(view) == 3 and type(view[0]) in (str, bytes, int)
-        if not is_view or not all(type(each) is int and each >= 0 for each in view[1:]):
+        if not is_view or not all(type(number) is int and number >= 0 for number in view[1:]):
             raise RuntimeError(f"load: expected (key, offset, size) of a view of a storage, got {shown(view)}")
         key, offset, size = view
         if (offset + size) * itemsize > root.nbytes():
@@ -161,8 +161,8 @@ class LegacyStorages:
 
     def finish(self) -> None:
         """Do what had to wait for the bytes."""
-        for each in (*(root for root, _ in self.roots.values()), *self._views.values()):
-            UNREAD.pop(each, None)
+        for storage in (*(root for root, _ in self.roots.values()), *self._views.values()):
+            UNREAD.pop(storage, None)
         for resolve in self._later:
             resolve()
 

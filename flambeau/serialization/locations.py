@@ -26,7 +26,7 @@ def register_package(priority: int, tagger: Tagger, deserializer: Deserializer) 
     Source: torch.serialization.register_package.
     """
     _packages.append((priority, tagger, deserializer))
-    _packages.sort(key=lambda each: each[0])
+    _packages.sort(key=lambda package: package[0])
 
 
 def location_tag(storage: Any) -> str:

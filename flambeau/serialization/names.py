@@ -46,12 +46,12 @@ class StorageType:
 
 
 STORAGE_DTYPES: dict[str, dtypes.dtype] = {
-    f"{each.legacy}Storage": each for each in dtypes.ALL.values() if each not in rebuild.WITHOUT_STORAGE_CLASS
+    f"{dtype.legacy}Storage": dtype for dtype in dtypes.ALL.values() if dtype not in rebuild.WITHOUT_STORAGE_CLASS
 }
 STORAGE_TYPES: dict[dtypes.dtype, StorageType] = {dtype: StorageType(name) for name, dtype in STORAGE_DTYPES.items()}
 
 
-LAYOUTS: dict[str, layouts.layout] = {str(each): each for each in vars(layouts).values() if isinstance(each, layouts.layout)}
+LAYOUTS: dict[str, layouts.layout] = {str(layout): layout for layout in vars(layouts).values() if isinstance(layout, layouts.layout)}
 
 
 def _get_layout(name: str) -> layouts.layout:
@@ -128,15 +128,15 @@ VALUES: dict[str, Any] = {
     "torch.storage.UntypedStorage": UntypedStorage,
     "torch.UntypedStorage": UntypedStorage,
 }
-VALUES.update((repr(each), each) for each in dtypes.ALL.values())
-VALUES.update((repr(each), each) for each in vars(layouts).values() if isinstance(each, layouts.memory_format))
-VALUES.update((f"{module}.{each.name}", each) for each in STORAGE_TYPES.values() for module in ("torch", "torch.cuda", "torch.storage"))
+VALUES.update((repr(dtype), dtype) for dtype in dtypes.ALL.values())
+VALUES.update((repr(layout), layout) for layout in vars(layouts).values() if isinstance(layout, layouts.memory_format))
+VALUES.update((f"{module}.{kind.name}", kind) for kind in STORAGE_TYPES.values() for module in ("torch", "torch.cuda", "torch.storage"))
 
 DATA: dict[str, Any] = {**CALLABLE, **VALUES}
 OWN_DATA: dict[str, Any] = {
-    f"{each.__module__}.{getattr(each, '__qualname__', None) or each.__reduce__()}": each
-    for name, each in DATA.items()
-    if name.startswith("torch.") and getattr(each, "__module__", "").startswith(f"{PACKAGE}.core.")
+    f"{value.__module__}.{getattr(value, '__qualname__', None) or value.__reduce__()}": value
+    for name, value in DATA.items()
+    if name.startswith("torch.") and getattr(value, "__module__", "").startswith(f"{PACKAGE}.core.")
 }
 
 # First spelling wins: torch.FloatStorage rather than torch.cuda.FloatStorage.
@@ -147,9 +147,9 @@ for _name, _object in DATA.items():
 _SPELLING[id(UntypedStorage)] = ("torch.storage", "UntypedStorage")
 
 
-def spelling(found: Any) -> tuple[str, str] | None:
+def spelling(value: Any) -> tuple[str, str] | None:
     """Module and name under which our files name an object, where they use PyTorch's."""
-    return _SPELLING.get(id(found))
+    return _SPELLING.get(id(value))
 
 
 # PyTorch's modules and the public namespaces here that have the same classes and functions; the longest prefix counts.
@@ -180,14 +180,14 @@ def public_object(module: str, name: str) -> Any:
     """The class or function of this package that stands for one of PyTorch; None where there is none."""
     parts = module.split(".")
     prefixes = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
-    namespace = next((NAMESPACES[each] for each in prefixes if each in NAMESPACES), None)
-    if namespace is None or not all(each.isidentifier() and not each.startswith("__") for each in name.split(".")):
+    namespace = next((NAMESPACES[prefix] for prefix in prefixes if prefix in NAMESPACES), None)
+    if namespace is None or not all(part.isidentifier() and not part.startswith("__") for part in name.split(".")):
         return None
     try:
-        found: Any = importlib.import_module(f"{PACKAGE}.{namespace}")
+        value: Any = importlib.import_module(f"{PACKAGE}.{namespace}")
     except ModuleNotFoundError:
         return None
-    for each in name.split("."):
-        found = getattr(found, each, None)
-    home = getattr(found, "__module__", None) or ""
-    return found if callable(found) and home.partition(".")[0] == PACKAGE else None
+    for part in name.split("."):
+        value = getattr(value, part, None)
+    home = getattr(value, "__module__", None) or ""
+    return value if callable(value) and home.partition(".")[0] == PACKAGE else None

@@ -22,17 +22,17 @@ class SavedStorages:
         self.found: dict[str, tuple[UntypedStorage, dtype]] = {}
         self._keys: dict[Any, str] = {}
 
-    def identify(self, made: Any) -> tuple[Any, ...] | None:
+    def identify(self, value: Any) -> tuple[Any, ...] | None:
         """What stands in the pickle for a storage; None for anything else.
 
         Raises:
             RuntimeError: the same memory was mentioned with another dtype, which the format cannot say.
         """
-        if isinstance(made, TypedStorage):
-            storage: UntypedStorage = made._untyped_storage
-            element: dtype | None = made.dtype
-        elif isinstance(made, UntypedStorage):
-            storage, element = made, None  # no dtype of its own
+        if isinstance(value, TypedStorage):
+            storage: UntypedStorage = value._untyped_storage
+            element: dtype | None = value.dtype
+        elif isinstance(value, UntypedStorage):
+            storage, element = value, None  # no dtype of its own
         else:
             return None
         kind: Any = UntypedStorage if element is None else STORAGE_TYPES.get(element, UntypedStorage)
@@ -84,7 +84,7 @@ class NamingPickler(PYTHON_PICKLER):
     }
 
 
-def dump(made: Any, file: IO[bytes], pickle_module: Any, protocol: int, identify: Callable[[Any], Any]) -> None:
+def dump(value: Any, file: IO[bytes], pickle_module: Any, protocol: int, identify: Callable[[Any], Any]) -> None:
     """Pickle an object, with storages replaced by what ``identify`` gives.
 
     Another pickle module than Python's own names flambeau's types as flambeau's, and PyTorch cannot read them.
@@ -95,7 +95,7 @@ def dump(made: Any, file: IO[bytes], pickle_module: Any, protocol: int, identify
         def persistent_id(self, obj: Any) -> Any:
             return identify(obj)
 
-    FilePickler(file, protocol=protocol).dump(made)
+    FilePickler(file, protocol=protocol).dump(value)
 
 
 def unrestricted(pickle_module: Any, file: IO[bytes], persistent_load: Callable[[Any], Any], arguments: dict[str, Any]) -> Any:
@@ -105,12 +105,12 @@ def unrestricted(pickle_module: Any, file: IO[bytes], persistent_load: Callable[
         def find_class(self, module: str, name: str) -> Any:
             if not is_foreign(module):
                 return super().find_class(module, name)
-            found = DATA.get(f"{module}.{name}")
-            if found is None:
-                found = public_object(module, name)
-            if found is None:
+            value = DATA.get(f"{module}.{name}")
+            if value is None:
+                value = public_object(module, name)
+            if value is None:
                 raise pickle.UnpicklingError(f"load: the file needs {module}.{name}, for which there is no counterpart here")
-            return found
+            return value
 
         def persistent_load(self, pid: Any) -> Any:
             return persistent_load(pid)
@@ -125,7 +125,7 @@ def checked_storage_id(pid: Any, length: int) -> Any:
         RuntimeError: it is something else.
     """
     if isinstance(pid, tuple) and len(pid) == length:
-        word, kind, key, location, numel, *rest = (each.decode("ascii", "replace") if isinstance(each, bytes) else each for each in pid)
+        word, kind, key, location, numel, *rest = (part.decode("ascii", "replace") if isinstance(part, bytes) else part for part in pid)
         if word == "storage" and isinstance(key, str) and isinstance(location, str) and type(numel) is int and numel >= 0:
             if kind is UntypedStorage or isinstance(kind, StorageType):
                 return kind, key, location, numel, *rest

@@ -58,7 +58,7 @@ def load_safetensors(path: str, map_location: Any) -> dict[str, Tensor]:
             raise RuntimeError(f"load: {path} is no whole safetensors file: its table would take {length} bytes of {available}")
         try:
             table = json.loads(file.read(length))
-            entries = {name: (DTYPES[each["dtype"]], each["shape"], each["data_offsets"]) for name, each in table.items() if name != META}
+            entries = {name: (DTYPES[item["dtype"]], item["shape"], item["data_offsets"]) for name, item in table.items() if name != META}
             result = {}
             for name, (dtype, shape, (start, end)) in entries.items():
                 if end - start != math.prod(shape) * dtype.itemsize or min(start, *shape, 0) < 0 or 8 + length + end > available:

@@ -30,7 +30,7 @@ KEY_ITEMS = 256
 AT_ONCE = 1 << 24  # bytes; a file that is cut off, or was never as long as it says, must not have memory set aside for all of it
 
 _marked_safe: list[Any] = []
-_CALLABLE_IDS = {id(each) for each in CALLABLE.values()}
+_CALLABLE_IDS = {id(function) for function in CALLABLE.values()}
 
 
 def _full_name(entry: Any) -> tuple[str, Any]:
@@ -51,7 +51,7 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
         safe_globals: classes and functions, or pairs (object, full name that the file uses for it).
     Source: torch.serialization.add_safe_globals.
     """
-    _marked_safe.extend(each for each in safe_globals if each not in _marked_safe)
+    _marked_safe.extend(value for value in safe_globals if value not in _marked_safe)
 
 
 def get_safe_globals() -> list[Any]:
@@ -85,7 +85,7 @@ class safe_globals:
         add_safe_globals(self.safe_globals)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        _marked_safe[:] = [each for each in _marked_safe if each not in self.safe_globals]
+        _marked_safe[:] = [value for value in _marked_safe if value not in self.safe_globals]
 
 
 def current_name(module: str, name: str) -> tuple[str, str]:
@@ -97,7 +97,7 @@ def current_name(module: str, name: str) -> tuple[str, str]:
 
 def allowed_names() -> set[str]:
     """Every name that a restricted load accepts at this moment."""
-    return {*DATA, *OWN_DATA, *(_full_name(each)[0] for each in _marked_safe)}
+    return {*DATA, *OWN_DATA, *(_full_name(value)[0] for value in _marked_safe)}
 
 
 def _no_persistent_load(pid: Any) -> Any:
@@ -126,8 +126,8 @@ class Unpickler:
         self._below: list[list[Any]] = []
         self.persistent_load: Callable[[Any], Any] = _no_persistent_load
         # Fixed for the whole load, so that nothing the file makes can widen it.
-        self._user = dict(_full_name(each) for each in _marked_safe)
-        self._user_ids = {id(each) for each in self._user.values()}
+        self._user = dict(_full_name(value) for value in _marked_safe)
+        self._user_ids = {id(value) for value in self._user.values()}
 
     def load(self) -> Any:
         """Run the pickle to its end and return what it made."""
@@ -194,9 +194,9 @@ class Unpickler:
                 self._stack.append(table[full_name])
                 return
         # A program that marked flambeau.nn.Linear as safe means torch.nn.modules.linear.Linear in a file as well.
-        found = public_object(module, name) if is_foreign(module) and self._user else None
-        if found is not None and id(found) in self._user_ids:
-            self._stack.append(found)
+        value = public_object(module, name) if is_foreign(module) and self._user else None
+        if value is not None and id(value) in self._user_ids:
+            self._stack.append(value)
             return
         shown = full_name.removeprefix("builtins.")
         raise pickle.UnpicklingError(
@@ -238,21 +238,21 @@ class Unpickler:
             )
 
     def _build(self) -> None:
-        state, made = self._pop(), self._top()
-        kind = type(made)
+        state, target = self._pop(), self._top()
+        kind = type(target)
         if kind in (OrderedDict, Counter):
-            _set_attributes(made, state)
+            _set_attributes(target, state)
         elif id(kind) not in self._user_ids:
             raise pickle.UnpicklingError(
                 f"Can only build OrderedDict or types allowlisted via `add_safe_globals`, but got {kind.__module__}.{kind.__qualname__}"
             )
         elif hasattr(kind, "__setstate__"):
-            made.__setstate__(state)
+            target.__setstate__(state)
         else:
             attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
-            made.__dict__.update(attributes or {})
+            target.__dict__.update(attributes or {})
             for name, value in (slots or {}).items():
-                setattr(made, name, value)
+                setattr(target, name, value)
 
     def _persistent(self) -> None:
         pid = self._pop()
@@ -264,10 +264,10 @@ class Unpickler:
 
     # -- containers -------------------------------------------------------------------------------------------------------
     def _list(self) -> list[Any]:
-        made = self._top()
-        if type(made) is not list:
-            raise pickle.UnpicklingError(f"Can only append to lists, but got {type(made).__name__}")
-        return made
+        target = self._top()
+        if type(target) is not list:
+            raise pickle.UnpicklingError(f"Can only append to lists, but got {type(target).__name__}")
+        return target
 
     def _append(self) -> None:
         item = self._pop()
@@ -278,17 +278,17 @@ class Unpickler:
         self._list().extend(items)
 
     def _set_items(self, items: list[Any]) -> None:
-        made = self._top()
-        if type(made) not in (dict, OrderedDict, Counter):
+        target = self._top()
+        if type(target) not in (dict, OrderedDict, Counter):
             raise pickle.UnpicklingError(
-                f"Can only set items of dict, collections.OrderedDict, collections.Counter, but got {type(made).__name__}"
+                f"Can only set items of dict, collections.OrderedDict, collections.Counter, but got {type(target).__name__}"
             )
         if len(items) % 2:
             raise pickle.UnpicklingError("pickle damaged: a key without a value")
         for key, value in zip(items[::2], items[1::2], strict=True):
             _check_key(key)
             try:
-                made[key] = value
+                target[key] = value
             except TypeError as error:
                 raise pickle.UnpicklingError(f"expected a hashable key, got {type(key).__name__}") from error
 
@@ -349,7 +349,7 @@ def _check_key(key: Any) -> None:
         count += len(items)
         if count > KEY_ITEMS:
             raise pickle.UnpicklingError(f"expected at most {KEY_ITEMS} items in a tuple that is a key")
-        waiting.extend(each for each in items if isinstance(each, tuple))
+        waiting.extend(item for item in items if isinstance(item, tuple))
 
 
 def _check_contents(function: Any, source: Any) -> None:
@@ -358,21 +358,21 @@ def _check_contents(function: Any, source: Any) -> None:
         raise pickle.UnpicklingError(f"expected the items of {function.__name__} in a list, got {type(source).__name__}")
     if function is Size or isinstance(source, dict):
         return
-    for each in source:
-        if function is OrderedDict and (type(each) not in (list, tuple) or len(each) != 2):
-            raise pickle.UnpicklingError(f"expected pairs of key and value for OrderedDict, got {type(each).__name__}")
-        _check_key(each[0] if function is OrderedDict else each)
+    for item in source:
+        if function is OrderedDict and (type(item) not in (list, tuple) or len(item) != 2):
+            raise pickle.UnpicklingError(f"expected pairs of key and value for OrderedDict, got {type(item).__name__}")
+        _check_key(item[0] if function is OrderedDict else item)
 
 
-def _set_attributes(made: Any, state: Any) -> None:
+def _set_attributes(target: Any, state: Any) -> None:
     """Attributes of a dictionary, such as a state_dict's ``_metadata``."""
     if type(state) is not dict or not all(type(name) is str for name in state):
-        raise pickle.UnpicklingError(f"expected the attributes of {type(made).__name__} in a dict of names, got {type(state).__name__}")
-    shadowed = [name for name in state if hasattr(type(made), name)]
+        raise pickle.UnpicklingError(f"expected the attributes of {type(target).__name__} in a dict of names, got {type(state).__name__}")
+    shadowed = [name for name in state if hasattr(type(target), name)]
     if shadowed:
         given = shown(shadowed[0])
-        raise pickle.UnpicklingError(f"expected attributes beside those of {type(made).__name__}, got {given}, which replaces one")
-    made.__dict__.update(state)
+        raise pickle.UnpicklingError(f"expected attributes beside those of {type(target).__name__}, got {given}, which replaces one")
+    target.__dict__.update(state)
 
 
 _INSTRUCTIONS: dict[bytes, Callable[[Unpickler], Any]] = {

@@ -43,11 +43,11 @@ class _Rules:
     check_layout: bool
     check_stride: bool
 
-    def tolerances(self, *found: DType) -> tuple[float, float]:
+    def tolerances(self, *kinds: DType) -> tuple[float, float]:
         """``rtol`` and ``atol`` as given, or the larger ones of the dtypes."""
         if self.rtol is not None and self.atol is not None:
             return self.rtol, self.atol
-        pairs = [_TOLERANCES.get(str(each).removeprefix("torch."), (0.0, 0.0)) for each in found]
+        pairs = [_TOLERANCES.get(str(kind).removeprefix("torch."), (0.0, 0.0)) for kind in kinds]
         return max(pair[0] for pair in pairs), max(pair[1] for pair in pairs)
 
 
@@ -181,7 +181,7 @@ def _compare_numbers(actual: Any, expected: Any, rules: _Rules) -> None:
     if rules.check_dtype and type(actual) is not type(expected):
         raise _Mismatch(f"The (d)types do not match: {type(actual)} != {type(expected)}.")
     kinds = {float: dtypes.float64, complex: dtypes.complex128}
-    rtol, atol = rules.tolerances(*(kinds.get(type(each), dtypes.int64) for each in (actual, expected)))
+    rtol, atol = rules.tolerances(*(kinds.get(type(number), dtypes.int64) for number in (actual, expected)))
     if actual == expected or (rules.equal_nan and cmath.isnan(actual) and cmath.isnan(expected)):
         return
     difference = abs(actual - expected)
@@ -231,10 +231,10 @@ def _compare_tensors(actual: Tensor, expected: Tensor, rules: _Rules) -> None:
 
 def _wide(tensor: Tensor) -> np.ndarray:
     """The values in a dtype in which differences can be taken."""
-    found = tensor.dtype
-    if not (found.is_floating_point or found.is_complex):
+    dtype = tensor.dtype
+    if not (dtype.is_floating_point or dtype.is_complex):
         return tensor.to(dtypes.int64).numpy()
-    return tensor.numpy() if found in (dtypes.float64, dtypes.complex64, dtypes.complex128) else tensor.to(dtypes.float32).numpy()
+    return tensor.numpy() if dtype in (dtypes.float64, dtypes.complex64, dtypes.complex128) else tensor.to(dtypes.float32).numpy()
 
 
 def _difference(actual: np.ndarray, expected: np.ndarray, matches: np.ndarray, rtol: float, atol: float) -> str:
@@ -242,7 +242,7 @@ def _difference(actual: np.ndarray, expected: np.ndarray, matches: np.ndarray, r
     with np.errstate(all="ignore"):
         absolute = np.where(matches, 0, np.abs(actual - expected))
         # Quotients of integers are of the default dtype.
-        parts = (each.astype(np.float32) if each.dtype.kind == "i" else each for each in (absolute, np.abs(expected)))
+        parts = (array.astype(np.float32) if array.dtype.kind == "i" else array for array in (absolute, np.abs(expected)))
         relative = np.where(matches, 0, np.divide(*parts))
     if not matches.ndim:
         return _scalars_differ(actual.item(), expected.item(), absolute.item(), relative.item(), rtol, atol)
@@ -270,7 +270,7 @@ def assert_allclose(
     Source: torch.testing.assert_allclose.
     """
     warnings.warn("`torch.testing.assert_allclose()` is deprecated; use `torch.testing.assert_close()`", FutureWarning, stacklevel=2)
-    one, other = (each if isinstance(each, Tensor) else ops.tensor(each) for each in (actual, expected))
+    one, other = (value if isinstance(value, Tensor) else ops.tensor(value) for value in (actual, expected))
     if rtol is None and atol is None:
         rules = _Rules(True, None, None, equal_nan, False, False, False)
         rtol, atol = rules.tolerances(one.dtype, other.dtype)

@@ -54,14 +54,14 @@ def make_tensor(
             f"memory_format={memory_format}"
         )
     if noncontiguous and math.prod(sizes) > 1:
-        made = _filled((*sizes[:-1], 2 * sizes[-1]), dtype, device, low, high)[..., 1::2]
+        result = _filled((*sizes[:-1], 2 * sizes[-1]), dtype, device, low, high)[..., 1::2]
     else:
-        made = _filled(sizes, dtype, device, low, high)
+        result = _filled(sizes, dtype, device, low, high)
     if memory_format is not None:
-        made = made.clone(memory_format=memory_format)
+        result = result.clone(memory_format=memory_format)
     if exclude_zero:
-        made[made == 0] = float(_limits(dtype).tiny) if is_real_or_complex else 1
-    return made.requires_grad_() if requires_grad else made
+        result[result == 0] = float(_limits(dtype).tiny) if is_real_or_complex else 1
+    return result.requires_grad_() if requires_grad else result
 
 
 def _limits(dtype: DType) -> Any:
@@ -90,9 +90,9 @@ def _filled(sizes: tuple[int, ...], dtype: DType, device: Any, low: float | None
         limits = _limits(dtype)
         begin, end = _bounds(low, high, (-9, 9), (float(limits.min), float(limits.max)), is_float=True)
         in_float32 = dtype.is_floating_point and dtype.itemsize == 1
-        made = ops.empty(sizes, dtype=dtypes.float32 if in_float32 else dtype, device=device)
-        _fill_uniformly(ops.view_as_real(made) if dtype.is_complex else made, begin, end)
-        return made.to(dtype) if in_float32 else made
+        result = ops.empty(sizes, dtype=dtypes.float32 if in_float32 else dtype, device=device)
+        _fill_uniformly(ops.view_as_real(result) if dtype.is_complex else result, begin, end)
+        return result.to(dtype) if in_float32 else result
     if dtype is dtypes.bool_:
         begin, end = _bounds(low, high, (0, 2), (0, 2), is_float=False)
     else:

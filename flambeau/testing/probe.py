@@ -75,13 +75,13 @@ class _Flags:
 def _put(host: Any) -> Any:
     """NumPy's results as device arrays, in tuples and lists too."""
     if host.__class__ is np.ndarray or isinstance(host, np.generic):
-        made = object.__new__(ProbeArray)
-        made._host = np.asarray(host)
-        return made
+        result = object.__new__(ProbeArray)
+        result._host = np.asarray(host)
+        return result
     if isinstance(host, tuple):
-        parts = [_put(each) for each in host]
+        parts = [_put(item) for item in host]
         return type(host)(*parts) if hasattr(host, "_fields") else tuple(parts)
-    return [_put(each) for each in host] if isinstance(host, list) else host
+    return [_put(item) for item in host] if isinstance(host, list) else host
 
 
 def _take(value: Any) -> Any:
@@ -96,14 +96,14 @@ def _take(value: Any) -> Any:
     if kind is np.ndarray:
         raise TypeError("Unsupported type <class 'numpy.ndarray'>")
     if kind is tuple or kind is list:
-        return kind([_take(each) for each in value])
-    return {name: _take(each) for name, each in value.items()} if kind is dict else value
+        return kind([_take(item) for item in value])
+    return {name: _take(item) for name, item in value.items()} if kind is dict else value
 
 
 def _take_index(key: Any) -> Any:
     """An index, in which NumPy arrays may stand."""
     if key.__class__ is tuple:
-        return tuple([_take_index(each) for each in key])
+        return tuple([_take_index(part) for part in key])
     return key._host if key.__class__ is ProbeArray else key
 
 
@@ -194,8 +194,8 @@ def _method(name: str) -> None:
     def method(self: ProbeArray, *args: Any, **kwargs: Any) -> Any:
         _refuse(kwargs)
         out = kwargs.get("out")
-        made = plain(self._host, *_take(args), **_take(kwargs))
-        return out if out is not None else _put(made)
+        result = plain(self._host, *_take(args), **_take(kwargs))
+        return out if out is not None else _put(result)
 
     setattr(ProbeArray, name, method)
 
@@ -252,8 +252,8 @@ def _call(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if function is not np.where and function is not np.copyto:  # the two that know ``where``
         _refuse(kwargs)
     out = kwargs.get("out")
-    made = function(*_take(tuple(args)), **_take(kwargs))
-    return out if out is not None else _put(made)
+    result = function(*_take(tuple(args)), **_take(kwargs))
+    return out if out is not None else _put(result)
 
 
 def _call_ufunc(ufunc: Any, method: str, inputs: Any, kwargs: dict[str, Any]) -> Any:
@@ -272,7 +272,7 @@ def _call_ufunc(ufunc: Any, method: str, inputs: Any, kwargs: dict[str, Any]) ->
         ufunc.at(_take(array), _take_index(index), *_take(rest))
         return None
     if name in _COMPARISONS:  # NumPy hands a scalar left of an operator over as a 0-d array (numpy/numpy#12142); CuPy takes its value
-        inputs = [each.item() if each.__class__ is np.ndarray and not each.ndim else each for each in inputs]
+        inputs = [operand.item() if operand.__class__ is np.ndarray and not operand.ndim else operand for operand in inputs]
     hosts = _take(list(inputs))
     if out is None:
         return _put(getattr(ufunc, method)(*hosts, **kwargs))
@@ -308,32 +308,32 @@ class _Ufunc:
         return getattr(self._ufunc, name)
 
     def _reduce(self, a: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        made = getattr(xp, _REDUCED[self._ufunc.__name__])(a, axis=axis, keepdims=keepdims)
+        result = getattr(xp, _REDUCED[self._ufunc.__name__])(a, axis=axis, keepdims=keepdims)
         if out is None:
-            return made
-        out[...] = made
+            return result
+        out[...] = result
         return out
 
     def _at(self, a: Any, index: Any, *values: Any) -> None:
         """On the host."""
         whole = a.get()
-        parts = [each.get() if each.__class__ is ProbeArray else each for each in (*index, *values)] if index.__class__ is tuple else None
+        parts = [part.get() if part.__class__ is ProbeArray else part for part in (*index, *values)] if index.__class__ is tuple else None
         if parts is None:
-            self._ufunc.at(whole, _take_index(index), *[_take(each) for each in values])
+            self._ufunc.at(whole, _take_index(index), *[_take(value) for value in values])
         else:
             self._ufunc.at(whole, tuple(parts[: len(index)]), *parts[len(index) :])
         a.set(whole)
 
     def _accumulate(self, a: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Running values in as many steps as the length has binary digits."""
-        made, step = a.copy(), 1
-        whole = made.swapaxes(0, axis)
+        result, step = a.copy(), 1
+        whole = result.swapaxes(0, axis)
         while step < whole.shape[0]:
             whole[step:] = self(whole[step:], whole[:-step].copy())
             step *= 2
         if out is None:
-            return made
-        out[...] = made
+            return result
+        out[...] = result
         return out
 
 
@@ -348,33 +348,33 @@ class Namespace:
     def __getattr__(self, name: str) -> Any:
         if name in _MISSING:
             raise AttributeError(f"module 'cupy' has no attribute '{name}'")
-        found = getattr(self._module, name)
-        made: Any
-        if isinstance(found, np.ufunc):
-            made = _Ufunc(found)
-        elif type(found) is type(np):
-            made = Namespace(found, f"{self.__name__}.{name}")
-        elif name in _HOST or isinstance(found, type) or not callable(found):
-            made = found
+        attribute = getattr(self._module, name)
+        wrapped: Any
+        if isinstance(attribute, np.ufunc):
+            wrapped = _Ufunc(attribute)
+        elif type(attribute) is type(np):
+            wrapped = Namespace(attribute, f"{self.__name__}.{name}")
+        elif name in _HOST or isinstance(attribute, type) or not callable(attribute):
+            wrapped = attribute
         else:
 
-            def made(*args: Any, **kwargs: Any) -> Any:
-                return _call(found, args, kwargs)
+            def wrapped(*args: Any, **kwargs: Any) -> Any:
+                return _call(attribute, args, kwargs)
 
-            made.__name__ = name
-        self.__dict__[name] = made
-        return made
+            wrapped.__name__ = name
+        self.__dict__[name] = wrapped
+        return wrapped
 
     @staticmethod
     def asarray(value: Any, dtype: Any = None, order: Any = None, copy: Any = None) -> Any:
         """``value`` on the device, which is how NumPy arrays get there."""
         host = value._host if value.__class__ is ProbeArray else value
         if host.__class__ in (list, tuple):
-            host = [each._host if each.__class__ is ProbeArray else each for each in host]
-        made = np.asarray(host, dtype, order)
-        if made is host:
-            return value if value.__class__ is ProbeArray else _put(made.copy(order="K"))
-        return _put(made)
+            host = [item._host if item.__class__ is ProbeArray else item for item in host]
+        array = np.asarray(host, dtype, order)
+        if array is host:
+            return value if value.__class__ is ProbeArray else _put(array.copy(order="K"))
+        return _put(array)
 
     @staticmethod
     def array(value: Any, dtype: Any = None, *, copy: bool = True, order: Any = "K", ndmin: int = 0) -> Any:

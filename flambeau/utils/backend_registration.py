@@ -78,10 +78,10 @@ def _place(name: str, where: Any) -> Any:
     Raises:
         RuntimeError: a device of another type.
     """
-    found = device(name, where) if isinstance(where, int) else device(name if where is None else where)
-    if found.type != name:
+    target = device(name, where) if isinstance(where, int) else device(name if where is None else where)
+    if target.type != name:
         raise RuntimeError(f"Invalid device, must be {name} device")
-    return place_of(found, name)
+    return place_of(target, name)
 
 
 def _mover(name: str) -> Callable[..., Any]:
@@ -94,7 +94,7 @@ def _mover(name: str) -> Callable[..., Any]:
 
 def _module_mover(name: str) -> Callable[..., Any]:
     def method(self: Any, device: Any = None) -> Any:
-        return self._apply(lambda each: each.to(_place(name, device)))
+        return self._apply(lambda tensor: tensor.to(_place(name, device)))
 
     method.__name__, method.__doc__ = name, f"Move all parameters and buffers to a ``{name}`` device, in place."
     return method

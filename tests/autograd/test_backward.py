@@ -166,10 +166,10 @@ def test_unused_input(x):
     y = (x * x).sum()
     with pytest.raises(RuntimeError, match="appears to not have been used in the graph"):
         torch.autograd.grad(y, [x, other], retain_graph=True)
-    found = torch.autograd.grad(y, [x, other], retain_graph=True, allow_unused=True)
-    assert found[1] is None
-    found = torch.autograd.grad(y, [x, other], retain_graph=True, materialize_grads=True)
-    assert found[1].tolist() == [0, 0]
+    gradients = torch.autograd.grad(y, [x, other], retain_graph=True, allow_unused=True)
+    assert gradients[1] is None
+    gradients = torch.autograd.grad(y, [x, other], retain_graph=True, materialize_grads=True)
+    assert gradients[1].tolist() == [0, 0]
     with pytest.raises(ValueError, match="allow_unused"):
         torch.autograd.grad(y, [x, other], allow_unused=False, materialize_grads=True)
 
@@ -342,7 +342,7 @@ def test_a_gradient_that_a_node_hook_or_a_function_keeps_is_not_the_leafs_own(si
     y = Keeping.apply(x)
     y.grad_fn.register_hook(lambda inputs, outputs: kept.extend(inputs))
     y.sum().backward()
-    assert len(kept) == 2 and not any(shares(each, x.grad) for each in kept)
+    assert len(kept) == 2 and not any(shares(gradient, x.grad) for gradient in kept)
 
 
 def test_a_returned_gradient_over_memory_of_its_own_kind_is_copied(tmp_path):
@@ -374,7 +374,7 @@ def test_leaves_that_receive_one_gradient_do_not_share_it(size):
     grads = [x.grad, y.grad, z.grad, seed]
     assert not shares(x.grad, y.grad) and not shares(x.grad, seed) and not shares(x.grad, z.grad)
     x.grad.zero_()
-    assert all(each.eq(1).all() for each in grads[1:])
+    assert all(grad.eq(1).all() for grad in grads[1:])
 
 
 @pytest.mark.parametrize("size", [4, 1000])

@@ -51,8 +51,8 @@ def test_setup_context_form_and_keywords(x):
         assert not output.requires_grad
         _, ctx.factor = inputs
 
-    made = function(lambda a, factor=3.0: a * factor, lambda ctx, grad: (grad * ctx.factor, None), setup_context)
-    for call, expected in ((lambda: made.apply(x), 3), (lambda: made.apply(x, 4.0), 4), (lambda: made.apply(x, factor=5.0), 5)):
+    custom = function(lambda a, factor=3.0: a * factor, lambda ctx, grad: (grad * ctx.factor, None), setup_context)
+    for call, expected in ((lambda: custom.apply(x), 3), (lambda: custom.apply(x, 4.0), 4), (lambda: custom.apply(x, factor=5.0), 5)):
         x.grad = None
         call().sum().backward()
         assert x.grad.tolist() == [expected] * 2
@@ -120,9 +120,9 @@ def test_dirty_view_changes_its_base(x):
 
 
 def test_dirty_mistakes(x):
-    made = function(doubling, lambda ctx, g: g * 2)
+    custom = function(doubling, lambda ctx, g: g * 2)
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad has been used in an in-place operation"):
-        made.apply(x)
+        custom.apply(x)
 
     def not_returned(ctx, a):
         ctx.mark_dirty(a)
@@ -192,13 +192,13 @@ def test_saved_tensor_written_since_is_an_error(x):
         ctx.save_for_backward(a, y)
         return y
 
-    made = function(forward, lambda ctx, g: g * ctx.saved_tensors[1])
-    y = made.apply(x)
+    custom = function(forward, lambda ctx, g: g * ctx.saved_tensors[1])
+    y = custom.apply(x)
     with torch.no_grad():
         x.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
-    y = made.apply(x)
+    y = custom.apply(x)
     y.mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
@@ -344,12 +344,12 @@ def test_saved_tensors_hooks_see_what_a_function_saves(x):
 
 
 def test_without_gradients_nothing_is_recorded(x):
-    made = function(lambda ctx, a: a * 2, lambda ctx, g: g)
+    custom = function(lambda ctx, a: a * 2, lambda ctx, g: g)
     with torch.no_grad():
-        assert made.apply(x).grad_fn is None
-    assert made.apply(torch.ones(2)).grad_fn is None
+        assert custom.apply(x).grad_fn is None
+    assert custom.apply(torch.ones(2)).grad_fn is None
 
 
 def test_tensors_inside_lists_are_not_inputs(x):
-    made = function(lambda ctx, a, others: a * others[0], lambda ctx, g: (g, None))
-    assert made.apply(torch.ones(2), [x]).requires_grad is False
+    custom = function(lambda ctx, a, others: a * others[0], lambda ctx, g: (g, None))
+    assert custom.apply(torch.ones(2), [x]).requires_grad is False

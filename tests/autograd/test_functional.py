@@ -29,7 +29,7 @@ def test_jacobian_of_one_input_and_one_output(x):
 
 def test_jacobian_of_tuples(x, w):
     rows = AF.jacobian(lambda a, b: (a * b, a.sum()), (x, w))
-    assert [[each.tolist() for each in row] for row in rows] == [[[[3, 0], [0, 4]], [[1, 0], [0, 2]]], [[1, 1], [0, 0]]]
+    assert [[block.tolist() for block in row] for row in rows] == [[[[3, 0], [0, 4]], [[1, 0], [0, 2]]], [[1, 1], [0, 0]]]
     assert isinstance(AF.jacobian(lambda a, b: a * b, (x, w)), tuple)
 
 
@@ -88,7 +88,7 @@ def test_vector_may_be_left_out_for_one_element():
 
 
 def test_independent_inputs_give_zeros_or_errors(x, w):
-    assert [each.tolist() for each in AF.jacobian(lambda a, b: a * 2, (x, w))] == [[[2, 0], [0, 2]], [[0, 0], [0, 0]]]
+    assert [block.tolist() for block in AF.jacobian(lambda a, b: a * 2, (x, w))] == [[[2, 0], [0, 2]], [[0, 0], [0, 0]]]
     with pytest.raises(RuntimeError, match="independent of input 1"):
         AF.jacobian(lambda a, b: a * 2, (x, w), strict=True)
     with pytest.raises(RuntimeError, match="does not require gradients"):

@@ -144,10 +144,10 @@ def test_backward_in_several_threads_at_once():
 
     results = {}
     threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert results == {i: [40.0 * i] * 50 for i in range(4)}
 
 
@@ -183,14 +183,14 @@ def test_inference_tensors_cannot_be_recorded_or_written(x):
 
 def test_inference_mode_as_decorator():
     @torch.inference_mode()
-    def made():
+    def make_ones():
         return torch.ones(1)
 
     @torch.inference_mode
-    def also_made():
+    def make_ones_too():
         return torch.ones(1)
 
-    assert made().is_inference() and also_made().is_inference()
+    assert make_ones().is_inference() and make_ones_too().is_inference()
 
 
 def test_backward_in_inference_mode(x):
@@ -264,8 +264,8 @@ MAKERS = {
 @pytest.mark.parametrize("name", MAKERS)
 def test_everything_made_in_inference_mode_says_so_and_never_requires_grad(name, x):
     with torch.inference_mode():
-        made = MAKERS[name](x)
-        assert made.is_inference() and not made.requires_grad and made.grad_fn is None and made.is_leaf
+        tensor = MAKERS[name](x)
+        assert tensor.is_inference() and not tensor.requires_grad and tensor.grad_fn is None and tensor.is_leaf
     with torch.no_grad():
         assert not MAKERS[name](x).is_inference()
     assert not MAKERS[name](x).is_inference()

@@ -297,7 +297,7 @@ KINDS = [
 ]
 
 
-def made(kind, x, torch):
+def make_view(kind, x, torch):
     if kind == "several":
         return x.split(5)[0]
     with {"no_grad": torch.no_grad, "inference": torch.inference_mode, "grad": torch.enable_grad}[kind]():
@@ -306,7 +306,7 @@ def made(kind, x, torch):
 
 @pytest.mark.parametrize(("first", "second", "words"), KINDS)
 def test_which_restriction_of_a_view_of_a_view_counts(x, first, second, words):
-    view = made(second, made(first, x.clone(), torch), torch)
+    view = make_view(second, make_view(first, x.clone(), torch), torch)
     with pytest.raises(RuntimeError) as error:
         view.add_(1)
     assert str(error.value).startswith(words)
@@ -318,7 +318,7 @@ def test_restrictions_are_worded_as_in_pytorch(oracle, first, second, words):
     messages = []
     for library in (torch, oracle):
         x = library.zeros(2, 3, requires_grad=True)
-        view = made(second, made(first, x.clone(), library), library)
+        view = make_view(second, make_view(first, x.clone(), library), library)
         with pytest.raises(RuntimeError) as error:
             view.add_(1)
         messages.append(str(error.value))

@@ -22,7 +22,7 @@ PROGRAMS = {
     "arithmetic": lambda x: (x * x + x).sum(),
     "saved result": lambda x: x.exp().sum(),
     "views": lambda x: (x * 1).view(4)[1:].sum(),
-    "several views": lambda x: sum(each.sum() for each in (x * 1).unbind(0)),
+    "several views": lambda x: sum(view.sum() for view in (x * 1).unbind(0)),
     "in place": lambda x: (x * 1).mul_(2).exp_().sum(),
     "in place on a view": lambda x: write_to_view(x * 1),
     "matrix product": lambda x: (x @ x).sum(),
@@ -48,7 +48,7 @@ def test_graph_is_freed_with_its_last_reference(no_collector, name, runs):
         watched.append(weakref.ref(g))
         del g
     del loss
-    assert [each() for each in watched] == [None] * len(watched)
+    assert [reference() for reference in watched] == [None] * len(watched)
 
 
 def test_custom_function_graph_is_freed(no_collector):

@@ -16,7 +16,7 @@ class Named(torch.Tensor):
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         result = super().__torch_function__(func, types, args, kwargs or {})
-        names = [each.name for each in args if isinstance(each, Named) and each.name]
+        names = [arg.name for arg in args if isinstance(arg, Named) and arg.name]
         if isinstance(result, Named) and names:
             result.name = names[0]
         return result
@@ -67,9 +67,9 @@ def test_results_have_the_subclass(s, name):
 
 
 def test_tuples_of_results_have_the_subclass(s):
-    assert all(type(each) is Plain for each in s.unbind())
-    found = s.max(0)
-    assert type(found.values) is Plain and type(found.indices) is Plain
+    assert all(type(tensor) is Plain for tensor in s.unbind())
+    result = s.max(0)
+    assert type(result.values) is Plain and type(result.indices) is Plain
 
 
 def test_writing_a_subclass_into_a_plain_tensor_leaves_it_plain(s):
@@ -144,7 +144,7 @@ class Diagonal:
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        if func not in HANDLED or not all(issubclass(each, (torch.Tensor, Diagonal)) for each in types):
+        if func not in HANDLED or not all(issubclass(kind, (torch.Tensor, Diagonal)) for kind in types):
             return NotImplemented
         return HANDLED[func](*args, **(kwargs or {}))
 
@@ -178,7 +178,7 @@ def test_subclasses_are_asked_before_their_bases():
     class A(torch.Tensor):
         @classmethod
         def __torch_function__(cls, func, types, args=(), kwargs=None):
-            asked.append((cls.__name__, [each.__name__ for each in types]))
+            asked.append((cls.__name__, [kind.__name__ for kind in types]))
             return NotImplemented
 
     class B(A):

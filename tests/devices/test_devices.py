@@ -101,10 +101,10 @@ def test_factories(make: Any) -> None:
     want = make(device="cpu")
     with torch.device(DEVICE):
         inside = make()
-    for made in (make(device=DEVICE), inside):
-        assert made._array.__class__ is probe.ProbeArray
-        assert made.dtype is want.dtype
-        assert made.stride() == want.stride()
+    for tensor in (make(device=DEVICE), inside):
+        assert tensor._array.__class__ is probe.ProbeArray
+        assert tensor.dtype is want.dtype
+        assert tensor.stride() == want.stride()
 
 
 @pytest.mark.parametrize(
@@ -129,10 +129,10 @@ def test_random_numbers_are_the_cpus(draw: Any) -> None:
 
 
 def test_like_and_new_follow_their_input_unless_told(x: Any) -> None:
-    for made in (torch.zeros_like(x), torch.rand_like(x), x.new_zeros(2), x.new_tensor([1.0]), x.new_full((1,), 2.0), x.new(2)):
-        assert made.device == x.device
-    for made in (torch.zeros_like(x, device="cpu"), torch.rand_like(x, device="cpu"), x.new_zeros(2, device="cpu")):
-        assert made.device.type == "cpu"
+    for tensor in (torch.zeros_like(x), torch.rand_like(x), x.new_zeros(2), x.new_tensor([1.0]), x.new_full((1,), 2.0), x.new(2)):
+        assert tensor.device == x.device
+    for tensor in (torch.zeros_like(x, device="cpu"), torch.rand_like(x, device="cpu"), x.new_zeros(2, device="cpu")):
+        assert tensor.device.type == "cpu"
 
 
 @pytest.mark.parametrize(
@@ -158,9 +158,9 @@ def test_two_devices(call: Any, order: tuple[str, str], size: int) -> None:
 
 def test_a_number_of_the_cpu_may_stand_beside_any_tensor(x: Any) -> None:
     number = torch.tensor(2.0)
-    for made in (x * number, number * x, x.clone().mul_(number)):
-        assert made.device == x.device
-        assert made.tolist() == [[0, 2, 4], [6, 8, 10]]
+    for result in (x * number, number * x, x.clone().mul_(number)):
+        assert result.device == x.device
+        assert result.tolist() == [[0, 2, 4], [6, 8, 10]]
     with pytest.raises(RuntimeError, match="same device"):
         number.add_(x[0, 1])
 
@@ -195,10 +195,10 @@ def test_devices_that_are_absent() -> None:
 
 def test_copies_of_objects(x: Any) -> None:
     pair = {"whole": x, "row": x[1]}
-    for made in (pickle.loads(pickle.dumps(pair)), copy.deepcopy(pair)):
-        assert made["row"].device == x.device
-        made["whole"].zero_()
-        assert made["row"].tolist() == [0, 0, 0]
+    for copied in (pickle.loads(pickle.dumps(pair)), copy.deepcopy(pair)):
+        assert copied["row"].device == x.device
+        copied["whole"].zero_()
+        assert copied["row"].tolist() == [0, 0, 0]
     assert x.sum().item() == 15
 
 
@@ -211,11 +211,11 @@ def test_files(x: Any, new: bool) -> None:
         return torch.load(file, **options)
 
     for options, where in (({}, DEVICE), ({"map_location": "cpu"}, "cpu"), ({"map_location": {HERE: "cpu"}}, "cpu")):
-        made = saved(**options)
-        assert made["whole"].device.type == made["row"].device.type == where
-        assert made["whole"].tolist() == x.tolist()
-        made["whole"].zero_()
-        assert made["row"].tolist() == [0, 0, 0]
+        loaded = saved(**options)
+        assert loaded["whole"].device.type == loaded["row"].device.type == where
+        assert loaded["whole"].tolist() == x.tolist()
+        loaded["whole"].zero_()
+        assert loaded["row"].tolist() == [0, 0, 0]
     file = io.BytesIO()
     torch.save(torch.ones(2), file)
     file.seek(0)
@@ -234,7 +234,7 @@ def test_views_and_their_history(x: Any) -> None:
 
 def test_module_moves(x: Any) -> None:
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4)).to(DEVICE)
-    assert {each.device for each in model.state_dict().values()} == {x.device}
+    assert {tensor.device for tensor in model.state_dict().values()} == {x.device}
     assert isinstance(model[0].weight, torch.nn.Parameter)
     assert model(x).device == x.device
     assert model.cpu()(x.cpu()).device.type == "cpu"
@@ -254,16 +254,16 @@ def test_digits_train_as_on_the_cpu() -> None:
         loader, _ = digits.load_data(64)
         model = digits.DigitNet().to(where)
         optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-        found = []
+        history = []
         for (images, labels), _ in zip(loader, range(5)):
             optimizer.zero_grad()
             loss = F.cross_entropy(model(images.to(where)), labels.to(where))
             loss.backward()
             optimizer.step()
             assert loss.device.type == where
-            found.append(loss.item())
-        assert all(each.device.type == where and each.grad.device.type == where for each in model.parameters())
-        return found
+            history.append(loss.item())
+        assert all(parameter.device.type == where and parameter.grad.device.type == where for parameter in model.parameters())
+        return history
 
     np.testing.assert_allclose(losses(DEVICE), losses("cpu"), rtol=1e-5)
 

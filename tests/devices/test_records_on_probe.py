@@ -32,16 +32,16 @@ def on_probe(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return OURS.tensor(value).to("privateuseone")
     if isinstance(value, (list, tuple)):
-        return type(value)([on_probe(each) for each in value])
+        return type(value)([on_probe(item) for item in value])
     if isinstance(value, dict):
-        return {key: on_probe(each) for key, each in value.items()}
+        return {key: on_probe(item) for key, item in value.items()}
     return OURS.arguments(value)
 
 
 def samples(record: Record) -> list[Sample]:
     """Samples of the main dtype that have tensors and that the CPU takes."""
-    found = record.samples(Maker(record.dtypes[0], record.name))
-    return [each for each in found if arrays_in([*each.args, *each.kwargs.values()]) and run(OURS, record, each)[1] is None]
+    candidates = record.samples(Maker(record.dtypes[0], record.name))
+    return [sample for sample in candidates if arrays_in([*sample.args, *sample.kwargs.values()]) and run(OURS, record, sample)[1] is None]
 
 
 TESTED = {name: record for name, record in RECORDS.items() if name not in NOT_YET and samples(record)}
@@ -104,11 +104,11 @@ def test_gradients(record: Record) -> None:
     function = OURS.function(record.name)
 
     def gradients(args: Any, kwargs: Any) -> list[Any]:
-        inputs = [each.requires_grad_() for each in differentiable_inputs([*args, kwargs])]
-        outputs = [each for each in flat(called(record, function, args, kwargs)) if getattr(each, "requires_grad", False)]
+        inputs = [tensor.requires_grad_() for tensor in differentiable_inputs([*args, kwargs])]
+        outputs = [result for result in flat(called(record, function, args, kwargs)) if getattr(result, "requires_grad", False)]
         if not outputs:
             return []
-        ones = [flambeau.ones_like(each) for each in outputs]
+        ones = [flambeau.ones_like(output) for output in outputs]
         return list(flambeau.autograd.grad(outputs, inputs, ones, allow_unused=True))
 
     for sample in samples(record):
@@ -130,12 +130,12 @@ def test_gradients(record: Record) -> None:
 
 
 def with_form(name: str) -> Any:
-    found = {
-        key: each
-        for key, each in TESTED.items()
+    chosen = {
+        key: tested
+        for key, tested in TESTED.items()
         if getattr(entry_of(key), name, False) and key not in LEAVES and (name == "out" or split_name(key)[0] == "torch")
     }
-    return pytest.mark.parametrize("record", found.values(), ids=found.keys())
+    return pytest.mark.parametrize("record", chosen.values(), ids=chosen.keys())
 
 
 @with_form("inplace")
@@ -160,9 +160,9 @@ def test_out(record: Record) -> None:
     for sample in samples(record):
         want, _ = run(OURS, record, sample)
         several = isinstance(want, (tuple, list))
-        if not all(isinstance(each, Tensor) for each in flat(want)):
+        if not all(isinstance(result, Tensor) for result in flat(want)):
             continue
-        outs = [flambeau.empty_like(each, device="privateuseone") for each in flat(want)]
+        outs = [flambeau.empty_like(result, device="privateuseone") for result in flat(want)]
         args, kwargs = on_probe(sample.args), {**on_probe(sample.kwargs), "out": tuple(outs) if several else outs[0]}
         _, refused = OURS.attempt(
             called,
@@ -180,5 +180,5 @@ def test_out(record: Record) -> None:
 @pytest.mark.parametrize("name", NOT_YET)
 def test_what_is_not_yet_right_is_still_not(name: str) -> None:
     record = RECORDS[name]
-    outcomes = [OURS.attempt(OURS.function(name), *on_probe(each.args), **on_probe(each.kwargs))[1] for each in samples(record)]
+    outcomes = [OURS.attempt(OURS.function(name), *on_probe(sample.args), **on_probe(sample.kwargs))[1] for sample in samples(record)]
     assert any(outcomes), f"{name} works: take it out of NOT_YET"

@@ -34,17 +34,17 @@ def trial(seed: int, forks: int, wanted: dict[str, dict[str, Any]]) -> dict[str,
             failures.append(traceback.format_exc())
 
     threads = [threading.Thread(target=work, args=(rng.sample(names, len(names)),), daemon=True) for _ in range(rng.randint(1, 3))]
-    for each in threads:
-        each.start()
+    for thread in threads:
+        thread.start()
     while not _is_loaded("flambeau.core.late"):
         time.sleep(0.0001)  # no package can know of forks before its first lines have run
     for _ in range(forks):
         time.sleep(rng.expovariate(1 / 0.05))
         _fork(rng.sample(names, 2), rows, wanted)
-    for each in threads:
-        each.join(trials.LIMIT)
+    for thread in threads:
+        thread.join(trials.LIMIT)
     assert not failures, failures[0]
-    assert not any(each.is_alive() for each in threads), "a thread of the parent hangs"
+    assert not any(thread.is_alive() for thread in threads), "a thread of the parent hangs"
     return {"forks": forks}
 
 

@@ -23,14 +23,14 @@ def is_ours(code: CodeType) -> bool:
 
 def places(code: CodeType) -> frozenset[int]:
     """Offsets of instructions before which a signal handler may run."""
-    found, called = set(), False
-    for each in dis.get_instructions(code):
+    offsets, called = set(), False
+    for op in dis.get_instructions(code):
         if called:
-            found.add(each.offset)
-        called = each.opname == "RESUME" or (each.opname.startswith("CALL") and not each.opname.startswith("CALL_INTRINSIC"))
-        if each.opname.startswith(("JUMP_BACKWARD", "POP_JUMP_BACKWARD")) and "NO_INTERRUPT" not in each.opname:
-            found.add(each.argval)
-    return frozenset(found)
+            offsets.add(op.offset)
+        called = op.opname == "RESUME" or (op.opname.startswith("CALL") and not op.opname.startswith("CALL_INTRINSIC"))
+        if op.opname.startswith(("JUMP_BACKWARD", "POP_JUMP_BACKWARD")) and "NO_INTERRUPT" not in op.opname:
+            offsets.add(op.argval)
+    return frozenset(offsets)
 
 
 class Injector:

@@ -25,8 +25,8 @@ def compute() -> None:
     import flambeau as torch
 
     x = torch.full((3, 20000), 0.5)
-    found = [x.exp().sum().item(), (x + 1).mean().item(), x.softmax(1).sum().item(), (x[:, :200] @ x[:, :200].t()).sum().item()]
-    np.testing.assert_allclose(found, [60000 * np.exp(0.5), 1.5, 3.0, 450.0], rtol=1e-4)
+    values = [x.exp().sum().item(), (x + 1).mean().item(), x.softmax(1).sum().item(), (x[:, :200] @ x[:, :200].t()).sum().item()]
+    np.testing.assert_allclose(values, [60000 * np.exp(0.5), 1.5, 3.0, 450.0], rtol=1e-4)
     assert torch.randn(30000, generator=torch.Generator().manual_seed(1)).std().item() > 0.9
     with torch.enable_grad():  # a backward pass that was interrupted has switched it off
         y = torch.full((9000,), 0.5, requires_grad=True)
@@ -39,7 +39,7 @@ def compute_and_interrupt() -> None:
     raise KeyboardInterrupt
 
 
-ACTIONS = {each.__name__: each for each in (interrupt, compute, compute_and_interrupt)}
+ACTIONS = {action.__name__: action for action in (interrupt, compute, compute_and_interrupt)}
 
 
 def first_use(
@@ -97,15 +97,15 @@ def imports(delay: float, wanted: dict[str, Any]) -> dict[str, Any]:
 
     for name in modules:
         module: Any = __import__(f"flambeau.{name}", fromlist=["*"])
-        found: Any = torch
+        submodule: Any = torch
         for part in name.split("."):
-            found = getattr(found, part)
-        assert found is module, name
+            submodule = getattr(submodule, part)
+        assert submodule is module, name
     for name in programs.PROGRAMS:
         programs.check(torch, name, programs.SMALL, wanted[name])
     compute()
     contents = {
-        name: sorted(each for each in dir(module) if not each.startswith("__"))
+        name: sorted(attribute for attribute in dir(module) if not attribute.startswith("__"))
         for name, module in sys.modules.items()
         if name.partition(".")[0] == "flambeau" and not name.endswith("__main__")
     }

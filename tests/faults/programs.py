@@ -93,8 +93,8 @@ def images(torch: Any, n: int) -> list[Any]:
 def joining(torch: Any, n: int) -> list[Any]:
     x = _ramp(torch, n, 4)
     rows = torch.arange(n).flip(0)
-    found = torch.nn.functional.embedding(rows, x)
-    return [torch.cat([x, x], 1), torch.stack([x, x]), x.repeat(2, 1), found, x.gather(0, rows[:, None]), x.index_select(0, rows), x[rows]]
+    picked = torch.nn.functional.embedding(rows, x)
+    return [torch.cat([x, x], 1), torch.stack([x, x]), x.repeat(2, 1), picked, x.gather(0, rows[:, None]), x.index_select(0, rows), x[rows]]
 
 
 def random_numbers(torch: Any, n: int) -> list[Any]:
@@ -130,24 +130,24 @@ def conversions(torch: Any, n: int) -> list[Any]:
 
 
 PROGRAMS: dict[str, Callable[[Any, int], list[Any]]] = {
-    each.__name__: each
-    for each in (arithmetic, in_place, views, reductions, activations, gradients, products, images)
+    program.__name__: program
+    for program in (arithmetic, in_place, views, reductions, activations, gradients, products, images)
     + (joining, random_numbers, training, files, conversions)
 }
 SMALL, LARGE = 8, 9000  # rows: below and above the sizes from which kernels are asked
 
 
 def values(torch: Any, name: str, rows: int) -> list[np.ndarray]:
-    return [each.detach().numpy().copy(order="K") for each in PROGRAMS[name](torch, rows)]
+    return [result.detach().numpy().copy(order="K") for result in PROGRAMS[name](torch, rows)]
 
 
 def expected(rows: int) -> dict[str, list[np.ndarray]]:
     """What every program gives, from a process of its own in which nothing happens; also what ``state`` says then."""
     with tempfile.TemporaryDirectory() as folder:
-        found = trials.in_child(_write_expected, folder, rows)
+        counts = trials.in_child(_write_expected, folder, rows)
         return {
             name: [np.lib.format.open_memmap(f"{folder}/{name}{i}.npy", "r").copy(order="K") for i in range(count)]
-            for name, count in found.items()
+            for name, count in counts.items()
         }
 
 
@@ -156,10 +156,10 @@ def _write_expected(folder: str, rows: int) -> dict[str, int]:
 
     counts = {}
     for name in PROGRAMS:
-        found = values(torch, name, rows)
-        counts[name] = len(found)
-        for i, each in enumerate(found):
-            np.save(f"{folder}/{name}{i}.npy", each)
+        results = values(torch, name, rows)
+        counts[name] = len(results)
+        for i, result in enumerate(results):
+            np.save(f"{folder}/{name}{i}.npy", result)
     return counts
 
 
@@ -169,8 +169,8 @@ def check(torch: Any, name: str, rows: int, wanted: list[np.ndarray]) -> None:
     Raises:
         AssertionError: it gives something else.
     """
-    found = values(torch, name, rows)
-    for i, (have, want) in enumerate(zip(found, wanted, strict=True)):
+    results = values(torch, name, rows)
+    for i, (have, want) in enumerate(zip(results, wanted, strict=True)):
         assert have.dtype == want.dtype and have.shape == want.shape, f"{name} {i}: {have.dtype} {have.shape}"
         # NumPy rounds otherwise where memory is aligned otherwise, and a handler's call may have gone to the reference
         np.testing.assert_allclose(have, want, rtol=2e-4, atol=2e-5, err_msg=f"{name} {i}")
@@ -181,7 +181,7 @@ def state() -> dict[str, Any]:
     from flambeau.core import late, native
     from flambeau.core import state as states
 
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "modes": [bool(states.active), states.modes.on_record is None, len(states.without_grad)],
         "inside": [states._own.inside, late._own.making],
         "thread": {name: repr(value) for name, value in sorted(vars(states.thread).items()) if value not in (True, False, None, ())},
@@ -192,17 +192,17 @@ def state() -> dict[str, Any]:
     build = sys.modules.get("flambeau.kernels.build")
     pointwise = sys.modules.get("flambeau.kernels.pointwise")
     if pool is not None and pool.pool.crew is not None:
-        found["pool"] = [pool.pool.launch == pool.pool.crew.launch, pool.pool.crew.count]
+        facts["pool"] = [pool.pool.launch == pool.pool.crew.launch, pool.pool.crew.count]
     if build is not None:
-        found["built"] = {generator.__name__: len(kernels) for generator, kernels in build.GENERATORS.items() if kernels}
+        facts["built"] = {generator.__name__: len(kernels) for generator, kernels in build.GENERATORS.items() if kernels}
     if pointwise is not None:
-        found["plans given up"] = sum(plan is None for plan in pointwise._plans.values())
-    return found
+        facts["plans given up"] = sum(plan is None for plan in pointwise._plans.values())
+    return facts
 
 
-def check_state(found: dict[str, Any], wanted: dict[str, Any]) -> None:
+def check_state(actual: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Compare two of ``state``; a process to which something happened may have built more kernels, for what its handler did."""
-    fewer = {name: count for name, count in wanted.get("built", {}).items() if found["built"].get(name, 0) < count}
+    fewer = {name: count for name, count in wanted.get("built", {}).items() if actual["built"].get(name, 0) < count}
     assert not fewer, f"kernels that were not built: {fewer}"
     for name in wanted:
-        assert name == "built" or found[name] == wanted[name], f"{name}: {found[name]} instead of {wanted[name]}"
+        assert name == "built" or actual[name] == wanted[name], f"{name}: {actual[name]} instead of {wanted[name]}"

@@ -33,10 +33,10 @@ def trial(seed: int, wanted: dict[str, dict[str, Any]]) -> dict[str, Any]:
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     threads = [threading.Thread(target=work, args=(plan,)) for plan in plans]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     sys.setswitchinterval(interval)
     import flambeau as torch
 
@@ -45,4 +45,4 @@ def trial(seed: int, wanted: dict[str, dict[str, Any]]) -> dict[str, Any]:
         programs.check(torch, name, int(rows), wanted[rows][name])
         assert torch.add is torch.add and torch.Tensor.add is torch.add
     state = programs.state()
-    return {"threads": count, "state": {each: state[each] for each in ("modes", "grad")}}
+    return {"threads": count, "state": {key: state[key] for key in ("modes", "grad")}}

@@ -43,14 +43,14 @@ def raised_signals(seed: int, count: int, figures: Figures) -> Iterator[str]:
     while done < count:
         number = min(SIGNALS_A_TRIAL, count - done)
         label = f"seed {seed + done}"
-        found = _tried(figures, label, signals.trial, seed + done, number, limit=600)
+        outcome = _tried(figures, label, signals.trial, seed + done, number, limit=600)
         done += number
-        if isinstance(found, str):
-            yield found
+        if isinstance(outcome, str):
+            yield outcome
             continue
-        figures.add(raised=found["raised"], arrived=found["arrived"], lost=len(found["lost"]), wrong=len(found["wrong"]))
-        figures.add(swallowed=len(found["unraisable"]))
-        yield from [f"{label}: {each}" for each in (*found["lost"], *found["wrong"], *found["unraisable"])]
+        figures.add(raised=outcome["raised"], arrived=outcome["arrived"], lost=len(outcome["lost"]), wrong=len(outcome["wrong"]))
+        figures.add(swallowed=len(outcome["unraisable"]))
+        yield from [f"{label}: {failure}" for failure in (*outcome["lost"], *outcome["wrong"], *outcome["unraisable"])]
 
 
 def first_uses(seed: int, count: int, figures: Figures) -> Iterator[str]:
@@ -72,11 +72,11 @@ def first_uses(seed: int, count: int, figures: Figures) -> Iterator[str]:
             usual = known[name, rows, cache]
             at = int(part * usual["passed"])
             label = f"{name}, {rows} rows, {'cached' if cache else 'compiled'}, {action} at {at}"
-            found = _tried(figures, label, interrupts.first_use, [name], rows, action, at, wanted[str(rows)], usual["state"])
-            if isinstance(found, str):
-                yield found
+            outcome = _tried(figures, label, interrupts.first_use, [name], rows, action, at, wanted[str(rows)], usual["state"])
+            if isinstance(outcome, str):
+                yield outcome
             else:
-                figures.add(**{action: int(found["acted"])})
+                figures.add(**{action: int(outcome["acted"])})
             figures.add(processes=1)
 
 
@@ -90,16 +90,16 @@ def imports(seed: int, count: int, figures: Figures) -> Iterator[str]:
     took = 0.6 * (time.monotonic() - began)  # everything runs twice in it, the second time quicker
     for _ in range(count):
         delay = rng.uniform(0.001, took)
-        found = _tried(figures, f"after {delay:.4f} s", interrupts.imports, delay, wanted)
+        outcome = _tried(figures, f"after {delay:.4f} s", interrupts.imports, delay, wanted)
         figures.add(processes=1)
-        if isinstance(found, str):
-            yield found
+        if isinstance(outcome, str):
+            yield outcome
             continue
-        figures.add(interrupted=int(found["came"]))
-        changed = [name for name, names in usual["contents"].items() if found["contents"].get(name) != names]
-        if changed or found["modes"] != usual["modes"]:
+        figures.add(interrupted=int(outcome["came"]))
+        changed = [name for name, names in usual["contents"].items() if outcome["contents"].get(name) != names]
+        if changed or outcome["modes"] != usual["modes"]:
             figures.add(broken=1)
-            yield f"after {delay:.4f} s: other contents of {changed}, modes {found['modes']}"
+            yield f"after {delay:.4f} s: other contents of {changed}, modes {outcome['modes']}"
 
 
 def racing_threads(seed: int, count: int, figures: Figures) -> Iterator[str]:
@@ -107,11 +107,11 @@ def racing_threads(seed: int, count: int, figures: Figures) -> Iterator[str]:
     trials.warm("flambeau")
     wanted = _wanted()
     for k in range(count):
-        found = _tried(figures, f"seed {seed + k}", races.trial, seed + k, wanted)
-        if isinstance(found, str):
-            yield found
+        outcome = _tried(figures, f"seed {seed + k}", races.trial, seed + k, wanted)
+        if isinstance(outcome, str):
+            yield outcome
         else:
-            figures.add(threads=found["threads"])
+            figures.add(threads=outcome["threads"])
         figures.add(processes=1)
 
 
@@ -120,11 +120,11 @@ def forked_children(seed: int, count: int, figures: Figures) -> Iterator[str]:
     trials.warm()
     wanted = _wanted()
     for k in range(0, count, FORKS_A_TRIAL):
-        found = _tried(figures, f"seed {seed + k}", forks.trial, seed + k, min(FORKS_A_TRIAL, count - k), wanted, limit=300)
-        if isinstance(found, str):
-            yield found
+        outcome = _tried(figures, f"seed {seed + k}", forks.trial, seed + k, min(FORKS_A_TRIAL, count - k), wanted, limit=300)
+        if isinstance(outcome, str):
+            yield outcome
         else:
-            figures.add(forks=found["forks"])
+            figures.add(forks=outcome["forks"])
 
 
 SCENARIOS: dict[str, Callable[[int, int, Figures], Iterator[str]]] = {

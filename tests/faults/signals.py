@@ -71,13 +71,13 @@ def counters(torch: Any) -> dict[str, Counter]:
         return torch.zeros(3, 4, dtype=double, requires_grad=True)
 
     def parameters() -> Any:
-        made = [torch.nn.Parameter(torch.zeros(n, dtype=double)) for n in (3, 20000)]
-        for each in made:
-            each.grad = torch.ones_like(each)
-        return made, torch.optim.SGD(made, lr=1.0)
+        params = [torch.nn.Parameter(torch.zeros(n, dtype=double)) for n in (3, 20000)]
+        for parameter in params:
+            parameter.grad = torch.ones_like(parameter)
+        return params, torch.optim.SGD(params, lr=1.0)
 
     index = torch.arange(3)
-    found = {
+    by_name = {
         "add_ number": Counter(make(0), lambda x: x.add_(1), more),
         "add_ tensor": Counter(make(0), lambda x: x.add_(one), more),
         "add_ large": Counter(make(0, 200, 150), lambda x: x.add_(1), more),
@@ -112,9 +112,9 @@ def counters(torch: Any) -> dict[str, Counter]:
         "out=": Counter(make(0), lambda x: torch.add(x, 1, out=x), more),
         "out= large": Counter(make(0, 200, 150), lambda x: torch.add(x, 1, out=x), more),
         "gradient": Counter(accumulated, lambda x: (x * 2).sum().backward(), lambda v: v + 2, lambda x: _gradient(x)),
-        "optimizer": Counter(parameters, lambda made: made[1].step(), lambda v: v - 1, lambda made: np.array([_same(p) for p in made[0]])),
+        "optimizer": Counter(parameters, lambda pair: pair[1].step(), lambda v: v - 1, lambda pair: np.array([_same(p) for p in pair[0]])),
     }
-    return found
+    return by_name
 
 
 def _gradient(x: Any) -> Any:
@@ -170,7 +170,7 @@ class Alarms:
 
     def __enter__(self) -> Alarms:
         self.before = signal.signal(signal.SIGALRM, self._handle), sys.unraisablehook
-        sys.unraisablehook = lambda found: self.unraisable.append(f"{found.exc_value!r} in {found.object!r}")
+        sys.unraisablehook = lambda unraisable: self.unraisable.append(f"{unraisable.exc_value!r} in {unraisable.object!r}")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -182,7 +182,7 @@ class Alarms:
         self.raised += 1
         self.last = self.random.choice(KINDS)(f"alarm {self.raised}")
         stack = traceback.extract_stack(frame)[:-5:-1]
-        self.place = " < ".join(f"{os.path.basename(each.filename)}:{each.lineno} {each.name}" for each in stack)
+        self.place = " < ".join(f"{os.path.basename(entry.filename)}:{entry.lineno} {entry.name}" for entry in stack)
         raise self.last
 
     def during(self, step: Callable[[], None]) -> None:
@@ -211,29 +211,29 @@ def trial(seed: int, count: int) -> dict[str, Any]:
 
     # Interrupted first uses are another scenario's business. Python's import system keeps some exceptions for itself, so nothing may be
     # left to import; kernels for small steps and draws are asked for after some dozens.
-    written, made = counters(torch), calls(torch)
+    written, callables = counters(torch), calls(torch)
     for _ in range(40):
         for site in written.values():
             site.step(site.start())
-        for call in made.values():
+        for call in callables.values():
             call()
     wrong: list[str] = []
     lost: list[str] = []
     with Alarms(seed) as alarms:
-        sites = [*written, *made]
+        sites = [*written, *callables]
         for k in range(count):
             name = sites[(k + seed) % len(sites)]
             before = alarms.raised - alarms.arrived
-            if name in made:
-                alarms.during(made[name])  # type: ignore[arg-type]
+            if name in callables:
+                alarms.during(callables[name])  # type: ignore[arg-type]
             else:
                 wrong += _count(name, written[name], alarms)
             if alarms.raised - alarms.arrived != before:
                 lost.append(f"{name}: {alarms.last!r} in {alarms.place}")
     from .programs import state
 
-    found = state()
-    assert found["modes"] == [False, True, 0] and found["inside"] == [False, False] and found["grad"] == [True, False, True], found
+    facts = state()
+    assert facts["modes"] == [False, True, 0] and facts["inside"] == [False, False] and facts["grad"] == [True, False, True], facts
     for name, site in written.items():
         x = site.start()
         before = float(site.values(x).ravel()[0])

@@ -58,10 +58,10 @@ def in_child(trial: Callable[..., Any], *arguments: Any, limit: float = LIMIT) -
             raise AssertionError(f"did not end within {limit} s\n{said}")
         if not text:
             raise AssertionError(f"died with status {status}\n{said}")
-    found = json.loads(text)
-    if "failure" in found:
-        raise AssertionError(found["failure"] + said)
-    return found["result"]
+    report = json.loads(text)
+    if "failure" in report:
+        raise AssertionError(report["failure"] + said)
+    return report["result"]
 
 
 def _read(pipe: int, end: float) -> str | None:
@@ -85,13 +85,13 @@ def _run(trial: Callable[..., Any], arguments: tuple[Any, ...], pipe: int, log: 
         faulthandler.enable(log)
         os.dup2(log.fileno(), 2)
         try:
-            found = {"result": trial(*arguments)}
+            report = {"result": trial(*arguments)}
         except BaseException:
-            found = {"failure": traceback.format_exc()}
+            report = {"failure": traceback.format_exc()}
         sys.settrace(None)
         sys.setprofile(None)
         with os.fdopen(pipe, "w") as file:
-            file.write(json.dumps(found))
+            file.write(json.dumps(report))
         status = 0
     finally:
         os._exit(status)

@@ -79,11 +79,11 @@ for _a, _b in PAIRS:
 
 @case("integers")
 def _integers() -> Any:
-    made = []
+    results = []
     for dtype in (torch.int8, torch.uint8, torch.int16, torch.int64):
         x, y = torch.randint(0, 100, (7, 41), dtype=dtype), torch.randint(0, 100, (7, 41), dtype=dtype)
-        made += [x + y, x * y, x & y, x | 3, ~x, x.clamp(3, 50), torch.maximum(x, y), x < y, x.to(torch.float32), x.abs(), x == y[:, :1]]
-    return made
+        results += [x + y, x * y, x & y, x | 3, ~x, x.clamp(3, 50), torch.maximum(x, y), x < y, x.to(torch.float32), x.abs(), x == y[:, :1]]
+    return results
 
 
 for _name in ("gelu", "silu", "mish", "elu", "softplus", "leaky_relu", "hardswish", "logsigmoid", "tanh", "sigmoid", "relu"):
@@ -113,69 +113,69 @@ for _dtype in (torch.float32, torch.float64, torch.int32):
 
     @case(f"reductions of {_dtype}")
     def _reductions(dtype: Any = _dtype) -> Any:
-        made = []
+        results = []
         for shape in ((700,), (13, 129), (7, 5, 66), (300, 9)):
             x = (torch.randn(shape) * 5).to(dtype)
             for axis in (None, 0, -1):
                 along = {} if axis is None else {"dim": axis}
-                made += [x.sum(**along), x.amax(**({"dim": ()} | along)), x.amin(**({"dim": ()} | along)), (x > 0).any(**along)]
-                made += [(x > -9).all(**along), torch.count_nonzero(x, **along), x.argmax(**along), x.argmin(**along)]
+                results += [x.sum(**along), x.amax(**({"dim": ()} | along)), x.amin(**({"dim": ()} | along)), (x > 0).any(**along)]
+                results += [(x > -9).all(**along), torch.count_nonzero(x, **along), x.argmax(**along), x.argmin(**along)]
                 if dtype is torch.float32:
-                    made += [x.mean(**along), x.var(**along), x.std(**along), x.norm(**along), x.nansum(**along)]
-                    made += [torch.logsumexp(x, axis if axis is not None else -1), torch.linalg.vector_norm(x, 1, axis)]
+                    results += [x.mean(**along), x.var(**along), x.std(**along), x.norm(**along), x.nansum(**along)]
+                    results += [torch.logsumexp(x, axis if axis is not None else -1), torch.linalg.vector_norm(x, 1, axis)]
                 if axis is not None:
-                    made += [*x.max(axis), *x.min(axis), *torch.aminmax(x, dim=axis)]
-            made += [x.max(), x.min(), x.t().sum(0) if x.ndim == 2 else x.sum(0), (x / 5).prod()]
+                    results += [*x.max(axis), *x.min(axis), *torch.aminmax(x, dim=axis)]
+            results += [x.max(), x.min(), x.t().sum(0) if x.ndim == 2 else x.sum(0), (x / 5).prod()]
         x = (torch.rand(300000) + 0.5).to(dtype)
-        return [*made, x.sum(), x.amax()]
+        return [*results, x.sum(), x.amax()]
 
 
 @case("softmax")
 def _softmax() -> Any:
-    made = []
+    results = []
     for dtype in (torch.float32, torch.float64):
         for shape, axis in (((9, 133), 1), ((61, 17), 0), ((4, 19, 33), 1), ((50, 3), -1)):
             x = leaf(*shape, dtype=dtype)
-            made += grads(x.softmax(axis), x) + grads(x.log_softmax(axis), x)
-    return made
+            results += grads(x.softmax(axis), x) + grads(x.log_softmax(axis), x)
+    return results
 
 
 @case("norms")
 def _norms() -> Any:
-    made = []
+    results = []
     for dtype in (torch.float32, torch.float64):
         x, w, b = leaf(6, 8, 45, dtype=dtype), leaf(45, dtype=dtype), leaf(45, dtype=dtype)
-        made += grads(F.layer_norm(x, (45,), w, b), x, w, b) + grads(F.layer_norm(x, (45,)), x) + grads(F.rms_norm(x, (45,), w), x, w)
+        results += grads(F.layer_norm(x, (45,), w, b), x, w, b) + grads(F.layer_norm(x, (45,)), x) + grads(F.rms_norm(x, (45,), w), x, w)
         for shape in ((6, 8, 7, 9), (30, 8), (3, 8, 40)):
             y, w, b = leaf(*shape, dtype=dtype), leaf(8, dtype=dtype), leaf(8, dtype=dtype)
             mean, variance = torch.zeros(8, dtype=dtype), torch.ones(8, dtype=dtype)
-            made += grads(F.batch_norm(y, mean, variance, w, b, training=True), y, w, b) + [mean, variance]
-            made += grads(F.batch_norm(y, mean, variance, w, b), y, w, b) + grads(F.group_norm(y, 4, w, b), y, w, b)
+            results += grads(F.batch_norm(y, mean, variance, w, b, training=True), y, w, b) + [mean, variance]
+            results += grads(F.batch_norm(y, mean, variance, w, b), y, w, b) + grads(F.group_norm(y, 4, w, b), y, w, b)
             if len(shape) > 2:
-                made += grads(F.instance_norm(y), y)
+                results += grads(F.instance_norm(y), y)
         y = torch.randn(4, 16, 6, 5, dtype=dtype).to(memory_format=torch.channels_last).requires_grad_()
         w, b = leaf(16, dtype=dtype), leaf(16, dtype=dtype)
-        made += grads(F.batch_norm(y, None, None, w, b, training=True), y, w, b)
-    return made
+        results += grads(F.batch_norm(y, None, None, w, b, training=True), y, w, b)
+    return results
 
 
 @case("losses")
 def _losses() -> Any:
-    made = []
+    results = []
     for dtype in (torch.float32, torch.float64):
         x, classes = leaf(37, 53, dtype=dtype), torch.randint(0, 53, (37,))
         weight = torch.rand(53, dtype=dtype)
         for reduction in ("mean", "sum", "none") if dtype is torch.float32 else ("mean",):
             for options in ({}, {"weight": weight}, {"label_smoothing": 0.1}, {"ignore_index": 3}):
-                made += grads(F.cross_entropy(x, classes, reduction=reduction, **options), x)
-            made += grads(F.nll_loss(x, classes, weight, reduction=reduction), x)
+                results += grads(F.cross_entropy(x, classes, reduction=reduction, **options), x)
+            results += grads(F.nll_loss(x, classes, weight, reduction=reduction), x)
             y = torch.rand(37, 53, dtype=dtype)
             for loss in (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.binary_cross_entropy_with_logits):
-                made += grads(loss(x, y, reduction=reduction), x)
-            made += grads(F.binary_cross_entropy(x.sigmoid(), y, reduction=reduction), x)
+                results += grads(loss(x, y, reduction=reduction), x)
+            results += grads(F.binary_cross_entropy(x.sigmoid(), y, reduction=reduction), x)
         planes = leaf(3, 7, 5, 4, dtype=dtype)
-        made += grads(F.cross_entropy(planes, torch.randint(0, 7, (3, 5, 4))), planes)
-    return made
+        results += grads(F.cross_entropy(planes, torch.randint(0, 7, (3, 5, 4))), planes)
+    return results
 
 
 # -- memory ---------------------------------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ for _dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int8, torch.b
         x = (torch.randn(5, 43, 37) * 3).to(dtype)
         y = torch.empty(37, 43, 5, dtype=dtype)
         y.copy_(x.permute(2, 1, 0))
-        made = [
+        results = [
             x.transpose(0, 2).contiguous(),
             x.transpose(1, 2).clone(),
             x[:, ::2].contiguous(),
@@ -194,40 +194,42 @@ for _dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int8, torch.b
             y,
             x[:, :, 5].contiguous(),
         ]
-        made += [torch.cat([x, x + x], 1), torch.cat([x, x], 0), torch.stack([x, x], -1), x.repeat(2, 1, 3), x.flip(0, 2), x.flip(1)]
-        made += [x.transpose(1, 2).reshape(-1, 43), x.expand(2, 5, 43, 37).contiguous(), x.roll(3, 1), torch.cat([x.mT, x.mT], 2)]
-        return made
+        results += [torch.cat([x, x + x], 1), torch.cat([x, x], 0), torch.stack([x, x], -1), x.repeat(2, 1, 3), x.flip(0, 2), x.flip(1)]
+        results += [x.transpose(1, 2).reshape(-1, 43), x.expand(2, 5, 43, 37).contiguous(), x.roll(3, 1), torch.cat([x.mT, x.mT], 2)]
+        return results
 
 
 @case("embedding and indexing")
 def _indexing() -> Any:
-    made = []
+    results = []
     for dtype in (torch.float32, torch.float64):
         for kind in (torch.int64, torch.int32):
             w, i = leaf(61, 19, dtype=dtype), torch.randint(0, 61, (23, 7), dtype=kind)
-            made += grads(F.embedding(i, w), w) + grads(F.embedding(i, w, padding_idx=3), w)
+            results += grads(F.embedding(i, w), w) + grads(F.embedding(i, w, padding_idx=3), w)
         x, j = leaf(61, 19, dtype=dtype), torch.randint(0, 61, (90,))
-        made += grads(x[j], x) + grads(x.index_select(0, j), x) + grads(x.index_select(1, j % 19), x)
+        results += grads(x[j], x) + grads(x.index_select(0, j), x) + grads(x.index_select(1, j % 19), x)
         k = torch.randint(0, 61, (61, 19))
-        made += grads(x.gather(0, k), x) + grads(x.gather(1, k % 19), x) + [torch.zeros(61, 19, dtype=dtype).scatter_add(0, k, x.detach())]
-        made += [torch.zeros(61, 19, dtype=dtype).scatter_add(1, k % 19, x.detach())]
-        made += [torch.zeros(61, 19, dtype=dtype).index_add(0, j, torch.randn(90, 19, dtype=dtype))]
+        results += (
+            grads(x.gather(0, k), x) + grads(x.gather(1, k % 19), x) + [torch.zeros(61, 19, dtype=dtype).scatter_add(0, k, x.detach())]
+        )
+        results += [torch.zeros(61, 19, dtype=dtype).scatter_add(1, k % 19, x.detach())]
+        results += [torch.zeros(61, 19, dtype=dtype).index_add(0, j, torch.randn(90, 19, dtype=dtype))]
         y = torch.zeros(61, 19, dtype=dtype)
         y[j] = 3.0
-        made += [y, torch.zeros(61, 19, dtype=dtype).index_put_((j,), torch.ones(90, 19, dtype=dtype), accumulate=True)]
-    return made
+        results += [y, torch.zeros(61, 19, dtype=dtype).index_put_((j,), torch.ones(90, 19, dtype=dtype), accumulate=True)]
+    return results
 
 
 # -- products and windows ---------------------------------------------------------------------------------------------------------------
 @case("products")
 def _products() -> Any:
-    made = []
+    results = []
     for dtype in (torch.float32, torch.float64):
         a, b, c = leaf(130, 70, dtype=dtype), leaf(70, 90, dtype=dtype), leaf(90, dtype=dtype)
-        made += grads(a @ b, a, b) + grads(F.linear(a, b.t(), c), a, b, c)
+        results += grads(a @ b, a, b) + grads(F.linear(a, b.t(), c), a, b, c)
         p, q = leaf(9, 33, 65, dtype=dtype), leaf(9, 65, 47, dtype=dtype)
-        made += grads(torch.bmm(p, q), p, q)
-    return made
+        results += grads(torch.bmm(p, q), p, q)
+    return results
 
 
 CONVOLUTIONS = {
@@ -248,11 +250,11 @@ for _name, _of in CONVOLUTIONS.items():
             shape, weight, options = of
             x, w, b = leaf(*shape, dtype=dtype), leaf(*weight, dtype=dtype), leaf(weight[0], dtype=dtype)
             function = F.conv1d if len(shape) == 3 else F.conv2d
-            made = grads(function(x, w, b, **options), x, w, b)
+            results = grads(function(x, w, b, **options), x, w, b)
             if len(shape) == 4:
                 y = x.detach().to(memory_format=torch.channels_last).requires_grad_()
-                made += [each.contiguous() for each in grads(function(y, w, b, **options), y, w, b)]
-            return made
+                results += [tensor.contiguous() for tensor in grads(function(y, w, b, **options), y, w, b)]
+            return results
 
 
 @case("transposed convolution")
@@ -263,33 +265,33 @@ def _transposed() -> Any:
 
 @case("pooling")
 def _pooling() -> Any:
-    made = []
+    results = []
     for dtype in (torch.float32, torch.float64):
         for layout in (torch.contiguous_format, torch.channels_last):
             for size, stride, padding in ((2, 2, 0), (3, 2, 1), (3, 1, 1)):
                 x = torch.randn(3, 8, 17, 19, dtype=dtype).to(memory_format=layout).requires_grad_()
-                made += grads(F.max_pool2d(x, size, stride, padding), x) + grads(F.avg_pool2d(x, size, stride, padding), x)
-            made += (
+                results += grads(F.max_pool2d(x, size, stride, padding), x) + grads(F.avg_pool2d(x, size, stride, padding), x)
+            results += (
                 grads(F.adaptive_avg_pool2d(x, (4, 5)), x) + grads(F.adaptive_avg_pool2d(x, 1), x) + grads(F.adaptive_max_pool2d(x, 3), x)
             )
         x = leaf(3, 8, 70, dtype=dtype)
-        made += grads(F.max_pool1d(x, 3, 2), x) + grads(F.avg_pool1d(x, 3, 2), x)
-        made += [each.contiguous() for each in F.max_pool2d(torch.randn(3, 4, 20, 20, dtype=dtype), 2, return_indices=True)]
-    return made
+        results += grads(F.max_pool1d(x, 3, 2), x) + grads(F.avg_pool1d(x, 3, 2), x)
+        results += [part.contiguous() for part in F.max_pool2d(torch.randn(3, 4, 20, 20, dtype=dtype), 2, return_indices=True)]
+    return results
 
 
 # -- random numbers and optimizers ------------------------------------------------------------------------------------------------------
 @case("random numbers")
 def _random() -> Any:
-    made = [torch.rand(777), torch.randn(1001), torch.rand(601, dtype=torch.float64), torch.randn(602, dtype=torch.float64)]
-    made += [
+    results = [torch.rand(777), torch.randn(1001), torch.rand(601, dtype=torch.float64), torch.randn(602, dtype=torch.float64)]
+    results += [
         torch.randint(0, 1000, (900,)),
         torch.empty(700).normal_(2, 3),
         torch.empty(700).uniform_(-1, 1),
         torch.empty(700).bernoulli_(0.3),
     ]
-    made += [torch.empty(700).exponential_(), F.dropout(torch.ones(999), 0.4), torch.randperm(500), torch.rand(20).to(torch.bfloat16)]
-    return made
+    results += [torch.empty(700).exponential_(), F.dropout(torch.ones(999), 0.4), torch.randperm(500), torch.rand(20).to(torch.bfloat16)]
+    return results
 
 
 OPTIMIZERS = {
@@ -307,30 +309,30 @@ for _name, _of in OPTIMIZERS.items():
 
     @case(f"optimizer {_name}")
     def _optimizer(name: str = _name, options: Any = _of) -> Any:
-        made = []
+        results = []
         for dtype in (torch.float32, torch.float64):
             parameters = [leaf(*shape, dtype=dtype) for shape in ((33, 7), (129,), (5,))]
             optimizer = getattr(torch.optim, name)(parameters, **options)
             for _ in range(7):
-                for each in parameters:
-                    each.grad = torch.randn(each.shape, dtype=dtype)
-                made.append(torch.nn.utils.clip_grad_norm_(parameters, 3.0))
+                for parameter in parameters:
+                    parameter.grad = torch.randn(parameter.shape, dtype=dtype)
+                results.append(torch.nn.utils.clip_grad_norm_(parameters, 3.0))
                 optimizer.step()
-            made += [each.detach() for each in parameters]
-        return made
+            results += [parameter.detach() for parameter in parameters]
+        return results
 
 
 # -- the program ------------------------------------------------------------------------------------------------------------------------
-def close(name: str, number: int, made: torch.Tensor, wanted: torch.Tensor) -> None:
+def close(name: str, number: int, actual: torch.Tensor, wanted: torch.Tensor) -> None:
     where = f"{name}, result {number}"
-    assert made.dtype is wanted.dtype and made.shape == wanted.shape, where
-    lies, should = ([s for s, n in zip(each.stride(), each.shape, strict=True) if n != 1] for each in (made, wanted))
+    assert actual.dtype is wanted.dtype and actual.shape == wanted.shape, where
+    lies, should = ([s for s, n in zip(tensor.stride(), tensor.shape, strict=True) if n != 1] for tensor in (actual, wanted))
     assert lies == should, f"{where}: strides {lies}, expected {should}"
-    if not made.dtype.is_floating_point:
-        assert torch.equal(made, wanted), where
+    if not actual.dtype.is_floating_point:
+        assert torch.equal(actual, wanted), where
         return
-    rough = {torch.float32: 2e-5, torch.float64: 1e-11, torch.bfloat16: 2e-2, torch.float16: 3e-3}[made.dtype]
-    a, b = made.detach().to(torch.float64).numpy(), wanted.detach().to(torch.float64).numpy()
+    rough = {torch.float32: 2e-5, torch.float64: 1e-11, torch.bfloat16: 2e-2, torch.float16: 3e-3}[actual.dtype]
+    a, b = actual.detach().to(torch.float64).numpy(), wanted.detach().to(torch.float64).numpy()
     finite = np.abs(b[np.isfinite(b)])
     scale = min(float(finite.max()), 1e3) if finite.size else 0.0
     np.testing.assert_allclose(a, b, rtol=rough, atol=rough * scale, err_msg=where)
@@ -339,14 +341,14 @@ def close(name: str, number: int, made: torch.Tensor, wanted: torch.Tensor) -> N
 def check(name: str) -> None:
     def run() -> list[torch.Tensor]:
         torch.manual_seed(1)
-        made = CASES[name]()
-        return made if isinstance(made, list) else [made]
+        result = CASES[name]()
+        return result if isinstance(result, list) else [result]
 
-    made = run()
+    results = run()
     with native.disabled():
         wanted = run()
-    assert len(made) == len(wanted)
-    for number, (a, b) in enumerate(zip(made, wanted, strict=True)):
+    assert len(results) == len(wanted)
+    for number, (a, b) in enumerate(zip(results, wanted, strict=True)):
         close(name, number, a, b)
 
 

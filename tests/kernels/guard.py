@@ -24,9 +24,9 @@ def guarded(array: np.ndarray, end: bool = True) -> np.ndarray:
     _forbid(start + (pages + 1) * mmap.PAGESIZE)
     _kept.append(memory)
     offset = mmap.PAGESIZE + (pages * mmap.PAGESIZE - array.nbytes if end else 0)
-    made = np.ndarray(array.shape, array.dtype, memory, offset)
-    made[...] = array
-    return made
+    result = np.ndarray(array.shape, array.dtype, memory, offset)
+    result[...] = array
+    return result
 
 
 _kept: list[Any] = []

@@ -108,14 +108,14 @@ def arguments(sample: Sample, number: int, at_end: bool) -> tuple[list[Any], dic
         _arenas.append(Arena())
     arenas: Iterator[Any] = iter([*_arenas, *[None] * 64])
 
-    def made(value: Any) -> Any:
+    def laid_out(value: Any) -> Any:
         if isinstance(value, np.ndarray):
             return placed(value, layouts_of(value.shape)[number], next(arenas), at_end)
         if isinstance(value, (list, tuple)):
-            return type(value)([made(each) for each in value])
+            return type(value)([laid_out(item) for item in value])
         return OURS.arguments(value)
 
-    return [made(each) for each in sample.args], {key: made(value) for key, value in sample.kwargs.items()}, arenas
+    return [laid_out(arg) for arg in sample.args], {key: laid_out(value) for key, value in sample.kwargs.items()}, arenas
 
 
 def outcome(record: Record, sample: Sample, number: int, at_end: bool, cotangent: int | None) -> Any:
@@ -127,10 +127,10 @@ def outcome(record: Record, sample: Sample, number: int, at_end: bool, cotangent
     try:
         if cotangent is None:
             results = flat(function(*args, **kwargs))
-            return [np.array(each._array) if isinstance(each, Tensor) else each for each in results]
-        free = [each for i, each in enumerate(args) if i not in FIXED.get(record.name, ())]
-        inputs = [each.requires_grad_() for each in differentiable_inputs([*free, kwargs])]
-        outputs = [each for each in flat(function(*args, **kwargs)) if getattr(each, "requires_grad", False)]
+            return [np.array(result._array) if isinstance(result, Tensor) else result for result in results]
+        free = [arg for i, arg in enumerate(args) if i not in FIXED.get(record.name, ())]
+        inputs = [tensor.requires_grad_() for tensor in differentiable_inputs([*free, kwargs])]
+        outputs = [result for result in flat(function(*args, **kwargs)) if getattr(result, "requires_grad", False)]
         if not outputs:
             return []
         rng = np.random.default_rng(0)
@@ -138,8 +138,8 @@ def outcome(record: Record, sample: Sample, number: int, at_end: bool, cotangent
         for out in outputs:
             values = np.asarray(rng.integers(1, 4, out.shape)).astype(out._array.dtype)
             given.append(placed(values, layouts_of(values.shape)[cotangent], next(arenas), at_end))
-        found = flambeau.autograd.grad(outputs, inputs, given, allow_unused=True)
-        return [None if each is None else np.array(each._array) for each in found]
+        gradients = flambeau.autograd.grad(outputs, inputs, given, allow_unused=True)
+        return [None if gradient is None else np.array(gradient._array) for gradient in gradients]
     except Exception as error:
         return error
 
@@ -229,10 +229,10 @@ def watch() -> None:
 
 def _watched(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
     def run(*given: Any, **named: Any) -> Any:
-        made = kernel(*given, **named)
-        if made is not None:
+        result = kernel(*given, **named)
+        if result is not None:
             reached.add(name)
-        return made
+        return result
 
     return run
 
@@ -248,7 +248,7 @@ def _has_gradient(record: Record) -> bool:
 
 def check(record: Record) -> Iterator[str]:
     """What is wrong with a record: for each dtype, where a kernel is reached, all layouts."""
-    for dtype in [each for each in record.dtypes if each in DTYPES]:
+    for dtype in [candidate for candidate in record.dtypes if candidate in DTYPES]:
         for sample in samples_of(record, dtype):
             reached.clear()
             wrong = [difference(record, sample, 0, True), difference(record, sample, 0, True, 0) if _has_gradient(record) else None]
@@ -258,7 +258,7 @@ def check(record: Record) -> Iterator[str]:
                 if _has_gradient(record):
                     wrong += [difference(record, sample, number, not number & 1, (number * 5 + 2) % COUNT) for number in numbers]
                     wrong += [difference(record, sample, 0, False, number) for number in (2, 3, 5, 8)]
-            yield from [each for each in wrong if each is not None]
+            yield from [message for message in wrong if message is not None]
 
 
 def main(arguments: list[str]) -> None:
@@ -266,17 +266,17 @@ def main(arguments: list[str]) -> None:
     np.seterr(all="ignore")
     watch()
     if arguments == ["--reached"]:
-        found: set[str] = set()
+        names: set[str] = set()
         for family in records.FAMILIES:
             for record in _records(family):
-                for dtype in [each for each in record.dtypes if each in DTYPES[:1]] or record.dtypes[:1]:
+                for dtype in [candidate for candidate in record.dtypes if candidate in DTYPES[:1]] or record.dtypes[:1]:
                     reached.clear()
                     for sample in samples_of(record, dtype):
                         outcome(record, sample, 0, True, None)
                         if _has_gradient(record):
                             outcome(record, sample, 0, True, 0)
-                    found |= reached
-        print("reached", *sorted(found))
+                    names |= reached
+        print("reached", *sorted(names))
         return
     for family in arguments:
         for record in _records(family):

@@ -101,7 +101,7 @@ def test_several_processes_at_once(filled, tmp_path):
     place = tmp_path / "shared"
     environment = {**os.environ, "FLAMBEAU_CACHE": str(place), "OPENBLAS_NUM_THREADS": "1"}
     running = [subprocess.Popen([sys.executable, "-c", PROGRAM], env=environment, stdout=subprocess.DEVNULL) for _ in range(3)]
-    assert [each.wait(120) for each in running] == [0, 0, 0]
+    assert [process.wait(120) for process in running] == [0, 0, 0]
     assert {path.name: path.read_bytes() for path in images(place)} == filled
     assert not [name for name in os.listdir(place) if not name.endswith(".image")]
 

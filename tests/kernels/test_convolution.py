@@ -184,21 +184,21 @@ def test_as_the_reference_and_within_bounds(case: Case, end: bool) -> None:
 @pytest.mark.parametrize("band", [True, False])
 def test_same_bits_for_any_number_of_threads(layout: str, band: bool) -> None:
     case = Case(5, 1, 19, 9, (3, 3), (2, 1), (1, 1), (1, 1), (33, 33), layout, "float32", band)
-    each = Case(5, 40, 1, 1, (3, 3), (2, 1), (1, 1), (1, 1), (33, 33), layout)
+    grouped = Case(5, 40, 1, 1, (3, 3), (2, 1), (1, 1), (1, 1), (33, 33), layout)
     before = pool.threads
-    for one in (case, each):
+    for one in (case, grouped):
         x, weight, bias, grad = one.arrays()
         x, grad = laid_out(x, layout, True), laid_out(grad, layout, True)
-        made = []
+        runs = []
         try:
             for threads in (1, 2, 3):
                 pool.set_threads(threads)
                 with settings_of(one):
-                    made.append(results(one, x, weight, bias, grad))
+                    runs.append(results(one, x, weight, bias, grad))
         finally:
             pool.set_threads(before)
-        for other in made[1:]:
-            for name, array in made[0].items():
+        for other in runs[1:]:
+            for name, array in runs[0].items():
                 assert np.array_equal(array, other[name]), name
 
 
@@ -233,9 +233,9 @@ def test_operations_use_the_kernels(transposed: bool, monkeypatch: pytest.Monkey
     attempt = native.attempt
 
     def spy(name: str, *arguments: Any, **named: Any) -> Any:
-        made = attempt(name, *arguments, **named)
-        asked[name] = made is not None
-        return made
+        result = attempt(name, *arguments, **named)
+        asked[name] = result is not None
+        return result
 
     monkeypatch.setattr(native, "attempt", spy)
     torch.manual_seed(0)
@@ -244,13 +244,13 @@ def test_operations_use_the_kernels(transposed: bool, monkeypatch: pytest.Monkey
     bias = torch.randn(16, requires_grad=True)
     function = F.conv_transpose2d if transposed else F.conv2d
     function(x, weight, bias, stride=2, padding=1).square().sum().backward()
-    found = [x.grad, weight.grad, bias.grad]
+    gradients = [x.grad, weight.grad, bias.grad]
     assert all(asked[name] for name in ("_correlate", "_spread", "_correlate_pair"))
     for tensor in (x, weight, bias):
         tensor.grad = None
     with native.disabled():
         function(x, weight, bias, stride=2, padding=1).square().sum().backward()
-    for got, tensor in zip(found, (x, weight, bias), strict=True):
+    for got, tensor in zip(gradients, (x, weight, bias), strict=True):
         torch.testing.assert_close(got, tensor.grad, rtol=1e-3, atol=1e-2)
 
 

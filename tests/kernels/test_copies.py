@@ -60,12 +60,12 @@ def test_joining_is_that_of_numpy(seed, dtype, ndim, count):
     shape, dim = rng.integers(1, 20, ndim).tolist(), int(rng.integers(0, ndim))
     long = 400_000 // max(np.prod(shape), 1) if rng.random() < 0.2 else 100
     parts = [guarded(numbers(rng, [*shape[:dim], int(rng.integers(0, long)), *shape[dim + 1 :]], dtype)) for _ in range(count)]
-    made = copies.cat(parts, dim - ndim * int(rng.integers(0, 2)))
-    assert made is None or np.array_equal(made, np.concatenate(parts, dim))
+    joined = copies.cat(parts, dim - ndim * int(rng.integers(0, 2)))
+    assert joined is None or np.array_equal(joined, np.concatenate(parts, dim))
     equal = [guarded(numbers(rng, shape, dtype)) for _ in range(count)]
     for dim in range(ndim + 1):
-        made = copies.stack(equal, dim)
-        assert made is None or np.array_equal(made, np.stack(equal, dim))
+        joined = copies.stack(equal, dim)
+        assert joined is None or np.array_equal(joined, np.stack(equal, dim))
     times = rng.integers(0, 4, ndim + 1).tolist()
     np.testing.assert_array_equal(copies.repeat(equal[0], times), np.tile(equal[0], times))
 
@@ -73,12 +73,12 @@ def test_joining_is_that_of_numpy(seed, dtype, ndim, count):
 def test_threads_do_not_change_a_copy():
     x = np.random.default_rng(0).standard_normal((300, 70, 50)).transpose(2, 0, 1)
     threads = pool.threads
-    made = []
+    results = []
     for count in (1, 2):
         pool.set_threads(count)
-        made.append(copies.contiguous(x))
+        results.append(copies.contiguous(x))
     pool.set_threads(threads)
-    assert np.array_equal(*made)
+    assert np.array_equal(*results)
 
 
 LARGE = {
@@ -107,10 +107,10 @@ LARGE = {
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool, torch.bfloat16, torch.complex128])
 def test_operations_on_large_tensors_are_those_of_the_reference(name, dtype):
     x = (torch.arange(8 * 6 * 20 * 24).reshape(8, 6, 20, 24) % 97).to(dtype)
-    made = LARGE[name](x)
+    result = LARGE[name](x)
     with native.disabled():
         wanted = LARGE[name](x)
-    assert made.stride() == wanted.stride() and made.dtype is wanted.dtype and torch.equal(made, wanted)
+    assert result.stride() == wanted.stride() and result.dtype is wanted.dtype and torch.equal(result, wanted)
 
 
 def test_overlapping_memory_is_left_to_the_reference():

@@ -96,21 +96,21 @@ def test_errors_are_those_of_the_reference():
     ):
         with native.disabled(), pytest.raises(Exception) as wanted:
             call()
-        with pytest.raises(wanted.type) as found:
+        with pytest.raises(wanted.type) as error:
             call()
-        assert str(found.value) == str(wanted.value)
+        assert str(error.value) == str(wanted.value)
 
 
 def test_threads_do_not_change_sums():
     rng = np.random.default_rng(0)
     at, grad = rng.integers(0, 50, 20_000), rng.standard_normal((20_000, 40)).astype(np.float32)
     x, places = np.zeros((60, 40), np.float32), rng.integers(0, 60, (20_000, 40))
-    threads, made = pool.threads, []
+    threads, runs = pool.threads, []
     for count in (1, 2):
         pool.set_threads(count)
-        made.append((kernels.embedding_backward(grad, at, 3000, -1, False), kernels.scatter_add(x, 0, places, grad)))
+        runs.append((kernels.embedding_backward(grad, at, 3000, -1, False), kernels.scatter_add(x, 0, places, grad)))
     pool.set_threads(threads)
-    for one, two in zip(*made, strict=True):
+    for one, two in zip(*runs, strict=True):
         np.testing.assert_array_equal(one, two)
 
 
@@ -121,11 +121,11 @@ def test_training_an_embedding_is_as_with_the_reference(dtype):
 
     def gradient():
         torch.manual_seed(1)
-        made = F.embedding(at, weight, padding_idx=3)
-        return made, *torch.autograd.grad(made, weight, torch.randn(made.shape).to(dtype))
+        output = F.embedding(at, weight, padding_idx=3)
+        return output, *torch.autograd.grad(output, weight, torch.randn(output.shape).to(dtype))
 
-    found = gradient()
+    results = gradient()
     with native.disabled():
         wanted = gradient()
-    assert torch.equal(found[0], wanted[0])
-    torch.testing.assert_close(found[1], wanted[1])
+    assert torch.equal(results[0], wanted[0])
+    torch.testing.assert_close(results[1], wanted[1])

@@ -71,8 +71,8 @@ def call(entry, dtype, shape=SHAPE):
     return positional, named
 
 
-def results(made):
-    return [each.numpy() for each in (made if isinstance(made, tuple) else (made,))]
+def results(result):
+    return [tensor.numpy() for tensor in (result if isinstance(result, tuple) else (result,))]
 
 
 def is_for(entry, dtype):
@@ -105,7 +105,7 @@ def calls_on_arrays(entry, monkeypatch):
     reference, calls = entry.kernel, []
 
     def watched(*arguments, **named):
-        if any(each.__class__ is np.ndarray and each.ndim for each in arguments):
+        if any(argument.__class__ is np.ndarray and argument.ndim for argument in arguments):
             calls.append(arguments)
         return reference(*arguments, **named)
 
@@ -125,13 +125,13 @@ def test_an_operation_runs_its_kernel(name, dtype, launched, monkeypatch):
     with native.disabled():
         wanted = results(entry.wrapper(*positional, **named))
     on_arrays = calls_on_arrays(entry, monkeypatch)
-    made = results(entry.wrapper(*positional, **named))
+    actual = results(entry.wrapper(*positional, **named))
     has_kernel = bool(launched) and not on_arrays
     assert has_kernel is (name not in WITHOUT), (
         f"{name} of {dtype}: {'a' if has_kernel else 'no'} kernel (FLAMBEAU_SHOW_TRACES=1 says more)"
     )
-    assert len(made) == len(wanted)
-    for a, b in zip(made, wanted, strict=True):
+    assert len(actual) == len(wanted)
+    for a, b in zip(actual, wanted, strict=True):
         assert a.dtype == b.dtype and a.shape == b.shape
         if a.dtype.kind == "f":
             eps = np.finfo(a.dtype).eps

@@ -35,11 +35,11 @@ def mapped(k, name, kinds, result, lanes):
 
 def computed(processor, name, *x, result=None):
     result = np.dtype(result or x[0].dtype)
-    kinds = tuple(KINDS[each.dtype] for each in x)
+    kinds = tuple(KINDS[array.dtype] for array in x)
     lanes = processor.width // x[0].itemsize if processor.has_masks else 1
     k = build.source_of(mapped, (name, kinds, KINDS[result], lanes), processor)
     y = np.empty(x[0].shape, result)
-    build.Kernel(build.compiled(k.text(), k.name, processor), k.slots)(1, *[id(each) for each in x], id(y), y.size)
+    build.Kernel(build.compiled(k.text(), k.name, processor), k.slots)(1, *[id(array) for array in x], id(y), y.size)
     return y
 
 
@@ -48,7 +48,7 @@ def same(a, b):
     assert a.dtype == b.dtype
     if a.dtype.kind == "f":
         assert np.array_equal(np.isnan(a), np.isnan(b))
-        a, b = (np.nan_to_num(each, nan=1.0, posinf=np.inf, neginf=-np.inf) for each in (a, b))
+        a, b = (np.nan_to_num(array, nan=1.0, posinf=np.inf, neginf=-np.inf) for array in (a, b))
         assert np.array_equal(np.signbit(a), np.signbit(b))
     at = np.flatnonzero(a != b)
     assert not at.size, f"at {at[:3]}: {a[at[:3]]}, expected {b[at[:3]]}"
@@ -62,7 +62,7 @@ def floats(dtype, seed):
 
 
 def pairs_of_floats(dtype):
-    special = [each.ravel() for each in np.meshgrid(special_values(dtype), special_values(dtype))]
+    special = [grid.ravel() for grid in np.meshgrid(special_values(dtype), special_values(dtype))]
     return [np.concatenate([floats(dtype, i), special[i]]) for i in range(2)]
 
 
@@ -148,7 +148,7 @@ def test_frexp_has_two_results():
     x = torch.linspace(-3, 3, 40_000, dtype=torch.float64).view(200, 200).t()
     with native.disabled():
         wanted = torch.frexp(x)
-    made = torch.frexp(x)
-    assert made.exponent.dtype is torch.int32 and made.exponent.stride() == wanted.exponent.stride()
-    assert torch.equal(made.mantissa, wanted.mantissa) and torch.equal(made.exponent, wanted.exponent)
-    assert math.isclose(float(made.mantissa[0, 0]), -0.75)
+    result = torch.frexp(x)
+    assert result.exponent.dtype is torch.int32 and result.exponent.stride() == wanted.exponent.stride()
+    assert torch.equal(result.mantissa, wanted.mantissa) and torch.equal(result.exponent, wanted.exponent)
+    assert math.isclose(float(result.mantissa[0, 0]), -0.75)

@@ -28,21 +28,21 @@ def strided(rng, shape, dtype, how, end=True):
     """Random numbers of a shape, lying in memory in one of several ways."""
     *batch, rows, columns = shape
     if how == "transposed":
-        made = guarded(rng.standard_normal((*batch, columns, rows)).astype(dtype), end).swapaxes(-1, -2)
+        array = guarded(rng.standard_normal((*batch, columns, rows)).astype(dtype), end).swapaxes(-1, -2)
     elif how == "batch inside" and batch:
-        made = np.moveaxis(guarded(rng.standard_normal((rows, *batch, columns)).astype(dtype), end), 0, -2)
+        array = np.moveaxis(guarded(rng.standard_normal((rows, *batch, columns)).astype(dtype), end), 0, -2)
     elif how == "rows apart":
-        made = guarded(rng.standard_normal((*batch, rows, columns + 3)).astype(dtype), end)[..., 1 : columns + 1]
+        array = guarded(rng.standard_normal((*batch, rows, columns + 3)).astype(dtype), end)[..., 1 : columns + 1]
     elif how == "every other":
-        made = guarded(rng.standard_normal((*batch, 2 * rows, 2 * columns)).astype(dtype), end)[..., ::2, ::2]
+        array = guarded(rng.standard_normal((*batch, 2 * rows, 2 * columns)).astype(dtype), end)[..., ::2, ::2]
     elif how == "one row":
-        made = np.broadcast_to(guarded(rng.standard_normal((*batch, 1, columns)).astype(dtype), end), shape)
+        array = np.broadcast_to(guarded(rng.standard_normal((*batch, 1, columns)).astype(dtype), end), shape)
     elif how == "one matrix" and batch:
-        made = np.broadcast_to(guarded(rng.standard_normal((rows, columns)).astype(dtype), end), shape)
+        array = np.broadcast_to(guarded(rng.standard_normal((rows, columns)).astype(dtype), end), shape)
     else:
-        made = guarded(rng.standard_normal(shape).astype(dtype), end)
-    assert made.shape == shape
-    return made
+        array = guarded(rng.standard_normal(shape).astype(dtype), end)
+    assert array.shape == shape
+    return array
 
 
 layouts = st.sampled_from(["plain", "transposed", "batch inside", "rows apart", "every other", "one row", "one matrix"])
@@ -64,28 +64,28 @@ def test_products(batch, shape, shared, dtype, how, biased, end):
     a = strided(rng, (*batch, m, inner), dtype, how[0], end)
     b = strided(rng, (inner, n) if shared else (*batch, inner, n), dtype, how[1], end)
     bias = guarded(rng.standard_normal(n).astype(dtype), end) if biased else None
-    made = gemm.multiply(a, b, bias)
-    if made is None:
+    product = gemm.multiply(a, b, bias)
+    if product is None:
         assert a.size * n < gemm.SMALL or "every other" in how or "one row" in how
         return
     wanted = a @ b + (0 if bias is None else bias)
-    assert made.dtype == dtype and made.shape == wanted.shape and made.flags.c_contiguous
-    np.testing.assert_allclose(made, wanted, rtol=CLOSE[dtype], atol=CLOSE[dtype] * np.abs(wanted).max())
+    assert product.dtype == dtype and product.shape == wanted.shape and product.flags.c_contiguous
+    np.testing.assert_allclose(product, wanted, rtol=CLOSE[dtype], atol=CLOSE[dtype] * np.abs(wanted).max())
 
 
 def _same(operation, *operands, **named):
     """With and without kernels: values, dtype and strides, and gradients."""
 
     def run():
-        leaves = [each.detach().requires_grad_() for each in operands]
+        leaves = [operand.detach().requires_grad_() for operand in operands]
         result = operation(*leaves, **named)
         slopes = torch.autograd.grad((result * result).sum(), leaves)
         return [result.detach(), *slopes]
 
-    made = run()
+    results = run()
     with native.disabled():
         wanted = run()
-    for a, b in zip(made, wanted, strict=True):
+    for a, b in zip(results, wanted, strict=True):
         assert a.shape == b.shape and a.dtype is b.dtype and a.stride() == b.stride()
         assert torch.allclose(a, b, rtol=1e-4, atol=1e-4 * b.abs().max().item())
 
@@ -160,9 +160,9 @@ def test_mismatching_shapes_are_the_same_errors(name):
         operands = [torch.randn(shape) for shape in shapes]
         with native.disabled(), pytest.raises((RuntimeError, ValueError)) as wanted:
             operation(*operands)
-        with pytest.raises(type(wanted.value)) as made:
+        with pytest.raises(type(wanted.value)) as error:
             operation(*operands)
-        assert str(made.value) == str(wanted.value)
+        assert str(error.value) == str(wanted.value)
 
 
 def test_the_number_of_threads_does_not_change_a_bit():
@@ -172,11 +172,11 @@ def test_the_number_of_threads_does_not_change_a_bit():
     try:
         for shapes in cases:
             a, b = (rng.standard_normal(shape).astype(np.float32) for shape in shapes)
-            bias, made = rng.standard_normal(b.shape[-1]).astype(np.float32), []
+            bias, products = rng.standard_normal(b.shape[-1]).astype(np.float32), []
             for count in (1, 2, 3):
                 pool.set_threads(count)
-                made.append(gemm.multiply(a, b, bias))
-            assert all(np.array_equal(made[0], each) for each in made[1:])
+                products.append(gemm.multiply(a, b, bias))
+            assert all(np.array_equal(products[0], product) for product in products[1:])
     finally:
         pool.set_threads(before)
 
@@ -184,18 +184,18 @@ def test_the_number_of_threads_does_not_change_a_bit():
 def test_special_values_go_through():
     a, b = np.ones((200, 200), np.float32), np.ones((200, 200), np.float32)
     a[3, 5], a[7, 9], b[:, 11] = np.nan, np.inf, 0
-    made = gemm.multiply(a, b)
-    assert np.isnan(made[3]).all() and np.isnan(made[7, 11]) and np.isinf(np.delete(made[7], 11)).all()
-    assert np.isfinite(np.delete(made, [3, 7], 0)).all()
+    product = gemm.multiply(a, b)
+    assert np.isnan(product[3]).all() and np.isnan(product[7, 11]) and np.isinf(np.delete(product[7], 11)).all()
+    assert np.isfinite(np.delete(product, [3, 7], 0)).all()
 
 
 def test_results_do_not_depend_on_what_was_in_their_memory():
     a, b = np.zeros((600, 600), np.float32), np.zeros((600, 600), np.float32)
     for _ in range(3):
-        made = gemm.multiply(a, b)
-        assert not made.any()
-        made[:] = np.nan
-        del made
+        product = gemm.multiply(a, b)
+        assert not product.any()
+        product[:] = np.nan
+        del product
 
 
 @pytest.fixture
@@ -226,10 +226,10 @@ def test_it_is_put_back_after_products_in_several_threads(threads_of_blas):
                 failures.append(1)
 
     workers = [threading.Thread(target=work) for _ in range(3)]
-    for each in workers:
-        each.start()
-    for each in workers:
-        each.join()
+    for thread in workers:
+        thread.start()
+    for thread in workers:
+        thread.join()
     assert threads_of_blas.threads() == 2 and not failures
 
 

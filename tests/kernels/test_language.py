@@ -21,21 +21,21 @@ COUNT = 517  # not a multiple of any number of lanes
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
-def same(made, wanted):
+def same(actual, wanted):
     """Equal dtype and bits, but for the bits of a NaN."""
-    assert made.dtype == wanted.dtype
-    if made.dtype == BFLOAT16:  # whose NaN NumPy does not know
-        made, wanted = made.astype(np.float32), wanted.astype(np.float32)
-    np.testing.assert_array_equal(made, wanted)
-    if made.dtype.kind == "f":
+    assert actual.dtype == wanted.dtype
+    if actual.dtype == BFLOAT16:  # whose NaN NumPy does not know
+        actual, wanted = actual.astype(np.float32), wanted.astype(np.float32)
+    np.testing.assert_array_equal(actual, wanted)
+    if actual.dtype.kind == "f":
         there = ~np.isnan(wanted)
-        np.testing.assert_array_equal(np.signbit(made[there]), np.signbit(wanted[there]))
+        np.testing.assert_array_equal(np.signbit(actual[there]), np.signbit(wanted[there]))
 
 
 def check(makers, references, arrays, target, lanes=0):
-    made = apply(lambda k, *values: [maker(k, *values) for maker in makers], *arrays, target=target, lanes=lanes)
-    for each, reference in zip(made, references, strict=True):
-        same(each, np.asarray(reference(*arrays)))
+    results = apply(lambda k, *values: [maker(k, *values) for maker in makers], *arrays, target=target, lanes=lanes)
+    for result, reference in zip(results, references, strict=True):
+        same(result, np.asarray(reference(*arrays)))
 
 
 # -- arithmetic ---------------------------------------------------------------------------------------------------------------------
@@ -125,13 +125,13 @@ def test_truth_values(target):
 def test_fma_rounds_once_where_the_processor_can(kind, target):
     rng = np.random.default_rng(0)
     a, b, c = (rng.standard_normal(COUNT).astype(DTYPES[kind]) for _ in range(3))
-    (made,) = apply(lambda k, *v: [k.fma(*v)], a, b, c, target=target)
+    (result,) = apply(lambda k, *v: [k.fma(*v)], a, b, c, target=target)
     if kind == "f32" and target.has_fma:  # a product of two float32 is exact in float64; the sum is rounded twice at worst
-        np.testing.assert_allclose(made, a.astype(float) * b + c, rtol=2**-23.9, atol=0)
+        np.testing.assert_allclose(result, a.astype(float) * b + c, rtol=2**-23.9, atol=0)
     elif not target.has_fma:
-        same(made, a * b + c)
+        same(result, a * b + c)
     else:
-        np.testing.assert_allclose(made, a * b + c, rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(result, a * b + c, rtol=1e-12, atol=1e-15)
     one, small = np.ones(3, DTYPES[kind]), np.full(3, 1 + np.finfo(DTYPES[kind]).eps, DTYPES[kind])
     (exact,) = apply(lambda k, a, b: [k.fma(a, a, -(b + 2 * (a - b)))], small, one, target=target)
     assert np.all((exact != 0) == target.has_fma)  # (1 + e)**2 - (1 + 2 e) = e**2, which two roundings lose
@@ -161,8 +161,8 @@ def test_rounding_functions(kind, target):
 def test_round_even_below_its_limit(kind, target):
     a = _around(kind)
     a = a[np.abs(a) < (2.0**22 if kind == "f32" else 2.0**51)]
-    (made,) = apply(lambda k, x: [k.round_even(x)], a, target=target)
-    np.testing.assert_array_equal(made, np.rint(a))  # the sign of a zero is left open
+    (result,) = apply(lambda k, x: [k.round_even(x)], a, target=target)
+    np.testing.assert_array_equal(result, np.rint(a))  # the sign of a zero is left open
 
 
 # -- casts ----------------------------------------------------------------------------------------------------------------------------
@@ -180,9 +180,9 @@ def _castable(kind, wanted):
 def test_casts_follow_c(kind, target):
     kinds = ["b1", *FLOATS, *SIGNED, *UNSIGNED]
     sources = [_castable(kind, wanted) for wanted in kinds]
-    made = apply(lambda k, *values: [k.cast(v, wanted) for v, wanted in zip(values, kinds, strict=True)], *sources, target=target)
-    for each, source, wanted in zip(made, sources, kinds, strict=True):
-        same(each, source.astype(DTYPES[wanted]))
+    results = apply(lambda k, *values: [k.cast(v, wanted) for v, wanted in zip(values, kinds, strict=True)], *sources, target=target)
+    for result, source, wanted in zip(results, sources, kinds, strict=True):
+        same(result, source.astype(DTYPES[wanted]))
 
 
 @every_target
@@ -247,8 +247,8 @@ def test_masked_lanes_take_the_other_value(kind, target, count):
 @every_target
 def test_all_bfloat16_load_as_float32(target):
     bits = np.arange(65536, dtype=np.uint16)
-    (made,) = apply(lambda k, a: [a + 0.0], bits.view(BFLOAT16), target=target)
-    np.testing.assert_array_equal(made, (bits.astype(np.uint32) << 16).view(np.float32))
+    (result,) = apply(lambda k, a: [a + 0.0], bits.view(BFLOAT16), target=target)
+    np.testing.assert_array_equal(result, (bits.astype(np.uint32) << 16).view(np.float32))
 
 
 @every_target
@@ -256,8 +256,8 @@ def test_all_float16_load_as_float32(target):
     if not target.has_halves:
         pytest.skip("no instructions for float16")
     opmath = np.arange(65536, dtype=np.uint16).view(np.float16)
-    (made,) = apply(lambda k, a: [a + 0.0], opmath, target=target)
-    np.testing.assert_array_equal(made, opmath.astype(np.float32))
+    (result,) = apply(lambda k, a: [a + 0.0], opmath, target=target)
+    np.testing.assert_array_equal(result, opmath.astype(np.float32))
 
 
 def _between_halves(dtype):
@@ -281,12 +281,12 @@ def test_stores_of_halves_round_to_even(kind, target):
     if kind == "f16" and not target.has_halves:
         pytest.skip("no instructions for float16")
     a = _between_halves(DTYPES[kind])
-    (made,) = apply(lambda k, x: [x], a, target=target, kinds=[kind])
+    (result,) = apply(lambda k, x: [x], a, target=target, kinds=[kind])
     wanted = a.astype(DTYPES[kind])
     nan = np.isnan(a)
-    np.testing.assert_array_equal(made.view(np.uint16)[~nan], wanted.view(np.uint16)[~nan])
-    assert np.isnan(made[nan].astype(np.float32)).all()
-    np.testing.assert_array_equal(np.signbit(made[nan]), np.signbit(a[nan]))
+    np.testing.assert_array_equal(result.view(np.uint16)[~nan], wanted.view(np.uint16)[~nan])
+    assert np.isnan(result[nan].astype(np.float32)).all()
+    np.testing.assert_array_equal(np.signbit(result[nan]), np.signbit(a[nan]))
 
 
 @every_target
@@ -520,9 +520,9 @@ def test_integer_literals_wrap(kind):
 @pytest.mark.parametrize("kind", FLOATS)
 def test_float_constants_are_exact(kind, target):
     numbers = [0.1, -0.0, np.inf, -np.inf, np.nan, 1e-45, 3.4e38, np.pi]
-    made = apply(lambda k, a: [k.const(v, kind) for v in numbers], np.zeros(3, DTYPES[kind]), target=target)
-    for each, number in zip(made, numbers, strict=True):
-        same(each, np.full(3, number, DTYPES[kind]))
+    results = apply(lambda k, a: [k.const(v, kind) for v in numbers], np.zeros(3, DTYPES[kind]), target=target)
+    for result, number in zip(results, numbers, strict=True):
+        same(result, np.full(3, number, DTYPES[kind]))
 
 
 def test_lanes_fill_a_register():

@@ -46,9 +46,9 @@ def test_a_seed_determines_its_program() -> None:
 def test_programs_are_of_all_families_and_mostly_large() -> None:
     programs = [draw_program(seed) for seed in range(1000)]
     assert len({program.text.split()[0] for program in programs}) > 3 * len(FAMILIES)
-    sizes = [max(math.prod(each.layout.shape) for each in program.operands) for program in programs]
+    sizes = [max(math.prod(operand.layout.shape) for operand in program.operands) for program in programs]
     assert sum(size >= native.LARGE for size in sizes) > 700
-    assert sum(any(each.repeats > 1 for each in program.operands) for program in programs) > 300
+    assert sum(any(operand.repeats > 1 for operand in program.operands) for program in programs) > 300
 
 
 def _of(name: str) -> int:
@@ -67,10 +67,10 @@ def test_a_wrong_kernel_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     real: Any = native.find("sum")
 
     def wrong(*given: Any) -> Any:
-        made = real(*given)
-        if made is not None:
-            made.reshape(-1)[-1] += 1
-        return made
+        result = real(*given)
+        if result is not None:
+            result.reshape(-1)[-1] += 1
+        return result
 
     monkeypatch.setitem(native._found, "sum", wrong)
     lines = differences(seed)

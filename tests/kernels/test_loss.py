@@ -52,8 +52,8 @@ def test_class_losses(name, data, samples, classes, area, weighted, reduction, d
     weight = guarded(rng.random(classes).astype(dtype) + dtype(0.1), end) if weighted else None
     rest = target, weight, reduction, ignored, *((0.2,) if name == "smoothed_cross_entropy" else ())
     with np.errstate(all="ignore"):
-        made, wanted = getattr(kernels, name)(x, *rest), FORWARD[name](x, *rest)
-        np.testing.assert_allclose(made, wanted, rtol=CLOSE[dtype], atol=CLOSE[dtype] * 4)
+        result, wanted = getattr(kernels, name)(x, *rest), FORWARD[name](x, *rest)
+        np.testing.assert_allclose(result, wanted, rtol=CLOSE[dtype], atol=CLOSE[dtype] * 4)
         g = np.asarray(rng.standard_normal(np.shape(wanted)).astype(dtype))
         g = guarded(g, end) if g.ndim else g
         if name == "nll_loss":
@@ -140,9 +140,9 @@ def test_plain_losses(name, shape, dtype, reduction, end):
         x, rest = guarded(x * 20 - 10, end), (None, None, reduction)
     else:
         rest = (None, reduction) if numbers is None else (reduction, *numbers)
-    made, wanted = getattr(kernels, name)(x, t, *rest), reference(x, t, *rest)
-    assert made.dtype == dtype and made.shape == np.shape(wanted)
-    np.testing.assert_allclose(made, wanted, rtol=CLOSE[dtype], atol=CLOSE[dtype])
+    result, wanted = getattr(kernels, name)(x, t, *rest), reference(x, t, *rest)
+    assert result.dtype == dtype and result.shape == np.shape(wanted)
+    np.testing.assert_allclose(result, wanted, rtol=CLOSE[dtype], atol=CLOSE[dtype])
 
 
 def test_probabilities_out_of_range_are_an_error():
@@ -170,12 +170,12 @@ def test_gradients_of_plain_losses(name, reduction):
 def test_the_number_of_threads_does_not_change_a_bit():
     x = torch.randn(3000, 100, requires_grad=True)
     target = torch.arange(3000) % 100
-    before, made = pool.threads, []
+    before, runs = pool.threads, []
     try:
         for count in (1, 2):
             pool.set_threads(count)
             loss = F.cross_entropy(x, target, label_smoothing=0.1) + F.mse_loss(x, x * 0.5)
-            made.append((loss.detach(), *torch.autograd.grad(loss, x)))
+            runs.append((loss.detach(), *torch.autograd.grad(loss, x)))
     finally:
         pool.set_threads(before)
-    assert all(torch.equal(a, b) for a, b in zip(*made, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))

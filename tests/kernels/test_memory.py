@@ -34,10 +34,10 @@ def address(array):
 def test_shape_dtype_order_and_alignment():
     for shape in [(COUNT,), (3, COUNT), (7, 11, COUNT // 50), (0, COUNT), (), (5,)]:
         for dtype in (np.float32, np.float64, np.int64, np.bool_, np.dtype(np.complex64)):
-            made = empty(shape, dtype)
-            assert made.shape == shape and made.dtype == dtype and made.flags.c_contiguous and made.flags.writeable
-            if made.nbytes >= SMALL:
-                assert address(made) % mmap.PAGESIZE == 0
+            array = empty(shape, dtype)
+            assert array.shape == shape and array.dtype == dtype and array.flags.c_contiguous and array.flags.writeable
+            if array.nbytes >= SMALL:
+                assert address(array) % mmap.PAGESIZE == 0
 
 
 def test_memory_comes_back_when_the_array_is_gone():
@@ -71,19 +71,19 @@ def test_memory_stays_while_a_view_lives():
 
 def test_tensors_and_their_views_keep_their_memory():
     x = torch.rand(400, 400)
-    made = x.exp()
-    assert isinstance(made._array, np.ndarray)
-    place, row, wanted = made.data_ptr(), made[7], made[7].clone()
-    del made
+    result = x.exp()
+    assert isinstance(result._array, np.ndarray)
+    place, row, wanted = result.data_ptr(), result[7], result[7].clone()
+    del result
     others = [x.exp() for _ in range(3)]
-    assert place not in [each.data_ptr() for each in others]
+    assert place not in [tensor.data_ptr() for tensor in others]
     assert torch.equal(row, wanted)
 
 
 def test_small_arrays_are_left_to_numpy():
     before = memory._recycler.used
-    made = empty((100, 100), np.float32)
-    assert memory._recycler.used == before and made.base is None
+    array = empty((100, 100), np.float32)
+    assert memory._recycler.used == before and array.base is None
 
 
 def test_sizes_of_one_class_share_buffers():
@@ -129,14 +129,14 @@ def test_what_is_kept_is_bounded_by_what_was_in_use(steps):
             held.pop(place, None)
             held[place] = empty((COUNT * times,), np.float32)
             held[place][:: 1 << 20] = place
-            needed = sum(size_class(each.nbytes) for each in held.values())
+            needed = sum(size_class(array.nbytes) for array in held.values())
             assert needed <= recycler.used == sum(use.block.size for use in recycler.lent.values()) <= 1.3 * needed
             assert recycler.kept == sum(size * len(blocks) for size, blocks in recycler.waiting.items())
             peak = max(peak, recycler.used)
             assert recycler.peak == peak and recycler.used + recycler.kept <= peak + min(peak // 2, memory.SLACK)
-        addresses = [address(each) for each in held.values()]
+        addresses = [address(array) for array in held.values()]
         assert len(set(addresses)) == len(addresses)
-        assert all((each[:: 1 << 20] == place).all() for place, each in held.items())
+        assert all((array[:: 1 << 20] == place).all() for place, array in held.items())
         held.clear()
         recycler.collect()
         assert recycler.used == 0
@@ -184,10 +184,10 @@ def test_threads_get_different_memory():
                 failures.append(number)
 
     workers = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-    for each in workers:
-        each.start()
-    for each in workers:
-        each.join()
+    for thread in workers:
+        thread.start()
+    for thread in workers:
+        thread.join()
     assert not failures
     gc.collect()
     recycler = memory._recycler

@@ -32,9 +32,9 @@ def _given(rng, shape, dtype, end=True, shift=0.0):
     return guarded((rng.standard_normal(shape) + shift).astype(dtype), end)
 
 
-def _check(made, wanted, tolerance, count=1):
+def _check(results, wanted, tolerance, count=1):
     """Results agree; sums over ``count`` elements to that many roundings' worth."""
-    for k, (a, b) in enumerate(zip(made, wanted, strict=True)):
+    for k, (a, b) in enumerate(zip(results, wanted, strict=True)):
         assert a.dtype == b.dtype and a.size == b.size
         wide = tolerance * (math.sqrt(count) if k and a.ndim < 2 else 1)
         np.testing.assert_allclose(a.reshape(b.shape), b, rtol=tolerance, atol=wide * max(np.abs(b).max(), 1))
@@ -47,12 +47,12 @@ def test_layer_norm(rows, width, dtype, affine, end):
     x, g = _given(rng, (rows, width), dtype, end, 2.0), _given(rng, (rows, width), dtype, end)
     weight, bias = (_given(rng, (width,), dtype, end) if letter in affine else None for letter in "wb")
     given_ = (rows, width), (1,), (1, width), 1e-2
-    made, wanted = kernels.layer_norm(x, weight, bias, *given_), _reference("Layer")(x, weight, bias, *given_)
-    _check(made, wanted, CLOSE[dtype])
-    mean, variance = (guarded(each, end) for each in wanted[1:])
+    results, wanted = kernels.layer_norm(x, weight, bias, *given_), _reference("Layer")(x, weight, bias, *given_)
+    _check(results, wanted, CLOSE[dtype])
+    mean, variance = (guarded(moment, end) for moment in wanted[1:])
     slopes = kernels.normalized_backward(g, x, weight, mean, variance, *given_)
     wanted = _reference("normalized_backward")(g, x, weight, mean, variance, *given_)
-    _check([each.reshape(want.shape) for each, want in zip(slopes, wanted, strict=True)], wanted, 4 * CLOSE[dtype], rows)
+    _check([slope.reshape(want.shape) for slope, want in zip(slopes, wanted, strict=True)], wanted, 4 * CLOSE[dtype], rows)
 
 
 @given(rows=sizes, width=st.integers(1, 300), dtype=dtypes, weighted=st.booleans(), end=st.booleans())
@@ -61,8 +61,8 @@ def test_rms_norm(rows, width, dtype, weighted, end):
     rng = np.random.default_rng(width)
     x, g = _given(rng, (rows, width), dtype, end), _given(rng, (rows, width), dtype, end)
     weight = _given(rng, (width,), dtype, end) if weighted else None
-    made, wanted = kernels.rms_norm(x, weight, width, 1e-2), _reference("rms_normalized")(x, weight, width, 1e-2)
-    _check(made, wanted, CLOSE[dtype])
+    results, wanted = kernels.rms_norm(x, weight, width, 1e-2), _reference("rms_normalized")(x, weight, width, 1e-2)
+    _check(results, wanted, CLOSE[dtype])
     slopes = kernels.rms_norm_backward(g, x, weight, wanted[1], width, 1e-2)
     _check(slopes, _reference("rms_normalized_backward")(g, x, weight, wanted[1], width, 1e-2), 4 * CLOSE[dtype], rows)
 
@@ -79,27 +79,27 @@ def test_rms_norm(rows, width, dtype, weighted, end):
 @settings(max_examples=80, deadline=None)
 def test_batch_group_and_instance_norm(data, norm, samples, groups, area, dtype, affine):
     rng = np.random.default_rng(samples)
-    each = data.draw(st.integers(1, 4)) if norm == "group" else 1
-    channels, size = groups * each, math.prod(area)
+    per_group = data.draw(st.integers(1, 4)) if norm == "group" else 1
+    channels, size = groups * per_group, math.prod(area)
     x, g = (_given(rng, (samples, channels, *area), dtype, shift=shift) for shift in (2.0, 0.0))
     if norm == "batch, channels last":
-        x, g = (np.moveaxis(guarded(np.moveaxis(each, 1, -1)), -1, 1) for each in (x, g))
+        x, g = (np.moveaxis(guarded(np.moveaxis(array, 1, -1)), -1, 1) for array in (x, g))
     view, axes, shape = {
-        "group": ((samples, groups, each, size), (2, 3), (1, groups, each, 1)),
+        "group": ((samples, groups, per_group, size), (2, 3), (1, groups, per_group, 1)),
         "instance": ((samples, channels, size), (2,), (1, channels, 1)),
     }.get(norm, ((samples, channels, size), (0, 2), (1, channels, 1)))
     weight, bias = (_given(rng, (channels,), dtype) if letter in affine else None for letter in "wb")
     given_ = view, axes, shape, 0.1
     wanted = _reference("Batch")(x, weight, bias, *given_)
-    made = kernels.normalized(x, weight, bias, *given_)
+    results = kernels.normalized(x, weight, bias, *given_)
     slopes = kernels.normalized_backward(g, x, weight, *wanted[1:], *given_)
-    if made is None:
+    if results is None:
         assert norm in ("group", "instance") and size < 8
         assert slopes is None
         return
-    _check(made, wanted, CLOSE[dtype])
+    _check(results, wanted, CLOSE[dtype])
     if x.ndim != 3 or norm != "batch, channels last":  # of three dimensions the reference does not follow
-        assert made[0].strides == wanted[0].strides or 1 in x.shape
+        assert results[0].strides == wanted[0].strides or 1 in x.shape
     wanted = _reference("normalized_backward")(g, x, weight, *wanted[1:], *given_)
     _check([a.reshape(b.shape) for a, b in zip(slopes, wanted, strict=True)], wanted, 10 * CLOSE[dtype], x.size)
 
@@ -110,12 +110,12 @@ def test_batch_norm_with_given_moments(samples, channels, area, last, dtype, wei
     rng = np.random.default_rng(samples)
     x, g = (_given(rng, (samples, channels, *area), dtype) for _ in range(2))
     if last:
-        x, g = (np.moveaxis(guarded(np.moveaxis(each, 1, -1)), -1, 1) for each in (x, g))
+        x, g = (np.moveaxis(guarded(np.moveaxis(array, 1, -1)), -1, 1) for array in (x, g))
     mean, weight = _given(rng, (channels,), dtype), _given(rng, (channels,), dtype) if weighted else None
     variance = np.abs(_given(rng, (channels,), dtype)) + dtype(0.1)
-    made, wanted = (f(x, mean, variance, weight, weight, 1e-3) for f in (kernels.batch_norm_fixed, _reference("batch_norm_fixed")))
-    _check([made], [wanted], CLOSE[dtype])
-    assert made.strides == wanted.strides or 1 in x.shape
+    result, wanted = (f(x, mean, variance, weight, weight, 1e-3) for f in (kernels.batch_norm_fixed, _reference("batch_norm_fixed")))
+    _check([result], [wanted], CLOSE[dtype])
+    assert result.strides == wanted.strides or 1 in x.shape
     name = "batch_norm_fixed_backward"
     slopes, wanted = (f(g, x, mean, variance, weight, 1e-3) for f in (getattr(kernels, name), _reference(name)))
     _check(slopes, wanted, 4 * CLOSE[dtype], x.size // channels)
@@ -141,13 +141,13 @@ def test_batch_norm_of_many_samples_and_channels(last, half):
     rng, shape, view = np.random.default_rng(0), (3000, 41, 2, 2), ((3000, 41, 4), (0, 2), (1, 41, 1), 0.1)
     x, g = (rng.standard_normal(shape).astype(np.float16 if half else np.float64) for _ in range(2))
     if last:
-        x, g = (np.moveaxis(np.ascontiguousarray(np.moveaxis(each, 1, -1)), -1, 1) for each in (x, g))
+        x, g = (np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 1, -1)), -1, 1) for array in (x, g))
     weight, bias = _given(rng, (41,), x.dtype), _given(rng, (41,), x.dtype)
-    made, wanted = (f(x, weight, bias, *view) for f in (kernels.normalized, _reference("Batch")))
-    _check(made, wanted, 2e-3 if half else 1e-12)
+    results, wanted = (f(x, weight, bias, *view) for f in (kernels.normalized, _reference("Batch")))
+    _check(results, wanted, 2e-3 if half else 1e-12)
     slopes, wanted = (f(g, x, weight, *wanted[1:], *view) for f in (kernels.normalized_backward, _reference("normalized_backward")))
     _check(slopes, wanted, 4e-3 if half else 1e-11)
-    assert all(each.shape == (41,) for each in slopes[1:])
+    assert all(slope.shape == (41,) for slope in slopes[1:])
 
 
 def _programs():
@@ -166,7 +166,7 @@ def _programs():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_programs_with_and_without_kernels_agree(k, dtype):
     program, x = list(_programs())[k]
-    parameters = [each.to(dtype).requires_grad_() for each in (x, torch.randn(12), torch.randn(12))]
+    parameters = [tensor.to(dtype).requires_grad_() for tensor in (x, torch.randn(12), torch.randn(12))]
     results = []
     for kernels_off in (False, True):
         if kernels_off:
@@ -202,7 +202,7 @@ def test_the_number_of_threads_does_not_change_a_bit():
     rng = np.random.default_rng(0)
     x, g = (rng.standard_normal((3000, 200)).astype(np.float32) for _ in range(2))
     image = x.reshape(30, 20, 20, 50)
-    before, made = pool.threads, []
+    before, runs = pool.threads, []
     try:
         for count in (1, 2):
             pool.set_threads(count)
@@ -211,7 +211,7 @@ def test_the_number_of_threads_does_not_change_a_bit():
             z = kernels.normalized(x, x[0], x[1], *batch)
             images = kernels.normalized(image, None, None, (30, 20, 1000), (0, 2), (1, 20, 1), 1e-5)
             slopes = kernels.normalized_backward(g, x, x[0], *y[1:], *layer), kernels.normalized_backward(g, x, x[0], *z[1:], *batch)
-            made.append((*y, *z, *images, *slopes[0], *slopes[1]))
+            runs.append((*y, *z, *images, *slopes[0], *slopes[1]))
     finally:
         pool.set_threads(before)
-    assert all((a == b).all() for a, b in zip(*made, strict=True))
+    assert all((a == b).all() for a, b in zip(*runs, strict=True))

@@ -63,10 +63,10 @@ def run(optimizer, slopes):
 
 
 def values_of(optimizer):
-    found = [param.detach().numpy() for param in params_of(optimizer)]
+    values = [param.detach().numpy() for param in params_of(optimizer)]
     for param in params_of(optimizer):
-        found += [entry.numpy() for entry in optimizer.state.get(param, {}).values() if isinstance(entry, torch.Tensor)]
-    return found
+        values += [entry.numpy() for entry in optimizer.state.get(param, {}).values() if isinstance(entry, torch.Tensor)]
+    return values
 
 
 def assert_same(one, other):
@@ -142,7 +142,7 @@ def test_numbers_change_without_a_new_kernel(name, options):
         group["lr"] = 0.01 * (step + 1)
         for key in ("betas", "etas"):
             if key in group:
-                group[key] = tuple(each * (1 - 1e-3 * step) for each in group[key])
+                group[key] = tuple(number * (1 - 1e-3 * step) for number in group[key])
         for key in ("alpha", "rho", "momentum", "weight_decay", "eps"):
             if group.get(key):
                 group[key] *= 0.9
@@ -168,7 +168,7 @@ def layouts(rng, dtype):
 def test_kernel_equals_tensors_in_every_layout(name, options, dtype):
     rng = np.random.default_rng(7)
     pairs = list(layouts(rng, dtype))
-    found = []
+    runs = []
     for by_tensors in (False, True):
         params = [torch.nn.Parameter(laid_out(param)) for param, _ in pairs]
         optimizers = [getattr(torch.optim, name)([param], **options) for param in params]
@@ -178,8 +178,8 @@ def test_kernel_equals_tensors_in_every_layout(name, options, dtype):
                 if by_tensors:
                     optimizer._update_arrays = lambda group: False
                 optimizer.step()
-        found.append([values_of(optimizer) for optimizer in optimizers])
-    for mine, reference in zip(*found, strict=True):
+        runs.append([values_of(optimizer) for optimizer in optimizers])
+    for mine, reference in zip(*runs, strict=True):
         for one, other in zip(mine, reference, strict=True):
             np.testing.assert_array_equal(one, other)
             assert one.strides == other.strides
@@ -188,10 +188,10 @@ def test_kernel_equals_tensors_in_every_layout(name, options, dtype):
 def laid_out(array):
     """A tensor with the array's values and strides, in memory of its own."""
     room = np.zeros(sum((n - 1) * abs(s) for n, s in zip(array.shape, array.strides, strict=True)) // array.itemsize + 1, array.dtype)
-    made = np.lib.stride_tricks.as_strided(room, array.shape, array.strides)
+    result = np.lib.stride_tricks.as_strided(room, array.shape, array.strides)
     if array.size:
-        made[...] = array
-    return torch.from_numpy(made)
+        result[...] = array
+    return torch.from_numpy(result)
 
 
 def test_threads_do_not_matter():
@@ -250,15 +250,15 @@ def test_replaced_arrays_are_noticed(launches):
 def test_other_layouts(launches):
     rng = np.random.default_rng(0)
     value, slope = rng.standard_normal((40, 30)).astype(np.float32), rng.standard_normal((40, 30)).astype(np.float32)
-    made = []
+    arrays = []
     for param, grad in [(value, slope), (value.T.copy().T, slope), (value.T.copy().T, slope.T.copy().T), (value, slope.T.copy().T)]:
         param = torch.nn.Parameter(torch.from_numpy(param.copy(order="K")))
         optimizer = torch.optim.AdamW([param])
         for _ in range(3):
             param.grad = torch.from_numpy(grad)
             optimizer.step()
-        made.append(param.detach().numpy().copy())
-    assert all(np.array_equal(each, made[0]) for each in made)
+        arrays.append(param.detach().numpy().copy())
+    assert all(np.array_equal(array, arrays[0]) for array in arrays)
     assert len(launches) == 4  # the first of three steps makes the state, and unlike layouts are left to the passes
 
 
@@ -292,7 +292,7 @@ def test_no_access_outside(dtype, end, launches):
 def test_clipping_equals_the_reference(dtype, max_norm):
     rng = np.random.default_rng(5)
     slopes = [rng.standard_normal(shape).astype(dtype) for shape in SHAPES]
-    found = []
+    runs = []
     for kernels in (True, False):
         params = [torch.nn.Parameter(torch.zeros(shape, dtype=getattr(torch, np.dtype(dtype).name))) for shape in SHAPES]
         for param, slope in zip(params, slopes, strict=True):
@@ -305,15 +305,15 @@ def test_clipping_equals_the_reference(dtype, max_norm):
                 total = torch.nn.utils.clip_grad_norm_(params, max_norm)
         assert [param.grad._version for param in params] == [version + 1 for version in versions]
         assert total.dtype is params[0].dtype and total.shape == ()
-        found.append([total.numpy(), *(param.grad.numpy() for param in params)])
-    for mine, reference in zip(*found, strict=True):
+        runs.append([total.numpy(), *(param.grad.numpy() for param in params)])
+    for mine, reference in zip(*runs, strict=True):
         np.testing.assert_allclose(mine, reference, rtol=4 * np.finfo(dtype).eps)
 
 
 def test_norms_of_long_arrays_are_exact_to_the_last_digit():
     x = np.random.default_rng(2).standard_normal(1_000_003).astype(np.float32)
-    found = torch.nn.utils.get_total_norm([torch.from_numpy(x)]).item()
-    assert abs(found - np.linalg.norm(x.astype(np.float64))) <= found * 2.0**-24
+    norm = torch.nn.utils.get_total_norm([torch.from_numpy(x)]).item()
+    assert abs(norm - np.linalg.norm(x.astype(np.float64))) <= norm * 2.0**-24
 
 
 def test_gradients_that_share_memory_are_scaled_one_after_the_other():

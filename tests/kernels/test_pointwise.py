@@ -97,19 +97,19 @@ def natural_strides(operands):
     return np.nditer([*alike, None]).operands[-1].strides
 
 
-def equal(made, wanted, wide=1.0, operands=()):
+def equal(actual, wanted, wide=1.0, operands=()):
     """Dtype, strides and values agree; floats to a few roundings."""
-    assert made.dtype is wanted.dtype and made.shape == wanted.shape
-    if steps(made.stride(), made.shape) != steps(wanted.stride(), made.shape):
+    assert actual.dtype is wanted.dtype and actual.shape == wanted.shape
+    if steps(actual.stride(), actual.shape) != steps(wanted.stride(), actual.shape):
         # the reference casts operands first, which may change how they lie; what counts are the strides that they have
-        assert steps(made.stride(), made.shape) == steps(natural_strides(operands), made.shape)
-    a, b = made.detach(), wanted.detach()
-    if not made.dtype.is_floating_point:
+        assert steps(actual.stride(), actual.shape) == steps(natural_strides(operands), actual.shape)
+    a, b = actual.detach(), wanted.detach()
+    if not actual.dtype.is_floating_point:
         assert torch.equal(a, b)
         return
-    close = CLOSE[made.dtype] * wide
+    close = CLOSE[actual.dtype] * wide
     a, b = a.to(torch.float64).numpy(), b.to(torch.float64).numpy()
-    np.testing.assert_allclose(a, b, rtol=close, atol=close * 1e-2 if made.dtype is not torch.float16 else 1e-7 * max(1, wide / 10))
+    np.testing.assert_allclose(a, b, rtol=close, atol=close * 1e-2 if actual.dtype is not torch.float16 else 1e-7 * max(1, wide / 10))
 
 
 def outcome(operation, *operands):
@@ -121,14 +121,14 @@ def outcome(operation, *operands):
 
 
 def agree(operation, *operands, wide=1.0):
-    made = outcome(operation, *operands)
+    result = outcome(operation, *operands)
     with native.disabled():
         wanted = outcome(operation, *operands)
     if isinstance(wanted, tuple):
-        assert made == wanted
+        assert result == wanted
     else:
-        assert isinstance(made, torch.Tensor), made
-        equal(made, wanted, wide, operands)
+        assert isinstance(result, torch.Tensor), result
+        equal(result, wanted, wide, operands)
 
 
 UNARY = {
@@ -338,13 +338,13 @@ def test_in_place(name, shape, dtypes, alike, how, seed):
         whole = torch.empty(0, dtype=x.dtype).set_(x.untyped_storage(), 0, (x.untyped_storage().nbytes() // x.element_size(),))
         return result, whole
 
-    made, memory = run()
+    actual, memory = run()
     with native.disabled():
         wanted, wanted_memory = run()
     if isinstance(wanted, tuple):
-        assert made == wanted
+        assert actual == wanted
     else:
-        equal(made, wanted, 4)
+        equal(actual, wanted, 4)
     equal(memory, wanted_memory, 4)  # what lies between the elements is left alone
 
 
@@ -359,7 +359,7 @@ def test_in_place(name, shape, dtypes, alike, how, seed):
 def test_out(name, shape, dtypes, how, seed):
     rng = np.random.default_rng(seed)
     out = laid_out(rng, shape, dtypes[0], how[0])
-    operands = [laid_out(rng, shape, dtype, each) for dtype, each in zip(dtypes[1:], how[1:], strict=True)]
+    operands = [laid_out(rng, shape, dtype, layout) for dtype, layout in zip(dtypes[1:], how[1:], strict=True)]
     if name in ("sqrt", "exp"):
         operands = [operands[0].expand(shape)]
 
@@ -369,14 +369,14 @@ def test_out(name, shape, dtypes, how, seed):
         assert isinstance(result, tuple) or result is mine
         return result
 
-    made = run()
+    actual = run()
     with native.disabled():
         wanted = run()
     if isinstance(wanted, tuple):
-        assert made == wanted
+        assert actual == wanted
     else:  # a result that was computed in a coarser dtype has its roundings
-        wide = max(CLOSE.get(each.dtype, 3e-6) for each in operands) / CLOSE.get(out.dtype, 1.0)
-        equal(made, wanted, 4 * max(1, wide))
+        wide = max(CLOSE.get(operand.dtype, 3e-6) for operand in operands) / CLOSE.get(out.dtype, 1.0)
+        equal(actual, wanted, 4 * max(1, wide))
 
 
 OVERLAPS = {
@@ -403,14 +403,14 @@ def test_operands_that_share_memory_with_the_result(how, operation):
         return outcome(getattr(target, operation), source), x
 
     pool.set_threads(before := pool.threads)
-    made, memory = run()
+    actual, memory = run()
     with native.disabled():
         wanted, wanted_memory = run()
     assert before == pool.threads
     if isinstance(wanted, tuple):
-        assert made == wanted
+        assert actual == wanted
     else:
-        equal(made, wanted)
+        equal(actual, wanted)
     equal(memory, wanted_memory)
 
 
@@ -463,13 +463,13 @@ def test_nothing_outside_the_arrays_is_touched(shape, count, last, program, memo
     key = program, count, memory
     if key not in _plans:
         _plans[key] = kernels.Plan(Program(tuple(instructions), (number,)), kinds, (False,) * count, np.dtype(np.float32))
-    made = _plans[key].run(*arrays)
-    values = [each.astype(np.float32) for each in arrays]
+    result = _plans[key].run(*arrays)
+    values = [array.astype(np.float32) for array in arrays]
     wanted = np.exp(values[0]) if program == "exp" else -values[0]
-    for each in values[1:]:
-        wanted = wanted + each
-    if made is not None:
-        np.testing.assert_allclose(made, wanted, rtol=1e-6)
+    for value in values[1:]:
+        wanted = wanted + value
+    if result is not None:
+        np.testing.assert_allclose(result, wanted, rtol=1e-6)
         out = guarded(np.zeros(wanted.shape, np.float32), end)
         if _plans[key].run(*arrays, out=out) is not None:
             np.testing.assert_allclose(out, wanted, rtol=1e-6)
@@ -528,26 +528,26 @@ RULES = {
 def test_gradients(name, shape, dtype, how, graph, seed):
     """Fused rules, and with ``create_graph`` the unfused ones on kernels, against the reference."""
     rng = np.random.default_rng(seed)
-    values = [laid_out(rng, shape, dtype, each) for each in how]
+    values = [laid_out(rng, shape, dtype, layout) for layout in how]
     cotangent = None
 
     def run():
         nonlocal cotangent
-        x, y = (each.detach().clone(memory_format=torch.preserve_format).requires_grad_() for each in values)
+        x, y = (value.detach().clone(memory_format=torch.preserve_format).requires_grad_() for value in values)
         result = RULES[name](x, y)
         if cotangent is None:
             cotangent = tensor(rng, result.shape, dtype)
         slopes = torch.autograd.grad(result, (x, y), cotangent, create_graph=graph, allow_unused=True)
         if graph and slopes[0].requires_grad:
             # weighted, since the squares of some slopes (of hypot's) have a sum that does not depend on x
-            total = sum(i * (each * each).sum() for i, each in enumerate(slopes, 1) if each is not None)
+            total = sum(i * (slope * slope).sum() for i, slope in enumerate(slopes, 1) if slope is not None)
             slopes += torch.autograd.grad(total, x, allow_unused=True)
         return [result, *slopes]
 
-    made = run()
+    actual = run()
     with native.disabled():
         wanted = run()
-    for a, b in zip(made, wanted, strict=True):
+    for a, b in zip(actual, wanted, strict=True):
         assert (a is None) == (b is None)
         if b is not None:
             assert a.dtype is b.dtype and a.shape == b.shape and steps(a.stride(), a.shape) == steps(b.stride(), b.shape)
@@ -565,28 +565,28 @@ def test_gradients_where_a_rule_meets_infinities_and_nan():
             leaf = x.clone().requires_grad_()
             return torch.autograd.grad(RULES[name](leaf, x), leaf, g)[0]
 
-        made = run()
+        actual = run()
         with native.disabled():
             wanted = run()
-        assert torch.equal(made.isnan(), wanted.isnan()), name
+        assert torch.equal(actual.isnan(), wanted.isnan()), name
         np.testing.assert_allclose(
-            made.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-30 if name not in ("gelu", "silu") else 1e-6, err_msg=name
+            actual.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-30 if name not in ("gelu", "silu") else 1e-6, err_msg=name
         )
 
 
 # -- threads --------------------------------------------------------------------------------------------------------------------------
 def test_the_number_of_threads_does_not_change_a_bit():
     x, y = torch.randn(700, 301), torch.randn(301, 700).t()
-    row, before, made = torch.randn(301), pool.threads, []
+    row, before, runs = torch.randn(301), pool.threads, []
     try:
         for count in (1, 2, 3):
             pool.set_threads(count)
             leaf = x.clone().requires_grad_()
             result = F.gelu(leaf * y + row)
-            made.append((result.detach(), torch.autograd.grad(result, leaf, x)[0], x.clone().add_(row), y.to(torch.bfloat16), x > y))
+            runs.append((result.detach(), torch.autograd.grad(result, leaf, x)[0], x.clone().add_(row), y.to(torch.bfloat16), x > y))
     finally:
         pool.set_threads(before)
-    assert all(torch.equal(a, b) for other in made[1:] for a, b in zip(made[0], other, strict=True))
+    assert all(torch.equal(a, b) for other in runs[1:] for a, b in zip(runs[0], other, strict=True))
 
 
 def test_too_many_programs_of_one_operation_are_left_to_the_reference(monkeypatch):
@@ -692,8 +692,8 @@ def test_order_of_dimensions_is_numpys() -> None:
             operands.append(np.broadcast_to(np.zeros(held, np.float32).transpose(np.argsort(order)), shape))
         want = np.nditer([*operands, None]).operands[-1]
         axes = kernels.axis_order(operands, len(shape))
-        made = np.empty([shape[i] for i in axes], np.float32).transpose(np.argsort(axes))
-        assert steps(made.strides, shape) == steps(want.strides, shape), [each.strides for each in operands]
+        array = np.empty([shape[i] for i in axes], np.float32).transpose(np.argsort(axes))
+        assert steps(array.strides, shape) == steps(want.strides, shape), [operand.strides for operand in operands]
 
 
 @pytest.mark.parametrize("name", ["remainder", "floor_divide"])

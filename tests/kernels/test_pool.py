@@ -116,10 +116,10 @@ def test_launches_from_several_python_threads_at_once():
             failures.append(seed)
 
     workers = [threading.Thread(target=work, args=(seed,)) for seed in range(3)]
-    for each in workers:
-        each.start()
-    for each in workers:
-        each.join()
+    for thread in workers:
+        thread.start()
+    for thread in workers:
+        thread.join()
     assert not failures
 
 

@@ -35,7 +35,7 @@ def windows(rng: np.random.Generator, rank: int, dilated: bool) -> list[tuple[in
     kernel, stride = rng.integers(1, 6, rank), rng.integers(1, 6, rank)
     dilation = rng.integers(1, 4, rank) if dilated else np.ones(rank, int)
     padding = rng.integers(0, ((kernel - 1) * dilation + 1) // 2 + 1)
-    return [tuple(each.tolist()) for each in (kernel, stride, padding, dilation)]
+    return [tuple(values.tolist()) for values in (kernel, stride, padding, dilation)]
 
 
 def of_layout(array: np.ndarray, like: np.ndarray, end: bool) -> np.ndarray:
@@ -43,13 +43,13 @@ def of_layout(array: np.ndarray, like: np.ndarray, end: bool) -> np.ndarray:
     return np.moveaxis(guarded(np.moveaxis(array, 1, -1), end), -1, 1) if last else guarded(array, end)
 
 
-def same(found, wanted, **close) -> None:
-    if found is None:
+def same(actual, wanted, **close) -> None:
+    if actual is None:
         return
-    assert found.shape == wanted.shape and found.dtype == wanted.dtype
-    shown = [[step for step, n in zip(each.strides, each.shape, strict=True) if n > 1] for each in (found, wanted)]
+    assert actual.shape == wanted.shape and actual.dtype == wanted.dtype
+    shown = [[step for step, n in zip(array.strides, array.shape, strict=True) if n > 1] for array in (actual, wanted)]
     assert shown[0] == shown[1]
-    np.testing.assert_allclose(found, wanted, **(close or {"rtol": 0, "atol": 0}))
+    np.testing.assert_allclose(actual, wanted, **(close or {"rtol": 0, "atol": 0}))
 
 
 @given(seed=seeds, dtype=dtypes, end=st.booleans(), ceil_mode=st.booleans(), special=st.sampled_from([None, np.nan, -np.inf, np.inf]))
@@ -66,10 +66,10 @@ def test_maxima_places_and_gradients(seed, dtype, end, ceil_mode, special):
         assert kernels.max_pool(x, *arguments) is None
         return
     same(kernels.max_pool(x, *arguments), pooling._max(x, *arguments))
-    found = kernels.max_pool_with_places(x, *arguments)
-    if found is not None:
-        same(found[0], wanted)
-        same(found[1], places)
+    results = kernels.max_pool_with_places(x, *arguments)
+    if results is not None:
+        same(results[0], wanted)
+        same(results[1], places)
     if (places >= 0).all():
         g = of_layout(rng.integers(-3, 4, wanted.shape).astype(dtype), x, end)
         gradient = kernels.scatter_planes(g, of_layout(places, x, end), x.shape[-rank:])
@@ -104,10 +104,10 @@ def test_bins(seed, dtype, end):
     g = of_layout(rng.standard_normal((*x.shape[:-rank], *size)).astype(dtype), x, end)
     spatial = x.shape[-rank:]
     same(kernels.adaptive_average_backward(g, spatial), average_pooling._adaptive_average_backward(g, spatial), **CLOSE[dtype])
-    found = kernels.adaptive_max(x, size)
-    if found is not None:
-        for each, wanted in zip(found, pooling._adaptive_max(x, size), strict=True):
-            same(each, pooling.in_layout(wanted, not x.flags.c_contiguous))
+    results = kernels.adaptive_max(x, size)
+    if results is not None:
+        for result, wanted in zip(results, pooling._adaptive_max(x, size), strict=True):
+            same(result, pooling.in_layout(wanted, not x.flags.c_contiguous))
 
 
 def test_nothing_is_written_outside_the_result(monkeypatch):
@@ -118,10 +118,10 @@ def test_nothing_is_written_outside_the_result(monkeypatch):
         for y in (x, np.moveaxis(guarded(np.moveaxis(x, 1, -1)), -1, 1)):
             window = ((3, 3), (2, 2), (1, 1))
             assert kernels.max_pool(y, *window, (1, 1), False) is not None or y.shape[1] == 1
-            found = kernels.max_pool_with_places(y, *window, (1, 1), True)
-            if found is not None:
-                kernels.scatter_planes(found[0], found[1], shape[2:])
-                kernels.average_backward(found[0], shape, *window, True, True, None)
+            results = kernels.max_pool_with_places(y, *window, (1, 1), True)
+            if results is not None:
+                kernels.scatter_planes(results[0], results[1], shape[2:])
+                kernels.average_backward(results[0], shape, *window, True, True, None)
 
 
 @pytest.mark.parametrize("wrong", [-1, 900, 2**40])
@@ -133,15 +133,15 @@ def test_a_place_outside_the_plane_is_declined(wrong):
 
 def test_threads_do_not_change_results():
     x = np.random.default_rng(0).standard_normal((16, 8, 60, 60)).astype(np.float32)
-    threads, made = pool.threads, []
+    threads, runs = pool.threads, []
     for count in (1, 2):
         pool.set_threads(count)
         values, places = kernels.max_pool_with_places(x, (3, 3), (2, 2), (1, 1), (1, 1), False)
         average = kernels.average_pool(x, (3, 3), (2, 2), (1, 1), False, True, None)
         shares = kernels.average_backward(values, x.shape, (3, 3), (2, 2), (1, 1), False, True, None)
-        made.append((values, places, average, shares, kernels.scatter_planes(values, places, (60, 60))))
+        runs.append((values, places, average, shares, kernels.scatter_planes(values, places, (60, 60))))
     pool.set_threads(threads)
-    for one, two in zip(*made, strict=True):
+    for one, two in zip(*runs, strict=True):
         np.testing.assert_array_equal(one, two)
 
 
@@ -165,14 +165,14 @@ def test_training_is_as_with_the_reference(function, dtype, form):
 
     def gradient():
         torch.manual_seed(1)
-        made = function(x)
-        return made, *torch.autograd.grad(made, x, torch.randn(made.shape).to(dtype))
+        output = function(x)
+        return output, *torch.autograd.grad(output, x, torch.randn(output.shape).to(dtype))
 
-    found = gradient()
+    results = gradient()
     with native.disabled():
         wanted = gradient()
-    assert found[0].grad_fn.name() == wanted[0].grad_fn.name()
-    for one, two in zip(found, wanted, strict=True):
+    assert results[0].grad_fn.name() == wanted[0].grad_fn.name()
+    for one, two in zip(results, wanted, strict=True):
         assert one.stride() == two.stride() and one.dtype is two.dtype
         torch.testing.assert_close(one, two)
 

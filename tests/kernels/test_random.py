@@ -146,17 +146,17 @@ def test_extreme_probabilities(p):
 
 
 def test_millions_of_normals_equal_the_reference():
-    made = samplers.randn(Generator().manual_seed(1), (1 << 22,))
+    normals = samplers.randn(Generator().manual_seed(1), (1 << 22,))
     with native.disabled():
         expected = samplers.randn(Generator().manual_seed(1), (1 << 22,))
-    np.testing.assert_array_equal(made, expected)
+    np.testing.assert_array_equal(normals, expected)
 
 
 @pytest.mark.parametrize("name", ["log1p", "log", "exp", "tan", "sin", "cos"])
 def test_library_functions_equal_pythons(name):
     x = np.linspace(0.001, 0.999, 5001)
     function = getattr(__import__("math"), name)
-    np.testing.assert_array_equal(box_muller.libm(function, x), [function(each) for each in x.tolist()])
+    np.testing.assert_array_equal(box_muller.libm(function, x), [function(value) for value in x.tolist()])
 
 
 def test_kept_normal_comes_first():
@@ -203,14 +203,14 @@ def test_words_that_were_handed_out_stay():
 @pytest.mark.parametrize("name", ["dropout", "feature_dropout", "alpha_dropout"])
 def test_dropout_equals_the_reference(name, dtype):
     x = torch.from_numpy(np.random.default_rng(0).standard_normal((20, 30, 17)).astype(np.float32)).to(getattr(torch, np.dtype(dtype).name))
-    for each in (x, x.transpose(0, 2)):
+    for tensor in (x, x.transpose(0, 2)):
         torch.manual_seed(4)
-        made = getattr(torch, name)(each, 0.3, True)
+        result = getattr(torch, name)(tensor, 0.3, True)
         with native.disabled():
             torch.manual_seed(4)
-            expected = getattr(torch, name)(each, 0.3, True)
-        assert made.stride() == expected.stride()
-        assert torch.equal(made, expected)
+            expected = getattr(torch, name)(tensor, 0.3, True)
+        assert result.stride() == expected.stride()
+        assert torch.equal(result, expected)
 
 
 def test_dropout_gradient_has_the_same_zeros():

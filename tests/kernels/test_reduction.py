@@ -71,7 +71,7 @@ def arrays(draw: st.DrawFn) -> tuple[int, tuple[int, ...], tuple[int, ...], tupl
     return draw(st.integers(0, 2**32 - 1)), tuple(shape), order, steps, draw(st.booleans()), kind
 
 
-def made(spec: tuple[Any, ...], dtype: str, near_one: bool) -> np.ndarray:
+def array_of(spec: tuple[Any, ...], dtype: str, near_one: bool) -> np.ndarray:
     seed, shape, order, steps, offset, kind = spec
     rng = np.random.default_rng(seed)
     full = tuple(n * step for n, step in zip(shape, steps, strict=True))
@@ -94,7 +94,7 @@ def made(spec: tuple[Any, ...], dtype: str, near_one: bool) -> np.ndarray:
 
 
 def as_list(result: Any) -> list[np.ndarray]:
-    return [each._array for each in result] if isinstance(result, tuple) else [result._array]
+    return [tensor._array for tensor in result] if isinstance(result, tuple) else [result._array]
 
 
 def check(name: str, call: Call, array: np.ndarray, dim: Any, keepdim: bool) -> None:
@@ -108,7 +108,7 @@ def check(name: str, call: Call, array: np.ndarray, dim: Any, keepdim: bool) -> 
         assert a.flags.c_contiguous and b.flags.c_contiguous
         exact = name in ("amax", "amin", "any", "all", "count_nonzero", "aminmax", "argmax", "argmin", "max", "min")
         if exact or a.dtype.kind not in "fV":
-            np.testing.assert_array_equal(*(each.astype(np.float64) if each.dtype.kind == "V" else each for each in (a, b)))
+            np.testing.assert_array_equal(*(values.astype(np.float64) if values.dtype.kind == "V" else values for values in (a, b)))
             continue
         wide = array.astype(np.float64)
         number = array.size / max(a.size, 1)
@@ -134,7 +134,7 @@ def test_same_as_reference_over_any_dimensions(spec: tuple[Any, ...], data: st.D
     name = data.draw(st.sampled_from(sorted(CASES)))
     dtypes, call = CASES[name]
     dtype = data.draw(st.sampled_from(dtypes))
-    array = made(spec, dtype, False)
+    array = array_of(spec, dtype, False)
     dim = data.draw(st.one_of(st.none(), st.lists(st.integers(0, array.ndim - 1), min_size=1, unique=True).map(tuple)))
     check(name, call, array, dim, data.draw(st.booleans()))
 
@@ -144,7 +144,7 @@ def test_same_as_reference_over_any_dimensions(spec: tuple[Any, ...], data: st.D
 def test_same_as_reference_along_one_dimension(spec: tuple[Any, ...], data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(ONE_DIM)))
     dtypes, call = ONE_DIM[name]
-    array = made(spec, data.draw(st.sampled_from(dtypes)), name == "prod")
+    array = array_of(spec, data.draw(st.sampled_from(dtypes)), name == "prod")
     dim = data.draw(st.one_of(st.none(), st.integers(-array.ndim, array.ndim - 1)))
     check(name, call, array, dim, data.draw(st.booleans()) if name != "max" or dim is not None else False)
 
@@ -155,15 +155,15 @@ def test_reads_nothing_outside_and_the_same_for_any_number_of_threads(name: str,
     dtypes, call = {**CASES, **ONE_DIM}[name]
     values = np.random.default_rng(0).standard_normal(shape)
     before = pool.threads
-    for dtype in [each for each in dtypes if each in ("float32", "bfloat16", "int8")]:
-        found = []
+    for dtype in [candidate for candidate in dtypes if candidate in ("float32", "bfloat16", "int8")]:
+        runs = []
         for threads, end in ((1, True), (2, False)):
             pool.set_threads(threads)
             try:
-                found.append(as_list(call(wrap(guarded(values.astype(numpy_dtype(dtype)), end)), dim, False)))
+                runs.append(as_list(call(wrap(guarded(values.astype(numpy_dtype(dtype)), end)), dim, False)))
             finally:
                 pool.set_threads(before)
-        for a, b in zip(*found, strict=True):
+        for a, b in zip(*runs, strict=True):
             assert a.tobytes() == b.tobytes()
 
 
@@ -173,7 +173,7 @@ def test_is_what_large_operands_meet(name: str, monkeypatch: pytest.MonkeyPatch)
     reached = []
     real = reduction.reduce
     monkeypatch.setattr(reduction, "reduce", lambda *given: reached.append(real(*given)) or reached[-1])
-    for dtype in [each for each in {**CASES, **ONE_DIM}[name][0] if each in ("float32", "bfloat16", "int64")]:
+    for dtype in [candidate for candidate in {**CASES, **ONE_DIM}[name][0] if candidate in ("float32", "bfloat16", "int64")]:
         reached.clear()
         {**CASES, **ONE_DIM}[name][1](torch.ones(100, 100, dtype=getattr(torch, dtype)), 1, False)
         assert reached and reached[-1] is not None, dtype
@@ -268,7 +268,7 @@ def test_expanded_operands_between_forbidden_pages(name: str, form: str) -> None
     dims: list[Any] = [None, *range(len(shape))]
     if name in CASES:
         dims += [(0, 1), (0, len(shape) - 1)]
-    for dtype in [each for each in dtypes if each in ("float32", "bfloat16", "int64")]:
+    for dtype in [candidate for candidate in dtypes if candidate in ("float32", "bfloat16", "int64")]:
         # whose sums, powers and roots are exact: NumPy adds what is expanded one by one, and that rounds more than the kernels do
         values = np.random.default_rng(0).choice((-1, 1) if name == "prod" else (-4, -1, 0, 1, 4), held)
         for end in (True, False):

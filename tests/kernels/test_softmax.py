@@ -73,15 +73,15 @@ def test_a_long_row_keeps_its_digits():
 @pytest.mark.parametrize("shape, dim", [((1000, 100), 1), ((1000, 100), 0), ((3, 50, 1000), 1)])
 def test_the_number_of_threads_does_not_change_a_bit(shape, dim):
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-    before, made = pool.threads, []
+    before, runs = pool.threads, []
     try:
         for count in (1, 2):
             pool.set_threads(count)
             y = kernels.softmax(x, dim)
-            made.append((y, kernels.softmax_backward(x, y, dim, None), kernels.log_softmax(x, dim)))
+            runs.append((y, kernels.softmax_backward(x, y, dim, None), kernels.log_softmax(x, dim)))
     finally:
         pool.set_threads(before)
-    assert all((a == b).all() for a, b in zip(*made, strict=True))
+    assert all((a == b).all() for a, b in zip(*runs, strict=True))
 
 
 def test_integers_and_strided_inputs_still_work():

@@ -143,7 +143,7 @@ def test_float32_is_rounded_once(name, processor):
     got = computed(processor, name, *x)
     normal = [i for i, e in enumerate(exact) if 2.0**-126 <= abs(e) <= np.finfo(np.float32).max]
     assert len(normal) > 0.6 * len(exact)
-    assert max(errors(name, [each[normal] for each in x], got[normal], [exact[i] for i in normal])) <= 0.51
+    assert max(errors(name, [operand[normal] for operand in x], got[normal], [exact[i] for i in normal])) <= 0.51
 
 
 EDGES = [0, 1, 2, 0.5, 1.5, 8, 64, 171, 700, 1e5, 1e300, np.inf, 1e-300, 0.25]
@@ -170,7 +170,7 @@ def test_edges_are_scipys(name, processor):
 @pytest.mark.parametrize("processor", TARGETS, ids=lambda t: t.name)
 def test_edges_of_zeta(processor):
     s, q = (
-        each.ravel() for each in np.meshgrid([1, 2, 3, 2.5, 0.5, -1, 0, 100, np.inf, np.nan], [*EDGES[:10], 1e-300, -1, -0.5, -2.5, np.nan])
+        grid.ravel() for grid in np.meshgrid([1, 2, 3, 2.5, 0.5, -1, 0, 100, np.inf, np.nan], [*EDGES[:10], 1e-300, -1, -0.5, -2.5, np.nan])
     )
     got, wanted = computed(processor, "zeta", s, q), scipy.special.zeta(s, q)
     same = (got == wanted) | (np.isnan(got) & np.isnan(wanted)) | (abs(got - wanted) <= 1e-13 * abs(wanted))

@@ -66,18 +66,18 @@ def test_every_function_compiles_for_every_class(processor):
 
         def everything(k, kind=kind, known=known):
             x, y, z = k.array(), k.array(), k.array()
-            a, b = (k.load(each, 0, kind, k.lanes(kind)) for each in (x, y))
+            a, b = (k.load(pointer, 0, kind, k.lanes(kind)) for pointer in (x, y))
             for name, lowered in expression._LOWERED.items():
                 if kind != "i32" and name.startswith(("bitwise", "invert")):
                     continue
                 for operands in ((a,), (a, b), (a > b, a, b)):
                     lines = len(k.lines)
                     try:
-                        made = lowered(k, *operands)
+                        value = lowered(k, *operands)
                     except (TypeError, Untraceable):
                         del k.lines[lines:]
                         continue
-                    k.store(k.cast(made, "f64"), z, len(known) * 64, "f64")
+                    k.store(k.cast(value, "f64"), z, len(known) * 64, "f64")
                     known.append(name)
                     break
 
@@ -91,10 +91,10 @@ def test_generators_know_what_was_built_of_them():
     def nothing(k, kind):
         k.array()
 
-    (generator,) = [each for each in build.GENERATORS if each.__name__ == "nothing"]
+    (generator,) = [candidate for candidate in build.GENERATORS if candidate.__name__ == "nothing"]
     try:
-        made = nothing("f32")
-        assert build.GENERATORS[generator] == {("f32",): made} and nothing("f32") is made
+        kernel = nothing("f32")
+        assert build.GENERATORS[generator] == {("f32",): kernel} and nothing("f32") is kernel
     finally:
         del build.GENERATORS[generator]
 
@@ -105,7 +105,7 @@ def test_a_kernel_that_cannot_be_linked_is_no_kernel():
         k.declared["outside"] = "declare void @outside()"
         k.effect("call void @outside()")
 
-    (generator,) = [each for each in build.GENERATORS if each.__name__ == "calls_out"]
+    (generator,) = [candidate for candidate in build.GENERATORS if candidate.__name__ == "calls_out"]
     try:
         for _ in range(2):
             with pytest.raises(NoKernel, match="outside"):
@@ -238,9 +238,9 @@ def usual():
 def test_without_kernels_the_values_are_the_same(why, usual, tmp_path):
     before, environment, after = CHECKS[why]
     out = run(before + WORK + after + "\n" + SHOW, FLAMBEAU_CACHE=str(tmp_path / "none"), **environment)
-    made, wanted = (eval(text.strip().replace(" [", ", [", 1)) for text in (out, usual))
-    assert made[0] == pytest.approx(wanted[0], rel=1e-5)
-    assert made[1] == pytest.approx(wanted[1], rel=1e-3, abs=1e-4)
+    values, wanted = (eval(text.strip().replace(" [", ", [", 1)) for text in (out, usual))
+    assert values[0] == pytest.approx(wanted[0], rel=1e-5)
+    assert values[1] == pytest.approx(wanted[1], rel=1e-3, abs=1e-4)
     assert not list((tmp_path / "none").glob("*.image")) or why == "no executable memory"
 
 

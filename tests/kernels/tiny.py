@@ -39,21 +39,21 @@ def apply(function: Callable[..., Any], *arrays: np.ndarray, target: Target, lan
 
     def kernel(k: Builder) -> None:
         sources, table, n = [k.array() for _ in arrays], k.array(), k.integer()
-        memory = [KINDS[each.dtype] for each in arrays]
+        memory = [KINDS[array.dtype] for array in arrays]
         width = lanes or min(k.lanes(kind) for kind in memory)
 
         def step(i: Value, mask: Value | None) -> None:
             results = function(k, *[k.load(source, i, kind, width, mask) for source, kind in zip(sources, memory, strict=True)])
-            made_kinds[:] = kinds or [KINDS[DTYPES[each.kind]] for each in results]
+            made_kinds[:] = kinds or [KINDS[DTYPES[result.kind]] for result in results]
             for place, (value, kind) in enumerate(zip(results, made_kinds, strict=True)):
                 k.store(k.splat(value, width), k.data_of(k.load(table, place, "i64")), i, kind, mask)
 
         k.for_chunks(lambda _: k.vector_loop(0, n, width, step))
 
     run = build(kernel, target=target)
-    made = [np.empty(arrays[0].size, DTYPES[kind]) for kind in made_kinds]
-    run(0, 1, *map(id, arrays), id(np.array([id(each) for each in made], np.int64)), arrays[0].size)
-    return made
+    outputs = [np.empty(arrays[0].size, DTYPES[kind]) for kind in made_kinds]
+    run(0, 1, *map(id, arrays), id(np.array([id(output) for output in outputs], np.int64)), arrays[0].size)
+    return outputs
 
 
 def samples(kind: str, count: int, seed: int = 0) -> np.ndarray:

@@ -43,8 +43,8 @@ def _array(library: Any, tensor: Any) -> np.ndarray:
     return tensor.numpy()
 
 
-def _results(made: Any) -> list[Any]:
-    return list(made) if isinstance(made, (tuple, list)) else [made]
+def _results(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
 class Run:
@@ -81,9 +81,9 @@ class Run:
             tensors.append(tensor)
         is_plain = program.plain and library is not flambeau
         if is_plain:
-            tensors = [each.contiguous() for each in tensors]
+            tensors = [tensor.contiguous() for tensor in tensors]
         results = _results(program.call(library, *tensors))
-        outputs = [each for each in results if each.requires_grad]
+        outputs = [result for result in results if result.requires_grad]
         grads = []
         if outputs and leaves:
             while len(self.cotangents) < len(outputs):
@@ -96,7 +96,7 @@ class Run:
             grads = library.autograd.grad(outputs, leaves, given, allow_unused=True)
         if program.inplace:
             results = [bases[0], *results]
-        return [_array(library, each) for each in results], [_NONE if each is None else _array(library, each) for each in grads]
+        return [_array(library, result) for result in results], [_NONE if grad is None else _array(library, grad) for grad in grads]
 
     def _cotangent(self, output: Any) -> tuple[Any, np.ndarray]:
         from random import Random
@@ -113,9 +113,9 @@ class Run:
 def _misaligned(values: np.ndarray, shift: int) -> np.ndarray:
     """A copy that is off by as many bytes."""
     memory = np.empty(values.nbytes + shift, np.uint8)
-    made = np.ndarray(values.shape, values.dtype, memory, shift)
-    made[...] = values
-    return made
+    array = np.ndarray(values.shape, values.dtype, memory, shift)
+    array[...] = values
+    return array
 
 
 def _apart(got: list[np.ndarray], want: list[np.ndarray], bounds: Bound | tuple[Bound, ...], what: str) -> list[str]:
@@ -131,7 +131,7 @@ def _apart(got: list[np.ndarray], want: list[np.ndarray], bounds: Bound | tuple[
         if a.tobytes() == b.tobytes():
             continue
         with np.errstate(all="ignore"):
-            x, y = (each.astype(np.complex128 if a.dtype.kind == "c" else np.float64) for each in (a, b))
+            x, y = (array.astype(np.complex128 if a.dtype.kind == "c" else np.float64) for array in (a, b))
             far = np.abs(x - y)
             allowed = bound.of(y, a.dtype.name)
             bad = ~((x == y) | (far <= allowed) | (np.isnan(x) & np.isnan(y)))
@@ -167,10 +167,10 @@ def differences(seed: int) -> list[str]:
             wrong.append(f"{side}: {_told(got)} instead of {_told(want)}")
             continue
         end = len(got[0]) - left_out
-        found = _apart(got[0][:end], want[0][:end], program.bound, "result")
-        found += _apart(got[1], want[1], program.grad_bound or program.bound, "gradient")
-        wrong += [f"{side}: {each}" for each in found]
-    return [f"program {seed}: {program}", *[f"    {each}" for each in wrong]] if wrong else []
+        lines = _apart(got[0][:end], want[0][:end], program.bound, "result")
+        lines += _apart(got[1], want[1], program.grad_bound or program.bound, "gradient")
+        wrong += [f"{side}: {line}" for line in lines]
+    return [f"program {seed}: {program}", *[f"    {line}" for line in wrong]] if wrong else []
 
 
 def _told(outcome: Any) -> str:

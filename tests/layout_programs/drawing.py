@@ -67,13 +67,13 @@ class Operand:
         size = self.layout.size
         if isinstance(self.values, int):
             return np.random.default_rng(self.start).integers(0, self.values, size).astype(self.dtype)
-        found = VALUES[self.values][self.start : self.start + size]
+        values = VALUES[self.values][self.start : self.start + size]
         if self.dtype == "bool":
-            return found > 0
+            return values > 0
         dtype = numpy_dtype(self.dtype)
         if dtype.kind == "c":
-            return (found + 1j * VALUES[self.values][self.start + 1 : self.start + size + 1]).astype(dtype)
-        return (np.abs(found) if dtype.kind == "u" else found).astype(dtype)
+            return (values + 1j * VALUES[self.values][self.start + 1 : self.start + size + 1]).astype(dtype)
+        return (np.abs(values) if dtype.kind == "u" else values).astype(dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +162,8 @@ class Draw:
         """A shape that broadcasts to ``shape``; mostly the same."""
         if self.chance(0.5):
             return shape
-        made = [1 if self.chance(0.4) else n for n in shape]
-        return tuple(made[self.rng.randrange(len(shape)) :] if self.chance(0.4) else made)
+        sizes = [1 if self.chance(0.4) else n for n in shape]
+        return tuple(sizes[self.rng.randrange(len(shape)) :] if self.chance(0.4) else sizes)
 
     def operand(
         self, shape: tuple[int, ...], dtype: str, values: str | int = "whole", *, grad: bool = True, repeats: bool = True
@@ -171,6 +171,6 @@ class Draw:
         """One more operand; floats may need a gradient."""
         layout = random_layout(self.rng, shape, repeats)
         needs = grad and dtype in UNITS
-        made = Operand(layout, dtype, values, self.rng.randrange(1 << 19), self.chance(0.5), needs, needs and self.chance(0.5))
-        self.operands.append(made)
-        return made
+        result = Operand(layout, dtype, values, self.rng.randrange(1 << 19), self.chance(0.5), needs, needs and self.chance(0.5))
+        self.operands.append(result)
+        return result

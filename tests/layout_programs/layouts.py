@@ -46,14 +46,14 @@ class Layout:
         """The tensor over the flat ``base``."""
         if not self.full:
             return base[self.lead]
-        made = base[self.lead :].view(self.full)
+        tensor = base[self.lead :].view(self.full)
         if any(cut != slice(None) for cut in self.cuts):
-            made = made[self.cuts]
+            tensor = tensor[self.cuts]
         if self.order != tuple(range(len(self.order))):
-            made = made.permute(self.order)
-        if tuple(made.shape) != self.grown:
-            made = made.expand(self.grown)
-        return made[self.trims] if any(trim != slice(None) for trim in self.trims) else made
+            tensor = tensor.permute(self.order)
+        if tuple(tensor.shape) != self.grown:
+            tensor = tensor.expand(self.grown)
+        return tensor[self.trims] if any(trim != slice(None) for trim in self.trims) else tensor
 
     def __str__(self) -> str:
         def shown(cuts: tuple[slice, ...]) -> str:
@@ -130,6 +130,6 @@ class Arena:
         """A copy of a flat array that ends before the second page, or begins behind the first, ``shift`` bytes away from it."""
         page = mmap.PAGESIZE
         offset = page + self.size - values.nbytes - shift if at_end else page + shift
-        made = np.ndarray(values.shape, values.dtype, self.memory, offset)
-        made[...] = values
-        return made
+        array = np.ndarray(values.shape, values.dtype, self.memory, offset)
+        array[...] = values
+        return array

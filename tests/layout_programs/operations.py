@@ -26,7 +26,7 @@ def draw_program(seed: int) -> Program:
     """The program that follows from a seed."""
     draw = Draw(seed)
     names = list(FAMILIES)
-    name = draw.rng.choices(names, [FAMILIES[each][0] for each in names])[0]
+    name = draw.rng.choices(names, [FAMILIES[family_name][0] for family_name in names])[0]
     return FAMILIES[name][1](draw)
 
 
@@ -251,7 +251,7 @@ def real_reductions(d: Draw) -> Program:
     name = d.one_of(list(_MOMENTS))
     shape, dtype = d.shape(), d.one_of(WIDE)
     dims, keepdim = d.dims(len(shape)), d.chance(0.5)
-    n = math.prod(shape[each] for each in dims)
+    n = math.prod(shape[dim] for dim in dims)
     if n < 2:
         dims, n = tuple(range(len(shape))), math.prod(shape)
     # Where all that is reduced is one element repeated, the spread is 0 and its root has no slope; powers of whole numbers are exact.
@@ -288,7 +288,7 @@ def softmaxes(d: Draw) -> Program:
 
 def _norm_program(d: Draw, text: str, call: Any, averaged: int, summed: int) -> Program:
     """Of a normalization that averages over ``averaged`` elements and sums gradients of parameters over ``summed``."""
-    of_input, *of_parameters = [each.repeats for each in d.operands if each.needs_grad]
+    of_input, *of_parameters = [operand.repeats for operand in d.operands if operand.needs_grad]
     # Adding up one number again and again rounds the same way each time, and a mean that is off by that is far from its only element.
     steps = 32 + (8 * math.sqrt(averaged) if of_input == 1 else averaged)
     grads = (Bound(4 * steps, 16, of_input), *[Bound(4 * steps, 16, summed * repeats) for repeats in of_parameters])
@@ -428,7 +428,7 @@ def products(d: Draw) -> Program:
         shapes = [(a * 8,), (b,)]
     else:
         size = {"i": a, "j": b, "k": c, "b": n}
-        shapes = [tuple(size[each] for each in part) for part in texts["einsum"].partition("->")[0].split(",")]
+        shapes = [tuple(size[letter] for letter in part) for part in texts["einsum"].partition("->")[0].split(",")]
     for shape in shapes:
         d.operand(shape, dtype)
 
@@ -462,7 +462,7 @@ _COPIES: dict[str, Any] = {
     "tril": lambda t, x: x.tril() if x.dim() > 1 else x.clone(),
     "pad": lambda t, x: t.nn.functional.pad(x, (1, 2)),
     "repeat_interleave": lambda t, x: x.repeat_interleave(2, 0),
-    "chunks": lambda t, x: tuple(each.contiguous() for each in x.chunk(3, -1)),
+    "chunks": lambda t, x: tuple(chunk.contiguous() for chunk in x.chunk(3, -1)),
     "unfold": lambda t, x: x.unfold(-1, min(3, x.shape[-1]), 2).contiguous(),
     "diff": lambda t, x: x.diff(dim=0),
     "moved": lambda t, x: x.movedim(0, -1).reshape(-1),
@@ -673,16 +673,16 @@ def recorded_writes(d: Draw) -> Program:
     d.operand(d.broadcast(shape), dtype)
 
     def call(t: Any, x: Any, y: Any) -> Any:
-        made = x * 2
+        result = x * 2
         if name == "setitem":
-            made[...] = y
+            result[...] = y
         elif name == "masked_fill_":
-            made.masked_fill_(y > 0, 1.0)
+            result.masked_fill_(y > 0, 1.0)
         elif name == "relu_":
-            made.relu_()
+            result.relu_()
         else:
-            getattr(made, name)(y)
-        return made + y
+            getattr(result, name)(y)
+        return result + y
 
     return Program(f"recorded {name} {dtype}", d.operands, call, Bound(), Bound())
 

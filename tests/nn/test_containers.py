@@ -185,7 +185,7 @@ def test_parameter_list(same):
             do(assign, p, 0, torch.ones(5)),
             do(assign, p, 99, torch.ones(5)),
             do(p),
-            do(lambda: [len(p), list(p.state_dict()), [type(each).__name__ for each in p]]),
+            do(lambda: [len(p), list(p.state_dict()), [type(parameter).__name__ for parameter in p]]),
             do(p.to, torch.float64),
             do(delete, p, 0),
         ]

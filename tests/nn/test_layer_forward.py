@@ -135,7 +135,7 @@ DRAWING = [
 ]
 
 
-def made(torch: Any, kind: tuple[Any, ...], dtype: Any, generator: np.random.Generator) -> Any:
+def input_of(torch: Any, kind: tuple[Any, ...], dtype: Any, generator: np.random.Generator) -> Any:
     if kind[0] == "fixed":
         return torch.tensor(list(kind[1]), dtype=getattr(torch, kind[2]))
     _, shape, low, high = kind
@@ -151,14 +151,14 @@ def called(torch: Any, name: str, args: Any, kwargs: Any, kinds: list[Any], dtyp
     torch.manual_seed(0)
     layer = getattr(torch.nn, name)(*args, **kwargs).to(getattr(torch, dtype))
     generator = np.random.default_rng(0)
-    inputs = [made(torch, kind, getattr(torch, dtype), generator) for kind in kinds]
+    inputs = [input_of(torch, kind, getattr(torch, dtype), generator) for kind in kinds]
     results = flat(layer(*inputs))
     if results[0].requires_grad:
         (results[0] * torch.linspace(-1, 2, results[0].numel(), dtype=results[0].dtype).view(results[0].shape)).sum().backward()
-    gradients = [each.grad for each in (*inputs, *layer.parameters()) if each.requires_grad and each.grad is not None]
+    gradients = [tensor.grad for tensor in (*inputs, *layer.parameters()) if tensor.requires_grad and tensor.grad is not None]
     layer.eval()
     evaluated = flat(layer(*inputs))
-    return [each.detach().numpy() for each in (*results, *gradients, *evaluated, *layer.state_dict().values())]
+    return [tensor.detach().numpy() for tensor in (*results, *gradients, *evaluated, *layer.state_dict().values())]
 
 
 @pytest.mark.parametrize(("name", "args", "kwargs", "kinds"), CALLS, ids=IDS)

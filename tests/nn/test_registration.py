@@ -313,7 +313,7 @@ def test_traversal_orders_prefixes_and_duplicates(same):
             )
         ]
         counts = [
-            len(list(each)) for each in (net.modules(), net.children(), net.parameters(), net.parameters(recurse=False), net.buffers())
+            len(list(items)) for items in (net.modules(), net.children(), net.parameters(), net.parameters(recurse=False), net.buffers())
         ]
         order = []
         net.apply(lambda m: order.append(type(m).__name__))

@@ -18,16 +18,16 @@ DTYPES = [np.float32, np.float64]
 def arrays(rng, dtype):
     """Values of several shapes: 0-d, empty, channels-last, transposed, and one of more than one block."""
     shapes = [(), (0, 3), (7,), (3, 5), (2, 1, 3), (37, 29)]
-    made = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
-    made.append(rng.standard_normal((2, 5, 4, 3)).astype(dtype).transpose(0, 3, 1, 2))
-    made.append(rng.standard_normal((6, 4)).astype(dtype).T)
-    return made
+    listed = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+    listed.append(rng.standard_normal((2, 5, 4, 3)).astype(dtype).transpose(0, 3, 1, 2))
+    listed.append(rng.standard_normal((6, 4)).astype(dtype).T)
+    return listed
 
 
 def strided(array):
     """A tensor with the array's own strides."""
-    made = torch.empty_strided(array.shape, [step // array.itemsize for step in array.strides], dtype=torch.from_numpy(array.copy()).dtype)
-    return made.copy_(torch.from_numpy(array.copy(order="C")))
+    clone = torch.empty_strided(array.shape, [step // array.itemsize for step in array.strides], dtype=torch.from_numpy(array.copy()).dtype)
+    return clone.copy_(torch.from_numpy(array.copy(order="C")))
 
 
 def optimizer_of(name, options, values):
@@ -64,9 +64,9 @@ def assert_same(one, other):
         assert a.stride() == b.stride()
         assert one.state.get(a, {}).keys() == other.state.get(b, {}).keys()
         for name, value in one.state.get(a, {}).items():
-            found = other.state[b][name]
-            assert value.dtype is found.dtype and value.stride() == found.stride()
-            np.testing.assert_array_equal(value.numpy(), found.numpy(), err_msg=name)
+            entry = other.state[b][name]
+            assert value.dtype is entry.dtype and value.stride() == entry.stride()
+            np.testing.assert_array_equal(value.numpy(), entry.numpy(), err_msg=name)
 
 
 def set_grads(rng, optimizers, absent=()):
@@ -217,9 +217,9 @@ def test_a_step_counts_as_a_write_to_parameter_and_state():
     optimizer = torch.optim.Adam([param])
     stepped(param, optimizer)
     state = optimizer.state[param]
-    before = [each._version for each in (param, *state.values())]
+    before = [tensor._version for tensor in (param, *state.values())]
     stepped(param, optimizer)
-    assert [each._version for each in (param, *state.values())] == [version + 1 for version in before]
+    assert [tensor._version for tensor in (param, *state.values())] == [version + 1 for version in before]
 
 
 def test_backward_through_a_stepped_parameter_is_refused():

@@ -47,9 +47,9 @@ def test_same_results_and_gradients(use_reentrant):
     grads = x.grad, w.grad
     x.grad = w.grad = None
     function = Counted(wave)
-    found = checkpoint(function, x, w, use_reentrant=use_reentrant)
-    assert found.tolist() == expected.tolist() and function.calls == 1
-    found.sum().backward()
+    result = checkpoint(function, x, w, use_reentrant=use_reentrant)
+    assert result.tolist() == expected.tolist() and function.calls == 1
+    result.sum().backward()
     assert function.calls == 2
     assert x.grad.tolist() == grads[0].tolist() and w.grad.tolist() == grads[1].tolist()
 
@@ -79,9 +79,9 @@ def test_random_numbers_are_drawn_again(use_reentrant, preserve):
 
     x = leaf(1.0, 2.0, 3.0, 4.0)
     flambeau.manual_seed(1)
-    found = checkpoint(noisy, x, use_reentrant=use_reentrant, preserve_rng_state=preserve)
+    result = checkpoint(noisy, x, use_reentrant=use_reentrant, preserve_rng_state=preserve)
     after = flambeau.rand(1).item()
-    found.sum().backward()
+    result.sum().backward()
     then = flambeau.rand(1).item()
     assert (masks[0].tolist() == masks[1].tolist()) is preserve
     if preserve:
@@ -110,8 +110,8 @@ def test_nothing_is_kept_until_backward():
 def test_grad_and_inputs_work_without_reentry():
     x, w = leaf(0.1, 0.2), leaf(0.3, 0.4)
     (expected,) = flambeau.autograd.grad(wave(x, w).sum(), [w])
-    (found,) = flambeau.autograd.grad(checkpoint(wave, x, w, use_reentrant=False).sum(), [w])
-    assert found.tolist() == expected.tolist() and x.grad is None
+    (grad,) = flambeau.autograd.grad(checkpoint(wave, x, w, use_reentrant=False).sum(), [w])
+    assert grad.tolist() == expected.tolist() and x.grad is None
 
 
 def test_retained_graph_runs_the_function_each_time():
@@ -145,8 +145,8 @@ def test_nested_checkpoints():
         return checkpoint(inner, a * 2, use_reentrant=False).exp() + checkpoint(inner, a, use_reentrant=False)
 
     expected = flambeau.autograd.grad(((x * 2).exp().sin().exp() + x.exp().sin()).sum(), [x])[0]
-    found = flambeau.autograd.grad(checkpoint(outer, x, use_reentrant=False).sum(), [x])[0]
-    assert found.tolist() == pytest.approx(expected.tolist())
+    grad = flambeau.autograd.grad(checkpoint(outer, x, use_reentrant=False).sum(), [x])[0]
+    assert grad.tolist() == pytest.approx(expected.tolist())
 
 
 def test_arguments_of_inner_checkpoints_are_not_kept():
@@ -168,9 +168,9 @@ def test_arguments_of_inner_checkpoints_are_not_kept():
 
 def test_keyword_arguments_and_closures():
     w = leaf(2.0)
-    found = checkpoint(lambda a, *, scale: (a * w * scale).exp(), flambeau.ones(1), scale=0.5, use_reentrant=False)
-    found.backward()
-    assert w.grad.item() == pytest.approx(0.5 * found.item())
+    result = checkpoint(lambda a, *, scale: (a * w * scale).exp(), flambeau.ones(1), scale=0.5, use_reentrant=False)
+    result.backward()
+    assert w.grad.item() == pytest.approx(0.5 * result.item())
 
 
 def test_early_stop():
@@ -248,9 +248,9 @@ def test_sequential(use_reentrant):
     for step in steps:
         expected = step.function(expected)
     (grad,) = flambeau.autograd.grad(expected.sum(), [x])
-    found = checkpoint_sequential(steps, 2, x, use_reentrant=use_reentrant)
-    found.sum().backward()
-    assert found.tolist() == expected.tolist() and x.grad.tolist() == grad.tolist()
+    result = checkpoint_sequential(steps, 2, x, use_reentrant=use_reentrant)
+    result.sum().backward()
+    assert result.tolist() == expected.tolist() and x.grad.tolist() == grad.tolist()
     assert [step.calls for step in steps] == [2, 2, 1, 1, 1]
 
 

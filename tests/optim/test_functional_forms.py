@@ -47,22 +47,22 @@ def function(framework: Any, name: str) -> Any:
 
 def lists(framework: Any, kinds: list[str], dtype: str) -> list[list[Any]]:
     rng = np.random.default_rng(0)
-    made: list[list[Any]] = []
+    tensors: list[list[Any]] = []
     for kind in ("value", "value", *kinds):
         arrays = [rng.standard_normal(shape).astype(dtype) for shape in ((3, 4), (5,))]
         if kind == "new":
-            made.append([None, None])
+            tensors.append([None, None])
         elif kind in ("step", "part"):
-            made.append([framework.tensor(3.0 if kind == "step" else 0.25) for _ in arrays])
+            tensors.append([framework.tensor(3.0 if kind == "step" else 0.25) for _ in arrays])
         else:
-            made.append([framework.tensor(np.abs(array) if kind == "positive" else array) for array in arrays])
-    return made
+            tensors.append([framework.tensor(np.abs(array) if kind == "positive" else array) for array in arrays])
+    return tensors
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_signatures_are_pytorchs(name):
     def parameters(framework):
-        return [(each.name, each.kind, each.default) for each in inspect.signature(function(framework, name)).parameters.values()]
+        return [(entry.name, entry.kind, entry.default) for entry in inspect.signature(function(framework, name)).parameters.values()]
 
     assert parameters(flambeau) == parameters(torch)
 

@@ -44,9 +44,9 @@ class Shared(Descent):
 
     @staticmethod
     def _rule(f, n, param, grad, first, second):
-        made = f.where(grad > 0, first + 1, param * n.step_size) if n.is_odd else f.maximum(first, grad)
-        f.sqrt(made)
-        return made, made, f.clamp(second - made, -1.0, 1 - n.step_size)
+        result = f.where(grad > 0, first + 1, param * n.step_size) if n.is_odd else f.maximum(first, grad)
+        f.sqrt(result)
+        return result, result, f.clamp(second - result, -1.0, 1 - n.step_size)
 
 
 class Idle(Descent):

@@ -129,7 +129,7 @@ def test_steps_agree_in_other_dtypes(config, dtype):
 @pytest.mark.parametrize("config", CONFIGS, ids=config_id)
 def test_steps_in_half_precision(config, dtype, tolerance):
     name, options = config
-    found = []
+    results = []
     for framework in (flambeau, torch):
         rng = np.random.default_rng(4)
         param = framework.tensor(rng.standard_normal(40).tolist(), dtype=getattr(framework, dtype), requires_grad=True)
@@ -139,8 +139,8 @@ def test_steps_in_half_precision(config, dtype, tolerance):
             optimizer.step()
         entries = [entry for entry in optimizer.state[param].values() if entry.ndim] if param in optimizer.state else []
         assert all(entry.dtype == param.dtype for entry in entries)
-        found.append([entry.detach().to(framework.float64).numpy() for entry in (param, *entries)])
-    for mine, reference in zip(*found, strict=True):
+        results.append([entry.detach().to(framework.float64).numpy() for entry in (param, *entries)])
+    for mine, reference in zip(*results, strict=True):
         np.testing.assert_allclose(mine, reference, rtol=0, atol=tolerance * max(1.0, np.abs(reference).max()))
 
 

@@ -144,8 +144,8 @@ def test_partial_loading_names_what_is_missing_and_what_is_too_much(torch):
     state = {"0.weight": torch.full((2, 2), 3.0), "0.bias": torch.zeros(2), "head.weight": torch.zeros(1)}
     with pytest.raises(RuntimeError, match=r"(?s)Missing key.*1\.weight.*Unexpected key.*head\.weight"):
         net.load_state_dict(state)
-    found = net.load_state_dict(state, strict=False)
-    assert sorted(found.missing_keys) == ["1.bias", "1.weight"] and found.unexpected_keys == ["head.weight"]
+    keys = net.load_state_dict(state, strict=False)
+    assert sorted(keys.missing_keys) == ["1.bias", "1.weight"] and keys.unexpected_keys == ["head.weight"]
     assert net[0].weight.sum() == 12
 
 
@@ -273,10 +273,10 @@ def train_classifier(torch):
         net.train()
         for points, labels in loader:
             optimizer.zero_grad()
-            found = loss(net(points), labels)
-            found.backward()
+            value = loss(net(points), labels)
+            value.backward()
             optimizer.step()
-            losses.append(found.item())
+            losses.append(value.item())
         schedule.step()
     net.eval()
     with torch.no_grad():

@@ -14,16 +14,16 @@ FAMILIES = tuple(sorted({module.name for module in pkgutil.iter_modules(__path__
 
 
 def _collect() -> dict[str, Record]:
-    found: dict[str, Record] = {}
+    records: dict[str, Record] = {}
     for family in FAMILIES:
         for record in importlib.import_module(f"{__name__}.{family}").RECORDS:
-            if record.name in found:
+            if record.name in records:
                 raise ValueError(f"{record.name} has two records; the second is in {family}.py")
-            found[record.name] = record
+            records[record.name] = record
     for table in (REFERENCES, UNREFERENCED, REJECTIONS):
-        if unknown := set(table) - set(found):
+        if unknown := set(table) - set(records):
             raise ValueError(f"no record of {', '.join(sorted(unknown))}")
-    return {name: _completed(record) for name, record in found.items()}
+    return {name: _completed(record) for name, record in records.items()}
 
 
 def _completed(record: Record) -> Record:

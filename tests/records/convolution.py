@@ -28,18 +28,18 @@ def _correlation(x: Any, w: Any, b: Any = None, stride: Any = 1, padding: Any = 
         amounts = [(p, p) for p in np.broadcast_to(0 if padding == "valid" else padding, rank)]
     x = np.pad(x, [(0, 0), (0, 0), *amounts])
     sizes = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], w.shape[2:], steps, holes)]
-    made = np.zeros((x.shape[0], w.shape[0], *sizes), x.dtype)
+    result = np.zeros((x.shape[0], w.shape[0], *sizes), x.dtype)
     inputs, outputs = x.shape[1] // groups, w.shape[0] // groups
     for at in np.ndindex(*sizes):
         seen = x[(..., *[slice(i * s, i * s + d * (k - 1) + 1, d) for i, s, d, k in zip(at, steps, holes, w.shape[2:])])]
         for g in range(groups):
             part = seen[:, g * inputs : (g + 1) * inputs].reshape(x.shape[0], inputs * int(np.prod(w.shape[2:])))
-            made[(slice(None), slice(g * outputs, (g + 1) * outputs), *at)] = (
+            result[(slice(None), slice(g * outputs, (g + 1) * outputs), *at)] = (
                 part @ w[g * outputs : (g + 1) * outputs].reshape(outputs, -1).T
             )
     if b is not None:
-        made = made + b.reshape(-1, *(1,) * rank)
-    return made[0] if lone else made
+        result = result + b.reshape(-1, *(1,) * rank)
+    return result[0] if lone else result
 
 
 def _transposed(
@@ -50,14 +50,14 @@ def _transposed(
     s, p, o, d = (np.broadcast_to(v, rank) for v in (stride, padding, output_padding, dilation))
     full = [(n - 1) * s[k] + d[k] * (w.shape[2 + k] - 1) + 1 + o[k] for k, n in enumerate(x.shape[2:])]
     outputs, inputs = w.shape[1], x.shape[1] // groups
-    made = np.zeros((x.shape[0], outputs * groups, *full), x.dtype)
+    sums = np.zeros((x.shape[0], outputs * groups, *full), x.dtype)
     for at in np.ndindex(*x.shape[2:]):
         place = tuple(slice(i * s[k], i * s[k] + d[k] * (w.shape[2 + k] - 1) + 1, d[k]) for k, i in enumerate(at))
         for g in range(groups):
             values = x[(slice(None), slice(g * inputs, (g + 1) * inputs), *at)]
-            made[(slice(None), slice(g * outputs, (g + 1) * outputs), *place)] += np.tensordot(values, w[g * inputs : (g + 1) * inputs], 1)
-    made = made[(..., *[slice(p[k], full[k] - p[k]) for k in range(rank)])]
-    return made if b is None else made + b.reshape(-1, *(1,) * rank)
+            sums[(slice(None), slice(g * outputs, (g + 1) * outputs), *place)] += np.tensordot(values, w[g * inputs : (g + 1) * inputs], 1)
+    sums = sums[(..., *[slice(p[k], full[k] - p[k]) for k in range(rank)])]
+    return sums if b is None else sums + b.reshape(-1, *(1,) * rank)
 
 
 def _conv(rank: int) -> Callable[[Any], list]:
@@ -172,8 +172,8 @@ def _both(name: str, *rest: Any, **options: Any) -> list[Record]:
 
 
 RECORDS = [
-    *[each for rank in (1, 2, 3) for each in _both(f"conv{rank}d", _conv(rank), _correlation, FLOATS, _errors(rank), LOOSE)],
-    *[each for rank in (1, 2, 3) for each in _both(f"conv_transpose{rank}d", _conv_transpose(rank), _transposed, FLOATS, (), LOOSE)],
+    *[record for rank in (1, 2, 3) for record in _both(f"conv{rank}d", _conv(rank), _correlation, FLOATS, _errors(rank), LOOSE)],
+    *[record for rank in (1, 2, 3) for record in _both(f"conv_transpose{rank}d", _conv_transpose(rank), _transposed, FLOATS, (), LOOSE)],
     Record(
         "convolution",
         lambda make: [

@@ -9,7 +9,7 @@ import numpy as np
 
 from .record import Error, Maker, Record, Sample, call
 
-F32, F64, I64, I32, BOOL, C64 = (np.dtype(each) for each in ("float32", "float64", "int64", "int32", "bool", "complex64"))
+F32, F64, I64, I32, BOOL, C64 = (np.dtype(name) for name in ("float32", "float64", "int64", "int32", "bool", "complex64"))
 ANY = ("float32",)
 
 
@@ -101,8 +101,8 @@ RECORDS = (
     no_gradient(
         "tensor",
         *[
-            call(each)
-            for each in (1.5, 3, True, 2j, [], [1, 2], [1.0, 2], [True, 2], [[1, 2], [3, 4]], [1, 2.0, 3j], ((1,), (2,)), range(3))
+            call(value)
+            for value in (1.5, 3, True, 2j, [], [1, 2], [1.0, 2], [True, 2], [[1, 2], [3, 4]], [1, 2.0, 3j], ((1,), (2,)), range(3))
         ],
         *[call([1.7, 2.2], dtype=I64), call([1, 2], dtype=F64), call([[], []]), call([1e300]), call(2, dtype=BOOL)],
         errors=(

@@ -29,12 +29,12 @@ def _put_samples(make: Any) -> list:
 
 
 def _index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    made = x.copy()
+    result = x.copy()
     if accumulate:
-        np.add.at(made, tuple(indices), values)
+        np.add.at(result, tuple(indices), values)
     else:
-        made[tuple(indices)] = values
-    return made
+        result[tuple(indices)] = values
+    return result
 
 
 _PUT_ERRORS = (
@@ -47,10 +47,10 @@ _PUT_ERRORS = (
 
 
 def _masked_scatter(x: Any, mask: Any, source: Any) -> Any:
-    made = np.array(np.broadcast_to(x, np.broadcast_shapes(x.shape, mask.shape)))
-    where = np.broadcast_to(mask, made.shape)
-    made[where] = source.reshape(-1)[: where.sum()]
-    return made
+    result = np.array(np.broadcast_to(x, np.broadcast_shapes(x.shape, mask.shape)))
+    where = np.broadcast_to(mask, result.shape)
+    result[where] = source.reshape(-1)[: where.sum()]
+    return result
 
 
 def _where_samples(make: Any) -> list:

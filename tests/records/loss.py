@@ -21,7 +21,7 @@ def _reduced(loss: Any, reduction: str) -> Any:
 
 
 def _pairs(make: Any) -> list:
-    return [call(make(3, 4), make(3, 4), reduction=each) for each in _REDUCTIONS]
+    return [call(make(3, 4), make(3, 4), reduction=reduction) for reduction in _REDUCTIONS]
 
 
 def _pairwise(name: str, formula: Any, **options: Any) -> Record:
@@ -42,7 +42,7 @@ def _targets(make: Any) -> list:
     images, pixels = make(2, 3, 2, 2), make.integers(2, 2, 2, high=3)
     ignored = np.where(np.arange(4) == 1, -100, labels)
     return [
-        *[call(scores, labels, reduction=each) for each in _REDUCTIONS],
+        *[call(scores, labels, reduction=reduction) for reduction in _REDUCTIONS],
         call(scores, ignored),
         call(scores, labels, ignore_index=1, reduction="none"),
         call(images, pixels),
@@ -93,12 +93,12 @@ def _signs(make: Any, *shape: int) -> np.ndarray:
 
 def _labelled(make: Any) -> list:
     labels = np.array([[0, 2, -1], [1, -1, 0], [-1, 0, 1]])
-    return [call(make(3, 3), labels, reduction=each) for each in _REDUCTIONS] + [call(make(3), labels[0])]
+    return [call(make(3, 3), labels, reduction=reduction) for reduction in _REDUCTIONS] + [call(make(3), labels[0])]
 
 
 def _triplets(make: Any) -> list:
     parts = [make(3, 4) for _ in range(3)]
-    return [*[call(*parts, reduction=each) for each in _REDUCTIONS], call(*parts, margin=2.5, swap=True)]
+    return [*[call(*parts, reduction=reduction) for reduction in _REDUCTIONS], call(*parts, margin=2.5, swap=True)]
 
 
 def _triplet(a: Any, p: Any, n: Any, margin: float = 1.0, swap: bool = False, reduction: str = "mean") -> Any:
@@ -132,8 +132,8 @@ def _bags(make: Any) -> list:
     starts = np.array([0, 2, 2, 5])
     grid = words.reshape(2, 3)
     return [
-        *[call(grid, table, mode=each) for each in ("sum", "mean", "max")],
-        *[call(words, table, starts, mode=each) for each in ("sum", "mean", "max")],
+        *[call(grid, table, mode=mode) for mode in ("sum", "mean", "max")],
+        *[call(words, table, starts, mode=mode) for mode in ("sum", "mean", "max")],
         call(words, table, starts, mode="sum", per_sample_weights=make(6)),
         call(words, table, starts, mode="mean", padding_idx=2),
     ]
@@ -161,7 +161,7 @@ RECORDS = [
     Record(
         F + "binary_cross_entropy",
         lambda make: [
-            *[call(_probabilities(make, 3, 4), _probabilities(make, 3, 4), reduction=each) for each in _REDUCTIONS],
+            *[call(_probabilities(make, 3, 4), _probabilities(make, 3, 4), reduction=reduction) for reduction in _REDUCTIONS],
         ],
         _bce,
         FLOATS,
@@ -174,7 +174,7 @@ RECORDS = [
     Record(
         F + "binary_cross_entropy_with_logits",
         lambda make: [
-            *[call(make(3, 4), _probabilities(make, 3, 4), reduction=each) for each in _REDUCTIONS],
+            *[call(make(3, 4), _probabilities(make, 3, 4), reduction=reduction) for reduction in _REDUCTIONS],
         ],
         _bce_logits,
         FLOATS,
@@ -186,7 +186,7 @@ RECORDS = [
     Record(
         F + "kl_div",
         lambda make: (
-            [call(make(3, 4), make(3, 4, low=0.1), reduction=each) for each in ("batchmean", "sum", "none")]
+            [call(make(3, 4), make(3, 4, low=0.1), reduction=reduction) for reduction in ("batchmean", "sum", "none")]
             + [call(make(3, 4), make(3, 4), reduction="sum", log_target=True)]
         ),
         None,
@@ -197,7 +197,7 @@ RECORDS = [
     Record(
         F + "gaussian_nll_loss",
         lambda make: (
-            [call(make(3, 4), make(3, 4), make(3, 4, low=0.5), reduction=each) for each in _REDUCTIONS]
+            [call(make(3, 4), make(3, 4), make(3, 4, low=0.5), reduction=reduction) for reduction in _REDUCTIONS]
             + [call(make(3, 4), make(3, 4), make(3, 1, low=0.5), True)]
         ),
         _gaussian,
@@ -217,7 +217,7 @@ RECORDS = [
     Record(
         F + "multi_margin_loss",
         lambda make: (
-            [call(make(4, 3), make.integers(4, high=3), reduction=each) for each in _REDUCTIONS]
+            [call(make(4, 3), make.integers(4, high=3), reduction=reduction) for reduction in _REDUCTIONS]
             + [call(make(4, 3), make.integers(4, high=3), 2, 0.5)]
         ),
         _margins,
@@ -238,7 +238,7 @@ RECORDS = [
     ),
     Record(
         F + "multilabel_soft_margin_loss",
-        lambda make: [call(make(3, 4), _probabilities(make, 3, 4), reduction=each) for each in _REDUCTIONS],
+        lambda make: [call(make(3, 4), _probabilities(make, 3, 4), reduction=reduction) for reduction in _REDUCTIONS],
         lambda x, t, reduction="mean": _reduced(-(t * special.log_expit(x) + (1 - t) * special.log_expit(-x)).mean(-1), reduction),
         FLOATS,
         (),

@@ -33,11 +33,11 @@ def _windows(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil
         sizes.append(count - 1 if ceil_mode and (count - 1) * s >= n + p else count)
     far = int(np.max(kernel * dilation)) + int(np.max(stride))
     x = np.pad(x, [(0, 0)] * (x.ndim - rank) + [(p, p + far) for p in padding], constant_values=value)
-    made = np.empty((*x.shape[:-rank], *sizes, int(np.prod(kernel))), x.dtype)
+    result = np.empty((*x.shape[:-rank], *sizes, int(np.prod(kernel))), x.dtype)
     for at in np.ndindex(*sizes):
         part = x[(..., *[slice(i * s, i * s + d * (k - 1) + 1, d) for i, s, d, k in zip(at, stride, dilation, kernel)])]
-        made[(..., *at, slice(None))] = part.reshape(*x.shape[:-rank], int(np.prod(kernel)))
-    return made
+        result[(..., *at, slice(None))] = part.reshape(*x.shape[:-rank], int(np.prod(kernel)))
+    return result
 
 
 def _max(rank: int) -> Callable[..., Any]:
@@ -50,8 +50,8 @@ def _max(rank: int) -> Callable[..., Any]:
 
 def _mean(rank: int) -> Callable[..., Any]:
     def reference(x: Any, kernel: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, divisor_override: Any = None) -> Any:
-        found = _windows(x, kernel, stride, padding, 1, ceil_mode, rank, 0)
-        total = found.sum(-1) / (divisor_override or found.shape[-1])
+        columns = _windows(x, kernel, stride, padding, 1, ceil_mode, rank, 0)
+        total = columns.sum(-1) / (divisor_override or columns.shape[-1])
         return total if x.dtype.kind == "f" else np.trunc(total).astype(x.dtype)
 
     return reference
@@ -104,7 +104,7 @@ def _bins(x: Any, sizes: Any, rank: int, reduce: Any) -> Any:
 def _adaptive_samples(rank: int) -> Callable[[Any], list]:
     size = (7, 6, 5)[:rank] if rank < 3 else (5, 4, 3)  # finite differences take two calls an element
     sizes = [3, 1, (5,) * rank] if rank == 1 else [3, 1, (5, None, 2)[:rank]]
-    return lambda make: [call(_distinct(make, 2, 3, *size), each) for each in sizes] + [call(_distinct(make, 3, *size), 2)]
+    return lambda make: [call(_distinct(make, 2, 3, *size), output_size) for output_size in sizes] + [call(_distinct(make, 3, *size), 2)]
 
 
 def _unpool_samples(rank: int) -> Callable[[Any], list]:
@@ -162,9 +162,9 @@ def _batch_samples(make: Any) -> list:
 
 
 def _layer_norm(x: Any, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
-    made = _standard(x, tuple(range(-len(shape), 0)), eps)
-    made = made if weight is None else made * weight
-    return made if bias is None else made + bias
+    result = _standard(x, tuple(range(-len(shape), 0)), eps)
+    result = result if weight is None else result * weight
+    return result if bias is None else result + bias
 
 
 def _group_norm(x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
@@ -173,8 +173,8 @@ def _group_norm(x: Any, groups: int, weight: Any = None, bias: Any = None, eps: 
 
 def _rms_norm(x: Any, shape: Any, weight: Any = None, eps: Any = None) -> Any:
     eps = np.finfo(x.dtype).eps if eps is None else eps
-    made = x / np.sqrt((x * x).mean(tuple(range(-len(shape), 0)), keepdims=True) + eps)
-    return made if weight is None else made * weight
+    result = x / np.sqrt((x * x).mean(tuple(range(-len(shape), 0)), keepdims=True) + eps)
+    return result if weight is None else result * weight
 
 
 def _instance_norm(x: Any, mean: Any = None, var: Any = None, weight: Any = None, bias: Any = None) -> Any:

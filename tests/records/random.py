@@ -20,7 +20,7 @@ def _filled(name: str, *parameters: dict[str, Any], dtypes: tuple[str, ...] = FL
     """A method that fills its tensor."""
 
     def samples(make: Any) -> list:
-        return [call(make(*shape), **each) for each in ({}, *parameters) for shape in ((3, 4), (), (40,))]
+        return [call(make(*shape), **options) for options in ({}, *parameters) for shape in ((3, 4), (), (40,))]
 
     return _made(name, samples, errors, dtypes, is_view=True, notes="works on the tensor itself")
 

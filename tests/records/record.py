@@ -151,13 +151,13 @@ class Pointwise:
         return [make(*shape, low=self.low, high=self.high, away=self.away) for shape in shapes]
 
     def __call__(self, make: Maker) -> list[Sample]:
-        made = [Sample(tuple(self.arrays(make, *[(3, 4)] * self.count)), dict(extra)) for extra in self.extra]
+        samples = [Sample(tuple(self.arrays(make, *[(3, 4)] * self.count)), dict(extra)) for extra in self.extra]
         if self.count > 1:
             shapes = [(2, 1, 4), (3, 1), (4,)][: self.count]
-            made.append(Sample(tuple(self.arrays(make, *shapes)), dict(self.extra[0])))
+            samples.append(Sample(tuple(self.arrays(make, *shapes)), dict(self.extra[0])))
         for number in self.scalars:
-            made.append(Sample((*self.arrays(make, *[(3, 4)] * (self.count - 1)), number), dict(self.extra[0])))
-        return made
+            samples.append(Sample((*self.arrays(make, *[(3, 4)] * (self.count - 1)), number), dict(self.extra[0])))
+        return samples
 
 
 def pointwise(

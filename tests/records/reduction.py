@@ -85,14 +85,14 @@ def quantile_samples(make: Maker) -> list[Sample]:
         call(array, 0.3),
         call(array, np.array([0.1, 0.6], array.dtype), 1),
         call(array, 0.25, 0, True),
-        *[call(array, 0.6, 1, interpolation=each) for each in ("lower", "higher", "midpoint", "nearest")],
+        *[call(array, 0.6, 1, interpolation=interpolation) for interpolation in ("lower", "higher", "midpoint", "nearest")],
     ]
 
 
 def norm_samples(make: Maker) -> list[Sample]:
     orders = (2, 1, 0, 3, 0.5, float("inf"), -float("inf"))
     away = np.asarray(0.3, make(0).dtype)  # from the kink at 0
-    return [call(distinct(make, 3, 4) + away, each) for each in orders] + [call(make(2, 3, 4), 2, (0, 2), True), call(make(3, 4))]
+    return [call(distinct(make, 3, 4) + away, order) for order in orders] + [call(make(2, 3, 4), 2, (0, 2), True), call(make(3, 4))]
 
 
 RECORDS = (
@@ -219,7 +219,7 @@ RECORDS = (
     Record(
         "linalg.matrix_norm",
         lambda m: (
-            [call(distinct(m, 3, 4), each) for each in ("fro", 1, -1, float("inf"), -float("inf"))]
+            [call(distinct(m, 3, 4), order) for order in ("fro", 1, -1, float("inf"), -float("inf"))]
             + [call(m(2, 3, 4), "fro", (0, 2), True)]
         ),
         dtypes=FLOATS,

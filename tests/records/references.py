@@ -51,12 +51,12 @@ def _spread(function: Callable[..., Any], with_mean: bool) -> Callable[..., Any]
             dim, unbiased = None, dim
         less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
         axes = _axes(dim, a.ndim)
-        found = (
+        deviation = (
             function(a, axis=axes, ddof=less, keepdims=keepdim)
             if a.size > less
             else np.full(np.sum(a, axes, keepdims=keepdim).shape, np.nan)
         )
-        return (found, np.mean(a, axis=axes, keepdims=keepdim)) if with_mean else found
+        return (deviation, np.mean(a, axis=axes, keepdims=keepdim)) if with_mean else deviation
 
     return reference
 
@@ -132,8 +132,8 @@ def _middle(ignore_nan: bool) -> Callable[..., Any]:
             return of_row(a.reshape(-1))[0]
         pairs = [of_row(row) for row in np.moveaxis(a, dim, -1).reshape(-1, a.shape[dim])]
         shape = tuple(n for k, n in enumerate(a.shape) if k != dim % a.ndim)
-        found = [np.array([pair[k] for pair in pairs]).reshape(shape) for k in (0, 1)]
-        return tuple(np.expand_dims(each, dim) for each in found) if keepdim else tuple(found)
+        middles = [np.array([pair[k] for pair in pairs]).reshape(shape) for k in (0, 1)]
+        return tuple(np.expand_dims(middle, dim) for middle in middles) if keepdim else tuple(middles)
 
     return reference
 
@@ -143,8 +143,8 @@ def _mode(a: Array, dim: int = -1, keepdim: bool = False) -> Any:
     rows = np.moveaxis(a, dim, -1)
     values, places = np.empty(rows.shape[:-1], a.dtype), np.empty(rows.shape[:-1], np.int64)
     for at in np.ndindex(*rows.shape[:-1]):
-        found, counts = np.unique(rows[at], return_counts=True)
-        values[at] = found[counts.argmax()]
+        distinct, counts = np.unique(rows[at], return_counts=True)
+        values[at] = distinct[counts.argmax()]
         places[at] = np.flatnonzero(rows[at] == values[at])[-1]
     return values, places
 
@@ -170,7 +170,7 @@ def _cov(a: Array, *, correction: int = 1, fweights: Any = None, aweights: Any =
 
 
 def _diff(a: Array, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    parts = [each for each in (prepend, a, append) if each is not None]
+    parts = [part for part in (prepend, a, append) if part is not None]
     whole = np.concatenate(parts, axis=dim) if len(parts) > 1 else a
     return np.diff(whole.astype(np.int8), n, dim) % 2 == 1 if whole.dtype == bool else np.diff(whole, n, dim)
 
@@ -207,8 +207,8 @@ def _topk(a: Array, k: int, dim: int = -1, largest: bool = True) -> Any:
 def _kth(a: Array, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     if not a.ndim:
         return a, np.array(0)
-    found = tuple(np.take(each, [k - 1], dim) for each in _sort(a, dim))
-    return found if keepdim else tuple(each.squeeze(dim) for each in found)
+    kth = tuple(np.take(array, [k - 1], dim) for array in _sort(a, dim))
+    return kth if keepdim else tuple(result.squeeze(dim) for result in kth)
 
 
 def _several(values: Any, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:
@@ -222,7 +222,7 @@ def _unique(a: Array, sorted: bool = True, return_inverse: bool = False, return_
 
 def _unique_consecutive(a: Array, return_inverse: bool = False, return_counts: bool = False, dim: Any = None) -> Any:
     rows = a.reshape(-1) if dim is None else np.moveaxis(a, dim, 0)
-    groups = [(k, len(list(each))) for k, each in itertools.groupby(range(len(rows)), lambda i: rows[i].tolist())]
+    groups = [(k, len(list(group))) for k, group in itertools.groupby(range(len(rows)), lambda i: rows[i].tolist())]
     starts = np.cumsum([0, *[count for _, count in groups]])[:-1]
     values = rows[starts] if dim is None else np.moveaxis(rows[starts], 0, dim)
     inverse = np.repeat(np.arange(len(groups)), [count for _, count in groups])
@@ -233,7 +233,7 @@ def _searchsorted(ranked: Array, values: Any, *, right: bool = False, side: str 
     side = "right" if right else side
     if ranked.ndim == 1:
         return np.searchsorted(ranked, values, side)
-    return np.stack([np.searchsorted(row, each, side) for row, each in zip(ranked, values, strict=True)])
+    return np.stack([np.searchsorted(row, wanted, side) for row, wanted in zip(ranked, values, strict=True)])
 
 
 # -- products -------------------------------------------------------------------------------------------------------------------
@@ -241,8 +241,8 @@ def _added(product: Callable[[Array, Array], Any]) -> Callable[..., Any]:
     """``beta * input + alpha * product``; with a ``beta`` of 0, nothing of ``input`` counts."""
 
     def reference(input: Array, a: Array, b: Array, *, beta: Any = 1, alpha: Any = 1) -> Any:
-        found = alpha * product(a, b)
-        return found + (beta * input if beta else np.zeros_like(input))
+        result = alpha * product(a, b)
+        return result + (beta * input if beta else np.zeros_like(input))
 
     return reference
 
@@ -279,9 +279,9 @@ def _cosine(a: Array, b: Array, dim: int = 1, eps: float = 1e-8) -> Any:
 
 
 def _diag_embed(a: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
-    made = np.stack([np.diag(row, offset) for row in a.reshape(-1, a.shape[-1])]).reshape(*a.shape[:-1], *2 * (a.shape[-1] + abs(offset),))
-    first, second = dim1 % made.ndim, dim2 % made.ndim
-    return np.moveaxis(made if first < second else made.swapaxes(-1, -2), (-2, -1), sorted((first, second)))
+    stack = np.stack([np.diag(row, offset) for row in a.reshape(-1, a.shape[-1])]).reshape(*a.shape[:-1], *2 * (a.shape[-1] + abs(offset),))
+    first, second = dim1 % stack.ndim, dim2 % stack.ndim
+    return np.moveaxis(stack if first < second else stack.swapaxes(-1, -2), (-2, -1), sorted((first, second)))
 
 
 def _cross(a: Array, b: Array, dim: Any = None) -> Any:
@@ -306,20 +306,20 @@ def _embedding_bag(
         weights = np.ones(len(indices), table.dtype) if per_sample_weights is None else per_sample_weights
         bags = list(zip(np.split(indices, offsets[1:]), np.split(weights, offsets[1:]), strict=True))
     reduce = {"sum": np.sum, "mean": np.mean, "max": np.max}[mode]
-    made = []
+    reduced = []
     for rows, weights in bags:
         kept = rows != padding_idx if padding_idx is not None else np.ones(len(rows), bool)
-        made.append(reduce(table[rows[kept]] * weights[kept, None], axis=0) if kept.any() else np.zeros(table.shape[1]))
-    return np.stack(made)
+        reduced.append(reduce(table[rows[kept]] * weights[kept, None], axis=0) if kept.any() else np.zeros(table.shape[1]))
+    return np.stack(reduced)
 
 
 def _embedding_renorm(table: Array, indices: Array, max_norm: float, norm_type: float) -> Any:
-    made = table.copy()
+    result = table.copy()
     for row in np.unique(indices):
         length = _norm(table[row], norm_type)
         if length > max_norm:
-            made[row] = table[row] * (max_norm / (length + 1e-7))
-    return made
+            result[row] = table[row] * (max_norm / (length + 1e-7))
+    return result
 
 
 # -- factories ------------------------------------------------------------------------------------------------------------------
@@ -364,8 +364,8 @@ def _linspace(start: Any, end: Any, steps: int, dtype: Any = None) -> Any:
 
 
 def _logspace(start: Any, end: Any, steps: int, base: float = 10.0, dtype: Any = None) -> Any:
-    made = np.power(float(base), np.linspace(start, end, steps))
-    return made if dtype is None else made.astype(dtype)
+    result = np.power(float(base), np.linspace(start, end, steps))
+    return result if dtype is None else result.astype(dtype)
 
 
 def _eye(n: int, m: Any = None, dtype: Any = np.float32) -> Any:
@@ -373,7 +373,7 @@ def _eye(n: int, m: Any = None, dtype: Any = np.float32) -> Any:
 
 
 def _data(value: Any, dtype: Any = None, **_: Any) -> Any:
-    array = np.array([each.tolist() if isinstance(each, np.ndarray) else each for each in value] if isinstance(value, list) else value)
+    array = np.array([item.tolist() if isinstance(item, np.ndarray) else item for item in value] if isinstance(value, list) else value)
     if dtype is None and not isinstance(value, np.ndarray) and array.dtype == np.float64:
         dtype = np.float32
     with np.errstate(over="ignore"):
@@ -401,13 +401,13 @@ def _window(name: str) -> Callable[..., Any]:
 
 # -- joining, casts -------------------------------------------------------------------------------------------------------------
 def _block_diag(*arrays: Array) -> Any:
-    blocks = [np.atleast_2d(each) for each in arrays]
-    made = np.zeros(np.sum([each.shape for each in blocks], axis=0), np.result_type(*blocks))
+    blocks = [np.atleast_2d(array) for array in arrays]
+    result = np.zeros(np.sum([block.shape for block in blocks], axis=0), np.result_type(*blocks))
     row = column = 0
-    for each in blocks:
-        made[row : row + each.shape[0], column : column + each.shape[1]] = each
-        row, column = row + each.shape[0], column + each.shape[1]
-    return made
+    for block in blocks:
+        result[row : row + block.shape[0], column : column + block.shape[1]] = block
+        row, column = row + block.shape[0], column + block.shape[1]
+    return result
 
 
 def _meshgrid(*arrays: Any, indexing: str) -> Any:
@@ -451,9 +451,9 @@ def _nan_to_num(x: Array, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 def _unfold(x: Array, kernel: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
     batched = x if x.ndim == 4 else x[None]
     k, s = np.broadcast_to(kernel, 2), tuple(np.broadcast_to(stride, 2))
-    found = pooling._windows(batched, k, s, padding, dilation, False, 2, 0)  # (N, C, rows, columns, kernel)
-    made = np.moveaxis(found, -1, 2).reshape(len(batched), batched.shape[1] * int(np.prod(k)), -1)
-    return made if x.ndim == 4 else made[0]
+    seen = pooling._windows(batched, k, s, padding, dilation, False, 2, 0)  # (N, C, rows, columns, kernel)
+    result = np.moveaxis(seen, -1, 2).reshape(len(batched), batched.shape[1] * int(np.prod(k)), -1)
+    return result if x.ndim == 4 else result[0]
 
 
 def _fold(x: Array, output_size: Any, kernel: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
@@ -462,11 +462,11 @@ def _fold(x: Array, output_size: Any, kernel: Any, dilation: Any = 1, padding: A
     k = np.broadcast_to(kernel, 2)
     channels = batched.shape[1] // int(np.prod(k))
     places = _unfold(np.arange(1, 1 + np.prod(output_size)).reshape(1, 1, *output_size), kernel, dilation, padding, stride)[0]
-    made = np.zeros((len(batched), channels, 1 + int(np.prod(output_size))), x.dtype)
+    result = np.zeros((len(batched), channels, 1 + int(np.prod(output_size))), x.dtype)
     for n, c in np.ndindex(len(batched), channels):
-        np.add.at(made[n, c], places.reshape(-1), batched[n].reshape(channels, -1)[c])
-    made = made[:, :, 1:].reshape(len(batched), channels, *output_size)
-    return made if x.ndim == 3 else made[0]
+        np.add.at(result[n, c], places.reshape(-1), batched[n].reshape(channels, -1)[c])
+    result = result[:, :, 1:].reshape(len(batched), channels, *output_size)
+    return result if x.ndim == 3 else result[0]
 
 
 def _cubic(x: Array, a: float) -> Array:
@@ -487,27 +487,27 @@ def _kernel(mode: str, antialias: bool) -> tuple[int, Callable[[Array], Array]]:
 
 def _resizing(n: int, size: int, scale: float, mode: str, align_corners: bool, antialias: bool) -> Array:
     """The matrix that makes ``size`` points of ``n``."""
-    made, at = np.zeros((size, n)), np.arange(size)
+    matrix, at = np.zeros((size, n)), np.arange(size)
     if mode == "area":
         for k in at:
-            made[k, k * n // size : -(-(k + 1) * n // size)] = 1
-        return made / made.sum(1, keepdims=True)
+            matrix[k, k * n // size : -(-(k + 1) * n // size)] = 1
+        return matrix / matrix.sum(1, keepdims=True)
     if mode.startswith("nearest"):
         places = np.floor((at + 0.5) * scale if mode == "nearest-exact" else at * scale).astype(int)
-        made[at, places.clip(0, n - 1)] = 1
-        return made
+        matrix[at, places.clip(0, n - 1)] = 1
+        return matrix
     reach, kernel = _kernel(mode, antialias)
     if antialias:
         wide = max(scale, 1.0)
-        made = kernel((np.arange(n) + 0.5 - ((at + 0.5) * scale)[:, None]) / wide)
-        return made / made.sum(1, keepdims=True)
+        matrix = kernel((np.arange(n) + 0.5 - ((at + 0.5) * scale)[:, None]) / wide)
+        return matrix / matrix.sum(1, keepdims=True)
     x = at * ((n - 1) / (size - 1)) if align_corners and size > 1 else (at + 0.5) * scale - 0.5 if not align_corners else at * 0.0
     if reach == 1:
         x = np.maximum(x, 0)
     for k in range(-reach, reach + 2):
         place = np.floor(x).astype(int) + k
-        np.add.at(made, (at, place.clip(0, n - 1)), kernel(x - place))
-    return made
+        np.add.at(matrix, (at, place.clip(0, n - 1)), kernel(x - place))
+    return matrix
 
 
 def _interpolate(
@@ -545,11 +545,11 @@ def _places_max(rank: int) -> Callable[..., Any]:
     def reference(x: Array, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
         spatial = x.shape[-rank:]
         least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-        found = pooling._windows(x, kernel, stride, padding, dilation, ceil_mode, rank, least)
+        candidates = pooling._windows(x, kernel, stride, padding, dilation, ceil_mode, rank, least)
         places = np.broadcast_to(np.arange(np.prod(spatial)).reshape(spatial), x.shape)
         seen = pooling._windows(places, kernel, stride, padding, dilation, ceil_mode, rank, -1)
-        best = found.argmax(-1)[..., None]
-        return np.take_along_axis(found, best, -1)[..., 0], np.take_along_axis(seen, best, -1)[..., 0]
+        best = candidates.argmax(-1)[..., None]
+        return np.take_along_axis(candidates, best, -1)[..., 0], np.take_along_axis(seen, best, -1)[..., 0]
 
     return reference
 
@@ -575,10 +575,10 @@ def _unpool(rank: int) -> Callable[..., Any]:
         step = kernel if stride is None else stride
         spatial = output_size or [(n - 1) * step + kernel for n in x.shape[-rank:]]
         planes = int(np.prod(x.shape[:-rank]))
-        made = np.zeros((planes, int(np.prod(spatial))), x.dtype)
-        for plane, values, places in zip(made, x.reshape(planes, -1), indices.reshape(planes, -1), strict=True):
+        result = np.zeros((planes, int(np.prod(spatial))), x.dtype)
+        for plane, values, places in zip(result, x.reshape(planes, -1), indices.reshape(planes, -1), strict=True):
             plane[places] = values
-        return made.reshape(*x.shape[:-rank], *spatial)
+        return result.reshape(*x.shape[:-rank], *spatial)
 
     return reference
 
@@ -597,18 +597,18 @@ def _reordered_instance_norm(
 
 # -- losses ---------------------------------------------------------------------------------------------------------------------
 def _kl(x: Array, t: Array, reduction: str = "mean", log_target: bool = False) -> Any:
-    found = np.exp(t) * (t - x) if log_target else scipy.special.xlogy(t, t) - t * x
-    return found.sum() / len(x) if reduction == "batchmean" else loss._reduced(found, reduction)
+    losses = np.exp(t) * (t - x) if log_target else scipy.special.xlogy(t, t) - t * x
+    return losses.sum() / len(x) if reduction == "batchmean" else loss._reduced(losses, reduction)
 
 
 def _multilabel_margin(x: Array, t: Array, reduction: str = "mean") -> Any:
     rows, labels = np.atleast_2d(x), np.atleast_2d(t)
-    made = []
-    for row, each in zip(rows, labels, strict=True):
-        wanted = list(itertools.takewhile(lambda label: label >= 0, each))
+    losses = []
+    for row, targets in zip(rows, labels, strict=True):
+        wanted = list(itertools.takewhile(lambda label: label >= 0, targets))
         others = [k for k in range(len(row)) if k not in wanted]
-        made.append(sum(max(0.0, 1 - (row[i] - row[j])) for i in wanted for j in others) / len(row))
-    return loss._reduced(np.array(made) if x.ndim == 2 else np.array(made[0]), reduction)
+        losses.append(sum(max(0.0, 1 - (row[i] - row[j])) for i in wanted for j in others) / len(row))
+    return loss._reduced(np.array(losses) if x.ndim == 2 else np.array(losses[0]), reduction)
 
 
 def _triplet_distance(a: Array, p: Array, n: Array, margin: float = 1.0, swap: bool = False) -> Any:

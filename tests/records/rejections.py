@@ -119,14 +119,14 @@ _PARTLY: tuple[tuple[str, str, type[Exception], tuple[int, ...]], ...] = (
 
 
 def _table() -> dict[str, dict[str, tuple[type[Exception], tuple[int, ...] | None]]]:
-    found: dict[str, dict[str, tuple[type[Exception], tuple[int, ...] | None]]] = {}
+    rejections: dict[str, dict[str, tuple[type[Exception], tuple[int, ...] | None]]] = {}
     for error, dtypes, names in _WHOLLY:
         for name in names.split():
-            found.setdefault(name, {}).update(dict.fromkeys(dtypes.split(), (error, None)))
+            rejections.setdefault(name, {}).update(dict.fromkeys(dtypes.split(), (error, None)))
     for names, dtype, error, samples in _PARTLY:
         for name in names.split():
-            found.setdefault(name, {})[dtype] = (error, samples)
-    return found
+            rejections.setdefault(name, {})[dtype] = (error, samples)
+    return rejections
 
 
 # By operation and dtype: the exception, and the numbers of the samples that raise it (None for all).

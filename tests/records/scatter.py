@@ -40,14 +40,14 @@ def _with(update: Any) -> Any:
     """Reference of an operation that copies its input and updates the copy."""
 
     def reference(x: Any, *args: Any, **kwargs: Any) -> Any:
-        made = np.array(x)
-        update(np.atleast_1d(made) if not made.ndim else made, *args, **kwargs)
-        return made
+        result = np.array(x)
+        update(np.atleast_1d(result) if not result.ndim else result, *args, **kwargs)
+        return result
 
     return reference
 
 
-def _scatter(made: Any, dim: int, index: Any, src: Any = None, value: Any = None, reduce: str | None = None) -> None:
+def _scatter(target: Any, dim: int, index: Any, src: Any = None, value: Any = None, reduce: str | None = None) -> None:
     index = np.atleast_1d(index)
     source = value if src is None else src
     if isinstance(source, np.ndarray):
@@ -55,76 +55,76 @@ def _scatter(made: Any, dim: int, index: Any, src: Any = None, value: Any = None
     if not index.size:
         return
     if reduce is None:
-        made[_places(index, dim)] = source
+        target[_places(index, dim)] = source
     else:
-        (np.add if reduce == "add" else np.multiply).at(made, _places(index, dim), source)
+        (np.add if reduce == "add" else np.multiply).at(target, _places(index, dim), source)
 
 
-def _scatter_add(made: Any, dim: int, index: Any, src: Any) -> None:
-    _scatter(made, dim, index, src, reduce="add")
+def _scatter_add(target: Any, dim: int, index: Any, src: Any) -> None:
+    _scatter(target, dim, index, src, reduce="add")
 
 
 _UFUNC = {"sum": np.add, "prod": np.multiply, "mean": np.add, "amax": np.maximum, "amin": np.minimum}
 
 
-def _reduce_at(made: Any, places: Any, values: Any, reduce: str, include_self: bool) -> None:
+def _reduce_at(target: Any, places: Any, values: Any, reduce: str, include_self: bool) -> None:
     """Combine one value after the other, by the definition."""
     seen: dict[Any, list[Any]] = {}
     for at in np.ndindex(values.shape):
         seen.setdefault(tuple(int(p[at]) for p in places), []).append(values[at])
-    for at, found in seen.items():
-        found = [made[at], *found] if include_self else found
-        total = _UFUNC[reduce].reduce(np.array(found))
-        made[at] = total if reduce != "mean" else total / len(found) if made.dtype.kind == "f" else total // len(found)
+    for at, terms in seen.items():
+        terms = [target[at], *terms] if include_self else terms
+        total = _UFUNC[reduce].reduce(np.array(terms))
+        target[at] = total if reduce != "mean" else total / len(terms) if target.dtype.kind == "f" else total // len(terms)
 
 
-def _scatter_reduce(made: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True) -> None:
+def _scatter_reduce(target: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True) -> None:
     index, src = np.atleast_1d(index), np.atleast_1d(src)
-    _reduce_at(made, _places(index, dim), src[tuple(slice(n) for n in index.shape)], reduce, include_self)
+    _reduce_at(target, _places(index, dim), src[tuple(slice(n) for n in index.shape)], reduce, include_self)
 
 
-def _rows(dim: int, index: Any, made: Any) -> Any:
-    return (slice(None),) * (dim % made.ndim) + (np.atleast_1d(index),)
+def _rows(dim: int, index: Any, target: Any) -> Any:
+    return (slice(None),) * (dim % target.ndim) + (np.atleast_1d(index),)
 
 
-def _index_add(made: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> None:
-    np.add.at(made, _rows(dim, index, made), np.asarray(alpha).astype(source.dtype) * source)
+def _index_add(target: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> None:
+    np.add.at(target, _rows(dim, index, target), np.asarray(alpha).astype(source.dtype) * source)
 
 
-def _index_copy(made: Any, dim: int, index: Any, source: Any) -> None:
-    made[_rows(dim, index, made)] = source
+def _index_copy(target: Any, dim: int, index: Any, source: Any) -> None:
+    target[_rows(dim, index, target)] = source
 
 
-def _index_reduce(made: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> None:
+def _index_reduce(target: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> None:
     places = list(np.indices(source.shape))
     places[dim] = np.asarray(index)[places[dim]]
-    _reduce_at(made, places, source, reduce, include_self)
+    _reduce_at(target, places, source, reduce, include_self)
 
 
-def _put(made: Any, index: Any, source: Any, accumulate: bool = False) -> None:
+def _put(target: Any, index: Any, source: Any, accumulate: bool = False) -> None:
     if accumulate:
-        np.add.at(made.reshape(-1), index.reshape(-1), source.reshape(-1))
+        np.add.at(target.reshape(-1), index.reshape(-1), source.reshape(-1))
     else:
-        np.put(made, index, source)
+        np.put(target, index, source)
 
 
-def _select_scatter(made: Any, src: Any, dim: int, index: int) -> None:
-    made[(slice(None),) * (dim % made.ndim) + (index,)] = src
+def _select_scatter(target: Any, src: Any, dim: int, index: int) -> None:
+    target[(slice(None),) * (dim % target.ndim) + (index,)] = src
 
 
-def _slice_scatter(made: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> None:
-    made[(slice(None),) * (dim % made.ndim) + (slice(start, end, step),)] = src
+def _slice_scatter(target: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> None:
+    target[(slice(None),) * (dim % target.ndim) + (slice(start, end, step),)] = src
 
 
-def _diagonal_scatter(made: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> None:
-    diagonal = np.diagonal(made, offset, dim1, dim2)
+def _diagonal_scatter(target: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> None:
+    diagonal = np.diagonal(target, offset, dim1, dim2)
     diagonal.setflags(write=True)
     diagonal[...] = src
 
 
-def _as_strided_scatter(made: Any, src: Any, size: Any, stride: Any, storage_offset: int = 0) -> None:
-    flat = made.reshape(-1)[storage_offset:]
-    np.lib.stride_tricks.as_strided(flat, size, [step * made.itemsize for step in stride])[...] = src
+def _as_strided_scatter(target: Any, src: Any, size: Any, stride: Any, storage_offset: int = 0) -> None:
+    flat = target.reshape(-1)[storage_offset:]
+    np.lib.stride_tricks.as_strided(flat, size, [step * target.itemsize for step in stride])[...] = src
 
 
 def _take_along(x: Any, indices: Any, dim: Any = None) -> Any:
@@ -161,12 +161,12 @@ def _add_calls(make: Any) -> list:
 
 def _reduce_calls(*reductions: str) -> Any:
     def calls(make: Any) -> list:
-        made = [
+        samples = [
             call(make(3, 4, away=0.1), 0, _index(make, 5, 4), make(5, 4, away=0.1), reduce, include_self=own)
             for reduce in reductions
             for own in (True, False)
         ]
-        return [*made, call(make(4, away=0.1), 0, np.array([0, 2, 0]), make(3, away=0.1), reductions[0])]
+        return [*samples, call(make(4, away=0.1), 0, np.array([0, 2, 0]), make(3, away=0.1), reductions[0])]
 
     return calls
 
@@ -189,12 +189,12 @@ def _index_add_calls(make: Any) -> list:
 
 
 def _index_reduce_calls(make: Any) -> list:
-    made = [
+    samples = [
         call(make(3, 4, away=0.1), 0, np.array([0, 2, 0, 0]), make(4, 4, away=0.1), reduce, include_self=own)
         for reduce in ("prod", "mean", "amax", "amin")
         for own in (True, False)
     ]
-    return [*made, call(make(3, 4, away=0.1), 1, np.array([1, 3]), make(3, 2, away=0.1), "prod")]
+    return [*samples, call(make(3, 4, away=0.1), 1, np.array([1, 3]), make(3, 2, away=0.1), "prod")]
 
 
 _ROW_ERRORS = (
@@ -337,7 +337,7 @@ RECORDS = [
             call(make(4), 0, np.array([1, 1]), 0),
             call(make(), 0, np.array([0]), 1),
         ],
-        _with(lambda made, dim, index, value: _index_copy(made, dim, index, np.asarray(value).astype(made.dtype))),
+        _with(lambda target, dim, index, value: _index_copy(target, dim, index, np.asarray(value).astype(target.dtype))),
         DTYPES,
         (
             Error(lambda make: call(make(4, 3), 0, np.array([4]), 1), IndexError, IDX),

@@ -30,13 +30,13 @@ def _polynomial(name: str, reference: Any, *, low: float = -0.9) -> Record:
 def _chebyshev(first: Any) -> Any:
     def value(x: Any, n: Any) -> Any:
         x, n = np.broadcast_arrays(np.asarray(x, float), n)
-        found = np.empty(x.shape)
+        result = np.empty(x.shape)
         for index in np.ndindex(x.shape):
             before, now = 1.0, first(x[index])
             for _ in range(int(n[index])):
                 before, now = now, 2 * x[index] * now - before
-            found[index] = before
-        return found
+            result[index] = before
+        return result
 
     return value
 

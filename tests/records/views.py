@@ -32,13 +32,13 @@ def _one_by_one(samples: Any) -> Any:
     """Samples whose last argument, a sequence, is given element by element as well."""
 
     def both(make: Any) -> list:
-        made = []
-        for each in samples(make):
-            made.append(each)
-            *first, last = each.args
+        calls = []
+        for sample in samples(make):
+            calls.append(sample)
+            *first, last = sample.args
             if last:
-                made.append(call(*first, *last))
-        return made
+                calls.append(call(*first, *last))
+        return calls
 
     return both
 
@@ -369,7 +369,7 @@ PARTS = [
     _view(
         "unbind",
         lambda make: [call(make(3, 4)), call(make(3, 4), 1), call(make(2, 3, 4), -2), call(make(3))],
-        lambda x, dim=0: list(np.moveaxis(x, dim, 0)) if x.ndim > 1 else [np.array(each) for each in x],
+        lambda x, dim=0: list(np.moveaxis(x, dim, 0)) if x.ndim > 1 else [np.array(item) for item in x],
         (
             Error(lambda make: call(make()), IndexError, "tensor has no dimensions"),
             Error(lambda make: call(make(3), 1), IndexError, RANGE),

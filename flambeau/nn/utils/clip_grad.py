@@ -118,7 +118,7 @@ def _scale_arrays(grads: list[Any], factor: Tensor) -> bool:
     if arrays is None or factor._array.ndim:
         return False
     storages = [new_storage(grad) if grad._storage is None else grad._storage for grad in grads]
-    if len({id(each) for each in storages}) != len(storages) or any(grad.is_inference() for grad in grads):
+    if len({id(storage) for storage in storages}) != len(storages) or any(grad.is_inference() for grad in grads):
         return False
     if not all(array.flags.writeable for array in arrays):
         return False

@@ -19,9 +19,9 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
         TypeError: they are not all on one device.
     Source: torch.nn.utils.parameters_to_vector.
     """
-    found: list[Tensor] = list(parameters)
-    _require_one_device(found)
-    return ops.cat([parameter.view(-1) for parameter in found])
+    listed: list[Tensor] = list(parameters)
+    _require_one_device(listed)
+    return ops.cat([parameter.view(-1) for parameter in listed])
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
@@ -36,10 +36,10 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected torch.Tensor, but got: {_typename(vec)}")
-    found: list[Tensor] = list(parameters)
-    _require_one_device(found)
+    listed: list[Tensor] = list(parameters)
+    _require_one_device(listed)
     start = 0
-    for parameter in found:
+    for parameter in listed:
         stop = start + parameter.numel()
         parameter.data = vec[start:stop].view_as(parameter).data
         start = stop
