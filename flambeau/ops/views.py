@@ -459,8 +459,9 @@ def _unsqueezed(array: np.ndarray, dim: int) -> np.ndarray | None:
 
 
 @view(
-    fast="(a.reshape((1, *s)) if dim == 0 and 1 not in (s := a.shape) and a.flags.c_contiguous else _unsqueezed(a, dim)) "
-    "if a.size else None",
+    fast="(a.reshape((1,) + s) if dim == 0 else a.reshape(s + (1,)) if dim == -1 else a.reshape(s[:dim] + (1,) + s[dim:]) "
+    "if 0 < dim <= len(s) else _unsqueezed(a, dim)) if a.size and a.flags.c_contiguous and 1 not in (s := a.shape) "
+    "else _unsqueezed(a, dim) if a.size else None",
     canonicalize=_canonicalize_unsqueeze,
     inplace=True,
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
