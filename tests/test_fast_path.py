@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import flambeau as torch
 from flambeau.core import registry
 from flambeau.core.node import Node, Output
 from flambeau.core.registry import Entry
-from flambeau.core.state import add_active
+from flambeau.core.state import active, thread
 from flambeau.core.storage import UntypedStorage
 from flambeau.core.tensor import Tensor
 
@@ -31,11 +31,13 @@ ROOT = Path(__file__).resolve().parent.parent
 @contextmanager
 def slowly() -> Iterator[None]:
     """Every call takes the slow path, as if a mode were on."""
-    add_active(1)
+    thread.modes += 1
+    active.append(None)
     try:
         yield
     finally:
-        add_active(-1)
+        thread.modes -= 1
+        active.pop()
 
 
 def attempt(record: Record, sample: Sample, *, recorded: bool) -> tuple[list[Any], list[Any], Exception | None]:
@@ -157,18 +159,13 @@ def test_in_place_the_fast_path_equals_the_slow_path(record: Record) -> None:
             if not sample.args or not isinstance(sample.args[0], np.ndarray):
                 continue
             outcomes = []
-            for change in (add_active, None):
+            for path in (slowly(), nullcontext()):
                 args, kwargs = OURS.arguments(sample.args), OURS.arguments(sample.kwargs)
                 if record.random:
                     OURS.seed()
                 target = args[0]
-                if change is not None:
-                    change(1)
-                try:
+                with path:
                     result, error = OURS.attempt(getattr(target, record.name + "_"), *args[1:], **kwargs)
-                finally:
-                    if change is not None:
-                        change(-1)
                 outcomes.append((target, result, error))
             (want, slow, expected), (got, fast, error) = outcomes
             where = f"{describe(record, sample)}, in place"

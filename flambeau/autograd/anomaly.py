@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.node import Node
-from ..core.state import add_active, modes
+from ..core.state import active, modes
 
 
 class _Anomaly:
@@ -19,9 +19,12 @@ class _Anomaly:
     check_nan = True
 
     def switch(self, enabled: bool, check_nan: bool) -> None:
-        if enabled != self.enabled:
-            add_active(1 if enabled else -1)
-            modes.on_record = self.note if enabled else None
+        if enabled and not self.enabled:
+            modes.on_record = self.note
+            active[:0] = (None,)
+        elif self.enabled and not enabled:
+            modes.on_record = None
+            del active[-1]
         self.enabled, self.check_nan = enabled, check_nan
 
     def note(self, node: Node) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..core.hooks import RemovableHandle
 from ..core.node import Node, edge_of, graph_edge
-from ..core.state import add_active, thread
+from ..core.state import active, thread
 from ..core.tensor import Tensor, storage_of
 
 _disabled = threading.local()
@@ -34,11 +34,13 @@ class saved_tensors_hooks:
         if message is not None:
             raise RuntimeError(message)
         thread.saved_hooks = (*thread.saved_hooks, (self.pack_hook, self.unpack_hook))
-        add_active(1)
+        thread.modes += 1
+        active[:0] = (None,)
 
     def __exit__(self, *exc_info: Any) -> None:
         thread.saved_hooks = thread.saved_hooks[:-1]
-        add_active(-1)
+        thread.modes -= 1
+        del active[-1]
 
 
 class save_on_cpu(saved_tensors_hooks):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .state import add_active, thread
+from .state import active, thread
 
 _KINDS = ("cpu", "cuda", "meta", "mps", "xpu", "mtia", "hpu", "xla", "vulkan", "privateuseone", "ipu", "lazy", "ort", "fpga", "maia", "ve")
 
@@ -101,20 +101,28 @@ class device:
 
     def __enter__(self) -> device:
         """Make this the device on which the thread's factories make tensors."""
-        thread.creation_devices = (*thread.creation_devices, thread.creation_device)
-        set_creation_device(self)
+        _set_creation_device(self, (*thread.creation_devices, thread.creation_device))
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        set_creation_device(thread.creation_devices[-1])
-        thread.creation_devices = thread.creation_devices[:-1]
+        _set_creation_device(thread.creation_devices[-1], thread.creation_devices[:-1])
 
 
 cpu = device("cpu")
 
 
 def set_creation_device(where: device | None) -> None:
-    """Choose where this thread's factories make tensors; anything but the CPU sends them the slow path."""
+    """Choose where this thread's factories make tensors; anything but the CPU sends its calls the slow path."""
+    _set_creation_device(where, thread.creation_devices)
+
+
+def _set_creation_device(where: device | None, outside: tuple[device | None, ...]) -> None:
     chosen = None if where is None or where.type == "cpu" else where
-    add_active((chosen is not None) - (thread.creation_device is not None))
-    thread.creation_device = chosen
+    had = thread.creation_device is not None
+    thread.creation_device, thread.creation_devices = chosen, outside  # no call from here on: see ``state``
+    if chosen is not None and not had:
+        thread.modes += 1
+        active[:0] = (None,)
+    elif chosen is None and had:
+        thread.modes -= 1
+        del active[-1]

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import late
-from .state import active, grad_enabled
+from .state import active, grad_enabled, in_mode
 
 if TYPE_CHECKING:
     from .operation import Op
@@ -313,7 +313,7 @@ def rule_beside(rule: Callable[..., Any]) -> Callable[..., Any]:
     """What a node calls with a large gradient: one kernel for the whole rule, unless the gradient's own graph is wanted."""
 
     def large(*arguments: Any) -> Any:
-        if switch.on and not grad_enabled() and not active and not (foreign and _any_foreign_tensor(arguments)):
+        if switch.on and not grad_enabled() and not (active and in_mode()) and not (foreign and _any_foreign_tensor(arguments)):
             part = _pointwise()
             result = None if part is None else part.run_rule(rule, arguments)
             if result is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .state import add_active, thread
+from .state import active, thread
 from .tensor import Parameter, Tensor
 
 
@@ -43,12 +43,14 @@ class TorchFunctionMode:
 
     def __enter__(self) -> Any:
         thread.function_modes = (*thread.function_modes, self)
-        add_active(1)
+        thread.modes += 1
+        active[:0] = (None,)
         return self
 
     def __exit__(self, *exc_info: Any) -> None:
         thread.function_modes = thread.function_modes[:-1]
-        add_active(-1)
+        thread.modes -= 1
+        del active[-1]
 
 
 def overloaded_args(operands: Any) -> list[Any]:

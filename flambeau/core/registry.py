@@ -27,7 +27,7 @@ from .interruption import GENERATED
 from .late import made_once
 from .operation import BOOL, REQUIRED, Op, Param, other_keywords
 from .override import call_override
-from .state import active
+from .state import active, in_mode
 from .tensor import Parameter, Tensor
 
 TABLES: dict[str, dict[str, Any]] = {"torch": {}, "nn.functional": {}, "Tensor": {}, "linalg": {}, "fft": {}, "special": {}}
@@ -145,7 +145,7 @@ def _composite_wrapper(entry: Composite) -> Any:
     first = next((p.name for p in params if p.kind in ("tensor", "number", "optional")), None)
     if variadic or (first is None and not entry.out):
         return body
-    env: dict[str, Any] = {"Tensor": Tensor, "Parameter": Parameter, "active": active, "body": body, "entry": entry}
+    env: dict[str, Any] = {"Tensor": Tensor, "Parameter": Parameter, "active": active, "in_mode": in_mode, "body": body, "entry": entry}
     env.update(dispatch=dispatch, COMPOSITE=COMPOSITE)
     parts, passed, starred, lines = [], [], False, []
     others = other_keywords(params)
@@ -175,7 +175,7 @@ def _composite_wrapper(entry: Composite) -> Any:
     out_test, out_value = (" and out is None", "out") if entry.out else ("", "None")
     text = (
         f"def {entry.name}({', '.join(parts)}):\n{''.join(lines)}"
-        f"    if {plain}not active{out_test}:\n"
+        f"    if {plain}{wrappers.NO_MODE}{out_test}:\n"
         f"        return body({', '.join(passed)})\n"
         f"    return dispatch(entry, ({''.join(p.name + ', ' for p in params)}), {out_value}, COMPOSITE)"
     )

@@ -1,9 +1,13 @@
 """Process-wide and per-thread state that the wrappers of operations look at.
 
 ``active`` is the one flag of the fast path: a list that is not empty while any mode that must see operations is on in any thread
-(function override, saved-tensor hooks, capture, ...), and then every call takes the slow path, which looks at the thread's own
-state.  It is a list because its truth is tested without loading an attribute.  ``without_grad`` is empty while every thread records;
-while it is not, ``thread.grad`` tells what this thread does.
+(function modes, saved-tensor hooks, a device for factories, ...).  It is a list because its truth is tested without loading an
+attribute.  While it is not empty, ``in_mode`` tells whether this thread is concerned; only then does a call take the slow path, which
+looks at the thread's own state.  So a fast path asks ``not (active and in_mode())``, and nobody reads ``active`` alone.
+``without_grad`` is built alike: it is empty while every thread records; while it is not, ``thread.grad`` tells what this thread does.
+
+What switches a mode on sets the thread's word, adds 1 to ``thread.modes`` and puts an entry into ``active``, in plain statements: there is
+no call among them, because after a call, and when a function begins, a signal handler may raise.
 
 What a thread does with a call is True (record it), False (do not) or ``INFERENCE`` (do not, and mark the results).  A result that is
 not recorded takes that word into ``_requires_grad``, which is how a tensor remembers that it was made in inference mode, at no cost.
@@ -12,7 +16,6 @@ not recorded takes that word into ``_requires_grad``, which is how a tensor reme
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 from contextvars import Context, copy_context
 from typing import Any
@@ -26,9 +29,9 @@ class Modes:
 
 
 modes = Modes()
-modes.on_record = None  # called with every node made on the slow path; anomaly detection sets it
+modes.on_record = None  # called with every node made on the slow path; anomaly detection, which is on for all threads, sets it
 
-active: list[None] = []  # one entry per mode that operations must look at
+active: list[None] = []  # one entry per mode that operations must look at, of all threads
 
 clock = itertools.count(1)  # one clock orders nodes of the tape and writes to storages
 tick = clock.__next__
@@ -44,11 +47,13 @@ class ThreadState(threading.local):
         grad: what is done with calls: True, False or ``INFERENCE``.
         grad_mode: whether the user wants recording, which inference mode overrules.
         inference: whether inference mode is on.
+        modes: how many modes are on that operations of this thread must look at.
     """
 
     grad: bool | int = True
     grad_mode = True
     inference = False
+    modes = 0
     function_override = True  # whether __torch_function__ of subclasses is honoured
     function_modes: tuple[Any, ...] = ()
     overridden: Any = None  # the call that __torch_function__ was last asked about
@@ -60,8 +65,12 @@ class ThreadState(threading.local):
 
 
 thread = ThreadState()
-_lock = threading.RLock()  # a signal handler may switch a mode while its thread does
 without_grad: list[None] = []  # one entry per thread that does not record
+
+
+def in_mode() -> bool:
+    """Whether a mode that operations must look at is on for this thread; asked while ``active`` is not empty."""
+    return thread.modes > 0 or modes.on_record is not None
 
 
 def grad_enabled() -> bool:
@@ -100,22 +109,6 @@ def as_user(function: Any, *args: Any) -> Any:
         return function(*args)
     finally:
         thread.function_override, thread.function_modes = inside
-
-
-def _unlock() -> None:
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_unlock)
-
-
-def add_active(count: int) -> None:
-    """Note that ``count`` more (or, if negative, fewer) modes are on that operations must look at."""
-    with _lock:
-        active.extend([None] * count)
-        del active[len(active) + min(count, 0) :]
 
 
 def _fp_ignoring_context() -> Context:

@@ -9,7 +9,7 @@ raises while a kernel runs is no error of the kernel (``interruption``) and is p
 What a generated wrapper looks like (``mul``):
 
     def mul(input, other, *, out=None):
-        if (input.__class__ is Tensor or input.__class__ is Parameter) and not active and out is None:
+        if (input.__class__ is Tensor or input.__class__ is Parameter) and not (active and in_mode()) and out is None:
             a = input._array
             d = a.dtype
             if other.__class__ is Tensor or other.__class__ is Parameter:
@@ -51,9 +51,10 @@ from .return_types import named_result
 from .saved import check_saved, complain_inference
 from .scalars import FLOATS32, FLOATS64, INTS32, INTS64
 from .shape import overlaps_itself
-from .state import INFERENCE, active, clock, ignoring_fp, run_ignoring_fp, thread, tick, without_grad
+from .state import INFERENCE, active, clock, ignoring_fp, in_mode, run_ignoring_fp, thread, tick, without_grad
 from .tensor import Parameter, Tensor, new_storage, storage_of
 
+NO_MODE = "not (active and in_mode())"  # no mode is on, or none of this thread
 _CHECKED = ("default", "int_to_float", "bool_to_long")  # where the fast path's result has the operands' dtype, or the slow path is taken
 _INT = np.dtype(np.int64).char
 _SHOW = bool(os.environ.get("FLAMBEAU_SHOW_WRAPPERS"))
@@ -61,6 +62,7 @@ _ENVIRONMENT = {
     "Tensor": Tensor,
     "Parameter": Parameter,
     "active": active,
+    "in_mode": in_mode,
     "thread": thread,
     "without_grad": without_grad,
     "ignoring_fp": ignoring_fp,
@@ -478,7 +480,7 @@ def make_getitem(select: Op, part: Op, general: Any) -> Any:
     source.env["general"] = general
     source.env.update(Select=select.node, Part=part.node, everything=slice(None))
     source.add(0, "def __getitem__(input, key):")
-    source.add(1, f"if {_plain('input')} and not active:", "    a = input._array", "    given = key")
+    source.add(1, f"if {_plain('input')} and {NO_MODE}:", "    a = input._array", "    given = key")
     source.add(2, "if key.__class__ is int:", "    key = (key, ...)", "    Kind = Select")
     source.add(2, "elif key.__class__ is slice:", "    if key.step is not None: return general(input, key)", "    Kind = Part")
     source.add(
@@ -509,7 +511,7 @@ def make_sized(op: Op, name: str, general: Any) -> Any:
     has_keywords = any(p.kind is p.KEYWORD_ONLY for p in inspect.signature(general).parameters.values())
     named, none_named = (", **named", " and not named") if has_keywords else ("", "")
     source.add(0, f"def {name}(input, *shape{named}):")
-    source.add(1, f"if shape and shape[0].__class__ is int and {_plain('input')} and not active{none_named}:")
+    source.add(1, f"if shape and shape[0].__class__ is int and {_plain('input')} and {NO_MODE}{none_named}:")
     source.add(2, "a = input._array", "if a.flags.c_contiguous:")
     source.add(3, "try:", "    r = a.reshape(shape)")
     _add_fallback(source, 3, "general(input, *shape)")
@@ -534,7 +536,7 @@ def _add_fast(source: _Source, fallback: str, with_out: bool, operator: bool) ->
         _add_fast_list(source, lists[0].name, fallback, with_out)
         return
     first, rest = operands[0], operands[1:]
-    conditions = [_plain(first.name), "not active"]
+    conditions = [_plain(first.name), NO_MODE]
     if with_out:
         conditions.append("out is None")
     # a ufunc takes operands only; its other arguments must have their defaults
@@ -620,7 +622,7 @@ def _add_fast_list(source: _Source, name: str, fallback: str, with_out: bool) ->
     attrs = [p.name for p in op.params if p.kind == "attr"]
     passed = ", ".join(["arrays", *[f"{p.name}={p.name}" if p.keyword_only else p.name for p in op.params if p.kind == "attr"]])
     out_test = " and out is None" if with_out else ""
-    source.add(1, f"if ({name}.__class__ is list or {name}.__class__ is tuple) and {name} and not active{out_test}:")
+    source.add(1, f"if ({name}.__class__ is list or {name}.__class__ is tuple) and {name} and {NO_MODE}{out_test}:")
     source.add(
         2,
         "arrays = None",
@@ -706,7 +708,7 @@ def make_reflected(op: Op, name: str) -> Any:
     fallback = f"reflected_slow(op, {_tuple([p.name for p in op.params])})"
     source.add(0, f"def {name}({second}, {first}):")
     if op.ufunc is not None:
-        source.add(1, f"if ({first}.__class__ is float or {first}.__class__ is int) and {_plain(second)} and not active:")
+        source.add(1, f"if ({first}.__class__ is float or {first}.__class__ is int) and {_plain(second)} and {NO_MODE}:")
         source.add(2, f"a = {second}._array", "d = a.dtype", "if d is F32 or d is F64 or d is I64:")
         _add_call(source, 3, "b, a", fallback, op.promotion in ("default", "int_to_float"), scalar_source(first))
         _add_wrap(source, 3)
@@ -756,7 +758,7 @@ def _add_fast_inplace(source: _Source, fallback: str, operator: bool) -> None:
     source.env["kernel"] = native.writing(op.ufunc)
     operands = [p for p in op.params if p.kind in ("tensor", "number")]
     attrs = [p.name for p in op.params if p.kind == "attr"]
-    conditions = [_plain("input"), "not active"]
+    conditions = [_plain("input"), NO_MODE]
     if not operator:
         conditions += [f"{n} is default_{n}" for n in attrs]
     source.add(1, f"if {' and '.join(conditions)}:")
@@ -788,7 +790,7 @@ def _add_written_inplace(source: _Source, fallback: str, kernel: Any) -> None:
     """The fast path of other element-wise in-place operations on floats: the kernel's result is copied over the operand."""
     op = source.op
     source.env["written"] = kernel
-    source.add(1, f"if {_plain('input')} and not active:")
+    source.add(1, f"if {_plain('input')} and {NO_MODE}:")
     source.add(2, "a = input._array", "d = a.dtype", "fits = (d is F32 or d is F64) and a.__class__ is ndarray")
     source.add(2, "needs = input._requires_grad")
     passed = []

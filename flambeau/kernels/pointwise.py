@@ -21,6 +21,8 @@ from ..core.casting import number_array
 from ..core.interruption import GENERATED, pass_on, source_files
 from ..core.native import LARGE, NoKernel, NotNow, contiguous, switch, writing
 from ..core.operation import BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT, DEFAULT, INT_TO_FLOAT
+from ..core.state import active, run_ignoring_fp, thread
+from ..core.tensor import Tensor, wrap
 from .build import Kernel, kernel
 from .expression import Program, Untraceable, lower, trace
 from .language import KINDS, SIZES, Builder, Value, register_kind
@@ -485,8 +487,6 @@ def wrapper(op: Op) -> Callable[..., Any]:
 
 def _plan_prepared(op: Op, values: tuple[Any, ...], looks: list[Any]) -> Plan:
     """The plan of a call whose attributes the slow path would change or check first: what it finds holds for all calls that look alike."""
-    from ..core.tensor import Tensor, wrap
-
     tensors = tuple([wrap(value) if value.__class__ is np.ndarray else value for value in values])
     if op.reroute is not None:
         rerouted, tensors, _ = op.reroute(op, tensors, None)
@@ -603,8 +603,6 @@ def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
 # -- chains of derivative rules ---------------------------------------------------------------------------------------------------
 def run_rule(rule: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """A derivative rule on tensors as one kernel; None where it does not come down to element-wise operations on large tensors."""
-    from ..core.tensor import Tensor, wrap
-
     looks = tuple([argument._array.dtype if isinstance(argument, Tensor) else fixed(argument) for argument in arguments])
     plan = _planned((rule, looks), rule, lambda: _plan_of_rule(rule, arguments))
     if plan is None:
@@ -620,9 +618,6 @@ def run_rule(rule: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
 
 
 def _plan_of_rule(rule: Callable[..., Any], arguments: tuple[Any, ...]) -> Plan:
-    from ..core.state import add_active, run_ignoring_fp
-    from ..core.tensor import Tensor, wrap
-
     dtypes_of = [argument._array.dtype if isinstance(argument, Tensor) else None for argument in arguments]
     if any(dtype is not None and dtype not in _EXACT for dtype in dtypes_of):
         raise Untraceable("a dtype that is computed in another one")
@@ -635,11 +630,13 @@ def _plan_of_rule(rule: Callable[..., Any], arguments: tuple[Any, ...]) -> Plan:
         natural.append(result._array.dtype)
         return result._array
 
-    add_active(1)  # the fast paths of operations are for arrays
     try:
+        thread.modes += 1  # the fast paths of operations are for arrays
+        active[:0] = (None,)
         program = run_ignoring_fp(trace, call, list(arguments), dtypes_of)
     finally:
-        add_active(-1)
+        thread.modes -= 1
+        del active[-1]
     if program.length < 2:
         raise Untraceable("one operation, which has a kernel already")
     kinds = tuple((KINDS[dtype], register_kind(KINDS[dtype])) for dtype in dtypes_of if dtype is not None)

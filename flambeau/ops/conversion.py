@@ -16,7 +16,7 @@ from ..core.device import device
 from ..core.layout import contiguous_format, empty_as, is_contiguous_as, laid_out, memory_format, preserve_format
 from ..core.registry import add_method, composite, method, op, view
 from ..core.shape import element_strides, restrided
-from ..core.state import INFERENCE, active
+from ..core.state import INFERENCE, active, in_mode
 from ..core.tensor import Parameter, mark_of, share, storage_of
 from ..core.tensor import Tensor as TensorType
 
@@ -100,7 +100,7 @@ def detach(input: Any) -> Any:
         else:
             storage._add_alias(detached)
         return detached
-    if active or isinstance(input, TensorType):
+    if (active and in_mode()) or isinstance(input, TensorType):
         from ..core.override import call_override
 
         result = call_override(detach, (input,), (input,), {})

@@ -21,7 +21,7 @@ from ..core.layout import empty_as, empty_strided_array, format_strides
 from ..core.override import call_override
 from ..core.registry import composite, method, resolve
 from ..core.shape import restrided
-from ..core.state import active, run_ignoring_fp, thread, unrecorded, without_grad
+from ..core.state import active, in_mode, run_ignoring_fp, thread, unrecorded, without_grad
 from ..core.tensor import Tensor, wrap
 
 _new = object.__new__
@@ -156,7 +156,7 @@ def _sized(name: str, make: Callable[..., np.ndarray], value: int | None, first_
         requires_grad: bool = False,
         **named: Any,
     ) -> Tensor:
-        if out is None and device is None and layout is None and not active and not pin_memory and not named:
+        if out is None and device is None and layout is None and not (active and in_mode()) and not pin_memory and not named:
             try:
                 kind = (dtypes._default if dtype is None else dtype).numpy
                 sizes = size if size[0].__class__ is int else size[0]
@@ -308,7 +308,7 @@ def full(
         RuntimeError: a value that ``dtype`` cannot hold, or a negative size.
     Source: torch.full.
     """
-    if fill_value.__class__ is float and dtype is None and out is None and not active and device is None and layout is None:
+    if fill_value.__class__ is float and dtype is None and out is None and not (active and in_mode()) and device is None and layout is None:
         try:
             array = np.empty(size, dtypes._default.numpy)
             array.fill(fill_value)
@@ -352,7 +352,7 @@ def _like(name: str, value: int | None, first_line: str) -> Any:
         requires_grad: bool = False,
         memory_format: Any = None,
     ) -> Tensor:
-        if input.__class__ is Tensor and dtype is None and device is None and not active and not pin_memory:
+        if input.__class__ is Tensor and dtype is None and device is None and not (active and in_mode()) and not pin_memory:
             array = input._array
             if array.__class__ is np.ndarray and array.flags.c_contiguous and memory_format is None and layout is None:
                 result = np.zeros(array.shape, array.dtype) if value == 0 else np.empty(array.shape, array.dtype)
@@ -400,7 +400,7 @@ def _array_like(
     """Uninitialised array like ``input``, or the result of an override."""
     if not isinstance(input, Tensor):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
-    if active or type(input) is not Tensor:
+    if (active and in_mode()) or type(input) is not Tensor:
         taken = override(
             name,
             (input, *args),

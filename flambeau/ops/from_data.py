@@ -15,7 +15,7 @@ from ..core.casting import cast_array
 from ..core.device import cpu
 from ..core.interruption import pass_on
 from ..core.registry import composite, method
-from ..core.state import active, run_ignoring_fp, unrecorded, without_grad
+from ..core.state import active, in_mode, run_ignoring_fp, unrecorded, without_grad
 from ..core.storage import UntypedStorage
 from ..core.tensor import Tensor, share, wrap
 from .creation import checked_place, dtype_of, finish, fitting, like_at, override, require_grad
@@ -204,7 +204,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         ValueError: irregular nesting. TypeError, RuntimeError: values that are no numbers or do not fit.
     Source: torch.tensor.
     """
-    if dtype is None and device is None and not active and not pin_memory:
+    if dtype is None and device is None and not (active and in_mode()) and not pin_memory:
         array = plain_array(data)
         if array is not None:
             want = _default_of(array)
@@ -269,12 +269,12 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
         device: the CPU.
     Source: torch.as_tensor.
     """
-    if active:
+    if active and in_mode():
         taken = override("as_tensor", (data,), dtype=dtype, device=device)
         if taken is not NotImplemented:
             return taken
     where = cpu
-    if device is not None or active or isinstance(data, Tensor):
+    if device is not None or (active and in_mode()) or isinstance(data, Tensor):
         where = checked_place("as_tensor", device, like=data if isinstance(data, Tensor) else None)
     kind = None if dtype is None else dtype_of(dtype, "as_tensor")
     if isinstance(data, Tensor):

@@ -24,7 +24,7 @@ from ..core.layout import laid_out, order_of_dims, strides_in_order
 from ..core.promotion import common_dtype
 from ..core.registry import composite, method, op, pointwise, primitive
 from ..core.shape import broadcast_shape, contiguous_strides, element_strides
-from ..core.state import active, grad_enabled
+from ..core.state import active, grad_enabled, in_mode
 from ..core.tensor import Parameter, new_storage, storage_of, wrap
 from ..core.tensor import Tensor as TensorType
 from . import parts as taking
@@ -69,7 +69,7 @@ def getitem(self: Any, key: Any) -> Any:
                 else:
                     if result._array.size:
                         return result
-    if (self.__class__ is not TensorType and self.__class__ is not Parameter) or active:
+    if (self.__class__ is not TensorType and self.__class__ is not Parameter) or (active and in_mode()):
         overridden = _overridden(TensorType.__getitem__, (self, key), key)
         if overridden is not NotImplemented:
             return overridden
@@ -393,7 +393,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         IndexError: as for reading.
         RuntimeError: a value whose shape does not fit, and what an in-place write may raise.
     """
-    if (self.__class__ is not TensorType and self.__class__ is not Parameter) or active:
+    if (self.__class__ is not TensorType and self.__class__ is not Parameter) or (active and in_mode()):
         overridden = _overridden(setitem, (self, key, value), (key, value))
         if overridden is not NotImplemented:
             return

@@ -21,7 +21,7 @@ from ..core.interruption import pass_on
 from ..core.layout import contiguous_format, empty_as, format_strides
 from ..core.registry import composite, method, op, primitive
 from ..core.shape import broadcast_shape, contiguous_strides, overlaps_itself, sizes_of, strided
-from ..core.state import INFERENCE, active, grad_enabled, thread
+from ..core.state import INFERENCE, active, grad_enabled, in_mode, thread
 from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tensor import Parameter, storage_of
 from ..core.tensor import Tensor as TensorType
@@ -116,7 +116,7 @@ def writable_now(tensor: Any) -> bool:
     kind = tensor.__class__
     return (
         (kind is TensorType or kind is Parameter)
-        and not active
+        and not (active and in_mode())
         and (
             tensor._array.flags.c_contiguous or (tensor._view_of is None and tensor._storage is None) or not overlaps_itself(tensor._array)
         )

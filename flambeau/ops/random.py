@@ -26,7 +26,7 @@ from ..core.history import check_writable, rebase
 from ..core.node import Node, edge_of, new_node
 from ..core.registry import composite, method
 from ..core.shape import broadcast_shape
-from ..core.state import active, grad_enabled, run_ignoring_fp
+from ..core.state import active, grad_enabled, in_mode, run_ignoring_fp
 from ..core.tensor import Tensor as TensorClass
 from ..core.tensor import storage_of, wrap
 from .creation import array_like, checked_place, dtype_of, override, require_grad, sizes_from
@@ -323,12 +323,12 @@ def rand(
         NotImplementedError: another dtype.
     Source: torch.rand. 24 random bits a number, 53 for float64.
     """
-    if out is dtype is layout is device is size is None and not active and not pin_memory:
+    if out is dtype is layout is device is size is None and not (active and in_mode()) and not pin_memory:
         # the usual call, kept short
         shape = sizes_from(sizes, "rand")
         result = wrap(samplers.rand(_generator(generator, "rand"), shape, dtypes.get_default_dtype()))
         return require_grad(result) if requires_grad else result
-    if active:
+    if active and in_mode():
         given = {"dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad}
         taken = override("rand", sizes, size=size, generator=generator, out=out, **given)
         if taken is not NotImplemented:
@@ -364,11 +364,11 @@ def randn(
         NotImplementedError: another dtype.
     Source: torch.randn. Box and Muller 1958.
     """
-    if out is dtype is layout is device is size is None and not active and not pin_memory:
+    if out is dtype is layout is device is size is None and not (active and in_mode()) and not pin_memory:
         # the usual call, kept short
         array = samplers.randn(_generator(generator, "randn"), sizes_from(sizes, "randn"), dtypes.get_default_dtype())
         return require_grad(wrap(array)) if requires_grad else wrap(array)
-    if active:
+    if active and in_mode():
         given = {"dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad}
         taken = override("randn", sizes, size=size, generator=generator, out=out, **given)
         if taken is not NotImplemented:
@@ -553,14 +553,14 @@ def randint(
         RuntimeError: ``low >= high``, or bounds that the dtype cannot hold.
     Source: torch.randint.
     """
-    if dtype is out is layout is device is None and len(args) in (2, 3) and not named and not active and not pin_memory:
+    if dtype is out is layout is device is None and len(args) in (2, 3) and not named and not (active and in_mode()) and not pin_memory:
         # the usual call, kept short; whatever is odd about its arguments is found below
         low, high = args[:-1] if len(args) == 3 else (0, args[0])
         if args[-1].__class__ is tuple and low.__class__ is high.__class__ is int and -(1 << 63) <= low < high < 1 << 63:
             array = np.empty(sizes_from(args[-1:], "randint"), np.int64)
             run_ignoring_fp(samplers.fill_random_range, _generator(generator, "randint"), array, low, high)
             return require_grad(wrap(array)) if requires_grad else wrap(array)
-    if active:
+    if active and in_mode():
         given = {"dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad}
         taken = override("randint", args, generator=generator, out=out, **given, **named)
         if taken is not NotImplemented:
@@ -634,7 +634,7 @@ def randperm(
     Source: torch.randperm. Fisher and Yates' shuffle.
     """
     stream, count = _generator(generator, "randperm"), _int(n, "n", "randperm")
-    if dtype is out is layout is device is None and count >= 0 and not active and not pin_memory:
+    if dtype is out is layout is device is None and count >= 0 and not (active and in_mode()) and not pin_memory:
         array = samplers.randperm(stream, count)  # the usual call, kept short
         return require_grad(wrap(array)) if requires_grad else wrap(array)
     if count < 0:

@@ -12,7 +12,7 @@ from ..core import dtype as dtypes
 from ..core.arrays import kind_of, make_at
 from ..core.casting import cast_array
 from ..core.registry import composite
-from ..core.state import active, run_ignoring_fp, unrecorded, without_grad
+from ..core.state import active, in_mode, run_ignoring_fp, unrecorded, without_grad
 from ..core.tensor import Tensor
 from .creation import checked_place, finish, override, result_dtype
 
@@ -63,7 +63,7 @@ def arange(
     """
     if len(args) == 1 and not named and dtype is None and out is None and device is None and layout is None and not requires_grad:
         end = args[0]
-        if end.__class__ is int and end >= 0 and not active and not pin_memory:
+        if end.__class__ is int and end >= 0 and not (active and in_mode()) and not pin_memory:
             tensor = _new(Tensor)
             tensor._array = np.arange(end)
             tensor._storage = tensor._node = tensor._view_of = None

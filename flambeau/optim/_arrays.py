@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.native import LARGE, attempt, switch
 from ..core.shape import is_dense
-from ..core.state import active, tick
+from ..core.state import active, in_mode, tick
 from ..core.tensor import Parameter, Tensor, new_storage
 from ._passes import passes_of
 
@@ -122,7 +122,7 @@ class Plans:
         Returns:
             None where a tensor is none of the usual ones, or state is yet to be made.
         """
-        if active:
+        if active and in_mode():
             return None
         collected = Rows(self._tables)
         known, states = self._by_param, optimizer.state

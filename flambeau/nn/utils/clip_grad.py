@@ -14,7 +14,7 @@ import numpy as np
 from ... import ops
 from ...autograd.grad_mode import no_grad
 from ...core import native
-from ...core.state import active, grad_enabled, tick
+from ...core.state import active, grad_enabled, in_mode, tick
 from ...core.tensor import Tensor, new_storage, wrap
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
@@ -82,7 +82,7 @@ def clip_grads_with_norm_(parameters: Tensors, max_norm: float, total_norm: Tens
 
 def _arrays_of(tensors: list[Any]) -> list[np.ndarray] | None:
     """The arrays of plain dense tensors of one dtype, of which nothing is recorded; else None, or where there are few elements."""
-    if active or not tensors or not native.switch.on:
+    if (active and in_mode()) or not tensors or not native.switch.on:
         return None
     first = tensors[0]._array.dtype
     if first not in _FLOATS:
