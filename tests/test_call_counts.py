@@ -59,7 +59,8 @@ def test_a_subclass_of_tensor(cls: type, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.skipif(not native.switch.on, reason="large tensors take native kernels")
-def test_large_tensors() -> None:
+def test_large_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "foreign", set())  # as above
     counts = calls_of(forward_and_backward(torch.randn(64, 256), 256))
     assert counts.total() <= 120, counts.most_common(30)
 
