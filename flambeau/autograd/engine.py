@@ -186,6 +186,8 @@ class _Pass:
                         edge_grad = fit(edge_grad, target.shape, target.dtype, node, edge)
                     entry = leaves.get(id(edge))
                     if entry is None:
+                        if edge._node is not None and needed is None:
+                            raise RuntimeError("leaf variable has been moved into the graph interior")
                         leaves[id(edge)] = [edge, edge_grad, False]
                     elif entry[2] and edge_grad.__class__ is Tensor:
                         sum_of_both = entry[1]._array  # made here by an earlier sum: nobody else has it

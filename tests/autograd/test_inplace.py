@@ -286,6 +286,18 @@ def test_views_of_leaves_change_shape_in_place_without_grad_mode_only(x):
     assert view.shape == (3, 2)
 
 
+def test_leaf_that_got_a_history_receives_no_gradient(x):
+    weight, bias = torch.ones(2, 3, requires_grad=True), torch.ones(2, 3, requires_grad=True)
+    total = x + weight
+    x.requires_grad_(False)
+    x.add_(bias)
+    with pytest.raises(RuntimeError, match="leaf variable has been moved into the graph interior"):
+        total.sum().backward(retain_graph=True)
+    assert x.grad_fn is not None and weight.grad is None
+    total.sum().backward(inputs=[weight])
+    assert weight.grad.tolist() == [[1.0] * 3] * 2
+
+
 # what a view of a view may not: (how the first was made, how the second, words of the error)
 KINDS = [
     ("no_grad", "grad", "Output 0 of View is a view of a view which was created in no_grad mode and is being modified inplace with grad"),
