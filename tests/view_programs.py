@@ -113,6 +113,7 @@ SAME_NODES = frozenset(
         ("MaskedFillBackward", "IndexPutBackward"),
         ("ViewBackward", "ReshapeAliasBackward"),
         ("FillBackward", "CopyBackwards"),
+        ("CopyBackwards", "FillBackward"),
         ("SliceBackward", "AliasBackward"),
         ("AliasBackward", "SliceBackward"),
     ]
@@ -410,6 +411,7 @@ class Program:
 def first_words(text: str) -> str:
     """What messages are compared by."""
     text = re.sub(r"Output (\d+) of \w+", r"Output \1", text)
+    text = re.sub(r"CPU(\w+)Type\b", r"torch.\1Tensor", text)  # PyTorch has two names for the same type
     return re.sub("is being modified|(its base or )?another view of its base has been modified", "modified", text).split(". ")[0][:100]
 
 

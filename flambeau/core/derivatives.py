@@ -144,7 +144,7 @@ def make_node_class(op: Op) -> type[OpNode]:
         "tensors": tensors,
         "others": others,
         "saves_inputs": frozenset(i.name for i in tensors if i.source == "operand"),
-        "frees": bool(tensors),
+        "frees": bool(tensors) or _any_uses(op, "node"),
         "is_multi_output": op.is_multi_output,
         "is_multi_view": op.is_multi_view,
         "apply": _generate_apply(op, inputs, tensors, others),

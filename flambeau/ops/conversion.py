@@ -14,6 +14,7 @@ from ..core.arrays import moved, place_of
 from ..core.casting import cast_array
 from ..core.device import device
 from ..core.layout import contiguous_format, empty_as, is_contiguous_as, laid_out, memory_format, preserve_format
+from ..core.node import StaleHistory
 from ..core.registry import add_method, composite, method, op, view
 from ..core.shape import element_strides, restrided
 from ..core.state import INFERENCE, active, in_mode
@@ -176,6 +177,8 @@ def converted(input: Any, dtype: Any, copy: bool = False, form: Any = None) -> A
         import warnings
 
         warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3)
+    if input._requires_grad.__class__ is StaleHistory and dtype.category < dtypes.FLOATING:
+        input = input.detach()  # what cannot require grad needs no history
     return to_copy(input, dtype, form)
 
 

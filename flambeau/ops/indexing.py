@@ -21,8 +21,10 @@ from ..core.casting import cast_array, checked_number
 from ..core.history import check_overlap, check_writable, overlaps_itself
 from ..core.interruption import pass_on
 from ..core.layout import laid_out, order_of_dims, strides_in_order
+from ..core.node import complain_freed
 from ..core.promotion import common_dtype
 from ..core.registry import composite, method, op, pointwise, primitive
+from ..core.saved import unpack
 from ..core.shape import broadcast_shape, contiguous_strides, element_strides
 from ..core.state import active, grad_enabled, in_mode
 from ..core.tensor import Parameter, new_storage, storage_of, wrap
@@ -35,6 +37,29 @@ from .inplace import writable_now
 _INDEX_DTYPES = (dtypes.int64, dtypes.int32)  # of index tensors; of one number, any integer
 _SLICE_ALL = slice(None)
 _FROM_FRONT, _ONE_BY_ONE = (None, 0), (None, 1)
+
+
+class Indices(list[Any]):
+    """Index arrays per dimension (None for a whole one), with the caller's tensors among them, which must not change before backward."""
+
+    __slots__ = ("tensors",)
+
+    def __init__(self, arrays: Sequence[Any], tensors: Sequence[Any] = ()):
+        super().__init__(arrays)
+        self.tensors = [tensor for tensor in tensors if isinstance(tensor, TensorType)]
+
+
+def _unchanged(node: Any, indices: Any) -> Any:
+    """The indices that ``node`` keeps: ``Indices``, or a list of arrays that no caller can reach.
+
+    Raises:
+        RuntimeError: they were freed, or written to since.
+    """
+    if node.saved is None:
+        complain_freed(node)
+    for tensor in indices.tensors if indices.__class__ is Indices else ():
+        unpack(node, tensor)
+    return indices
 
 
 # -- reading --------------------------------------------------------------------------------------------------------------------
@@ -74,9 +99,7 @@ def getitem(self: Any, key: Any) -> Any:
         if overridden is not NotImplemented:
             return overridden
     view, indices = split_key(self, key)
-    if indices is None:
-        return view
-    return index(view, indices)
+    return view if indices is None else index(view, indices)
 
 
 def _inserted_at(key: tuple[Any, ...], ndim: int) -> int | None:
@@ -102,7 +125,7 @@ def _overridden(function: Any, args: tuple[Any, ...], key: Any) -> Any:
     return call_override(function, [args[0], *(p for p in parts if isinstance(p, TensorType))], args, {})
 
 
-def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, list[Any] | None]:
+def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, Indices | None]:
     """The view that the basic part of ``key`` gives, and the index tensors per dimension of it (None if there are none).
 
     For writing, a key that takes everything gives the tensor itself, whose history is then simply replaced.
@@ -161,7 +184,7 @@ def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, list
         view = tensor if advanced or writes else _whole(tensor)
     else:
         view = names(tensor, plain)
-    return view, (indices if advanced else None)
+    return view, (Indices(indices, key if isinstance(key, (tuple, list)) else (key,)) if advanced else None)
 
 
 def _whole(tensor: Any) -> Any:
@@ -266,7 +289,7 @@ def _warn_byte_mask() -> None:
     warnings.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", UserWarning, stacklevel=5)
 
 
-def plain_indices(indices: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
+def plain_indices(indices: Sequence[Any], shape: tuple[int, ...]) -> Indices:
     """Index arrays per dimension: masks become their non-zero positions, and every index is checked.
 
     Raises:
@@ -295,7 +318,7 @@ def plain_indices(indices: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
         pass_on(error)
         shown = ", ".join(str(list(array.shape)) for array in plain if array is not None)
         raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shown}") from None
-    return plain
+    return Indices(plain, indices.tensors if indices.__class__ is Indices else ())
 
 
 def numpy_key(indices: Sequence[Any]) -> tuple[Any, ...]:
@@ -321,7 +344,7 @@ def _canonicalize_index(input: Any, indices: Any) -> tuple[Any, ...]:
     method=False,
     canonicalize=_canonicalize_index,
     node_name="IndexBackward0",
-    grad={"input": lambda grad, input_shape, indices: index_gradient(grad, input_shape, _frozen(indices, input_shape))},
+    grad={"input": lambda grad, node, input_shape, indices: index_gradient(grad, input_shape, _unchanged(node, indices))},
 )
 def index(input: Tensor, indices: Sequence[Any]) -> Tensor:
     """The elements of ``input`` at index arrays (one per dimension, None for a whole dimension); a copy."""
@@ -339,6 +362,8 @@ def _indexed_strides(input: np.ndarray, indices: Sequence[Any], shape: tuple[int
     lead = indexed[0] if together else 0
     strides = element_strides(input)
     common = np.broadcast_shapes(*(indices[dim].shape for dim in indexed))
+    if 0 in shape and not any(n != 1 for n in (*shape[:lead], *shape[lead + len(common) :])):
+        return contiguous_strides(shape)  # operands of one shape, all of them contiguous for having no elements
     places = [strides[dim] for dim in rest]
     source = [*places[:lead], *(0,) * len(common), *places[lead:]]
     operands: list[Sequence[int]] = [source]
@@ -358,15 +383,11 @@ def _indexed_strides(input: np.ndarray, indices: Sequence[Any], shape: tuple[int
     return strides_in_order(shape, order_of_dims(shape, operands))
 
 
-def _frozen(indices: Any, shape: Any) -> list[Any]:
-    return plain_indices(indices, shape)
-
-
 @op(
     name="_index_backward",
     method=False,
     node_name="IndexPutBackward0",
-    grad={"input": lambda grad, indices: index(grad, indices)},
+    grad={"input": lambda grad, node, indices: index(grad, _unchanged(node, indices))},
 )
 def index_gradient(input: Tensor, shape: Sequence[int], indices: Any) -> Tensor:
     """Zeros of ``shape`` with ``input`` added at index arrays; repeated positions add up."""
@@ -406,7 +427,8 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     if not isinstance(value, TensorType):
         value = _as_value(value, self.dtype)
     if len(indices) == 1 and indices[0].dtype.kind == "b" and not value._array.ndim and not value._requires_grad:
-        view.masked_fill_(wrap(indices[0]) if indices[0].ndim == view._array.ndim else _trailing(indices[0], view), value)
+        mask = next((tensor for tensor in indices.tensors if tensor._array is indices[0]), wrap(indices[0]))
+        view.masked_fill_(mask if mask._array.ndim == view._array.ndim else _trailing(mask, view), value)
         return
     _put_into(view, indices, _checked_values(view, value), False)
 
@@ -460,9 +482,9 @@ def _written_quickly(tensor: Any, key: Any, value: Any) -> bool:
     return True
 
 
-def _trailing(mask: np.ndarray, view: Any) -> Any:
+def _trailing(mask: Any, view: Any) -> Any:
     """A mask over the first dimensions, shaped to broadcast over the remaining ones."""
-    return wrap(mask.reshape(mask.shape + (1,) * (view._array.ndim - mask.ndim)))
+    return mask.reshape(*mask._array.shape, *(1,) * (view._array.ndim - mask._array.ndim))
 
 
 def _as_value(value: Any, dtype: Any) -> Any:
@@ -526,7 +548,7 @@ def _indexed_shape(shape: tuple[int, ...], indices: list[Any]) -> tuple[int, ...
 
 
 def _put_value_gradient(grad: Any, indices: Any, values_shape: Any) -> Any:
-    gradient = index(grad, _frozen(indices, grad._array.shape))
+    gradient = index(grad, indices)
     lead = len(values_shape) - gradient._array.ndim
     return gradient.reshape((1,) * lead + tuple(gradient._array.shape)) if lead > 0 else gradient
 
@@ -537,8 +559,8 @@ def _put_value_gradient(grad: Any, indices: Any, values_shape: Any) -> Any:
     canonicalize=_canonicalize_put,
     node_name="IndexPutBackward0",
     grad={
-        "input": lambda grad, indices, accumulate: grad if accumulate else zero_at(grad, indices),
-        "values": lambda grad, indices, values_shape: _put_value_gradient(grad, indices, values_shape),
+        "input": lambda grad, node, indices, accumulate: grad if accumulate else zero_at(grad, _unchanged(node, indices)),
+        "values": lambda grad, node, indices, values_shape: _put_value_gradient(grad, _unchanged(node, indices), values_shape),
     },
 )
 def put_at(input: Tensor, indices: Any, values: Tensor, accumulate: bool) -> Tensor:
@@ -556,7 +578,7 @@ def _put(target: np.ndarray, indices: Any, values: np.ndarray, accumulate: bool)
         target[numpy_key(indices)] = values
 
 
-@op(name="_zero_at", method=False, grad={"input": lambda grad, indices: zero_at(grad, indices)})
+@op(name="_zero_at", method=False, grad={"input": lambda grad, node, indices: zero_at(grad, _unchanged(node, indices))})
 def zero_at(input: Tensor, indices: Any) -> Tensor:
     """``input`` with zeros at index arrays."""
     result = input.copy()
@@ -564,11 +586,12 @@ def zero_at(input: Tensor, indices: Any) -> Tensor:
     return result
 
 
-def _index_arrays(indices: Any) -> list[Any]:
-    return [
+def _index_arrays(indices: Any) -> Indices:
+    arrays = [
         None if entry is None else _part(entry) if isinstance(entry, TensorType) and entry._array.ndim else np.asarray(_part(entry))
         for entry in indices
     ]
+    return Indices(arrays, indices)
 
 
 def _checked_values(input: Any, values: Any) -> Any:

@@ -298,6 +298,62 @@ def test_leaf_that_got_a_history_receives_no_gradient(x):
     assert weight.grad.tolist() == [[1.0] * 3] * 2
 
 
+def read(x, index):
+    return x[index]
+
+
+def read_a_column(x, index):
+    return x[index, 1:]
+
+
+def write(x, index):
+    whole = torch.zeros(2, 3)
+    whole[index] = x[: int(index.sum()) if index.dtype is torch.bool else len(index)]
+    return whole
+
+
+def write_a_number(x, index):
+    whole = x.clone()
+    whole[index] = 0.0
+    return whole
+
+
+def put(x, index):
+    return x.index_put((index,), torch.ones(1, 3), accumulate=False)
+
+
+@pytest.mark.parametrize("use", [read, read_a_column, write, write_a_number, put])
+@pytest.mark.parametrize("index", [[1], [False, True]])
+def test_index_tensors_must_not_change_before_backward(x, use, index):
+    index = torch.tensor(index)
+    use(x, index).sum().backward()
+    expected, x.grad = x.grad, None
+    result = use(x, index).sum()
+    result.backward(retain_graph=True)
+    assert x.grad.tolist() == expected.tolist()
+    index.copy_(index == 0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.backward()
+    assert x.grad.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("key", [True, [1], (slice(None), [0, 0])])
+def test_indices_are_freed_by_backward(x, key):
+    result = x[key].sum()
+    result.backward()
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        result.backward()
+
+
+def test_stale_view_converts_to_a_dtype_that_cannot_require_grad(x):
+    view = x.clone().split(1)[0]
+    with torch.no_grad():
+        view.add_(1)
+    assert view.to(torch.int64).tolist() == [[2, 3, 4]] and view.bool().all()
+    with pytest.raises(RuntimeError, match="Output 0 of Split"):
+        view.to(torch.float64)
+
+
 # what a view of a view may not: (how the first was made, how the second, words of the error)
 KINDS = [
     ("no_grad", "grad", "Output 0 of View is a view of a view which was created in no_grad mode and is being modified inplace with grad"),
