@@ -19,5 +19,6 @@ from .normalization import *
 from .padding import *
 from .parameter import Buffer, Parameter
 from .pooling import *
+from .rnn import *
 
 _late.adopt(__name__)

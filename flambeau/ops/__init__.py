@@ -57,6 +57,8 @@ FAMILIES = (
     "unfolding",
     "resampling",
     "joining",
+    "sequences",
+    "recurrent",
     "windows",
     "from_data",
 )

@@ -26,6 +26,7 @@ FILES = {
     "normalization": "normalization",
     "padding": "padding",
     "pooling": "pooling",
+    "rnn": "rnn",
     "sparse": "embedding",
 }
 

@@ -1,0 +1,807 @@
+"""Recurrent networks: one layer and direction over a whole sequence is one operation.
+
+The input's product with its weights is taken for all steps at once, so that only the state's product is left to the loop over time; and
+so it is on the way back, where the loop gives the gradients at the gates, and the weights' gradients are products over all steps.
+
+Sequences of several lengths come packed (``sequences.py``), the longest first: ``sizes`` says how many rows each step has. The state has a
+row for every sequence, and a step changes the first ``sizes[t]`` rows. Forwards the others have reached their end and stay; in the reverse
+direction they have not begun and still hold the first state. Padded sequences are the case in which all sizes are equal.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..autograd.api import grad as gradients_of
+from ..autograd.grad_mode import enable_grad
+from ..core import dtype as dtypes
+from ..core.annotations import Tensor
+from ..core.registry import composite, op
+from ..core.state import grad_enabled
+from .dropout import dropout as drop
+from .joining import cat, stack
+
+Sizes = tuple[int, ...]
+
+
+# -- steps -----------------------------------------------------------------------------------------------------------------------
+def _sizes_of(input: Any, sizes: Sizes | None) -> Sizes:
+    """Rows of each step; of an input ``(T, N, features)`` where nothing else is said."""
+    return (input.shape[1],) * input.shape[0] if sizes is None else sizes
+
+
+def _steps(sizes: Sizes, backwards: bool, *arrays: np.ndarray) -> Iterator[Any]:
+    """For each step how many rows it has, and its rows of each array."""
+    if sizes[0] == sizes[-1]:
+        parts = [list(array.reshape(len(sizes), sizes[0], *array.shape[1:])) for array in arrays]
+    else:
+        stops = np.cumsum(sizes).tolist()
+        parts = [[array[stop - size : stop] for size, stop in zip(sizes, stops, strict=True)] for array in arrays]
+    steps = list(zip(sizes, *parts, strict=True))
+    return reversed(steps) if backwards else iter(steps)
+
+
+def _before(sizes: Sizes, reverse: bool, states: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """The state that each row of ``states`` came from."""
+    if sizes[0] == sizes[-1]:
+        batch = sizes[0]
+        return np.concatenate([states[batch:], first] if reverse else [first, states[: states.shape[0] - batch]])
+    rows = [part for _, part in _steps(sizes, False, states)]
+    pieces = []
+    for step, size in enumerate(sizes):
+        if reverse:
+            running = sizes[step + 1] if step + 1 < len(sizes) else 0
+            pieces += [rows[step + 1], first[running:size]] if running else [first[:size]]
+        else:
+            pieces.append(rows[step - 1][:size] if step else first[:size])
+    return np.concatenate(pieces)
+
+
+def _rows(array: np.ndarray) -> np.ndarray:
+    """The elements of all sequences below each other."""
+    return array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
+
+
+def _products(input: np.ndarray, weight: np.ndarray, *biases: np.ndarray | None) -> np.ndarray:
+    """``input @ weight.T`` plus biases for all steps at once, a row for each element of each sequence."""
+    product = np.dot(_rows(input), weight.T)
+    for bias in biases:
+        if bias is not None:
+            product += bias
+    return product
+
+
+def _sigmoid(x: np.ndarray, out: np.ndarray) -> None:
+    np.negative(x, out=out)
+    np.exp(out, out=out)
+    out += 1
+    np.reciprocal(out, out=out)
+
+
+def _columns(gates: np.ndarray, count: int) -> list[np.ndarray]:
+    """The gates side by side in ``gates``, as views."""
+    hidden = gates.shape[1] // count
+    return [gates[:, k * hidden : (k + 1) * hidden] for k in range(count)]
+
+
+def _check(gates: int, input: Any, h: Any, hidden: int, weight_ih: Any, weight_hh: Any, *others: Any) -> None:
+    """Raise what is wrong with the operands of one layer.
+
+    Raises:
+        RuntimeError: dtypes differ, or shapes do not fit.
+        NotImplementedError: a dtype that is not floating point.
+    """
+    if input.dtype.kind not in "fV":
+        raise NotImplementedError(f"\"recurrent layer\" not implemented for '{dtypes.of_array(input).legacy}'")
+    for x, weight in ((input, weight_ih), (h, weight_hh), *((input, other) for other in others)):
+        if weight is not None and x.dtype != weight.dtype:
+            names = " and ".join(dtypes.of_array(array).legacy for array in (x, weight))
+            raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {names}")
+    for x, weight in ((input, weight_ih), (h, weight_hh)):
+        if x.shape[-1] != weight.shape[1]:
+            rows, features = _rows(x).shape
+            raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{features} and {weight.shape[1]}x{weight.shape[0]})")
+    for name, weight in (("weight_ih", weight_ih), ("weight_hh", weight_hh)):
+        if weight.shape[0] != gates * hidden:
+            raise RuntimeError(f"{name} first dim must be {gates} * hidden_size = {gates * hidden}, but got {weight.shape[0]}")
+
+
+def _to_input(d_gates: np.ndarray, input: np.ndarray, weight: np.ndarray, needed: bool) -> np.ndarray:
+    """The input's gradient; nothing where nobody needs it."""
+    return np.dot(d_gates, weight).reshape(input.shape) if needed else d_gates[:0]
+
+
+def _start(grad: np.ndarray | None, like: np.ndarray) -> np.ndarray:
+    return np.zeros(like.shape, like.dtype) if grad is None else grad.copy()
+
+
+# -- derivatives again -------------------------------------------------------------------------------------------------------------
+def _linear(x: Any, weight: Any, bias: Any) -> Any:
+    product = x @ weight.t()
+    return product if bias is None else product + bias
+
+
+def _step_by_step(step: Callable[..., Any], input: Any, states: Sequence[Any], sizes: Sizes | None, reverse: bool) -> tuple[Any, ...]:
+    """A layer in operations of the tape: ``step(rows of the input, states)`` gives the states after it, the first being the output."""
+    sizes = _sizes_of(input, sizes)
+    rows = input.reshape(sum(sizes), input.shape[-1]).split(sizes)
+    outputs: list[Any] = [None] * len(sizes)
+    for t in reversed(range(len(sizes))) if reverse else range(len(sizes)):
+        size = sizes[t]
+        changed = step(rows[t], [state[:size] for state in states])
+        outputs[t] = changed[0]
+        states = [cat([new, old[size:]]) if size < old.shape[0] else new for new, old in zip(changed, states, strict=True)]
+    return cat(outputs).reshape(*input.shape[:-1], states[0].shape[1]), *states
+
+
+def _recorded(
+    layer: Callable[..., tuple[Any, ...]], operands: Sequence[Any], grads: Sequence[Any], needs: Sequence[bool]
+) -> tuple[Any, ...]:
+    """Gradients that can be differentiated: the layer again, step by step, and the tape's derivative of that."""
+    with enable_grad():
+        # Aliases: a gradient at an operand must not pass through it to another one that it was computed from.
+        aliases = [operand if operand is None else operand.view_as(operand) for operand in operands]
+        results = layer(*aliases)
+    arrived = [(result, grad) for result, grad in zip(results, grads) if grad is not None]
+    wanted = [alias for alias, need in zip(aliases, needs, strict=True) if need]
+    given = gradients_of([result for result, _ in arrived], wanted, [grad for _, grad in arrived], create_graph=True, allow_unused=True)
+    gradients = iter(given)
+    return tuple([next(gradients) if need else None for need in needs])
+
+
+def _only_needed(gradients: Sequence[Any], needs: Sequence[bool]) -> tuple[Any, ...]:
+    return tuple([gradient if need else None for gradient, need in zip(gradients, needs, strict=True)])
+
+
+# -- tanh and relu -----------------------------------------------------------------------------------------------------------------
+@op(name="_rnn_layer_backward", out=False, method=False, multi_output=True, fast=True, grad=None)
+def rnn_layer_backward(
+    grad_output: Tensor | None,
+    grad_h: Tensor | None,
+    input: Tensor,
+    h: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    output: Tensor,
+    rectified: bool,
+    sizes: Any,
+    reverse: bool,
+    needs_input: bool,
+) -> Tensor:
+    """Gradients of ``_rnn_layer`` for its six operands."""
+    sizes = _sizes_of(input, sizes)
+    output = _rows(output)
+    d_gates = (output > 0).astype(output.dtype) if rectified else 1 - output * output
+    arrived = np.zeros_like(output) if grad_output is None else grad_output.reshape(output.shape)
+    d_h = _start(grad_h, h)
+    active = -1
+    for size, gate, arrives in _steps(sizes, not reverse, d_gates, arrived):
+        if size != active:
+            active, running = size, d_h[:size]
+        running += arrives
+        gate *= running
+        np.dot(gate, weight_hh, out=running)
+    d_bias = np.add.reduce(d_gates, axis=0)
+    return (
+        _to_input(d_gates, input, weight_ih, needs_input),
+        d_h,
+        np.dot(d_gates.T, _rows(input)),
+        np.dot(d_gates.T, _before(sizes, reverse, output, h)),
+        d_bias,
+        d_bias.copy(),
+    )
+
+
+def _rnn_rule(
+    grads: Any,
+    input: Any,
+    h: Any,
+    weight_ih: Any,
+    weight_hh: Any,
+    bias_ih: Any,
+    bias_hh: Any,
+    result: Any,
+    rectified: bool,
+    sizes: Any,
+    reverse: bool,
+    needs: Any,
+) -> Any:
+    if not grad_enabled():
+        gradients = rnn_layer_backward(*grads, input, h, weight_ih, weight_hh, result, rectified, sizes, reverse, needs[0])
+        return _only_needed(gradients, needs)
+
+    def layer(input: Any, h: Any, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any) -> Any:
+        def step(x: Any, states: Any) -> Any:
+            gate = _linear(x, weight_ih, bias_ih) + _linear(states[0], weight_hh, bias_hh)
+            return [gate.relu() if rectified else gate.tanh()]
+
+        return _step_by_step(step, input, [h], sizes, reverse)
+
+    return _recorded(layer, (input, h, weight_ih, weight_hh, bias_ih, bias_hh), grads, needs)
+
+
+@op(
+    name="_rnn_layer",
+    out=False,
+    method=False,
+    multi_output=True,
+    fast=True,
+    grad={"input, h, weight_ih, weight_hh, bias_ih, bias_hh": _rnn_rule},
+)
+def rnn_layer(
+    input: Tensor,
+    h: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias_ih: Tensor | None,
+    bias_hh: Tensor | None,
+    rectified: bool,
+    sizes: Any,
+    reverse: bool,
+) -> Tensor:
+    """One layer and direction of ``h = act(weight_ih @ x + bias_ih + weight_hh @ h + bias_hh)``.
+
+    Args:
+        input: ``(T, N, features)``; or packed, ``(total, features)``, with ``sizes``.
+        h: ``(N, hidden)``.
+        rectified: relu instead of tanh.
+        sizes: rows of each step.
+        reverse: from the last step to the first.
+    Returns:
+        All states in the input's order, and the last ones.
+    """
+    _check(1, input, h, h.shape[1], weight_ih, weight_hh, bias_ih, bias_hh)
+    gates = _products(input, weight_ih, bias_ih, bias_hh)
+    h, recurrent = h.copy(), weight_hh.T
+    product = np.empty_like(h)
+    active = -1
+    for size, gate in _steps(_sizes_of(input, sizes), reverse, gates):
+        if size != active:
+            active, running, products = size, h[:size], product[:size]
+        np.dot(running, recurrent, out=products)
+        gate += products
+        if rectified:
+            np.maximum(gate, 0, out=gate)
+        else:
+            np.tanh(gate, out=gate)
+        running[...] = gate
+    return gates.reshape(*input.shape[:-1], h.shape[1]), h
+
+
+# -- LSTM --------------------------------------------------------------------------------------------------------------------------
+@op(name="_lstm_layer_backward", out=False, method=False, multi_output=True, fast=True, grad=None)
+def lstm_layer_backward(
+    grad_output: Tensor | None,
+    grad_h: Tensor | None,
+    grad_c: Tensor | None,
+    input: Tensor,
+    h: Tensor,
+    c: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    weight_hr: Tensor | None,
+    output: Tensor,
+    gates: Tensor,
+    cells: Tensor,
+    sizes: Any,
+    reverse: bool,
+    needs_input: bool,
+) -> Tensor:
+    """Gradients of ``_lstm_layer`` for its eight operands, from the gates and cells of the way forwards."""
+    sizes = _sizes_of(input, sizes)
+    output = _rows(output)
+    i, f, g, o = _columns(gates, 4)
+    tanh_c = np.tanh(cells)
+    # What each gate's gradient is a multiple of the cell's gradient by; the output gate's, of the hidden state's.
+    d_gates = np.empty_like(gates)
+    d_i, d_f, d_g, d_o = _columns(d_gates, 4)
+    np.multiply(g, i * (1 - i), out=d_i)
+    np.multiply(_before(sizes, reverse, cells, c), f * (1 - f), out=d_f)
+    np.multiply(i, 1 - g * g, out=d_g)
+    np.multiply(tanh_c, o * (1 - o), out=d_o)
+    to_cell = o * (1 - tanh_c * tanh_c)
+    by_cell = d_gates.reshape(d_gates.shape[0], 4, c.shape[1])[:, :3]
+    arrived = np.zeros_like(output) if grad_output is None else grad_output.reshape(output.shape)
+    projected = arrived if weight_hr is None else np.empty(arrived.shape, arrived.dtype)  # gradients behind the projection
+    d_h, d_c = _start(grad_h, h), _start(grad_c, c)
+    scratch = np.empty(c.shape, c.dtype)
+    before_projection = d_h if weight_hr is None else np.empty(c.shape, c.dtype)
+    active = -1
+    steps = _steps(sizes, not reverse, arrived, projected, to_cell, f, d_gates, by_cell, d_o)
+    for size, arrives, behind, factor, forget, gate, three, last in steps:
+        if size != active:
+            active, running_h, running_c = size, d_h[:size], d_c[:size]
+            room, hidden, cell = scratch[:size], before_projection[:size], d_c[:size, None]
+        running_h += arrives
+        if weight_hr is not None:
+            behind[...] = running_h
+            np.dot(running_h, weight_hr, out=hidden)
+        np.multiply(hidden, factor, out=room)
+        running_c += room
+        three *= cell
+        last *= hidden
+        running_c *= forget
+        np.dot(gate, weight_hh, out=running_h)
+    d_bias = np.add.reduce(d_gates, axis=0)
+    return (
+        _to_input(d_gates, input, weight_ih, needs_input),
+        d_h,
+        d_c,
+        np.dot(d_gates.T, _rows(input)),
+        np.dot(d_gates.T, _before(sizes, reverse, output, h)),
+        d_bias,
+        d_bias.copy(),
+        d_bias[:0] if weight_hr is None else np.dot(projected.T, o * tanh_c),
+    )
+
+
+def _lstm_rule(
+    grads: Any,
+    input: Any,
+    h: Any,
+    c: Any,
+    weight_ih: Any,
+    weight_hh: Any,
+    bias_ih: Any,
+    bias_hh: Any,
+    weight_hr: Any,
+    result: Any,
+    result3: Any,
+    result4: Any,
+    sizes: Any,
+    reverse: bool,
+    needs: Any,
+) -> Any:
+    if not grad_enabled():
+        gradients = lstm_layer_backward(
+            *grads[:3], input, h, c, weight_ih, weight_hh, weight_hr, result, result3, result4, sizes, reverse, needs[0]
+        )
+        return _only_needed(gradients, needs)
+
+    def layer(input: Any, h: Any, c: Any, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any, weight_hr: Any) -> Any:
+        def step(x: Any, states: Any) -> Any:
+            i, f, g, o = (_linear(x, weight_ih, bias_ih) + _linear(states[0], weight_hh, bias_hh)).chunk(4, 1)
+            cell = f.sigmoid() * states[1] + i.sigmoid() * g.tanh()
+            hidden = o.sigmoid() * cell.tanh()
+            return [hidden if weight_hr is None else hidden @ weight_hr.t(), cell]
+
+        return _step_by_step(step, input, [h, c], sizes, reverse)
+
+    return _recorded(layer, (input, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr), grads[:3], needs)
+
+
+@op(
+    name="_lstm_layer",
+    out=False,
+    method=False,
+    multi_output=True,
+    fast=True,
+    grad={"input, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr": _lstm_rule},
+)
+def lstm_layer(
+    input: Tensor,
+    h: Tensor,
+    c: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias_ih: Tensor | None,
+    bias_hh: Tensor | None,
+    weight_hr: Tensor | None,
+    sizes: Any,
+    reverse: bool,
+) -> Tensor:
+    """One layer and direction of an LSTM; ``weight_hr`` projects the hidden state. Arguments as for ``_rnn_layer``.
+
+    Returns:
+        All hidden states in the input's order, the last hidden states and cells; for the way back all gates and all cells.
+    """
+    _check(4, input, h, c.shape[1], weight_ih, weight_hh, c, bias_ih, bias_hh, weight_hr)
+    gates = _products(input, weight_ih, bias_ih, bias_hh)
+    cells = np.empty((gates.shape[0], c.shape[1]), gates.dtype)
+    output = np.empty((gates.shape[0], h.shape[1]), gates.dtype)
+    h, c, recurrent = h.copy(), c.copy(), weight_hh.T
+    product, scratch = np.empty((h.shape[0], gates.shape[1]), gates.dtype), np.empty_like(c)
+    active = -1
+    for size, gate, i, f, g, o, cell, out in _steps(_sizes_of(input, sizes), reverse, gates, *_columns(gates, 4), cells, output):
+        if size != active:
+            active, running_h, running_c, room, products = size, h[:size], c[:size], scratch[:size], product[:size]
+            new_g = _columns(products, 4)[2]
+        np.dot(running_h, recurrent, out=products)
+        products += gate
+        _sigmoid(products, gate)
+        np.tanh(new_g, out=g)
+        np.multiply(f, running_c, out=cell)
+        np.multiply(i, g, out=room)
+        cell += room
+        running_c[...] = cell
+        np.tanh(cell, out=room)
+        if weight_hr is None:
+            np.multiply(o, room, out=out)
+        else:
+            room *= o
+            np.dot(room, weight_hr.T, out=out)
+        running_h[...] = out
+    return output.reshape(*input.shape[:-1], h.shape[1]), h, c, gates, cells
+
+
+# -- GRU ---------------------------------------------------------------------------------------------------------------------------
+@op(name="_gru_layer_backward", out=False, method=False, multi_output=True, fast=True, grad=None)
+def gru_layer_backward(
+    grad_output: Tensor | None,
+    grad_h: Tensor | None,
+    input: Tensor,
+    h: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    output: Tensor,
+    gates: Tensor,
+    candidates: Tensor,
+    sizes: Any,
+    reverse: bool,
+    needs_input: bool,
+) -> Tensor:
+    """Gradients of ``_gru_layer`` for its six operands, from the gates of the way forwards."""
+    sizes = _sizes_of(input, sizes)
+    output = _rows(output)
+    r, z, n = _columns(gates, 3)
+    before = _before(sizes, reverse, output, h)
+    to_candidate = (1 - z) * (1 - n * n)
+    # What the gradients at the state's product are multiples of the state's gradient by.
+    d_hidden = np.empty_like(gates)
+    d_r, d_z, d_n = _columns(d_hidden, 3)
+    np.multiply(to_candidate, r, out=d_n)
+    np.multiply(d_n, candidates * (1 - r), out=d_r)
+    np.multiply(before - n, z * (1 - z), out=d_z)
+    arrived = np.zeros_like(output) if grad_output is None else grad_output.reshape(output.shape)
+    d_states, d_h = np.empty_like(output), _start(grad_h, h)
+    scratch = np.empty(h.shape, h.dtype)
+    active = -1
+    by_state = d_hidden.reshape(d_hidden.shape[0], 3, h.shape[1])
+    for size, arrives, update, gate, three, state in _steps(sizes, not reverse, arrived, z, d_hidden, by_state, d_states):
+        if size != active:
+            active, running, room = size, d_h[:size], scratch[:size]
+        np.add(running, arrives, out=state)
+        three *= state[:, None]
+        np.dot(gate, weight_hh, out=room)
+        np.multiply(state, update, out=running)
+        running += room
+    d_bias_hh = np.add.reduce(d_hidden, axis=0)
+    d_weight_hh = np.dot(d_hidden.T, before)
+    np.multiply(d_states, to_candidate, out=d_n)  # the input's part of the candidate is not multiplied by the reset gate
+    return (
+        _to_input(d_hidden, input, weight_ih, needs_input),
+        d_h,
+        np.dot(d_hidden.T, _rows(input)),
+        d_weight_hh,
+        np.add.reduce(d_hidden, axis=0),
+        d_bias_hh,
+    )
+
+
+def _gru_rule(
+    grads: Any,
+    input: Any,
+    h: Any,
+    weight_ih: Any,
+    weight_hh: Any,
+    bias_ih: Any,
+    bias_hh: Any,
+    result: Any,
+    result2: Any,
+    result3: Any,
+    sizes: Any,
+    reverse: bool,
+    needs: Any,
+) -> Any:
+    if not grad_enabled():
+        gradients = gru_layer_backward(*grads[:2], input, h, weight_ih, weight_hh, result, result2, result3, sizes, reverse, needs[0])
+        return _only_needed(gradients, needs)
+
+    def layer(input: Any, h: Any, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any) -> Any:
+        def step(x: Any, states: Any) -> Any:
+            r, z, n = _linear(x, weight_ih, bias_ih).chunk(3, 1)
+            hidden_r, hidden_z, hidden_n = _linear(states[0], weight_hh, bias_hh).chunk(3, 1)
+            n = (n + (r + hidden_r).sigmoid() * hidden_n).tanh()
+            return [n + (z + hidden_z).sigmoid() * (states[0] - n)]
+
+        return _step_by_step(step, input, [h], sizes, reverse)
+
+    return _recorded(layer, (input, h, weight_ih, weight_hh, bias_ih, bias_hh), grads[:2], needs)
+
+
+@op(
+    name="_gru_layer",
+    out=False,
+    method=False,
+    multi_output=True,
+    fast=True,
+    grad={"input, h, weight_ih, weight_hh, bias_ih, bias_hh": _gru_rule},
+)
+def gru_layer(
+    input: Tensor,
+    h: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias_ih: Tensor | None,
+    bias_hh: Tensor | None,
+    sizes: Any,
+    reverse: bool,
+) -> Tensor:
+    """One layer and direction of a GRU. Arguments as for ``_rnn_layer``.
+
+    Returns:
+        All states in the input's order, and the last ones; for the way back all gates, and the state's part of each candidate.
+    """
+    _check(3, input, h, h.shape[1], weight_ih, weight_hh, bias_ih, bias_hh)
+    gates = _products(input, weight_ih, bias_ih)
+    hidden = h.shape[1]
+    candidates, output = np.empty((gates.shape[0], hidden), gates.dtype), np.empty((gates.shape[0], hidden), gates.dtype)
+    h, recurrent = h.copy(), weight_hh.T
+    product, scratch = np.empty((h.shape[0], gates.shape[1]), gates.dtype), np.empty_like(h)
+    active = -1
+    sizes = _sizes_of(input, sizes)
+    for size, two, r, z, n, candidate, out in _steps(sizes, reverse, gates[:, : 2 * hidden], *_columns(gates, 3), candidates, output):
+        if size != active:
+            active, running, room, products = size, h[:size], scratch[:size], product[:size]
+            of_two, of_candidate = products[:, : 2 * hidden], products[:, 2 * hidden :]
+        np.dot(running, recurrent, out=products)
+        if bias_hh is not None:
+            products += bias_hh
+        of_two += two
+        _sigmoid(of_two, two)
+        candidate[...] = of_candidate
+        np.multiply(r, of_candidate, out=room)
+        n += room
+        np.tanh(n, out=n)
+        running -= n
+        running *= z
+        running += n
+        out[...] = running
+    return output.reshape(*input.shape[:-1], h.shape[1]), h, gates, candidates
+
+
+# -- layers and directions -----------------------------------------------------------------------------------------------------------
+
+
+def _layers(
+    name: str,
+    layer: Callable[..., Any],
+    input: Any,
+    hx: Any,
+    params: Any,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Any, ...]:
+    """The output and the last states; ``layer(input, states, parameters, sizes, reverse)`` is one layer in one direction."""
+    sizes = None
+    if isinstance(has_biases, (list, tuple)):  # the other form: (data, batch_sizes, hx, params, has_biases, ...)
+        batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional = (
+            *(hx, params, has_biases, num_layers),
+            *(dropout, train, bidirectional, batch_first),
+        )
+        sizes, batch_first = tuple(batch_sizes.tolist()), False
+        if sum(sizes) != input.shape[0] or any(after > size or after < 1 for size, after in itertools.pairwise(sizes)):
+            raise RuntimeError(
+                f"{name}: expected batch sizes that do not increase and add up to the {input.shape[0]} rows of the data, got {list(sizes)}"
+            )
+    if isinstance(hx, (list, tuple)) != (name == "lstm") or (name == "lstm" and len(hx) != 2):
+        raise RuntimeError("lstm expects two hidden states" if name == "lstm" else f"{name} expects one hidden state, a tensor")
+    states = list(hx) if name == "lstm" else [hx]
+    for operand, dims in ((input, 3 if sizes is None else 2), *((state, 3) for state in states)):
+        if operand.dim() != dims:
+            raise IndexError(f"{name}: expected input of {3 if sizes is None else 2} and states of 3 dimensions, got {operand.dim()}")
+    directions = 2 if bidirectional else 1
+    parameters = _grouped(name, params, num_layers * directions, has_biases, len(states) == 2 and hx[0].shape[-1] != hx[1].shape[-1])
+    x = input.transpose(0, 1) if batch_first else input
+    if x.shape[0] == 0:
+        raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+    firsts = list(zip(*[state.unbind(0) for state in states], strict=True))
+    if len(firsts) < len(parameters):
+        raise RuntimeError(f"{name}: expected first states of {len(parameters)} layers and directions, got {len(firsts)}")
+    lasts = []
+    for number in range(num_layers):
+        outputs = []
+        for k in range(number * directions, (number + 1) * directions):
+            output, *after = layer(x, firsts[k], parameters[k], sizes, k % directions == 1)
+            outputs.append(output)
+            lasts.append(after)
+        x = outputs[0] if directions == 1 else cat(outputs, -1)
+        if dropout and train and number < num_layers - 1:
+            x = drop(x, dropout, True)
+    final = [stack(after) for after in zip(*lasts, strict=True)]
+    return (x.transpose(0, 1) if batch_first else x), *final
+
+
+def _grouped(name: str, params: Any, groups: int, has_biases: bool, projected: bool) -> list[tuple[Any, ...]]:
+    """Parameters by layer and direction: two weights, two biases or None, the projection or None."""
+    count = 2 + 2 * bool(has_biases) + projected
+    if len(params) != count * groups:
+        raise RuntimeError(f"{name}: expected {count} parameters for each of {groups} layers and directions, got {len(params)}")
+    listed = []
+    for start in range(0, len(params), count):
+        group = list(params[start : start + count])
+        projection = group.pop() if projected else None
+        listed.append((*group, *(() if has_biases else (None, None)), projection))
+    return listed
+
+
+def _lstm_in_layers(x: Any, states: Any, parameters: Any, sizes: Any, reverse: bool) -> Any:
+    return lstm_layer(x, *states, *parameters, sizes, reverse)[:3]
+
+
+def _gru_in_layers(x: Any, states: Any, parameters: Any, sizes: Any, reverse: bool) -> Any:
+    return gru_layer(x, *states, *parameters[:4], sizes, reverse)[:2]
+
+
+def _tanh_in_layers(x: Any, states: Any, parameters: Any, sizes: Any, reverse: bool) -> Any:
+    return rnn_layer(x, *states, *parameters[:4], False, sizes, reverse)
+
+
+def _relu_in_layers(x: Any, states: Any, parameters: Any, sizes: Any, reverse: bool) -> Any:
+    return rnn_layer(x, *states, *parameters[:4], True, sizes, reverse)
+
+
+@composite(method=False)
+def lstm(
+    input: Tensor,
+    hx: Any,
+    params: Any,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Any:
+    """A long short-term memory: layers that carry a hidden state and a cell from step to step.
+
+    A packed sequence is passed as ``(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional)``.
+
+    Args:
+        input: ``(T, N, features)``, or ``(N, T, features)`` with ``batch_first``.
+        hx: two tensors, first hidden states and cells, ``(layers * directions, N, hidden)`` each.
+        params: of each layer and direction ``weight_ih`` ``(4 * hidden, features)``, ``weight_hh``, with ``has_biases`` the two biases,
+            and ``weight_hr`` where hidden states are smaller than cells.
+        has_biases: whether there are biases.
+        num_layers, bidirectional: how many layers, and whether each runs in both directions.
+        dropout, train: probability of an element between layers to be zeroed, in training.
+        batch_first: whether the batch is the first dimension of input and output.
+    Returns:
+        The last layer's output, the last hidden states and the last cells.
+    Raises:
+        RuntimeError: shapes or dtypes that do not fit.
+    Source: torch.lstm. Hochreiter and Schmidhuber 1997; the forget gate: Gers et al. 2000.
+    """
+    return _layers("lstm", _lstm_in_layers, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+
+
+@composite(method=False)
+def gru(
+    input: Tensor,
+    hx: Tensor,
+    params: Any,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Any:
+    """Gated recurrent units. Arguments as for ``lstm``, but one first state and gates of ``3 * hidden`` rows.
+
+    Returns:
+        The last layer's output, and the last states.
+    Raises:
+        RuntimeError: shapes or dtypes that do not fit.
+    Source: torch.gru. Cho et al. 2014, with the reset gate behind the state's product.
+    """
+    return _layers("gru", _gru_in_layers, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+
+
+@composite(method=False)
+def rnn_tanh(
+    input: Tensor,
+    hx: Tensor,
+    params: Any,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Any:
+    """Layers of ``h = tanh(weight_ih @ x + bias_ih + weight_hh @ h + bias_hh)``. Arguments as for ``gru``.
+
+    Returns:
+        The last layer's output, and the last states.
+    Raises:
+        RuntimeError: shapes or dtypes that do not fit.
+    Source: torch.rnn_tanh. Elman 1990.
+    """
+    return _layers("rnn_tanh", _tanh_in_layers, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+
+
+@composite(method=False)
+def rnn_relu(
+    input: Tensor,
+    hx: Tensor,
+    params: Any,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Any:
+    """Layers of ``h = relu(weight_ih @ x + bias_ih + weight_hh @ h + bias_hh)``. Arguments as for ``gru``.
+
+    Returns:
+        The last layer's output, and the last states.
+    Raises:
+        RuntimeError: shapes or dtypes that do not fit.
+    Source: torch.rnn_relu.
+    """
+    return _layers("rnn_relu", _relu_in_layers, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+
+
+# -- single steps ------------------------------------------------------------------------------------------------------------------
+@composite(method=False)
+def lstm_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
+    """One step of an LSTM.
+
+    Args:
+        input: ``(N, features)``.
+        hx: hidden state and cell, ``(N, hidden)`` each.
+        w_ih, w_hh: ``(4 * hidden, features)`` and ``(4 * hidden, hidden)``: input, forget, cell and output gate.
+        b_ih, b_hh: ``(4 * hidden,)``.
+    Returns:
+        The next hidden state and cell.
+    Raises:
+        RuntimeError: shapes or dtypes that do not fit.
+    Source: torch.lstm_cell.
+    """
+    if len(hx) != 2:
+        raise RuntimeError("lstm_cell expects two hidden states")
+    return lstm_layer(input, *hx, w_ih, w_hh, b_ih, b_hh, None, (input.shape[0],), False)[1:3]
+
+
+@composite(method=False)
+def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
+    """One step of gated recurrent units: the next state. Arguments as for ``lstm_cell``, with ``3 * hidden`` rows and one state.
+
+    Raises:
+        RuntimeError: shapes or dtypes that do not fit.
+    Source: torch.gru_cell.
+    """
+    return gru_layer(input, hx, w_ih, w_hh, b_ih, b_hh, (input.shape[0],), False)[1]
+
+
+@composite(method=False)
+def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
+    """``tanh(w_ih @ input + b_ih + w_hh @ hx + b_hh)``: the next state. Arguments as for ``lstm_cell``, with ``hidden`` rows and one state.
+
+    Raises:
+        RuntimeError: shapes or dtypes that do not fit.
+    Source: torch.rnn_tanh_cell.
+    """
+    return rnn_layer(input, hx, w_ih, w_hh, b_ih, b_hh, False, (input.shape[0],), False)[1]
+
+
+@composite(method=False)
+def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
+    """``relu(w_ih @ input + b_ih + w_hh @ hx + b_hh)``: the next state. Arguments as for ``rnn_tanh_cell``.
+
+    Raises:
+        RuntimeError: shapes or dtypes that do not fit.
+    Source: torch.rnn_relu_cell.
+    """
+    return rnn_layer(input, hx, w_ih, w_hh, b_ih, b_hh, True, (input.shape[0],), False)[1]
