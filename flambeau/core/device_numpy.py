@@ -1,0 +1,122 @@
+"""NumPy's names over another module of arrays, CuPy's or the probe's, with what such a module lacks put together from what it has.
+
+Reference kernels of a device are bound to a ``Namespace``, on the tests' probe and on CuPy alike: what the tests see there is what runs.
+
+    a kernel says             CuPy 14 has                       what is done here
+    np.maximum.reduce(x)      ``reduce`` of add and multiply    ``max``, ``min``, ``any``, ``all``, ``nanmax``, ``nanmin``
+    np.maximum.accumulate(x)  ``accumulate`` of these two       running values in log2(n) steps
+    np.multiply.at(x, i, v)   ``at`` of seven ufuncs            on the host
+    np.add.reduce(x, ...)     no ``where=``, no ``initial=``    kernels do without
+    np.errstate, np.finfo     none, or NumPy's own              NumPy's own: they make no array
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+# Ufuncs whose methods a module of device arrays has itself.
+REDUCED = frozenset(("add", "multiply"))
+SCATTERED = frozenset(("add", "subtract", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor"))
+# Reductions that have a function of their own.
+_REDUCTIONS = {"maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all", "fmax": "nanmax", "fmin": "nanmin"}
+# What gives no array: NumPy's own serves.
+_OF_THE_HOST = frozenset(
+    (
+        "dtype iinfo finfo errstate seterr geterr ndindex broadcast_shapes promote_types result_type can_cast isscalar issubdtype shape "
+        "ndim size iscomplexobj isrealobj may_share_memory shares_memory index_exp s_ printoptions"
+    ).split()
+)
+
+
+class Ufunc:
+    """A ufunc of the namespace; reductions that its module lacks go by other functions.
+
+    Args:
+        namespace: whose ufunc it is.
+        function: the module's own.
+        name: NumPy's name of it.
+    """
+
+    def __init__(self, namespace: Namespace, function: Any, name: str):
+        self._namespace, self._function, self.__name__ = namespace, function, name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        out = kwargs.get("out")
+        if out.__class__ is tuple and len(out) == 1:
+            kwargs["out"] = out[0]
+        return self._function(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._function, name)
+
+    def reduce(self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        name = self.__name__
+        if name in REDUCED:
+            # CuPy's ufunc.reduce takes one axis or all of them as its functions do
+            function = self._namespace.sum if name == "add" else self._namespace.prod
+            return function(array, axis=axis, dtype=_sum_dtype(array, dtype), out=out, keepdims=keepdims)
+        if name not in _REDUCTIONS:
+            return self._function.reduce(array, axis, dtype, out, keepdims)
+        result = getattr(self._namespace, _REDUCTIONS[name])(array, axis=axis, keepdims=keepdims)
+        if out is None:
+            return result
+        out[...] = result
+        return out
+
+    def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+        if self.__name__ in REDUCED:
+            return self._function.accumulate(array, axis, dtype, out)
+        result, step = array.copy(), 1
+        lines = result.swapaxes(0, axis)
+        while step < lines.shape[0]:  # after a step each element has met the ``2 * step`` before it
+            lines[step:] = self(lines[step:], lines[:-step].copy())
+            step *= 2
+        if out is None:
+            return result
+        out[...] = result
+        return out
+
+    def at(self, array: Any, index: Any, *values: Any) -> None:
+        if self.__name__ in SCATTERED:
+            self._function.at(array, index, *values)
+            return
+        on_host = array.get()
+        key = tuple(map(_on_host, index)) if index.__class__ is tuple else _on_host(index)
+        getattr(np, self.__name__).at(on_host, key, *map(_on_host, values))
+        array[...] = self._namespace.asarray(on_host)
+
+
+def _sum_dtype(array: Any, dtype: Any) -> Any:
+    """NumPy's ``ufunc.reduce`` and its ``sum`` widen alike; None leaves it to them."""
+    return dtype
+
+
+def _on_host(value: Any) -> Any:
+    return value.get() if hasattr(value, "get") else value
+
+
+class Namespace:
+    """What the name ``np`` means in a kernel bound to device arrays.
+
+    Args:
+        module: CuPy, or what stands in for it, or a sub-module of either.
+        original: NumPy, or its sub-module of the same name.
+    """
+
+    def __init__(self, module: Any, original: Any = np):
+        self._module, self._original, self.__name__ = module, original, original.__name__
+
+    def __getattr__(self, name: str) -> Any:
+        original = getattr(self._original, name)
+        if name in _OF_THE_HOST and self._original is np:
+            found = original
+        else:
+            found = getattr(self._module, name)
+            if isinstance(original, np.ufunc):
+                found = Ufunc(self, found, original.__name__)
+            elif type(original) is type(np):
+                found = Namespace(found, original)
+        self.__dict__[name] = found
+        return found
