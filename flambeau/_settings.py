@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .core.device import cpu, device, set_creation_device
-from .core.settings import settings
+from .core.settings import AcceleratorError, OutOfMemoryError, settings
 from .core.state import thread
 
 __all__ = [
@@ -36,14 +36,6 @@ __all__ = [
 
 PRECISIONS = ("highest", "high", "medium")
 _MODES = ("default", "warn", "error")
-
-
-class AcceleratorError(RuntimeError):
-    """An error that an accelerator reports. Source: torch.AcceleratorError."""
-
-
-class OutOfMemoryError(RuntimeError):
-    """No memory left on an accelerator. Source: torch.OutOfMemoryError."""
 
 
 # ---- devices

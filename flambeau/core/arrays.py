@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,18 @@ class Kind:
         """
         return device(self.name, where.index or 0)
 
+    def on(self, where: device) -> AbstractContextManager[Any]:
+        """Context in which work is done on ``where``, one of several devices of this kind."""
+        return nullcontext()
+
+    def across(self, array: Any, where: device) -> Any:
+        """A copy on another device of this kind."""
+        return self.from_host(self.to_host(array), where)
+
+    def drawing(self, where: device) -> AbstractContextManager[Any]:
+        """Context in which the default generator gives what belongs to ``where``; the CPU's numbers unless a kind has its own."""
+        return nullcontext()
+
     # -- what follows -----------------------------------------------------------------------------------------------------------------
     def bound(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """``function`` with NumPy's names bound to this kind's module, in it and in every helper that it reaches."""
@@ -106,11 +119,16 @@ class Kind:
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             given: list[Any] = [arg for arg in args if arg.__class__ is self.array_class]
+            if not given:
+                return function(*args, **kwargs)
+            where = self.device_of(given[0])
             hosts = {id(array): self.to_host(array) for array in given}
-            result = function(*[hosts.get(id(arg), arg) for arg in args], **kwargs)
-            for array in given:
-                array[...] = self.from_host(hosts[id(array)], self.device_of(array))
-            return _mapped(result, lambda array: self.from_host(array, self.device_of(given[0]))) if given else result
+            with self.drawing(where):
+                result = function(*[hosts.get(id(value), value) for value in args], **kwargs)
+            with self.on(where):
+                for array in given:
+                    array[...] = self.from_host(hosts[id(array)], where)
+                return _mapped(result, lambda array: self.from_host(array, where))
 
         return call
 
@@ -178,7 +196,10 @@ def call_kernel(kernel: Callable[..., Any], op: Op, arrays: list[Any]) -> Any:
 host = Host()
 KINDS: dict[type, Kind] = {}  # by array class, the host's left out: empty means that every tensor is the CPU's
 BY_DEVICE: dict[str, Kind] = {"cpu": host}
-LATE = {"meta": "meta"}  # modules of this folder that register a kind when it is first asked for
+LATE = {"meta": "meta", "cuda": "cuda"}  # modules of this folder that register a kind when it is first asked for
+
+
+crowded: list[None] = []  # not empty once several devices of one kind are in use: calls then choose their operands' device
 
 
 def register(kind: Kind) -> Kind:
@@ -261,7 +282,16 @@ def moved(array: Any, where: device) -> Any:
     source = kind_of(array)
     if source.device_of(array) == where:
         return array
-    return BY_DEVICE[where._kind].from_host(array if source is host else source.to_host(array), where)
+    target = BY_DEVICE[where._kind]
+    if source is target:
+        return target.across(array, where)
+    return target.from_host(array if source is host else source.to_host(array), where)
+
+
+def on_device_of(array: Any) -> AbstractContextManager[Any]:
+    """Context in which work is done on the device where ``array`` lies."""
+    kind = kind_of(array)
+    return kind.on(kind.device_of(array))
 
 
 def as_array(result: Any) -> Any:

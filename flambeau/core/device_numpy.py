@@ -8,10 +8,12 @@ Reference kernels of a device are bound to a ``Namespace``, on the tests' probe 
     np.multiply.at(x, i, v)   ``at`` of seven ufuncs            on the host
     np.add.reduce(x, ...)     no ``where=``, no ``initial=``    kernels do without
     np.errstate, np.finfo     none, or NumPy's own              NumPy's own: they make no array
+    np.vecdot(x, y)           no such function                  on the host, as every function that CuPy lacks
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -53,10 +55,6 @@ class Ufunc:
 
     def reduce(self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
         name = self.__name__
-        if name in REDUCED:
-            # CuPy's ufunc.reduce takes one axis or all of them as its functions do
-            function = self._namespace.sum if name == "add" else self._namespace.prod
-            return function(array, axis=axis, dtype=_sum_dtype(array, dtype), out=out, keepdims=keepdims)
         if name not in _REDUCTIONS:
             return self._function.reduce(array, axis, dtype, out, keepdims)
         result = getattr(self._namespace, _REDUCTIONS[name])(array, axis=axis, keepdims=keepdims)
@@ -82,19 +80,24 @@ class Ufunc:
         if self.__name__ in SCATTERED:
             self._function.at(array, index, *values)
             return
-        on_host = array.get()
-        key = tuple(map(_on_host, index)) if index.__class__ is tuple else _on_host(index)
-        getattr(np, self.__name__).at(on_host, key, *map(_on_host, values))
-        array[...] = self._namespace.asarray(on_host)
-
-
-def _sum_dtype(array: Any, dtype: Any) -> Any:
-    """NumPy's ``ufunc.reduce`` and its ``sum`` widen alike; None leaves it to them."""
-    return dtype
+        whole = array.get()
+        getattr(np, self.__name__).at(whole, _on_host(index), *map(_on_host, values))
+        array[...] = self._namespace.asarray(whole)
 
 
 def _on_host(value: Any) -> Any:
-    return value.get() if hasattr(value, "get") else value
+    """``value`` with its device arrays as NumPy's."""
+    if value.__class__ is list or value.__class__ is tuple:
+        return type(value)([_on_host(part) for part in value])
+    return value.get() if hasattr(value, "get") and hasattr(value, "dtype") else value
+
+
+def _each_array(value: Any, function: Callable[[Any], Any]) -> Any:
+    """``value`` with ``function`` applied to its NumPy arrays and scalars."""
+    if isinstance(value, (tuple, list)):
+        parts = [_each_array(part, function) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return function(value) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 class Namespace:
@@ -105,18 +108,32 @@ class Namespace:
         original: NumPy, or its sub-module of the same name.
     """
 
-    def __init__(self, module: Any, original: Any = np):
+    def __init__(self, module: Any, original: Any = np, root: Any = None):
         self._module, self._original, self.__name__ = module, original, original.__name__
+        self._root = module if root is None else root  # the module that makes arrays
 
     def __getattr__(self, name: str) -> Any:
         original = getattr(self._original, name)
         if name in _OF_THE_HOST and self._original is np:
             found = original
         else:
-            found = getattr(self._module, name)
-            if isinstance(original, np.ufunc):
+            found = getattr(self._module, name, None)
+            if found is None and callable(original):
+                found = self._hosted(original)
+            elif isinstance(original, np.ufunc):
                 found = Ufunc(self, found, original.__name__)
             elif type(original) is type(np):
-                found = Namespace(found, original)
+                found = Namespace(found, original, self._root)
+            elif found is None:
+                raise AttributeError(f"module '{self.__name__}' of a device has no attribute '{name}'")
         self.__dict__[name] = found
         return found
+
+    def _hosted(self, function: Any) -> Any:
+        """A function that the device's module lacks: on copies in the host's memory."""
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = function(*map(_on_host, args), **{name: _on_host(value) for name, value in kwargs.items()})
+            return _each_array(result, self._root.asarray)
+
+        return call

@@ -23,7 +23,7 @@ import numpy as np
 
 from . import dtype as dtypes
 from . import native
-from .arrays import KINDS, Kind, as_array, check_same_device, host, kind_of_call
+from .arrays import KINDS, Kind, as_array, check_same_device, crowded, host, kind_of_call, on_device_of
 from .casting import cast_array, is_number
 from .history import check_overlap, check_writable, is_differentiable, make_view, needs_grad, rebase, set_creation_meta, watch
 from .layout import elementwise_strides
@@ -71,6 +71,11 @@ class Call:
 
     def proceed(self) -> Any:
         """Do the call; who may take it over was asked."""
+        if crowded:
+            for operand in self.operands:
+                if isinstance(operand, Tensor) and operand._array.__class__ in KINDS:
+                    with on_device_of(operand._array):
+                        return self.form.run(self)
         return self.form.run(self)
 
     @property
@@ -134,7 +139,7 @@ def dispatch(op: Any, values: tuple[Any, ...], out: Any = None, form: Form | Non
         result = call.overridden()
         if result is not NotImplemented:
             return result
-    return form.run(call)
+    return form.run(call) if not crowded else call.proceed()
 
 
 # -- operands ---------------------------------------------------------------------------------------------------------------

@@ -19,10 +19,12 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .device import cpu
 from .native import LARGE, attempt, switch
 
 if TYPE_CHECKING:
@@ -86,15 +88,33 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_unlock)
 
 
+def _place(where: Any) -> Device:
+    """The device of a generator that is not the CPU's.
+
+    Raises:
+        RuntimeError: there are no generators for it.
+    """
+    from .arrays import kind_at
+    from .device import device as Device
+
+    found = Device(where)
+    if found.type == "cpu":
+        return cpu
+    kind = kind_at(found) if found.type == "cuda" else None
+    if kind is None:
+        raise RuntimeError(f"Generator: device '{found}' has no generator")
+    return kind.placed(found)
+
+
 class Generator:
     """A stream of random numbers that gives what PyTorch's CPU generator gives for the same seed and the same calls.
 
     Args:
-        device: only ``'cpu'``.
+        device: ``'cpu'``, or a CUDA device, whose generators give the same numbers as the CPU's.
     Attributes:
         device: where its numbers are made.
     Raises:
-        RuntimeError: another device.
+        RuntimeError: another device, or one that is absent.
     Source: torch.Generator. Matsumoto and Nishimura 1998, "Mersenne twister", with the seeding of the authors' 2002 version.
     """
 
@@ -102,6 +122,7 @@ class Generator:
         "__weakref__",
         "_bits",
         "_block",
+        "_device",
         "_floats",
         "_lock",
         "_position",
@@ -112,10 +133,7 @@ class Generator:
     )
 
     def __init__(self, device: Any = "cpu"):
-        if device is not None and str(device) != "cpu":
-            from .device import device as Device
-
-            raise RuntimeError(f"Generator: only device 'cpu' has a generator, got '{Device(device)}'")
+        self._device = cpu if device is None or device == "cpu" else _place(device)
         self._lock = threading.RLock()  # a signal handler may draw, too
         _all.add(self)
         self._bits: Any = None
@@ -132,9 +150,23 @@ class Generator:
 
     @property
     def device(self) -> Device:
-        from .device import device as Device
+        return self._device
 
-        return Device("cpu")
+    @contextmanager
+    def exchanged(self, other: Generator) -> Iterator[None]:
+        """Context in which this generator draws from the stream of ``other``; no other thread draws from either."""
+        with self._lock, other._lock:
+            self._exchange(other)
+            try:
+                yield
+            finally:
+                self._exchange(other)
+
+    def _exchange(self, other: Generator) -> None:
+        for name in _STREAM:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            setattr(self, name, theirs)
+            setattr(other, name, mine)
 
     # ---- seeding
 
@@ -395,27 +427,27 @@ class Generator:
 
         Source: torch.Generator.clone_state.
         """
-        clone = Generator()
+        clone = Generator(self._device)
         clone.load_state_bytes(self.state_bytes())
         return clone
 
     def get_offset(self) -> int:
-        """Only generators of other devices have an offset.
+        """Only generators that count their calls have an offset.
 
         Raises:
             RuntimeError: always.
         Source: torch.Generator.get_offset.
         """
-        raise RuntimeError("CPU Generator does not use offset")
+        raise RuntimeError(f"{self._device.type.upper()} Generator does not use offset")
 
     def set_offset(self, offset: int, /) -> None:
-        """Only generators of other devices have an offset.
+        """Only generators that count their calls have an offset.
 
         Raises:
             RuntimeError: always.
         Source: torch.Generator.set_offset.
         """
-        raise RuntimeError("CPU Generator does not use offset")
+        raise RuntimeError(f"{self._device.type.upper()} Generator does not use offset")
 
     def graphsafe_get_state(self) -> Generator:
         """Only generators of other devices take part in graphs.
@@ -436,15 +468,19 @@ class Generator:
         raise NotImplementedError("graphsafe_set_state is not supported in this Generator")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Generator, ("cpu",), (self._seed, None, self.state_bytes())
+        return Generator, (str(self._device),), (self._seed, None, self.state_bytes())
 
     def __setstate__(self, state: tuple[Any, Any, Any]) -> None:
         data = state[2]  # PyTorch's own pickles hold a tensor here
         self.load_state_bytes(data if isinstance(data, np.ndarray) else data.numpy())
 
 
+# What makes up the stream, and changes hands when generators are exchanged.
+_STREAM = ("_bits", "_block", "_floats", "_position", "_seed", "_spare", "next_double_normal", "next_float_normal")
+
 default_generator = Generator()
 default_generator.seed()
+followers: list[Generator] = []  # other devices' default generators, which ``torch.manual_seed`` seeds too
 
 
 def manual_seed(seed: Any) -> Generator:
@@ -456,6 +492,8 @@ def manual_seed(seed: Any) -> Generator:
         ValueError: out of range, or a string that is no number.
     Source: torch.manual_seed.
     """
+    for generator in followers:
+        generator.manual_seed(int(seed))
     return default_generator.manual_seed(int(seed))
 
 
@@ -464,7 +502,10 @@ def seed() -> int:
 
     Source: torch.seed.
     """
-    return default_generator.seed()
+    chosen = default_generator.seed()
+    for generator in followers:
+        generator.manual_seed(chosen)
+    return chosen
 
 
 def initial_seed() -> int:

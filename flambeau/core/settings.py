@@ -1,10 +1,19 @@
-"""Switches of the process that several parts of the package show; ``torch.set_...`` and ``torch.backends`` set them."""
+"""Switches of the process that several parts of the package show, and the errors of devices."""
 
 from __future__ import annotations
 
 
+class AcceleratorError(RuntimeError):
+    """An error that an accelerator reports. Source: torch.AcceleratorError."""
+
+
+class OutOfMemoryError(RuntimeError):
+    """No memory left on an accelerator. Source: torch.OutOfMemoryError."""
+
+
+
 class Settings:
-    """What was last asked for; see ``torch.set_float32_matmul_precision`` and ``torch.use_deterministic_algorithms``."""
+    """What was last asked for, shown and set by ``torch.set_...`` and ``torch.backends``; see ``torch.set_float32_matmul_precision`` and ``torch.use_deterministic_algorithms``."""
 
     matmul_precision = "highest"
     deterministic = False

@@ -1,31 +1,41 @@
-"""CUDA devices, of which there are none: queries say so, seeding and statistics do nothing, and whatever needs a device raises.
+"""CUDA devices, through CuPy. Source: torch.cuda.
 
-The behaviour is that of a CPU build of PyTorch, so that programs which choose their device by ``torch.cuda.is_available()`` run.
+Without CuPy or without a device the behaviour is that of a CPU build of PyTorch: queries say so, seeding and statistics do nothing, and
+whatever needs a device raises; so programs which choose their device by ``torch.cuda.is_available()`` run. CuPy is imported by the first
+call that asks for a device.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from .._settings import AcceleratorError as AcceleratorError
 from .._settings import OutOfMemoryError as OutOfMemoryError
 from ..core import late as _late
-from ..core.device import device as _device
 from ..core.legacy import CONSTRUCTORS as _CONSTRUCTORS
 from ..core.legacy import STORAGES as _STORAGES
 from ..core.legacy import typed_constructor as _typed_constructor
-from ..core.tensor import Tensor
+from . import memory as memory
 from . import nvtx as nvtx
+from . import random as random
+from . import streams as streams
+from ._runtime import NEEDS_CUDA as _NEEDS_CUDA
+from ._runtime import device_at as _device_at
+from ._runtime import index_of as _index_of
+from ._runtime import required as _required
+from ._runtime import usable as _usable
+from ._runtime import without_cuda as _without_cuda
+from .memory import *  # noqa: F403 - every file lists its public names itself
+from .random import *  # noqa: F403
+from .streams import *  # noqa: F403
 
 _late.adopt(__name__)
 
-default_generators: tuple[Any, ...] = ()
 has_half = True
 has_magma = False
-_NEEDS_CUDA = "Torch not compiled with CUDA enabled"
 
 
 class CudaError(RuntimeError):
@@ -40,32 +50,43 @@ class DeferredCudaCallError(Exception):
 
 
 def is_available() -> bool:
-    """Whether there is a CUDA device: False. Source: torch.cuda.is_available."""
-    return False
+    """Whether there is a CUDA device, and CuPy to use it. Source: torch.cuda.is_available."""
+    return _usable() is not None
 
 
 def is_initialized() -> bool:
-    """Whether CUDA was started: False. Source: torch.cuda.is_initialized."""
-    return False
+    """Whether CUDA was started, which the first use does. Source: torch.cuda.is_initialized."""
+    from sys import modules
+
+    found = modules.get("flambeau.core.cuda")
+    return found is not None and found.cuda is not None
 
 
+@_without_cuda(int)
 def device_count() -> int:
-    """Number of CUDA devices: 0. Source: torch.cuda.device_count."""
-    return 0
+    """Number of CUDA devices that may be used; ``CUDA_VISIBLE_DEVICES`` chooses. Source: torch.cuda.device_count."""
+    return len(_required().devices)
 
 
+@_without_cuda(bool)
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether a CUDA device computes with bfloat16: False. Source: torch.cuda.is_bf16_supported."""
-    return False
+    """Whether the current device computes with bfloat16.
+
+    Args:
+        including_emulation: count devices before compute capability 8.0, which compute it in software.
+    Source: torch.cuda.is_bf16_supported.
+    """
+    return including_emulation or get_device_capability()[0] >= 8
 
 
+@_without_cuda(bool)
 def is_tf32_supported() -> bool:
-    """Whether a CUDA device computes with TensorFloat-32: False. Source: torch.cuda.is_tf32_supported."""
-    return False
+    """Whether the current device computes with TensorFloat-32. Source: torch.cuda.is_tf32_supported."""
+    return get_device_capability()[0] >= 8
 
 
 def get_arch_list() -> list[str]:
-    """The CUDA architectures that the package was built for: none. Source: torch.cuda.get_arch_list."""
+    """The CUDA architectures that the package was built for: none, CuPy compiles where it runs. Source: torch.cuda.get_arch_list."""
     return []
 
 
@@ -74,74 +95,54 @@ def get_gencode_flags() -> str:
     return ""
 
 
+@_without_cuda(bool)
 def is_current_stream_capturing() -> bool:
-    """Whether a graph is being captured: False. Source: torch.cuda.is_current_stream_capturing."""
-    return False
+    """Whether a graph of the current stream's work is being captured. Source: torch.cuda.is_current_stream_capturing."""
+    return _required().cupy.cuda.get_current_stream().is_capturing()
 
 
-# ---- what needs a device
+def init() -> None:
+    """Start CUDA, which the first use does anyway.
 
-_NEEDING = {
-    "init": "Start CUDA",
-    "cudart": "The CUDA runtime",
-    "current_device": "Index of the current device",
-    "get_device_name": "Name of a device",
-    "get_device_capability": "Compute capability of a device",
-    "get_device_properties": "Properties of a device",
-    "can_device_access_peer": "Whether one device reads another's memory",
-    "synchronize": "Wait for all work on a device",
-    "current_stream": "The current stream",
-    "default_stream": "The default stream",
-    "current_blas_handle": "The handle of cuBLAS",
-    "get_sync_debug_mode": "Whether synchronising operations warn",
-    "set_sync_debug_mode": "Choose whether synchronising operations warn",
-    "initial_seed": "Seed of the current device's generator",
-    "get_rng_state": "State of a device's generator",
-    "mem_get_info": "Free and total memory of a device",
-    "memory_summary": "A table of the allocator's statistics",
-    "memory_snapshot": "The allocator's state",
-    "get_allocator_backend": "Name of the allocator",
-    "get_per_process_memory_fraction": "The part of the memory that may be used",
-    "set_per_process_memory_fraction": "Limit the part of the memory that may be used",
-    "caching_allocator_alloc": "Allocate memory",
-    "caching_allocator_delete": "Free memory",
-    "utilization": "How busy a device is",
-    "memory_usage": "How busy a device's memory is",
-    "temperature": "Temperature of a device",
-    "power_draw": "Power that a device draws",
-    "clock_rate": "Clock rate of a device",
-    "make_graphed_callables": "Functions as CUDA graphs",
-    "graph_pool_handle": "A pool of memory for CUDA graphs",
-}
+    Raises:
+        AssertionError: there is no device.
+    Source: torch.cuda.init.
+    """
+    _required()
 
 
-def _needing(name: str, what: str) -> Callable[..., Any]:
-    def function(*args: Any, **kwargs: Any) -> Any:
-        raise AssertionError(_NEEDS_CUDA)
-
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = __name__
-    function.__doc__ = f"{what}.\n\nRaises:\n    AssertionError: always, as there is no CUDA device.\nSource: torch.cuda.{name}."
-    return function
-
-
-def _lazy_init() -> None:
-    raise AssertionError(_NEEDS_CUDA)
+_lazy_init = init
 
 
 # ---- the current device
 
 
-def _index(where: Any) -> int:
-    """The index that a device, its name or an int stands for; -1 where nothing is to be switched."""
+def current_device() -> int:
+    """Index of the thread's current device, where new CUDA tensors are made. Source: torch.cuda.current_device."""
+    return _required().current()
+
+
+def set_device(device: Any) -> None:
+    """Make a CUDA device the thread's current one; a negative index changes nothing.
+
+    Raises:
+        AssertionError: there is no device.
+        AcceleratorError: there is no such device.
+    Source: torch.cuda.set_device.
+    """
+    index = _index_of(device, optional=True) if _usable() is not None else _named_index(device)
+    if index >= 0:
+        kind = _required()
+        kind.runtime.setDevice(kind.checked(index))
+
+
+def _named_index(where: Any) -> int:
+    """The index that an argument names where there is no current device; 0 for a device without one, -1 for None."""
+    from ..core.device import device as Device
+
     if where is None:
         return -1
-    if isinstance(where, int) and not isinstance(where, bool):
-        return where
-    target = _device(where)
-    if target.type != "cuda":
-        raise ValueError(f"Expected a cuda device, but got: {target}")
-    return 0 if target.index is None else target.index
+    return 0 if not isinstance(where, int) and Device(where) == Device("cuda") else _index_of(where)
 
 
 class device:
@@ -151,18 +152,28 @@ class device:
         device: an index, a device or its name.
     Raises:
         ValueError: a device of another type.
-        RuntimeError: on entering with an index, as there is no CUDA device.
+        RuntimeError: on entering with an index, where there is no CUDA device.
     Source: torch.cuda.device.
     """
 
     def __init__(self, device: Any):
-        self.idx = _index(device)
+        if device is None:
+            self.idx = -1
+        else:
+            self.idx = _index_of(device, optional=True) if _usable() is not None else _named_index(device)
+        self.prev_idx = -1
 
     def __enter__(self) -> None:
         if self.idx >= 0:
-            raise RuntimeError("PyTorch was compiled without CUDA support")
+            kind = _usable()
+            if kind is None:
+                raise RuntimeError("PyTorch was compiled without CUDA support")
+            self.prev_idx = kind.current()
+            kind.runtime.setDevice(kind.checked(self.idx))
 
     def __exit__(self, *exc_info: object) -> Literal[False]:
+        if self.prev_idx >= 0:
+            _required().runtime.setDevice(self.prev_idx)
         return False
 
 
@@ -175,174 +186,208 @@ class device_of(device):
     """
 
     def __init__(self, obj: Any):
-        self.idx = obj.get_device() if obj.is_cuda else -1
+        super().__init__(obj.get_device() if obj.is_cuda else -1)
 
 
-def set_device(device: Any) -> None:
-    """Make a CUDA device the current one; a negative index changes nothing.
+def synchronize(device: Any = None) -> None:
+    """Wait for all work on a device; on the current one for None. Source: torch.cuda.synchronize."""
+    kind, where = _required(), _device_at(device)
+    with kind.on(where):
+        kind.runtime.deviceSynchronize()
+    kind.collect()
+
+
+# ---- what devices are
+
+
+@dataclass(frozen=True, slots=True)
+class _CudaDeviceProperties:
+    """What the CUDA runtime says of a device; sizes in bytes."""
+
+    name: str
+    major: int
+    minor: int
+    total_memory: int
+    multi_processor_count: int
+    is_integrated: int
+    is_multi_gpu_board: int
+    max_threads_per_multi_processor: int
+    warp_size: int
+    regs_per_multiprocessor: int
+    shared_memory_per_block: int
+    shared_memory_per_block_optin: int
+    shared_memory_per_multiprocessor: int
+    L2_cache_size: int
+    memory_bus_width: int
+    pci_bus_id: int
+    pci_device_id: int
+    pci_domain_id: int
+
+
+_PROPERTIES = {
+    "total_memory": "totalGlobalMem",
+    "multi_processor_count": "multiProcessorCount",
+    "is_integrated": "integrated",
+    "is_multi_gpu_board": "isMultiGpuBoard",
+    "max_threads_per_multi_processor": "maxThreadsPerMultiProcessor",
+    "warp_size": "warpSize",
+    "regs_per_multiprocessor": "regsPerMultiprocessor",
+    "shared_memory_per_block": "sharedMemPerBlock",
+    "shared_memory_per_block_optin": "sharedMemPerBlockOptin",
+    "shared_memory_per_multiprocessor": "sharedMemPerMultiprocessor",
+    "L2_cache_size": "l2CacheSize",
+    "memory_bus_width": "memoryBusWidth",
+    "pci_bus_id": "pciBusID",
+    "pci_device_id": "pciDeviceID",
+    "pci_domain_id": "pciDomainID",
+}
+
+
+def get_device_properties(device: Any = None) -> _CudaDeviceProperties:
+    """What the CUDA runtime says of a device; of the current one for None. Source: torch.cuda.get_device_properties."""
+    where = _device_at(device)
+    said = _required().runtime.getDeviceProperties(where.index)
+    rest = {name: said[key] for name, key in _PROPERTIES.items()}
+    return _CudaDeviceProperties(name=said["name"].decode(), major=said["major"], minor=said["minor"], **rest)
+
+
+def get_device_name(device: Any = None) -> str:
+    """Name of a device; of the current one for None. Source: torch.cuda.get_device_name."""
+    return get_device_properties(device).name
+
+
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    """Compute capability of a device; of the current one for None. Source: torch.cuda.get_device_capability."""
+    said = get_device_properties(device)
+    return said.major, said.minor
+
+
+def can_device_access_peer(device: Any, peer_device: Any) -> bool:
+    """Whether one device reads another's memory.
 
     Raises:
-        AssertionError: any other device, as there is none.
-    Source: torch.cuda.set_device.
+        AssertionError: there is no such device.
+    Source: torch.cuda.can_device_access_peer.
     """
-    if _index(device) >= 0:
-        raise AssertionError(_NEEDS_CUDA)
+    kind = _required()
+    index, peer = _index_of(device, optional=True), _index_of(peer_device, optional=True)
+    if not 0 <= index < len(kind.devices):
+        raise AssertionError("Invalid device id")
+    if not 0 <= peer < len(kind.devices):
+        raise AssertionError("Invalid peer device id")
+    return bool(kind.runtime.deviceCanAccessPeer(index, peer))
 
 
-# ---- seeding
+def current_blas_handle() -> int:
+    """The handle of cuBLAS that products on the current device use. Source: torch.cuda.current_blas_handle."""
+    return _required().cupy.cuda.get_cublas_handle()
 
 
-def manual_seed(seed: int) -> None:
-    """Seed the current device's generator, once there is one. Source: torch.cuda.manual_seed."""
-    int(seed)  # what is no number is refused
+_blocks: dict[int, Any] = {}  # what ``caching_allocator_alloc`` gave, by address
 
 
-def manual_seed_all(seed: int) -> None:
-    """Seed the generators of all devices. Source: torch.cuda.manual_seed_all."""
-    int(seed)
+def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -> int:
+    """Allocate bytes of a device's memory, to be given back by ``caching_allocator_delete``.
+
+    Args:
+        size: in bytes.
+        device: where; the current one for None.
+        stream: whose work will use them; the current one for None.
+    Returns:
+        The address.
+    Source: torch.cuda.caching_allocator_alloc.
+    """
+    kind, where = _required(), _device_at(device)
+    with kind.on(where):
+        if stream is None:
+            block = kind.cupy.cuda.alloc(size)
+        else:
+            with streams.StreamContext(stream if isinstance(stream, Stream) else ExternalStream(stream, where)):  # noqa: F405
+                block = kind.cupy.cuda.alloc(size)
+    _blocks[block.ptr] = block
+    return block.ptr
 
 
-def seed() -> None:
-    """Seed the current device's generator from entropy. Source: torch.cuda.seed."""
+def caching_allocator_delete(mem_ptr: int) -> None:
+    """Give back what ``caching_allocator_alloc`` gave. Source: torch.cuda.caching_allocator_delete."""
+    _required()
+    del _blocks[mem_ptr]
 
 
-def seed_all() -> None:
-    """Seed the generators of all devices from entropy. Source: torch.cuda.seed_all."""
+# ---- what CuPy cannot do
+
+_NOT_SUPPORTED = {
+    "cudart": "The CUDA runtime",
+    "get_sync_debug_mode": "Whether synchronising operations warn",
+    "set_sync_debug_mode": "Choose whether synchronising operations warn",
+    "memory_snapshot": "The allocator's state",
+    "utilization": "How busy a device is",
+    "memory_usage": "How busy a device's memory is",
+    "temperature": "Temperature of a device",
+    "power_draw": "Power that a device draws",
+    "clock_rate": "Clock rate of a device",
+    "make_graphed_callables": "Functions as CUDA graphs",
+    "graph_pool_handle": "A pool of memory for CUDA graphs",
+}
 
 
-def get_rng_state_all() -> list[Tensor]:
-    """The states of all devices' generators: an empty list. Source: torch.cuda.get_rng_state_all."""
-    return []
-
-
-def set_rng_state(new_state: Tensor, device: Any = "cuda") -> None:
-    """Set the state of a device's generator, once there is one. Source: torch.cuda.set_rng_state."""
-
-
-def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
-    """Set the states of all devices' generators. Source: torch.cuda.set_rng_state_all."""
-
-
-# ---- memory
-
-_NOTHING_ALLOCATED = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
-_NOTHING_TO_RESET = ("reset_peak_memory_stats", "reset_accumulated_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached")
-_RENAMED = {"memory_cached": "memory_reserved", "max_memory_cached": "max_memory_reserved"}
-
-
-def _zero_bytes(name: str) -> Callable[..., int]:
-    def function(device: Any = None) -> int:
-        if name in _RENAMED:
-            warnings.warn(f"torch.cuda.{name} has been renamed to torch.cuda.{_RENAMED[name]}", FutureWarning, stacklevel=2)
-        return 0
+def _not_supported(name: str, what: str) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        _required()
+        raise NotImplementedError(f"torch.cuda.{name} is not supported")
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = __name__
-    function.__doc__ = f"Bytes of a CUDA device's memory: 0.\n\nSource: torch.cuda.{name}."
+    function.__doc__ = (
+        f"{what}: not supported.\n\nRaises:\n    AssertionError: there is no CUDA device.\n    NotImplementedError: there is one.\n"
+        f"Source: torch.cuda.{name}."
+    )
     return function
 
 
-def _no_reset(name: str) -> Callable[..., None]:
-    def function(device: Any = None) -> None:
-        return None
-
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = __name__
-    function.__doc__ = f"Reset statistics that always read 0: nothing happens.\n\nSource: torch.cuda.{name}."
-    return function
-
-
-def empty_cache() -> None:
-    """Give unused memory back to the device: nothing happens. Source: torch.cuda.empty_cache."""
-
-
-def ipc_collect() -> None:
-    """Free memory that other processes no longer use.
+class CUDAGraph:
+    """A recorded graph of work.
 
     Raises:
-        AssertionError: always, as there is no CUDA device.
-    Source: torch.cuda.ipc_collect.
-    """
-    _lazy_init()
-
-
-def memory_stats(device: Any = None) -> dict[str, Any]:
-    """The allocator's statistics: empty. Source: torch.cuda.memory_stats."""
-    return OrderedDict()
-
-
-def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
-    """The allocator's statistics as nested dicts: empty. Source: torch.cuda.memory_stats_as_nested_dict."""
-    return {}
-
-
-# ---- streams, events, graphs
-
-
-class Stream:
-    """A queue of work on a CUDA device.
-
-    Raises:
-        RuntimeError: always, as there is no CUDA device.
-    Source: torch.cuda.Stream.
+        RuntimeError: there is no CUDA device.
+        NotImplementedError: there is one; graphs are not supported.
+    Source: torch.cuda.CUDAGraph.
     """
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"torch.cuda.{cls.__name__} requires CUDA support")
+    def __new__(cls, keep_graph: bool = False) -> CUDAGraph:
+        if _usable() is None:
+            raise RuntimeError("torch.cuda.CUDAGraph requires CUDA support")
+        raise NotImplementedError("torch.cuda.CUDAGraph: graphs are not supported")
 
 
-class ExternalStream(Stream):
-    """A stream made by another library. Source: torch.cuda.ExternalStream."""
+# ---- old constructors
 
 
-class Event(Stream):
-    """A mark in a stream that can be waited for and timed. Source: torch.cuda.Event."""
+class _StorageMeta(type):
+    kind: Any
 
-
-class CUDAGraph(Stream):
-    """A recorded graph of work. Source: torch.cuda.CUDAGraph."""
-
-
-class StreamContext:
-    """Context in which a stream is the current one; None changes nothing, and there is no other stream.
-
-    Source: torch.cuda.StreamContext.
-    """
-
-    def __init__(self, stream: Stream | None):
-        self.stream = stream
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *exc_info: object) -> None:
-        return None
-
-
-def stream(stream: Stream | None) -> StreamContext:
-    """Context in which ``stream`` is the current one; None changes nothing. Source: torch.cuda.stream."""
-    return StreamContext(stream)
-
-
-def set_stream(stream: Stream | None) -> None:
-    """Make ``stream`` the current one; None changes nothing, and there is no other stream. Source: torch.cuda.set_stream."""
-
-
-class _NoStorageMeta(type):
     def __instancecheck__(cls, instance: object) -> bool:
-        return False
+        return isinstance(instance, cls.kind) and instance.is_cuda
 
 
-def _no_storage(name: str) -> type:
+def _storage_class(name: str, kind: Any) -> type:
     def make(cls: type, *args: Any, **kwargs: Any) -> Any:
-        raise AssertionError(_NEEDS_CUDA)
+        _required()
+        return kind(*args, **{"device": "cuda", **kwargs})
 
-    return _NoStorageMeta(name, (), {"__new__": make, "__module__": __name__, "__doc__": f"Storage on a CUDA device: {name}."})
+    return _StorageMeta(name, (), {"__new__": make, "kind": kind, "__module__": __name__, "__doc__": f"Storage on a CUDA device: {name}."})
 
 
 _names = globals()
-_names.update({name: _needing(name, what) for name, what in _NEEDING.items()})
-_names.update({name: _zero_bytes(name) for name in (*_NOTHING_ALLOCATED, *_RENAMED)})
-_names.update({name: _no_reset(name) for name in _NOTHING_TO_RESET})
+_names.update({name: _not_supported(name, what) for name, what in _NOT_SUPPORTED.items()})
 _names.update({name: _typed_constructor(kind.dtype, is_cuda=True) for name, kind in _CONSTRUCTORS.items()})
-_names.update({name: _no_storage(name) for name in _STORAGES})
+_names.update({name: _storage_class(name, kind) for name, kind in _STORAGES.items()})
+
+
+def __getattr__(name: str) -> Any:
+    if name == "default_generators":
+        kind = _usable()
+        return () if kind is None else kind.generators
+    if name == "comm":
+        return importlib.import_module(".comm", __name__)
+    raise AttributeError(f"module 'torch.cuda' has no attribute '{name}'")

@@ -1,0 +1,5 @@
+"""Work on several devices. Source: torch.nn.parallel."""
+
+from __future__ import annotations
+
+from . import comm as comm
