@@ -19,7 +19,7 @@ from weakref import ref
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays import as_array
+from ..core.arrays import as_array, copied, crowded, on_device_of
 from ..core.casting import cast_array
 from ..core.hooks import RemovableHandle
 from ..core.interruption import is_busy, pass_on
@@ -27,7 +27,7 @@ from ..core.native import LARGE_SIMPLE, ResultMemory
 from ..core.node import INHERITED, AccumulateGrad, Node, Output, StaleHistory, edge_of
 from ..core.scalars import FLOATS32, FLOATS64
 from ..core.shape import broadcast_shape
-from ..core.state import as_user, grad_enabled, ignoring_fp, run_ignoring_fp, set_inference, thread, tick
+from ..core.state import active, as_user, grad_enabled, ignoring_fp, run_ignoring_fp, set_inference, thread, tick
 from ..core.tensor import Tensor, new_storage, wrap
 from .anomaly import anomaly
 
@@ -69,7 +69,7 @@ def _add(have: Tensor, more: Tensor, record: bool) -> Tensor:
     """Sum of two gradients; without recording, into the first where that is safe."""
     if not record and have.__class__ is Tensor and more.__class__ is Tensor:
         a, b = have._array, more._array
-        if a.dtype is b.dtype and a.shape == b.shape and a.size < LARGE_SIMPLE:
+        if a.dtype is b.dtype and a.shape == b.shape and a.size < LARGE_SIMPLE and not active:
             return wrap(as_array(quiet_add(a, b)))
     return have + more
 
@@ -137,7 +137,7 @@ class _Pass:
     def run(self) -> None:
         heap, pending, leaves, needed = self.heap, self.pending, self.leaves, self.needed
         reached: Any = None if needed is None else self.reached
-        keep = self.keep
+        keep, on_several_devices = self.keep, bool(crowded)
         while heap:
             node = _pop(heap)[1]
             grad = pending.pop(node)
@@ -152,6 +152,8 @@ class _Pass:
                 grad = _prepared(node, grad)
             if anomaly.enabled:
                 grads = _traced_apply(node, grad)
+            elif on_several_devices:
+                grads = _apply_on_its_device(node, grad)
             else:
                 grads = node.apply(grad)
             if node.hooks is not None and node.hooks.post:
@@ -194,7 +196,9 @@ class _Pass:
                         quiet_add(sum_of_both, edge_grad._array, sum_of_both)
                     else:
                         entry[1] = _add(entry[1], edge_grad, self.record)
-                        entry[2] = not self.record and entry[1].__class__ is Tensor and entry[1]._array is not edge_grad._array
+                        entry[2] = (
+                            not self.record and not active and entry[1].__class__ is Tensor and entry[1]._array is not edge_grad._array
+                        )
             if self.awaited is not None:
                 self._count_down(node)
 
@@ -246,10 +250,19 @@ def _prepared(node: Node, grad: Any) -> Any:
     return grads if node.is_multi_output else grads[0]
 
 
+def _apply_on_its_device(node: Node, grad: Any) -> Any:
+    """``apply`` with the gradient's device as the current one, for what a rule computes with arrays."""
+    given = next((part for part in grad if part is not None), None) if isinstance(grad, (list, tuple)) else grad
+    if given is None:
+        return node.apply(grad)
+    with on_device_of(given._array):
+        return node.apply(grad)
+
+
 def _traced_apply(node: Node, grad: Any) -> Any:
     """``apply`` under anomaly detection."""
     try:
-        grads = node.apply(grad)
+        grads = _apply_on_its_device(node, grad) if crowded else node.apply(grad)
     except Exception:
         anomaly.blame(node)
         raise
@@ -291,14 +304,15 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
             leaf._grad = entry[1]
         else:
             array = entry[1]._array
-            leaf._grad = wrap(array.copy(order="K" if array.flags.f_contiguous else "C"))
+            order: Any = "K" if array.flags.f_contiguous else "C"
+            leaf._grad = wrap(copied(array, order) if crowded else array.copy(order=order))
         return
     grad = entry[1]
     if record:
         leaf._grad = have + grad if have is not None else grad.clone() if grad._storage is not None else grad
     elif have.__class__ is Tensor and have._array.dtype is grad._array.dtype and not have._requires_grad:
         array, more = have._array, grad._array
-        if array.size >= LARGE_SIMPLE:
+        if array.size >= LARGE_SIMPLE or active:
             have.add_(grad)
             return
         quiet_add(array, more, array)

@@ -294,6 +294,23 @@ def on_device_of(array: Any) -> AbstractContextManager[Any]:
     return kind.on(kind.device_of(array))
 
 
+def copied(array: Any, order: str = "C") -> Any:
+    """A copy where ``array`` lies: CuPy would make it on the current device."""
+    if not crowded:
+        return array.copy(order=order)
+    with on_device_of(array):
+        return array.copy(order=order)
+
+
+def fill_array(array: Any, value: Any) -> None:
+    """Write one value to every element, on whatever device."""
+    if array.__class__ is np.ndarray:
+        array.fill(value)
+        return
+    with on_device_of(array):
+        array.fill(value)
+
+
 def as_array(result: Any) -> Any:
     """A kernel's result as an array: NumPy's scalars become 0-d arrays, arrays of other kinds and symbols of a tracer stay."""
     return result if result.__class__ in KINDS or hasattr(result, "writer") else np.asarray(result)

@@ -27,7 +27,8 @@ from .arrays import Kind, crowded, register
 from .cuda_memory import DeviceMemory, shown
 from .device import device
 from .device_numpy import Namespace
-from .generator import Generator, default_generator, followers
+from .generator import default_generator, followers
+from .interruption import trust
 from .settings import AcceleratorError, OutOfMemoryError
 from .state import add_active
 
@@ -74,9 +75,7 @@ class Cuda(Kind):
         self.cupy, self.array_class, self.xp = cupy, cupy.ndarray, Namespace(cupy)
         self.runtime = cupy.cuda.runtime
         self.devices = tuple(device("cuda", index) for index in range(self.runtime.getDeviceCount()))
-        self.generators = tuple(Generator(where) for where in self.devices)
-        for generator in self.generators:
-            generator.manual_seed(default_generator.initial_seed())
+        self.generators = tuple(default_generator.for_device(where) for where in self.devices)
         self.memory = tuple(DeviceMemory() for _ in self.devices)
         self.in_flight: list[tuple[Any, Any]] = []
         self.is_forked = False
@@ -255,6 +254,8 @@ def require() -> Cuda:
 
 
 if cuda is not None:
+    # its compiled modules name their sources by paths relative to its root
+    trust(_found.__file__.removesuffix("__init__.py"), "cupy/", "cupy_backends/")
     register(cuda)
     followers.extend(cuda.generators)
     if hasattr(os, "register_at_fork"):

@@ -152,6 +152,12 @@ class Generator:
     def device(self) -> Device:
         return self._device
 
+    def for_device(self, where: Device) -> Generator:
+        """A generator of a device that is known to be there, at the beginning of this one's stream."""
+        generator = Generator()
+        generator._device = where
+        return generator.manual_seed(self._seed)
+
     @contextmanager
     def exchanged(self, other: Generator) -> Iterator[None]:
         """Context in which this generator draws from the stream of ``other``; no other thread draws from either."""

@@ -38,6 +38,12 @@ _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _OURS = (_PACKAGE, _NUMPY, _SCIPY, GENERATED, "<frozen ")
 
 
+def trust(*beginnings: str) -> None:
+    """Count source files whose names begin so, those of a library that runs kernels, as this package's."""
+    global _OURS
+    _OURS = (*_OURS, *beginnings)
+
+
 def is_ours(file: str) -> bool:
     """Whether a source file belongs to this package or to what computes for it."""
     return file.startswith(_OURS) or (file.startswith(_STDLIB) and "-packages" not in file[len(_STDLIB) :])

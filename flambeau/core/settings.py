@@ -11,9 +11,8 @@ class OutOfMemoryError(RuntimeError):
     """No memory left on an accelerator. Source: torch.OutOfMemoryError."""
 
 
-
 class Settings:
-    """What was last asked for, shown and set by ``torch.set_...`` and ``torch.backends``; see ``torch.set_float32_matmul_precision`` and ``torch.use_deterministic_algorithms``."""
+    """What was last asked for by ``torch.set_...`` and ``torch.backends``."""
 
     matmul_precision = "highest"
     deterministic = False

@@ -22,7 +22,6 @@ from . import memory as memory
 from . import nvtx as nvtx
 from . import random as random
 from . import streams as streams
-from ._runtime import NEEDS_CUDA as _NEEDS_CUDA
 from ._runtime import device_at as _device_at
 from ._runtime import index_of as _index_of
 from ._runtime import required as _required

@@ -10,8 +10,6 @@ from ..core.device import device as Device
 if TYPE_CHECKING:
     from ..core.cuda import Cuda
 
-NEEDS_CUDA = "Torch not compiled with CUDA enabled"
-
 
 def usable() -> Cuda | None:
     """The kind of CUDA's arrays; None without CuPy or without a device. CuPy is imported by the first call."""

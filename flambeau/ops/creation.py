@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays import device_of, make_at, moved, place_of
+from ..core.arrays import device_of, fill_array, make_at, moved, place_of
 from ..core.casting import checked_number, number_array
 from ..core.dispatch import write_result
 from ..core.interruption import pass_on
@@ -229,7 +229,7 @@ def _sized_slowly(
         return out
     array = make_at(where, make, sizes, kind.numpy)
     if value is not None:
-        array.fill(value)
+        fill_array(array, value)
     return finish(array, out, requires_grad, name, where)
 
 
@@ -369,7 +369,7 @@ def _like(name: str, value: int | None, first_line: str) -> Any:
         if isinstance(array, Tensor):
             return array
         if value is not None:
-            array.fill(value)
+            fill_array(array, value)
         return finish(array, None, requires_grad, name, device_of(array))
 
     factory.__name__ = factory.__qualname__ = name
@@ -448,7 +448,7 @@ def full_like(
     array = _array_like("full_like", input, (fill_value,), dtype, layout, device, pin_memory, requires_grad, memory_format)
     if isinstance(array, Tensor):
         return array
-    array.fill(checked_number(fill_value.item() if isinstance(fill_value, Tensor) else fill_value, dtypes.of_array(array))[()])
+    fill_array(array, checked_number(fill_value.item() if isinstance(fill_value, Tensor) else fill_value, dtypes.of_array(array))[()])
     return finish(array, None, requires_grad, "full_like", device_of(array))
 
 
@@ -512,7 +512,7 @@ def _new_sized(name: str, value: int | None, first_line: str) -> Any:
         sizes = sizes_from(size, name)
         array = make_at(where, np.zeros if value == 0 else np.empty, sizes, kind)
         if value:
-            array.fill(value)
+            fill_array(array, value)
         return finish(array, None, requires_grad, name, where)
 
     factory.__name__ = factory.__qualname__ = name

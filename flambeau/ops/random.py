@@ -15,7 +15,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core import rejection, samplers
 from ..core.annotations import DType, Tensor
-from ..core.arrays import kind_of, make_at, moved
+from ..core.arrays import kind_of, make_at
 from ..core.device import cpu
 from ..core.dtype import dtype as dtype_class
 from ..core.generator import Generator, default_generator
@@ -225,13 +225,15 @@ def _filled_at(where: Any, fill: Callable[[np.ndarray], Any], make: Callable[...
 
 
 def fill_elsewhere(fill: Callable[[np.ndarray], Any], array: Any) -> None:
-    """Fill an array of another device with the numbers that the CPU would get: streams of random numbers are the host's."""
+    """Fill an array of another device: streams of random numbers are the host's."""
     kind = kind_of(array)
     if not kind.has_values:
         return
+    where = kind.device_of(array)
     values = kind.to_host(array)
-    run_ignoring_fp(fill, values)
-    array[...] = moved(values, kind.device_of(array))
+    with kind.drawing(where), kind.on(where):
+        run_ignoring_fp(fill, values)
+        array[...] = kind.from_host(values, where)
 
 
 # ---- the tape: random numbers do not depend on what was there before
@@ -484,7 +486,7 @@ def _normal_of_tensors(stream: Generator, mean: Any, std: Any, out: Any) -> Any:
     if isinstance(std, TensorClass):
         if std._array.dtype.kind == "c":
             raise RuntimeError("normal expects standard deviation to be non-complex")
-        if std._array.size and not (std._array >= 0).all():
+        if std._array.size and not (std >= 0).all():
             raise RuntimeError("normal expects all elements of std >= 0.0")
         spread = 1.0
     else:

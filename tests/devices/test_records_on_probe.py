@@ -1,7 +1,11 @@
-"""Every operation's record on the probe: results lie there, and are the CPU's; so for in-place forms, ``out=`` and gradients."""
+"""Every operation's record on the probe: results lie there, and are the CPU's; so for in-place forms, ``out=`` and gradients.
+
+FLAMBEAU_TEST_DEVICE=cuda:1   on the stand-in for CuPy instead, on a device that is not the current one (test_cuda.py does)
+"""
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import Any
 
@@ -14,6 +18,16 @@ from records.record import Maker, Sample
 import flambeau
 from flambeau.core.tensor import Tensor
 from flambeau.testing import probe
+from flambeau.testing.device_array import reads
+
+DEVICE = flambeau.device(os.environ.get("FLAMBEAU_TEST_DEVICE", "privateuseone:0"))
+if DEVICE.type == "cuda":
+    from devices import fake_cupy
+
+    ARRAY = fake_cupy.install().ndarray
+    assert flambeau.cuda.is_available()
+else:
+    ARRAY = probe.ProbeArray
 
 # What is not as on the CPU, by record, and why; tests check that it still is so.
 NOT_YET = {"from_dlpack": "the probe exports no DLPack capsules"}
@@ -30,7 +44,7 @@ NO_VALUES = frozenset(name for name in RECORDS if "empty" in name) | {"Tensor.ne
 def on_probe(value: Any) -> Any:
     """``value`` with its arrays as tensors on the probe."""
     if isinstance(value, np.ndarray):
-        return OURS.tensor(value).to("privateuseone")
+        return OURS.tensor(value).to(DEVICE)
     if isinstance(value, (list, tuple)):
         return type(value)([on_probe(item) for item in value])
     if isinstance(value, dict):
@@ -44,7 +58,8 @@ def samples(record: Record) -> list[Sample]:
     return [sample for sample in candidates if arrays_in([*sample.args, *sample.kwargs.values()]) and run(OURS, record, sample)[1] is None]
 
 
-TESTED = {name: record for name, record in RECORDS.items() if name not in NOT_YET and samples(record)}
+ABSENT = {"Tensor.cuda"}  # tells what happens without a GPU
+TESTED = {name: record for name, record in RECORDS.items() if name not in {*NOT_YET, *ABSENT} and samples(record)}
 every_record = pytest.mark.parametrize("record", TESTED.values(), ids=TESTED.keys())
 
 
@@ -61,13 +76,13 @@ def assert_as_on_cpu(got: Any, want: Any, record: Record, where: str) -> None:
     assert len(got) == len(want), where
     for ours, theirs in zip(got, want, strict=True):
         if not isinstance(theirs, Tensor):
-            shown = str(ours).replace("privateuseone.", "")  # of types' names
+            shown = str(ours).replace(f"{DEVICE.type}.", "")  # of types' names
             assert type(ours) is type(theirs) and (ours == theirs or shown == str(theirs)), where
             continue
         assert isinstance(ours, Tensor), where
         if record.name not in LEAVES:
-            assert ours._array.__class__ is probe.ProbeArray, f"{where}: the result is a {type(ours._array).__name__}"
-            assert ours.device == flambeau.device("privateuseone", 0), where
+            assert ours._array.__class__ is ARRAY, f"{where}: the result is a {type(ours._array).__name__}"
+            assert ours.device == DEVICE, where
         values = ours.cpu()._array
         assert values.dtype == theirs._array.dtype, where
         assert values.shape == theirs._array.shape, where
@@ -90,9 +105,9 @@ def test_only_the_listed_are_computed_on_the_host(record: Record) -> None:
     function, copies = OURS.function(record.name), 0
     for sample in samples(record):
         args, kwargs = on_probe(sample.args), on_probe(sample.kwargs)
-        before = probe.reads.copies
+        before = reads.copies
         called(record, function, args, kwargs)
-        copies += probe.reads.copies - before
+        copies += reads.copies - before
     if record.name in HOSTED:
         assert copies, f"{record.name} is computed on the device: take it out of HOSTED"
     elif not record.random and record.name not in LEAVES:
@@ -119,7 +134,7 @@ def test_gradients(record: Record) -> None:
         for ours, theirs in zip(got, want, strict=True):
             assert (ours is None) == (theirs is None), describe(record, sample)
             if ours is not None:
-                assert ours.device.type == "privateuseone", f"{describe(record, sample)}: the gradient lies on {ours.device}"
+                assert ours.device == DEVICE, f"{describe(record, sample)}: the gradient lies on {ours.device}"
                 np.testing.assert_allclose(
                     ours.cpu()._array.astype(complex),
                     theirs._array.astype(complex),
@@ -162,7 +177,7 @@ def test_out(record: Record) -> None:
         several = isinstance(want, (tuple, list))
         if not all(isinstance(result, Tensor) for result in flat(want)):
             continue
-        outs = [flambeau.empty_like(result, device="privateuseone") for result in flat(want)]
+        outs = [flambeau.empty_like(result, device=DEVICE) for result in flat(want)]
         args, kwargs = on_probe(sample.args), {**on_probe(sample.kwargs), "out": tuple(outs) if several else outs[0]}
         _, refused = OURS.attempt(
             called,

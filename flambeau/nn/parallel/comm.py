@@ -55,7 +55,9 @@ def broadcast(tensor: Tensor, devices: Sequence[Any] | None = None, *, out: Sequ
     targets = tuple(out or ())
     for position, target in enumerate(targets):
         if not target.is_cuda:
-            raise RuntimeError(f"Expected all output tensors to be CUDA tensors, but output tensor at index {position} has device '{target.device}'")
+            raise RuntimeError(
+                f"Expected all output tensors to be CUDA tensors, but output tensor at index {position} has device '{target.device}'"
+            )
         if target.shape != tensor.shape:
             raise RuntimeError(
                 f"Expected all output tensors to have same shape as the source tensor {list(tensor.shape)}, but output tensor at index "
@@ -83,7 +85,9 @@ def broadcast_coalesced(tensors: Sequence[Tensor], devices: Sequence[Any], buffe
     _checked_size(buffer_size)
     places = _devices(devices)
     if any(tensor.device != places[0] for tensor in tensors):
-        raise RuntimeError("All tensors must be on devices[0]: 0" if places[0].index == 0 else f"All tensors must be on devices[0]: {places[0].index}")
+        raise RuntimeError(
+            "All tensors must be on devices[0]: 0" if places[0].index == 0 else f"All tensors must be on devices[0]: {places[0].index}"
+        )
     return tuple([tuple([tensor.to(where, non_blocking=True) for tensor in tensors]) for where in places])
 
 
@@ -178,7 +182,8 @@ def scatter(
             raise RuntimeError(f"Expected devices and chunk_sizes to be of same length, but got {len(places)} and {len(chunk_sizes)}")
         if sum(chunk_sizes) != tensor.shape[dim]:
             raise RuntimeError(
-                f"given chunk sizes don't sum up to the tensor's size (sum(chunk_sizes) == {sum(chunk_sizes)}, but expected {tensor.shape[dim]})"
+                f"given chunk sizes don't sum up to the tensor's size (sum(chunk_sizes) == {sum(chunk_sizes)}, but expected "
+                f"{tensor.shape[dim]})"
             )
         parts = tensor.split(list(chunk_sizes), dim)
     results = []
