@@ -38,7 +38,7 @@ from .version import __version__
 
 _SUBMODULES = frozenset(
     ("autograd", "nn", "optim", "utils", "linalg", "special", "fft", "overrides", "return_types", "testing", "random", "serialization")
-    + ("version", "types", "storage", "cuda", "cpu", "mps", "backends", "_VF")
+    + ("version", "types", "storage", "cuda", "cpu", "mps", "backends", "accelerator", "_VF")
 )
 _SERIALIZATION = frozenset(("save", "load"))
 _PRINTING = frozenset(("set_printoptions",))

@@ -6,11 +6,13 @@ are therefore remembered and reported, so that programs which set and restore th
 
 from __future__ import annotations
 
+import importlib
 import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
 
+from .core.arrays import place_of
 from .core.device import cpu, device, set_creation_device
 from .core.settings import AcceleratorError, OutOfMemoryError, settings
 from .core.state import thread
@@ -48,10 +50,8 @@ def get_default_device() -> device:
         AssertionError: it is a CUDA device, of which this machine has none.
     Source: torch.get_default_device.
     """
-    current = cpu if thread.creation_device is None else thread.creation_device
-    if current.type == "cuda":
-        raise AssertionError("Torch not compiled with CUDA enabled")
-    return current
+    chosen = cpu if thread.creation_device is None else thread.creation_device
+    return place_of(chosen) if chosen.type == "cuda" else chosen
 
 
 def set_default_device(device: Any) -> None:
@@ -71,25 +71,30 @@ def get_device_module(device: Any = None) -> Any:
     """The module of a device type: ``torch.cuda`` for ``'cuda'``.
 
     Args:
-        device: a device or its name; the best device there is, the CPU, when None.
+        device: a device or its name; the accelerator, or the CPU without one, when None.
     Raises:
         RuntimeError: there is no such module.
     Source: torch.get_device_module.
     """
-    import importlib
+    if device is None:
+        from .accelerator import current_accelerator
 
-    kind = "cpu" if device is None else _device(device).type
+        device = current_accelerator() or cpu
+    kind = _device(device).type
+    module = device_module(kind)
+    if module is None:
+        raise RuntimeError(f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'.")
+    return module
+
+
+def device_module(kind: str) -> Any:
+    """The module of a device type; None if it has none."""
     if kind in _device_modules:
         return _device_modules[kind]
-    name = f"{__package__}.{kind}"
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
-        raise RuntimeError(f"get_device_module: expected a device type with a module (cpu, cuda, mps), got '{kind}'") from None
+    return importlib.import_module(f"{__package__}.{kind}") if kind in _WITH_MODULE else None
 
 
+_WITH_MODULE = ("cpu", "cuda", "mps")
 _device_modules: dict[str, Any] = {}
 
 

@@ -24,8 +24,10 @@ __all__ = [
 
 
 def is_built() -> bool:
-    """Whether the package was built with CUDA: False. Source: torch.backends.cuda.is_built."""
-    return False
+    """Whether the package uses CUDA, which it does where there are CuPy and a device. Source: torch.backends.cuda.is_built."""
+    from ..cuda import is_available
+
+    return is_available()
 
 
 def is_flash_attention_available() -> bool:

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ import numpy as np
 from . import native
 from .binder import Binder
 from .casting import cast_operands
-from .device import cpu, device
+from .device import cpu, device, pinned_host
 from .dtype import dtype
 from .operation import Op
 
@@ -79,6 +80,9 @@ class Kind:
             RuntimeError: there is no such device.
         """
         return device(self.name, where.index or 0)
+
+    def check_dtype(self, dtype: np.dtype) -> None:
+        """Raise NotImplementedError where this kind has no such element type."""
 
     def on(self, where: device) -> AbstractContextManager[Any]:
         """Context in which work is done on ``where``, one of several devices of this kind."""
@@ -162,6 +166,9 @@ class Host(Kind):
 
     def placed(self, where: device) -> device:
         return where
+
+    def make(self, where: device, function: Callable[..., Any], *args: Any) -> Any:
+        return pinned(function(*args)) if where is pinned_host else function(*args)
 
     def bound(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return function
@@ -294,6 +301,47 @@ def on_device_of(array: Any) -> AbstractContextManager[Any]:
     return kind.on(kind.device_of(array))
 
 
+class Copying(threading.local):
+    """Whether the copy that this thread makes to a device may go on while the host continues."""
+
+    non_blocking = False
+
+    @contextmanager
+    def without_waiting(self, non_blocking: bool) -> Iterator[None]:
+        """Context in which ``non_blocking`` is what the caller of ``Tensor.to`` asked for."""
+        before, self.non_blocking = self.non_blocking, non_blocking
+        try:
+            yield
+        finally:
+            self.non_blocking = before
+
+
+copying = Copying()
+
+
+def pinning_kind(message: str) -> Any:
+    """The kind that lends page-locked memory.
+
+    Raises:
+        RuntimeError: there is none; ``message``.
+    """
+    kind = kind_at(device("cuda"))
+    if kind is None:
+        raise RuntimeError(message)
+    return kind
+
+
+def pinned(array: np.ndarray) -> np.ndarray:
+    """A copy of an array in page-locked memory, with its strides; itself where it lies there."""
+    return array if is_pinned(array) else BY_DEVICE["cuda"].pinned_like(array)  # type: ignore[attr-defined]
+
+
+def is_pinned(array: Any) -> bool:
+    """Whether an array lies in page-locked memory of the host; False as long as CUDA was not used."""
+    kind: Any = BY_DEVICE.get("cuda")
+    return kind is not None and array.__class__ is np.ndarray and kind.is_pinned(array)
+
+
 def copied(array: Any, order: str = "C") -> Any:
     """A copy where ``array`` lies: CuPy would make it on the current device."""
     if not crowded:
@@ -309,6 +357,14 @@ def fill_array(array: Any, value: Any) -> None:
         return
     with on_device_of(array):
         array.fill(value)
+
+
+def sent(array: Any, where: device, non_blocking: bool) -> Any:
+    """``moved``, and where ``non_blocking`` a copy from pinned memory may go on while the host continues."""
+    if not non_blocking:
+        return moved(array, where)
+    with copying.without_waiting(True):
+        return moved(array, where)
 
 
 def as_array(result: Any) -> Any:

@@ -15,7 +15,6 @@ import importlib
 import importlib.util
 import os
 import sys
-import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -23,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Kind, crowded, register
+from .arrays import Kind, copying, crowded, register
 from .cuda_memory import DeviceMemory, shown
 from .device import device
 from .device_numpy import Namespace
@@ -120,9 +119,7 @@ class Cuda(Kind):
         with self.on(where):
             return super().make(where, function, *args)
 
-    @staticmethod
-    def check_dtype(dtype: np.dtype) -> None:
-        """Raise where CuPy has no such element type."""
+    def check_dtype(self, dtype: np.dtype) -> None:
         if dtype.name.startswith("float8"):
             raise NotImplementedError(f"tensors of {dtype.name} on a CUDA device are not supported: CuPy has no such element type")
 
@@ -193,11 +190,13 @@ class Cuda(Kind):
         """Keep a storage's block, once nobody has the storage, until the work queued on ``stream`` by then is done."""
         weakref.finalize(storage, self.keep_until_done, storage._array.data.mem, stream).atexit = False
 
-    def pinned(self, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
-        """An array in page-locked memory of the host."""
-        count = int(np.prod(shape, dtype=np.int64))
-        memory = self.cupy.cuda.alloc_pinned_memory(max(count, 1) * dtype.itemsize)
-        return np.frombuffer(memory, np.uint8, count * dtype.itemsize).view(dtype).reshape(shape)
+    def pinned_like(self, array: np.ndarray) -> np.ndarray:
+        """A copy of an array in page-locked memory of the host, with its strides."""
+        extent = array.itemsize + sum((n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)) if array.size else 0
+        memory = self.cupy.cuda.alloc_pinned_memory(max(extent, array.itemsize))
+        copied = np.ndarray(array.shape, array.dtype, memory, 0, array.strides)
+        copied[...] = array
+        return copied
 
     def is_pinned(self, array: np.ndarray) -> bool:
         """Whether an array of the host lies in page-locked memory."""
@@ -217,23 +216,6 @@ class Cuda(Kind):
     def drawing(self, where: device) -> Iterator[None]:
         with default_generator.exchanged(self.generators[where.index or 0]):
             yield
-
-
-class Copying(threading.local):
-    """Whether the copy that this thread makes may go on while the host continues."""
-
-    non_blocking = False
-
-    @contextmanager
-    def without_waiting(self, non_blocking: bool) -> Iterator[None]:
-        before, self.non_blocking = self.non_blocking, non_blocking
-        try:
-            yield
-        finally:
-            self.non_blocking = before
-
-
-copying = Copying()
 
 
 _found = _installed()

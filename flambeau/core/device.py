@@ -111,6 +111,17 @@ class device:
 cpu = device("cpu")
 
 
+class PinnedHost(device):
+    """The CPU, for a tensor that is to be made in page-locked memory; equal to it."""
+
+    __slots__ = ()
+
+
+pinned_host = object.__new__(PinnedHost)
+object.__setattr__(pinned_host, "_kind", "cpu")
+object.__setattr__(pinned_host, "index", None)
+
+
 def set_creation_device(where: device | None) -> None:
     """Choose where this thread's factories make tensors; anything but the CPU sends its calls the slow path."""
     _set_creation_device(where, thread.creation_devices)

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from . import dtype as dtypes
-from .arrays import moved, place_of
+from .arrays import kind_at, moved, place_of
+from .device import device, set_creation_device
 from .interruption import pass_on
 from .registry import resolve
 from .shape import Size, sizes_of
+from .state import thread
 from .storage import TypedStorage, UntypedStorage
 from .tensor import Tensor, share, wrap
 
@@ -72,16 +74,24 @@ def values_array(values: Any, dtype: dtypes.dtype) -> np.ndarray:
 
 
 class _TypedMeta(type):
-    """Makes ``isinstance(t, torch.FloatTensor)`` ask for the tensor's dtype."""
+    """Makes ``isinstance(t, torch.FloatTensor)`` ask for the tensor's dtype and device."""
 
     dtype: dtypes.dtype
     is_cuda: bool
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, Tensor) and instance.dtype is cls.dtype and not cls.is_cuda
+        if not isinstance(instance, Tensor) or instance.dtype is not cls.dtype:
+            return False
+        return instance.device.type == ("cuda" if cls.is_cuda else "cpu")
 
     def __repr__(cls) -> str:
         return f"<class '{cls.__module__}.{cls.__name__}'>"
+
+
+def _require_cuda(name: str) -> None:
+    """Raise TypeError for a CUDA type where there is no CUDA device."""
+    if kind_at(device("cuda")) is None:
+        raise TypeError(f"type {name} not available. Torch not compiled with CUDA enabled.")
 
 
 def typed_constructor(dtype: dtypes.dtype, is_cuda: bool = False) -> Any:
@@ -89,7 +99,8 @@ def typed_constructor(dtype: dtypes.dtype, is_cuda: bool = False) -> Any:
 
     def make(cls: Any, *args: Any, **kwargs: Any) -> Tensor:
         if is_cuda:
-            raise TypeError(f"type {cls.__module__}.{cls.__name__} not available. Torch not compiled with CUDA enabled.")
+            _require_cuda(f"{cls.__module__}.{cls.__name__}")
+            kwargs.setdefault("device", "cuda")
         return construct(Tensor, dtype, args, kwargs)
 
     body = {"__new__": make, "dtype": dtype, "is_cuda": is_cuda, "__module__": "torch.cuda" if is_cuda else "torch"}
@@ -104,31 +115,33 @@ CONSTRUCTORS = {
 }
 
 
-def dtype_of_type(given: Any) -> dtypes.dtype:
-    """The dtype that ``'torch.DoubleTensor'``, ``torch.DoubleTensor`` or ``torch.Tensor`` stands for.
+def parse_type(given: Any) -> tuple[dtypes.dtype, str | None]:
+    """The dtype and the device type that ``'torch.DoubleTensor'``, ``torch.DoubleTensor`` or ``torch.Tensor`` stands for.
 
+    Returns:
+        None in place of the device type for a dtype, which stands for none.
     Raises:
         ValueError: an unknown name.
-        TypeError: a CUDA type, or something else.
+        TypeError: a CUDA type where there is no CUDA device, or something else.
     """
     if given is Tensor:
-        return dtypes.get_default_dtype()
+        return dtypes.get_default_dtype(), "cpu"
     if isinstance(given, _TypedMeta):
         if given.is_cuda:
-            raise TypeError(f"type torch.cuda.{given.__name__} not available. Torch not compiled with CUDA enabled.")
-        return given.dtype
+            _require_cuda(f"torch.cuda.{given.__name__}")
+        return given.dtype, "cuda" if given.is_cuda else "cpu"
     if isinstance(given, str):
         module, _, name = given.rpartition(".")
         constructor = CONSTRUCTORS.get(name)
         if given == "torch.Tensor":
-            return dtypes.get_default_dtype()
+            return dtypes.get_default_dtype(), "cpu"
         if constructor is None or module not in ("torch", "torch.cuda"):
             raise ValueError(f"invalid type: '{given}'")
         if module == "torch.cuda":
-            raise TypeError(f"type {given} not available. Torch not compiled with CUDA enabled.")
-        return constructor.dtype
+            _require_cuda(given)
+        return constructor.dtype, "cuda" if module == "torch.cuda" else "cpu"
     if isinstance(given, dtypes.dtype):
-        return given
+        return given, None
     raise TypeError(f"dtype must be a type, str, or dtype object, got {type(given).__name__}")
 
 
@@ -155,8 +168,15 @@ def storage_class_of(tensor: Tensor) -> Any:
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """Set the default float dtype by a legacy type's name or constructor. Deprecated: use ``set_default_dtype``.
+    """Set the default float dtype and device by a legacy type. Deprecated: use ``set_default_dtype`` and ``set_default_device``.
 
+    Args:
+        t: ``torch.DoubleTensor``, ``'torch.cuda.FloatTensor'`` and the like.
     Source: torch.set_default_tensor_type.
     """
-    dtypes.set_default_dtype(dtype_of_type(t))
+    dtype, where = parse_type(t)
+    dtypes.set_default_dtype(dtype)
+    if where == "cuda":
+        set_creation_device(device("cuda"))
+    elif thread.creation_device == device("cuda"):
+        set_creation_device(None)

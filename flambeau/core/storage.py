@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import dtype as dtypes
-from .arrays import address, device_of, host, kind_of, make_at, moved, place_of, view_at
+from .arrays import address, copied, copying, device_of, fill_array, host, is_pinned, kind_of, make_at, moved, on_device_of
+from .arrays import pinned, pinning_kind, place_of, view_at
 from .device import cpu
 from .state import tick
 
@@ -101,7 +102,8 @@ class UntypedStorage:
         old = self._flat
         new = make_at(device_of(old), np.empty, nbytes, np.uint8)
         common = min(old.nbytes, nbytes)
-        new[:common] = old[:common]
+        with on_device_of(old):
+            new[:common] = old[:common]
         start = address(old)
         for tensor in self._live_aliases():
             array = tensor._array
@@ -134,7 +136,8 @@ class UntypedStorage:
         return UntypedStorage._of_array(part) if isinstance(key, slice) else int(part)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._flat[key] = value
+        with on_device_of(self._array):
+            self._flat[key] = value
         self._bump()
 
     def __iter__(self) -> Iterator[int]:
@@ -148,17 +151,19 @@ class UntypedStorage:
         return self._flat.tolist()
 
     def fill_(self, value: int) -> UntypedStorage:
-        self._flat[...] = value
+        fill_array(self._flat, value)
         self._bump()
         return self
 
     def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
-        self._flat[...] = moved(source._flat, self.device)
+        """Take the bytes of another storage, on whatever device; ``non_blocking`` as for ``Tensor.to``."""
+        with copying.without_waiting(non_blocking), on_device_of(self._array):
+            self._flat[...] = moved(source._flat, self.device)
         self._bump()
         return self
 
     def clone(self) -> UntypedStorage:
-        return UntypedStorage._of_array(self._flat.copy())
+        return UntypedStorage._of_array(copied(self._flat))
 
     def resize_(self, nbytes: int) -> UntypedStorage:
         """Change the size in bytes, keeping the common part."""
@@ -168,6 +173,11 @@ class UntypedStorage:
 
     def cpu(self) -> UntypedStorage:
         return self._to(cpu)
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
+        """The storage on a CUDA device, the current one for None; itself where it lies there."""
+        with copying.without_waiting(non_blocking):
+            return self._to(place_of("cuda" if device is None else device, "cuda"))
 
     def _to(self, where: Any) -> UntypedStorage:
         """The storage on another device; itself where it lies there."""
@@ -190,8 +200,23 @@ class UntypedStorage:
     def is_shared(self) -> bool:
         return False
 
-    def is_pinned(self, device: Any = None) -> bool:
-        return False
+    def is_pinned(self, device: Any = "cuda") -> bool:
+        """Whether the storage lies in page-locked memory of the host."""
+        return is_pinned(self._array)
+
+    def pin_memory(self, device: Any = "cuda") -> UntypedStorage:
+        """The storage in page-locked memory of the host; itself where it lies there.
+
+        Raises:
+            RuntimeError: there is no accelerator to pin it for.
+            TypeError: it lies on a device.
+        """
+        if self.is_pinned():
+            return self
+        pinning_kind("Cannot access accelerator device when none is available.")
+        if self.device != cpu:
+            raise TypeError(f"cannot pin '{self.device}' memory; only CPU memory can be pinned")
+        return UntypedStorage._of_array(pinned(self._flat))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UntypedStorage:
         if id(self) not in memo:
@@ -216,9 +241,10 @@ class TypedStorage:
         if wrap_storage is not None:
             self._untyped_storage = wrap_storage
         elif args and not isinstance(args[0], int):
-            self._untyped_storage = UntypedStorage._of_array(np.array(args[0], self.dtype.numpy))
+            values = np.array(args[0], self.dtype.numpy)
+            self._untyped_storage = UntypedStorage._of_array(moved(values, place_of(device, "TypedStorage")))
         else:
-            self._untyped_storage = UntypedStorage((args[0] if args else 0) * self.dtype.itemsize)
+            self._untyped_storage = UntypedStorage((args[0] if args else 0) * self.dtype.itemsize, device=device)
 
     @property
     def _elements(self) -> np.ndarray:
@@ -257,7 +283,8 @@ class TypedStorage:
         return part.item()
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._elements[key] = value
+        with on_device_of(self._untyped_storage._array):
+            self._elements[key] = value
         self._untyped_storage._bump()
 
     def __iter__(self) -> Iterator[Any]:
@@ -276,7 +303,8 @@ class TypedStorage:
         return self
 
     def copy_(self, source: TypedStorage, non_blocking: bool | None = None) -> TypedStorage:
-        self[:] = moved(source._elements.astype(self.dtype.numpy), self.device)
+        with copying.without_waiting(bool(non_blocking)), on_device_of(source._untyped_storage._array):
+            self[:] = moved(source._elements.astype(self.dtype.numpy), self.device)
         return self
 
     def clone(self) -> TypedStorage:
@@ -288,6 +316,18 @@ class TypedStorage:
 
     def cpu(self) -> TypedStorage:
         return TypedStorage(wrap_storage=self._untyped_storage.cpu(), dtype=self.dtype)
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> TypedStorage:
+        """The storage on a CUDA device, the current one for None."""
+        return TypedStorage(wrap_storage=self._untyped_storage.cuda(device, non_blocking), dtype=self.dtype)
+
+    def pin_memory(self, device: Any = "cuda") -> TypedStorage:
+        """The storage in page-locked memory of the host."""
+        return TypedStorage(wrap_storage=self._untyped_storage.pin_memory(device), dtype=self.dtype)
+
+    def is_pinned(self, device: Any = "cuda") -> bool:
+        """Whether the storage lies in page-locked memory of the host."""
+        return self._untyped_storage.is_pinned(device)
 
     def is_shared(self) -> bool:
         return self._untyped_storage.is_shared()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import dtype as dtypes
-from .arrays import address, device_of, kind_of, make_at, place_of
+from .arrays import address, device_of, is_pinned, kind_of, make_at, place_of
 from .device import cpu, device
 from .hooks import RemovableHandle
 from .layout import is_contiguous_as, strided
@@ -179,7 +179,8 @@ class Tensor:
         return self._requires_grad is INFERENCE
 
     def is_pinned(self, device: Any = None) -> bool:
-        return False
+        """Whether the tensor lies in page-locked memory of the host; ``device`` is deprecated."""
+        return is_pinned(self._array)
 
     def is_shared(self) -> bool:
         return self._storage is not None and self._storage.is_shared()

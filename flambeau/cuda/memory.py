@@ -15,6 +15,7 @@ from ._runtime import device_at, required, without_cuda
 
 __all__ = [
     "empty_cache",
+    "empty_host_cache",
     "get_allocator_backend",
     "get_per_process_memory_fraction",
     "ipc_collect",
@@ -200,6 +201,13 @@ def empty_cache() -> None:
     for where in kind.devices:
         with kind.on(where):
             kind.cupy.get_default_memory_pool().free_all_blocks()
+    kind.cupy.get_default_pinned_memory_pool().free_all_blocks()
+
+
+def empty_host_cache() -> None:
+    """Give page-locked memory that no tensor has back to the host; for ``torch.accelerator``."""
+    kind = required()
+    kind.collect()
     kind.cupy.get_default_pinned_memory_pool().free_all_blocks()
 
 

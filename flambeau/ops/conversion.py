@@ -10,9 +10,10 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core import native
 from ..core.annotations import Tensor
-from ..core.arrays import moved, place_of
+from ..core.arrays import copying, kind_of, moved, pinned, pinning_kind, place_of
 from ..core.casting import cast_array
 from ..core.device import device
+from ..core.device import device as Device
 from ..core.layout import contiguous_format, empty_as, is_contiguous_as, laid_out, memory_format, preserve_format
 from ..core.node import StaleHistory
 from ..core.registry import add_method, composite, method, op, view
@@ -173,6 +174,8 @@ def converted(input: Any, dtype: Any, copy: bool = False, form: Any = None) -> A
         return to_copy(input, have, form) if copy else input
     if dtype.numpy is None:
         raise NotImplementedError(f"to: dtype {dtype} is not supported yet")
+    if input._array.__class__ is not np.ndarray:
+        kind_of(input._array).check_dtype(dtype.numpy)
     if have.is_complex and not dtype.is_complex and dtype is not dtypes.bool_:
         import warnings
 
@@ -195,22 +198,26 @@ def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """
     if len(args) == 1 and not kwargs and args[0].__class__ is dtypes.dtype:
         return converted(input, args[0])
-    where, dtype, copy, form = parse_to(args, kwargs)
+    where, dtype, copy, form, non_blocking = parse_to(args, kwargs)
     if where is None:
         return converted(input, dtype, copy, form)
-    return relocated(input, place_of(where, "to"), dtype, copy, form)
+    return relocated(input, place_of(where, "to"), dtype, copy, form, non_blocking)
 
 
-def relocated(input: Any, where: device, dtype: Any = None, copy: bool = False, form: Any = None) -> Any:
+def relocated(
+    input: Any, where: device, dtype: Any = None, copy: bool = False, form: Any = None, non_blocking: bool = False
+) -> Any:
     """``input`` on a device, with a dtype: itself if nothing changes and no copy is wanted."""
     source = input.device
     if source == where:
         return converted(input, dtype, copy, form)
-    return converted(to_device(converted(input, dtype), where, source), None, False, form)
+    with copying.without_waiting(non_blocking):
+        elsewhere = to_device(converted(input, dtype), where, source)
+    return converted(elsewhere, None, False, form)
 
 
-def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool, Any]:
-    """Arguments of ``Tensor.to`` as (device, dtype, copy, memory format).
+def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool, Any, bool]:
+    """Arguments of ``Tensor.to`` as (device, dtype, copy, memory format, non-blocking).
 
     Raises:
         TypeError: arguments that fit none of the forms.
@@ -239,13 +246,13 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, b
     for name in ("non_blocking", "copy"):
         if rest:
             given[name] = rest.pop(0)
-    given.pop("non_blocking", None)
+    non_blocking = bool(given.pop("non_blocking", False))
     copy, form = given.pop("copy", False), given.pop("memory_format", None)
     if rest or given:
         raise TypeError(f"to() received an invalid combination of arguments - unexpected {sorted(given) or rest}")
     if form is not None and not isinstance(form, memory_format):
         raise TypeError(f"to(): argument 'memory_format' must be torch.memory_format, not {type(form).__name__}")
-    return where, dtype, bool(copy), form
+    return where, dtype, bool(copy), form, non_blocking
 
 
 def _cast_method(name: str, dtype: Any) -> None:
@@ -277,11 +284,19 @@ def to_cpu(input: Tensor, memory_format: Any = preserve_format) -> Tensor:
 def cuda(input: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """The tensor on a CUDA device.
 
+    Args:
+        device: which; the current one for None.
+        non_blocking: let a copy from pinned memory go on while the host continues.
+        memory_format: of the copy.
     Raises:
-        AssertionError: this build has no CUDA.
+        AssertionError: there is no CUDA device.
+        ValueError: a device of another type.
     Source: torch.Tensor.cuda.
     """
-    return relocated(input, place_of("cuda" if device is None else device, "cuda"), None, False, memory_format)
+    if device is not None and Device(device).type != "cuda":
+        raise RuntimeError("Invalid device, must be cuda device")
+    where = place_of("cuda" if device is None else device, "cuda")
+    return relocated(input, where, None, False, memory_format, non_blocking)
 
 
 @method(name="type")
@@ -289,15 +304,21 @@ def type_method(input: Tensor, dtype: Any = None, non_blocking: bool = False) ->
     """The legacy type's name, or the tensor converted to a dtype, a type name or a typed constructor.
 
     Args:
-        dtype: ``torch.float64``, ``'torch.DoubleTensor'`` or ``torch.DoubleTensor``.
+        dtype: ``torch.float64``, ``'torch.DoubleTensor'`` or ``torch.DoubleTensor``; a type names a device, too.
+        non_blocking: as for ``Tensor.to``.
     Source: torch.Tensor.type.
     """
-    from ..core.legacy import dtype_of_type
+    from ..core.legacy import parse_type
 
     if dtype is None:
         where = input.device.type
         return f"torch.{'' if where == 'cpu' else where + '.'}{input.dtype.legacy}Tensor"
-    return converted(input, dtype if isinstance(dtype, dtypes.dtype) else dtype_of_type(dtype))
+    if isinstance(dtype, dtypes.dtype):
+        return converted(input, dtype)
+    wanted, where = parse_type(dtype)
+    if where is None or where == input.device.type:
+        return converted(input, wanted)
+    return relocated(input, place_of(where, "type"), wanted, non_blocking=non_blocking)
 
 
 @method()
@@ -318,14 +339,48 @@ def new(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return construct(TensorType, input.dtype, args, {"device": input.device, **kwargs})
 
 
+@op(name="_pin_memory", method=False, out=False, node_name="PinMemoryBackward0", grad={"input": lambda grad: grad})
+def pinned_copy(input: Tensor) -> Tensor:
+    """A copy of ``input`` in page-locked memory."""
+    return pinned(input)
+
+
 @method()
 def pin_memory(input: Tensor, device: Any = None) -> Tensor:
-    """A copy in page-locked memory.
+    """The tensor in page-locked memory of the host, from which a device copies faster, and while the host continues.
 
+    Args:
+        device: deprecated; the current accelerator is meant.
+    Returns:
+        The tensor itself where it lies there.
     Raises:
-        RuntimeError: there is no accelerator to pin it for.
+        RuntimeError: there is no accelerator to pin it for, or the tensor is on one.
+    Source: torch.Tensor.pin_memory.
     """
-    raise RuntimeError("Cannot access accelerator device when none is available.")
+    if input.is_pinned():
+        return input
+    pinning_kind("Cannot access accelerator device when none is available.")
+    if input.device.type != "cpu":
+        raise RuntimeError(f"cannot pin '{input.type()}' only dense CPU tensors can be pinned")
+    return pinned_copy(input)
+
+
+@method()
+def record_stream(input: Tensor, s: Any) -> None:
+    """Keep the tensor's memory, once nobody has it, until the work queued on ``s`` by then is done.
+
+    Args:
+        s: a stream that uses the tensor, beside the one on which it was made.
+    Raises:
+        RuntimeError: no CUDA tensor, or no stream.
+    Source: torch.Tensor.record_stream.
+    """
+    if not hasattr(s, "cuda_stream"):
+        raise RuntimeError("unknown parameter type")
+    if not input.is_cuda:
+        raise RuntimeError(f"record_stream: expected a CUDA tensor, got one on device '{input.device}'")
+    kind: Any = kind_of(input._array)
+    kind.hold_for(storage_of(input), s._cupy)
 
 
 @method()

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays import device_of, fill_array, make_at, moved, place_of
+from ..core.arrays import device_of, fill_array, make_at, moved, pinned, pinning_kind, place_of
 from ..core.casting import checked_number, number_array
+from ..core.device import pinned_host
 from ..core.dispatch import write_result
 from ..core.interruption import pass_on
 from ..core.layout import empty_as, empty_strided_array, format_strides
@@ -90,9 +91,10 @@ def checked_place(
     if layout is not None and repr(layout) != "torch.strided":
         raise NotImplementedError(f"{operation}: layout {layout!r} is not supported yet; use torch.strided")
     if pin_memory:
-        raise RuntimeError(
-            "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is available on this system."
-        )
+        pinning_kind("pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is available on this system.")
+        if where.type != "cpu":
+            raise RuntimeError(f"Only dense CPU tensors can be pinned, got device '{where}'")
+        return pinned_host
     return where
 
 
@@ -106,7 +108,7 @@ def override(operation: str, args: tuple[Any, ...], operands: tuple[Any, ...] = 
 
 def finish(array: Any, out: Any, requires_grad: bool, operation: str, where: Any) -> Tensor:
     """The factory's result: ``array`` as a tensor on device ``where``, or written into ``out``."""
-    array = moved(array, where)
+    array = moved(array, where) if where is not pinned_host else pinned(array)
     if out is not None:
         if not isinstance(out, Tensor):
             raise TypeError(f"{operation}(): argument 'out' must be Tensor, not {type(out).__name__}")

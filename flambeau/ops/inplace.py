@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core import native
 from ..core.annotations import Number, Tensor
-from ..core.arrays import device_of, moved
+from ..core.arrays import device_of, sent
 from ..core.casting import cast_array, checked_number
 from ..core.dtype import of_array
 from ..core.history import check_writable
@@ -69,7 +69,7 @@ def copy(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     Source: torch.Tensor.copy_.
     """
     result = np.empty(input.shape, input.dtype)
-    result[...] = moved(cast_array(src, of_array(input)), device_of(input))
+    result[...] = sent(cast_array(src, of_array(input)), device_of(input), non_blocking)
     return result
 
 

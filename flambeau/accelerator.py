@@ -1,0 +1,296 @@
+"""The accelerator of this machine, whatever its type: CUDA, or a device made elsewhere (``privateuse1``). Source: torch.accelerator.
+
+What is asked is asked of the accelerator's module, ``torch.cuda`` or the one that ``torch._register_device_module`` was given; of a
+private device without a module it is known that it is there, once, and current.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from ._settings import device_module
+from .core import dtype as _dtypes
+from .core.arrays import BY_DEVICE
+from .core.device import device as _device
+
+__all__ = [
+    "Graph",
+    "current_accelerator",
+    "current_device_idx",
+    "current_device_index",
+    "current_stream",
+    "device_count",
+    "device_index",
+    "empty_cache",
+    "empty_host_cache",
+    "get_device_capability",
+    "get_memory_info",
+    "is_available",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "reset_accumulated_memory_stats",
+    "reset_peak_memory_stats",
+    "set_device_idx",
+    "set_device_index",
+    "set_stream",
+    "synchronize",
+]
+
+_NONE = "Cannot access accelerator device when none is available."
+
+
+# ---- what there is
+
+
+def current_accelerator(check_available: bool = False) -> _device | None:
+    """The accelerator's device type, as a device without an index; None without an accelerator.
+
+    Args:
+        check_available: ask whether it can be used, too.
+    Source: torch.accelerator.current_accelerator.
+    """
+    if "privateuseone" in BY_DEVICE:
+        found = _device("privateuseone")
+    else:
+        from . import cuda
+
+        if not cuda.is_available():
+            return None
+        found = _device("cuda")
+    return found if not check_available or is_available() else None
+
+
+def is_available() -> bool:
+    """Whether there is an accelerator that can be used. Source: torch.accelerator.is_available."""
+    return _asked("is_available", bool(current_accelerator()))
+
+
+def device_count() -> int:
+    """Number of the accelerator's devices; 0 without an accelerator. Source: torch.accelerator.device_count."""
+    return _asked("device_count", int(current_accelerator() is not None))
+
+
+def _asked(name: str, otherwise: Any) -> Any:
+    """What a query of the accelerator's module answers; ``otherwise`` where there is no module."""
+    found = current_accelerator()
+    module = None if found is None else device_module(found.type)
+    return otherwise if module is None else getattr(module, name)()
+
+
+def _module() -> Any:
+    """The accelerator's module; None for a private device without one.
+
+    Raises:
+        RuntimeError: there is no accelerator.
+    """
+    found = current_accelerator()
+    if found is None:
+        raise RuntimeError(_NONE)
+    return device_module(found.type)
+
+
+def _function(name: str) -> Callable[..., Any]:
+    """A function of the accelerator's module.
+
+    Raises:
+        RuntimeError: there is no accelerator.
+        NotImplementedError: the module does not have it.
+    """
+    function = getattr(_module(), name, None)
+    if function is None:
+        raise NotImplementedError(f"torch.accelerator: the module of device type '{current_accelerator()}' has no {name}")
+    return function
+
+
+def _index(where: Any, optional: bool = False) -> int:
+    """The index that an argument names; the current device's where it names none.
+
+    Raises:
+        RuntimeError: there is no accelerator, or it is of another type.
+        ValueError: no index.
+    """
+    if isinstance(where, int) and not isinstance(where, bool):
+        return where
+    found = None if where is None else _device(where)
+    accelerator = current_accelerator()
+    if found is not None and (accelerator is None or found.type != accelerator.type):
+        raise RuntimeError("Accelerator expected" if accelerator is None else f"{found.type} doesn't match the current accelerator {accelerator}.")
+    if found is not None and found.index is not None:
+        return found.index
+    if not optional:
+        raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{found}")
+    return current_device_index()
+
+
+# ---- the current device
+
+
+def current_device_index() -> int:
+    """Index of the thread's current device. Source: torch.accelerator.current_device_index."""
+    module = _module()
+    return 0 if module is None else module.current_device()
+
+
+def set_device_index(device: Any, /) -> None:
+    """Make a device the thread's current one; a negative index changes nothing. Source: torch.accelerator.set_device_index."""
+    index = _index(device)
+    if index >= 0:
+        _exchange(index)
+
+
+def _exchange(index: int) -> None:
+    module = _module()
+    if module is not None:
+        module.set_device(index)
+    elif index:
+        raise RuntimeError(f"invalid device ordinal: there is one {current_accelerator()} device, got index {index}")
+
+
+class device_index:
+    """Context in which another device of the accelerator is the current one; None changes nothing.
+
+    Source: torch.accelerator.device_index.
+    """
+
+    def __init__(self, device: int | None, /):
+        self.idx = device
+        self.prev_idx = -1
+
+    def __enter__(self) -> None:
+        if self.idx is not None:
+            self.prev_idx = current_device_index()
+            _exchange(self.idx)
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self.idx is not None:
+            _exchange(self.prev_idx)
+
+
+def _deprecated(old: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any) -> Any:
+        warnings.warn(f"Use `{function.__name__}` instead.", FutureWarning, stacklevel=2)
+        return function(*args)
+
+    call.__name__ = call.__qualname__ = old
+    call.__module__ = __name__
+    call.__doc__ = f"Deprecated: use ``torch.accelerator.{function.__name__}``. Source: torch.accelerator.{old}."
+    return call
+
+
+current_device_idx = _deprecated("current_device_idx", current_device_index)
+set_device_idx = _deprecated("set_device_idx", set_device_index)
+
+
+def get_device_capability(device: Any = None, /) -> dict[str, Any]:
+    """What a device can do.
+
+    Args:
+        device: which; the current one for None.
+    Returns:
+        ``supported_dtypes``: dtypes whose tensors it can hold.
+    Source: torch.accelerator.get_device_capability.
+    """
+    _module()
+    _index(device, optional=True)
+    held = {d for d in _dtypes.ALL.values() if d.numpy is not None and not d.name.startswith("float8")}
+    return {"supported_dtypes": held}
+
+
+# ---- streams
+
+
+def current_stream(device: Any = None, /) -> Any:
+    """The stream that work on a device goes to. Source: torch.accelerator.current_stream."""
+    return _function("current_stream")(_index(device, optional=True))
+
+
+def set_stream(stream: Any) -> None:
+    """Make a stream the current one, and its device the current device.
+
+    Raises:
+        TypeError: no stream.
+    Source: torch.accelerator.set_stream.
+    """
+    if not hasattr(stream, "device") or not hasattr(stream, "wait_stream"):
+        raise TypeError(f"_accelerator_setStream(): expected a torch.Stream, got {type(stream).__name__}")
+    _function("set_stream")(stream)
+
+
+def synchronize(device: Any = None, /) -> None:
+    """Wait for all work on a device. Source: torch.accelerator.synchronize."""
+    index = _index(device, optional=True)
+    module = _module()
+    if module is not None:
+        module.synchronize(index)
+
+
+# ---- memory
+
+
+def empty_cache() -> None:
+    """Give memory that no tensor has back to the devices. Source: torch.accelerator.empty_cache."""
+    _function("empty_cache")()
+
+
+def empty_host_cache() -> None:
+    """Give page-locked memory that no tensor has back to the host. Source: torch.accelerator.empty_host_cache."""
+    _function("empty_host_cache")()
+
+
+def memory_stats(device_index: Any = None, /) -> dict[str, Any]:
+    """The allocator's statistics; see ``torch.cuda.memory_stats``. Source: torch.accelerator.memory_stats."""
+    return _function("memory_stats")(_index(device_index, optional=True))
+
+
+def memory_allocated(device_index: Any = None, /) -> int:
+    """Bytes of a device's memory that tensors have. Source: torch.accelerator.memory_allocated."""
+    return _function("memory_allocated")(_index(device_index, optional=True))
+
+
+def max_memory_allocated(device_index: Any = None, /) -> int:
+    """Most bytes that tensors had since the last reset. Source: torch.accelerator.max_memory_allocated."""
+    return _function("max_memory_allocated")(_index(device_index, optional=True))
+
+
+def memory_reserved(device_index: Any = None, /) -> int:
+    """Bytes that were taken from a device. Source: torch.accelerator.memory_reserved."""
+    return _function("memory_reserved")(_index(device_index, optional=True))
+
+
+def max_memory_reserved(device_index: Any = None, /) -> int:
+    """Most bytes that were taken from a device since the last reset. Source: torch.accelerator.max_memory_reserved."""
+    return _function("max_memory_reserved")(_index(device_index, optional=True))
+
+
+def reset_peak_memory_stats(device_index: Any = None, /) -> None:
+    """Let the peaks start again from what is in use. Source: torch.accelerator.reset_peak_memory_stats."""
+    _function("reset_peak_memory_stats")(_index(device_index, optional=True))
+
+
+def reset_accumulated_memory_stats(device_index: Any = None, /) -> None:
+    """Let the counts start again from 0. Source: torch.accelerator.reset_accumulated_memory_stats."""
+    _function("reset_accumulated_memory_stats")(_index(device_index, optional=True))
+
+
+def get_memory_info(device_index: Any = None, /) -> tuple[int, int]:
+    """Free and total bytes of a device's memory. Source: torch.accelerator.get_memory_info."""
+    return _function("mem_get_info")(_index(device_index, optional=True))
+
+
+class Graph:
+    """A recorded graph of work.
+
+    Raises:
+        RuntimeError: there is no accelerator.
+        NotImplementedError: there is one; graphs are not supported.
+    Source: torch.accelerator.Graph.
+    """
+
+    def __new__(cls, keep_graph: bool = False, *, pool: Any = None, capture_error_mode: str = "default") -> Graph:
+        _module()
+        raise NotImplementedError("torch.accelerator.Graph: graphs are not supported")
