@@ -119,7 +119,9 @@ def _index(where: Any, optional: bool = False) -> int:
     found = None if where is None else _device(where)
     accelerator = current_accelerator()
     if found is not None and (accelerator is None or found.type != accelerator.type):
-        raise RuntimeError("Accelerator expected" if accelerator is None else f"{found.type} doesn't match the current accelerator {accelerator}.")
+        raise RuntimeError(
+            "Accelerator expected" if accelerator is None else f"{found.type} doesn't match the current accelerator {accelerator}."
+        )
     if found is not None and found.index is not None:
         return found.index
     if not optional:

@@ -19,7 +19,7 @@ from weakref import ref
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays import as_array, copied, crowded, on_device_of
+from ..core.arrays import as_array, copied, on_device_of
 from ..core.casting import cast_array
 from ..core.hooks import RemovableHandle
 from ..core.interruption import is_busy, pass_on
@@ -27,7 +27,7 @@ from ..core.native import LARGE_SIMPLE, ResultMemory
 from ..core.node import INHERITED, AccumulateGrad, Node, Output, StaleHistory, edge_of
 from ..core.scalars import FLOATS32, FLOATS64
 from ..core.shape import broadcast_shape
-from ..core.state import active, as_user, grad_enabled, ignoring_fp, run_ignoring_fp, set_inference, thread, tick
+from ..core.state import as_user, crowded, grad_enabled, ignoring_fp, run_ignoring_fp, set_inference, thread, tick
 from ..core.tensor import Tensor, new_storage, wrap
 from .anomaly import anomaly
 
@@ -69,7 +69,7 @@ def _add(have: Tensor, more: Tensor, record: bool) -> Tensor:
     """Sum of two gradients; without recording, into the first where that is safe."""
     if not record and have.__class__ is Tensor and more.__class__ is Tensor:
         a, b = have._array, more._array
-        if a.dtype is b.dtype and a.shape == b.shape and a.size < LARGE_SIMPLE and not active:
+        if a.dtype is b.dtype and a.shape == b.shape and a.size < LARGE_SIMPLE and not crowded:
             return wrap(as_array(quiet_add(a, b)))
     return have + more
 
@@ -197,7 +197,7 @@ class _Pass:
                     else:
                         entry[1] = _add(entry[1], edge_grad, self.record)
                         entry[2] = (
-                            not self.record and not active and entry[1].__class__ is Tensor and entry[1]._array is not edge_grad._array
+                            not self.record and not crowded and entry[1].__class__ is Tensor and entry[1]._array is not edge_grad._array
                         )
             if self.awaited is not None:
                 self._count_down(node)
@@ -312,7 +312,7 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
         leaf._grad = have + grad if have is not None else grad.clone() if grad._storage is not None else grad
     elif have.__class__ is Tensor and have._array.dtype is grad._array.dtype and not have._requires_grad:
         array, more = have._array, grad._array
-        if array.size >= LARGE_SIMPLE or active:
+        if array.size >= LARGE_SIMPLE or crowded:
             have.add_(grad)
             return
         quiet_add(array, more, array)

@@ -30,6 +30,7 @@ from .casting import cast_operands
 from .device import cpu, device, pinned_host
 from .dtype import dtype
 from .operation import Op
+from .state import crowded
 
 
 class Kind:
@@ -204,9 +205,6 @@ host = Host()
 KINDS: dict[type, Kind] = {}  # by array class, the host's left out: empty means that every tensor is the CPU's
 BY_DEVICE: dict[str, Kind] = {"cpu": host}
 LATE = {"meta": "meta", "cuda": "cuda"}  # modules of this folder that register a kind when it is first asked for
-
-
-crowded: list[None] = []  # not empty once several devices of one kind are in use: calls then choose their operands' device
 
 
 def register(kind: Kind) -> Kind:

@@ -2,7 +2,7 @@
 
 CuPy starts its work on the thread's current device and current stream; PyTorch does it where the operands lie.  As long as one device is
 in use, and it is device 0, both are the same.  From the first use of another one on, every call goes the slow path, which makes its
-operands' device the current one (``arrays.crowded``), since the fast path's ufuncs would run on whichever is current.
+operands' device the current one (``state.crowded``), since the fast path's ufuncs would run on whichever is current.
 
 Memory comes from CuPy's pool through ``_allocate``, the one place that knows of peaks and turns CuPy's error into PyTorch's.
 
@@ -22,14 +22,14 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Kind, copying, crowded, register
+from .arrays import Kind, copying, register
 from .cuda_memory import DeviceMemory, shown
 from .device import device
 from .device_numpy import Namespace
 from .generator import default_generator, followers
 from .interruption import trust
 from .settings import AcceleratorError, OutOfMemoryError
-from .state import add_active
+from .state import crowded, expect_several_devices
 
 NOT_THERE = "Torch not compiled with CUDA enabled"
 _INVALID = "CUDA error: invalid device ordinal\nGPU device may be out of range, do you have enough GPUs?"
@@ -146,8 +146,7 @@ class Cuda(Kind):
         if not 0 <= index < len(self.devices):
             raise AcceleratorError(_INVALID)
         if index and not crowded:
-            crowded.append(None)
-            add_active(1)
+            expect_several_devices()
         return index
 
     # -- memory -------------------------------------------------------------------------------------------------------------------------

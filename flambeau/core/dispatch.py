@@ -23,7 +23,7 @@ import numpy as np
 
 from . import dtype as dtypes
 from . import native
-from .arrays import KINDS, Kind, as_array, check_same_device, crowded, host, kind_of_call, on_device_of
+from .arrays import KINDS, Kind, as_array, check_same_device, host, kind_of_call, on_device_of
 from .casting import cast_array, is_number
 from .history import check_overlap, check_writable, is_differentiable, make_view, needs_grad, rebase, set_creation_meta, watch
 from .layout import elementwise_strides
@@ -34,7 +34,7 @@ from .promotion import promotion, rounded
 from .return_types import named_result
 from .saved import check_saved, pack_saved
 from .shape import broadcast_shape, element_strides, restrided
-from .state import grad_enabled, modes, run_ignoring_fp, thread
+from .state import crowded, grad_enabled, modes, run_ignoring_fp, thread
 from .tensor import Parameter, Tensor, storage_of, wrap
 
 

@@ -32,6 +32,7 @@ modes = Modes()
 modes.on_record = None  # called with every node made on the slow path; anomaly detection, which is on for all threads, sets it
 
 active: list[None] = []  # one entry per mode that operations must look at, of all threads
+crowded: list[None] = []  # not empty once several devices of one kind are in use: then all calls choose their operands' device
 
 clock = itertools.count(1)  # one clock orders nodes of the tape and writes to storages
 tick = clock.__next__
@@ -70,7 +71,14 @@ without_grad: list[None] = []  # one entry per thread that does not record
 
 def in_mode() -> bool:
     """Whether a mode that operations must look at is on for this thread; asked while ``active`` is not empty."""
-    return thread.modes > 0 or modes.on_record is not None
+    return thread.modes > 0 or modes.on_record is not None or len(crowded) > 0
+
+
+def expect_several_devices() -> None:
+    """From now on calls of all threads look where their operands lie."""
+    if not crowded:
+        crowded[:0] = (None,)
+        active[:0] = (None,)
 
 
 def grad_enabled() -> bool:

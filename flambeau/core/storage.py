@@ -9,8 +9,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import dtype as dtypes
-from .arrays import address, copied, copying, device_of, fill_array, host, is_pinned, kind_of, make_at, moved, on_device_of
-from .arrays import pinned, pinning_kind, place_of, view_at
+from .arrays import (
+    address,
+    copied,
+    copying,
+    device_of,
+    fill_array,
+    host,
+    is_pinned,
+    kind_of,
+    make_at,
+    moved,
+    on_device_of,
+    pinned,
+    pinning_kind,
+    place_of,
+    view_at,
+)
 from .device import cpu
 from .state import tick
 

@@ -204,9 +204,7 @@ def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return relocated(input, place_of(where, "to"), dtype, copy, form, non_blocking)
 
 
-def relocated(
-    input: Any, where: device, dtype: Any = None, copy: bool = False, form: Any = None, non_blocking: bool = False
-) -> Any:
+def relocated(input: Any, where: device, dtype: Any = None, copy: bool = False, form: Any = None, non_blocking: bool = False) -> Any:
     """``input`` on a device, with a dtype: itself if nothing changes and no copy is wanted."""
     source = input.device
     if source == where:

@@ -91,7 +91,9 @@ def checked_place(
     if layout is not None and repr(layout) != "torch.strided":
         raise NotImplementedError(f"{operation}: layout {layout!r} is not supported yet; use torch.strided")
     if pin_memory:
-        pinning_kind("pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is available on this system.")
+        pinning_kind(
+            "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is available on this system."
+        )
         if where.type != "cpu":
             raise RuntimeError(f"Only dense CPU tensors can be pinned, got device '{where}'")
         return pinned_host

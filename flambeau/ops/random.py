@@ -15,10 +15,10 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core import rejection, samplers
 from ..core.annotations import DType, Tensor
-from ..core.arrays import kind_of, make_at
-from ..core.device import cpu
+from ..core.arrays import kind_of, make_at, place_of
+from ..core.device import cpu, device
 from ..core.dtype import dtype as dtype_class
-from ..core.generator import Generator, default_generator
+from ..core.generator import Generator, default_generator, followers
 from ..core.generator import initial_seed as _initial_seed
 from ..core.generator import manual_seed as _manual_seed
 from ..core.generator import seed as _seed
@@ -99,20 +99,31 @@ def fork_rng(
     """Context after which the default generator continues where it was before.
 
     Args:
-        devices: other devices whose generators are kept too; there is none on the CPU.
+        devices: CUDA devices whose generators are kept too; all that are in use for None.
         enabled: whether to do anything.
+        device_type: the devices' type.
     Source: torch.random.fork_rng.
     """
     if not enabled:
         yield
         return
-    if devices:
-        raise NotImplementedError(f"{_caller}: only the CPU has a generator, got {_devices_kw}={list(devices)}")
-    state = default_generator.state_bytes()
+    generators = [default_generator, *_generators_at(devices, device_type, _caller, _devices_kw)]
+    states = [generator.state_bytes() for generator in generators]
     try:
         yield
     finally:
-        default_generator.load_state_bytes(state)
+        for generator, state in zip(generators, states, strict=True):
+            generator.load_state_bytes(state)
+
+
+def _generators_at(devices: Sequence[Any] | None, device_type: str, caller: str, keyword: str) -> Sequence[Generator]:
+    """The default generators of some devices; of all that are in use for None."""
+    if devices is None:
+        return followers
+    if devices and device_type != "cuda":
+        raise NotImplementedError(f"{caller}: only the CPU and CUDA devices have generators, got {keyword}={list(devices)}")
+    where = [place_of(device("cuda", each) if isinstance(each, int) else each, caller) for each in devices]
+    return [followers[place.index or 0] for place in where]
 
 
 # ---- arguments
@@ -219,9 +230,19 @@ def _made_like(
 
 def _filled_at(where: Any, fill: Callable[[np.ndarray], Any], make: Callable[..., Any], *args: Any) -> Any:
     """An array that ``make`` makes on a device, filled."""
+    if followers:
+        _check_generator(fill, where)
     array = make_at(where, make, *args)
     run_ignoring_fp(fill, array) if where == cpu else fill_elsewhere(fill, array)
     return array
+
+
+def _check_generator(fill: Callable[[np.ndarray], Any], where: Any) -> None:
+    """Raise where the generator that ``fill`` draws from is another device's than the array to fill."""
+    for cell in fill.__closure__ or ():
+        drawn = cell.cell_contents
+        if isinstance(drawn, Generator) and drawn is not default_generator and drawn.device.type != where.type:
+            raise RuntimeError(f"Expected a '{where.type}' device type for generator but found '{drawn.device.type}'")
 
 
 def fill_elsewhere(fill: Callable[[np.ndarray], Any], array: Any) -> None:
@@ -287,6 +308,8 @@ def _fill(input: Any, fill: Callable[[np.ndarray], Any], name: str | None) -> An
     recorded = grad_enabled() and input._requires_grad
     check_writable(input, recorded)
     node = _history(name, input) if recorded and name is not None else None
+    if followers:
+        _check_generator(fill, input.device)
     if input._array.__class__ is np.ndarray:
         run_ignoring_fp(fill, input._array)
     else:

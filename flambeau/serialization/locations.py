@@ -113,7 +113,17 @@ def _to_present(storage: Any, location: str) -> Any:
         where = device(location)
     except RuntimeError:  # a tag of somebody else's
         return None
-    return storage._to(place_of(where, "load")) if where.type != "meta" and kind_at(where) is not None else None
+    if where.type == "meta" or kind_at(where) is None:
+        return None
+    if where.type == "cuda" and where.index is not None:
+        from ..cuda import device_count
+
+        if where.index >= device_count():
+            raise RuntimeError(
+                f"Attempting to deserialize object on CUDA device {where.index} but torch.cuda.device_count() is {device_count()}. Please "
+                "use torch.load with map_location to map your storages to an existing device."
+            )
+    return storage._to(place_of(where, "load"))
 
 
 def _no_tag(storage: Any) -> None:

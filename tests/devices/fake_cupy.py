@@ -528,7 +528,13 @@ def _strict(path: str, function: Any) -> Any:
 
 def install() -> Any:
     """Make this the module that ``import cupy`` gives."""
-    module = StrictModule(ndarray)
+    module = sys.modules["cupy"] = make_module()
+    return module
+
+
+def make_module() -> Any:
+    """What the module ``cupy`` is."""
+    module: Any = StrictModule(ndarray)
     module.__version__, module.__file__ = "14.2.0", __file__
     module.get_default_memory_pool = lambda: _pool
     module.get_default_pinned_memory_pool = lambda: _pinned_pool
@@ -550,7 +556,6 @@ def install() -> Any:
         runtime=runtime,
         set_allocator=set_allocator,
     )
-    sys.modules["cupy"] = module  # type: ignore[assignment]
     return module
 
 

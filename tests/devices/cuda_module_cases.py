@@ -1,0 +1,432 @@
+"""``torch.cuda`` and ``torch.accelerator`` over three devices of the stand-in for CuPy; run by ``test_cuda.py``, in a process of its own."""
+
+from __future__ import annotations
+
+import gc
+import os
+from typing import Any
+
+import pytest
+from devices import fake_cupy
+
+import flambeau as torch
+from flambeau.nn.parallel import comm
+
+STEP = fake_cupy.ROUND
+
+
+@pytest.fixture(autouse=True)
+def _as_found() -> Any:
+    yield
+    gc.collect()
+    assert torch.cuda.current_device() == 0
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+
+
+# -- devices -------------------------------------------------------------------------------------------------------------------------------
+def test_properties() -> None:
+    said = torch.cuda.get_device_properties("cuda:1")
+    assert (said.name, said.major, said.minor, said.total_memory, said.warp_size) == ("Stand-in 1", 8, 6, 1 << 30, 32)
+    assert said.multi_processor_count == 4
+    assert torch.cuda.get_device_capability() == (8, 6)
+    assert torch.cuda.is_bf16_supported() and torch.cuda.is_bf16_supported(False) and torch.cuda.is_tf32_supported()
+    assert torch.cuda.is_initialized() and torch.backends.cuda.is_built()
+    torch.cuda.init()
+    assert torch.cuda.can_device_access_peer(0, 1) and not torch.cuda.can_device_access_peer(1, 1)
+    with pytest.raises(AssertionError, match="Invalid device id"):
+        torch.cuda.can_device_access_peer(7, 1)
+    with pytest.raises(AssertionError, match="Invalid peer device id"):
+        torch.cuda.can_device_access_peer(1, 7)
+    assert torch.get_device_module("cuda") is torch.get_device_module() is torch.cuda
+
+
+def test_wrong_devices() -> None:
+    with pytest.raises(ValueError, match="Expected a cuda device, but got: cpu"):
+        torch.cuda.get_device_name("cpu")
+    for call in (torch.cuda.set_device, torch.cuda.get_device_name, torch.cuda.synchronize, lambda index: torch.ones(1, device=f"cuda:{index}")):
+        with pytest.raises(torch.AcceleratorError, match="CUDA error: invalid device ordinal"):
+            call(9)
+    with pytest.raises(torch.AcceleratorError), torch.cuda.device(3):
+        pass
+
+
+def test_what_is_not_supported_says_so() -> None:
+    for call in (torch.cuda.utilization, torch.cuda.memory_snapshot, torch.cuda.CUDAGraph, torch.accelerator.Graph):
+        with pytest.raises(NotImplementedError):
+            call()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_process_may_not_use_cuda() -> None:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            torch.ones(1, device="cuda")
+        except RuntimeError as error:
+            os.write(writing, str(error).encode())
+        os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    with open(reading, "rb") as pipe:
+        assert b"Cannot re-initialize CUDA in forked subprocess" in pipe.read()
+
+
+# -- streams and events ----------------------------------------------------------------------------------------------------------------------
+def test_streams() -> None:
+    stream = torch.cuda.Stream()
+    assert stream.device == torch.device("cuda:0") and stream.device_index == 0 and stream.cuda_stream != 0
+    assert repr(stream) == f"<torch.cuda.Stream device=cuda:0 cuda_stream={stream.cuda_stream:#x}>"
+    assert stream != torch.cuda.Stream() and stream == stream and {stream: 1}[stream] == 1
+    assert torch.cuda.default_stream().cuda_stream == 0
+    with torch.cuda.stream(stream):
+        x = torch.ones(3, device="cuda") * 2
+        assert torch.cuda.current_stream() == stream
+        assert not stream.query()
+        stream.synchronize()
+        assert stream.query()
+    with stream:
+        assert torch.cuda.current_stream() == stream
+    other = torch.cuda.Stream()
+    other.wait_stream(stream)
+    other.wait_event(stream.record_event())
+    assert not other.query()
+    assert x.tolist() == [2, 2, 2]
+
+
+def test_streams_of_other_devices() -> None:
+    stream = torch.cuda.Stream(1)
+    with torch.cuda.stream(stream):
+        assert torch.cuda.current_device() == 1
+        assert torch.ones(1, device="cuda").get_device() == 1
+        assert torch.cuda.current_stream() == stream
+        assert torch.cuda.current_stream(0) == torch.cuda.default_stream(0)
+    assert torch.cuda.current_device() == 0
+    assert torch.cuda.current_stream(1) == torch.cuda.default_stream(1)
+    torch.cuda.set_stream(stream)
+    assert torch.cuda.current_device() == 1
+    torch.cuda.set_stream(torch.cuda.default_stream(1))
+    torch.cuda.set_device(0)
+    torch.cuda.set_stream(None)
+
+
+def test_external_streams() -> None:
+    made_elsewhere = fake_cupy.Stream()
+    stream = torch.cuda.ExternalStream(made_elsewhere.ptr, device=0)
+    assert isinstance(stream, torch.cuda.Stream) and stream.cuda_stream == made_elsewhere.ptr
+    assert stream.__cuda_stream__() == (0, made_elsewhere.ptr)
+    with torch.cuda.stream(stream):
+        assert torch.cuda.current_stream() == stream
+
+
+def test_events() -> None:
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True, blocking=True)
+    assert repr(start) == "<torch.cuda.Event uninitialized>" and start.device is None
+    with pytest.raises(ValueError, match="must be recorded"):
+        start.elapsed_time(end)
+    start.record()
+    x = torch.ones(10, device="cuda") + 1
+    end.record(torch.cuda.current_stream())
+    with pytest.raises(RuntimeError, match="must be completed"):
+        start.elapsed_time(end)
+    end.synchronize()
+    assert start.query() and end.query() and start.elapsed_time(end) > 0
+    with pytest.raises(ValueError, match="enable_timing=True"):
+        start.elapsed_time(torch.cuda.Event())
+    stream = torch.cuda.Stream()
+    end.wait(stream)
+    assert not stream.query()
+    with pytest.raises(RuntimeError, match="does not match recording stream's device"):
+        end.record(torch.cuda.Stream(1))
+    for option in ("interprocess", "external"):
+        with pytest.raises(NotImplementedError):
+            torch.cuda.Event(**{option: True})
+    assert x.tolist() == [2] * 10
+
+
+def test_record_stream_keeps_memory_until_the_stream_is_done() -> None:
+    stream, before = torch.cuda.Stream(), torch.cuda.memory_allocated()
+    x = torch.ones(1000, device="cuda")
+    with torch.cuda.stream(stream):
+        y = x * 2
+    x.record_stream(stream)
+    del x
+    with torch.cuda.stream(stream):
+        del y
+    assert torch.cuda.memory_allocated() > before
+    stream.synchronize()
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_allocated() == before
+    with pytest.raises(RuntimeError, match="expected a CUDA tensor"):
+        torch.ones(1).record_stream(stream)
+    with pytest.raises(RuntimeError, match="unknown parameter type"):
+        torch.ones(1, device="cuda").record_stream(3)
+
+
+# -- memory ----------------------------------------------------------------------------------------------------------------------------------
+def test_statistics() -> None:
+    cuda = torch.cuda
+    cuda.empty_cache()
+    cuda.reset_peak_memory_stats()
+    cuda.reset_accumulated_memory_stats()
+    before = cuda.memory_allocated()
+    x = torch.empty(4 * STEP, dtype=torch.uint8, device="cuda")
+    assert cuda.memory_allocated() == cuda.max_memory_allocated() == before + 4 * STEP
+    y = torch.empty(2 * STEP, dtype=torch.uint8, device="cuda")
+    del y
+    assert cuda.memory_allocated() == before + 4 * STEP
+    assert cuda.max_memory_allocated() == cuda.memory_reserved() == before + 6 * STEP
+    assert cuda.memory_allocated(1) == cuda.memory_reserved("cuda:1") == 0
+    stats = cuda.memory_stats()
+    assert stats["allocated_bytes.all.current"] == before + 4 * STEP and stats["allocated_bytes.all.peak"] == before + 6 * STEP
+    assert stats["allocation.all.allocated"] == 2 and stats["num_ooms"] == 0
+    assert list(stats) == sorted(stats)
+    assert cuda.memory_stats_as_nested_dict()["reserved_bytes"]["all"]["current"] == before + 6 * STEP
+    cuda.reset_peak_memory_stats()
+    cuda.empty_cache()
+    assert cuda.max_memory_allocated() == before + 4 * STEP == cuda.memory_reserved()
+    assert cuda.max_memory_reserved() == before + 6 * STEP
+    assert cuda.mem_get_info() == ((1 << 30) - cuda.memory_reserved(), 1 << 30)
+    for text in ("Allocated memory", "Out of memory"):
+        assert text in cuda.memory_summary()
+    assert "Out of memory" not in cuda.memory_summary(abbreviated=True)
+    for old, new in (("memory_cached", cuda.memory_reserved), ("max_memory_cached", cuda.max_memory_reserved)):
+        with pytest.warns(FutureWarning, match="has been renamed"):
+            assert getattr(cuda, old)() == new()
+    for old in ("reset_max_memory_allocated", "reset_max_memory_cached"):
+        with pytest.warns(FutureWarning, match="resets /all/ peak memory stats"):
+            getattr(cuda, old)()
+    cuda.ipc_collect()
+    assert cuda.get_allocator_backend() == "cupy"
+    del x
+
+
+@pytest.mark.parametrize("make", [lambda n: torch.empty(n, dtype=torch.uint8, device="cuda:1"), lambda n: torch.ones(n // 8, device="cuda:1") + 1])
+def test_out_of_memory_is_pytorchs_error(make: Any) -> None:
+    torch.cuda.reset_accumulated_memory_stats(1)
+    with pytest.raises(torch.OutOfMemoryError, match=r"CUDA out of memory. Tried to allocate .* GPU 1 has a total capacity of 1.00 GiB"):
+        torch.cuda.set_per_process_memory_fraction(0.5, 1)
+        try:
+            make((1 << 29) + (1 << 28))
+        finally:
+            torch.cuda.set_per_process_memory_fraction(1.0, 1)
+    gc.collect()
+    assert torch.cuda.memory_stats(1)["num_ooms"] >= 1
+    assert torch.ones(3, device="cuda:1").sum().item() == 3
+    assert isinstance(torch.cuda.OutOfMemoryError("x"), RuntimeError)
+
+
+def test_limits() -> None:
+    torch.cuda.set_per_process_memory_fraction(0.25, "cuda:2")
+    assert torch.cuda.get_per_process_memory_fraction(2) == 0.25 and torch.cuda.get_per_process_memory_fraction(1) == 1.0
+    torch.cuda.set_per_process_memory_fraction(0.0, 2)
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.ones(1, device="cuda:2")
+    torch.cuda.set_per_process_memory_fraction(1.0, 2)
+    with pytest.raises(TypeError, match="must be `float`"):
+        torch.cuda.set_per_process_memory_fraction(1)
+    with pytest.raises(ValueError, match="Invalid fraction value"):
+        torch.cuda.set_per_process_memory_fraction(1.5)
+
+
+def test_raw_memory() -> None:
+    before = torch.cuda.memory_allocated()
+    address = torch.cuda.caching_allocator_alloc(100)
+    assert torch.cuda.memory_allocated() == before + STEP
+    torch.cuda.caching_allocator_delete(address)
+    assert torch.cuda.memory_allocated() == before
+
+
+# -- random numbers ----------------------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda **k: torch.rand(5, **k),
+        lambda **k: torch.randn(20, **k),
+        lambda **k: torch.randint(10, (5,), **k),
+        lambda **k: torch.randperm(5, **k),
+        lambda **k: torch.bernoulli(torch.full((5,), 0.5, **k)),
+        lambda **k: torch.nn.functional.dropout(torch.ones(20, **k)),
+        lambda **k: torch.empty(5, **k).exponential_(),
+        lambda **k: torch.multinomial(torch.ones(5, **k), 3),
+    ],
+)
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_each_device_draws_the_cpus_numbers_from_its_own_generator(draw: Any, device: str) -> None:
+    torch.manual_seed(1)
+    state = torch.get_rng_state()
+    there = draw(device=device)
+    assert torch.equal(torch.get_rng_state(), state), "the CPU's generator moved"
+    assert there.is_cuda
+    assert there.tolist() == draw(device="cpu").tolist()
+    assert draw(device=device).tolist() == draw(device="cpu").tolist()
+
+
+def test_seeds_and_states() -> None:
+    cuda = torch.cuda
+    torch.manual_seed(7)
+    assert [generator.initial_seed() for generator in cuda.default_generators] == [7, 7, 7]
+    assert [str(generator.device) for generator in cuda.default_generators] == ["cuda:0", "cuda:1", "cuda:2"]
+    cuda.manual_seed(8)
+    with cuda.device(1):
+        cuda.manual_seed(9)
+        assert cuda.initial_seed() == 9
+    assert cuda.initial_seed() == 8 and torch.initial_seed() == 7
+    state = cuda.get_rng_state("cuda:1")
+    first = torch.rand(3, device="cuda:1")
+    cuda.set_rng_state(state, 1)
+    assert torch.equal(torch.rand(3, device="cuda:1"), first)
+    states = cuda.get_rng_state_all()
+    cuda.manual_seed_all(1)
+    cuda.set_rng_state_all(states)
+    assert all(torch.equal(a, b) for a, b in zip(cuda.get_rng_state_all(), states, strict=True))
+    cuda.seed()
+    cuda.seed_all()
+    assert len({generator.initial_seed() for generator in cuda.default_generators}) == 1
+
+
+def test_generators() -> None:
+    generator = torch.Generator("cuda:1").manual_seed(4)
+    assert generator.device == torch.device("cuda:1") and torch.Generator(device="cuda").device == torch.device("cuda:0")
+    expected = torch.rand(4, generator=torch.Generator().manual_seed(4))
+    assert torch.rand(4, generator=generator, device="cuda:1").tolist() == expected.tolist()
+    assert torch.empty(4, device="cuda:1").uniform_(generator=generator.manual_seed(4)).tolist() == expected.tolist()
+    assert generator.clone_state().device == generator.device
+    with pytest.raises(RuntimeError, match="Expected a 'cuda' device type for generator but found 'cpu'"):
+        torch.rand(4, generator=torch.Generator(), device="cuda")
+    with pytest.raises(RuntimeError, match="Expected a 'cpu' device type for generator but found 'cuda'"):
+        torch.rand(4, generator=generator)
+    with pytest.raises(RuntimeError, match="Expected a 'cpu' device type for generator but found 'cuda'"):
+        torch.empty(4).normal_(generator=generator)
+    with pytest.raises(RuntimeError, match="does not use offset"):
+        generator.get_offset()
+
+
+def test_forked_generators() -> None:
+    torch.manual_seed(2)
+    with torch.random.fork_rng():
+        inside = torch.rand(2).tolist(), torch.rand(2, device="cuda").tolist()
+    assert (torch.rand(2).tolist(), torch.rand(2, device="cuda").tolist()) == inside
+    torch.manual_seed(2)
+    with torch.random.fork_rng(devices=[1]):
+        torch.rand(2, device="cuda:1")
+        torch.rand(2, device="cuda:0")
+    assert torch.rand(2, device="cuda:1").tolist() == inside[1]
+    assert torch.rand(2, device="cuda:0").tolist() != inside[1]
+
+
+# -- comm ----------------------------------------------------------------------------------------------------------------------------------------
+def test_broadcast() -> None:
+    x = torch.arange(3.0, device="cuda:1", requires_grad=True)
+    copies = comm.broadcast(x, [1, "cuda:0", torch.device("cuda:2")])
+    assert copies[0] is x and [each.get_device() for each in copies] == [1, 0, 2]
+    sum((each * (i + 1)).sum().cpu() for i, each in enumerate(copies)).backward()
+    assert x.grad.tolist() == [6, 6, 6]
+    out = [torch.zeros(3, device="cuda:0"), torch.zeros(3, device="cuda:2")]
+    assert comm.broadcast(x.detach(), out=out) == tuple(out)
+    assert out[1].tolist() == [0, 1, 2]
+    for devices, given in ((None, None), ([0], out)):
+        with pytest.raises(RuntimeError, match="Exactly one of 'devices' and 'out'"):
+            comm.broadcast(x, devices, out=given)
+    with pytest.raises(RuntimeError, match="same shape as the source tensor"):
+        comm.broadcast(x, out=[torch.zeros(2, device="cuda")])
+    with pytest.raises(RuntimeError, match="to be CUDA tensors"):
+        comm.broadcast(x, out=[torch.zeros(3)])
+
+
+def test_broadcast_coalesced() -> None:
+    tensors = [torch.ones(2, device="cuda"), torch.arange(3, device="cuda")]
+    copies = comm.broadcast_coalesced(tensors, [0, 1], buffer_size=10)
+    assert [[each.get_device() for each in group] for group in copies] == [[0, 0], [1, 1]]
+    assert copies[1][1].tolist() == [0, 1, 2]
+    with pytest.raises(RuntimeError, match=r"All tensors must be on devices\[0\]"):
+        comm.broadcast_coalesced(tensors, [1, 0])
+    with pytest.raises(RuntimeError, match="buffer size"):
+        comm.broadcast_coalesced(tensors, [0, 1], buffer_size=0)
+
+
+def test_reduce_add() -> None:
+    parts = [torch.full((2,), float(i + 1), device=f"cuda:{i}", requires_grad=True) for i in range(3)]
+    total = comm.reduce_add(parts, destination="cuda:2")
+    assert total.get_device() == 2 and total.tolist() == [6, 6]
+    total.sum().backward()
+    assert all(each.grad.tolist() == [1, 1] and each.grad.device == each.device for each in parts)
+    assert comm.reduce_add(parts[:1]) is parts[0]
+    with pytest.raises(ValueError, match="input 1 has invalid size: got 3, but expected 2"):
+        comm.reduce_add([parts[0], torch.ones(3, device="cuda:1")])
+    with pytest.raises(RuntimeError, match="destination to be on the same GPU with one of the tensors"):
+        comm.reduce_add(parts[1:], 0)
+    with pytest.raises(RuntimeError, match="expected all tensors to be CUDA tensors"):
+        comm.reduce_add([torch.ones(2)])
+    sums = comm.reduce_add_coalesced([[torch.ones(2, device=f"cuda:{i}"), torch.ones(1, device=f"cuda:{i}")] for i in range(2)], 1)
+    assert [(each.get_device(), each.tolist()) for each in sums] == [(1, [2, 2]), (1, [2])]
+
+
+def test_scatter_and_gather() -> None:
+    x = torch.arange(10.0, requires_grad=True)
+    parts = comm.scatter(x, [0, 1, 2])
+    assert [each.tolist() for each in parts] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    joined = comm.gather(parts, destination=1)
+    assert joined.get_device() == 1 and joined.tolist() == x.tolist()
+    (joined * torch.arange(10.0, device="cuda:1")).sum().backward()
+    assert x.grad.tolist() == list(range(10))
+    sizes = comm.scatter(x.detach().reshape(2, 5), ["cuda:2", "cuda:0"], [1, 4], 1, streams=[torch.cuda.Stream(2), None])
+    assert [(each.get_device(), tuple(each.shape)) for each in sizes] == [(2, (2, 1)), (0, (2, 4))]
+    out = [torch.zeros(4, device="cuda:1"), torch.zeros(6, device="cuda:0")]
+    assert comm.scatter(x.detach(), out=out)[1].tolist() == [4, 5, 6, 7, 8, 9]
+    target = torch.zeros(10, device="cuda:2")
+    assert comm.gather(out, out=target) is target and target.tolist() == x.tolist()
+    with pytest.warns(FutureWarning, match="Using -1 to represent CPU tensor"):
+        assert comm.gather(out, 0, -1).device.type == "cpu"
+    with pytest.raises(RuntimeError, match="at least one device to scatter to"):
+        comm.scatter(x, [])
+    with pytest.raises(RuntimeError, match="don't sum up to the tensor's size"):
+        comm.scatter(x, [0, 1], [1, 2])
+    with pytest.raises(RuntimeError, match="'chunk_sizes' must not be specified"):
+        comm.scatter(x, chunk_sizes=[10], out=out)
+    with pytest.raises(RuntimeError, match="'destination' must not be specified"):
+        comm.gather(out, destination=0, out=target)
+    with pytest.raises(RuntimeError, match="at least one tensor to gather from"):
+        comm.gather([])
+    with pytest.raises(RuntimeError, match="tensor at index 1 is on device 'cpu'"):
+        comm.gather([out[0], torch.ones(3)])
+
+
+# -- accelerator -----------------------------------------------------------------------------------------------------------------------------------
+def test_accelerator() -> None:
+    accelerator = torch.accelerator
+    assert accelerator.is_available() and accelerator.device_count() == 3
+    assert accelerator.current_accelerator() == torch.device("cuda") == accelerator.current_accelerator(True)
+    accelerator.set_device_index(1)
+    assert accelerator.current_device_index() == torch.cuda.current_device() == 1
+    accelerator.set_device_index("cuda:0")
+    accelerator.set_device_index(-1)
+    with accelerator.device_index(2):
+        assert accelerator.current_device_index() == 2
+    with accelerator.device_index(None):
+        assert accelerator.current_device_index() == 0
+    with pytest.warns(FutureWarning, match="current_device_index"):
+        assert accelerator.current_device_idx() == 0
+    stream = torch.cuda.Stream()
+    accelerator.set_stream(stream)
+    assert accelerator.current_stream() == stream == accelerator.current_stream("cuda:0")
+    accelerator.set_stream(torch.cuda.default_stream())
+    accelerator.synchronize()
+    accelerator.synchronize("cuda:1")
+    accelerator.empty_cache()
+    accelerator.empty_host_cache()
+    assert accelerator.memory_allocated() == torch.cuda.memory_allocated()
+    assert accelerator.max_memory_reserved(1) == torch.cuda.max_memory_reserved(1)
+    assert accelerator.memory_stats("cuda:1").keys() == torch.cuda.memory_stats().keys()
+    accelerator.reset_peak_memory_stats()
+    accelerator.reset_accumulated_memory_stats()
+    assert accelerator.get_memory_info(0) == torch.cuda.mem_get_info(0)
+    supported = accelerator.get_device_capability()["supported_dtypes"]
+    assert torch.bfloat16 in supported and torch.float8_e5m2 not in supported
+    with pytest.raises(RuntimeError, match="doesn't match the current accelerator"):
+        accelerator.synchronize("xpu")
+    with pytest.raises(ValueError, match="specified index"):
+        accelerator.set_device_index("cuda")
+    with pytest.raises(TypeError):
+        accelerator.set_stream(None)
