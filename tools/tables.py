@@ -246,6 +246,9 @@ def compatibility() -> str:
         "PyTorch's does is what the tests show (`tests/test_op_db.py` compares with PyTorch's own database of operations).\n",
         table(("namespace", "PyTorch", "flambeau", "share"), rows),
         f"PyTorch's database of operations names {len(database)}; {len(database) - len(lacking)} of them exist here.\n",
+        "## Devices\n",
+        "The CPU and `meta` are tested against PyTorch. CUDA, through CuPy, has run on a probe and on a stand-in for CuPy only\n"
+        "(`tests/devices`), never on a GPU; [design.md](design.md#cuda) says what it does and what it does not.\n",
         "## Names that are missing\n",
         "\n".join(missing) + "\n",
         "## Operations of PyTorch's database that are missing\n",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import on_device_of
 from ..core.node import Node
 from ..core.state import active, modes
 
@@ -40,7 +41,7 @@ class _Anomaly:
         if not self.check_nan:
             return
         for index, grad in enumerate(grads):
-            if grad is not None and grad._array.dtype.kind in "fc" and np.isnan(grad._array).any():
+            if grad is not None and grad._array.dtype.kind in "fc" and _has_nan(grad._array):
                 self.blame(node)
                 raise RuntimeError(f"Function '{node.name()}' returned nan values in its {index}th output.")
 
@@ -51,6 +52,11 @@ class _Anomaly:
         else:
             shown = "Traceback of forward call that caused the error:\n" + "".join(stack)
         warnings.warn(f"Error detected in {node.name()}. {shown}", UserWarning, stacklevel=4)
+
+
+def _has_nan(array: Any) -> bool:
+    with on_device_of(array):
+        return bool(np.isnan(array).any())
 
 
 anomaly = _Anomaly()

@@ -26,7 +26,7 @@ import numpy as np
 
 from . import native
 from .binder import Binder
-from .casting import cast_operands
+from .casting import cast_array, cast_operands
 from .device import cpu, device, pinned_host
 from .dtype import dtype
 from .operation import Op
@@ -357,8 +357,13 @@ def fill_array(array: Any, value: Any) -> None:
         array.fill(value)
 
 
-def sent(array: Any, where: device, non_blocking: bool) -> Any:
-    """``moved``, and where ``non_blocking`` a copy from pinned memory may go on while the host continues."""
+def sent(array: Any, wanted: dtype, where: device, non_blocking: bool) -> Any:
+    """``array`` with another dtype on a device; where ``non_blocking``, a copy from pinned memory may go on while the host continues."""
+    if crowded:
+        with on_device_of(array):
+            array = cast_array(array, wanted)
+    else:
+        array = cast_array(array, wanted)
     if not non_blocking:
         return moved(array, where)
     with copying.without_waiting(True):

@@ -71,7 +71,7 @@ class Call:
 
     def proceed(self) -> Any:
         """Do the call; who may take it over was asked."""
-        if crowded:
+        if crowded and not getattr(self.op, "is_placed", False):  # where a device is named, the current one has a meaning
             for operand in self.operands:
                 if isinstance(operand, Tensor) and operand._array.__class__ in KINDS:
                     with on_device_of(operand._array):

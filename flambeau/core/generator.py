@@ -394,6 +394,8 @@ class Generator:
         from numpy import random
 
         with self._lock:
+            if not position and self._begins_with(seed, key):  # seeded and not drawn from, and so it stays
+                return
             if self._bits is None:
                 self._bits = random.MT19937(0)
             self._bits.state = {"bit_generator": "MT19937", "state": {"key": key, "pos": BLOCK}}
@@ -402,6 +404,11 @@ class Generator:
             self._position = BLOCK if left == 1 else position
             self.next_double_normal = double if has_double else None
             self.next_float_normal = single if has_single else None
+
+    def _begins_with(self, seed: int, key: np.ndarray) -> bool:
+        """Start the stream of ``seed``; whether ``key`` is its beginning."""
+        self._restart(seed)
+        return np.array_equal(self._fresh_bits().state["state"]["key"], key)
 
     def get_state(self) -> Tensor:
         """The state as a ``uint8`` tensor, to be given to ``set_state`` later.

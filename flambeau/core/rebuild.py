@@ -17,7 +17,7 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 import numpy as np
 
 from . import dtype as dtypes
-from .arrays import kind_of, make_at, moved, place_of, view_at
+from .arrays import kind_of, make_at, moved, on_device_of, place_of, view_at
 from .device import cpu
 from .layout import empty_strided_array
 from .shape import contiguous_strides, element_strides
@@ -240,9 +240,10 @@ def _resolved(storage: UntypedStorage, dtype: dtypes.dtype, metadata: Any) -> Un
     resolved = np.empty_like(elements)
 
     def resolve() -> None:
-        resolved[...] = np.conjugate(elements) if conjugates else elements
-        if negates:
-            np.negative(resolved, out=resolved)
+        with on_device_of(resolved):
+            resolved[...] = np.conjugate(elements) if conjugates else elements
+            if negates:
+                np.negative(resolved, out=resolved)
 
     later = UNREAD.get(storage)
     if later is None:

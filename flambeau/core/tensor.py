@@ -11,6 +11,7 @@ import numpy as np
 
 from . import dtype as dtypes
 from .arrays import address, device_of, is_pinned, kind_of, make_at, place_of
+from .arrays import copied as copy_of
 from .device import cpu, device
 from .hooks import RemovableHandle
 from .layout import is_contiguous_as, strided
@@ -550,7 +551,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
-            copied = self._array.copy(order="K")
+            copied = copy_of(self._array, "K")
             memo[id(self)] = type(self)(wrap(copied), self.requires_grad)
         return memo[id(self)]
 

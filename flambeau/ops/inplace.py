@@ -69,7 +69,7 @@ def copy(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     Source: torch.Tensor.copy_.
     """
     result = np.empty(input.shape, input.dtype)
-    result[...] = sent(cast_array(src, of_array(input)), device_of(input), non_blocking)
+    result[...] = sent(src, of_array(input), device_of(input), non_blocking)
     return result
 
 

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..core.arrays import moved
+from ..core.arrays import moved, on_device_of
 from ..core.device import cpu
 from ..core.dtype import uint8
 from ..core.rebuild import UNREAD, shown
@@ -157,7 +157,8 @@ class LegacyStorages:
         if read_into(file, target) != nbytes:
             raise EOFError(f"Ran out of input: the file ends inside storage {key} of {nbytes} bytes")
         if where != cpu:
-            storage._flat[...] = moved(target, where)
+            with on_device_of(storage._flat):
+                storage._flat[...] = moved(target, where)
 
     def finish(self) -> None:
         """Do what had to wait for the bytes."""

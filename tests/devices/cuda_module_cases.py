@@ -1,4 +1,4 @@
-"""``torch.cuda`` and ``torch.accelerator`` over three devices of the stand-in for CuPy; run by ``test_cuda.py``, in a process of its own."""
+"""``torch.cuda`` and ``torch.accelerator`` over three devices of the stand-in for CuPy; run by ``test_cuda.py``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _as_found() -> Any:
     torch.cuda.empty_cache()
 
 
-# -- devices -------------------------------------------------------------------------------------------------------------------------------
+# -- devices --------------------------------------------------------------------------------------------------------------------------
 def test_properties() -> None:
     said = torch.cuda.get_device_properties("cuda:1")
     assert (said.name, said.major, said.minor, said.total_memory, said.warp_size) == ("Stand-in 1", 8, 6, 1 << 30, 32)
@@ -44,7 +44,12 @@ def test_properties() -> None:
 def test_wrong_devices() -> None:
     with pytest.raises(ValueError, match="Expected a cuda device, but got: cpu"):
         torch.cuda.get_device_name("cpu")
-    for call in (torch.cuda.set_device, torch.cuda.get_device_name, torch.cuda.synchronize, lambda index: torch.ones(1, device=f"cuda:{index}")):
+    for call in (
+        torch.cuda.set_device,
+        torch.cuda.get_device_name,
+        torch.cuda.synchronize,
+        lambda index: torch.ones(1, device=f"cuda:{index}"),
+    ):
         with pytest.raises(torch.AcceleratorError, match="CUDA error: invalid device ordinal"):
             call(9)
     with pytest.raises(torch.AcceleratorError), torch.cuda.device(3):
@@ -73,7 +78,7 @@ def test_a_forked_process_may_not_use_cuda() -> None:
         assert b"Cannot re-initialize CUDA in forked subprocess" in pipe.read()
 
 
-# -- streams and events ----------------------------------------------------------------------------------------------------------------------
+# -- streams and events ---------------------------------------------------------------------------------------------------------------
 def test_streams() -> None:
     stream = torch.cuda.Stream()
     assert stream.device == torch.device("cuda:0") and stream.device_index == 0 and stream.cuda_stream != 0
@@ -164,7 +169,7 @@ def test_record_stream_keeps_memory_until_the_stream_is_done() -> None:
         torch.ones(1, device="cuda").record_stream(3)
 
 
-# -- memory ----------------------------------------------------------------------------------------------------------------------------------
+# -- memory ---------------------------------------------------------------------------------------------------------------------------
 def test_statistics() -> None:
     cuda = torch.cuda
     cuda.empty_cache()
@@ -202,7 +207,9 @@ def test_statistics() -> None:
     del x
 
 
-@pytest.mark.parametrize("make", [lambda n: torch.empty(n, dtype=torch.uint8, device="cuda:1"), lambda n: torch.ones(n // 8, device="cuda:1") + 1])
+@pytest.mark.parametrize(
+    "make", [lambda n: torch.empty(n, dtype=torch.uint8, device="cuda:1"), lambda n: torch.ones(n // 8, device="cuda:1") + 1]
+)
 def test_out_of_memory_is_pytorchs_error(make: Any) -> None:
     torch.cuda.reset_accumulated_memory_stats(1)
     with pytest.raises(torch.OutOfMemoryError, match=r"CUDA out of memory. Tried to allocate .* GPU 1 has a total capacity of 1.00 GiB"):
@@ -238,7 +245,7 @@ def test_raw_memory() -> None:
     assert torch.cuda.memory_allocated() == before
 
 
-# -- random numbers ----------------------------------------------------------------------------------------------------------------------------
+# -- random numbers -------------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "draw",
     [
@@ -316,7 +323,7 @@ def test_forked_generators() -> None:
     assert torch.rand(2, device="cuda:0").tolist() != inside[1]
 
 
-# -- comm ----------------------------------------------------------------------------------------------------------------------------------------
+# -- comm -----------------------------------------------------------------------------------------------------------------------------
 def test_broadcast() -> None:
     x = torch.arange(3.0, device="cuda:1", requires_grad=True)
     copies = comm.broadcast(x, [1, "cuda:0", torch.device("cuda:2")])
@@ -393,7 +400,7 @@ def test_scatter_and_gather() -> None:
         comm.gather([out[0], torch.ones(3)])
 
 
-# -- accelerator -----------------------------------------------------------------------------------------------------------------------------------
+# -- accelerator ----------------------------------------------------------------------------------------------------------------------
 def test_accelerator() -> None:
     accelerator = torch.accelerator
     assert accelerator.is_available() and accelerator.device_count() == 3

@@ -1,4 +1,4 @@
-"""The names of ``torch.cuda`` and of the back ends that PyTorch documents, one test each; run without a device and, by test_cuda.py, with."""
+"""Names of ``torch.cuda`` and of the back ends that PyTorch documents, one test each; test_cuda.py runs them with devices, too."""
 
 from __future__ import annotations
 

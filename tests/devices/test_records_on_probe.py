@@ -31,7 +31,7 @@ else:
 
 # What is not as on the CPU, by record, and why; tests check that it still is so.
 NOT_YET = {"from_dlpack": "the probe exports no DLPack capsules"}
-LEAVES = {"Tensor.to": "samples name the CPU", "Tensor.cpu": "goes there"}
+LEAVES = {"Tensor.to": "samples name the CPU", "Tensor.type": "types name the CPU", "Tensor.cpu": "goes there"}
 # What is computed on the host: besides random numbers, what CuPy has no function for.
 HOSTED = dict.fromkeys(
     ("Tensor.scatter_", "scatter_reduce", "Tensor.scatter_reduce_", "index_reduce", "Tensor.index_reduce_"),
