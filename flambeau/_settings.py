@@ -79,7 +79,8 @@ def get_device_module(device: Any = None) -> Any:
     if device is None:
         from .accelerator import current_accelerator
 
-        device = current_accelerator() or cpu
+        accelerator = current_accelerator()
+        device = cpu if accelerator is None or device_module(accelerator.type) is None else accelerator
     kind = _device(device).type
     module = device_module(kind)
     if module is None:

@@ -115,5 +115,14 @@ RECORDS = [
         gradient=False,
         notes=_NO_ACCELERATOR,
     ),
+    Record(
+        "Tensor.record_stream",
+        lambda make: [call(make(2), None)],
+        None,
+        ("float32",),
+        (Error(lambda make: call(make(2), None), RuntimeError, "unknown parameter type"),),
+        gradient=False,
+        notes=_NO_ACCELERATOR,
+    ),
     Record("Tensor.is_set_to", lambda make: [call(make(3), make(3)), call(make(0), make(0))], None, DTYPES, gradient=False),
 ]

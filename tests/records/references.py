@@ -776,7 +776,7 @@ UNREFERENCED: dict[str, str] = {
         ),
         _DRAWS,
     ),
-    **dict.fromkeys(("Tensor.cuda", "Tensor.pin_memory"), f"{_REFUSES}, as there is no such device"),
+    **dict.fromkeys(("Tensor.cuda", "Tensor.pin_memory", "Tensor.record_stream"), f"{_REFUSES}, as there is no such device"),
     **dict.fromkeys(
         ("from_numpy", "to_dlpack"), f"{_REFUSES}, as samples turn arrays into tensors; tests/test_from_data.py has the others"
     ),

@@ -29,7 +29,7 @@ _WHOLLY: tuple[tuple[type[Exception], str, str], ...] = (
     (
         RuntimeError,
         "float32",
-        "bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift Tensor.pin_memory "
+        "bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift Tensor.pin_memory Tensor.record_stream "
         "set_num_threads set_num_interop_threads set_rng_state imag view_as_real",
     ),
     (
