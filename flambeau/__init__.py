@@ -38,9 +38,14 @@ from .version import __version__
 
 _SUBMODULES = frozenset(
     ("autograd", "nn", "optim", "utils", "linalg", "special", "fft", "overrides", "return_types", "testing", "random", "serialization")
-    + ("version", "types", "storage", "cuda", "cpu", "mps", "backends", "accelerator", "_VF")
+    + ("version", "types", "storage", "accelerator", "cuda", "cpu", "mps", "backends", "_VF", "amp", "compiler", "distributed", "fx", "jit")
+    + ("onnx", "torch_version", "__config__")
 )
 _SERIALIZATION = frozenset(("save", "load"))
+_AUTOCAST = frozenset(
+    ("autocast", "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_dtype")
+    + ("is_autocast_cpu_enabled", "get_autocast_cpu_dtype", "get_autocast_gpu_dtype", "set_autocast_cache_enabled", "set_autocast_enabled")
+)
 _PRINTING = frozenset(("set_printoptions",))
 _SETTINGS = frozenset(
     (
@@ -48,7 +53,6 @@ _SETTINGS = frozenset(
         "set_default_device",
         "get_device_module",
         "_register_device_module",
-        "compile",
         "AcceleratorError",
         "OutOfMemoryError",
     )
@@ -102,6 +106,12 @@ def __getattr__(name: str) -> Any:
         from .core import printing
 
         attribute = getattr(printing, name)
+    elif name == "compile":
+        from .compiler import compile as attribute
+    elif name in _AUTOCAST:
+        from . import amp
+
+        attribute = getattr(amp.autocast_mode, name)
     elif name in _SETTINGS:
         from . import _settings
 
@@ -113,7 +123,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*_names, *ops.names("torch"), *_SUBMODULES, *_SERIALIZATION, *_PRINTING, *_SETTINGS})
+    return sorted({*_names, *ops.names("torch"), *_SUBMODULES, *_SERIALIZATION, *_PRINTING, *_SETTINGS, *_AUTOCAST, "compile"})
 
 
 __all__ = [

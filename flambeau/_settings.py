@@ -1,4 +1,4 @@
-"""Switches of the whole package: default device, precision of products, determinism; and what a compiler would be asked.
+"""Switches of the whole package: default device, precision of products, determinism.
 
 The mathematics runs in NumPy, in full precision and in a fixed order. Switches that trade precision or reproducibility for speed
 are therefore remembered and reported, so that programs which set and restore them run, and every setting of them is honoured.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 from .core.arrays import place_of
@@ -21,7 +20,6 @@ __all__ = [
     "AcceleratorError",
     "OutOfMemoryError",
     "are_deterministic_algorithms_enabled",
-    "compile",
     "get_default_device",
     "get_deterministic_debug_mode",
     "get_device_module",
@@ -218,32 +216,3 @@ def set_warn_always(mode: bool) -> None:
 def is_warn_always_enabled() -> bool:
     """Whether once-only warnings are shown each time: they are not. Source: torch.is_warn_always_enabled."""
     return False
-
-
-# ---- compiling
-
-
-def compile(
-    model: Callable[..., Any] | None = None,
-    *,
-    fullgraph: bool = False,
-    dynamic: bool | None = None,
-    backend: str | Callable[..., Any] | None = None,
-    mode: str | None = None,
-    options: dict[str, Any] | None = None,
-    name: str | None = None,
-    disable: bool = False,
-) -> Any:
-    """A faster form of ``model``; only ``disable=True``, which gives ``model`` itself, is supported.
-
-    Args:
-        model: function or module; a decorator is returned when None.
-        fullgraph, dynamic, backend, mode, options, name: how to compile.
-        disable: do not compile.
-    Raises:
-        NotImplementedError: without ``disable=True``.
-    Source: torch.compile.
-    """
-    if not disable:
-        raise NotImplementedError("torch.compile: compiling is not supported; run the model as it is, or pass disable=True")
-    return (lambda function: function) if model is None else model

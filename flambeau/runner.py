@@ -11,16 +11,20 @@ In a program of one's own::
     flambeau.runner.install()  # from here on `import torch` means flambeau
     with flambeau.runner.install():  # or: only inside the block
         import somebodys_model
+
+``importlib.metadata`` answers for torch too. Processes that the program starts mean flambeau as well: those of ``multiprocessing`` by their
+command line, others by ``PYTHONPATH``, which gets the folder ``_shim``. ``_distribution`` writes the same into an environment for good.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType, TracebackType
@@ -34,8 +38,11 @@ ALIASES = {"torch": PACKAGE, "torchvision": f"{PACKAGE}.vision"}
 USAGE = """usage: python -m flambeau script.py [argument ...]
        python -m flambeau -m package.module [argument ...]
        python -m flambeau -c code [argument ...]
+       python -m flambeau alias --install | --remove | --status
+       python -m flambeau info
 
-Runs an ordinary PyTorch program with flambeau in PyTorch's place."""
+Runs an ordinary PyTorch program with flambeau in PyTorch's place; puts flambeau into the environment under PyTorch's name; says
+what this installation has."""
 
 
 def real_name(name: str) -> str | None:
@@ -93,14 +100,19 @@ class AliasFinder(MetaPathFinder):
             return None
         spec = find_real(real)
         if spec is None:
-            # `importlib.util.find_spec` asks whether a module exists, and None is its answer for no; an import deserves the reason.
-            if sys._getframe(2).f_code.co_name == "find_spec":
-                return None
             raise ModuleNotFoundError(f"No module named {name!r}: flambeau stands in for PyTorch here and has no {real!r}", name=name)
         alias = ModuleSpec(name, AliasLoader(spec), origin=spec.origin)
         alias.submodule_search_locations = spec.submodule_search_locations
         alias.has_location = spec.has_location
         return alias
+
+    def find_distributions(self, context: Any = None) -> Iterator[Any]:
+        """What ``importlib.metadata`` is told of torch."""
+        name = getattr(context, "name", None)
+        if name is None or name.lower() == "torch":
+            from ._distribution import AliasDistribution
+
+            yield AliasDistribution()
 
 
 class Installation:
@@ -125,7 +137,9 @@ class Installation:
         take_aliases()
         sys.modules.update(self._displaced)
         self._displaced = {}
+        unhook_find_spec()
         unhook_children()
+        hide_shim()
 
 
 def take_aliases() -> dict[str, ModuleType]:
@@ -148,8 +162,33 @@ def install() -> Installation:
     installation._displaced = take_aliases()
     installation._finder = AliasFinder()
     sys.meta_path.insert(0, installation._finder)
+    hook_find_spec()
     hook_children()
+    show_shim()
     return installation
+
+
+# ``importlib.util.find_spec`` asks whether a module exists, and None is its answer for no. The finder cannot give that answer: the next one
+# would be asked, and might find PyTorch's module.
+def hook_find_spec() -> None:
+    """Have ``find_spec`` deny what flambeau does not have."""
+    original = importlib.util.find_spec
+
+    @functools.wraps(original)
+    def find_spec(name: str, package: str | None = None) -> ModuleSpec | None:
+        try:
+            return original(name, package)
+        except ModuleNotFoundError as error:
+            if error.name is None or real_name(error.name) is None or importlib.util.resolve_name(name, package) != error.name:
+                raise
+            return None
+
+    importlib.util.find_spec = find_spec
+
+
+def unhook_find_spec() -> None:
+    """Undo :func:`hook_find_spec`."""
+    importlib.util.find_spec = getattr(importlib.util.find_spec, "__wrapped__", importlib.util.find_spec)
 
 
 # multiprocessing's spawned children run the main script again, from a fresh interpreter that knows nothing of the aliasing. Their command
@@ -185,6 +224,25 @@ def unhook_children() -> None:
     set_forkserver_preload(["__main__"])
 
 
+SHIM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_shim")
+
+
+def show_shim() -> None:
+    """Have every Python that this process starts find the shim first."""
+    given = os.environ.get("PYTHONPATH")
+    if SHIM not in (given or "").split(os.pathsep):
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (SHIM, given)))
+
+
+def hide_shim() -> None:
+    """Undo :func:`show_shim`."""
+    rest = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder not in ("", SHIM)]
+    if rest:
+        os.environ["PYTHONPATH"] = os.pathsep.join(rest)
+    else:
+        os.environ.pop("PYTHONPATH", None)
+
+
 def set_forkserver_preload(names: list[str]) -> None:
     """Tell the fork server, where the system has one, what to import first."""
     try:
@@ -206,6 +264,9 @@ def main(arguments: list[str] | None = None) -> None:
     if not words or words[0] in ("-h", "--help"):
         print(USAGE, file=sys.stdout if words else sys.stderr)
         raise SystemExit(0 if words else 2)
+    if words[0] in ("alias", "info"):  # a script of that name is ./alias
+        run_tool(words[0], words[1:])
+        return
     option = words[0][:2]
     if option not in ("-m", "-c"):
         if option.startswith("-") and words[0] != "-":
@@ -222,6 +283,20 @@ def main(arguments: list[str] | None = None) -> None:
         run_module(value, rest)
     else:
         run_command(value, rest)
+
+
+def run_tool(name: str, rest: list[str]) -> None:
+    """``alias`` and ``info``."""
+    if name == "alias":
+        from ._distribution import main as alias
+
+        alias(rest)
+        return
+    if rest:
+        fail(f"info takes no arguments\n{USAGE}")
+    from ._info import main as info
+
+    info()
 
 
 def fail(message: str, status: int = 2) -> NoReturn:

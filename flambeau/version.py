@@ -1,10 +1,16 @@
-"""The version of the package, and what ``torch.version`` tells about the build: there is none to compile."""
+"""Versions: PyTorch's that is implemented, this package's own, and what ``torch.version`` tells about a build: there is none to compile."""
 
 from __future__ import annotations
 
-__all__ = ["__version__", "cuda", "debug", "git_version", "hip", "rocm", "xpu"]
+from .torch_version import TorchVersion
 
-__version__ = "0.1.0"
+__all__ = ["__version__", "cuda", "debug", "git_version", "hip", "release", "rocm", "xpu"]
+
+release = "0.1.0"  # of this package
+implemented = "2.13.0"  # of PyTorch, whose documentation is the specification
+
+# Programs compare it with releases of PyTorch; the label behind the plus sign says whose it is.
+__version__ = TorchVersion(f"{implemented}+flambeau.{release}")
 cuda: str | None = None
 hip: str | None = None
 rocm: str | None = None

@@ -153,7 +153,7 @@ def here(namespace: str, names: list[str]) -> set[str]:
             root = importlib.import_module(f"flambeau.{namespace}")
         except ModuleNotFoundError:
             return set()
-    return {name for name in names if hasattr(root, name)}
+    return {name for name in names if hasattr(root, name) and not getattr(getattr(root, name), "is_unsupported", False)}
 
 
 def has_operation(name: str) -> bool:
@@ -242,8 +242,9 @@ def compatibility() -> str:
     lacking = [name for name in database if not has_operation(name)]
     parts = [
         HEADER + "# Compatibility\n",
-        f"PyTorch {known['version']}'s public names, and how many of them flambeau has. A name counts when it exists; that it does what\n"
-        "PyTorch's does is what the tests show (`tests/test_op_db.py` compares with PyTorch's own database of operations).\n",
+        f"PyTorch {known['version']}'s public names, and how many of them flambeau has. A name counts when it exists and does not\n"
+        "merely raise NotImplementedError; that it does what PyTorch's does is what the tests show (`tests/test_op_db.py` compares with\n"
+        "PyTorch's own database of operations).\n",
         table(("namespace", "PyTorch", "flambeau", "share"), rows),
         f"PyTorch's database of operations names {len(database)}; {len(database) - len(lacking)} of them exist here.\n",
         "## Devices\n",

@@ -494,12 +494,16 @@ class Module(HookMethods, ConvertMethods, StateMethods):
             grad.zero_()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Not available on modules.
+        """Have calls of this module compiled; they run as they are, which is said once.
 
+        Args:
+            args, kwargs: those of ``torch.compile`` but the first.
         Raises:
-            NotImplementedError: always.
+            RuntimeError, NotImplementedError: as ``torch.compile`` does.
         """
-        raise NotImplementedError("Module.compile: compiling a module in place is not supported")
+        from ..compiler.eager import compile
+
+        compile(self.forward, *args, **kwargs)
 
     # -- printing ---------------------------------------------------------------------------------------------------------
     def _get_name(self) -> str:

@@ -1,0 +1,242 @@
+"""Scaling of losses, so that small gradients do not vanish in narrow dtypes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from ..autograd import no_grad
+from ..core.dtype import float16, float32
+from ..core.tensor import Tensor
+from ..ops import full, isfinite
+
+__all__ = ["GradScaler"]
+
+_READY, _UNSCALED, _STEPPED = range(3)
+
+
+class GradScaler:
+    """Multiplies losses by a scale, divides gradients by it before a step, and skips steps whose gradients are not finite.
+
+    The scale shrinks after a skipped step and grows after ``growth_interval`` steps in a row that were none.
+
+    Args:
+        device: type of the device of losses. Without a CUDA device a scaler for ``'cuda'`` is switched off, with a warning.
+        init_scale: the scale at first.
+        growth_factor, backoff_factor: by what it grows (above 1) and shrinks (below 1).
+        growth_interval: number of steps in a row after which it grows.
+        enabled: False for a scaler that changes nothing.
+    Raises:
+        AssertionError: a factor out of its range; methods in another order than scale, unscale_, step, update.
+    Source: torch.amp.GradScaler.
+    """
+
+    def __init__(
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        self._device = device
+        if enabled and device == "cuda":
+            from ..cuda import is_available
+
+            if not is_available():
+                warnings.warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", UserWarning, stacklevel=2)
+                enabled = False
+        self._enabled = enabled
+        if not enabled:
+            return
+        if not growth_factor > 1.0:
+            raise AssertionError("The growth factor must be > 1.0.")
+        if not backoff_factor < 1.0:
+            raise AssertionError("The backoff factor must be < 1.0.")
+        self._init_scale, self._growth_factor, self._backoff_factor = init_scale, growth_factor, backoff_factor
+        self._growth_interval, self._growth_tracker = growth_interval, 0
+        self._scale: Tensor | None = None  # made at the first loss, where that lies
+        self._stages: dict[int, int] = {}  # by optimizer
+        self._overflowed: dict[int, bool] = {}  # by optimizer: whether a gradient was not finite
+
+    def _current(self, method: str) -> Tensor:
+        if self._scale is None:
+            raise AssertionError(
+                f"Attempted {method} but _scale is None.  This may indicate your script did not use scaler.scale(loss or outputs) "
+                "earlier in the iteration."
+            )
+        return self._scale
+
+    def scale(self, outputs: Any) -> Any:
+        """``outputs``, a tensor or an iterable of them at any depth, multiplied by the scale.
+
+        Raises:
+            ValueError: something else.
+        """
+        if not self._enabled:
+            return outputs
+        if isinstance(outputs, Tensor):
+            if self._scale is None:
+                self._scale = full((), self._init_scale, dtype=float32, device=outputs.device)
+            return outputs * self._scale.to(outputs.device, non_blocking=True)
+        if isinstance(outputs, Iterable):
+            scaled = map(self.scale, outputs)
+            return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled
+        raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+
+    def unscale_(self, optimizer: Any) -> None:
+        """Divide the gradients of an optimizer's parameters by the scale, before they are clipped, say.
+
+        Raises:
+            RuntimeError: it was done since the last ``update``.
+            ValueError: float16 gradients.
+        """
+        if not self._enabled:
+            return
+        scale = self._current("unscale_")
+        stage = self._stages.get(id(optimizer), _READY)
+        if stage == _UNSCALED:
+            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+        if stage == _STEPPED:
+            raise RuntimeError("unscale_() is being called after step().")
+        self._unscale(optimizer, 1.0 / scale.double().item())
+        self._stages[id(optimizer)] = _UNSCALED
+
+    def _unscale(self, optimizer: Any, factor: float, allow_float16: bool = False) -> None:
+        grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        if not allow_float16 and any(grad.dtype is float16 for grad in grads):
+            raise ValueError("Attempting to unscale FP16 gradients.")
+        overflowed = False
+        with no_grad():
+            for grad in grads:
+                values = grad._values() if grad.is_sparse else grad
+                overflowed = overflowed or not bool(isfinite(values).all())
+                values.mul_(factor)
+        if grads:
+            self._overflowed[id(optimizer)] = overflowed
+
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """``optimizer.step(*args, **kwargs)``, its gradients unscaled, unless one of them is not finite.
+
+        Returns:
+            What the optimizer returned; None if the step was skipped.
+        Raises:
+            RuntimeError: a closure, or a second step since the last ``update``.
+        """
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        self._current("step")
+        if self._stages.get(id(optimizer), _READY) == _STEPPED:
+            raise RuntimeError("step() has already been called since the last update().")
+        if self._stages.get(id(optimizer), _READY) == _READY:
+            self.unscale_(optimizer)
+        if id(optimizer) not in self._overflowed:
+            raise AssertionError("No inf checks were recorded for this optimizer.")
+        result = None if self._overflowed[id(optimizer)] else optimizer.step(*args, **kwargs)
+        self._stages[id(optimizer)] = _STEPPED
+        return result
+
+    def update(self, new_scale: Any = None) -> None:
+        """Adapt the scale to what the steps since the last call met, or set it.
+
+        Args:
+            new_scale: a number or a tensor of one float32 element.
+        """
+        if not self._enabled:
+            return
+        scale = self._current("update")
+        if new_scale is not None:
+            if isinstance(new_scale, Tensor):
+                if new_scale.numel() != 1 or new_scale.requires_grad:
+                    raise AssertionError("new_scale should be a float or a 1-element torch.FloatTensor with requires_grad=False.")
+                new_scale = new_scale.item()
+            scale.fill_(new_scale)
+        else:
+            if not self._overflowed:
+                raise AssertionError("No inf checks were recorded prior to update.")
+            self._adapt(scale)
+        self._stages, self._overflowed = {}, {}
+
+    def _adapt(self, scale: Tensor) -> None:
+        if any(self._overflowed.values()):
+            scale.mul_(self._backoff_factor)
+            self._growth_tracker = 0
+            return
+        self._growth_tracker += 1
+        if self._growth_tracker == self._growth_interval:
+            grown = scale * self._growth_factor
+            if bool(isfinite(grown)):
+                scale.copy_(grown)
+            self._growth_tracker = 0
+
+    def get_scale(self) -> float:
+        """The scale; 1 for a scaler that is switched off."""
+        if not self._enabled:
+            return 1.0
+        return self._init_scale if self._scale is None else float(self._scale.item())
+
+    def get_growth_factor(self) -> float:
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self) -> float:
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self) -> int:
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        self._growth_interval = new_interval
+
+    def is_enabled(self) -> bool:
+        """Whether the scaler does anything."""
+        return self._enabled
+
+    def state_dict(self) -> dict[str, Any]:
+        """The scale and how it changes; empty for a scaler that is switched off."""
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self.get_scale(),
+            "growth_factor": self._growth_factor,
+            "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval,
+            "_growth_tracker": self._growth_tracker,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what ``state_dict`` gave.
+
+        Raises:
+            RuntimeError: it is empty.
+        """
+        if not self._enabled:
+            return
+        if not state_dict:
+            raise RuntimeError("The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler.")
+        self._init_scale = state_dict["scale"]
+        if self._scale is not None:
+            self._scale.fill_(state_dict["scale"])
+        self._growth_factor = state_dict["growth_factor"]
+        self._backoff_factor = state_dict["backoff_factor"]
+        self._growth_interval = state_dict["growth_interval"]
+        self._growth_tracker = state_dict["_growth_tracker"]
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        if self._enabled:
+            if self._stages:
+                raise AssertionError(
+                    "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after scaler.update()."
+                )
+            state["_init_scale"], state["_scale"] = self.get_scale(), None
+        return state

@@ -1,0 +1,39 @@
+"""``torch.fx``: marks for a tracer that is not there yet. Tracing and graphs are not supported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _unsupported
+from ..core import late as _late
+
+_late.adopt(__name__)
+
+__all__ = ["has_side_effect", "wrap"]
+
+_side_effectful: set[Any] = set()
+
+
+def wrap(fn_or_name: Any) -> Any:
+    """Have a tracer call a function, or the function of that name, without looking inside: ``fn_or_name`` itself.
+
+    Raises:
+        RuntimeError: neither a function nor a name.
+    Source: torch.fx.wrap.
+    """
+    if not callable(fn_or_name) and not isinstance(fn_or_name, str):
+        raise RuntimeError("Unsupported type for global function! Must be either a callable or string name")
+    return fn_or_name
+
+
+def has_side_effect(fn: Any) -> Any:
+    """Have a graph keep calls of ``fn`` whose results nobody uses: ``fn`` itself. Source: torch.fx.has_side_effect."""
+    _side_effectful.add(fn)
+    return fn
+
+
+globals().update(
+    _unsupported.names(
+        "fx", "replace_pattern symbolic_trace", "CodeGen Graph GraphModule Interpreter Node PH ProxyableClassMeta Proxy Tracer Transformer"
+    )
+)

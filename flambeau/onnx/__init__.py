@@ -1,0 +1,24 @@
+"""``torch.onnx``: whether something is being exported. Exporting is not supported yet."""
+
+from __future__ import annotations
+
+from .. import _unsupported
+from ..core import late as _late
+
+_late.adopt(__name__)
+
+__all__ = ["OnnxExporterError", "is_in_onnx_export"]
+
+
+class OnnxExporterError(RuntimeError):
+    """Something cannot be exported. Source: torch.onnx.OnnxExporterError."""
+
+
+def is_in_onnx_export() -> bool:
+    """Whether a model is being exported: False. Source: torch.onnx.is_in_onnx_export."""
+    return False
+
+
+globals().update(
+    _unsupported.names("onnx", "export register_custom_op_symbolic unregister_custom_op_symbolic", "ONNXProgram ExportableModule")
+)

@@ -1,0 +1,350 @@
+"""Standing in for PyTorch: versions, metadata, child processes, the alias in an environment, and names that wait for their system."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import flambeau as torch
+from flambeau import _distribution, _unsupported
+from flambeau.torch_version import TorchVersion
+
+needs_oracle = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="real PyTorch is not installed")
+
+ROOT = Path(__file__).resolve().parent.parent
+VERSIONS = (
+    "1.0 1.0.0 1.0.dev1 1.0a1 1.0a1.dev2 1.0b2 1.0rc1 1.0.post1 1.0.post1.dev3 1.0-2 2.13.0+cpu 2.13.0 2.13.0+flambeau.0.1.0 2.13 2.12.9 3 "
+    "1!0.1 2.13.0a0+git1234 2.13.0+cu121 2.13.0+1 2.13.0+1.a 2.13.0+a.1 v2.0 2.13.0.dev20240101"
+).split()
+
+
+def start(*words: Any, python: Any = sys.executable, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+    return subprocess.run([python, *map(str, words)], env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+def output(process: subprocess.CompletedProcess[str]) -> list[str]:
+    assert process.returncode == 0, process.stderr
+    return process.stdout.splitlines()
+
+
+# -- versions
+@needs_oracle
+@pytest.mark.oracle
+def test_versions_compare_as_pytorchs_do() -> None:
+    from torch.torch_version import TorchVersion as Theirs
+
+    comparisons = ("__lt__", "__le__", "__eq__", "__gt__", "__ge__")
+    for ours, other, comparison in itertools.product(VERSIONS, [*VERSIONS, (2, 13), (2,), "no version"], comparisons):
+        assert getattr(TorchVersion(ours), comparison)(other) == getattr(Theirs(ours), comparison)(other), (ours, comparison, other)
+
+
+def test_the_version_says_what_is_implemented_and_by_whom() -> None:
+    assert torch.__version__ is torch.version.__version__
+    assert torch.__version__ >= (2, 13) and torch.__version__ > "2.9" and torch.__version__ < "3"
+    assert isinstance(torch.__version__, str) and torch.version.release in torch.__version__
+    assert torch.version.cuda is None and torch.version.hip is None
+
+
+# -- programs under the alias
+PROGRAM = """
+import importlib.metadata, importlib.util, subprocess, sys
+import torch
+assert importlib.metadata.version("torch") == torch.__version__
+assert importlib.metadata.distribution("Torch").metadata["Name"] == "torch"
+assert importlib.util.find_spec("torch") and importlib.util.find_spec("torchvision") is None
+child = "import importlib.metadata; a = importlib.metadata.version('torch'); import torch.nn; print(a, torch.nn.__name__)"
+print(subprocess.check_output([sys.executable, "-c", child], text=True), end="")
+print(subprocess.check_output([sys.executable, "-m", "torch.utils.collect_env"], text=True).splitlines()[1])
+"""
+
+
+def test_a_program_and_its_children_mean_flambeau(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    version = str(torch.__version__)
+    assert output(start("-m", "flambeau", tmp_path / "program.py")) == [f"{version} flambeau.nn", f"PyTorch version: {version}"]
+
+
+def test_uninstall_leaves_children_as_they_were() -> None:
+    program = """
+import os, flambeau.runner
+before = os.environ.get("PYTHONPATH")
+with flambeau.runner.install():
+    assert os.environ["PYTHONPATH"].split(os.pathsep)[0].endswith("_shim")
+print(os.environ.get("PYTHONPATH") == before)
+"""
+    assert output(start("-c", program)) == ["True"]
+
+
+def test_the_shim_says_what_the_package_says() -> None:
+    folder = ROOT / "flambeau" / "_shim" / "torch.dist-info"
+    assert (folder / "METADATA").read_text() == _distribution.metadata_text()
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment of Python without PyTorch; returns its interpreter."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", folder], check=True, timeout=120)
+    return folder / "bin" / "python"
+
+
+def test_an_alias_is_installed_shown_and_removed(environment: Path, tmp_path: Path) -> None:
+    # What flambeau needs is found through the path of this environment; only the alias itself lies in the other one.
+    needs = os.pathsep.join([str(ROOT), *(entry for entry in sys.path if entry.endswith("site-packages"))])
+    site = output(start("-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])", python=environment))[0]
+
+    def alias(option: str) -> list[str]:
+        return output(start("-m", "flambeau", "alias", option, python=environment, PYTHONPATH=needs))
+
+    assert alias("--status") == [f"no torch in {site}"]
+    assert alias("--install") == [f"torch {torch.__version__} in {site} means flambeau"]
+    assert alias("--status") == [f"torch {torch.__version__} in {site} is flambeau"]
+    assert alias("--install") == alias("--install")
+    assert sorted(path.name for path in Path(site).iterdir() if "torch" in path.name) == ["torch", f"torch-{torch.__version__}.dist-info"]
+    program = f"""
+import sys
+sys.path.insert(0, {site!r})
+import torch.nn as nn, importlib.metadata
+print(nn.__name__, importlib.metadata.version("torch"))
+"""
+    assert output(start("-c", program, python=environment, PYTHONPATH=needs)) == [f"flambeau.nn {torch.__version__}"]
+    record = next(Path(site).glob("torch-*/RECORD")).read_text().splitlines()
+    assert all((Path(site) / row.split(",")[0]).exists() for row in record)
+    assert alias("--remove") == [f"removed from {site}"]
+    assert alias("--remove") == [f"no alias in {site}"]
+    assert not [path for path in Path(site).iterdir() if "torch" in path.name]
+
+
+def test_an_alias_does_not_touch_what_is_there(environment: Path) -> None:
+    needs = os.pathsep.join([str(ROOT), *(entry for entry in sys.path if entry.endswith("site-packages"))])
+    site = Path(output(start("-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])", python=environment))[0])
+    (site / "torch").mkdir()
+    (site / "torch" / "__init__.py").write_text("")
+    process = start("-m", "flambeau", "alias", "--install", python=environment, PYTHONPATH=needs)
+    assert process.returncode == 1 and "belongs to no distribution" in process.stderr
+    (site / "torch-2.0.dist-info").mkdir()
+    (site / "torch-2.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.0\n")
+    process = start("-m", "flambeau", "alias", "--install", python=environment, PYTHONPATH=needs)
+    assert process.returncode == 1 and "PyTorch 2.0 is installed" in process.stderr
+    assert output(start("-m", "flambeau", "alias", "--status", python=environment, PYTHONPATH=needs)) == [f"torch 2.0 in {site} is PyTorch"]
+    assert (site / "torch" / "__init__.py").read_text() == ""
+
+
+def test_info_names_what_computes() -> None:
+    rows = dict(line.split(None, 1) for line in output(start("-m", "flambeau", "info", FLAMBEAU_KERNELS="numpy")))
+    assert rows["kernels"] == "off (FLAMBEAU_KERNELS=numpy)"
+    assert rows["flambeau"].startswith(torch.version.release) and "numpy" in rows and "threads" in rows
+
+
+def test_configuration_in_words() -> None:
+    assert "numpy" in torch.__config__.show()
+    assert f"torch.get_num_threads() : {torch.get_num_threads()}" in torch.__config__.parallel_info()
+
+
+# -- modules of which something works
+def test_what_is_asked_of_compilers_and_groups_has_the_answers_of_a_plain_program() -> None:
+    assert not torch.jit.is_scripting() and not torch.jit.is_tracing()
+    assert not torch.compiler.is_compiling() and not torch.compiler.is_dynamo_compiling() and not torch.compiler.is_exporting()
+    assert not torch.onnx.is_in_onnx_export()
+    assert not torch.distributed.is_available() and not torch.distributed.is_initialized()
+    with pytest.raises(ValueError, match="Default process group has not been initialized"):
+        torch.distributed.get_rank()
+
+
+def test_marks_leave_functions_what_they_are() -> None:
+    def double(x: int) -> int:
+        return 2 * x
+
+    marks = (torch.jit.ignore, torch.jit.ignore(drop=True), torch.jit.unused, torch.jit.export, torch.jit.script_if_tracing)
+    others = (torch.compiler.disable, torch.compiler.disable(recursive=False), torch.compiler.allow_in_graph, torch.fx.wrap)
+    for mark in (*marks, *others, torch.compiler.assume_constant_result, torch.fx.has_side_effect):
+        assert mark(double)(3) == 6
+    assert torch.jit.annotate(list[int], [1]) == [1]
+    with torch.compiler.set_stance("force_eager"):
+        assert torch.compiler.set_stance("default")(double)(4) == 8
+
+
+@needs_oracle
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ([1], list),
+        ([1], list[int]),
+        (["a"], list[int]),
+        ({}, dict),
+        ({1: "a"}, dict[int, str]),
+        ((1, "a"), tuple[int, str]),
+        ((1,), tuple[int, str]),
+    ],
+)
+def test_isinstance_with_parameters(value: Any, kind: Any) -> None:
+    import torch as oracle
+
+    def asked(library: Any) -> Any:
+        try:
+            return library.jit.isinstance(value, kind)
+        except RuntimeError as error:
+            return str(error)
+
+    assert asked(torch) == asked(oracle)
+
+
+@pytest.mark.parametrize("module", ["jit", "compiler", "fx", "onnx", "distributed"])
+def test_what_waits_for_its_system_says_its_name(module: str) -> None:
+    namespace = vars(getattr(torch, module))
+    waiting = {name: value for name, value in namespace.items() if getattr(value, "is_unsupported", False)}
+    assert waiting
+    for name, value in waiting.items():
+        with pytest.raises(NotImplementedError, match=rf"torch\.{module}\.{name} is not supported yet"):
+            value()
+        assert not isinstance(value, type) or not isinstance(3, value)
+    assert set(waiting).isdisjoint(namespace["__all__"])
+    assert _unsupported.function("jit", "trace").__module__ == "torch.jit"
+
+
+def test_compile_runs_what_it_is_given_and_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from flambeau.compiler import eager
+
+    monkeypatch.setattr(eager, "_told", False)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Dropout())
+    with pytest.warns(UserWarning, match="nothing is compiled"):
+        compiled = torch.compile(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = torch.compile(compiled, mode="max-autotune")
+        function = torch.compile(lambda x: x + 1, fullgraph=True)
+        model.compile()
+
+        @torch.compile(dynamic=True)
+        def decorated(x: int) -> int:
+            return 2 * x
+
+    assert again is compiled and function(1) == 2 and decorated(3) == 6
+    assert list(compiled.state_dict()) == [f"_orig_mod.{key}" for key in model.state_dict()]
+    assert compiled.eval() is compiled and not model.training and not compiled.training
+    compiled.scale = 3
+    assert model.scale == 3 and isinstance(compiled, torch.nn.Module)
+    x = torch.randn(2, 3)
+    assert torch.equal(compiled(x), model(x))
+    assert next(compiled.parameters()) is model[0].weight
+    assert torch.equal(pickle.loads(pickle.dumps(compiled))(x), model(x))
+    with pytest.raises(RuntimeError, match="Either mode or options"):
+        torch.compile(model, mode="default", options={})
+    with pytest.raises(RuntimeError, match="Unrecognized mode"):
+        torch.compile(model, mode="quick")
+    with pytest.raises(NotImplementedError, match="back end"):
+        torch.compile(model, backend=lambda graph, inputs: graph)
+    with pytest.raises(RuntimeError, match="expected a function or a module"):
+        torch.compile(3)  # type: ignore[arg-type]
+    assert torch.compile(model, disable=True) is model
+
+
+# -- mixed precision as far as it is off
+def scaled_steps(library: Any) -> list[Any]:
+    """What a scaler does over steps of which one overflows."""
+    parameter = library.nn.Parameter(library.ones(3))
+    optimizer = library.optim.AdamW([parameter], lr=0.1)
+    scaler = library.amp.GradScaler("cpu", init_scale=4.0, growth_interval=2)
+    seen: list[Any] = []
+    for step in range(6):
+        optimizer.zero_grad()
+        scaler.scale((parameter * (float("inf") if step == 3 else 1.0) * 2).sum()).backward()
+        if step % 2:
+            scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+        seen.append((scaler.state_dict(), parameter.tolist()))
+    return seen
+
+
+@needs_oracle
+@pytest.mark.oracle
+def test_a_scaler_takes_pytorchs_steps() -> None:
+    import torch as oracle
+
+    for (state, values), (their_state, their_values) in zip(scaled_steps(torch), scaled_steps(oracle), strict=True):
+        assert state == their_state
+        assert values == pytest.approx(their_values, rel=1e-6)
+
+
+def test_a_scaler_wants_its_methods_in_order() -> None:
+    parameter = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.SGD([parameter], lr=0.1)
+    scaler = torch.amp.GradScaler("cpu")
+    for method in (lambda: scaler.step(optimizer), lambda: scaler.unscale_(optimizer), scaler.update):
+        with pytest.raises(AssertionError, match="_scale is None"):
+            method()
+    scaler.scale(parameter.sum()).backward()
+    with pytest.raises(AssertionError, match="No inf checks were recorded prior"):
+        scaler.update()
+    scaler.unscale_(optimizer)
+    with pytest.raises(RuntimeError, match="already been called on this optimizer"):
+        scaler.unscale_(optimizer)
+    with pytest.raises(AssertionError, match="may only be pickled"):
+        pickle.dumps(scaler)
+    scaler.step(optimizer)
+    with pytest.raises(RuntimeError, match="already been called since"):
+        scaler.step(optimizer)
+    with pytest.raises(RuntimeError, match="after step"):
+        scaler.unscale_(optimizer)
+    with pytest.raises(RuntimeError, match="Closure use"):
+        scaler.step(optimizer, closure=lambda: None)
+    scaler.update()
+    assert pickle.loads(pickle.dumps(scaler)).state_dict() == scaler.state_dict()
+    narrow = torch.nn.Parameter(torch.ones(2, dtype=torch.float16))
+    narrow.grad = torch.ones(2, dtype=torch.float16)
+    with pytest.raises(ValueError, match="FP16"):
+        scaler.unscale_(torch.optim.SGD([narrow], lr=0.1))
+
+
+def test_a_scaler_that_is_off_changes_nothing() -> None:
+    with pytest.warns(UserWarning, match="CUDA is not available"):
+        scaler = torch.amp.GradScaler("cuda")
+    parameter = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.SGD([parameter], lr=1.0)
+    loss = parameter.sum()
+    assert scaler.scale(loss) is loss and scaler.get_scale() == 1 and scaler.state_dict() == {} and not scaler.is_enabled()
+    loss.backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert parameter.tolist() == [0, 0, 0]
+
+
+def test_autocast_is_off_or_an_error() -> None:
+    with torch.autocast("cpu", enabled=False), torch.amp.autocast("cuda", enabled=False):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.float32
+        assert not torch.is_autocast_enabled() and not torch.is_autocast_enabled("cpu")
+    with pytest.warns(UserWarning, match="Disabling autocast"), torch.autocast("cuda"):
+        pass
+    with pytest.raises(NotImplementedError, match="autocast"):
+        torch.autocast("cpu")
+    with pytest.raises(RuntimeError, match="Expected one of cpu, cuda"):
+        torch.autocast("nonsense")
+    with pytest.raises(ValueError, match="Expected `device_type`"):
+        torch.autocast(3)  # type: ignore[arg-type]
+
+    class Double(torch.autograd.Function):
+        @staticmethod
+        @torch.amp.custom_fwd(device_type="cuda")
+        def forward(ctx: Any, x: Any) -> Any:
+            return 2 * x
+
+        @staticmethod
+        @torch.amp.custom_bwd(device_type="cuda")
+        def backward(ctx: Any, grad: Any) -> Any:
+            return 2 * grad
+
+    x = torch.ones(2, requires_grad=True)
+    Double.apply(x).sum().backward()
+    assert x.grad.tolist() == [2, 2]
