@@ -107,6 +107,7 @@ LOOSE: dict[str, dict[str, tuple[float, float]]] = {
     **{f"nn.functional.interpolate.{mode}": _HALVES for mode in ("bicubic", "trilinear", "area")},
     **{f"nn.functional.{name}": _HALVES for name in ("adaptive_avg_pool3d", "batch_norm", "instance_norm")},
     "nn.functional.binary_cross_entropy_with_logits": _HALVES,
+    "nn.functional.scaled_dot_product_attention": _SUMS,  # PyTorch's own float32 results are 2e-5 off those of float64
     "addbmm": {"bfloat16": (1e-1, 1e-1)},
     **{f"polygamma.polygamma_n_{n}": {"float32": (5e-5, 1e-4)} for n in range(5)},  # PyTorch's trigamma has 4 digits near its poles
     "special.polygamma.special_polygamma_n_0": {"float32": (5e-5, 1e-4)},

@@ -68,44 +68,42 @@ class _PlanCaches:
 matmul = _Matmul()
 cufft_plan_cache = _PlanCaches()
 
-_attention = {"flash": True, "math": True, "mem_efficient": True, "cudnn": True}
-
 
 def flash_sdp_enabled() -> bool:
     """Whether attention may use FlashAttention. Source: torch.backends.cuda.flash_sdp_enabled."""
-    return _attention["flash"]
+    return settings.attention["flash"]
 
 
 def enable_flash_sdp(enabled: bool) -> None:
     """Let attention on CUDA use FlashAttention, or not. Source: torch.backends.cuda.enable_flash_sdp."""
-    _attention["flash"] = bool(enabled)
+    settings.attention["flash"] = bool(enabled)
 
 
 def math_sdp_enabled() -> bool:
     """Whether attention may use plain operations. Source: torch.backends.cuda.math_sdp_enabled."""
-    return _attention["math"]
+    return settings.attention["math"]
 
 
 def enable_math_sdp(enabled: bool) -> None:
     """Let attention on CUDA use plain operations, or not. Source: torch.backends.cuda.enable_math_sdp."""
-    _attention["math"] = bool(enabled)
+    settings.attention["math"] = bool(enabled)
 
 
 def mem_efficient_sdp_enabled() -> bool:
     """Whether attention may use the memory-efficient kernel. Source: torch.backends.cuda.mem_efficient_sdp_enabled."""
-    return _attention["mem_efficient"]
+    return settings.attention["mem_efficient"]
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
     """Let attention on CUDA use the memory-efficient kernel, or not. Source: torch.backends.cuda.enable_mem_efficient_sdp."""
-    _attention["mem_efficient"] = bool(enabled)
+    settings.attention["mem_efficient"] = bool(enabled)
 
 
 def cudnn_sdp_enabled() -> bool:
     """Whether attention may use cuDNN. Source: torch.backends.cuda.cudnn_sdp_enabled."""
-    return _attention["cudnn"]
+    return settings.attention["cudnn"]
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
     """Let attention on CUDA use cuDNN, or not. Source: torch.backends.cuda.enable_cudnn_sdp."""
-    _attention["cudnn"] = bool(enabled)
+    settings.attention["cudnn"] = bool(enabled)

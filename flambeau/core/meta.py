@@ -69,14 +69,28 @@ def _framed_all(result: Any) -> Any:
     return framed(result) if result.__class__ is np.ndarray else type(result)([_framed_all(item) for item in result])
 
 
+def _lead(query: Any, key: Any, value: Any) -> tuple[int, ...]:
+    return broadcast_shape(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+
+
+def _attention_shapes(query: Any, key: Any, value: Any) -> tuple[MetaArray, MetaArray]:
+    rows = (*_lead(query, key, value), query.shape[-2])
+    return empty((*rows, value.shape[-1]), query.dtype), empty(rows, query.dtype)
+
+
 # Operations whose kernels look at values, although their results' shapes do not depend on them.
-SHAPE_RULES: dict[str, Callable[..., MetaArray]] = {
+SHAPE_RULES: dict[str, Callable[..., Any]] = {
     "masked_fill": lambda input, mask, value: empty(broadcast_shape(input.shape, mask.shape), input.dtype),
     "masked_scatter": lambda input, mask, source: empty(broadcast_shape(input.shape, mask.shape), input.dtype),
     "_index_add": lambda input, *rest: empty_like(input, order="C"),
     "_index_backward": lambda grad, shape, *rest: empty(shape, grad.dtype),
     "_diagonal_backward": lambda grad, shape, *rest: empty(shape, grad.dtype),
     "_embedding_backward": lambda grad, indices, rows, *rest: empty((rows, grad.shape[-1]), grad.dtype),
+    "nn.functional._attention": lambda query, key, value, *rest: _attention_shapes(query, key, value),
+    "nn.functional._attention_backward": lambda grad, query, key, value, attn_mask, *rest: (
+        *[empty((*_lead(query, key, value), *operand.shape[-2:]), operand.dtype) for operand in (query, key, value)],
+        *([empty(attn_mask.shape, attn_mask.dtype)] if rest[-1] else []),
+    ),
     "masked_select": lambda *operands: missing("masked_select"),
     "histc": lambda input, bins, *rest: empty((bins,), input.dtype),
 }

@@ -12,11 +12,18 @@ class OutOfMemoryError(RuntimeError):
 
 
 class Settings:
-    """What was last asked for by ``torch.set_...`` and ``torch.backends``."""
+    """What was last asked for by ``torch.set_...`` and ``torch.backends``.
+
+    Attributes:
+        attention: which implementations of attention may be used; see ``torch.nn.attention.sdpa_kernel``.
+    """
 
     matmul_precision = "highest"
     deterministic = False
     warn_only = False
+
+    def __init__(self) -> None:
+        self.attention = {"flash": True, "math": True, "mem_efficient": True, "cudnn": True}
 
 
 settings = Settings()

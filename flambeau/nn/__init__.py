@@ -3,7 +3,7 @@
 # ruff: noqa: F401, F403 - every file lists its public names itself
 
 from ..core import late as _late
-from . import functional, init, modules, utils
+from . import attention, functional, init, modules, utils
 from .activation import *
 from .containers import *
 from .conv import *

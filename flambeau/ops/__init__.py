@@ -20,6 +20,7 @@ FAMILIES = (
     "polynomials",
     "activation",
     "softmaxes",
+    "attention",
     "views",
     "parts",
     "conversion",

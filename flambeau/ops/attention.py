@@ -1,0 +1,521 @@
+"""Scaled dot product attention: ``softmax(query @ key.T * scale + mask) @ value`` without the matrix of all scores in memory.
+
+The scores are made in strips of rows, at most ``_STRIP`` elements at a time, in the forward pass and once more in the derivative; what is
+kept between the two is one number a row, the logarithm of the sum of its exponentials:
+
+               S keys
+             +--------+                        out rows = softmax(strip) @ value
+    L rows   | strip  |  ~ _STRIP elements     log_sum  = max + log(sum(exp(strip - max)))
+             +--------+                        backward: softmax(strip) = exp(strip - log_sum)
+             |        |
+
+A row whose keys are all masked gives zeros. Dropout draws row after row, as PyTorch does over the whole matrix; the derivative replays
+the same stream from the generator's state.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.annotations import Tensor
+from ..core.generator import Generator, default_generator
+from ..core.override import call_override
+from ..core.registry import composite, op, resolve
+from ..core.samplers import bernoulli_mask
+from ..core.settings import settings
+
+_STRIP = 1 << 18  # elements of scores at a time: 1 MB of float32 stays in the second-level cache
+
+
+class Dropout:
+    """Which scores a call drops: the probability, and the state of the generator before the first draw."""
+
+    __slots__ = ("last", "p", "state")
+
+    def __init__(self, p: float, state: np.ndarray):
+        self.p = p
+        self.state = state
+        self.last: Generator | None = None  # the stream that was asked for last
+
+    def stream(self) -> Generator:
+        """A generator that draws this call's numbers from the first on."""
+        self.last = Generator()
+        self.last.load_state_bytes(self.state)
+        return self.last
+
+
+# -- strips --------------------------------------------------------------------------------------------------------------------
+class _Matrices:
+    """The last two dimensions of an operand, as one stack that is addressed by the flat index over the broadcast leading ones."""
+
+    __slots__ = ("rows", "stack")
+
+    def __init__(self, array: np.ndarray, lead: tuple[int, ...]):
+        own = array.shape[:-2]
+        self.stack = array.reshape(math.prod(own), *array.shape[-2:])
+        self.rows = None if own == lead else np.broadcast_to(np.arange(math.prod(own)).reshape(own), lead).reshape(-1)
+
+    def part(self, which: slice) -> np.ndarray:
+        return self.stack[which] if self.rows is None else self.stack[self.rows[which]]
+
+
+class _Scores:
+    """The scores of one call, strip by strip."""
+
+    def __init__(
+        self,
+        query: np.ndarray,
+        key: np.ndarray,
+        value: np.ndarray,
+        attn_mask: np.ndarray | None,
+        is_causal: bool,
+        scale: float,
+        dropout: Any,
+    ):
+        self.lead = np.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+        self.count, self.length, self.width = math.prod(self.lead), query.shape[-2], key.shape[-2]
+        self.queries, self.keys, self.values = (_Matrices(wide(array), self.lead) for array in (query, key, value))
+        self.mask = None if attn_mask is None else _Matrices(attn_mask.reshape((1,) * (2 - attn_mask.ndim) + attn_mask.shape), self.lead)
+        self.is_causal, self.scale = is_causal, self.queries.stack.dtype.type(scale)
+        self.dropout, self.stream = dropout, None if dropout is None else dropout.stream()
+
+    def strips(self) -> Iterator[tuple[slice, slice, int]]:
+        """Matrices, rows, and the number of columns that any of the rows looks at."""
+        whole = self.length * self.width
+        together = max(1, _STRIP // max(1, whole))
+        rows = self.length if whole <= _STRIP else max(1, _STRIP // self.width)
+        for first in range(0, self.count, together):
+            for top in range(0, self.length, rows):
+                bottom = min(top + rows, self.length)
+                columns = min(bottom, self.width) if self.is_causal else self.width
+                yield slice(first, min(first + together, self.count)), slice(top, bottom), columns
+
+    def of(self, which: slice, rows: slice, columns: int) -> np.ndarray:
+        """Scores of a strip, masked ones minus infinity."""
+        query = np.multiply(self.queries.part(which)[:, rows], self.scale)
+        scores = np.matmul(query, self.keys.part(which)[:, :columns].swapaxes(-1, -2))
+        if self.mask is not None:
+            mask = self._mask_of(which, rows, columns)
+            if mask.dtype.kind == "b":
+                np.copyto(scores, -np.inf, where=np.logical_not(mask))
+            else:
+                np.add(scores, mask.astype(scores.dtype, copy=False), out=scores)
+        if self.is_causal:
+            np.copyto(scores, -np.inf, where=np.arange(rows.start, rows.stop)[:, None] < np.arange(columns))
+        return scores
+
+    def _mask_of(self, which: slice, rows: slice, columns: int) -> np.ndarray:
+        mask = self.mask
+        assert mask is not None  # for the type checker
+        across = slice(None) if mask.stack.shape[1] == 1 else rows
+        along = slice(None) if mask.stack.shape[2] == 1 else slice(columns)
+        stack = mask.stack[:, across, along]
+        return stack[which] if mask.rows is None else stack[mask.rows[which]]
+
+    def kept(self, which: slice, rows: slice, columns: int, kind: np.dtype) -> np.ndarray | None:
+        """What dropout multiplies a strip by; strips must be asked for in order."""
+        if self.stream is None:
+            return None
+        shape = (which.stop - which.start, rows.stop - rows.start, self.width)
+        p = self.dropout.p
+        mask = bernoulli_mask(self.stream, math.prod(shape), 1.0 - p).reshape(shape)[..., :columns]
+        return np.multiply(mask, kind.type(1.0) / kind.type(1.0 - p))
+
+
+def wide(array: np.ndarray) -> np.ndarray:
+    """``array`` in the dtype to compute in."""
+    return array.astype(np.float32) if dtypes.of_array(array) in dtypes.REDUCED else array
+
+
+# -- the operations ------------------------------------------------------------------------------------------------------------
+def _differences(
+    grads: Any,
+    grad_output: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any,
+    is_causal: bool,
+    scale: float,
+    dropout: Any,
+    needs: Any,
+) -> tuple[Any, ...]:
+    """The derivative of the derivative, over whole matrices: ``p`` are the probabilities, ``a`` those that dropout leaves."""
+    to_query, to_key, to_value, to_mask = (*grads, None)[:4]
+    scores = query.matmul(key.mT) * scale
+    if attn_mask is not None:
+        masked = attn_mask.dtype is dtypes.bool_
+        scores = scores.masked_fill(attn_mask.logical_not(), -math.inf) if masked else scores + attn_mask.to(scores.dtype)
+    if is_causal:
+        seen = scores.new_ones(scores.shape[-2:], dtype=dtypes.bool_).tril()
+        scores = scores.masked_fill(seen.logical_not(), -math.inf)
+    nothing = scores.eq(-math.inf).all(-1, keepdim=True)
+    p = scores.softmax(-1).masked_fill(nothing, 0.0)
+    lead = np.broadcast_shapes(p.shape[:-2], value.shape[:-2])
+    kept = None
+    if dropout is not None:
+        shape = (*lead, *p.shape[-2:])
+        kept = query.new_empty(shape).bernoulli_(1.0 - dropout.p, generator=dropout.stream()) / (1.0 - dropout.p)
+
+    def dropped(matrix: Any) -> Any:
+        return matrix if kept is None else matrix * kept
+
+    def rows(matrix: Any) -> Any:
+        return matrix.sum(-1, keepdim=True)
+
+    a = dropped(p)
+    of_p = dropped(grad_output.matmul(value.mT))
+    inner = of_p - rows(p * of_p)
+    of_scores = p * inner
+    # What comes back to the gradient of the scores, and from there to p and to its own gradient.
+    back = 0.0
+    if to_query is not None:
+        back = back + to_query.matmul(key.mT) * scale
+    if to_key is not None:
+        back = back + query.matmul(to_key.mT) * scale
+    if to_mask is not None:
+        back = back + to_mask.to(scores.dtype)
+    for_p: Any = None
+    for_a: Any = None
+    if not isinstance(back, float):
+        total = rows(back * p)
+        for_p = back * inner - total * of_p
+        for_a = dropped(p * (back - total))
+    for_grad = None if for_a is None else for_a.matmul(value)
+    for_value = None if for_a is None else for_a.mT.matmul(grad_output)
+    if to_value is not None:
+        through_a = dropped(grad_output.matmul(to_value.mT))
+        for_p = through_a if for_p is None else for_p + through_a
+        direct = a.matmul(to_value)
+        for_grad = direct if for_grad is None else for_grad + direct
+    if for_p is None:
+        return (None,) * 5
+    for_scores = p * (for_p - rows(p * for_p))
+    for_query, for_key = for_scores.matmul(key) * scale, for_scores.mT.matmul(query) * scale
+    if to_key is not None:
+        for_query = for_query + of_scores.matmul(to_key) * scale
+    if to_query is not None:
+        for_key = for_key + of_scores.mT.matmul(to_query) * scale
+    return for_grad, for_query, for_key, for_value, for_scores if needs[4] else None
+
+
+@op(
+    name="_attention_backward",
+    namespace="nn.functional",
+    out=False,
+    multi_output=True,
+    opmath="native",
+    grad={"grad_output, query, key, value, attn_mask": _differences},
+)
+def attention_backward(
+    grad_output: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    output: Tensor,
+    log_sum: Tensor,
+    is_causal: bool,
+    scale: float,
+    dropout: Any,
+    to_mask: bool,
+) -> Tensor:
+    """Gradients of ``_attention`` for query, key and value, in the broadcast shape, and for the mask if ``to_mask``."""
+    scores = _Scores(query, key, value, attn_mask, is_causal, scale, dropout)
+    grad, kind = wide(grad_output), scores.queries.stack.dtype
+    grads, log_sums = _Matrices(grad, scores.lead), log_sum.reshape(scores.count, scores.length, 1)
+    # The sum over a row of probabilities times their gradients is the sum over the output's row times its gradient.
+    totals = np.add.reduce(np.multiply(grad, wide(output)), axis=-1, keepdims=True).reshape(scores.count, scores.length, 1)
+    of_query = np.zeros((scores.count, scores.length, query.shape[-1]), kind)
+    of_key = np.zeros((scores.count, scores.width, key.shape[-1]), kind)
+    of_value = np.zeros((scores.count, scores.width, value.shape[-1]), kind)
+    of_mask = np.zeros(scores.mask.stack.shape, kind) if to_mask and scores.mask is not None else None
+    for which, rows, columns in scores.strips():
+        query_rows, grad_rows = scores.queries.part(which)[:, rows], grads.part(which)[:, rows]
+        p = np.subtract(scores.of(which, rows, columns), log_sums[which, rows])
+        np.exp(p, out=p)
+        of_p = np.matmul(grad_rows, scores.values.part(which)[:, :columns].swapaxes(-1, -2))
+        kept = scores.kept(which, rows, columns, kind)
+        if kept is not None:
+            np.multiply(of_p, kept, out=of_p)
+        a = p if kept is None else np.multiply(p, kept)
+        of_value[which, :columns] += np.matmul(a.swapaxes(-1, -2), grad_rows)
+        np.subtract(of_p, totals[which, rows], out=of_p)
+        of_scores = np.multiply(p, of_p, out=of_p)
+        if of_mask is not None:
+            _add_to_mask(of_mask, scores.mask, which, rows, of_scores)
+        np.multiply(of_scores, scores.scale, out=of_scores)
+        of_query[which, rows] = np.matmul(of_scores, scores.keys.part(which)[:, :columns])
+        of_key[which, :columns] += np.matmul(of_scores.swapaxes(-1, -2), query_rows)
+    gradients = [
+        gradient.reshape(*scores.lead, *gradient.shape[-2:]).astype(operand.dtype, copy=False)
+        for gradient, operand in ((of_query, query), (of_key, key), (of_value, value))
+    ]
+    if of_mask is not None and attn_mask is not None:
+        gradients.append(of_mask.reshape(attn_mask.shape).astype(attn_mask.dtype, copy=False))
+    return tuple(gradients)
+
+
+def _add_to_mask(total: np.ndarray, mask: Any, which: slice, rows: slice, of_scores: np.ndarray) -> None:
+    """Add a strip's gradient to the elements of the mask that it came from."""
+    if total.shape[1] == 1:
+        of_scores, rows = np.add.reduce(of_scores, axis=1, keepdims=True), slice(None)
+    columns = of_scores.shape[2]
+    if total.shape[2] == 1:
+        of_scores, columns = np.add.reduce(of_scores, axis=2, keepdims=True), 1
+    if mask.rows is None:
+        total[which, rows, :columns] += of_scores
+        return
+    for matrix, row in zip(of_scores, mask.rows[which].tolist(), strict=True):
+        total[row, rows, :columns] += matrix
+
+
+def _attention_rule(
+    grad: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any,
+    result0: Any,
+    result1: Any,
+    is_causal: bool,
+    scale: float,
+    dropout: Any,
+    needs: Any,
+) -> tuple[Any, ...]:
+    gradients = attention_backward(grad, query, key, value, attn_mask, result0, result1, is_causal, scale, dropout, needs[3])
+    return tuple([gradient if need else None for gradient, need in zip((*gradients, None)[:4], needs, strict=True)])
+
+
+@op(
+    name="_attention",
+    namespace="nn.functional",
+    node_name="ScaledDotProductFlashAttentionForCpuBackward0",
+    out=False,
+    multi_output=True,
+    opmath="native",
+    grad={"query, key, value, attn_mask": _attention_rule},
+)
+def attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool, scale: float, dropout: Any) -> Tensor:
+    """The result of attention, and for each row the logarithm of the sum of its exponentials: infinity where all keys are masked."""
+    scores = _Scores(query, key, value, attn_mask, is_causal, scale, dropout)
+    kind = scores.queries.stack.dtype
+    result = np.zeros((scores.count, scores.length, value.shape[-1]), kind)
+    log_sum = np.full((scores.count, scores.length, 1), np.inf, kind)
+    for which, rows, columns in scores.strips() if scores.width else ():
+        p = scores.of(which, rows, columns)
+        top = np.maximum.reduce(p, axis=-1, keepdims=True)
+        np.copyto(top, 0, where=top == -np.inf)
+        np.subtract(p, top, out=p)
+        np.exp(p, out=p)
+        total = np.add.reduce(p, axis=-1, keepdims=True)
+        empty = total == 0
+        np.copyto(total, 1, where=empty)
+        np.add(top, np.log(total), out=top)
+        np.copyto(top, np.inf, where=empty)
+        kept = scores.kept(which, rows, columns, kind)
+        if kept is not None:
+            np.multiply(p, kept, out=p)
+        result[which, rows] = np.divide(np.matmul(p, scores.values.part(which)[:, :columns]), total)
+        log_sum[which, rows] = top
+    output = _in_layout_of(query, result.reshape(*scores.lead, *result.shape[-2:]), dropout)
+    return output, log_sum.reshape(*scores.lead, scores.length)
+
+
+def _in_layout_of(query: np.ndarray, result: np.ndarray, dropout: Any) -> np.ndarray:
+    """The result in ``query``'s dtype, and in its order in memory where PyTorch's fused kernel would have been taken."""
+    if dropout is None and query.ndim == 4 and query.shape == result.shape and not query.flags.c_contiguous and query.strides[-1] > 0:
+        laid_out = np.empty_like(query)
+        laid_out[...] = result
+        return laid_out
+    return result.astype(query.dtype, copy=False)
+
+
+_TYPE_NAMES = {
+    "float32": "float",
+    "float64": "double",
+    "int64": "long int",
+    "int32": "int",
+    "int16": "short int",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
+
+
+def _type_name(kind: Any) -> str:
+    """The dtype as C++ calls it."""
+    return _TYPE_NAMES.get(kind.name, f"c10::{kind.legacy}")
+
+
+# -- the public function -------------------------------------------------------------------------------------------------------
+def _check(query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool) -> None:
+    """Complain about what PyTorch complains about before it chooses a kernel."""
+    kinds = [tensor.dtype for tensor in (query, key, value)]
+    if not kinds[0] is kinds[1] is kinds[2]:
+        query_kind, key_kind, value_kind = (_type_name(kind) for kind in kinds)
+        raise RuntimeError(
+            "Expected query, key, and value to have the same dtype, but got query.dtype: "
+            f"{query_kind} key.dtype: {key_kind} and value.dtype: {value_kind} instead."
+        )
+    if min(query.ndim, key.ndim, value.ndim) < 2:
+        raise RuntimeError(
+            "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
+            f"{query.ndim} key.dim: {key.ndim} and value.dim: {value.ndim} instead."
+        )
+    if attn_mask is not None:
+        kind = attn_mask.dtype
+        if kind not in (dtypes.bool_, kinds[0], dtypes.float32):
+            raise RuntimeError(
+                "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
+                f"{_type_name(kind)} and  query.dtype: {_type_name(kinds[0])} instead."
+            )
+        if is_causal:
+            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+    if kinds[0].is_complex:
+        raise NotImplementedError(f"\"softmax_lastdim_kernel_impl\" not implemented for '{kinds[0].legacy}'")
+    if not kinds[0].is_floating_point:
+        raise RuntimeError(f"expected scalar type Float but found {kinds[0].legacy}")
+
+
+def _check_shapes(query: Any, key: Any, value: Any, attn_mask: Any) -> None:
+    if query.shape[-1] != key.shape[-1]:
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{_count(key)}, {query.shape[-1]}] "
+            f"but got: [{_count(key)}, {key.shape[-1]}]."
+        )
+    if key.shape[-2] != value.shape[-2]:
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{_count(value)}, {key.shape[-2]}] "
+            f"but got: [{_count(value)}, {value.shape[-2]}]."
+        )
+    lead = broadcast_lead(query, key, value)
+    if attn_mask is None:
+        return
+    scores = (*lead, query.shape[-2], key.shape[-2])
+    for back in range(1, min(len(scores), attn_mask.ndim) + 1):
+        if attn_mask.shape[-back] not in (1, scores[-back]):
+            raise RuntimeError(
+                f"The size of tensor a ({scores[-back]}) must match the size of tensor b ({attn_mask.shape[-back]}) at non-singleton "
+                f"dimension {max(len(scores), attn_mask.ndim) - back}"
+            )
+    if attn_mask.ndim > len(scores):
+        wider = [*attn_mask.shape[: attn_mask.ndim - len(scores)], *scores]
+        raise RuntimeError(f"output with shape {list(scores)} doesn't match the broadcast shape {wider}")
+
+
+def broadcast_lead(*tensors: Any) -> tuple[int, ...]:
+    """The leading dimensions of several stacks of matrices, broadcast."""
+    lead: tuple[int, ...] = ()
+    for tensor in tensors:
+        own = tuple(tensor.shape[:-2])
+        longest = max(len(lead), len(own))
+        lead, own = (1,) * (longest - len(lead)) + lead, (1,) * (longest - len(own)) + own
+        for dim, (a, b) in enumerate(zip(lead, own, strict=True)):
+            if a != b and 1 not in (a, b):
+                raise RuntimeError(f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension {dim}")
+        lead = tuple([b if a == 1 else a for a, b in zip(lead, own, strict=True)])
+    return lead
+
+
+def _count(tensor: Any) -> int:
+    return math.prod(tensor.shape[:-2])
+
+
+def _with_shared_heads(query: Any, key: Any, value: Any, attn_mask: Any) -> tuple[Any, ...]:
+    """The operands so that heads of ``query`` are broadcast against those of ``key`` and ``value``, and whether the result has a
+    dimension more: the heads that share one.
+
+    Raises:
+        RuntimeError: numbers of heads that do not divide.
+    """
+    heads, of_key, of_value = query.size(-3), key.size(-3), value.size(-3)
+    if not of_key or not of_value or heads % of_key or heads % of_value:
+        raise RuntimeError("Number of heads in key and value must divide the number of heads in query")
+    if heads == of_key == of_value:
+        return query, key, value, attn_mask, False
+    if of_key != of_value:
+        key, value = (tensor.repeat_interleave(heads // tensor.size(-3), -3) for tensor in (key, value))
+        return query, key, value, attn_mask, False
+    groups = (of_key, heads // of_key)
+    if attn_mask is not None and attn_mask.ndim > 2:
+        attn_mask = attn_mask.unsqueeze(-3) if attn_mask.size(-3) == 1 else attn_mask.unflatten(-3, groups)
+    return query.unflatten(-3, groups), key.unsqueeze(-3), value.unsqueeze(-3), attn_mask, True
+
+
+@composite(namespace="nn.functional")
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """``softmax(query @ key.T * scale + mask) @ value`` over the last two dimensions; the matrix of scores is never in memory whole.
+
+    Args:
+        query: ``(*, L, E)``, floating point.
+        key: ``(*, S, E)``; leading dimensions are broadcast.
+        value: ``(*, S, Ev)``.
+        attn_mask: broadcast to ``(*, L, S)``: added to the scores, or of bools, which say what takes part.
+        dropout_p: probability of a weight to be zeroed, whatever mode a module is in; the others are multiplied by ``1 / (1 - p)``.
+        is_causal: let row ``i`` see keys ``0`` to ``i`` only; without ``attn_mask``.
+        scale: factor of the scores; ``1 / sqrt(E)`` when None.
+        enable_gqa: let heads (dimension -3) of ``query`` share those of ``key`` and ``value``, whose numbers divide its own.
+    Returns:
+        ``(*, L, Ev)``; zeros in a row whose keys are all masked.
+    Raises:
+        RuntimeError: dtypes or shapes that do not fit, ``attn_mask`` together with ``is_causal``, ``dropout_p`` above 1, no
+            implementation allowed by ``torch.nn.attention.sdpa_kernel``.
+    Gradient: recomputed from the scores' strips; for ``attn_mask`` too, where it is added.
+    Source: torch.nn.functional.scaled_dot_product_attention. Vaswani et al. 2017; Dao et al. 2022 for the recomputation.
+    """
+    if attn_mask is not None and attn_mask.__class__ is not query.__class__:  # perhaps a ``CausalBias``
+        args = query, key, value, attn_mask, dropout_p, is_causal
+        function = resolve("nn.functional", "scaled_dot_product_attention")
+        result = call_override(function, (attn_mask,), args, {"scale": scale, "enable_gqa": enable_gqa})
+        if result is not NotImplemented:
+            return result
+    _check(query, key, value, attn_mask, is_causal)
+    grouped = False
+    if enable_gqa:
+        query, key, value, attn_mask, grouped = _with_shared_heads(query, key, value, attn_mask)
+    _check_shapes(query, key, value, attn_mask)
+    width = query.size(-1)
+    if scale is None:
+        scale = 1.0 / math.sqrt(width) if width else 1.0
+    if not settings.attention["math"] and not settings.attention["flash"]:
+        raise RuntimeError(
+            "No viable backend for scaled_dot_product_attention was found. This is likely due to turning off both the math kernel and "
+            "the fused kernels."
+        )
+    if dropout_p > 1.0:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p:g}")
+    if dropout_p == 1.0:
+        value, dropout_p = value * 0.0, 0.0
+    if dropout_p > 0.0:
+        result = _with_dropout(dropout_p, query, key, value, attn_mask, is_causal, scale)
+    else:
+        result = attention(query, key, value, attn_mask, is_causal, scale, None)[0]
+    return result.flatten(-4, -3) if grouped else result
+
+
+def _with_dropout(p: float, *args: Any) -> Any:
+    """The call with numbers from the default generator, which stands behind them afterwards."""
+    with default_generator._lock:
+        dropout = Dropout(float(p), default_generator.state_bytes())
+        result = attention(*args, dropout)[0]
+        if dropout.last is not None:
+            default_generator.load_state_bytes(dropout.last.state_bytes())
+            dropout.last = None
+    return result
