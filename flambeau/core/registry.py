@@ -181,7 +181,7 @@ def _composite_wrapper(entry: Composite) -> Any:
     )
     exec(compile(text, f"{GENERATED}{entry.name}>", "exec"), env)
     wrapper = env[entry.name]
-    wrapper.__doc__, wrapper.__wrapped__, wrapper.__module__ = body.__doc__, body, "torch"
+    wrapper.__doc__, wrapper.__wrapped__, wrapper.__module__ = body.__doc__, body, wrappers.public_module(entry.namespace)
     return wrapper
 
 

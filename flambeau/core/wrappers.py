@@ -57,6 +57,7 @@ from .tensor import Parameter, Tensor, new_storage, storage_of
 NO_MODE = "not (active and in_mode())"  # no mode is on, or none of this thread
 _CHECKED = ("default", "int_to_float", "bool_to_long")  # where the fast path's result has the operands' dtype, or the slow path is taken
 _INT = np.dtype(np.int64).char
+_PACKAGE = __name__.partition(".")[0]
 _SHOW = bool(os.environ.get("FLAMBEAU_SHOW_WRAPPERS"))
 _ENVIRONMENT = {
     "Tensor": Tensor,
@@ -129,9 +130,14 @@ class _Source:
             print(text, end="\n\n")
         exec(compile(text, f"{GENERATED}{name}>", "exec"), self.env)
         function = self.env[name]
-        function.__module__ = "torch._C._nn" if self.op.namespace == "nn.functional" else "torch"
+        function.__module__ = public_module(self.op.namespace)
         function.__doc__, function.__qualname__ = self.op.doc, name
         return function
+
+
+def public_module(namespace: str) -> str:
+    """The module where pickle finds the functions of a namespace."""
+    return _PACKAGE if namespace in ("torch", "Tensor") else f"{_PACKAGE}.{namespace}"
 
 
 def signature_of(op: Op, source: _Source, with_out: bool) -> str:

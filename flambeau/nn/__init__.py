@@ -15,10 +15,12 @@ from .fold import *
 from .linear import *
 from .loss import *
 from .module import Module
+from .multihead_attention import *
 from .normalization import *
 from .padding import *
 from .parameter import Buffer, Parameter
 from .pooling import *
 from .rnn import *
+from .transformer import *
 
 _late.adopt(__name__)

@@ -73,6 +73,13 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """``Linear`` under the name that the last projection of attention has, so that it prints and pickles as in PyTorch.
+
+    Source: torch.nn.modules.linear.NonDynamicallyQuantizableLinear.
+    """
+
+
 class Bilinear(Module):
     """``input1 @ weight[k] @ input2 + bias[k]`` for each output feature ``k``.
 

@@ -21,6 +21,7 @@ FAMILIES = (
     "activation",
     "softmaxes",
     "attention",
+    "multi_head_attention",
     "views",
     "parts",
     "conversion",

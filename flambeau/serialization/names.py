@@ -181,13 +181,17 @@ def public_object(module: str, name: str) -> Any:
     parts = module.split(".")
     prefixes = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
     namespace = next((NAMESPACES[prefix] for prefix in prefixes if prefix in NAMESPACES), None)
-    if namespace is None or not all(part.isidentifier() and not part.startswith("__") for part in name.split(".")):
+    if namespace is None or not all(part.isidentifier() and not part.startswith("__") for part in f"{module}.{name}".split(".")):
         return None
-    try:
-        value: Any = importlib.import_module(f"{PACKAGE}.{namespace}")
-    except ModuleNotFoundError:
-        return None
-    for part in name.split("."):
-        value = getattr(value, part, None)
-    home = getattr(value, "__module__", None) or ""
-    return value if callable(value) and home.partition(".")[0] == PACKAGE else None
+    # Names that are not public are in a module of the same path as PyTorch's, if anywhere.
+    for path in (namespace, module.partition(".")[2]):
+        try:
+            value: Any = importlib.import_module(f"{PACKAGE}.{path}" if path else PACKAGE)
+        except ModuleNotFoundError:
+            continue
+        for part in name.split("."):
+            value = getattr(value, part, None)
+        home = getattr(value, "__module__", None) or ""
+        if callable(value) and home.partition(".")[0] == PACKAGE:
+            return value
+    return None

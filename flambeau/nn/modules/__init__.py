@@ -28,10 +28,20 @@ FILES = {
     "pooling": "pooling",
     "rnn": "rnn",
     "sparse": "embedding",
+    "transformer": "transformer",
+}
+# Files whose classes PyTorch has in a file of others.
+JOINED = {
+    "multihead_attention": "activation",
 }
 
 for _name, _file in FILES.items():
     _module = import_module(f"..{_file}", __name__)
     sys.modules[f"{__name__}.{_name}"] = globals()[_name] = _module
     globals().update((_public, getattr(_module, _public)) for _public in _module.__all__)
+for _file, _name in JOINED.items():
+    _module = import_module(f"..{_file}", __name__)
+    for _public in _module.__all__:
+        globals()[_public] = getattr(_module, _public)
+        setattr(globals()[_name], _public, getattr(_module, _public))
 del _name, _file, _module
