@@ -321,6 +321,25 @@ def test_a_scaler_that_is_off_changes_nothing() -> None:
     assert parameter.tolist() == [0, 0, 0]
 
 
+@needs_oracle
+@pytest.mark.oracle
+def test_older_spellings_warn_as_pytorchs_do() -> None:
+    import torch as oracle
+
+    def warned(library: Any) -> list[tuple[type, str]]:
+        with warnings.catch_warnings(record=True) as records:
+            warnings.simplefilter("always")
+            library.cuda.amp.autocast()
+            library.cuda.amp.GradScaler()
+            library.cpu.amp.autocast(enabled=False)
+            library.cpu.amp.GradScaler(init_scale=2.0)
+            library.cuda.amp.custom_fwd(lambda ctx, x: x)
+            library.cuda.amp.custom_bwd(lambda ctx, x: x)
+        return [(record.category, str(record.message)) for record in records]
+
+    assert warned(torch) == warned(oracle)
+
+
 def test_autocast_is_off_or_an_error() -> None:
     with torch.autocast("cpu", enabled=False), torch.amp.autocast("cuda", enabled=False):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.float32

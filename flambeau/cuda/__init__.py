@@ -387,6 +387,6 @@ def __getattr__(name: str) -> Any:
     if name == "default_generators":
         kind = _usable()
         return () if kind is None else kind.generators
-    if name == "comm":
-        return importlib.import_module(".comm", __name__)
+    if name in ("amp", "comm"):
+        return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'torch.cuda' has no attribute '{name}'")

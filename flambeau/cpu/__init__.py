@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
+
+from ..core import late as _late
+
+_late.adopt(__name__)
 
 __all__ = [
     "Event",
@@ -115,3 +120,9 @@ def set_device(device: Any) -> None:
 
 def synchronize(device: Any = None) -> None:
     """Nothing: every operation is finished when it returns. Source: torch.cpu.synchronize."""
+
+
+def __getattr__(name: str) -> Any:
+    if name == "amp":
+        return importlib.import_module(".amp", __name__)
+    raise AttributeError(f"module 'torch.cpu' has no attribute '{name}'")

@@ -1,0 +1,44 @@
+"""The older spellings ``torch.cuda.amp`` and ``torch.cpu.amp``, which warn: made from ``torch.amp`` for one device type."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ..core.dtype import dtype as DType
+from . import autocast_mode, grad_scaler
+
+__all__ = ["classes", "warn"]
+
+
+def warn(old: str, new: str) -> None:
+    warnings.warn(f"`torch.{old}(args...)` is deprecated. Please use `torch.amp.{new}` instead.", FutureWarning, stacklevel=3)
+
+
+def classes(device: str, fast_dtype: DType) -> tuple[type[Any], type[Any]]:
+    """``autocast`` and ``GradScaler`` of a device type."""
+
+    class autocast(autocast_mode.autocast):
+        __doc__ = f"``torch.amp.autocast('{device}', ...)``; warns. Source: torch.{device}.amp.autocast."
+
+        def __init__(self, enabled: bool = True, dtype: DType = fast_dtype, cache_enabled: bool = True):
+            warn(f"{device}.amp.autocast", f"autocast('{device}', args...)")
+            super().__init__(device, dtype, enabled, cache_enabled)
+
+    class GradScaler(grad_scaler.GradScaler):
+        __doc__ = f"``torch.amp.GradScaler('{device}', ...)``; warns. Source: torch.{device}.amp.GradScaler."
+
+        def __init__(
+            self,
+            init_scale: float = 65536.0,
+            growth_factor: float = 2.0,
+            backoff_factor: float = 0.5,
+            growth_interval: int = 2000,
+            enabled: bool = True,
+        ):
+            warn(f"{device}.amp.GradScaler", f"GradScaler('{device}', args...)")
+            super().__init__(device, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+
+    for kind in (autocast, GradScaler):
+        kind.__module__, kind.__qualname__ = f"torch.{device}.amp", kind.__name__
+    return autocast, GradScaler

@@ -1,0 +1,26 @@
+"""``torch.cuda.amp``: older spellings of ``torch.amp`` for CUDA."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from .. import amp
+from ..amp.by_device import classes, warn
+from ..core.dtype import float16
+
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
+
+autocast, GradScaler = classes("cuda", float16)
+
+
+def custom_fwd(fwd: Any = None, *, cast_inputs: Any = None) -> Any:
+    """``torch.amp.custom_fwd(fwd, device_type='cuda')``; warns. Source: torch.cuda.amp.custom_fwd."""
+    warn("cuda.amp.custom_fwd", "custom_fwd(args..., device_type='cuda')")
+    return functools.partial(amp.custom_fwd, device_type="cuda", cast_inputs=cast_inputs)(fwd)
+
+
+def custom_bwd(bwd: Any) -> Any:
+    """``torch.amp.custom_bwd(bwd, device_type='cuda')``; warns. Source: torch.cuda.amp.custom_bwd."""
+    warn("cuda.amp.custom_bwd", "custom_bwd(args..., device_type='cuda')")
+    return amp.custom_bwd(bwd, device_type="cuda")
