@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 from ..core.tensor import Tensor
 from . import _reduction
@@ -14,6 +15,7 @@ from .module import Module
 __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
+    "CTCLoss",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "GaussianNLLLoss",
@@ -494,3 +496,31 @@ class TripletMarginWithDistanceLoss(_Loss):
             swap=self.swap,
             reduction=self.reduction,
         )
+
+
+class CTCLoss(_Loss):
+    """Minus the logarithm of the probability of all alignments of labels with scores over time.
+
+    Args:
+        blank: the class that stands for no label.
+        reduction: ``"none"``, ``"sum"``, or ``"mean"``: each loss divided by its number of labels, then the mean over the samples.
+        zero_infinity: count samples without any alignment as zero, in the gradient too.
+    Shape:
+        log-probabilities ``(T, N, C)`` or ``(T, C)``; targets ``(N, S)`` or one after the other, ``(sum of target_lengths,)``; two lengths
+        per sample, tensors or tuples. The result is a scalar, or ``(N,)`` without reduction.
+    Raises:
+        RuntimeError: sizes or lengths that do not fit, or a label that is no class.
+    Source: torch.nn.CTCLoss; Graves et al. 2006.
+    """
+
+    __constants__ = ["blank", "reduction"]
+    blank: int
+    zero_infinity: bool
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
+        super().__init__(reduction=reduction)
+        self.blank = blank
+        self.zero_infinity = zero_infinity
+
+    def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any) -> Tensor:
+        return F.ctc_loss(log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity)

@@ -53,6 +53,7 @@ FAMILIES = (
     "loss",
     "class_loss",
     "margin_loss",
+    "ctc",
     "functional_dropout",
     "embedding",
     "unpooling",
