@@ -144,7 +144,7 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
     for name in names("torch"):
         entry = TABLES["torch"][name]
         params = getattr(getattr(entry, "entry", entry), "params", ())
-        if all(param.kind == "attr" or param.name == "out" for param in params):
+        if all(param.kind in ("attr", "rest") or param.name == "out" for param in params):
             ignored.add(entry.wrapper)
     return ignored
 

@@ -266,6 +266,7 @@ def test_derivatives_equal_finite_differences(record: Record) -> None:
         check_gradients(function, args, kwargs, second=True, where=describe(record, sample), seed=seed)
 
 
+@pytest.mark.filterwarnings("ignore:torch.range is deprecated")
 @by_record(condition=lambda r: getattr(entry_of(r.name), "out", False))
 def test_out_receives_the_result(record: Record) -> None:
     for sample in main_samples(record)[:3]:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import flambeau
-from flambeau.core.registry import Composite, entries
+from flambeau.core.registry import Composite, Factory, entries
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = Path(__file__).with_name("pytorch_names.json")
@@ -107,14 +107,14 @@ def derivative(entry: Any) -> str:
 
 
 def row(entry: Any) -> tuple[str, ...]:
-    composite = isinstance(entry, Composite)
+    primitive = not isinstance(entry, (Composite, Factory))
     prefix = "" if entry.namespace == "torch" else f"{entry.namespace}."
     names = ", ".join(f"`{prefix}{name}`" for name in (entry.name, *entry.aliases))
-    is_view = not composite and (entry.is_view or entry.is_multi_view)
-    kind = "composite" if composite else "view" if is_view else "primitive"
+    is_view = primitive and (entry.is_view or entry.is_multi_view)
+    kind = "composite" if isinstance(entry, Composite) else "factory" if isinstance(entry, Factory) else "view" if is_view else "primitive"
     forms = ["method"] * bool(entry.namespace == "Tensor" or (entry.method and entry.namespace == "torch"))
     forms += ["in-place"] * bool(entry.inplace) + ["out="] * bool(entry.out)
-    promotion = "" if composite or is_view else entry.promotion
+    promotion = "" if is_view or not primitive else entry.promotion
     return names, kind, promotion, ", ".join(forms), derivative(entry), summary(entry.doc)
 
 
@@ -131,7 +131,8 @@ def operations() -> str:
     parts = [
         HEADER + "# Operations\n",
         f"{sum(map(len, families.values()))} operations, each declared once in `flambeau/ops`. A *primitive* has a kernel and a\n"
-        "derivative of its own, a *view* shares memory with its first operand, a *composite* is a function over other operations.\n"
+        "derivative of its own, a *view* shares memory with its first operand, a *composite* is a function over other operations,\n"
+        "a *factory* makes a tensor from sizes, numbers or data.\n"
         "*Promotion* says how operands of different dtypes meet (`core/operation.py` explains the words). Under *derivative* stand\n"
         "the differentiable inputs.\n",
     ]
@@ -286,7 +287,7 @@ def kernels() -> str:
     count: dict[str, int] = {}
     for family in FAMILIES.values():
         count[family] = count.get(family, 0) + 1
-    elementwise = sum(not isinstance(entry, Composite) and entry.elementwise for entry in entries())
+    elementwise = sum(not isinstance(entry, (Composite, Factory)) and entry.elementwise for entry in entries())
     rows = [("every element-wise operation", str(elementwise), "none: made of its expression")]
     rows += [(f"`{family}.py`", str(count[family]), str(code_lines(backend / f"{family}.py"))) for family in sorted(count)]
     others = [path for path in sorted(backend.glob("*.py")) if path.stem not in count and path.stem != "__init__"]

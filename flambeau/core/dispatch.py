@@ -1,15 +1,15 @@
 """The one path of a call: everything that a call may need and a generated fast path leaves out.
 
-    torch.add(a, b)    a.add_(b)    a.t_()        F.mse_loss(a, b)        what was called
-       function        in place     in-place view     composite           its form
-            \\            |           |               /
-             +-----------+-----------+---------------+
+    torch.add(a, b)    a.add_(b)    a.t_()        F.mse_loss(a, b)    torch.zeros(2)        what was called
+       function        in place     in-place view     composite          factory            its form
+            \\            |           |               |                 /
+             +-----------+-----------+---------------+----------------+
                                |
     dispatch          overloads (old argument orders) -> operands -> __torch_function__ of subclasses and modes
                                |
     Call.proceed      checks -> kind of array -> promotion -> kernel -> wrapping -> tape -> out=
 
-A call is described once, by a ``Call``; what its form does differently stands in the four functions ``run_...`` below.  ``proceed`` is the
+A call is described once, by a ``Call``; what its form does differently stands in the five functions ``run_...`` below.  ``proceed`` is the
 seam for whatever stands around calls without being part of them.
 """
 
@@ -23,8 +23,10 @@ import numpy as np
 
 from . import dtype as dtypes
 from . import native
-from .arrays import KINDS, Kind, as_array, check_same_device, host, kind_of_call, on_device_of
+from .arrays import KINDS, Kind, as_array, check_same_device, host, kind_of_call, moved, on_device_of, pinned
 from .casting import cast_array, is_number
+from .creation import Creation, require_grad
+from .device import pinned_host
 from .history import check_overlap, check_writable, is_differentiable, make_view, needs_grad, rebase, set_creation_meta, watch
 from .layout import elementwise_strides
 from .node import Node, Output, edge_of, new_node
@@ -56,7 +58,7 @@ class Call:
     """One call of an operation.
 
     Attributes:
-        op: the operation (a ``Composite`` for a composite call).
+        op: the operation (a ``Composite`` or ``Factory`` for a call of one).
         values: its arguments in the signature's order.
         operands: the tensors and numbers among them, lists flattened.
         out: what the caller gave for ``out=``.
@@ -103,17 +105,20 @@ class Call:
         """What a mode or a subclass returns for this call; NotImplemented if nobody takes it."""
         params, values = self.op.params, self.values
         args: list[Any] = []
+        rest: tuple[Any, ...] = ()
         kwargs: dict[str, Any] = {}
         for param, value in zip(params, values):
-            if not param.keyword_only:
+            if param.kind == "rest":
+                rest = value
+            elif not param.keyword_only:
                 args.append(value)
             elif value is not param.default:
                 kwargs[param.name] = value
-        while args and (last := params[len(args) - 1]).default is not REQUIRED and args[-1] is last.default:
+        while args and not rest and (last := params[len(args) - 1]).default is not REQUIRED and args[-1] is last.default:
             args.pop()
         if self.out is not None:
             kwargs["out"] = self.out
-        self.args = tuple(args)
+        self.args = (*args, *rest)
         around, thread.overridden = thread.overridden, None if kwargs else self
         try:
             return call_override(getattr(self.op, self.form.public), self.operands, self.args, kwargs)
@@ -326,10 +331,25 @@ def run_composite(call: Call) -> Any:
     return type(result)(written) if is_tuple else written
 
 
+def run_factory(call: Call) -> Any:
+    """A tensor from sizes, numbers or data: the declared function makes its array, on the device that the options say."""
+    entry, values = call.op, call.values
+    new = Creation(entry.name, entry.options_of(values), None if entry.model is None else values[entry.model], call.out)
+    args, rest, keywords = entry.arguments
+    named = {name: values[i] for name, i in keywords} if keywords else {}
+    tensor = entry.body(new, *values[:args], *(() if rest is None else values[rest]), **named)
+    if not isinstance(tensor, Tensor):
+        tensor = wrap(pinned(tensor) if new.where is pinned_host else moved(tensor, new.where))
+        if call.out is not None:
+            tensor = into_out(entry, [tensor], call.out, [])
+    return require_grad(tensor) if new.requires_grad else tensor
+
+
 FUNCTION = Form(run_function, "wrapper", is_new=True)
 IN_PLACE = Form(run_in_place, "public_inplace_wrapper")
 IN_PLACE_VIEW = Form(run_in_place_view, "public_inplace_wrapper")
 COMPOSITE = Form(run_composite, "wrapper")
+FACTORY = Form(run_factory, "wrapper", is_new=True)
 
 
 # -- computing -------------------------------------------------------------------------------------------------------------------

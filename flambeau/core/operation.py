@@ -45,6 +45,14 @@ class Param:
         else:
             self.kind = "tensor"
 
+    @classmethod
+    def of(cls, parameter: inspect.Parameter) -> Param:
+        if parameter.kind is not parameter.VAR_POSITIONAL:
+            return cls(parameter.name, str(parameter.annotation), parameter.default, parameter.kind is parameter.KEYWORD_ONLY)
+        rest = cls(parameter.name, "", (), False)
+        rest.kind = "rest"
+        return rest
+
 
 def other_keywords(params: Sequence[Param]) -> dict[str, str]:
     """NumPy's spellings of parameters, which PyTorch understands too."""

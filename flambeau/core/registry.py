@@ -2,6 +2,7 @@
 
     @op(...)          a primitive: a kernel over arrays with its derivative
     @composite(...)   a plain function over other operations, no derivative of its own
+    @factory(...)     a function that makes an array from sizes, numbers or data
     @method(...)      a function that exists as a Tensor method only
 
 ``TABLES['torch']['add']`` is the entry behind ``flambeau.add``.  Wrappers are generated when a name is first used, so importing a
@@ -20,6 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from . import wrappers
+from .creation import OPTIONS
 from .derivatives import OpNode, make_node_class
 from .dispatch import COMPOSITE, dispatch
 from .dtype import can_cast
@@ -44,7 +46,22 @@ def declared_name(function: Callable[..., Any]) -> str:
     return name[:-1] if name.endswith("_") and hasattr(builtins, name[:-1]) else name
 
 
-class Entry(Op):
+class Declared:
+    """A declaration that its family's module may call."""
+
+    module: str
+    wrapper: Any
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """A call by a function of the family: the wrapper takes this entry's place in its module, and the next call finds it there."""
+        scope = sys.modules[self.module].__dict__
+        for name, value in list(scope.items()):
+            if value is self:
+                scope[name] = self.wrapper
+        return self.wrapper(*args, **kwargs)
+
+
+class Entry(Declared, Op):
     """A declared primitive and its wrappers."""
 
     @made_once
@@ -65,14 +82,6 @@ class Entry(Op):
     def node(self) -> type[OpNode]:
         """The class of this operation's tape nodes."""
         return make_node_class(self)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """A call by a function of the family: the wrapper takes this entry's place in its module, and the next call finds it there."""
-        scope = sys.modules[self.module].__dict__
-        for name, value in list(scope.items()):
-            if value is self:
-                scope[name] = self.wrapper
-        return self.wrapper(*args, **kwargs)
 
 
 class Composite:
@@ -95,9 +104,7 @@ class Composite:
 
     @made_once
     def params(self) -> tuple[Param, ...]:
-        return tuple(
-            Param(p.name, str(p.annotation), p.default, p.kind is p.KEYWORD_ONLY) for p in inspect.signature(self.body).parameters.values()
-        )
+        return tuple(map(Param.of, inspect.signature(self.body).parameters.values()))
 
     @made_once
     def is_placed(self) -> bool:
@@ -123,6 +130,85 @@ class Composite:
         inplace.__name__ = inplace.__qualname__ = self.name + "_"
         inplace.__doc__ = f"In-place version of :func:`torch.{self.name}`."
         return inplace
+
+
+class Factory(Declared):
+    """A declared factory.
+
+    Attributes:
+        body: function (a ``Creation``, own arguments) -> array, or a tensor where it makes that itself.
+        option_names: which of ``creation.OPTIONS`` it takes. Those that the body's signature does not place come last, by keyword.
+        out: whether it takes ``out``.
+        follows: the parameter from which device and dtype are taken where they are not given, if it is a tensor.
+        fast: expression for the array of a plain call, whose result may be None: over the parameters, ``dtype``, the array ``a`` of a
+            tensor that comes first, and names of the family's module. Other options but ``requires_grad`` are at their defaults then.
+    """
+
+    returns = rules = reroute = fast_inplace = None
+    inplace = False
+    is_placed = True
+
+    def __init__(self, body: Callable[..., Any], given: dict[str, Any]):
+        self.body = self.kernel = body
+        self.name: str = given.pop("name", None) or declared_name(body)
+        self.namespace: str = given.pop("namespace", "torch")
+        self.option_names: tuple[str, ...] = given.pop("options", tuple(OPTIONS))
+        self.out: bool = given.pop("out", False)
+        self.follows: str = given.pop("follows", "input")
+        self.fast: str | None = given.pop("fast", None)
+        self.method = self.namespace == "Tensor"
+        self.aliases = ()
+        self.module, self.doc = body.__module__, body.__doc__
+        if given:
+            raise TypeError(f"{self.name}: unknown options {sorted(given)}")
+
+    @made_once
+    def params(self) -> tuple[Param, ...]:
+        own = [Param.of(p) for p in list(inspect.signature(self.body).parameters.values())[1:]]
+        placed = {p.name for p in own}
+        return (*own, *[Param(name, "", OPTIONS[name], True) for name in self.option_names if name not in placed])
+
+    @made_once
+    def names(self) -> tuple[str, ...]:
+        return tuple(p.name for p in self.params)
+
+    @made_once
+    def positions(self) -> tuple[int, ...]:
+        """Places of the operands among the parameters."""
+        return tuple(i for i, p in enumerate(self.params) if p.kind not in ("attr", "rest"))
+
+    @made_once
+    def model(self) -> int | None:
+        """The place of the parameter ``follows``."""
+        return self.names.index(self.follows) if self.follows in self.names else None
+
+    @made_once
+    def arguments(self) -> tuple[int, int | None, list[tuple[str, int]]]:
+        """What the body takes: how many arguments by position, the place of any number of further ones, names and places of keywords."""
+        own = [(p, i) for i, p in enumerate(self.params) if p.name not in self.option_names]
+        rest = next((i for p, i in own if p.kind == "rest"), None)
+        return (
+            sum(not p.keyword_only and p.kind != "rest" for p, _ in own),
+            rest,
+            [(p.name, i) for p, i in own if p.keyword_only],
+        )
+
+    @made_once
+    def _places(self) -> list[tuple[str, int]]:
+        return [(name, self.names.index(name)) for name in self.option_names]
+
+    def options_of(self, values: tuple[Any, ...]) -> dict[str, Any]:
+        """Those of the options that are not at their defaults."""
+        return {name: values[i] for name, i in self._places if values[i] is not OPTIONS[name]}
+
+    @made_once
+    def other_keywords(self) -> dict[str, str]:
+        return {}
+
+    @made_once
+    def wrapper(self) -> Any:
+        """The public function."""
+        return wrappers.make_factory(self)
 
 
 def overwritten(input: Tensor, result: Tensor) -> Tensor:
@@ -330,6 +416,16 @@ def composite(**options: Any) -> Declare:
     return declare
 
 
+def factory(**options: Any) -> Declare:
+    """Declare a function that makes a tensor; see ``Factory``."""
+
+    def declare(body: Callable[..., Any]) -> Any:
+        _register(entry := Factory(body, dict(options)))
+        return entry
+
+    return declare
+
+
 def method(**options: Any) -> Declare:
     """Declare a function that exists as a Tensor method only; its first parameter is the tensor."""
     return composite(namespace="Tensor", **options)
@@ -370,6 +466,7 @@ __all__ = [
     "TABLES",
     "composite",
     "entries",
+    "factory",
     "method",
     "names",
     "op",

@@ -40,13 +40,14 @@ import numpy as np
 from . import native
 from .arrays import as_array
 from .casting import is_number
+from .creation import require_grad
 from .derivatives import Item
-from .dispatch import IN_PLACE, IN_PLACE_VIEW, dispatch
+from .dispatch import FACTORY, IN_PLACE, IN_PLACE_VIEW, dispatch
 from .dtype import BY_NUM
 from .history import inherited, view_of
 from .interruption import GENERATED, is_interruption, source_files
 from .node import Output
-from .operation import BOOL, KEEP, REQUIRED, SAME, Op
+from .operation import BOOL, KEEP, REQUIRED, SAME, Op, Param
 from .return_types import named_result
 from .saved import check_saved, complain_inference
 from .scalars import FLOATS32, FLOATS64, INTS32, INTS64
@@ -477,6 +478,39 @@ def make_wrapper(op: Op, name: str | None = None, *, operator: bool = False) -> 
     source.add(1, f"return {fallback}")
     function = source.compile(name)
     function.__wrapped__ = function.kernel = op.kernel
+    return function
+
+
+def make_factory(entry: Any) -> Any:
+    """The public function of a factory."""
+    source = _Source(entry)
+    source.env.update(FACTORY=FACTORY, require_grad=require_grad)
+    parts, starred = [], False
+    for p in [*entry.params, *([Param("out", "", None, True)] if entry.out else [])]:
+        if p.keyword_only and not starred:
+            parts.append("*")
+        starred = starred or p.keyword_only or p.kind == "rest"
+        source.env[f"default_{p.name}"] = p.default
+        parts.append(f"*{p.name}" if p.kind == "rest" else p.name if p.default is REQUIRED else f"{p.name}=default_{p.name}")
+    source.add(0, f"def {entry.name}({', '.join(parts)}):")
+    fallback = f"dispatch(op, {_tuple(list(entry.names))}, {'out' if entry.out else 'None'}, FACTORY)"
+    if entry.fast is not None:
+        first = entry.params[0]
+        conditions = [_plain(first.name), f"{first.name}._array.__class__ is ndarray"] if first.kind == "tensor" else []
+        conditions += [f"{name} is None" for name in ("out",) * entry.out + entry.option_names if name in ("out", "layout", "device")]
+        conditions += ["not pin_memory"] * ("pin_memory" in entry.option_names) + [NO_MODE]
+        source.add(1, f"if {' and '.join(conditions)}:")
+        _add_names(source, entry.fast)
+        if first.kind == "tensor":
+            source.add(2, f"a = {first.name}._array")
+        source.add(2, "try:", f"    r = {entry.fast}")
+        _add_fallback(source, 2, fallback)
+        source.add(2, "if r is not None:")
+        source.add(3, "t = new(Tensor)", "t._array = r", "t._storage = t._node = t._view_of = None", f"t._requires_grad = {_UNRECORDED}")
+        source.add(3, "return require_grad(t) if requires_grad else t" if "requires_grad" in entry.option_names else "return t")
+    source.add(1, f"return {fallback}")
+    function = source.compile(entry.name)
+    function.kernel = entry.body
     return function
 
 

@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays import moved
+from ..core.annotations import Tensor as TensorLike
+from ..core.arrays import make_at
 from ..core.casting import cast_array
+from ..core.creation import Creation, dtype_of, require_grad
 from ..core.device import cpu
 from ..core.interruption import pass_on
-from ..core.registry import composite, method
-from ..core.state import active, in_mode, run_ignoring_fp, unrecorded, without_grad
+from ..core.registry import composite, factory, method
+from ..core.state import run_ignoring_fp
 from ..core.storage import UntypedStorage
 from ..core.tensor import Tensor, share, wrap
-from .creation import checked_place, dtype_of, finish, fitting, like_at, override, require_grad
+from .creation import array_like, fitting
 
-_new = object.__new__
 _NUMBERS = frozenset((float, int, bool, complex))
 _SCALARS = (float, int, bool, complex, np.number, np.bool_)
 _NESTED = frozenset((list, tuple))
@@ -191,8 +192,16 @@ _COPY_WARNING = (
 )
 
 
-@composite(method=False)
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Any:
+def _inferred(data: Any) -> np.ndarray | None:
+    """``plain_array`` in the dtype that PyTorch infers."""
+    array = plain_array(data)
+    if array is None or array.dtype is (want := _default_of(array)):
+        return array
+    return array.astype(want) if array.dtype.kind != "f" or want.itemsize > 4 or array.size < 1 else run_ignoring_fp(array.astype, want)
+
+
+@factory(options=("dtype", "device", "requires_grad", "pin_memory"), follows="data", fast="_inferred(data) if dtype is None else None")
+def tensor(new: Creation, data: Any) -> Any:
     """A tensor with a copy of ``data``; never shares memory, never has a history.
 
     Args:
@@ -204,46 +213,20 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         ValueError: irregular nesting. TypeError, RuntimeError: values that are no numbers or do not fit.
     Source: torch.tensor.
     """
-    if dtype is None and device is None and not (active and in_mode()) and not pin_memory:
-        array = plain_array(data)
-        if array is not None:
-            want = _default_of(array)
-            if array.dtype is not want:
-                with_quiet = array.astype if array.dtype.kind != "f" or want.itemsize > 4 or array.size < 1 else None
-                array = with_quiet(want) if with_quiet is not None else run_ignoring_fp(array.astype, want)
-            result = _new(Tensor)
-            result._array = array
-            result._storage = result._node = result._view_of = None
-            result._requires_grad = unrecorded() if without_grad else False
-            return require_grad(result) if requires_grad else result
-    taken = override("tensor", (data,), dtype=dtype, device=device, requires_grad=requires_grad, pin_memory=pin_memory)
-    if taken is not NotImplemented:
-        return taken
-    where = checked_place("tensor", device, None, pin_memory, like=data if isinstance(data, Tensor) else None)
-    kind = None if dtype is None else dtype_of(dtype, "tensor")
-    if isinstance(data, Tensor):
-        warnings.warn(_COPY_WARNING.format("torch.tensor(sourceTensor)"), UserWarning, stacklevel=2)
-        return finish(_copy_of(data, kind), None, requires_grad, "tensor", where)
-    return finish(array_from(data, kind, True), None, requires_grad, "tensor", where)
+    return _copied(new, data, "torch.tensor(sourceTensor)")
 
 
-def _copy_of(source: Tensor, dtype: dtypes.dtype | None) -> np.ndarray:
-    copy = like_at(source.device, source._array, source._array.dtype if dtype is None else dtype.numpy)
-    copy[...] = source._array if dtype is None else cast_array(source._array, dtype)
+def _copied(new: Creation, data: Any, call: str) -> Any:
+    if not isinstance(data, Tensor):
+        return array_from(data, new.dtype, True)
+    warnings.warn(_COPY_WARNING.format(call), UserWarning, stacklevel=6)  # the caller of the public function
+    copy = make_at(data.device, array_like, data._array, new.dtype_or_default().numpy)
+    copy[...] = cast_array(data._array, new.dtype_or_default())
     return copy
 
 
-@method()
-def new_tensor(
-    input: Any,
-    data: Any,
-    *,
-    dtype: dtypes.dtype | None = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    layout: Any = None,
-    pin_memory: bool = False,
-) -> Any:
+@factory(namespace="Tensor")
+def new_tensor(new: Creation, input: TensorLike, data: Any) -> Any:
     """A tensor with a copy of ``data``, of this tensor's dtype unless ``dtype`` is given.
 
     Args:
@@ -251,37 +234,24 @@ def new_tensor(
         dtype, device, requires_grad, layout, pin_memory: as for ``torch.zeros``.
     Source: torch.Tensor.new_tensor.
     """
-    where = checked_place("new_tensor", device, layout, pin_memory, like=input)
-    kind = input.dtype if dtype is None else dtype_of(dtype, "new_tensor")
-    if isinstance(data, Tensor):
-        warnings.warn(_COPY_WARNING.format("tensor.new_tensor(sourceTensor)"), UserWarning, stacklevel=2)
-        return finish(_copy_of(data, kind), None, requires_grad, "new_tensor", where)
-    return finish(array_from(data, kind, True), None, requires_grad, "new_tensor", where)
+    return _copied(new, data, "tensor.new_tensor(sourceTensor)")
 
 
-@composite(method=False)
-def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
+@factory(options=("dtype", "device"), follows="data", fast="_inferred(data) if dtype is None else None")
+def as_tensor(new: Creation, data: Any, dtype: Any = None, device: Any = None) -> Any:
     """``data`` as a tensor, without a copy where it is a tensor or array of the wanted dtype.
 
     Args:
         data: as for ``torch.tensor``; a tensor keeps its history.
         dtype: element type; inferred when None.
-        device: the CPU.
+        device: where the tensor is to lie.
     Source: torch.as_tensor.
     """
-    if active and in_mode():
-        taken = override("as_tensor", (data,), dtype=dtype, device=device)
-        if taken is not NotImplemented:
-            return taken
-    where = cpu
-    if device is not None or (active and in_mode()) or isinstance(data, Tensor):
-        where = checked_place("as_tensor", device, like=data if isinstance(data, Tensor) else None)
-    kind = None if dtype is None else dtype_of(dtype, "as_tensor")
     if isinstance(data, Tensor):
-        return data if (kind is None or kind is data.dtype) and where == data.device else data.to(where, kind)
-    if isinstance(data, np.ndarray) and where == cpu:
-        return _sharing(data, kind)
-    return wrap(moved(array_from(data, kind, False), where))
+        return data if new.dtype is data.dtype and new.where == data.device else data.to(new.where, new.dtype)
+    if isinstance(data, np.ndarray) and new.where == cpu:
+        return _sharing(data, new.dtype)
+    return array_from(data, new.dtype, False)
 
 
 def _sharing(array: np.ndarray, dtype: dtypes.dtype | None) -> Tensor:
@@ -353,40 +323,37 @@ def from_numpy(ndarray: Any) -> Any:
     return _sharing(ndarray, None)
 
 
-@composite(method=False)
-def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Any:
+@factory(options=("dtype", "device", "requires_grad"), follows="obj")
+def asarray(new: Creation, obj: Any, *, copy: bool | None = None) -> Any:
     """``obj`` as a tensor, sharing memory where that is possible and ``copy`` allows it.
 
     Args:
         obj: a tensor, an array, an object with DLPack or the buffer protocol, a number or nested sequences.
         dtype: element type; inferred when None.
-        device: the CPU.
+        device: where the tensor is to lie.
         copy: True forbids sharing, False demands it, None shares where possible.
         requires_grad: whether operations on the result are recorded; False detaches.
     Raises:
         ValueError: ``copy=False`` where memory cannot be shared.
     Source: torch.asarray.
     """
-    where = checked_place("asarray", device, like=obj if isinstance(obj, Tensor) else None)
-    kind = None if dtype is None else dtype_of(dtype, "asarray")
+    kind = new.dtype
     source = _shared_source(obj, kind)
     if source is None:
         if copy is False:
             raise ValueError("can't alias arbitrary sequence into a tensor.")
-        return finish(array_from(obj, kind, True), None, requires_grad, "asarray", where)
-    if source.device != where:
+        return array_from(obj, kind, True)
+    if source.device != new.where:
         if copy is False:
-            raise ValueError(f"can't alias tensor from device '{source.device}' to '{where}'.")
-        source, copy = source.to(where), None
+            raise ValueError(f"can't alias tensor from device '{source.device}' to '{new.where}'.")
+        source, copy = source.to(new.where), None
     converts = kind is not None and kind is not source.dtype
     if kind is not None and converts and copy is False:
         raise ValueError(f"can't alias tensor with dtype '{source.dtype.legacy}' into dtype '{kind.legacy}'.")
     result = source.to(kind) if converts else source.clone() if copy else source
-    if not requires_grad:
-        return result if not result._requires_grad or result is obj else result.detach()
-    if result is obj and result._requires_grad:
+    if result is obj:
         return result
-    return require_grad(result.detach() if result is not obj else result)
+    return result.detach() if result._requires_grad or new.requires_grad else result
 
 
 def _shared_source(obj: Any, dtype: dtypes.dtype | None) -> Tensor | None:
@@ -451,24 +418,23 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
 
 
 # -- DLPack -------------------------------------------------------------------------------------------------------------------
-@composite(method=False)
-def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
+@factory(options=("device",))
+def from_dlpack(new: Creation, ext_tensor: Any, *, copy: bool | None = None) -> Any:
     """A tensor on the memory of another library's tensor.
 
     Args:
         ext_tensor: an object with ``__dlpack__`` and ``__dlpack_device__``, or a capsule from ``to_dlpack``.
-        device: the CPU.
+        device: where the tensor is to lie.
         copy: True copies.
     Source: torch.from_dlpack.
     """
-    where = checked_place("from_dlpack", device)
     source = ext_tensor if hasattr(ext_tensor, "__dlpack__") else _Capsule(ext_tensor)
     array = np.from_dlpack(source)
-    if where != cpu:
+    if new.where != cpu:
         if copy is False:
             raise ValueError("cannot move DLPack tensor from one device to another without copying")
-        return wrap(moved(array, where))
-    return wrap(array.copy()) if copy else share(array, UntypedStorage._of_array(array))
+        return array
+    return array.copy() if copy else share(array, UntypedStorage._of_array(array))
 
 
 class _Capsule:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
+from ..core.creation import Creation
 from ..core.layout import contiguous_format, row_major
-from ..core.registry import composite, op, resolve
+from ..core.registry import composite, factory, op, resolve
 from ..core.shape import broadcast_shape, wrap_dim
-from .creation import checked_place, dtype_of, finish
 from .products import matmul
 
 
@@ -87,41 +88,39 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     return _triangle(input, diagonal, False)
 
 
-def _triangle_indices(name: str, row: int, col: int, offset: int, lower: bool, dtype: Any, device: Any, layout: Any) -> Any:
-    where = checked_place(name, device, layout)
+def _triangle_indices(new: Creation, row: int, col: int, indices: Callable[..., Any], offset: int) -> np.ndarray:
     if row < 0 or col < 0:
         raise RuntimeError(f"{'row' if row < 0 else 'col'} must be non-negative, got{min(row, col)}")
-    kind = dtypes.int64 if dtype is None else dtype_of(dtype, name)
+    kind = new.dtype or dtypes.int64
     if kind not in (dtypes.int64, dtypes.int32):
-        raise RuntimeError(f"\"{name}\" not implemented for '{kind.legacy}'")
-    indices = np.tril_indices(row, offset, col) if lower else np.triu_indices(row, offset, col)
-    return finish(np.stack(indices).astype(kind.numpy), None, False, name, where)
+        raise RuntimeError(f"\"{new.name}\" not implemented for '{kind.legacy}'")
+    return np.stack(indices(row, offset, col)).astype(kind.numpy)
 
 
-@composite(method=False)
-def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None) -> Any:
+@factory()
+def tril_indices(new: Creation, row: int, col: int, offset: int = 0) -> Any:
     """Row and column indices of the lower triangle of a ``(row, col)`` matrix, row by row.
 
     Args:
-        row, col: sizes. offset: the highest diagonal. dtype: int64 or int32. device, layout: as for ``torch.zeros``.
+        row, col: sizes. offset: the highest diagonal. dtype: int64 or int32. The other options are as for ``torch.zeros``.
     Returns:
         ``(2, count)``.
     Source: torch.tril_indices.
     """
-    return _triangle_indices("tril_indices", row, col, offset, True, dtype, device, layout)
+    return _triangle_indices(new, row, col, np.tril_indices, offset)
 
 
-@composite(method=False)
-def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None) -> Any:
+@factory()
+def triu_indices(new: Creation, row: int, col: int, offset: int = 0) -> Any:
     """Row and column indices of the upper triangle of a ``(row, col)`` matrix, row by row.
 
     Args:
-        row, col: sizes. offset: the lowest diagonal. dtype: int64 or int32. device, layout: as for ``torch.zeros``.
+        row, col: sizes. offset: the lowest diagonal. dtype: int64 or int32. The other options are as for ``torch.zeros``.
     Returns:
         ``(2, count)``.
     Source: torch.triu_indices.
     """
-    return _triangle_indices("triu_indices", row, col, offset, False, dtype, device, layout)
+    return _triangle_indices(new, row, col, np.triu_indices, offset)
 
 
 # -- diagonals ------------------------------------------------------------------------------------------------------------------

@@ -14,8 +14,9 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core import rejection, samplers
-from ..core.annotations import DType, Tensor
+from ..core.annotations import Number, Tensor
 from ..core.arrays import kind_of, make_at, place_of
+from ..core.creation import Creation, sizes_from
 from ..core.device import cpu, device
 from ..core.dtype import dtype as dtype_class
 from ..core.generator import Generator, default_generator, followers
@@ -24,12 +25,12 @@ from ..core.generator import manual_seed as _manual_seed
 from ..core.generator import seed as _seed
 from ..core.history import check_writable, rebase
 from ..core.node import Node, edge_of, new_node
-from ..core.registry import composite, method
+from ..core.registry import composite, factory, method
 from ..core.shape import broadcast_shape
-from ..core.state import active, grad_enabled, in_mode, run_ignoring_fp
+from ..core.state import grad_enabled, run_ignoring_fp
 from ..core.tensor import Tensor as TensorClass
 from ..core.tensor import storage_of, wrap
-from .creation import array_like, checked_place, dtype_of, override, require_grad, sizes_from
+from .creation import array_like
 
 # ---- the default generator
 
@@ -156,23 +157,12 @@ def _float(value: Any, name: str, operation: str, position: int = 1) -> float:
     raise TypeError(f"{operation}(): argument '{name}' (position {position}) must be float, not {type(value).__name__}")
 
 
-def _sizes(sizes: tuple[Any, ...], size: Any, operation: str) -> tuple[int, ...]:
-    """Sizes given one by one, as a sequence, or by the keyword ``size``."""
-    if size is None:
-        return sizes_from(sizes, operation)
-    if sizes:
-        raise TypeError(f"{operation}() got multiple values for argument 'size'")
-    return sizes_from((tuple(size),), operation)
-
-
 # ---- results
 
 
-def _check_out(out: Any, dtype: Any, operation: str) -> None:
+def _check_out(out: Any, operation: str) -> None:
     if not isinstance(out, TensorClass):
         raise TypeError(f"{operation}(): argument 'out' must be Tensor, not {type(out).__name__}")
-    if dtype is not None and (wanted := dtype_of(dtype, operation)) is not out.dtype:
-        raise RuntimeError(f"dtype {wanted.legacy} does not match dtype of out parameter ({out.dtype.legacy})")
     if out._requires_grad and grad_enabled():
         raise RuntimeError(
             f"{operation}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires "
@@ -187,45 +177,16 @@ def _fill_out(out: Any, shape: tuple[int, ...], fill: Callable[[np.ndarray], Any
     return _fill(out, fill, None)
 
 
-def _made(
-    fill: Callable[[np.ndarray], Any],
-    shape: tuple[int, ...],
-    default: dtype_class,
-    operation: str,
-    out: Any,
-    dtype: Any,
-    layout: Any,
-    device: Any,
-    requires_grad: bool,
-    pin_memory: bool = False,
-) -> Any:
-    """A new tensor filled by ``fill``, or ``out`` filled by it."""
-    where = checked_place(operation, device, layout, pin_memory, out=out)
-    if out is not None:
-        _check_out(out, dtype, operation)
-        result = _fill_out(out, shape, fill)
-    else:
-        result = wrap(_filled_at(where, fill, np.empty, shape, (default if dtype is None else dtype_of(dtype, operation)).numpy))
-    return require_grad(result) if requires_grad else result
+def _filled(new: Creation, shape: tuple[int, ...], fill: Callable[[np.ndarray], Any], default: dtype_class | None = None) -> Any:
+    """A new array filled by ``fill``, or ``out`` filled by it."""
+    if new.out is not None:
+        _check_out(new.out, new.name)
+        return _fill_out(new.out, shape, fill)
+    return _filled_at(new.where, fill, np.empty, shape, (new.dtype or default or dtypes.get_default_dtype()).numpy)
 
 
-def _made_like(
-    fill: Callable[[np.ndarray], Any],
-    input: Any,
-    operation: str,
-    dtype: Any,
-    layout: Any,
-    device: Any,
-    requires_grad: bool,
-    pin_memory: bool,
-    memory_format: Any,
-) -> Any:
-    if not isinstance(input, TensorClass):
-        raise TypeError(f"{operation}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
-    where = checked_place(operation, device, layout, pin_memory, like=input)
-    kind = (input.dtype if dtype is None else dtype_of(dtype, operation)).numpy
-    result = wrap(_filled_at(where, fill, array_like, input._array, kind, memory_format))
-    return require_grad(result) if requires_grad else result
+def _filled_like(new: Creation, input: Any, fill: Callable[[np.ndarray], Any], memory_format: Any) -> Any:
+    return _filled_at(new.where, fill, array_like, input._array, new.dtype_or_default().numpy, memory_format)
 
 
 def _filled_at(where: Any, fill: Callable[[np.ndarray], Any], make: Callable[..., Any], *args: Any) -> Any:
@@ -322,19 +283,12 @@ def _fill(input: Any, fill: Callable[[np.ndarray], Any], name: str | None) -> An
 
 # ---- uniform and normal tensors
 
+# The fast path of factories that take sizes one by one or as one sequence.
+_SIZED = "samplers.{0}(_generator(generator, '{0}'), sizes_from(sizes, '{0}'), dtypes._default) if size is dtype is None else None"
 
-@composite(method=False)
-def rand(
-    *sizes: Any,
-    size: Any = None,
-    generator: Generator | None = None,
-    out: Any = None,
-    dtype: DType = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    pin_memory: bool = False,
-) -> Any:
+
+@factory(out=True, fast=_SIZED.format("rand"))
+def rand(new: Creation, *sizes: Any, size: Any = None, generator: Generator | None = None) -> Any:
     """Uniform numbers in [0, 1).
 
     Args:
@@ -348,34 +302,12 @@ def rand(
         NotImplementedError: another dtype.
     Source: torch.rand. 24 random bits a number, 53 for float64.
     """
-    if out is dtype is layout is device is size is None and not (active and in_mode()) and not pin_memory:
-        # the usual call, kept short
-        shape = sizes_from(sizes, "rand")
-        result = wrap(samplers.rand(_generator(generator, "rand"), shape, dtypes.get_default_dtype()))
-        return require_grad(result) if requires_grad else result
-    if active and in_mode():
-        given = {"dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad}
-        taken = override("rand", sizes, size=size, generator=generator, out=out, **given)
-        if taken is not NotImplemented:
-            return taken
     stream = _generator(generator, "rand")
-    shape = _sizes(sizes, size, "rand")
-    default = dtypes.get_default_dtype()
-    return _made(lambda a: samplers.fill_uniform(stream, a), shape, default, "rand", out, dtype, layout, device, requires_grad, pin_memory)
+    return _filled(new, new.sizes(sizes, size), lambda a: samplers.fill_uniform(stream, a))
 
 
-@composite(method=False)
-def randn(
-    *sizes: Any,
-    size: Any = None,
-    generator: Generator | None = None,
-    out: Any = None,
-    dtype: DType = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    pin_memory: bool = False,
-) -> Any:
+@factory(out=True, fast=_SIZED.format("randn"))
+def randn(new: Creation, *sizes: Any, size: Any = None, generator: Generator | None = None) -> Any:
     """Normal numbers of mean 0 and variance 1; complex ones have variance 1/2 in each part.
 
     Args:
@@ -389,79 +321,32 @@ def randn(
         NotImplementedError: another dtype.
     Source: torch.randn. Box and Muller 1958.
     """
-    if out is dtype is layout is device is size is None and not (active and in_mode()) and not pin_memory:
-        # the usual call, kept short
-        array = samplers.randn(_generator(generator, "randn"), sizes_from(sizes, "randn"), dtypes.get_default_dtype())
-        return require_grad(wrap(array)) if requires_grad else wrap(array)
-    if active and in_mode():
-        given = {"dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad}
-        taken = override("randn", sizes, size=size, generator=generator, out=out, **given)
-        if taken is not NotImplemented:
-            return taken
     stream = _generator(generator, "randn")
-    shape = _sizes(sizes, size, "randn")
-    default = dtypes.get_default_dtype()
-    return _made(lambda a: samplers.fill_normal(stream, a), shape, default, "randn", out, dtype, layout, device, requires_grad, pin_memory)
+    return _filled(new, new.sizes(sizes, size), lambda a: samplers.fill_normal(stream, a))
 
 
-@composite(method=False)
-def rand_like(
-    input: Tensor,
-    *,
-    generator: Generator | None = None,
-    dtype: DType = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    pin_memory: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
+@factory()
+def rand_like(new: Creation, input: Tensor, *, generator: Generator | None = None, memory_format: Any = None) -> Any:
     """Uniform numbers in [0, 1), in ``input``'s shape, and in its dtype and memory order unless told.
 
     Source: torch.rand_like.
     """
     stream = _generator(generator, "rand_like")
-    return _made_like(
-        lambda a: samplers.fill_uniform(stream, a), input, "rand_like", dtype, layout, device, requires_grad, pin_memory, memory_format
-    )
+    return _filled_like(new, input, lambda a: samplers.fill_uniform(stream, a), memory_format)
 
 
-@composite(method=False)
-def randn_like(
-    input: Tensor,
-    *,
-    generator: Generator | None = None,
-    dtype: DType = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    pin_memory: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
+@factory()
+def randn_like(new: Creation, input: Tensor, *, generator: Generator | None = None, memory_format: Any = None) -> Any:
     """Normal numbers of mean 0 and variance 1, in ``input``'s shape, and in its dtype and memory order unless told.
 
     Source: torch.randn_like.
     """
     stream = _generator(generator, "randn_like")
-    return _made_like(
-        lambda a: samplers.fill_normal(stream, a), input, "randn_like", dtype, layout, device, requires_grad, pin_memory, memory_format
-    )
+    return _filled_like(new, input, lambda a: samplers.fill_normal(stream, a), memory_format)
 
 
-@composite(method=False)
-def normal(
-    mean: Any,
-    std: Any = None,
-    size: Any = None,
-    *,
-    generator: Generator | None = None,
-    out: Any = None,
-    dtype: DType = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    pin_memory: bool = False,
-) -> Any:
+@factory(out=True, follows="")
+def normal(new: Creation, mean: Number, std: Number = None, size: Any = None, *, generator: Generator | None = None) -> Any:
     """Normal numbers of given means and standard deviations.
 
     Args:
@@ -481,14 +366,12 @@ def normal(
     if size is not None:
         m, s = _float(mean, "mean", "normal"), _float(std, "std", "normal", 2)
         shape = sizes_from((size,), "normal") if isinstance(size, (tuple, list)) else _bad_normal(mean, std, size)
-        default = dtypes.get_default_dtype()
-        fill = _normal_filler(stream, m, s)
-        return _made(fill, shape, default, "normal", out, dtype, layout, device, requires_grad, pin_memory)
+        return _filled(new, shape, _normal_filler(stream, m, s))
     if not isinstance(mean, TensorClass) and not isinstance(std, TensorClass):
         _bad_normal(mean, std)
-    if not (dtype is layout is device is None) or requires_grad or pin_memory:
+    if new.options:
         raise TypeError("normal(): dtype, layout, device, requires_grad and pin_memory need numbers for mean and std, and a size")
-    return _normal_of_tensors(stream, mean, 1.0 if std is None else std, out)
+    return _normal_of_tensors(stream, mean, 1.0 if std is None else std, new.out)
 
 
 def _bad_normal(*args: Any) -> Any:
@@ -521,7 +404,7 @@ def _normal_of_tensors(stream: Generator, mean: Any, std: Any, out: Any) -> Any:
     if out is None:
         result = wrap(_filled_at(first.device, _normal_filler(stream, 0.0, spread), np.empty, shape, first._array.dtype))
     else:
-        _check_out(out, None, "normal")
+        _check_out(out, "normal")
         result = _fill_out(out, shape, _normal_filler(stream, 0.0, spread))
     if isinstance(std, TensorClass):
         result.mul_(wrap(std._array))
@@ -533,13 +416,9 @@ def _normal_of_tensors(stream: Generator, mean: Any, std: Any, out: Any) -> Any:
 # ---- integers
 
 
-def _int_bounds(args: tuple[Any, ...], kwargs: dict[str, Any], operation: str) -> tuple[int, int]:
+def _int_bounds(bounds: tuple[Any, ...], low: Any, high: Any, operation: str) -> tuple[int, int]:
     """``(high)`` or ``(low, high)``, by position or by name."""
-    values = list(args)
-    if "low" in kwargs:
-        values.insert(0, kwargs.pop("low"))
-    if "high" in kwargs:
-        values.append(kwargs.pop("high"))
+    values = [*([] if low is None else [low]), *bounds, *([] if high is None else [high])]
     if not 1 <= len(values) <= 2:
         raise TypeError(f"{operation}() received an invalid combination of arguments: expected high, or low and high, got {len(values)}")
     if len(values) == 1:
@@ -547,22 +426,25 @@ def _int_bounds(args: tuple[Any, ...], kwargs: dict[str, Any], operation: str) -
     return _int(values[0], "low", operation), _int(values[1], "high", operation, 2)
 
 
+def _small_integers(bounds: tuple[Any, ...], generator: Any) -> np.ndarray | None:
+    """The usual call of ``randint``, kept short; None where the arguments are to be looked at."""
+    low, high, size = bounds if len(bounds) == 3 else (0, *bounds)
+    if size.__class__ is not tuple or not (low.__class__ is high.__class__ is int and -(1 << 63) <= low < high < 1 << 63):
+        return None
+    array = np.empty(sizes_from((size,), "randint"), np.int64)
+    run_ignoring_fp(samplers.fill_random_range, _generator(generator, "randint"), array, low, high)
+    return array
+
+
 def _range_filler(stream: Generator, low: int, high: int | None) -> Callable[[np.ndarray], None]:
     return lambda array: samplers.fill_random_range(stream, array, low, high)
 
 
-@composite(method=False)
-def randint(
-    *args: Any,
-    generator: Generator | None = None,
-    out: Any = None,
-    dtype: DType = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    pin_memory: bool = False,
-    **named: Any,
-) -> Any:
+@factory(
+    out=True,
+    fast="_small_integers(bounds, generator) if low is high is size is dtype is None and 2 <= len(bounds) <= 3 else None",
+)
+def randint(new: Creation, *bounds: Any, low: Any = None, high: Any = None, size: Any = None, generator: Generator | None = None) -> Any:
     """Integers from ``low`` to ``high - 1``, each as likely as the others: ``randint(low=0, high, size)``.
 
     Args:
@@ -578,46 +460,25 @@ def randint(
         RuntimeError: ``low >= high``, or bounds that the dtype cannot hold.
     Source: torch.randint.
     """
-    if dtype is out is layout is device is None and len(args) in (2, 3) and not named and not (active and in_mode()) and not pin_memory:
-        # the usual call, kept short; whatever is odd about its arguments is found below
-        low, high = args[:-1] if len(args) == 3 else (0, args[0])
-        if args[-1].__class__ is tuple and low.__class__ is high.__class__ is int and -(1 << 63) <= low < high < 1 << 63:
-            array = np.empty(sizes_from(args[-1:], "randint"), np.int64)
-            run_ignoring_fp(samplers.fill_random_range, _generator(generator, "randint"), array, low, high)
-            return require_grad(wrap(array)) if requires_grad else wrap(array)
-    if active and in_mode():
-        given = {"dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad}
-        taken = override("randint", args, generator=generator, out=out, **given, **named)
-        if taken is not NotImplemented:
-            return taken
-    if "size" in named:
-        size = named.pop("size")
-    elif args and isinstance(args[-1], (tuple, list)):
-        args, size = args[:-1], args[-1]
-    else:
-        raise TypeError("randint() received an invalid combination of arguments: expected a tuple of ints as size")
+    if size is None:
+        if not bounds or not isinstance(bounds[-1], (tuple, list)):
+            raise TypeError("randint() received an invalid combination of arguments: expected a tuple of ints as size")
+        bounds, size = bounds[:-1], bounds[-1]
     if not isinstance(size, (tuple, list)):
         raise TypeError(f"randint(): argument 'size' must be tuple of ints, not {type(size).__name__}")
-    low, high = _int_bounds(args, named, "randint")
-    if named:
-        raise TypeError(f"randint() got an unexpected keyword argument '{next(iter(named))}'")
-    fill = _range_filler(_generator(generator, "randint"), low, high)
-    shape = sizes_from((size,), "randint")
-    return _made(fill, shape, dtypes.int64, "randint", out, dtype, layout, device, requires_grad, pin_memory)
+    fill = _range_filler(_generator(generator, "randint"), *_int_bounds(bounds, low, high, "randint"))
+    return _filled(new, sizes_from((size,), "randint"), fill, dtypes.int64)
 
 
-@composite(method=False)
+@factory()
 def randint_like(
+    new: Creation,
     input: Tensor,
-    *args: Any,
+    *bounds: Any,
+    low: Any = None,
+    high: Any = None,
     generator: Generator | None = None,
-    dtype: DType = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    pin_memory: bool = False,
     memory_format: Any = None,
-    **named: Any,
 ) -> Any:
     """Integers from ``low`` to ``high - 1`` in ``input``'s shape and dtype: ``randint_like(input, low=0, high)``.
 
@@ -625,25 +486,14 @@ def randint_like(
         RuntimeError: ``low >= high``, or bounds that the dtype cannot hold.
     Source: torch.randint_like.
     """
-    low, high = _int_bounds(args, named, "randint_like")
-    if named:
-        raise TypeError(f"randint_like() got an unexpected keyword argument '{next(iter(named))}'")
-    fill = _range_filler(_generator(generator, "randint_like"), low, high)
-    return _made_like(fill, input, "randint_like", dtype, layout, device, requires_grad, pin_memory, memory_format)
+    fill = _range_filler(_generator(generator, "randint_like"), *_int_bounds(bounds, low, high, "randint_like"))
+    return _filled_like(new, input, fill, memory_format)
 
 
-@composite(method=False)
-def randperm(
-    n: int,
-    *,
-    generator: Generator | None = None,
-    out: Any = None,
-    dtype: DType = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    pin_memory: bool = False,
-) -> Any:
+@factory(
+    out=True, fast="samplers.randperm(_generator(generator, 'randperm'), n) if n.__class__ is int and n >= 0 and dtype is None else None"
+)
+def randperm(new: Creation, n: int, *, generator: Generator | None = None) -> Any:
     """A random permutation of the integers from 0 to ``n - 1``.
 
     Args:
@@ -659,19 +509,14 @@ def randperm(
     Source: torch.randperm. Fisher and Yates' shuffle.
     """
     stream, count = _generator(generator, "randperm"), _int(n, "n", "randperm")
-    if dtype is out is layout is device is None and count >= 0 and not (active and in_mode()) and not pin_memory:
-        array = samplers.randperm(stream, count)  # the usual call, kept short
-        return require_grad(wrap(array)) if requires_grad else wrap(array)
     if count < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {count}: [{count}]")
-    if out is not None:
-        _check_out(out, dtype, "randperm")
-    _check_countable(count, out.dtype if out is not None else dtypes.int64 if dtype is None else dtype_of(dtype, "randperm"))
+    _check_countable(count, new.dtype or dtypes.int64)
 
     def fill(array: np.ndarray) -> None:
         array[...] = samplers.randperm(stream, count)
 
-    return _made(fill, (count,), dtypes.int64, "randperm", out, dtype, layout, device, requires_grad, pin_memory)
+    return _filled(new, (count,), fill, dtypes.int64)
 
 
 _EXACT_COUNTS = {"float16": (1 << 11) + 1, "bfloat16": (1 << 8) + 1, "float32": (1 << 24) + 1, "float64": (1 << 53) + 1}
@@ -712,7 +557,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = Non
         raise TypeError("bernoulli() received an invalid combination of arguments - got (Tensor, Tensor), but expected a float p")
     fill = _bernoulli_filler(stream, input if p is None else _float(p, "p", "bernoulli", 2))
     if out is not None:
-        _check_out(out, None, "bernoulli")
+        _check_out(out, "bernoulli")
         return _fill_out(out, input._array.shape, fill)
     result = wrap(np.empty(input._array.shape, input._array.dtype))
     run_ignoring_fp(fill, result._array)
@@ -746,7 +591,7 @@ def multinomial(
     """
     stream, count = _generator(generator, "multinomial"), _int(num_samples, "num_samples", "multinomial", 2)
     if out is not None:
-        _check_out(out, None, "multinomial")
+        _check_out(out, "multinomial")
         if out.dtype is not dtypes.int64:
             raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype.legacy}")
     drawn = run_ignoring_fp(samplers.multinomial, stream, input._array, count, bool(replacement))

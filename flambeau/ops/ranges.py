@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays import kind_of, make_at
+from ..core.arrays import kind_of
 from ..core.casting import cast_array
-from ..core.registry import composite
-from ..core.state import active, in_mode, run_ignoring_fp, unrecorded, without_grad
+from ..core.creation import Creation
+from ..core.registry import factory
+from ..core.state import run_ignoring_fp
 from ..core.tensor import Tensor
-from .creation import checked_place, finish, override, result_dtype
-
-_new = object.__new__
-
 
 _RANGE_FORMS = (
     "arange() received an invalid combination of arguments - expected (end), (start, end) or (start, end, step), numbers, and the "
@@ -38,17 +35,12 @@ def _as_number(value: Any, operation: str, argument: str) -> Any:
     return value
 
 
-@composite(method=False)
-def arange(
-    *args: Any,
-    out: Any = None,
-    dtype: dtypes.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-    **named: Any,
-) -> Any:
+@factory(
+    out=True,
+    fast="np.arange(count) if (count := bounds[0]).__class__ is int and count >= 0 and len(bounds) == 1 "
+    "and start is end is step is dtype is None else None",
+)
+def arange(new: Creation, *bounds: Any, start: Any = None, end: Any = None, step: Any = None) -> Any:
     """Numbers from ``start`` (inclusive) to ``end`` (exclusive), ``step`` apart: ``arange(end)``, ``arange(start, end, step=1)``.
 
     Args:
@@ -61,35 +53,19 @@ def arange(
         RuntimeError: a step of 0 or of the wrong sign, or bounds that are not finite.
     Source: torch.arange.
     """
-    if len(args) == 1 and not named and dtype is None and out is None and device is None and layout is None and not requires_grad:
-        end = args[0]
-        if end.__class__ is int and end >= 0 and not (active and in_mode()) and not pin_memory:
-            tensor = _new(Tensor)
-            tensor._array = np.arange(end)
-            tensor._storage = tensor._node = tensor._view_of = None
-            tensor._requires_grad = unrecorded() if without_grad else False
-            return tensor
-    taken = override(
-        "arange", args, out=out, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, requires_grad=requires_grad, **named
-    )
-    if taken is not NotImplemented:
-        return taken
-    where = checked_place("arange", device, layout, pin_memory, out=out)
-    start, end, step = _range_bounds(args, named)
-    if dtype is None and out is not None:
-        kind = out.dtype
-    elif dtype is None:
+    start, end, step = _range_bounds(bounds, {"start": start, "end": end, "step": step})
+    kind = new.dtype
+    if kind is None:
         whole = all(not (isinstance(e, (float, complex)) or (isinstance(e, Tensor) and e.dtype.category > 1)) for e in (start, end, step))
         kind = dtypes.int64 if whole else dtypes.get_default_dtype()
-    else:
-        kind = result_dtype(dtype, out, "arange")
-    bounds = [_as_number(bound, "arange", name) for bound, name in ((start, "start"), (end, "end"), (step, "step"))]
-    return finish(make_at(where, range_array, *bounds, kind), out, requires_grad, "arange", where)
+    numbers = [_as_number(bound, "arange", name) for bound, name in ((start, "start"), (end, "end"), (step, "step"))]
+    return new.make(range_array, *numbers, kind)
 
 
-def _range_bounds(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any]:
+def _range_bounds(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, Any, Any]:
+    named = {name: value for name, value in keywords.items() if value is not None}
     names = ("end",) if len(args) == 1 and "end" not in named else ("start", "end", "step")
-    if len(args) > 3 or set(names[: len(args)]) & named.keys() or named.keys() - {"start", "end", "step"}:
+    if len(args) > 3 or set(names[: len(args)]) & named.keys():
         raise TypeError(_RANGE_FORMS)
     given = {**dict(zip(names, args, strict=False)), **named}
     if "end" not in given:
@@ -130,19 +106,8 @@ def _steps(start: Any, end: Any, step: Any) -> int:
     return math.ceil((end - start) / step)
 
 
-@composite(name="range", method=False)
-def range_(
-    start: Any = 0,
-    end: Any = None,
-    step: Any = 1,
-    *,
-    out: Any = None,
-    dtype: dtypes.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Any:
+@factory(name="range", out=True)
+def range_(new: Creation, start: Any = 0, end: Any = None, step: Any = 1) -> Any:
     """Numbers from ``start`` to ``end``, both inclusive. Deprecated; use ``arange``, which leaves out the end.
 
     Args:
@@ -155,25 +120,21 @@ def range_(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range "
         "builtin. Instead, use torch.arange, which produces values in [start, end).",
         UserWarning,
-        stacklevel=2,
+        stacklevel=5,  # the caller of the public function
     )
     if end is None:
         raise TypeError("range() missing required argument: end")
-    where = checked_place("range", device, layout, pin_memory, out=out)
-    kind = result_dtype(dtype, out, "range")
     first, last, by = (_as_number(bound, "range", name) for bound, name in ((start, "start"), (end, "end"), (step, "step")))
     check_range(first, last, by)
     values = np.arange(math.floor((last - first) / by) + 1) * by + first
-    return finish(cast_array(values, kind), out, requires_grad, "range", where)
+    return cast_array(values, new.dtype_or_default())
 
 
-def _spaced_dtype(dtype: Any, out: Any, ends: tuple[Any, Any], operation: str) -> dtypes.dtype:
+def _spaced_dtype(new: Creation, *ends: Any) -> dtypes.dtype:
     """Result dtype of ``linspace`` and ``logspace``: complex where an end is."""
-    if dtype is not None or out is not None:
-        return result_dtype(dtype, out, operation)
     is_complex = any(isinstance(e, complex) or (isinstance(e, Tensor) and e.dtype.is_complex) for e in ends)
     default = dtypes.get_default_dtype()
-    return default.to_complex() if is_complex else default
+    return new.dtype or (default.to_complex() if is_complex else default)
 
 
 def spaced_array(start: Any, end: Any, steps: int, dtype: dtypes.dtype) -> np.ndarray:
@@ -214,19 +175,8 @@ def _end(value: Any, operation: str, argument: str) -> Any:
     return value
 
 
-@composite(method=False)
-def linspace(
-    start: Any,
-    end: Any,
-    steps: int = 100,
-    *,
-    out: Any = None,
-    dtype: dtypes.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Any:
+@factory(out=True)
+def linspace(new: Creation, start: Any, end: Any, steps: int = 100) -> Any:
     """``steps`` evenly spaced numbers from ``start`` to ``end``, both inclusive.
 
     Args:
@@ -238,40 +188,15 @@ def linspace(
         RuntimeError: a negative number of steps.
     Source: torch.linspace.
     """
-    taken = override(
-        "linspace",
-        (start, end, steps),
-        out=out,
-        dtype=dtype,
-        layout=layout,
-        device=device,
-        pin_memory=pin_memory,
-        requires_grad=requires_grad,
-    )
-    if taken is not NotImplemented:
-        return taken
-    where = checked_place("linspace", device, layout, pin_memory, out=out)
-    kind, count = _spaced_dtype(dtype, out, (start, end), "linspace"), _check_steps(steps, "linspace")
+    kind, count = _spaced_dtype(new, start, end), _check_steps(steps, "linspace")
     first, last = _end(start, "linspace", "start"), _end(end, "linspace", "end")
     if kind.category < dtypes.COMPLEX and (isinstance(first, complex) or isinstance(last, complex)):
         raise RuntimeError(f"torch.linspace(): inferred dtype ComplexFloat can't be safely cast to passed dtype {kind}")
-    return finish(run_ignoring_fp(make_at, where, spaced_array, first, last, count, kind), out, requires_grad, "linspace", where)
+    return run_ignoring_fp(new.make, spaced_array, first, last, count, kind)
 
 
-@composite(method=False)
-def logspace(
-    start: Any,
-    end: Any,
-    steps: int = 100,
-    base: float = 10.0,
-    *,
-    out: Any = None,
-    dtype: dtypes.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Any:
+@factory(out=True)
+def logspace(new: Creation, start: Any, end: Any, steps: int = 100, base: float = 10.0) -> Any:
     """``steps`` numbers from ``base**start`` to ``base**end`` whose logarithms are evenly spaced.
 
     Args:
@@ -283,23 +208,10 @@ def logspace(
         RuntimeError: a negative number of steps.
     Source: torch.logspace.
     """
-    taken = override(
-        "logspace",
-        (start, end, steps, base),
-        out=out,
-        dtype=dtype,
-        layout=layout,
-        device=device,
-        pin_memory=pin_memory,
-        requires_grad=requires_grad,
-    )
-    if taken is not NotImplemented:
-        return taken
-    where = checked_place("logspace", device, layout, pin_memory, out=out)
-    kind, count = _spaced_dtype(dtype, out, (start, end), "logspace"), _check_steps(steps, "logspace")
+    kind, count = _spaced_dtype(new, start, end), _check_steps(steps, "logspace")
     first, last = _end(start, "logspace", "start"), _end(end, "logspace", "end")
     if kind.category < dtypes.FLOATING:
         first, last = int(first), int(last)
     wide = dtypes.complex128 if kind.is_complex else dtypes.float64
     powers = run_ignoring_fp(lambda: np.power(wide.numpy.type(base), spaced_array(first, last, count, wide)))
-    return finish(cast_array(powers, kind), out, requires_grad, "logspace", where)
+    return cast_array(powers, kind)

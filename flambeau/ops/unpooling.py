@@ -185,7 +185,7 @@ def _fractional_call(
         if k <= 0 or out <= 0 or out + k - 1 > n:
             raise RuntimeError(f"{name}: pool size {k} is too large relative to input size {n} and output size {out}")
     if samples is None:
-        samples = ops.rand(shape[0] if len(shape) == rank + 2 else 1, shape[-rank - 1], rank, dtype=input.dtype)
+        samples = ops.rand(shape[0] if len(shape) == rank + 2 else 1, shape[-rank - 1], rank, dtype=input.dtype, device=input.device)
     elif samples._requires_grad:
         raise RuntimeError(
             f"The function '{name}' is not differentiable with respect to argument '_random_samples'. This input cannot have "
