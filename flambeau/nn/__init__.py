@@ -18,7 +18,7 @@ from .module import Module
 from .multihead_attention import *
 from .normalization import *
 from .padding import *
-from .parameter import Buffer, Parameter
+from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 from .pooling import *
 from .rnn import *
 from .transformer import *

@@ -11,6 +11,7 @@ from ..autograd.grad_mode import no_grad
 from ..core.hooks import RemovableHandle
 from ..core.tensor import Parameter, Tensor
 from ._module_hooks import Hook, _add
+from .parameter import is_lazy
 
 EXTRA_STATE = "_extra_state"  # key, after the prefix, of what get_extra_state returned
 
@@ -292,6 +293,8 @@ def _load_tensor(module: Any, name: str, tensor: Tensor, key: str, value: Any, a
             f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint but received '
             f"{type(value)}"
         )
+        return
+    if is_lazy(tensor) and is_lazy(value):  # neither has values
         return
     if not tensor.shape and tuple(value.shape) == (1,):  # files of PyTorch before 0.4 hold scalars with one dimension
         value = value[0]

@@ -6,13 +6,29 @@ import math
 from typing import Any
 
 from .. import ops
+from ..autograd.grad_mode import no_grad
 from ..core.tensor import Parameter, Tensor
 from . import functional as F
 from . import init
 from ._tuples import repeated
+from .lazy import LazyModuleMixin
 from .module import Module
+from .parameter import UninitializedParameter
 
-__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
+__all__ = [
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+]
 
 _PADDINGS = {"same", "valid"}
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
@@ -343,3 +359,134 @@ class ConvTranspose2d(_ConvTransposeNd):
 class ConvTranspose3d(_ConvTransposeNd):
     __doc__ = _TRANSPOSED_DOC.format(dims=3, s="s", axes="D, H, W", outputs="D_out, H_out, W_out")
     _dims, _function = 3, "conv_transpose3d"
+
+
+# -- layers that take their channels from the first input -------------------------------------------------------------------------
+_LAZY_DOC = """A ``{name}`` whose ``in_channels`` is taken from its first input; the other arguments are the same.
+
+    Source: torch.nn.Lazy{name}.
+    """
+
+
+class _LazyConvXdMixin(LazyModuleMixin):
+    """What lazy convolution layers share."""
+
+    in_channels: int
+    out_channels: int
+    groups: int
+    kernel_size: tuple[int, ...]
+    transposed: bool
+    weight: Any
+    bias: Any
+    _dims: int
+
+    def _begin(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
+        """Put uninitialized parameters in the place of those for no channels."""
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.out_channels = out_channels
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        """Draw new weights, once there are any."""
+        if not self.has_uninitialized_params() and self.in_channels != 0:
+            super().reset_parameters()  # type: ignore[misc]
+
+    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
+        """Take ``in_channels`` from an input.
+
+        Raises:
+            RuntimeError: the input has another number of dimensions.
+            ValueError: its channels are not a multiple of ``groups``.
+        """
+        if self.has_uninitialized_params():
+            with no_grad():
+                self.in_channels = self._get_in_channels(input)
+                if self.in_channels % self.groups != 0:
+                    raise ValueError("in_channels must be divisible by groups")
+                channels = [self.in_channels, self.out_channels] if self.transposed else [self.out_channels, self.in_channels]
+                channels[1] //= self.groups
+                self.weight.materialize((*channels, *self.kernel_size))
+                if self.bias is not None:
+                    self.bias.materialize((self.out_channels,))
+                self.reset_parameters()
+
+    def _get_in_channels(self, input: Tensor) -> int:
+        single = self._dims + 1
+        if input.dim() not in (single, single + 1):
+            raise RuntimeError(
+                f"Expected {single}D (unbatched) or {single + 1}D (batched) input to {type(self).__name__}, but got input of size: "
+                f"{input.shape}"
+            )
+        return input.shape[0 if input.dim() == single else 1]
+
+
+class _LazyConv(_LazyConvXdMixin, _Conv):
+    """A lazy convolution that is not transposed."""
+
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: int | tuple[int, ...],
+        stride: int | tuple[int, ...] = 1,
+        padding: str | int | tuple[int, ...] = 0,
+        dilation: int | tuple[int, ...] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
+        self._begin(out_channels, bias, device, dtype)
+
+
+class LazyConv1d(_LazyConv, Conv1d):
+    __doc__ = _LAZY_DOC.format(name="Conv1d")
+    cls_to_become = Conv1d
+
+
+class LazyConv2d(_LazyConv, Conv2d):
+    __doc__ = _LAZY_DOC.format(name="Conv2d")
+    cls_to_become = Conv2d
+
+
+class LazyConv3d(_LazyConv, Conv3d):
+    __doc__ = _LAZY_DOC.format(name="Conv3d")
+    cls_to_become = Conv3d
+
+
+class _LazyConvTranspose(_LazyConvXdMixin, _ConvTransposeNd):
+    """A lazy transposed convolution."""
+
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: int | tuple[int, ...],
+        stride: int | tuple[int, ...] = 1,
+        padding: int | tuple[int, ...] = 0,
+        output_padding: int | tuple[int, ...] = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int | tuple[int, ...] = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype)
+        self._begin(out_channels, bias, device, dtype)
+
+
+class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
+    __doc__ = _LAZY_DOC.format(name="ConvTranspose1d")
+    cls_to_become = ConvTranspose1d
+
+
+class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
+    __doc__ = _LAZY_DOC.format(name="ConvTranspose2d")
+    cls_to_become = ConvTranspose2d
+
+
+class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
+    __doc__ = _LAZY_DOC.format(name="ConvTranspose3d")
+    cls_to_become = ConvTranspose3d

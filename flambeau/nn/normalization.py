@@ -10,7 +10,9 @@ from ..core import dtype as dtypes
 from ..core.tensor import Parameter, Tensor
 from . import functional as F
 from . import init
+from .lazy import LazyModuleMixin
 from .module import Module
+from .parameter import UninitializedBuffer, UninitializedParameter
 
 __all__ = [
     "BatchNorm1d",
@@ -21,6 +23,12 @@ __all__ = [
     "InstanceNorm2d",
     "InstanceNorm3d",
     "LayerNorm",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
     "LocalResponseNorm",
     "RMSNorm",
 ]
@@ -445,3 +453,91 @@ class LocalResponseNorm(Module):
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+# -- layers that take their channels from the first input -------------------------------------------------------------------------
+_LAZY_DOC = """A{n} ``{name}`` whose ``num_features`` is taken from its first input; the other arguments are the same.
+
+    Source: torch.nn.Lazy{name}.
+    """
+
+
+class _LazyNormBase(LazyModuleMixin, _NormBase):
+    """What lazy normalization layers share."""
+
+    weight: Any
+    bias: Any
+
+    def __init__(
+        self,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        # without parameters and statistics at first: they would be made for no channels
+        super().__init__(0, eps, momentum, False, False, device, dtype)
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        if affine:
+            self.weight = UninitializedParameter(device=device, dtype=dtype)
+            if bias:
+                self.bias = UninitializedParameter(device=device, dtype=dtype)
+        if track_running_stats:
+            self.running_mean = UninitializedBuffer(device=device, dtype=dtype)
+            self.running_var = UninitializedBuffer(device=device, dtype=dtype)
+            self.num_batches_tracked = ops.tensor(0, dtype=dtypes.int64, device=device)
+
+    def reset_parameters(self) -> None:
+        """Set parameters and statistics to their beginning, once there are any."""
+        if not self.has_uninitialized_params() and self.num_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Take ``num_features`` from an input."""
+        if self.has_uninitialized_params():
+            self.num_features = input.shape[1]
+            for tensor in (self.weight, self.bias, self.running_mean, self.running_var):
+                if tensor is not None:
+                    tensor.materialize((self.num_features,))
+            self.reset_parameters()
+
+
+class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
+    __doc__ = _LAZY_DOC.format(n="", name="BatchNorm1d")
+    cls_to_become = BatchNorm1d
+    _allowed_dims = BatchNorm1d._allowed_dims
+
+
+class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
+    __doc__ = _LAZY_DOC.format(n="", name="BatchNorm2d")
+    cls_to_become = BatchNorm2d
+    _allowed_dims = BatchNorm2d._allowed_dims
+
+
+class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
+    __doc__ = _LAZY_DOC.format(n="", name="BatchNorm3d")
+    cls_to_become = BatchNorm3d
+    _allowed_dims = BatchNorm3d._allowed_dims
+
+
+class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
+    __doc__ = _LAZY_DOC.format(n="n", name="InstanceNorm1d")
+    cls_to_become = InstanceNorm1d
+    _allowed_dims = InstanceNorm1d._allowed_dims
+
+
+class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
+    __doc__ = _LAZY_DOC.format(n="n", name="InstanceNorm2d")
+    cls_to_become = InstanceNorm2d
+    _allowed_dims = InstanceNorm2d._allowed_dims
+
+
+class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
+    __doc__ = _LAZY_DOC.format(n="n", name="InstanceNorm3d")
+    cls_to_become = InstanceNorm3d
+    _allowed_dims = InstanceNorm3d._allowed_dims

@@ -20,6 +20,7 @@ FILES = {
     "flatten": "flatten",
     "fold": "fold",
     "instancenorm": "normalization",
+    "lazy": "lazy",
     "linear": "linear",
     "loss": "loss",
     "module": "module",
