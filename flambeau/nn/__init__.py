@@ -5,6 +5,7 @@
 from ..core import late as _late
 from . import attention, functional, init, modules, utils
 from .activation import *
+from .adaptive import *
 from .containers import *
 from .conv import *
 from .distance import *
@@ -13,6 +14,7 @@ from .embedding import *
 from .flatten import *
 from .fold import *
 from .linear import *
+from .linear_cross_entropy import *
 from .loss import *
 from .module import Module
 from .multihead_attention import *
@@ -21,6 +23,9 @@ from .padding import *
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 from .pooling import *
 from .rnn import *
+from .shuffling import *
+from .sync_batchnorm import *
 from .transformer import *
+from .upsampling import *
 
 _late.adopt(__name__)

@@ -18,6 +18,7 @@ __all__ = [
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
+    "CrossMapLRN2d",
     "GroupNorm",
     "InstanceNorm1d",
     "InstanceNorm2d",
@@ -541,3 +542,38 @@ class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
     __doc__ = _LAZY_DOC.format(n="n", name="InstanceNorm3d")
     cls_to_become = InstanceNorm3d
     _allowed_dims = InstanceNorm3d._allowed_dims
+
+
+class CrossMapLRN2d(Module):
+    """``LocalResponseNorm`` of images as Torch 7 had it: the sum of squares begins with the channels at hand, and the first one stays
+    in it.
+
+    Args:
+        size: channels that are averaged over.
+        alpha, beta, k: of ``input / (k + alpha / size * sum) ** beta``.
+    Shape:
+        ``(N, C, H, W)`` to the same.
+    Raises:
+        ValueError: the input does not have 4 dimensions.
+    Source: torch.nn.CrossMapLRN2d; Krizhevsky et al. 2012.
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.dim() != 4:
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
+        reach = int((self.size - 1) / 2) + 1
+        channel = ops.arange(input.size(1), device=input.device)
+        distance = channel - channel.unsqueeze(1)  # of the summed channel from the channel of the result
+        near = (distance < reach) & ((distance > -reach) | (channel == 0))
+        total = ops.tensordot(near.to(input.dtype), input * input, ([1], [1])).transpose(0, 1)
+        return input * (self.k + self.alpha / self.size * total).pow(-self.beta)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

@@ -14,6 +14,7 @@ from ..core.registry import composite, op
 from ..core.state import grad_enabled, run_ignoring_fp
 from ..core.tensor import Tensor as TensorClass
 from .loss import reduced, reduction_of
+from .products import linear
 from .small import small_cross_entropy, small_cross_entropy_gradient
 
 
@@ -617,3 +618,64 @@ def multilabel_soft_margin_loss(
     if weight is not None:
         losses = losses * weight
     return reduced(losses.sum(-1) / input.size(-1), reduction)
+
+
+@composite(namespace="nn.functional")
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Tensor:
+    """``cross_entropy(linear(input, linear_weight, linear_bias), target)``.
+
+    Args:
+        input: ``(N, in_features)`` or ``(in_features,)``.
+        linear_weight: ``(C, d1, ..., dK, in_features)``.
+        target: int64 classes ``(N, d1, ..., dK)``, or probabilities ``(N, C, d1, ..., dK)``.
+        linear_bias: ``(C, d1, ..., dK)`` or None.
+        weight: of each class.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        ignore_index: class that does not count; -100 when None.
+        label_smoothing: share of the target that is spread over all classes.
+        options: a ``LinearCrossEntropyOptions``: how PyTorch cuts the batch to save memory; the loss is the same.
+    Raises:
+        RuntimeError: shapes that do not fit, or ``ignore_index`` with probabilities.
+    Source: torch.nn.functional.linear_cross_entropy.
+    """
+    if not 1 <= input.ndim <= 2:
+        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.ndim}")
+    if linear_weight.ndim < 2:
+        raise RuntimeError(f"expected linear_weight with dimensionality at least 2, got {linear_weight.ndim}")
+    width = input.shape[-1]
+    if width != linear_weight.shape[-1]:
+        raise RuntimeError(
+            f"expected equal input and linear_weight last dimensions (in_features), got {width} and {linear_weight.shape[-1]}, respectively"
+        )
+    classes = tuple(linear_weight.shape[:-1])
+    if linear_bias is not None and tuple(linear_bias.shape) != classes:
+        raise RuntimeError(f"expected linear_bias shape {classes}, got {tuple(linear_bias.shape)}")
+    if len(classes) > 1 and input.ndim == 1:
+        raise RuntimeError(
+            f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires batched input, (N, {width}), got "
+            f"unbatched input with shape {tuple(input.shape)}"
+        )
+    scores_shape = (*input.shape[:-1], *classes)
+    if tuple(target.shape) == scores_shape and ignore_index is not None:
+        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
+    bias = None if linear_bias is None else linear_bias.reshape(-1)
+    scores = linear(input, linear_weight.reshape(-1, width), bias).reshape(scores_shape)
+    return cross_entropy(
+        scores,
+        target,
+        weight,
+        ignore_index=-100 if ignore_index is None else ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )

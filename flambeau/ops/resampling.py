@@ -372,6 +372,15 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     return parts.permute(order).reshape(*lead, channels * r * r, height // r, width // r)
 
 
+def _check_channels(shape: Any, groups: int) -> None:
+    if len(shape) < 3:
+        raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(shape)}")
+    if groups <= 0:
+        raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
+    if shape[1] % groups:
+        raise RuntimeError(f"Number of channels must be divisible by groups. Got {shape[1]} channels and {groups} groups.")
+
+
 @composite(namespace="nn.functional")
 @composite(method=False)
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
@@ -384,13 +393,16 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         RuntimeError: ``C`` not divisible by ``groups``.
     Source: torch.nn.functional.channel_shuffle. Zhang et al. 2018, "ShuffleNet".
     """
-    if input.dim() < 3:
-        raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}")
+    _check_channels(input.shape, groups)
     n, channels, *rest = input.shape
-    if groups <= 0:
-        raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
-    if channels % groups:
-        raise RuntimeError(f"Number of channels must be divisible by groups. Got {channels} channels and {groups} groups.")
     if input.numel() == 0:
         return input.clone()
     return input.reshape(n, groups, channels // groups, *rest).transpose(1, 2).reshape(n, channels, *rest)
+
+
+@op(method=False, out=False, grad=None)
+def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """``channel_shuffle`` as PyTorch's kernel, which has no derivative. Source: torch.native_channel_shuffle."""
+    _check_channels(input.shape, groups)
+    n, channels, *rest = input.shape
+    return np.ascontiguousarray(input.reshape(n, groups, channels // groups, *rest).swapaxes(1, 2)).reshape(n, channels, *rest)

@@ -105,6 +105,25 @@ LAYERS = [
     ("SmoothL1Loss", (), {"beta": 0.5}),
     ("KLDivLoss", (), {"reduction": "batchmean", "log_target": True}),
     ("CrossEntropyLoss", (), {"ignore_index": 3, "label_smoothing": 0.1}),
+    ("PixelShuffle", (2,), {}),
+    ("PixelUnshuffle", (3,), {}),
+    ("ChannelShuffle", (2,), {}),
+    ("Upsample", (), {"scale_factor": 2}),
+    ("Upsample", ((3, 4),), {"mode": "bilinear", "align_corners": True}),
+    ("Upsample", (), {"scale_factor": (2, 3), "recompute_scale_factor": True}),
+    ("UpsamplingNearest2d", (3,), {}),
+    ("UpsamplingBilinear2d", (), {"scale_factor": 2}),
+    ("CrossMapLRN2d", (3,), {"k": 2.0}),
+    ("SyncBatchNorm", (3,), {"momentum": None}),
+    ("SyncBatchNorm", (3,), {"affine": False}),
+    ("AdaptiveLogSoftmaxWithLoss", (8, 20, [5, 10, 15]), {"div_value": 2.0, "head_bias": True}),
+    ("AdaptiveLogSoftmaxWithLoss", (8, 20, (5, 19)), {}),
+    ("LinearCrossEntropyLoss", (5, 10), {"out_features": (4, 3), "bias": True, "label_smoothing": 0.1}),
+    ("MultiheadAttention", (4, 2), {"add_bias_kv": True}),
+    ("MultiheadAttention", (4, 2, 0.1, False), {"kdim": 3, "vdim": 5, "batch_first": True}),
+    ("TransformerEncoderLayer", (4, 2, 8), {}),
+    ("TransformerDecoderLayer", (4, 2, 8, 0.2, "relu", 1e-3, True, True, False), {}),
+    ("Transformer", (4, 2, 1, 2, 8), {"batch_first": True}),
 ]
 IDS = [f"{name}-{number}" for number, (name, _, _) in enumerate(LAYERS)]
 MODULE_ATTRIBUTES = set(nn.Module().__dict__)
@@ -131,6 +150,8 @@ INVALID = [
     ("TripletMarginWithDistanceLoss", (), {"margin": -1}),
     ("GaussianNLLLoss", (1,), {}),
     ("MaxPool2d", (), {}),
+    *(("AdaptiveLogSoftmaxWithLoss", (8, 20, cutoffs), {}) for cutoffs in ([], [5, 5], [0, 3], [-1, 4], [5, 20], [7, 5], [2.5], [5, 25])),
+    ("LinearCrossEntropyLoss", (5, 3), {"label_smoothing": 2.0}),
 ]
 
 
@@ -156,7 +177,7 @@ def test_layer_is_pytorchs(same, name, args, kwargs):
 @pytest.mark.parametrize("name", sorted({name for name, _, _ in LAYERS}))
 def test_constructor_takes_pytorchs_arguments(oracle, name):
     def arguments(cls):
-        return [(p.name, p.kind, p.default) for p in inspect.signature(cls.__init__).parameters.values()]
+        return [(p.name, p.kind, getattr(p.default, "__name__", p.default)) for p in inspect.signature(cls.__init__).parameters.values()]
 
     assert arguments(getattr(nn, name)) == arguments(getattr(oracle.nn, name))
     assert getattr(nn, name).__doc__

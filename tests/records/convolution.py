@@ -248,6 +248,15 @@ RECORDS = [
         (Error(lambda make: call(make(2, 6, 3, 2), 4), RuntimeError, "divisible by groups"),),
     ),
     Record(
+        "native_channel_shuffle",
+        lambda make: [call(make(2, 6, 3), 2), call(make(1, 6, 2, 2), 3)],
+        _channels,
+        FLOATS,
+        (Error(lambda make: call(make(2, 6, 3, 2), 4), RuntimeError, "divisible by groups"),),
+        gradient=False,
+        notes="PyTorch has no derivative of it",
+    ),
+    Record(
         F + "interpolate",
         _interpolations,
         None,

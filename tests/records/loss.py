@@ -207,6 +207,23 @@ RECORDS = [
     ),
     Record(F + "nll_loss", _targets, _likelihood, FLOATS, _CLASS_ERRORS, LOOSE),
     Record(
+        F + "linear_cross_entropy",
+        lambda make: [
+            *[call(make(5, 3), make(4, 3), make.integers(5, high=4), reduction=reduction) for reduction in _REDUCTIONS],
+            call(make(5, 3), make(4, 2, 3), make.integers(5, 2, high=4), linear_bias=make(4, 2), ignore_index=1),
+            call(make(3), make(4, 3), make.integers(high=4)),
+        ],
+        lambda x, weight, labels, *, linear_bias=0, **options: _cross_entropy(
+            np.moveaxis(np.tensordot(weight, x, (-1, -1)), -1, 0) + linear_bias if x.ndim > 1 else weight @ x, labels, **options
+        ),
+        FLOATS,
+        (
+            Error(lambda make: call(make(5, 3), make(4, 2), make.integers(5)), RuntimeError, "expected equal input"),
+            Error(lambda make: call(make(3), make(4, 2, 3), make.integers(2)), RuntimeError, "requires batched input"),
+        ),
+        LOOSE,
+    ),
+    Record(
         F + "cross_entropy",
         _targets,
         _cross_entropy,

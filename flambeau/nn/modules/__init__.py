@@ -12,7 +12,9 @@ from . import utils as utils
 
 FILES = {
     "activation": "activation",
+    "adaptive": "adaptive",
     "batchnorm": "normalization",
+    "channelshuffle": "shuffling",
     "container": "containers",
     "conv": "conv",
     "distance": "distance",
@@ -22,18 +24,23 @@ FILES = {
     "instancenorm": "normalization",
     "lazy": "lazy",
     "linear": "linear",
+    "linear_cross_entropy_options": "linear_cross_entropy",
     "loss": "loss",
     "module": "module",
     "normalization": "normalization",
     "padding": "padding",
+    "pixelshuffle": "shuffling",
     "pooling": "pooling",
     "rnn": "rnn",
     "sparse": "embedding",
     "transformer": "transformer",
+    "upsampling": "upsampling",
 }
 # Files whose classes PyTorch has in a file of others.
 JOINED = {
+    "linear_cross_entropy": "loss",
     "multihead_attention": "activation",
+    "sync_batchnorm": "batchnorm",
 }
 
 for _name, _file in FILES.items():
