@@ -400,7 +400,11 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     return input.reshape(n, groups, channels // groups, *rest).transpose(1, 2).reshape(n, channels, *rest)
 
 
-@op(method=False, out=False, grad=None)
+def _no_derivative(grad: Any) -> Any:
+    raise RuntimeError("derivative for aten::native_channel_shuffle is not implemented")
+
+
+@op(method=False, out=False, grad={"input": _no_derivative})
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """``channel_shuffle`` as PyTorch's kernel, which has no derivative. Source: torch.native_channel_shuffle."""
     _check_channels(input.shape, groups)
