@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 import flambeau
+from flambeau.core.state import active, thread
 
 MOST_TENSORS = 8
 MOST_ELEMENTS = 60
@@ -172,19 +173,34 @@ class Program:
 
     # -- running ---------------------------------------------------------------------------------------------------------------
     def settle(self, name: str) -> None:
-        """Give a computed tensor row-major strides on both sides if the fast paths, which leave them to NumPy, differ from PyTorch there.
+        """Give a computed tensor row-major strides on both sides if the fast path, which leaves them to NumPy, differs from PyTorch there.
 
-        NumPy decides otherwise about sizes of 1, and about operands that lie in memory in different orders.
+        NumPy decides otherwise about sizes of 1, and about operands that lie in memory in different orders. The slow path must not differ.
         """
         a, b = self.ours[name], self.theirs[name]
         if a.shape != b.shape or a.stride() == b.stride():
             return
         of_one = not a.numel() or all(n == 1 or x == y for n, x, y in zip(b.shape, a.stride(), b.stride(), strict=True))
+        as_input = of_one and re.search(STRIDES_OF_INPUT, self.lines[-1])
+        if is_elementwise(self.lines[-1]) and not as_input and self.computed_slowly(name).stride() != b.stride():
+            return
         if of_one or is_elementwise(self.lines[-1]):
             self.settled["sizes of 1" if of_one else "orders"] += 1
             self.lines.append(f"{name} = {name}.clone(memory_format=torch.contiguous_format)    # has other strides")
             for space in (self.ours, self.theirs):
                 exec(self.lines[-1], space)
+
+    def computed_slowly(self, name: str) -> Any:
+        """What the last line, which computed ``name``, gives where every call takes the slow path."""
+        space = dict(self.ours)
+        active.append(None)
+        thread.modes += 1
+        try:
+            exec(self.lines[-1], space)
+        finally:
+            thread.modes -= 1
+            active.pop()
+        return space[name]
 
     def execute(self, line: str, new: tuple[str, ...] = (), then: Callable[[str], None] | None = None) -> None:
         errors: list[Exception | None] = []
@@ -793,6 +809,9 @@ ELEMENTWISE = (
     r" ([-+*/<>]|==|!=) |torch\.(where|lerp|addcmul|maximum|atan2|fmod|hypot|nn)|"
     r"\.(neg|abs|exp|pow|square|reciprocal|isnan|logical_not|clamp|relu|sign|sigmoid|floor)\("
 )
+
+
+STRIDES_OF_INPUT = r"hardtanh|\.isnan|\.abs"  # PyTorch keeps those of sizes of 1 there
 
 
 def _lines(text: str) -> list[str]:

@@ -28,14 +28,14 @@ from .casting import cast_array, is_number
 from .creation import Creation, require_grad
 from .device import pinned_host
 from .history import check_overlap, check_writable, is_differentiable, make_view, needs_grad, rebase, set_creation_meta, watch
-from .layout import elementwise_strides
+from .layout import laid_out_elementwise
 from .node import Node, Output, edge_of, new_node
 from .operation import COMPLEX_TO_FLOAT, REQUIRED, Op
 from .override import call_override
 from .promotion import promotion, rounded
 from .return_types import named_result
 from .saved import check_saved, pack_saved
-from .shape import broadcast_shape, element_strides, restrided
+from .shape import broadcast_shape
 from .state import crowded, grad_enabled, modes, run_ignoring_fp, thread
 from .tensor import Parameter, Tensor, storage_of, wrap
 
@@ -376,8 +376,12 @@ def compute(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) -> t
             and array.dtype is dtype.numpy
         ):
             array = run_ignoring_fp(cast_array, array, result_dtype)  # values that were widened for computing; indices stay
-        if op.broadcasts and 1 in array.shape and array.ndim > 1 and array.__class__ is np.ndarray and not op.row_major:
-            array = _settled(op, array, operands)
+        if op.broadcasts and array.ndim > 1 and array.__class__ is np.ndarray and not op.row_major:
+            plain = array.size and 1 not in array.shape
+            for operand in operands:
+                plain = plain and (not isinstance(operand, Tensor) or operand._array.flags.c_contiguous)
+            if not plain:
+                array = _laid_out_elementwise(op, array, operands)
         results.append(array)
     return results, is_tuple
 
@@ -385,14 +389,11 @@ def compute(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) -> t
 _OF_ONE_TENSOR = frozenset(("clamp", "pow", "lerp"))  # where a Python number is no operand in PyTorch, whose order would be asked
 
 
-def _settled(op: Op, result: np.ndarray, operands: list[Any]) -> np.ndarray:
-    """An element-wise result whose sizes of 1 have PyTorch's strides, which NumPy finds in another way; no elements move."""
-    shape, arrays = result.shape, [operand._array for operand in operands if isinstance(operand, Tensor)]
+def _laid_out_elementwise(op: Op, result: np.ndarray, operands: list[Any]) -> np.ndarray:
+    """An element-wise result with PyTorch's strides, which NumPy finds in another way."""
+    arrays = [operand._array for operand in operands if isinstance(operand, Tensor)]
     has_numbers = len(arrays) < len(operands) and op.name not in _OF_ONE_TENSOR
-    strides, have = elementwise_strides(shape, arrays, has_numbers), element_strides(result)
-    if strides == have or any(n != 1 and a != b for n, a, b in zip(shape, have, strides, strict=True)):
-        return result
-    return restrided(result, shape, tuple([step * result.itemsize for step in strides]))
+    return laid_out_elementwise(result, arrays, has_numbers)
 
 
 def plain_values(op: Op, values: Sequence[Any]) -> list[Any]:

@@ -192,6 +192,13 @@ def elementwise_strides(shape: tuple[int, ...], arrays: Sequence[np.ndarray], ha
     return strides_in_order(shape, order_of_dims(shape, operands))
 
 
+def laid_out_elementwise(result: np.ndarray, arrays: Sequence[np.ndarray], has_numbers: bool) -> np.ndarray:
+    """What an element-wise operation made of ``arrays``, with PyTorch's strides; a copy if elements move."""
+    if result.size and 1 not in result.shape and all(array.flags.c_contiguous for array in arrays):
+        return result
+    return laid_out(result, elementwise_strides(result.shape, arrays, has_numbers))
+
+
 def row_major(array: np.ndarray) -> np.ndarray:
     """The array itself where it is row-major, its sizes of 1 too; else a view or a copy that is."""
     array = np.asarray(array, order="C")

@@ -16,7 +16,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .shape import contiguous_strides, is_dense
+from .layout import elementwise_strides
+from .shape import contiguous_strides
 
 _as_strided = np.lib.stride_tricks.as_strided
 _new = object.__new__
@@ -251,40 +252,5 @@ def view_at(base: Any, shape: Sequence[int], kind: np.dtype, offset: int, stride
 
 
 def empty_elementwise(shape: tuple[int, ...], kind: np.dtype, operands: Sequence[Any]) -> MetaArray:
-    """What an element-wise operation on ``operands`` returns: their own strides where all agree, else dense in their dimensions' order."""
-    if len(shape) < 2 or all(operand.shape == shape and operand.flags.c_contiguous for operand in operands):
-        return empty(shape, kind)
-    first = operands[0]
-    if all(operand.shape == shape and operand.strides == first.strides for operand in operands) and is_dense(first):
-        return empty_strided(shape, [step // first.itemsize for step in first.strides], kind)
-    strides = [_broadcast_strides(operand, shape) for operand in operands if operand.ndim]
-    order = list(range(len(shape) - 1, -1, -1))  # the dimension with the smallest step comes first
-    for moved in range(1, len(shape)):
-        place = moved
-        for k in range(moved - 1, -1, -1):
-            verdict = _compare_dims(order[k], order[place], strides, shape)
-            if verdict > 0:
-                order[k], order[place] = order[place], order[k]
-                place = k
-            elif verdict < 0:
-                break
-    return empty_ordered(shape, kind, order[::-1])
-
-
-def _broadcast_strides(array: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
-    lead = len(shape) - array.ndim
-    own = [0 if n == 1 and shape[lead + d] != 1 else step for d, (n, step) in enumerate(zip(array.shape, array.strides, strict=True))]
-    return (*(0,) * lead, *own)
-
-
-def _compare_dims(inner: int, outer: int, strides: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> int:
-    """1 if dimension ``outer`` has smaller steps than ``inner``, which comes before it; -1 if larger; 0 where no operand tells."""
-    for steps in strides:
-        a, b = steps[inner], steps[outer]
-        if not a or not b:
-            continue
-        if a != b:
-            return 1 if a > b else -1
-        if shape[inner] > shape[outer]:
-            return 1
-    return 0
+    """What an element-wise operation on ``operands`` returns."""
+    return empty_strided(shape, elementwise_strides(shape, operands, False), kind)

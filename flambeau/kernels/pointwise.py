@@ -19,6 +19,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.casting import number_array
 from ..core.interruption import GENERATED, pass_on, source_files
+from ..core.layout import elementwise_strides, laid_out_elementwise
 from ..core.native import LARGE, NoKernel, NotNow, contiguous, switch, writing
 from ..core.operation import BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT, DEFAULT, INT_TO_FLOAT
 from ..core.state import active, run_ignoring_fp, thread
@@ -139,32 +140,6 @@ def rows(k: Builder, program: Program, operands: tuple[Operand, ...], results: t
 
 
 # -- geometry ---------------------------------------------------------------------------------------------------------------------
-def axis_order(arrays: list[np.ndarray], ndim: int) -> list[int]:
-    """Dimensions in the order of memory, as NumPy chooses it for a result: an operand that has them in order already wins.
-
-    An insertion sort from the innermost dimension on: where operands do not move, orders cannot be compared, and its way decides.
-    """
-    strides = [(0,) * (ndim - a.ndim) + tuple([0 if n == 1 else s for n, s in zip(a.shape, a.strides, strict=True)]) for a in arrays]
-    order: list[int] = []  # the innermost first
-    for axis in range(ndim - 1, -1, -1):
-        place = len(order)
-        for k in range(len(order) - 1, -1, -1):
-            swap, decided = False, False
-            for operand_strides in strides:
-                inner, here = abs(operand_strides[order[k]]), abs(operand_strides[axis])
-                if inner and here:
-                    if inner <= here:
-                        swap, decided = False, True
-                    elif not decided:
-                        swap, decided = True, True
-            if decided and not swap:
-                break
-            if decided:
-                place = k
-        order.insert(place, axis)
-    return order[::-1]
-
-
 @lru_cache(maxsize=1024)
 def _merged(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...], sizes: tuple[int, ...], last: int) -> Any:
     """Row length, outer dimensions and geometry of operands with these strides in bytes; None where elements straddle.
@@ -326,8 +301,9 @@ class Plan:
     def _lay_out(self, arrays: list[np.ndarray], out: np.ndarray | None) -> Layout:
         shape = np.broadcast_shapes(*[array.shape for array in arrays])
         order = None
-        if out is None and not self.program.row_major and not all(array.flags.c_contiguous for array in arrays):
-            axes = axis_order(arrays, len(shape))
+        if out is None and not self.program.row_major and (1 in shape or not all(array.flags.c_contiguous for array in arrays)):
+            strides = elementwise_strides(shape, arrays, any(self.numbers))
+            axes = sorted(range(len(shape)), key=lambda i: (-strides[i], shape[i] == 1))
             if axes != sorted(axes):
                 shape, order = tuple([shape[i] for i in axes]), np.argsort(axes)
         result = out
@@ -458,7 +434,13 @@ def wrapper(op: Op) -> Callable[..., Any]:
                 result = plans[looks] = None
             if result is not None:
                 return result
-        return reference(*arguments) if out is None else reference(*arguments, out)
+        if out is not None:
+            return reference(*arguments, out)
+        result = reference(*arguments)
+        if result.__class__ is np.ndarray and result.ndim > 1 and op.broadcasts and not op.row_major:
+            arrays = [value for value, operand in zip(arguments, is_operand, strict=True) if operand and value.__class__ is np.ndarray]
+            return laid_out_elementwise(result, arrays, len(arrays) < sum(is_operand))
+        return result
 
     def large_of_two(a: Any, b: Any, out: np.ndarray | None = None) -> Any:
         looks = (a.dtype if a.__class__ is np.ndarray else None, b.dtype if b.__class__ is np.ndarray and b.ndim else None)

@@ -213,7 +213,7 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
     slopes = input.new_ones(input.shape)
     drawn = input.new_empty(int(below.sum().item()), dtype=_float64()).uniform_(lower, upper)
     slopes[below] = drawn.to(input.dtype)
-    return (input * slopes).contiguous()
+    return (slopes * input).contiguous()
 
 
 def _float64() -> Any:

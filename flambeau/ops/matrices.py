@@ -230,8 +230,8 @@ def kron(input: Tensor, other: Tensor) -> Any:
     ndim = max(input.ndim, other.ndim)
     a = (1,) * (ndim - input.ndim) + tuple(input.shape)
     b = (1,) * (ndim - other.ndim) + tuple(other.shape)
-    left = input.reshape([n for size in a for n in (size, 1)])
-    right = other.reshape([n for size in b for n in (1, size)])
+    left = input.contiguous().reshape([n for size in a for n in (size, 1)])
+    right = other.contiguous().reshape([n for size in b for n in (1, size)])
     return (left * right).reshape([m * n for m, n in zip(a, b, strict=True)])
 
 

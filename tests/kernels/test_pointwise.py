@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau.core import native
+from flambeau.core.layout import elementwise_strides
 from flambeau.kernels import pointwise as kernels
 from flambeau.kernels.expression import Program
 from flambeau.kernels.language import KINDS, register_kind
@@ -88,21 +89,19 @@ def steps(strides, shape):
     return [stride for stride, size in zip(strides, shape, strict=True) if size != 1]
 
 
-def natural_strides(operands):
-    """Strides of NumPy's result of one operation on all operands, as they lie."""
-    alike = []
-    for x in operands:
-        memory = np.zeros(1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True)), np.int8)
-        alike.append(np.lib.stride_tricks.as_strided(memory, x.shape, x.stride()))
-    return np.nditer([*alike, None]).operands[-1].strides
+def strides_of_results(operands):
+    """Strides of one operation's result on all operands, as they lie."""
+    arrays = [operand._array for operand in operands]
+    shape = np.broadcast_shapes(*[array.shape for array in arrays])
+    return elementwise_strides(shape, arrays, any(not array.ndim for array in arrays))
 
 
 def equal(actual, wanted, wide=1.0, operands=()):
     """Dtype, strides and values agree; floats to a few roundings."""
     assert actual.dtype is wanted.dtype and actual.shape == wanted.shape
     if steps(actual.stride(), actual.shape) != steps(wanted.stride(), actual.shape):
-        # the reference casts operands first, which may change how they lie; what counts are the strides that they have
-        assert steps(actual.stride(), actual.shape) == steps(natural_strides(operands), actual.shape)
+        # the reference leaves operands that lie in different orders to NumPy, and may cast them first
+        assert steps(actual.stride(), actual.shape) == steps(strides_of_results(operands), actual.shape)
     a, b = actual.detach(), wanted.detach()
     if not actual.dtype.is_floating_point:
         assert torch.equal(a, b)
@@ -550,7 +549,8 @@ def test_gradients(name, shape, dtype, how, graph, seed):
     for a, b in zip(actual, wanted, strict=True):
         assert (a is None) == (b is None)
         if b is not None:
-            assert a.dtype is b.dtype and a.shape == b.shape and steps(a.stride(), a.shape) == steps(b.stride(), b.shape)
+            assert a.dtype is b.dtype and a.shape == b.shape
+            assert how[0] != how[1] or steps(a.stride(), a.shape) == steps(b.stride(), b.shape)
             scale = b.detach().double().abs().max().item()
             close = CLOSE[dtype] * (20 if graph else 4)  # second derivatives cancel
             np.testing.assert_allclose(a.detach().double().numpy(), b.detach().double().numpy(), rtol=20 * close, atol=close * scale)
@@ -680,20 +680,34 @@ def test_numbers_that_are_equal_and_not_the_same() -> None:
         i.add(i, alpha=1.0)
 
 
-def test_order_of_dimensions_is_numpys() -> None:
-    """Also where some operands are expanded along some dimensions, so that not every two can be compared."""
+def drawn_layouts(rng, sizes=(1, 2, 3, 40)):
+    """Arrays of one shape of some thousand elements in different orders, some expanded."""
+    shape = (*rng.choice(sizes, rng.integers(1, 4)), 120)
+    arrays = []
+    for _ in range(rng.integers(2, 4)):
+        order = rng.permutation(len(shape))
+        held = [1 if rng.random() < 0.3 else shape[i] for i in order]
+        arrays.append(np.zeros(held, np.float32).transpose(np.argsort(order)))
+    return arrays
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("large", [True, False])
+def test_results_lie_in_memory_as_pytorchs(oracle, monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
+    """Where operands lie in different orders, by native kernels (large ones), and on the slow path (all)."""
     rng = np.random.default_rng(0)
-    for _ in range(3000):
-        shape = tuple(rng.integers(1, 4, rng.integers(1, 6)))
-        operands = []
-        for _ in range(rng.integers(1, 4)):
-            order = rng.permutation(len(shape))
-            held = [1 if rng.random() < 0.4 else shape[i] for i in order]
-            operands.append(np.broadcast_to(np.zeros(held, np.float32).transpose(np.argsort(order)), shape))
-        want = np.nditer([*operands, None]).operands[-1]
-        axes = kernels.axis_order(operands, len(shape))
-        array = np.empty([shape[i] for i in axes], np.float32).transpose(np.argsort(axes))
-        assert steps(array.strides, shape) == steps(want.strides, shape), [operand.strides for operand in operands]
+    monkeypatch.setattr(native.switch, "on", large)
+    for trial in range(200):
+        arrays = drawn_layouts(rng)
+        ours = [torch.from_numpy(array) for array in arrays]
+        theirs = [oracle.from_numpy(array) for array in arrays]
+        if not large:
+            ours[0], theirs[0] = ours[0].double(), theirs[0].double()
+        results = [(a[0] + a[1]) if trial % 2 else t.addcmul(*(a * 2)[:3]) for a, t in ((ours, torch), (theirs, oracle))]
+        if not large or ours[0].numel() >= native.LARGE_SIMPLE:
+            where = [(tuple(tensor.shape), tensor.stride()) for tensor in theirs]
+            got, want = (steps(result.stride(), result.shape) for result in results)
+            assert got == want, where
 
 
 @pytest.mark.parametrize("name", ["remainder", "floor_divide"])
