@@ -105,7 +105,9 @@ def test_views_share_their_storage() -> None:
         (lambda x: x.masked_select(x > 0), NotImplementedError, "aten::masked_select: attempted to run this operator with Meta tensors"),
         (lambda x: torch.unique(x), NotImplementedError, "aten::_unique2: attempted to run this operator with Meta tensors"),
         (lambda x: torch.bincount(x[0].long()), NotImplementedError, "aten::bincount"),
-        (lambda x: torch.equal(x, x), RuntimeError, r"Tensor\.item\(\) cannot be called on meta tensors"),
+        (lambda x: torch.equal(x, x), NotImplementedError, "aten::equal: attempted to run this operator with Meta tensors"),
+        (lambda x: torch.equal(torch.ones(3), x), NotImplementedError, "aten::equal: attempted to run this operator with Meta tensors"),
+        (lambda x: x.repeat_interleave(meta(3).long(), 1), RuntimeError, "cannot repeat_interleave a meta tensor without output_size"),
         (lambda x: x + torch.ones(2, 3), RuntimeError, "device"),
         (lambda x: torch.ones(2, 3) + x, RuntimeError, "device"),
     ],
@@ -240,6 +242,45 @@ def test_copies_and_files() -> None:
     file.seek(0)
     loaded = torch.load(file)
     assert loaded["step"] == 1 and loaded["weight"].is_meta and isinstance(loaded["weight"], nn.Parameter)
+
+
+@pytest.mark.parametrize("where", ["meta", torch.device("meta")])
+def test_files_are_loaded_without_values(where: Any) -> None:
+    whole = torch.arange(6.0).reshape(2, 3)
+    file = io.BytesIO()
+    torch.save({"whole": whole, "row": whole[1], "weight": nn.Parameter(whole.t())}, file)
+    file.seek(0)
+    loaded = torch.load(file, map_location=where)
+    assert all(tensor.is_meta for tensor in loaded.values())
+    assert loaded["weight"].stride() == (1, 3) and loaded["weight"].requires_grad and isinstance(loaded["weight"], nn.Parameter)
+    assert loaded["row"].storage_offset() == 3 and loaded["row"].untyped_storage() is loaded["whole"].untyped_storage()
+
+
+def bag(mode: str, **others: Any) -> Any:
+    return lambda: nn.functional.embedding_bag(meta(4, 2).long(), meta(10, 3).requires_grad_(), mode=mode, **others)
+
+
+@pytest.mark.parametrize(
+    ("call", "shape", "strides"),
+    [
+        (lambda: meta(2, 3).repeat_interleave(2, 1), (2, 6), (6, 1)),
+        (lambda: meta(2, 3).repeat_interleave(2), (12,), (1,)),
+        (lambda: meta(2, 3).repeat_interleave(meta(3).long(), 1, output_size=7), (2, 7), (7, 1)),
+        (lambda: torch.repeat_interleave(meta(3).long(), output_size=7), (7,), (1,)),
+        (lambda: torch.linalg.inv(meta(2, 90_000, 90_000)), (2, 90_000, 90_000), (8_100_000_000, 1, 90_000)),
+        (lambda: meta(3, 3).inverse(), (3, 3), (1, 3)),
+        (lambda: nn.functional.embedding_bag(meta(4).long(), meta(10, 3), meta(2).long()), (2, 3), (3, 1)),
+        (lambda: nn.functional.embedding_bag(meta(4).long(), meta(10, 3), meta(3).long(), include_last_offset=True), (2, 3), (3, 1)),
+        (bag("mean"), (4, 3), (3, 1)),
+        (bag("max"), (4, 3), (3, 1)),
+        (bag("sum", per_sample_weights=meta(4, 2)), (4, 3), (3, 1)),
+    ],
+)
+def test_what_depends_on_values_in_part(call: Any, shape: Any, strides: Any) -> None:
+    result = call()
+    assert result.is_meta and tuple(result.shape) == shape and result.stride() == strides
+    if result.requires_grad:
+        result.sum().backward()
 
 
 def test_files_go_to_and_fro() -> None:

@@ -20,7 +20,7 @@ import importlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -232,6 +232,14 @@ def surely(condition: Any) -> bool:
 def perhaps(condition: Any) -> bool:
     """Whether a tensor of one bool is true; False where there are no values, so that the general way is taken."""
     return kind_of(condition._array).has_values and bool(condition)
+
+
+def missing_values(name: str) -> NoReturn:
+    """Complain about an operation whose result, or its shape, depends on values that an array does not have."""
+    raise NotImplementedError(
+        f"aten::{name}: attempted to run this operator with Meta tensors, but there was no fake impl or Meta kernel registered: "
+        "what it returns depends on values, and tensors on the meta device have none."
+    )
 
 
 def device_of(array: Any) -> device:

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from . import native
-from .arrays import Kind, call_kernel, register
+from .arrays import Kind, call_kernel, missing_values, register
 from .casting import cast_operands
 from .device import device
 from .dtype import dtype
-from .meta_array import MetaArray, empty, empty_elementwise, empty_like, framed, missing, view_at
+from .meta_array import MetaArray, empty, empty_elementwise, empty_like, framed, view_at
 from .meta_numpy import xp
 from .operation import KEEP, Op
 from .shape import broadcast_shape
@@ -91,7 +91,7 @@ SHAPE_RULES: dict[str, Callable[..., Any]] = {
         *[empty((*_lead(query, key, value), *operand.shape[-2:]), operand.dtype) for operand in (query, key, value)],
         *([empty(attn_mask.shape, attn_mask.dtype)] if rest[-1] else []),
     ),
-    "masked_select": lambda *operands: missing("masked_select"),
+    "masked_select": lambda *operands: missing_values("masked_select"),
     "histc": lambda input, bins, *rest: empty((bins,), input.dtype),
 }
 _DRAWN: dict[str, Callable[..., MetaArray]] = {

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from .arrays import missing_values
 from .layout import elementwise_strides
 from .shape import contiguous_strides
 
@@ -85,7 +86,7 @@ class MetaArray:
             selected = self._frame[key]
             return framed(selected) if selected.__class__ is np.ndarray else empty((), self._frame.dtype)
         if any(part.__class__ is MetaArray and part.dtype.kind == "b" and part.ndim for part in parts):
-            missing("index.Tensor")
+            missing_values("index.Tensor")
         return empty(_indexed_shape(self._frame.shape, parts), self._frame.dtype)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -193,14 +194,6 @@ def _indexed_shape(shape: tuple[int, ...], parts: tuple[Any, ...]) -> tuple[int,
     adjacent = places[-1][0] - places[0][0] == len(places) - 1
     front = places[0][1] if adjacent else 0
     return (*kept[:front], *np.broadcast_shapes(*arrays), *kept[front:])
-
-
-def missing(name: str) -> NoReturn:
-    """Complain about an operation whose result's shape depends on values."""
-    raise NotImplementedError(
-        f"aten::{name}: attempted to run this operator with Meta tensors, but there was no fake impl or Meta kernel registered: "
-        "what it returns depends on values, and tensors on the meta device have none."
-    )
 
 
 # -- making them ------------------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from .meta_array import MetaArray, empty, empty_elementwise, empty_like, framed, missing
+from .arrays import missing_values
+from .meta_array import MetaArray, empty, empty_elementwise, empty_like, framed
 
 FEW = 1 << 16  # elements up to which a function without a rule is computed
 
@@ -188,7 +189,7 @@ _OF_NUMBERS = frozenset("dtype iinfo finfo errstate broadcast_shapes promote_typ
 
 def _where(condition: Any, *values: Any) -> Any:
     if not values:
-        missing("nonzero")
+        missing_values("nonzero")
     x, y = values
     kinds = kind_of_operand(x), kind_of_operand(y)
     kind = np.dtype(kinds[0]) if kinds[0] == kinds[1] else result_dtypes(np.add, kinds)[0]
@@ -247,7 +248,7 @@ def _pad(a: Any, width: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     if is_meta(repeats):
-        missing("repeat_interleave.Tensor")
+        missing_values("repeat_interleave.Tensor")
     shape, axis = ((a.size,), 0) if axis is None else (a.shape, axis)
     counts = np.asarray(repeats)
     return empty(
@@ -285,7 +286,7 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
 
 
 def _unknown(name: str) -> Callable[..., Any]:
-    return lambda *args, **kwargs: missing(name)
+    return lambda *args, **kwargs: missing_values(name)
 
 
 def _ravel(a: Any, order: str = "C") -> Any:
@@ -350,6 +351,9 @@ _RULES: dict[str, Callable[..., Any]] = {
     "shares_memory": lambda a, b: False,
     "may_share_memory": lambda a, b: False,
 }
+
+
+_OF_MATRICES: dict[str, Callable[..., Any]] = {"inv": lambda a: empty(a.shape, a.dtype)}  # functions of ``np.linalg``
 
 
 def _reduction(ufunc: np.ufunc, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -424,12 +428,15 @@ class Namespace:
 
     def _function(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         is_numpys = self._module is np
+        of_matrices = _OF_MATRICES.get(name) if self._module is np.linalg else None
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if not is_meta(args) and not any(map(is_meta, kwargs.values())):
                 return function(*args, **kwargs)  # values are known
             if is_numpys and name in _RULES:
                 return _RULES[name](*args, **kwargs)
+            if of_matrices is not None:
+                return of_matrices(*args, **kwargs)
             if name in _VIEWS:
                 return all_framed(function(*frames(args), **kwargs))
             if name in _ALIKE:

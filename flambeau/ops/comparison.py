@@ -10,6 +10,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core import wrappers
 from ..core.annotations import Number, Tensor
+from ..core.arrays import KINDS, kind_of, missing_values
 from ..core.registry import add_method, composite, op, pointwise, primitive
 from .arithmetic import order_of, reject
 
@@ -89,9 +90,13 @@ def ge(input: Tensor, other: Tensor | Number) -> Tensor:
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and equal elements; NaN equals nothing.
 
+    Raises:
+        NotImplementedError: a tensor of the meta device.
     Source: torch.equal.
     """
     a, b = input._array, other._array
+    if KINDS and not (kind_of(a).has_values and kind_of(b).has_values):
+        missing_values("equal")
     return a.shape == b.shape and (a == b).all().item()
 
 

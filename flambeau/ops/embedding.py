@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Tensor
+from ..core.arrays import kind_of
 from ..core.registry import composite, op
 from ..core.tensor import storage_of, wrap
 from .patches import product
@@ -276,6 +277,8 @@ def embedding_bag(
                 f"embedding_bag: If per_sample_weights ({list(per_sample_weights.shape)}) is not None, then it must have the same shape as "
                 f"the input ({list(input.shape)})"
             )
+    if not kind_of(input._array).has_values:
+        return _bags_without_values(input, weight, offsets, per_sample_weights, include_last_offset)
     indices, bounds = _bags(input._array, offsets, include_last_offset)
     if indices.size and (outside := (indices < 0) | (indices >= weight.shape[0])).any():
         wrong = indices[outside][0]
@@ -304,6 +307,15 @@ def embedding_bag(
     if mode == "sum":
         return sums
     return sums / wrap(np.maximum(counts, 1).astype(sums._array.dtype)[:, None])
+
+
+def _bags_without_values(input: Any, weight: Any, offsets: Any, per_sample_weights: Any, include_last_offset: bool) -> Any:
+    """The result for indices on the meta device, which all modes shape alike."""
+    count = input.shape[0] if offsets is None else offsets.shape[0] - include_last_offset
+    rows = embedding(weight, input.reshape(-1))
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.reshape(-1, 1)
+    return rows.new_zeros(count, rows.shape[1]).index_add(0, input.new_empty(rows.shape[0]), rows)
 
 
 def _bag_maxima(rows: Any, bag: np.ndarray, counts: np.ndarray) -> Any:

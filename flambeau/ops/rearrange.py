@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Dim, Tensor
+from ..core.arrays import device_of, kind_of, moved
 from ..core.layout import contiguous_format, empty_as, row_major, suggested_format
 from ..core.registry import composite, method, op
 from ..core.shape import sizes_of, wrap_dim, wrap_dims
@@ -68,14 +69,20 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
         input: the tensor; if it is the only argument, the counts: entry i of the result's runs is i.
         repeats: a count, or an integer tensor of one count per entry.
         dim: the dimension; the flattened tensor when None.
-        output_size: the size of the result's dimension, checked.
+        output_size: the size of the result's dimension, checked; taken for what it says where ``repeats`` has no values.
     Raises:
-        RuntimeError: negative counts, or a number of counts that does not fit.
+        RuntimeError: negative counts, a number of counts that does not fit, or counts without values and no ``output_size``.
     Source: torch.repeat_interleave.
     """
+    given = input if repeats is None else repeats
+    has_values = not isinstance(given, TensorType) or kind_of(given._array).has_values
+    if not has_values and output_size is None:
+        raise RuntimeError("cannot repeat_interleave a meta tensor without output_size")
     if repeats is None:
         if input._array.ndim != 1 or input.dtype not in (dtypes.int32, dtypes.int64):
             raise RuntimeError("repeats must be 0-dim or 1-dim int tensor")
+        if not has_values:
+            return input.new_empty(output_size)
         if (input._array < 0).any():
             raise RuntimeError("repeats can not be negative")
         return wrap(np.arange(input._array.size, dtype=input._array.dtype).repeat(input._array))
@@ -84,6 +91,8 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
     dim = wrap_dim(dim, input._array.ndim)
     if not input._array.ndim:
         input = input.reshape(1)
+    if not has_values:
+        return input.index_select(dim, repeats.new_empty(output_size))
     counts = np.asarray(repeats._array if isinstance(repeats, TensorType) else repeats)
     if counts.dtype.kind not in "iu":
         raise RuntimeError("repeats has to be Long or Int tensor")
@@ -95,7 +104,7 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
     index = np.arange(size).repeat(counts)
     if output_size is not None and output_size != index.size:
         raise RuntimeError(f"repeat_interleave: Expected output_size to be {index.size}, got {output_size}")
-    return input.index_select(dim, wrap(index))
+    return input.index_select(dim, wrap(moved(index, device_of(input._array))))
 
 
 def _canonicalize_flip(input: Any, dims: Any) -> tuple[Any, ...]:

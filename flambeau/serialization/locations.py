@@ -51,7 +51,6 @@ def default_restore_location(storage: Any, location: str) -> Any:
         location: the tag.
     Raises:
         RuntimeError: the device is not there, or the tag is unknown.
-        NotImplementedError: the ``meta`` device.
     Source: torch.serialization.default_restore_location.
     """
     for _, _, deserializer in _packages:
@@ -97,8 +96,7 @@ def _to_cpu(storage: Any, location: str) -> Any:
 
 
 def _to_meta(storage: Any, location: str) -> Any:
-    if location == "meta":
-        raise NotImplementedError("load: loading to device 'meta' is not supported")
+    return UntypedStorage(storage.nbytes(), device="meta") if location == "meta" else None
 
 
 def _device_tag(storage: Any) -> str | None:
