@@ -209,6 +209,21 @@ def test_an_unwritable_directory_still_runs(tmp_path):
     assert run("/proc/none/flambeau")
 
 
+FULL = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))  # Python ignores SIGXFSZ: writing more raises OSError
+"""
+
+
+def test_a_full_disk_does_no_harm(tmp_path):
+    """Each image is longer than what can be written: kernels run, nothing half-written stays, and the next process compiles again."""
+    place = tmp_path / "full"
+    for _ in range(2):
+        assert run(place, FULL + PROGRAM)
+        assert place.is_dir() and not os.listdir(place)
+    assert run(place) and images(place)
+
+
 def whole(content):
     """An image that passes for one."""
     return image.sealed(0, content)
