@@ -114,7 +114,17 @@ class ZeroPad3d(_ZeroPad, ConstantPad3d):
     __doc__ = _doc("Puts a border of zeros around the last three dimensions.", "ZeroPad3d", 3)
 
 
-def _family(name: str, mode: str, what: str) -> tuple[Any, Any, Any]:
+class _CircularPad(_Pad):
+    """A circular border, which looks at the number of dimensions itself."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        dims = self._dims
+        if input.dim() not in (dims + 1, dims + 2):
+            raise ValueError(f"expected {dims + 1}D or {dims + 2}D input (got {input.dim()}D input)")
+        return super().forward(input)
+
+
+def _family(name: str, mode: str, what: str, base: type[_Pad] = _Pad) -> tuple[Any, Any, Any]:
     """The classes ``<name>1d``, ``<name>2d`` and ``<name>3d``."""
     classes = []
     for dims in (1, 2, 3):
@@ -124,7 +134,7 @@ def _family(name: str, mode: str, what: str) -> tuple[Any, Any, Any]:
             "_dims": dims,
             "_mode": mode,
         }
-        classes.append(type(f"{name}{dims}d", (_Pad,), namespace))
+        classes.append(type(f"{name}{dims}d", (base,), namespace))
     return classes[0], classes[1], classes[2]
 
 
@@ -132,4 +142,4 @@ ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = _family(
     "ReflectionPad", "reflect", "Continues the input by its mirror image, without repeating the edge."
 )
 ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = _family("ReplicationPad", "replicate", "Continues the input by copies of its edge.")
-CircularPad1d, CircularPad2d, CircularPad3d = _family("CircularPad", "circular", "Continues the input by its other side.")
+CircularPad1d, CircularPad2d, CircularPad3d = _family("CircularPad", "circular", "Continues the input by its other side.", _CircularPad)

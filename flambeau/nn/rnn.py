@@ -136,9 +136,11 @@ class RNNBase(Module):
                 f"but got dropout={dropout} and num_layers={self.num_layers}",
                 stacklevel=4,
             )
-        for name, kind in (("hidden_size", int), ("batch_first", bool)):
+        for name, kind in (("input_size", int), ("bias", bool), ("batch_first", bool), ("hidden_size", int)):
             if not isinstance(value := getattr(self, name), kind):
                 raise TypeError(f"{name} should be of type {kind.__name__}, got: {type(value).__name__}")
+        if self.input_size <= 0:
+            raise ValueError("input_size must be greater than zero")
         if self.hidden_size <= 0:
             raise ValueError("hidden_size must be greater than zero")
         if self.num_layers <= 0:

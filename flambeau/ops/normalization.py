@@ -351,7 +351,7 @@ def batch_norm(
     Returns:
         ``input``'s shape.
     Raises:
-        ValueError: one value a channel in training.
+        ValueError: one value a channel in training, or an ``eps`` that is not positive there.
         RuntimeError: parameters that do not have ``C`` elements, or evaluation without running moments.
     Gradient: through the batch's moments in training.
     Source: torch.nn.functional.batch_norm. Ioffe and Szegedy 2015.
@@ -362,6 +362,8 @@ def batch_norm(
             raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape}")
         if (running_mean is None) != (running_var is None):
             raise ValueError("running_mean and running_var must either both be None or neither be None")
+        if eps <= 0:
+            raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     return _batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 

@@ -49,9 +49,9 @@ def pool_geometry(
         raise RuntimeError(f"{name}: pad must be non-negative, but got pad: {min(padding)}")
     for p, k, d in zip(padding, kernel_size, dilation, strict=True):
         if p > ((k - 1) * d + 1) // 2:
-            raise RuntimeError(
-                f"pad should be at most half of effective kernel_size size, but got pad={p}, kernel_size={k} and dilation={d}"
-            )
+            raise RuntimeError(f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={d}")
+    if len(shape) not in (rank + 1, rank + 2) and rank > 1 and name.startswith("max_pool"):
+        raise RuntimeError(f"non-empty {rank + 1}D or {rank + 2}D (batch mode) tensor expected for input")
     if len(shape) not in (rank + 1, rank + 2) or 0 in shape[-rank - 1 :]:
         raise RuntimeError(
             f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for input, but "

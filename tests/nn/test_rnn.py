@@ -166,6 +166,7 @@ def test_wrong_arguments(same):
     def program(torch):
         changes = [{"dropout": 2}, {"dropout": True}, {"proj_size": 4}, {"proj_size": -1}, {"num_layers": 0}, {"hidden_size": 0}]
         changes += [{"hidden_size": 1.0}, {"batch_first": 1}, {"dropout": "a"}]
+        changes += [{"input_size": 0}, {"input_size": "a"}, {"bias": 1}, {"input_size": 0, "num_layers": 0}]
         return [
             *[lambda change=change: torch.nn.LSTM(**{"input_size": 3, "hidden_size": 4, **change}) for change in changes],
             lambda: torch.nn.RNN(3, 4, proj_size=2),
