@@ -40,6 +40,7 @@ class Kind:
         name: the device type that shows it.
         array_class: class of its arrays. They have NumPy's attributes and operators.
         xp: the module of NumPy's functions over such arrays.
+        special: the module of SciPy's special functions over such arrays; None where SciPy's own serves.
         has_values: whether an array has values that can be read.
         hosted: modules of the package whose functions work on host memory only; they get copies of the arrays there, and what they
             wrote is copied back.
@@ -48,6 +49,7 @@ class Kind:
     name: str
     array_class: type
     xp: Any
+    special: Any = None
     has_values = True
     hosted: frozenset[str] = frozenset(f"{__package__}.{name}" for name in ("samplers", "rejection", "box_muller"))
 

@@ -119,7 +119,9 @@ class Binder:
         return entry[1]
 
     def _import(self, *args: Any) -> Any:
-        """Imports inside kernels find copies too."""
+        """Imports inside kernels find copies too; ``from scipy import special`` the kind's own."""
+        if args[0] == "scipy" and self.kind.special is not None and len(args) > 3 and args[3] == ("special",):
+            return self.kind
         module = __import__(*args)
         names_given = len(args) > 3 and args[3]
         return _BoundModule(self, module) if names_given and module.__name__.startswith(_PACKAGE) else module

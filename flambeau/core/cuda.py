@@ -18,6 +18,7 @@ import sys
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,11 @@ class Cuda(Kind):
         self._allocate_block = cupy.cuda.get_allocator()
         cupy.cuda.set_allocator(self._allocate)
 
+    @cached_property
+    def special(self) -> Any:
+        """Imported late: most programs need no special function."""
+        return Namespace(importlib.import_module("cupyx.scipy.special"), importlib.import_module("scipy.special"), self.cupy)
+
     # -- arrays -------------------------------------------------------------------------------------------------------------------------
     def device_of(self, array: Any) -> device:
         return self.devices[array.data.device_id]
@@ -89,21 +95,24 @@ class Cuda(Kind):
         return array.data.ptr
 
     def to_host(self, array: Any) -> np.ndarray:
+        if array.flags.c_contiguous:
+            return array.get()
         order = _dense_order(array)
         with self.on(self.device_of(array)):
             return array.transpose(order).get().transpose(_inverse(order))
 
     def from_host(self, array: np.ndarray, where: device) -> Any:
         self.check_dtype(array.dtype)
-        order = _dense_order(array)
-        values = np.ascontiguousarray(array.transpose(order)) if array.ndim else array
+        is_plain = array.flags.c_contiguous
+        order = () if is_plain else _dense_order(array)
+        values = array if is_plain else np.ascontiguousarray(array.transpose(order))
         with self.on(where):
             copied = self.cupy.empty(values.shape, values.dtype)
             if values.size:
                 copied.set(values)
                 if self.is_pinned(values):  # from there the copy goes on while the host continues
                     self._settle(values)
-            return copied.transpose(_inverse(order))
+            return copied if is_plain else copied.transpose(_inverse(order))
 
     def view_at(self, base: Any, shape: Sequence[int], kind: np.dtype, offset: int, strides: Sequence[int]) -> Any:
         return self.cupy.ndarray(tuple(shape), kind, base.data + offset, tuple(strides))

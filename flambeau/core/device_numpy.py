@@ -9,6 +9,7 @@ Reference kernels of a device are bound to a ``Namespace``, on the tests' probe 
     np.add.reduce(x, ...)     no ``where=``, no ``initial=``    kernels do without
     np.errstate, np.finfo     none, or NumPy's own              NumPy's own: they make no array
     np.vecdot(x, y)           no such function                  on the host, as every function that CuPy lacks
+    special.erf(x)            ``cupyx.scipy.special``           that; on the host what it lacks
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class Namespace:
 
     Args:
         module: CuPy, or what stands in for it, or a sub-module of either.
-        original: NumPy, or its sub-module of the same name.
+        original: NumPy, or its sub-module of the same name, or SciPy's.
     """
 
     def __init__(self, module: Any, original: Any = np, root: Any = None):

@@ -31,6 +31,8 @@ MISSING = frozenset(
         "vecmat"
     ).split()
 )
+# Of SciPy's special functions that kernels use, what ``cupyx.scipy.special`` has not.
+MISSING_SPECIAL = frozenset(("airy",))
 # Methods and functions whose result shows the same memory, and which start no work on the device.
 _VIEWS = frozenset("transpose swapaxes squeeze view diagonal broadcast_to moveaxis expand_dims as_strided".split())
 
@@ -327,13 +329,14 @@ class Module:
         kind: the class of its arrays.
         module: NumPy, or a sub-module of it.
         name: as messages show it.
+        missing: names that are not there.
     """
 
-    def __init__(self, kind: type[DeviceArray], module: Any = np, name: str = "cupy"):
-        self.ndarray, self._kind, self._module, self.__name__ = kind, kind, module, name
+    def __init__(self, kind: type[DeviceArray], module: Any = np, name: str = "cupy", missing: frozenset[str] = MISSING):
+        self.ndarray, self._kind, self._module, self.__name__, self._missing = kind, kind, module, name, missing
 
     def __getattr__(self, name: str) -> Any:
-        if name in MISSING:
+        if name in self._missing:
             raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
         plain = getattr(self._module, name)
         found: Any

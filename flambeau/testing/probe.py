@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.special
 
 from ..core.arrays import Kind, register
 from ..core.device import device
 from ..core.device_numpy import Namespace
-from .device_array import DeviceArray, Module, reads, view_at
+from .device_array import MISSING_SPECIAL, DeviceArray, Module, reads, view_at
 
 
 class ProbeArray(DeviceArray):
@@ -26,12 +27,13 @@ class ProbeArray(DeviceArray):
 
 raw = Module(ProbeArray)  # what the module ``cupy`` is to CuPy's arrays
 xp = Namespace(raw)
+special = Namespace(Module(ProbeArray, scipy.special, "cupyx.scipy.special", MISSING_SPECIAL), scipy.special, raw)
 
 
 class Probe(Kind):
     """The kind of the tests' device."""
 
-    name, array_class, xp = "privateuseone", ProbeArray, xp
+    name, array_class, xp, special = "privateuseone", ProbeArray, xp, special
 
     def device_of(self, array: Any) -> device:
         return _DEVICE

@@ -24,6 +24,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import scipy.special
 
 from flambeau.testing.device_array import DeviceArray, Module, call, call_ufunc
 from flambeau.testing.device_array import view_at as host_view_at
@@ -418,6 +419,30 @@ class ndarray(DeviceArray):
         get_current_stream().queued += 1
         return self._host
 
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method != "__call__" or ufunc.__name__ not in CUPY:
+            return NotImplemented
+        if len(kwargs.get("out", (None,))) != 1:
+            raise ValueError("The 'out' parameter must have exactly one array value")
+        if ufunc.__name__ in UFUNCS:
+            check_types(ufunc.__name__, inputs)
+        return super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        module = function.__module__.partition(".")[2]
+        path = f"{module}.{function.__name__}" if module else function.__name__
+        if path not in CUPY:
+            return NotImplemented
+        check_arguments(path, args, kwargs)
+        return super().__array_function__(function, types, args, kwargs)
+
+    @classmethod
+    def _take_index(cls, key: Any) -> Any:
+        parts = key if key.__class__ is tuple else (key,)
+        if sum(isinstance(part, (cls, np.ndarray)) and part.dtype == bool for part in parts) > 1:
+            raise ValueError("an index of more than one boolean array is not supported")
+        return super()._take_index(key)
+
     @property
     def data(self) -> Any:
         """The block's address moved by where NumPy's array begins in its own memory."""
@@ -529,6 +554,9 @@ def _strict(path: str, function: Any) -> Any:
 def install() -> Any:
     """Make this the module that ``import cupy`` gives."""
     module = sys.modules["cupy"] = make_module()
+    for name in ("cupyx", "cupyx.scipy"):
+        sys.modules[name] = types.ModuleType(name)
+    sys.modules["cupyx.scipy.special"] = StrictModule(ndarray, scipy.special, "cupyx.scipy.special")  # type: ignore[assignment]
     return module
 
 

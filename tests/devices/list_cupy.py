@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import scipy.special
 
 _RUNTIME = re.compile("(get|set|device|driver|runtime|memGet|memory|pointer|stream|CUDARuntimeError|profiler|ipc)")
 
@@ -61,11 +62,12 @@ def functions(cupy: Any, prefix: str, module: Any, original: Any) -> Iterator[st
             yield prefix + name if isinstance(value, type) else line_of(prefix + name, value)
 
 
-def lines(cupy: Any) -> Iterator[str]:
+def lines(cupy: Any, cupyx: Any) -> Iterator[str]:
     yield from functions(cupy, "", cupy, np)
     yield "newaxis"
     for part in ("linalg", "fft"):
         yield from functions(cupy, f"{part}.", getattr(cupy, part), getattr(np, part))
+    yield from functions(cupy, "scipy.special.", cupyx.scipy.special, scipy.special)
     yield line_of("lib.stride_tricks.as_strided", cupy.lib.stride_tricks.as_strided)
     for name in ("asnumpy", "get_default_memory_pool", "get_default_pinned_memory_pool"):
         yield line_of(name, getattr(cupy, name))
@@ -98,8 +100,9 @@ def lines(cupy: Any) -> Iterator[str]:
 
 def main() -> None:
     import cupy
+    import cupyx.scipy.special
 
-    print("\n".join(lines(cupy)))
+    print("\n".join(lines(cupy, cupyx)))
 
 
 if __name__ == "__main__":

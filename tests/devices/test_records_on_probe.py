@@ -37,6 +37,7 @@ HOSTED = dict.fromkeys(
     ("Tensor.scatter_", "scatter_reduce", "Tensor.scatter_reduce_", "index_reduce", "Tensor.index_reduce_"),
     "products that meet in one place",
 )
+HOSTED["special.airy_ai"] = "Airy functions"
 # Kernels that read memory which nobody wrote.
 NO_VALUES = frozenset(name for name in RECORDS if "empty" in name) | {"Tensor.new", "Tensor.resize_", "Tensor.resize_as_"}
 
