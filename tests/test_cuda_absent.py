@@ -279,3 +279,37 @@ def test_compile_is_refused_clearly():
 
     assert flambeau.compile(abs, disable=True) is abs
     assert flambeau.compile(disable=True)(abs) is abs
+
+
+def test_accelerator(torch):
+    accelerator = torch.accelerator
+    if torch is flambeau and accelerator.current_accelerator() is not None:
+        pytest.skip("the probe, imported by another test, is an accelerator")
+    assert accelerator.current_accelerator() is None and accelerator.current_accelerator(True) is None
+    assert not accelerator.is_available() and accelerator.device_count() == 0
+    for name in ("current_device_index", "current_stream", "synchronize", "memory_allocated", "memory_stats", "get_memory_info"):
+        with pytest.raises(RuntimeError, match="Cannot access accelerator device when none is available"):
+            getattr(accelerator, name)()
+    with pytest.raises(RuntimeError, match="Cannot access accelerator device when none is available"):
+        accelerator.set_device_index(0)
+    accelerator.set_device_index(-1)
+    with pytest.raises(RuntimeError, match="Accelerator expected"):
+        accelerator.synchronize("cuda")
+    with pytest.raises(ValueError, match="specified index"):
+        accelerator.set_device_index(None)
+    with accelerator.device_index(None):
+        pass
+
+
+def test_pinning_needs_an_accelerator(torch):
+    assert not torch.ones(2).is_pinned() and not torch.ones(2).untyped_storage().is_pinned()
+    for pin in (torch.ones(2).pin_memory, torch.ones(2).untyped_storage().pin_memory):
+        with pytest.raises(RuntimeError, match="Cannot access accelerator device when none is available"):
+            pin()
+    with pytest.raises(RuntimeError, match="pin_memory=True requires a CUDA or other accelerator backend"):
+        torch.ones(2, pin_memory=True)
+
+
+def test_generators_of_cuda_are_refused(torch):
+    with pytest.raises(RuntimeError):
+        torch.Generator(device="cuda")

@@ -116,8 +116,7 @@ class Kind:
             compute, result: dtypes to compute with and of the result; None for the operands' own.
         """
         arrays = cast_operands(op, values, compute)
-        # what lies in the host's memory has no dimensions: NumPy's scalars are welcome beside any array
-        plain = [array[()] if array.__class__ is np.ndarray and not array.ndim else array for array in arrays]
+        plain = [_scalar(array) if array.__class__ is np.ndarray and not array.ndim else array for array in arrays]
         return call_kernel(self.bound(op.kernel), op, plain)
 
     def on_host(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -138,6 +137,11 @@ class Kind:
                 return _mapped(result, lambda array: self.from_host(array, where))
 
         return call
+
+
+def _scalar(array: np.ndarray) -> Any:
+    """A 0-d array of the host as what may stand beside any array: NumPy's scalar; CuPy does not know those of ``ml_dtypes``."""
+    return array[()] if array.dtype.kind != "V" else array.item()
 
 
 def _mapped(result: Any, function: Callable[[np.ndarray], Any]) -> Any:
@@ -364,7 +368,7 @@ def fill_array(array: Any, value: Any) -> None:
         array.fill(value)
         return
     with on_device_of(array):
-        array.fill(value)
+        array.fill(value.item() if isinstance(value, np.generic) else value)
 
 
 def sent(array: Any, wanted: dtype, where: device, non_blocking: bool) -> Any:

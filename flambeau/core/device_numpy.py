@@ -7,6 +7,7 @@ Reference kernels of a device are bound to a ``Namespace``, on the tests' probe 
     np.maximum.accumulate(x)  ``accumulate`` of these two       running values in log2(n) steps
     np.multiply.at(x, i, v)   ``at`` of seven ufuncs            on the host
     np.add.reduce(x, ...)     no ``where=``, no ``initial=``    kernels do without
+    np.logical_not(z)         none of complex numbers           of ``z != 0``; so for bfloat16
     np.errstate, np.finfo     none, or NumPy's own              NumPy's own: they make no array
     np.vecdot(x, y)           no such function                  on the host, as every function that CuPy lacks
     special.erf(x)            ``cupyx.scipy.special``           that; on the host what it lacks
@@ -24,6 +25,7 @@ REDUCED = frozenset(("add", "multiply"))
 SCATTERED = frozenset(("add", "subtract", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor"))
 # Reductions that have a function of their own.
 _REDUCTIONS = {"maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all", "fmax": "nanmax", "fmin": "nanmin"}
+_OF_TRUTH = frozenset(("logical_and", "logical_or", "logical_xor", "logical_not"))
 # What gives no array: NumPy's own serves.
 _OF_THE_HOST = frozenset(
     (
@@ -49,6 +51,8 @@ class Ufunc:
         out = kwargs.get("out")
         if out.__class__ is tuple and len(out) == 1:
             kwargs["out"] = out[0]
+        if self.__name__ in _OF_TRUTH:
+            args = tuple([value != 0 if hasattr(value, "dtype") and value.dtype.kind in "cV" else value for value in args])
         return self._function(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:

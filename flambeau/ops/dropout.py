@@ -63,8 +63,8 @@ def _rounded(value: Any, of: np.dtype) -> Any:
 
 def _choose(mask: np.ndarray, kept: Any, dropped: Any, of: np.dtype) -> Any:
     result = np.empty_like(mask, of)
-    result[...] = of.type(dropped)
-    np.copyto(result, of.type(kept), where=mask)
+    result[...] = float(of.type(dropped))  # a device knows Python's numbers, and not all of NumPy's
+    np.copyto(result, float(of.type(kept)), where=mask)
     return wrap(result)
 
 

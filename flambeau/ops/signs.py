@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -213,7 +214,8 @@ def _next_in_bits(input: np.ndarray, other: np.ndarray) -> np.ndarray:
     smallest = np.where(target > 0, np.int16(1), np.int16(-0x7FFF)).astype(np.int16)
     moved = np.where(wide == 0, smallest, bits + step).astype(np.int16).view(input.dtype)
     moved = np.where(wide == target, other, moved)
-    return np.where(np.isnan(wide) | np.isnan(target), np.float32(np.nan).astype(input.dtype), moved)
+    np.copyto(moved, math.nan, where=np.isnan(wide) | np.isnan(target))
+    return moved
 
 
 # -- complex numbers ------------------------------------------------------------------------------------------------------------

@@ -307,6 +307,53 @@ def test_digits_train_as_on_the_cpu(device: str, optimizer: Any, options: Any) -
     np.testing.assert_allclose(losses(device, optimizer, **options), losses("cpu", optimizer, **options), rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD", "Rprop", "LBFGS"]
+)
+def test_optimizers_step_on_another_device(name: str) -> None:
+    def trained(where: str) -> Any:
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1)).to(where)
+        optimizer = getattr(torch.optim, name)(model.parameters(), lr=0.05)
+        x = torch.arange(6.0, device=where).reshape(2, 3)
+
+        def closure() -> Any:
+            optimizer.zero_grad()
+            loss = model(x).square().sum()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            return loss
+
+        for _ in range(2):
+            optimizer.step(closure)
+        state = optimizer.state_dict()
+        optimizer.load_state_dict(state)
+        optimizer.step(closure)
+        return torch.cat([each.detach().flatten().cpu() for each in model.parameters()])
+
+    torch.testing.assert_close(trained("cuda:1"), trained("cpu"), rtol=1e-4, atol=1e-6)
+
+
+def test_what_stands_around_modules() -> None:
+    where = "cuda:1"
+    x = torch.rand(4, 3, device=where, requires_grad=True)
+    model = torch.nn.Linear(3, 2).to(where)
+    averaged = torch.optim.swa_utils.AveragedModel(model)
+    averaged.update_parameters(model)
+    assert averaged.module.weight.device == torch.device(where)
+    vector = torch.nn.utils.parameters_to_vector(model.parameters())
+    torch.nn.utils.vector_to_parameters(vector * 2, model.parameters())
+    assert vector.get_device() == 1
+    for init in (torch.nn.init.xavier_uniform_, torch.nn.init.orthogonal_, torch.nn.init.trunc_normal_, torch.nn.init.ones_):
+        assert init(model.weight).get_device() == 1
+    loaded = torch.nn.Linear(3, 2)
+    loaded.load_state_dict(model.state_dict())
+    assert torch.equal(loaded.weight, model.weight.cpu())
+    assert repr(model.weight).endswith("device='cuda:1', requires_grad=True)")
+    out = torch.utils.checkpoint.checkpoint(model, x, use_reentrant=False)
+    assert out.get_device() == 1
+
+
 # -- pinned memory --------------------------------------------------------------------------------------------------------------------
 def test_pinned_memory() -> None:
     x = torch.arange(6.0).reshape(2, 3).t()

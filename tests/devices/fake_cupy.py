@@ -424,7 +424,7 @@ class ndarray(DeviceArray):
             return NotImplemented
         if len(kwargs.get("out", (None,))) != 1:
             raise ValueError("The 'out' parameter must have exactly one array value")
-        if ufunc.__name__ in UFUNCS:
+        if ufunc.__name__ in UFUNCS and kwargs.get("dtype") is None:
             check_types(ufunc.__name__, inputs)
         return super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
 
@@ -435,6 +435,12 @@ class ndarray(DeviceArray):
             return NotImplemented
         check_arguments(path, args, kwargs)
         return super().__array_function__(function, types, args, kwargs)
+
+    @classmethod
+    def _take(cls, value: Any) -> Any:
+        if type(value).__module__ == "ml_dtypes" and isinstance(value, np.generic):
+            raise TypeError(f"Unsupported type {type(value)}")
+        return super()._take(value)
 
     @classmethod
     def _take_index(cls, key: Any) -> Any:
@@ -509,7 +515,8 @@ class StrictUfunc:
                 raise TypeError(f"Wrong arguments {kwargs}")
         if len(args) > self.nin:
             args, kwargs["out"] = args[: self.nin], tuple(args[self.nin :])
-        check_types(self._name, args)
+        if kwargs.get("dtype") is None:
+            check_types(self._name, args)
         return call_ufunc(ndarray, self._ufunc, "__call__", args, kwargs)
 
     def __getattr__(self, name: str) -> Any:

@@ -51,6 +51,11 @@ def test_records(device: str) -> None:
     check_tests_pass(str(TESTS / "devices/test_records_on_probe.py"), FLAMBEAU_TEST_DEVICE=device, FLAMBEAU_TEST_EVERY=every)
 
 
+def test_records_of_other_dtypes() -> None:
+    every = "1" if os.environ.get("FLAMBEAU_CUDA_RECORDS") == "all" else "12"
+    check_tests_pass(str(TESTS / "devices/cuda_dtype_cases.py"), FLAMBEAU_TEST_DEVICE="cuda:1", FLAMBEAU_TEST_EVERY=every)
+
+
 def test_nothing_looks_for_cupy_until_a_device_is_asked_for() -> None:
     program = """
 import sys

@@ -297,6 +297,41 @@ assert torch.foo is module is torch.get_device_module(x.device)
     assert done.returncode == 0, done.stderr
 
 
+def test_the_private_device_is_the_accelerator() -> None:
+    program = """
+import types, flambeau as torch
+import flambeau.testing.probe
+accelerator = torch.accelerator
+assert accelerator.current_accelerator() == torch.device("privateuseone")
+assert accelerator.is_available() and accelerator.device_count() == 1 and accelerator.current_device_index() == 0
+accelerator.set_device_index(0); accelerator.set_device_index("privateuseone:0"); accelerator.synchronize()
+with accelerator.device_index(0):
+    pass
+try:
+    accelerator.set_device_index(1)
+except RuntimeError as error:
+    assert "invalid device ordinal" in str(error)
+assert torch.get_device_module() is torch.cpu
+torch.utils.rename_privateuse1_backend("foo")
+module = types.ModuleType("foo")
+module.is_available, module.device_count, module.current_device = lambda: False, lambda: 4, lambda: 3
+module.synchronize = lambda index: calls.append(index)
+calls = []
+torch._register_device_module("foo", module)
+assert torch.get_device_module() is module
+assert not accelerator.is_available() and accelerator.device_count() == 4 and accelerator.current_device_index() == 3
+assert accelerator.current_accelerator() == torch.device("foo") and accelerator.current_accelerator(True) is None
+accelerator.synchronize()
+assert calls == [3]
+try:
+    accelerator.memory_allocated()
+except NotImplementedError as error:
+    assert "has no memory_allocated" in str(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_probe_refuses_what_cupy_refuses() -> None:
     array = probe.xp.ones(3)
     for refused in (
