@@ -8,10 +8,10 @@ depend on it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.special
 
 from ..core.arrays import Kind, register
 from ..core.device import device
@@ -27,13 +27,18 @@ class ProbeArray(DeviceArray):
 
 raw = Module(ProbeArray)  # what the module ``cupy`` is to CuPy's arrays
 xp = Namespace(raw)
-special = Namespace(Module(ProbeArray, scipy.special, "cupyx.scipy.special", MISSING_SPECIAL), scipy.special, raw)
 
 
 class Probe(Kind):
     """The kind of the tests' device."""
 
-    name, array_class, xp, special = "privateuseone", ProbeArray, xp, special
+    name, array_class, xp = "privateuseone", ProbeArray, xp
+
+    @cached_property
+    def special(self) -> Any:
+        from scipy import special
+
+        return Namespace(Module(ProbeArray, special, "cupyx.scipy.special", MISSING_SPECIAL), special, raw)
 
     def device_of(self, array: Any) -> device:
         return _DEVICE
