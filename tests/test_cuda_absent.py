@@ -268,19 +268,6 @@ def test_flushing_denormals_is_not_possible():
     assert (flambeau.tensor(1e-40) * 1).item() > 0
 
 
-def test_compile_is_refused_clearly():
-    with pytest.raises(NotImplementedError, match=r"torch\.compile"):
-        flambeau.compile(lambda x: x)
-    with pytest.raises(NotImplementedError, match=r"torch\.compile"):
-
-        @flambeau.compile(mode="max-autotune")
-        def function(x):
-            return x
-
-    assert flambeau.compile(abs, disable=True) is abs
-    assert flambeau.compile(disable=True)(abs) is abs
-
-
 def test_accelerator(torch):
     accelerator = torch.accelerator
     if torch is flambeau and accelerator.current_accelerator() is not None:

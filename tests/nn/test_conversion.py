@@ -94,8 +94,3 @@ def test_zero_grad():
     assert layer.weight.grad.tolist() == [[0.0]]
     layer.zero_grad()
     assert layer.weight.grad is None
-
-
-def test_compiling_in_place_is_not_supported():
-    with pytest.raises(NotImplementedError, match="compile"):
-        nn.Linear(1, 1).compile()
