@@ -29,8 +29,6 @@ def _check_classes(input: np.ndarray, target: np.ndarray, weight: Any, ignore_in
     """
     if input.ndim < 1:
         raise ValueError(f"Expected 1 or more dimensions (got {input.ndim})")
-    if target.dtype.kind == "b" or target.dtype not in (np.int64, np.uint8):
-        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {dtypes.of_array(target).legacy}")
     if input.ndim == 1:
         if target.ndim > 1:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
@@ -40,8 +38,10 @@ def _check_classes(input: np.ndarray, target: np.ndarray, weight: Any, ignore_in
             raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({have}).")
         if input.ndim == 2 and target.ndim != 1:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
-        if input.ndim > 2 and target.shape != (input.shape[0], *input.shape[2:]):
-            raise RuntimeError(f"Expected target size {[input.shape[0], *input.shape[2:]]}, got {list(target.shape)}")
+    if target.dtype.kind == "b" or target.dtype not in (np.int64, np.uint8):
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {dtypes.of_array(target).legacy}")
+    if input.ndim > 2 and target.shape != (input.shape[0], *input.shape[2:]):
+        raise RuntimeError(f"Expected target size {[input.shape[0], *input.shape[2:]]}, got {list(target.shape)}")
     classes = input.shape[0 if input.ndim == 1 else 1]
     if weight is not None:
         if weight.shape != (classes,):
