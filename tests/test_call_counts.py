@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import flambeau as torch
-from flambeau.core import dispatch, native
+from flambeau.core import dispatch
 
 
 def calls_of(function: Callable[[], Any]) -> Counter[str]:
@@ -56,13 +56,6 @@ def test_a_subclass_of_tensor(cls: type, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(dispatch, "KINDS", {})  # other tests make kinds of array known; looking for them is one more function a call
     counts = calls_of(forward_and_backward(torch.randn(4, 4).as_subclass(cls), 4))
     assert counts.total() <= 246, counts.most_common(30)
-
-
-@pytest.mark.skipif(not native.switch.on, reason="large tensors take native kernels")
-def test_large_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "foreign", set())  # as above
-    counts = calls_of(forward_and_backward(torch.randn(64, 256), 256))
-    assert counts.total() <= 120, counts.most_common(30)
 
 
 def test_a_handler_that_changes_the_arguments_gets_what_it_asked_for() -> None:

@@ -22,17 +22,16 @@ from ..core import dtype as dtypes
 from ..core.arrays import as_array, copied, on_device_of
 from ..core.casting import cast_array
 from ..core.hooks import RemovableHandle
-from ..core.interruption import is_busy, pass_on
-from ..core.native import LARGE_SIMPLE, ResultMemory
+from ..core.interruption import pass_on
+from ..core.native import ResultMemory, add
 from ..core.node import INHERITED, AccumulateGrad, Node, Output, StaleHistory, edge_of
 from ..core.scalars import FLOATS32, FLOATS64
 from ..core.shape import broadcast_shape
-from ..core.state import as_user, crowded, grad_enabled, ignoring_fp, run_ignoring_fp, set_inference, thread, tick
+from ..core.state import as_user, crowded, grad_enabled, set_inference, thread, tick
 from ..core.tensor import Tensor, new_storage, wrap
 from .anomaly import anomaly
 
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
-_np_add = np.add
 _push, _pop = heapq.heappush, heapq.heappop
 
 
@@ -69,18 +68,9 @@ def _add(have: Tensor, more: Tensor, record: bool) -> Tensor:
     """Sum of two gradients; without recording, into the first where that is safe."""
     if not record and have.__class__ is Tensor and more.__class__ is Tensor:
         a, b = have._array, more._array
-        if a.dtype is b.dtype and a.shape == b.shape and a.size < LARGE_SIMPLE and not crowded:
-            return wrap(as_array(quiet_add(a, b)))
+        if a.dtype is b.dtype and a.shape == b.shape and not crowded:
+            return wrap(as_array(add(a, b)))
     return have + more
-
-
-def quiet_add(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> Any:
-    try:
-        return ignoring_fp(_np_add, a, b, out)
-    except RuntimeError as error:
-        if not is_busy(error):
-            raise
-        return run_ignoring_fp(_np_add, a, b, out)
 
 
 class _Pass:
@@ -193,7 +183,7 @@ class _Pass:
                         leaves[id(edge)] = [edge, edge_grad, False]
                     elif entry[2] and edge_grad.__class__ is Tensor:
                         sum_of_both = entry[1]._array  # made here by an earlier sum: nobody else has it
-                        quiet_add(sum_of_both, edge_grad._array, sum_of_both)
+                        add(sum_of_both, edge_grad._array, sum_of_both)
                     else:
                         entry[1] = _add(entry[1], edge_grad, self.record)
                         entry[2] = (
@@ -312,10 +302,10 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
         leaf._grad = have + grad if have is not None else grad.clone() if grad._storage is not None else grad
     elif have.__class__ is Tensor and have._array.dtype is grad._array.dtype and not have._requires_grad:
         array, more = have._array, grad._array
-        if array.size >= LARGE_SIMPLE or crowded:
+        if crowded:
             have.add_(grad)
             return
-        quiet_add(array, more, array)
+        add(array, more, array)
         storage = have._storage
         if storage is None:
             storage = new_storage(have)

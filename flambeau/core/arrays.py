@@ -108,8 +108,12 @@ class Kind:
         """What ``function``, which makes an array, makes on a device of this kind."""
         return self.bound(function)(*args)
 
+    def choice_for(self, op: Op) -> native.Choice | None:
+        """From how much work on which native kernel runs; None: the reference kernel always does."""
+        return None
+
     def run(self, op: Op, values: list[Any], compute: dtype | None, result: dtype | None) -> Any:
-        """What the kernel of ``op`` returns for operands of this kind; here it is decided which kernel that is.
+        """What the kernel of ``op`` returns for operands of this kind.
 
         Args:
             values: arrays, numbers and attributes in the signature's order.
@@ -180,21 +184,24 @@ class Host(Kind):
     def bound(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return function
 
+    def choice_for(self, op: Op) -> native.Choice | None:
+        return native.choice_for(op)
+
     def run(self, op: Op, values: list[Any], compute: dtype | None, result: dtype | None) -> Any:
         """A native kernel for large operands, if there is one that takes them; else the reference kernel."""
         if op.elementwise:
-            computed = native.pointwise(op, values, compute, result)
-            if computed is not None:
-                return computed
+            output = native.run_elementwise(op, values, compute, result)
+            if output is not None:
+                return output
         arrays = values if compute is None else cast_operands(op, values, compute)
-        if not op.elementwise:
-            first: Any = arrays[op.positions[0]] if op.positions else None
-            if first.__class__ is list:
-                first = first[0] if first else None
-            if first.__class__ is np.ndarray and first.size >= native.LARGE:
-                output = native.attempt(native.key_of(op), *arrays)
-                if output is not None:
-                    return output
+        if not op.elementwise and native.switch.on:
+            try:
+                choice = native.choices[op]
+            except KeyError:
+                choice = native.choice_for(op)
+            output = None if choice is None else choice.run(arrays)
+            if output is not None:
+                return output
         return call_kernel(op.kernel, op, arrays) if op.keyword_names else op.kernel(*arrays)
 
 

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from .generator import worth_a_kernel
-from .native import attempt
+from .generator import draws
+from .native import call_native
 
 _ROWS = 512  # groups of 16 converted at a time: the temporaries stay in the first- and second-level cache
 
@@ -152,7 +152,7 @@ def libm(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
     Args:
         function: called like the C library's but for underscores around the name; may differ from it only where that gives no number.
     """
-    result = attempt("libm", function.__name__.strip("_"), x) if worth_a_kernel(x.size) else None
+    result = call_native("libm", function.__name__.strip("_"), x) if draws.pays(x.size) else None
     if result is not None:
         return result
     return np.fromiter(map(function, x.ravel().tolist()), _F64, x.size).reshape(x.shape)

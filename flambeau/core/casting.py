@@ -28,10 +28,9 @@ def cast_array(array: np.ndarray, dtype: dtypes.dtype) -> np.ndarray:
     if array.dtype is target or array.dtype == target:
         return array
     source = array.dtype
-    if array.size >= native.LARGE:
-        result = native.cast(array, target)
-        if result is not None:
-            return result
+    result = native.cast(array, target)
+    if result is not None:
+        return result
     if source.kind == "c" and target.kind != "c" and target.kind != "b":
         array = array.real
     if dtype is dtypes.float8_e4m3fn:
@@ -109,7 +108,7 @@ def cast_operands(op: Op, values: Sequence[Any], compute: dtypes.dtype | None) -
         elif value is None:
             continue
         elif hasattr(value, "dtype") and hasattr(value, "shape"):
-            arrays[i] = cast_array(value, compute)
+            arrays[i] = value if value.dtype is compute.numpy else cast_array(value, compute)
         elif kind == "number":
             arrays[i] = number_array(value, compute)
     return arrays

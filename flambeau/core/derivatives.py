@@ -194,7 +194,7 @@ def _generate_apply(op: Op, inputs: tuple[str, ...], tensors: list[Item], others
     env = {"complain_freed": complain_freed, "unpack": unpack, "unpack_result": unpack_result, "Tensor": Tensor}
     for k, rule in enumerate((op.rules or {}).values()):
         env[f"rule{k}"] = rule
-        env[f"large{k}"] = native.rule_beside(rule)
+        env[f"large{k}"] = native.fused_rule(rule)
     exec(compile("\n".join(lines), f"{GENERATED}{op.name}'s node>", "exec"), env)
     return env["apply"]
 
@@ -207,8 +207,9 @@ def _rule_call(op: Op, key: str, k: int, needs: str = "()") -> str:
     arguments = argument_names((op.rules or {})[key])
     passed = [needs if name == "needs" else "self" if name == "node" else name for name in arguments]
     rule = f"rule{k}"
-    if op.elementwise and arguments[:1] == ("grad",) and native.is_chain((op.rules or {})[key]):
-        rule = f"(rule{k} if grad._array.size < {native.LARGE} else large{k})"
+    threshold = native.fused_threshold(op, (op.rules or {})[key]) if arguments[:1] == ("grad",) else None
+    if threshold is not None:
+        rule = f"(rule{k} if grad._array.size < {threshold} else large{k})"
     return f"{rule}({', '.join(passed)})"
 
 

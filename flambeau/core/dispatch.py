@@ -508,7 +508,7 @@ def write_result(target: Tensor, array: np.ndarray) -> None:
 
 def _into_out_directly(op: Op, values: Sequence[Any], operands: list[Any], out: Any) -> bool:
     """Have a native kernel write into ``out`` where it is large and fits exactly and nothing is recorded; whether it did."""
-    if out.__class__ is not Tensor or not op.elementwise or out._array.__class__ is not np.ndarray or out._array.size < native.LARGE:
+    if out.__class__ is not Tensor or not op.elementwise or out._array.__class__ is not np.ndarray or not native.pays(out._array.size):
         return False
     if grad_enabled() and any(isinstance(e, Tensor) and e._requires_grad for e in (out, *operands)):
         return False
@@ -527,7 +527,7 @@ def _write_directly(op: Op, values: Sequence[Any], operands: list[Any], target: 
 
     The kernel reads each element before it writes it, so ``target`` itself may be an operand, but no other view of its memory.
     """
-    if not op.elementwise or target._array.__class__ is not np.ndarray or target._array.size < native.LARGE:
+    if not op.elementwise or target._array.__class__ is not np.ndarray or not native.pays(target._array.size):
         return False
     storage = target._storage
     if storage is not None and any(isinstance(e, Tensor) and e is not target and e._storage is storage for e in operands):
@@ -536,7 +536,7 @@ def _write_directly(op: Op, values: Sequence[Any], operands: list[Any], target: 
     if result_dtype is not None and result_dtype is not target.dtype:
         return False
     plain = plain_values(op, rounded(op, values, dtype, common))
-    return run_ignoring_fp(native.pointwise, op, plain, dtype, result_dtype, target._array) is not None
+    return run_ignoring_fp(native.run_elementwise, op, plain, dtype, result_dtype, target._array) is not None
 
 
 class _identity:

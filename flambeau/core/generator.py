@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .device import cpu
-from .native import LARGE, attempt, switch
+from .native import Budget, call_native
 
 if TYPE_CHECKING:
     from .device import device as Device
@@ -54,18 +54,8 @@ def _twist_state(block: np.ndarray) -> np.ndarray:
     return words
 
 
-# What small draws have cost so far, in numbers; asking for a kernel costs as much as these many, getting the first one far more.
-_PRICE = 256
-_paid = [0]
+draws = Budget(price=256)  # asking for a kernel costs as much as these many numbers, getting the first one far more
 _kernels: dict[tuple[str, np.dtype], Any] = {}  # by rule and dtype
-
-
-def worth_a_kernel(count: int) -> bool:
-    """Whether a draw of ``count`` numbers should go to a native kernel: a large one, or any after some hundreds."""
-    if count < LARGE and _paid[0] < 16 * LARGE:
-        _paid[0] += count + _PRICE
-        return False
-    return switch.on
 
 
 def _seed_value(seed: Any) -> int:
@@ -233,12 +223,12 @@ class Generator:
         Returns:
             Whether that was done; if not, no word is used.
         """
-        if not worth_a_kernel(out.size):
+        if not draws.pays(out.size):
             return False
         key = rule, out.dtype
         fill = _kernels.get(key)
         if fill is None:
-            fill = attempt("random.draw", rule, out.dtype)
+            fill = call_native("random.draw", rule, out.dtype)
             if fill is None:
                 return False
             _kernels[key] = fill

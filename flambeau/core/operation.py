@@ -73,6 +73,10 @@ class Op:
         fast: kernel of the fast path, or None where there is none; it may return None to take the slow path. A string is an
             expression over ``a`` (the first operand's array), ``d`` (its dtype), the attributes and names of the family's module, put
             into the wrapper as it is.
+        work: how much a call has to do, in elements, where that is not its first operand's size: an expression over the parameters,
+            with arrays for the operands, and ``prod``. A factor in front (``8 * input.size``) says that an element costs as much as that
+            many of an element-wise operation. ``native`` decides by it whether a native kernel runs; in an expression ``fast`` that
+            kernel is ``large``, and ``THRESHOLD`` the work from which on it is to be called.
         fp_safe: the kernel of the fast path meets no floating-point errors, or silences NumPy itself.
         is_view: the kernel returns views of its first operand's array.
         exact_scalar: a second operand of one element is not rounded to float16 or bfloat16 first.
@@ -100,6 +104,7 @@ class Op:
         self.elementwise: bool = options.pop("elementwise", self.broadcasts)
         self.rules: dict[str, Callable[..., Any]] | None = options.pop("grad")
         self.fast: Callable[..., Any] | None = options.pop("fast", None)
+        self.work: str | None = options.pop("work", None)
         self.fp_safe: bool = options.pop("fp_safe", False)
         self.is_view: bool = options.pop("view", False)
         self.is_multi_view: bool = options.pop("multi_view", False)

@@ -125,8 +125,14 @@ def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 def reduced_shape(shape: tuple[int, ...], dims: tuple[int, ...], keepdim: bool) -> tuple[int, ...]:
     """``shape`` after reducing ``dims`` (already wrapped)."""
     if keepdim:
-        return tuple(1 if i in dims else n for i, n in enumerate(shape))
-    return tuple(n for i, n in enumerate(shape) if i not in dims)
+        return tuple([1 if i in dims else n for i, n in enumerate(shape)])
+    return tuple([n for i, n in enumerate(shape) if i not in dims]) if len(dims) < len(shape) else ()
+
+
+def dims_to_sum(have: tuple[int, ...], shape: Sequence[int]) -> tuple[int, ...]:
+    """The dimensions over which an array of shape ``have``, broadcast from ``shape``, is summed to have that shape again."""
+    lead = len(have) - len(shape)
+    return tuple([i for i in range(len(have)) if i < lead or shape[i - lead] == 1 != have[i]])
 
 
 def inferred_shape(sizes: tuple[int, ...], numel: int) -> tuple[int, ...]:

@@ -30,7 +30,9 @@ Set ``FLAMBEAU_SHOW_WRAPPERS=1`` to print each wrapper as it is made.
 from __future__ import annotations
 
 import inspect
+import math
 import os
+import re
 import sys
 import weakref
 from typing import Any
@@ -38,7 +40,7 @@ from typing import Any
 import numpy as np
 
 from . import native
-from .arrays import as_array
+from .arrays import as_array, host
 from .casting import is_number
 from .creation import require_grad
 from .derivatives import Item
@@ -120,6 +122,8 @@ class _Source:
         self.op = op
         self.lines: list[str] = []
         self.has_guard = False  # whether parameter ``_`` stands before those that are passed by keyword only
+        self.first = "a"  # where the first operand's array is
+        self.arrays: dict[str, str] = {}  # where the operands' arrays are, by parameter
         self.env = dict(_ENVIRONMENT, op=op)
 
     def add(self, indent: int, *lines: str) -> None:
@@ -408,29 +412,45 @@ def scalar_source(name: str) -> str:
     return f"b = ({floats}) if {name}.__class__ is float else INTS32[{name}] if d is F32 else {name} if d is F64 else INTS64[{name}]"
 
 
-def _sized_kernel(source: _Source, array: str) -> str:
-    """Expression for the kernel to call: a native one, where there may be one, if ``array`` is large."""
-    large = native.beside(source.op)
-    if large is None:
+def _sized_kernel(source: _Source) -> str:
+    """Expression for the kernel to call: the native one, where the array kind has one for so much work."""
+    choice = host.choice_for(source.op)
+    if choice is None:
         return "kernel"
-    source.env["large"] = large
-    return f"(kernel if {array}.size < {native.size_of(source.op)} else large)"
+    choice.bind(source.env)
+    return f"(kernel if {_work_source(source, choice.work)} < {choice.threshold} else large)"
+
+
+def _work_source(source: _Source, work: str | None) -> str:
+    """A call's work as an expression over the wrapper's variables."""
+    if work is None:
+        return f"{source.first}.size"
+    _add_names(source, work)
+    source.env["prod"] = math.prod
+    return re.sub(r"\b[a-z]\w*\b", lambda name: source.arrays.get(name[0], name[0]), work)
+
+
+def _expression_source(source: _Source, expression: str) -> str:
+    """The expression of a fast path, with its native kernel ``large`` and the work from which on that is called, ``THRESHOLD``."""
+    choice = host.choice_for(source.op)
+    if choice is None:
+        return expression
+    choice.bind(source.env)
+    return expression.replace("THRESHOLD", str(choice.threshold))
 
 
 def _add_call(source: _Source, indent: int, arguments: str, fallback: str, check: bool, before: str | None = None) -> None:
     """Lines that run the kernel (after line ``before``); whatever goes wrong is the slow path's to explain."""
     op = source.op
-    kernel = _sized_kernel(source, "arrays[0]" if arguments.startswith("arrays") else "a")
-    call = (
-        op.fast
-        if isinstance(op.fast, str)
-        else f"{kernel}({arguments})"
-        if op.is_view or op.fp_safe
-        else f"ignoring_fp({kernel}, {arguments})"
-    )
+    if isinstance(op.fast, str):
+        call = _expression_source(source, op.fast)
+    elif op.is_view or op.fp_safe:
+        call = f"{_sized_kernel(source)}({arguments})"
+    else:
+        call = f"ignoring_fp({_sized_kernel(source)}, {arguments})"
     source.add(indent, "try:", *([] if before is None else [f"    {before}"]), f"    r = {call}")
     _add_fallback(source, indent, fallback)
-    if op.fast is not op.ufunc and (not isinstance(op.fast, str) or "None" in op.fast):
+    if op.fast is not op.ufunc and (not isinstance(op.fast, str) or "None" in op.fast or "large(" in op.fast):
         source.add(indent, f"if r is None: return {fallback}")
     if op.is_multi_output:
         return
@@ -592,7 +612,7 @@ def _add_fast(source: _Source, fallback: str, with_out: bool, operator: bool) ->
     source.add(2, f"a = {first.name}._array", "d = a.dtype")
     if op.fast is not op.ufunc and not op.is_view:  # ufuncs and views ask the array itself
         source.add(2, f"if a.__class__ is not ndarray: return {fallback}")
-    arrays = {first.name: "a"}
+    arrays = source.arrays = {first.name: "a"}
     same = []
     for k, p in enumerate(strict):
         arrays[p.name] = f"b{k}"
@@ -660,6 +680,7 @@ def _add_fast_list(source: _Source, name: str, fallback: str, with_out: bool) ->
     """The fast path of an operation over one list of tensors, all of the same dtype."""
     op = source.op
     attrs = [p.name for p in op.params if p.kind == "attr"]
+    source.first, source.arrays = "arrays[0]", {name: "arrays"}
     passed = ", ".join(["arrays", *[f"{p.name}={p.name}" if p.keyword_only else p.name for p in op.params if p.kind == "attr"]])
     out_test = " and out is None" if with_out else ""
     source.add(1, f"if ({name}.__class__ is list or {name}.__class__ is tuple) and {name} and {NO_MODE}{out_test}:")
@@ -878,7 +899,7 @@ def _add_inplace_call(source: _Source, indent: int, arguments: str, fallback: st
         "if (a.flags.c_contiguous or not overlaps_itself(a)) and (input._requires_grad is not INFERENCE or thread.inference):",
         "    try:",
         *([] if before is None else [f"        {before}"]),
-        f"        ignoring_fp({_sized_kernel(source, 'a')}, {arguments})",
+        f"        ignoring_fp({_sized_kernel(source)}, {arguments})",
         "        storage.version += 1",
         "        storage.changed = tick()",
     )

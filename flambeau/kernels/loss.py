@@ -111,7 +111,7 @@ def class_slopes(k: Builder, kind: str, across: bool, scores: bool, weighted: bo
 
 def _seen(input: np.ndarray, target: np.ndarray, weight: Any) -> tuple[str, View] | None:
     """Kind and view; None for what the reference does, or complains about."""
-    kind = float_kind(input)
+    kind = float_kind(input.dtype)
     if kind is None or input.ndim < 2 or target.dtype != np.int64 or target.shape != (input.shape[0], *input.shape[2:]):
         return None
     classes = input.shape[1]
@@ -234,7 +234,7 @@ def nll_loss(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str,
 def nll_loss_backward(
     grad_output: np.ndarray, target: np.ndarray, weight: Any, shape: Any, reduction: str, ignore_index: int
 ) -> np.ndarray | None:
-    kind = float_kind(grad_output)
+    kind = float_kind(grad_output.dtype)
     if kind is None or len(shape) < 2 or target.dtype != np.int64 or (weight is not None and weight.dtype != grad_output.dtype):
         return None
     result = empty(shape, grad_output.dtype)
@@ -290,7 +290,7 @@ def plain_losses(k: Builder, kind: str, loss: str, summed: bool) -> None:
 
 def _total(loss: str, input: np.ndarray, target: np.ndarray, reduction: str, *numbers: float) -> np.ndarray | None:
     """The reduced loss; None where operands are not alike."""
-    kind = float_kind(input)
+    kind = float_kind(input.dtype)
     if kind is None or target.dtype != input.dtype or target.shape != input.shape:
         return None
     if not (input.flags.c_contiguous and target.flags.c_contiguous):

@@ -417,7 +417,7 @@ def _kind(input: np.ndarray, *parameters: np.ndarray | None) -> str | None:
     """The kind to compute with; None where the reference kernel is to do it, or to complain."""
     if not all(parameter is None or parameter.dtype in (input.dtype, np.float32) for parameter in parameters):
         return None
-    return float_kind(input)
+    return float_kind(input.dtype)
 
 
 def _layer(input: np.ndarray, weight: Any, bias: Any, width: int, eps: float, centred: bool) -> Arrays | None:

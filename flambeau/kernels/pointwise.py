@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from ..core import dtype as dtypes
 from ..core.casting import number_array
 from ..core.interruption import GENERATED, pass_on, source_files
 from ..core.layout import elementwise_strides, laid_out_elementwise
-from ..core.native import LARGE, NoKernel, NotNow, contiguous, switch, writing
+from ..core.native import NoKernel, NotNow, at_most, contiguous, foreign, switch, writing
 from ..core.operation import BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT, DEFAULT, INT_TO_FLOAT
 from ..core.state import active, run_ignoring_fp, thread
 from ..core.tensor import Tensor, wrap
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 CHUNK, HEAVY_CHUNK = 32768, 8192  # elements, for memory-bound and for transcendental programs: some microseconds of work at least
 SPECIALISATIONS = 32  # programs of one operation, before calls that look different again are left to its reference
 ACROSS = 32768  # elements: from here on operands that lie across the result are transposed first
-SHORT_ROW = min(24, LARGE)  # elements: rows below this are NumPy's, whose cost per row is smaller
+SHORT_ROW = at_most(24)  # elements: rows below this are NumPy's, whose cost per row is smaller
 
 _SHOW = bool(os.environ.get("FLAMBEAU_SHOW_TRACES"))  # print why an expression has no program
 
@@ -399,7 +399,8 @@ def _run_part(op: Op, values: Any, compute: Any, result: Any, out: np.ndarray | 
         return None
 
 
-def wrapper(op: Op) -> Callable[..., Any]:
+@cache
+def kernel_of(op: Op) -> Callable[..., Any]:
     """What the fast path of ``op`` calls with large operands of one dtype: the kernel for what they look like, or the reference."""
     reference: Any = writing(op.fast)
     is_ufunc = op.fast is op.ufunc
@@ -415,10 +416,12 @@ def wrapper(op: Op) -> Callable[..., Any]:
             return _planned((op, "wrapper", *looks), op, lambda: _plan_prepared(op, values, labels))
         return _planned((op, "wrapper", *looks), op, lambda: _plan_of(op, values, labels, None, None, None))
 
-    def large(*arguments: Any) -> Any:
+    def run_any(*arguments: Any) -> Any:
         out = None
         if len(arguments) > count:  # a ufunc's place for its result
             out, arguments = arguments[count], arguments[:count]
+        if foreign and any(argument.__class__ in foreign for argument in arguments):
+            return reference(*arguments) if out is None else reference(*arguments, out)
         looks = tuple([_look(op, value) if operand else fixed(value) for value, operand in zip(arguments, is_operand, strict=True)])
         try:
             plan = plans[looks]
@@ -442,29 +445,31 @@ def wrapper(op: Op) -> Callable[..., Any]:
             return laid_out_elementwise(result, arrays, len(arrays) < sum(is_operand))
         return result
 
-    def large_of_two(a: Any, b: Any, out: np.ndarray | None = None) -> Any:
+    def run_of_two(a: Any, b: Any, out: np.ndarray | None = None) -> Any:
+        if foreign and (a.__class__ in foreign or b.__class__ in foreign):
+            return reference(a, b) if out is None else reference(a, b, out)
         looks = (a.dtype if a.__class__ is np.ndarray else None, b.dtype if b.__class__ is np.ndarray and b.ndim else None)
         plan = pairs.get(looks) if switch.on else None
         result = None if plan is None or (out is not None and out.dtype is not plan.dtype) else plan.run(a, b, out=out)
         if result is not None:
             return result
-        result = large(a, b) if out is None else large(a, b, out)
+        result = run_any(a, b) if out is None else run_any(a, b, out)
         if plan is None and looks[0] is not None and a.ndim:
             pairs[looks] = plans.get((looks[0], looks[1] or "number"))
         return result
 
     if is_ufunc and count == 2:
         pairs: dict[Any, Plan | None] = {}
-        return large_of_two
+        return run_of_two
     if count != 1:
-        return large
+        return run_any
 
-    def large_of_one(a: np.ndarray, out: np.ndarray | None = None) -> Any:
+    def run_of_one(a: np.ndarray, out: np.ndarray | None = None) -> Any:
         plan = plans.get((a.dtype,)) if switch.on else None
         result = None if plan is None or (out is not None and out.dtype is not plan.dtype) else plan.run(a, out=out)
-        return result if result is not None else large(a) if out is None else large(a, out)
+        return result if result is not None else run_any(a) if out is None else run_any(a, out)
 
-    return large_of_one
+    return run_of_one
 
 
 def _plan_prepared(op: Op, values: tuple[Any, ...], looks: list[Any]) -> Plan:
@@ -578,6 +583,24 @@ def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
     plan = None if array.dtype.kind == "f" and dtype.kind == "u" and dtype.itemsize == 8 else _cast_plan(array.dtype, dtype)
     try:
         return None if plan is None else plan.run(array)
+    except NoKernel:
+        return None
+
+
+@lru_cache(maxsize=32)
+def _sum_plan(dtype: np.dtype) -> Plan | None:
+    if dtype not in KINDS:
+        return None
+    register = register_kind(KINDS[dtype])
+    computed = np.dtype(np.float32) if dtype in _HALVES else dtype
+    return Plan(trace(np.add, [None, None], [computed, computed]), ((KINDS[dtype], register),) * 2, (False, False), dtype)
+
+
+def add(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> np.ndarray | None:
+    """``a + b`` of one dtype; None where there is no kernel for it."""
+    try:
+        plan = _sum_plan(a.dtype)
+        return None if plan is None else plan.run(a, b, out=out)
     except NoKernel:
         return None
 

@@ -17,13 +17,15 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from ..core.native import contiguous, native
+from ..core.shape import dims_to_sum
 from . import target as targets
 from .build import Kernel
 from .language import KINDS
@@ -217,7 +219,7 @@ def _plan_for(name: str, a: np.ndarray, dims: Any, keepdim: bool, dtype: Any, pa
     return _make_plan(name, a, wrapped, keepdim, outs, parameter)
 
 
-def reduce(name: str, a: np.ndarray, dims: Any, keepdim: bool = False, dtype: Any = None, parameter: float = 0.0) -> Any:
+def reduce(name: str, a: np.ndarray, dims: Any = None, keepdim: bool = False, dtype: Any = None, parameter: float = 0.0) -> Any:
     """The results of rule ``name`` over ``dims`` (a tuple where there are several); None if it is not for these operands."""
     key = (name, a.dtype, a.shape, a.strides, dims.__class__, dims, keepdim, dtype, parameter)
     try:
@@ -274,26 +276,29 @@ _GIVES: dict[str, Callable[[str], tuple[str, ...]]] = {
 
 
 # Each operation that is ``rule(input, dim, keepdim)`` or nearly so.
-def _summing(rule: str) -> Any:
-    return lambda input, dim=None, keepdim=False, dtype=None: reduce(rule, input, dim, keepdim, dtype)
+def _plain(rule: str) -> Any:
+    return partial(reduce, rule)
 
 
 def _spread(rule: str) -> Any:
     return lambda input, dim, correction, keepdim: reduce(rule, input, dim, keepdim, None, float(correction))
 
 
-def _plain(rule: str) -> Any:
-    return lambda input, dim=None, keepdim=False: reduce(rule, input, dim, keepdim)
-
-
 def _truth(rule: str) -> Any:  # no dimensions are none here, not all
     return lambda input, dim=None, keepdim=False: None if dim == () or dim == [] else reduce(rule, input, dim, keepdim)
 
 
-native("sum")(_summing("sum"))
-native("nansum")(_summing("nansum"))
-native("prod")(_summing("prod"))
-native("mean")(_summing("mean"))
+def _sum_to_size(input: np.ndarray, shape: Sequence[int]) -> Any:
+    dims = dims_to_sum(input.shape, shape)
+    total = reduce("sum", input, dims, True) if dims else None
+    return None if total is None else total.reshape(shape)
+
+
+native("sum")(_plain("sum"))
+native("_sum_to_size")(_sum_to_size)
+native("nansum")(_plain("nansum"))
+native("prod")(_plain("prod"))
+native("mean")(_plain("mean"))
 native("_var")(_spread("var"))
 native("_std")(_spread("std"))
 native("amax", "_max_of_all")(_plain("amax"))

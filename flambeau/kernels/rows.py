@@ -283,9 +283,9 @@ def view_of(shape: tuple[int, ...], dim: int) -> View:
     return math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
 
 
-def float_kind(array: np.ndarray) -> str | None:
-    """The kind of an array of floats that kernels can be had for here, else None."""
-    kind = KINDS.get(array.dtype)
+def float_kind(dtype: np.dtype) -> str | None:
+    """The kind of floats that kernels can be had for here, else None."""
+    kind = KINDS.get(dtype)
     if kind in ("f32", "f64", "bf16") or (kind == "f16" and targets.current().has_halves):
         return kind
     return None

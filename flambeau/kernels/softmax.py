@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ..core.native import native
 from ..core.shape import wrap_dim
-from .build import kernel
+from .build import Call, kernel
 from .language import SIZES, Builder, Value
 from .memory import empty
-from .rows import Place, Row, float_kind, rows, run, view_of
+from .rows import Place, Row, float_kind, rows, rows_per_chunk, view_of
 from .vectors import exp, log
 
 
@@ -80,15 +81,25 @@ def log_softmax_slope(k: Builder, kind: str, across: bool) -> None:
     rows(k, kind, across, body)
 
 
+@lru_cache(maxsize=1024)
+def _planned(kernel: Any, dtype: np.dtype, shape: tuple[int, ...], dim: int) -> Call | None:
+    """A kernel over contiguous arrays of one shape and dtype; None where there is none for the dtype."""
+    kind = float_kind(dtype)
+    if kind is None or not shape:
+        return None
+    view = view_of(shape, wrap_dim(dim, len(shape)))
+    units, per = rows_per_chunk(kind, view)
+    return kernel(kind, view[2] > 1).call(-(-units // per), view[1], view[2], units, per)
+
+
 def _along(kernel: Any, dim: int, *arrays: np.ndarray) -> np.ndarray | None:
-    """A kernel over arrays of one shape and dtype, into a new one; None where there is none for the dtype."""
+    """A kernel over arrays of one shape and dtype, into a new one."""
     first = arrays[0]
-    kind = float_kind(first)
-    if kind is None or not first.ndim:
+    run = _planned(kernel, first.dtype, first.shape, dim)
+    if run is None:
         return None
     result = empty(first.shape, first.dtype)
-    view = view_of(first.shape, wrap_dim(dim, first.ndim))
-    run(kernel(kind, view[2] > 1), kind, view, *[np.ascontiguousarray(array) for array in arrays], result)
+    run(*[np.ascontiguousarray(array) for array in arrays], result)
     return result
 
 

@@ -11,7 +11,7 @@ from ..core.annotations import Tensor
 from ..core.history import check_writable
 from ..core.registry import TABLES, composite, op, pointwise
 from .arithmetic import reject, row_major, scipy_function
-from .limits import LARGE, keep_where, kept, selected
+from .limits import BRANCHLESS, keep_where, kept, selected
 
 _ndtr = scipy_function("ndtr")
 _functional = {"namespace": "nn.functional", "method": False}
@@ -43,7 +43,7 @@ def threshold_backward(grad_output: Tensor, input: Tensor, threshold: float) -> 
 
 
 def _fast_relu(input: np.ndarray) -> np.ndarray:
-    if input.size < LARGE or input.dtype.kind != "f":
+    if input.size < BRANCHLESS or input.dtype.kind != "f":
         return np.maximum(_ZERO, input)  # in this order -0.0 stays, as in PyTorch
     return input.clip(0.0, np.inf)  # has a SIMD loop, unlike maximum with one number
 

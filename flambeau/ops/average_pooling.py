@@ -114,6 +114,7 @@ def _average_of_grad(
     namespace="nn.functional",
     out=False,
     promotion="same",
+    work="prod(shape)",
     fast=_average_backward,
     grad={"grad_output": _average_of_grad},
 )
@@ -282,6 +283,7 @@ def adaptive_average(input: Tensor, size: Any) -> Tensor:
     namespace="nn.functional",
     out=False,
     promotion="same",
+    work="prod(grad_output.shape[: grad_output.ndim - len(spatial)]) * prod(spatial)",
     grad={
         "grad_output": lambda grad, grad_output_shape, spatial: _ADAPTIVE[len(spatial)].wrapper(grad, grad_output_shape[-len(spatial) :])
     },

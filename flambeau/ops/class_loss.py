@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core import native
 from ..core.annotations import Tensor
 from ..core.registry import composite, op
 from ..core.state import grad_enabled, run_ignoring_fp
@@ -137,10 +135,6 @@ def _nll(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ign
 
 
 def _nll_backward(grad_output: np.ndarray, target: np.ndarray, weight: Any, shape: Any, reduction: str, ignore_index: int) -> np.ndarray:
-    if math.prod(shape) >= native.LARGE:  # the wrapper looks at the size of the gradient only
-        native_result = native.attempt("nn.functional._nll_loss_backward", grad_output, target, weight, shape, reduction, ignore_index)
-        if native_result is not None:
-            return native_result
     grad = _wide(grad_output)
     picked = _Picked(target, _wide(weight), ignore_index, len(shape) > 1, grad.dtype)
     gradient = np.zeros(shape, grad.dtype)
@@ -153,6 +147,7 @@ def _nll_backward(grad_output: np.ndarray, target: np.ndarray, weight: Any, shap
     namespace="nn.functional",
     opmath="native",
     out=False,
+    work="prod(shape)",
     fast=_nll_backward,
     grad={
         "grad_output": lambda grad, target, weight, reduction, ignore_index: likelihood_loss(grad, target, weight, reduction, ignore_index)
@@ -251,10 +246,6 @@ def _fast_cross_entropy_backward(
 def _cross_entropy_backward(
     grad_output: np.ndarray, input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int
 ) -> np.ndarray:
-    if input.size >= native.LARGE:  # the wrapper looks at the size of the gradient only
-        native_result = native.attempt("nn.functional._cross_entropy_backward", grad_output, input, target, weight, reduction, ignore_index)
-        if native_result is not None:
-            return native_result
     x, grad = _wide(input), _wide(grad_output)
     batched = input.ndim > 1
     x = x if batched else x[None]
@@ -279,6 +270,7 @@ def _cross_entropy_backward(
     namespace="nn.functional",
     out=False,
     opmath="native",
+    work="input.size",
     fast=_fast_cross_entropy_backward,
     fp_safe=True,
     grad=None,
@@ -339,16 +331,11 @@ def _by_class(weight: np.ndarray, ndim: int) -> np.ndarray:
     return weight.reshape(-1, *(1,) * (ndim - 2))
 
 
-@op(name="_smoothed_cross_entropy_backward", namespace="nn.functional", out=False, opmath="native", grad=None)
+@op(name="_smoothed_cross_entropy_backward", namespace="nn.functional", out=False, opmath="native", work="input.size", grad=None)
 def smoothed_backward(
     grad_output: Tensor, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int, label_smoothing: float
 ) -> Tensor:
     """The gradient of ``_smoothed_cross_entropy``: the softmax times the sum of all shares, minus each class's share."""
-    if input.size >= native.LARGE:  # the wrapper looks at the size of the gradient only
-        name = "nn.functional._smoothed_cross_entropy_backward"
-        native_result = native.attempt(name, grad_output, input, target, weight, reduction, ignore_index, label_smoothing)
-        if native_result is not None:
-            return native_result
     x, grad, weight = _wide(input if input.ndim > 1 else input[None]), _wide(grad_output), _wide(weight)
     picked = _Picked(target, weight, ignore_index, input.ndim > 1, x.dtype)
     own = picked.shares(grad, reduction) * (1 - label_smoothing)

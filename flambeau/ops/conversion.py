@@ -42,7 +42,8 @@ def _row_major_copy(array: np.ndarray) -> np.ndarray:
 
 @op(
     fast="(a.copy() if a.base is None or 1 not in a.shape else _row_major_copy(a)) "
-    f"if memory_format is None and 0 < a.size < {native.LARGE} and a.flags.c_contiguous else None",
+    "if memory_format is None and 0 < a.size < THRESHOLD and a.flags.c_contiguous "
+    "else None if a.size < THRESHOLD else large(a, memory_format)",
     grad={"input": lambda grad: grad},
     out=False,
 )

@@ -18,7 +18,7 @@ from .arithmetic import conj
 from .convolution_kernels import correlate, correlate_pair, spread
 from .patches import Ints, in_layout, ints, is_channels_last, product
 
-_LARGE = 100_000  # multiply-adds, from which on a native kernel is worth its start
+_PER_ELEMENT = 12  # multiply-adds that take as long as an element of an element-wise operation
 _NAMES = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
 
 
@@ -180,16 +180,14 @@ def _convolution(
     )  # fmt: skip
     last = is_channels_last(input) or is_channels_last(weight)
     if transposed:
-        if work >= _LARGE:
-            result = native.attempt("_spread", input, weight, bias, spatial, stride, padding, dilation, groups, last)
-            if result is not None:
-                return result
+        result = native.attempt("_spread", work // _PER_ELEMENT, input, weight, bias, spatial, stride, padding, dilation, groups, last)
+        if result is not None:
+            return result
         result = spread(input, weight, spatial, stride, padding, dilation, groups)
     else:
-        if work >= _LARGE:
-            result = native.attempt("_correlate", input, weight, bias, stride, padding, dilation, groups, last)
-            if result is not None:
-                return result
+        result = native.attempt("_correlate", work // _PER_ELEMENT, input, weight, bias, stride, padding, dilation, groups, last)
+        if result is not None:
+            return result
         result = correlate(input, weight, stride, padding, padding, dilation, groups)
     if bias is not None:
         result += bias.reshape(-1, *(1,) * rank)
@@ -259,10 +257,10 @@ def _weight_other(grad: Any, input: Any, stride: Ints, padding: Ints, dilation: 
 
 
 def _pair(input: np.ndarray, other: np.ndarray, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> np.ndarray:
-    if other.size * input.shape[1] * product(kernel_size) >= groups * _LARGE:
-        result = native.attempt("_correlate_pair", input, other, kernel_size, stride, padding, dilation, groups)
-        if result is not None:
-            return result
+    work = other.size * input.shape[1] * product(kernel_size) // groups
+    result = native.attempt("_correlate_pair", work // _PER_ELEMENT, input, other, kernel_size, stride, padding, dilation, groups)
+    if result is not None:
+        return result
     return correlate_pair(input, other, kernel_size, stride, padding, dilation, groups)
 
 

@@ -97,6 +97,7 @@ def embedding_backward(grad_output: Tensor, indices: Tensor, rows: int, padding_
 @op(
     method=False,
     out=False,
+    work="indices.size * weight.shape[-1]",
     fast=_look_up,
     grad={
         "weight": lambda grad, indices, weight_shape, padding_idx, scale_grad_by_freq: embedding_backward(

@@ -7,6 +7,7 @@ otherwise ``index`` takes the elements.  Writing uses the same split: into the v
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -333,6 +334,12 @@ def _check_places(input: Any, indices: Any) -> None:
             raise RuntimeError(f"indices should be either on cpu or on the same device as the indexed tensor ({where})")
 
 
+def _taken_size(input: np.ndarray, indices: Sequence[Any]) -> int:
+    """How many elements index arrays take."""
+    given = [(array.size, n) for array, n in zip(indices, input.shape) if array is not None]
+    return max([count for count, _ in given], default=1) * (input.size // max(math.prod([n for _, n in given]), 1))
+
+
 def _canonicalize_index(input: Any, indices: Any) -> tuple[Any, ...]:
     if KINDS:
         _check_places(input, indices)
@@ -343,6 +350,7 @@ def _canonicalize_index(input: Any, indices: Any) -> tuple[Any, ...]:
     name="_index",
     method=False,
     canonicalize=_canonicalize_index,
+    work="_taken_size(input, indices)",
     node_name="IndexBackward0",
     grad={"input": lambda grad, node, input_shape, indices: index_gradient(grad, input_shape, _unchanged(node, indices))},
 )

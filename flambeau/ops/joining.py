@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core import native
 from ..core.annotations import Tensor
 from ..core.interruption import pass_on
 from ..core.layout import contiguous_format, empty_strided_array, format_strides, suggested_format
@@ -82,7 +81,8 @@ _concatenate = getattr(np.concatenate, "_implementation", np.concatenate)
     aliases=("concat", "concatenate"),
     renamed={"inputs": "tensors", "dimension": "dim"},
     canonicalize=_canonicalize_cat,
-    fast=f"None if arrays[0].size >= {native.LARGE} else _concatenate(arrays) if dim == 0 else _concatenate(arrays, dim)",
+    fast="(large(arrays, dim) if arrays[0].flags.c_contiguous else None) if arrays[0].size >= THRESHOLD "
+    "else _concatenate(arrays) if dim == 0 else _concatenate(arrays, dim)",
     grad={"tensors": _cat_gradients},
 )
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:

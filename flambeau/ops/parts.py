@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core import native
 from ..core.annotations import Tensor
 from ..core.history import check_writable, make_view, needs_grad, point_at, strided_node
 from ..core.layout import contiguous_format
@@ -136,13 +135,15 @@ def _key_shape(shape: Any, key: Any) -> tuple[int, ...]:
     return tuple(len(range(*k.indices(n))) for n, k in zip(shape, full, strict=True) if isinstance(k, slice))
 
 
-@op(name="_put_parts", method=False, node_name="SplitBackward0", grad={"parts": lambda grad, keys: [take_slice(grad, key) for key in keys]})
+@op(
+    name="_put_parts",
+    method=False,
+    work="prod(shape)",
+    node_name="SplitBackward0",
+    grad={"parts": lambda grad, keys: [take_slice(grad, key) for key in keys]},
+)
 def put_parts(parts: Sequence[Tensor], shape: Sequence[int], keys: Any) -> Tensor:
     """A tensor of ``shape`` with each part at its basic index; the parts cover it."""
-    if parts[0].size >= native.LARGE:
-        joined = native.attempt("_put_parts", parts, shape, keys)
-        if joined is not None:
-            return joined
     whole = np.zeros(shape, parts[0].dtype)
     for part, key in zip(parts, keys, strict=True):
         whole[key] = part

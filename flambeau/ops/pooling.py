@@ -240,6 +240,7 @@ _MAX_POOLS: dict[int, Any] = {
     name="_scatter_planes",
     namespace="nn.functional",
     out=False,
+    work="prod(source.shape[: source.ndim - len(spatial)]) * prod(spatial)",
     grad={"source": lambda grad, indices, spatial: gather_planes(grad, indices, len(spatial))},
 )
 def scatter_planes(source: Tensor, indices: Tensor, spatial: Any) -> Tensor:
@@ -347,13 +348,11 @@ def _notes_places(rank: int, input: Any) -> bool:
     array = getattr(input, "_array", None)
     return (
         array is not None
-        and array.size >= native.LARGE
         and rank < 3
         and input._requires_grad
         and grad_enabled()
         and array.dtype in _NOTED
-        and native.switch.on
-        and native.find(f"nn.functional._max_pool{rank}d_with_places") is not None
+        and native.is_there(f"nn.functional._max_pool{rank}d_with_places", array.size)
     )
 
 

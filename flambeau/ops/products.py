@@ -129,6 +129,7 @@ def _fast_matmul(a: np.ndarray, b: np.ndarray) -> Any:
     operator="matmul",
     fast_bool=False,
     canonicalize=_canonicalize_matmul,
+    work="8 * input.size",  # small matrices may have many products
     fast=_fast_matmul,
     grad={"input": _left_gradient, "other": _right_gradient},
 )
@@ -179,6 +180,7 @@ def _canonicalize_mm(input: Any, mat2: Any) -> tuple[Any, ...]:
     promotion="same",
     fast_bool=False,
     canonicalize=_canonicalize_mm,
+    work="8 * input.size",
     fast=lambda a, b: a.dot(b) if a.ndim == 2 and b.ndim == 2 else None,
     grad={"input": _mm_left, "mat2": _mm_right},
 )
@@ -208,6 +210,7 @@ def check_bmm(input: Any, mat2: Any) -> tuple[Any, ...]:
     promotion="same",
     fast_bool=False,
     canonicalize=check_bmm,
+    work="8 * input.size",
     fast=lambda a, b: np.matmul(a, b) if a.ndim == 3 and b.ndim == 3 and len(a) == len(b) else None,
     grad={"input": _bmm_left, "mat2": _bmm_right},
 )
@@ -420,6 +423,7 @@ def _linear_input_gradient(grad: Any, weight: Any) -> Any:
     out=False,
     fast_bool=False,
     canonicalize=_canonicalize_linear,
+    work="8 * input.size",
     fast=_linear,
     fp_safe=True,
     node_name="AddmmBackward0",

@@ -25,7 +25,13 @@ def _repeat_gradient(grad: Any, input_shape: Any, repeats: Any) -> Any:
     return grad.reshape(shape).sum(tuple(range(0, len(shape), 2))).reshape(input_shape) if shape else grad
 
 
-@op(name="_repeat", method=False, node_name="RepeatBackward0", grad={"input": _repeat_gradient})
+@op(
+    name="_repeat",
+    method=False,
+    work="input.size * prod(repeats)",
+    node_name="RepeatBackward0",
+    grad={"input": _repeat_gradient},
+)
 def repeat_copies(input: Tensor, repeats: Any) -> Tensor:
     return np.tile(input, repeats) if repeats else input.copy()
 

@@ -68,7 +68,7 @@ def _check_gather(operation: str, input: Any, dim: int, index: Any, limit: Any, 
                 f"Expected index {list(i.shape)} to be no larger than self {list(a.shape)} apart from dimension {dim} and to be no larger "
                 f"than src {list(limit._array.shape)}"
             )
-    if i.size < native.LARGE or operation not in _CHECKED_LATE:
+    if operation not in _CHECKED_LATE or not native.pays(i.size):
         _require_range(operation, i, a.shape[dim] if a.ndim else 1, dim)
     return dim
 
@@ -78,7 +78,7 @@ _CHECKED_LATE = ("gather", "scatter_add")
 
 
 def _check_late(operation: str, input: np.ndarray, dim: int, index: np.ndarray) -> None:
-    if index.size >= native.LARGE:
+    if native.pays(index.size):
         _require_range(operation, index, input.shape[dim] if input.ndim else 1, dim)
 
 
@@ -90,6 +90,7 @@ def _canonicalize_gather(input: Any, dim: int, index: Any, sparse_grad: bool) ->
 
 
 @op(
+    work="index.size",
     canonicalize=_canonicalize_gather,
     grad={"input": lambda grad, input_shape, dim, index: grad.new_zeros(input_shape).scatter_add(dim, index, grad)},
 )
@@ -190,6 +191,7 @@ def scatter_values(input: Tensor, dim: int, index: Tensor, src: Tensor | Number)
 
 
 @op(
+    work="index.size",
     canonicalize=_canonicalize_scatter("scatter_add"),
     inplace=True,
     grad={
@@ -428,7 +430,12 @@ def _select_gradient(grad: Any, input_shape: Any, dim: int, index: Any) -> Any:
     return grad.new_zeros(input_shape).index_add(dim, index, grad)
 
 
-@op(canonicalize=_canonicalize_rows("index_select"), grad={"input": _select_gradient})
+def _selected_size(input: np.ndarray, dim: int, index: np.ndarray) -> int:
+    """How many elements the entries of ``dim`` at some positions have."""
+    return index.size * (input.size // max(input.shape[dim], 1) if input.ndim else 1)
+
+
+@op(work="_selected_size(input, dim, index)", canonicalize=_canonicalize_rows("index_select"), grad={"input": _select_gradient})
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The entries of dimension ``dim`` at the positions ``index``; a copy.
 
@@ -447,6 +454,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     name="_index_add",
     inplace=True,
     method=False,
+    work="source.size",
     canonicalize=_canonicalize_rows("index_add"),
     node_name="IndexAddBackward0",
     grad={

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core import native
 from ..core.annotations import Tensor
 from ..core.casting import cast_array
 from ..core.registry import TABLES, composite, op
 from ..core.shape import wrap_dim
 from ..core.state import run_ignoring_fp
 from .arithmetic import reject
-from .small import LARGE, LIMIT, SQUARES, prepare_square  # noqa: F401  # LARGE and SQUARES: for ``_SMALL_SOFTMAX``
+from .small import HIGH_BYTES, LIMIT, SQUARES, prepare_square  # noqa: F401  # HIGH_BYTES and SQUARES: for ``_SMALL_SOFTMAX``
 
 
 def _prepare(input: Any, dim: int, dtype: Any) -> tuple[Any, ...]:
@@ -80,16 +79,13 @@ _exp, _divide, _dot_of = np.exp, np.divide, getattr(np.dot, "_implementation", n
 # part of a wider matrix the product fails, and the call takes the slow path.
 _SMALL_SOFTMAX = (
     "_divide(m := _exp(a), _dot_of(m, ones), m) if dtype is None and (dim == -1 or dim == 1) and d is F32 "
-    "and (ones := SQUARES.get(a.strides)) is not None and a.size <= LIMIT and 1 not in a.tobytes()[3::4].translate(LARGE) "
-    "else _other_softmax(a, dim, dtype)"
+    "and (ones := SQUARES.get(a.strides)) is not None and a.size <= LIMIT and 1 not in a.tobytes()[3::4].translate(HIGH_BYTES) "
+    "else _other_softmax(a, dim, dtype) if a.size < THRESHOLD else large(a, dim, dtype)"
 )
 
 
 def _other_softmax(input: np.ndarray, dim: Any, dtype: Any) -> np.ndarray | None:
     """The fast path of other arrays; None where there is none."""
-    if input.size >= native.LARGE:
-        plain = dtype is None and input.dtype.kind == "f" and dim.__class__ is int
-        return native.attempt("softmax", input, dim) if plain else None
     if input.size > LIMIT:
         return run_ignoring_fp(_any_softmax, input, dim, dtype)
     prepare_square(input)

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core import native, wrappers
+from ..core import wrappers
 from ..core.annotations import Tensor
 from ..core.arrays import view_at
 from ..core.registry import TABLES, composite, method, op, primitive, view
 from ..core.shape import (
+    dims_to_sum,
     inferred_shape,
     restrided,
     sizes_of,
@@ -581,12 +582,8 @@ def _quick_sum_to(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 
 
 def sum_to_shape_array(input: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-    lead = input.ndim - len(shape)
-    dims = tuple(range(lead)) + tuple(i for i in range(lead, input.ndim) if shape[i - lead] == 1 != input.shape[i])
-    if not dims:
-        return input.copy()
-    total = native.attempt("sum", input, dims, True) if input.size >= native.LARGE else None
-    return (np.add.reduce(input, axis=dims, keepdims=True) if total is None else total).reshape(shape)
+    dims = dims_to_sum(input.shape, shape)
+    return np.add.reduce(input, axis=dims, keepdims=True).reshape(shape) if dims else input.copy()
 
 
 @op(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.native import LARGE, attempt, switch
+from ..core.native import Budget, call_native
 from ..core.shape import is_dense
 from ..core.state import active, in_mode, tick
 from ..core.tensor import Parameter, Tensor, new_storage
@@ -206,15 +206,14 @@ def note_writes(rows: list[Row]) -> None:
             storage.changed = now
 
 
-# How much array steps have done in this process, in elements; a row's calls cost as much as these many more.
-_PRICE_OF_ROW = 512
-_worked = [0]
+_PRICE_OF_ROW = 512  # elements that a row's calls cost beside its own
+steps = Budget(price=0)
 
 
 def kernel_step(form: Any, rows: Rows, numbers: list[tuple[float, ...]]) -> bool:
     """Update all rows by a native kernel, where there is one.
 
-    Getting a kernel takes milliseconds, so that small steps ask for it only when they have come to some dozens.
+    Getting a kernel takes milliseconds, so that small steps ask for it only when they have come to some dozens (``Budget``).
 
     Args:
         form: the rule (``elementwise.Form``).
@@ -222,16 +221,12 @@ def kernel_step(form: Any, rows: Rows, numbers: list[tuple[float, ...]]) -> bool
     Returns:
         Whether that was done.
     """
-    if not switch.on:
+    if not steps.pays(0 if steps.is_spent else sum([grad.size + _PRICE_OF_ROW for _, grad in rows])):
         return False
-    if _worked[0] < 16 * LARGE:
-        _worked[0] += sum([grad.size + _PRICE_OF_ROW for _, grad in rows])
-        if _worked[0] < 16 * LARGE:
-            return False
     for plan, grad in rows:
         if grad.strides != plan.strides and not _is_laid_out_as(grad, plan.array):
             return False
-    return attempt("optim.step", form, rows, numbers) is True
+    return call_native("optim.step", form, rows, numbers) is True
 
 
 def pass_over(form: Any, rows: Rows, numbers: list[tuple[float, ...]]) -> None:

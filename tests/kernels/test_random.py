@@ -42,7 +42,7 @@ SIZES = [1, 2, 5, 15, 16, 17, 31, 100, BLOCK - 1, BLOCK, BLOCK + 1, 4095, 4097, 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     """Kernels from the first number on."""
-    monkeypatch.setattr(generators, "_paid", [1 << 40])
+    monkeypatch.setattr(generators.draws, "worked", 1 << 40)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import flambeau as torch
 from flambeau.core import native
 from flambeau.core.tensor import wrap
+from flambeau.kernels import FAMILIES
 
 from .guard import guarded
 
@@ -170,9 +171,13 @@ def test_reads_nothing_outside_and_the_same_for_any_number_of_threads(name: str,
 @pytest.mark.parametrize("name", [*CASES, *ONE_DIM])
 def test_is_what_large_operands_meet(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call through the public function reaches the native kernel, on the fast path and on the long one."""
-    reached = []
-    real = reduction.reduce
-    monkeypatch.setattr(reduction, "reduce", lambda *given: reached.append(real(*given)) or reached[-1])
+    reached: list[Any] = []
+
+    def watched(kernel: Any) -> Any:
+        return lambda *given: reached.append(kernel(*given)) or reached[-1]
+
+    for operation in [operation for operation, family in FAMILIES.items() if family == "reduction"]:
+        monkeypatch.setitem(native._found, operation, watched(native.find(operation)))
     for dtype in [candidate for candidate in {**CASES, **ONE_DIM}[name][0] if candidate in ("float32", "bfloat16", "int64")]:
         reached.clear()
         {**CASES, **ONE_DIM}[name][1](torch.ones(100, 100, dtype=getattr(torch, dtype)), 1, False)

@@ -100,13 +100,13 @@ def _arrays_of(tensors: list[Any]) -> list[np.ndarray] | None:
         ):
             return None
         arrays.append(array)
-    return arrays if sum([array.size + _PRICE for array in arrays]) >= native.LARGE else None
+    return arrays if native.pays(sum([array.size + _PRICE for array in arrays])) else None
 
 
 def _total_of_arrays(tensors: list[Any]) -> Tensor | None:
     """The 2-norm of all, by a native kernel where that can be."""
     arrays = _arrays_of(tensors)
-    norms = native.attempt("optim.norms", arrays) if arrays is not None else None
+    norms = native.call_native("optim.norms", arrays) if arrays is not None else None
     if norms is None:
         return None
     return wrap(np.sqrt(np.square(norms, dtype=np.float64).sum(keepdims=True)).astype(norms.dtype).reshape(()))
@@ -123,7 +123,7 @@ def _scale_arrays(grads: list[Any], factor: Tensor) -> bool:
     if not all(array.flags.writeable for array in arrays):
         return False
     number = factor.item()
-    if number != 1.0 and not native.attempt("optim.scale", arrays, number):
+    if number != 1.0 and not native.call_native("optim.scale", arrays, number):
         return False
     now = tick()
     for storage in storages:
