@@ -304,24 +304,24 @@ class Choice:
 
     Attributes:
         work: how much a call does, as an expression over the operation's parameters with arrays for its operands; None for the size
-            of its first operand.
+            of its first operand; ``work_of`` is the function of it.
         threshold: from how much work on ``kernel`` is called.
         kernel: what a fast path calls in place of ``op.fast``.
     """
 
-    __slots__ = ("_first", "_name", "_scopes", "_work_of", "kernel", "threshold", "work")
+    __slots__ = ("_first", "_name", "_scopes", "kernel", "threshold", "work", "work_of")
 
     def __init__(self, op: Op):
         _, self.work = _factor_and_work(op)
         self.threshold = native_threshold(op)
-        self._name, self._first, self._work_of = key_of(op), op.positions[0] if op.positions else 0, _work_of(op, self.work)
+        self._name, self._first, self.work_of = key_of(op), op.positions[0] if op.positions else 0, _function_of(op, self.work)
         self._scopes: list[dict[str, Any]] = []
         self.kernel = native_kernel_for(op, self)
 
     def run(self, arrays: Sequence[Any]) -> Any:
         """The result of the native kernel on the slow path; None where the reference kernel has to do it."""
-        if self._work_of is not None:
-            work = self._work_of(*arrays)
+        if self.work_of is not None:
+            work = self.work_of(*arrays)
         else:
             first = arrays[self._first]
             if first.__class__ is list and first:
@@ -383,7 +383,7 @@ def native_threshold(op: Op) -> int:
     return LARGE // _factor_and_work(op)[0]
 
 
-def _work_of(op: Op, work: str | None) -> Callable[..., int] | None:
+def _function_of(op: Op, work: str | None) -> Callable[..., int] | None:
     """``work`` as a function of the kernel's arguments."""
     if work is None:
         return None

@@ -617,6 +617,7 @@ def test_a_comparison_into_another_dtype_keeps_its_values():
 def test_kernels_are_really_used(monkeypatch):
     """So that these tests do not compare the reference with itself."""
     launched = []
+    torch.ones(300, 200).exp()  # the first launch starts the pool, which then launches by another function
     real = pool.launch
     monkeypatch.setattr(pool, "launch", lambda *arguments: (launched.append(1), real(*arguments))[1])
     x, leaf = torch.randn(300, 200), torch.randn(300, 200, requires_grad=True)
@@ -718,3 +719,23 @@ def test_numbers_that_are_zero_as_the_operands_dtype(name: str, count: int) -> N
     for number in (0, 2**16, 2**31):
         with pytest.raises(RuntimeError, match="ZeroDivisionError"):
             getattr(torch, name)(x, number)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "complex64"])
+def test_sum_of_gradients(dtype: str) -> None:
+    x = torch.randn(40_000, dtype=getattr(torch, dtype), requires_grad=True)
+    gradients = [torch.randn(40_000, dtype=getattr(torch, dtype)) for _ in range(3)]
+    for gradient in gradients:
+        x.backward(gradient)
+    with native.disabled():
+        want = gradients[0] + gradients[1] + gradients[2]
+    assert torch.equal(x.grad, want)
+
+
+def test_a_gradient_that_shares_memory_with_what_it_is_added_to() -> None:
+    memory = torch.arange(40_001.0)
+    x = torch.zeros(40_000, requires_grad=True)
+    x.grad = memory[1:]
+    want = memory[1:] + memory[:-1]
+    x.backward(memory[:-1])
+    assert torch.equal(x.grad, want)
