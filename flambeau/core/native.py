@@ -359,7 +359,8 @@ def choice_for(op: Op) -> Choice | None:
     families = _families()
     if not families:  # this very thread is importing them
         return Choice(op)
-    return choices.setdefault(op, Choice(op) if key_of(op) in families else None)
+    name = key_of(op)
+    return choices.setdefault(op, Choice(op) if name in families or name in _registered else None)
 
 
 _SCALED = re.compile(r"(\d+) \* (.+)")
