@@ -98,7 +98,6 @@ KNOWN = {
     ),
     "copy": "PyTorch has no derivative of the functional form",
     "asarray": "PyTorch records the conversion where requires_grad is not given",
-    "broadcast_tensors": "PyTorch returns an operand that has the shape already as it is",
     "linalg.qr": "there is a derivative for at least as many rows as columns only",
     "vander": "PyTorch's backward pass fails",
     **dict.fromkeys(

@@ -294,14 +294,14 @@ def broadcast_tensors(*tensors: Any) -> Any:
     """The tensors expanded to their common shape.
 
     Returns:
-        A tuple of views.
+        A tuple of views; a tensor of that shape is returned as it is.
     Raises:
         RuntimeError: sizes that do not broadcast.
     Source: torch.broadcast_tensors.
     """
     listed = _listed(tensors)
     shape = broadcast_shape(*[tuple(tensor.shape) for tensor in listed]) if listed else ()
-    return tuple([tensor.expand(shape) for tensor in listed])
+    return tuple([tensor if tensor._array.shape == shape else tensor.expand(shape) for tensor in listed])
 
 
 @composite(method=False)

@@ -53,9 +53,9 @@ def on_probe(value: Any) -> Any:
     return OURS.arguments(value)
 
 
-def samples(record: Record) -> list[Sample]:
-    """Samples of the main dtype that have tensors and that the CPU takes."""
-    candidates = record.samples(Maker(record.dtypes[0], record.name))
+def samples(record: Record, dtype: str | None = None) -> list[Sample]:
+    """Samples of a dtype (None: the record's main one) that have tensors and that the CPU takes."""
+    candidates = record.samples(Maker(dtype or record.dtypes[0], record.name))
     return [sample for sample in candidates if arrays_in([*sample.args, *sample.kwargs.values()]) and run(OURS, record, sample)[1] is None]
 
 
@@ -107,6 +107,16 @@ def test_forward(record: Record) -> None:
         want, _ = run(OURS, record, sample)
         got = called(record, function, on_probe(sample.args), on_probe(sample.kwargs))
         assert_as_on_cpu(got, want, record, describe(record, sample))
+
+
+@every_record
+def test_forward_in_other_dtypes(record: Record) -> None:
+    function = OURS.function(record.name)
+    for dtype in record.dtypes[1:]:
+        for sample in samples(record, dtype):
+            want, _ = run(OURS, record, sample)
+            got = called(record, function, on_probe(sample.args), on_probe(sample.kwargs))
+            assert_as_on_cpu(got, want, record, f"{dtype}: {describe(record, sample)}")
 
 
 @every_record
