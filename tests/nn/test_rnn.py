@@ -285,6 +285,36 @@ def test_state_survives_both_ways(oracle):
     assert all(oracle.equal(a, b) for a, b in zip(other.parameters(), theirs.parameters(), strict=True))
 
 
+def test_whole_modules_of_pytorch_are_read(oracle):
+    """A pickled layer of PyTorch becomes a layer here, with its list of parameters in step."""
+    x = np.random.default_rng(0).standard_normal((5, 2, 3)).astype(np.float32)
+    layer, file = oracle.nn.LSTM(3, 4, 2, bidirectional=True), io.BytesIO()
+    oracle.save(layer, file)
+    file.seek(0)
+    loaded = flambeau.load(file, weights_only=False)
+    assert type(loaded) is nn.LSTM
+    assert all(a is getattr(loaded, name) for a, name in zip(loaded._flat_weights, loaded._flat_weights_names, strict=True))
+    expected = layer(oracle.from_numpy(x))[0].detach().numpy()
+    np.testing.assert_allclose(loaded(flambeau.from_numpy(x))[0].detach().numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_on_the_meta_device(mode):
+    layer = getattr(nn, mode)(300, 400, 2, bidirectional=True, device="meta")
+    output, state = layer(flambeau.empty(7, 3, 300, device="meta"))
+    assert (output.shape, output.is_meta, _flat(state)[0].shape) == ((7, 3, 800), True, (4, 3, 400))
+    output.sum().backward()
+    assert layer.weight_hh_l1.grad.shape == layer.weight_hh_l1.shape
+
+
+def test_the_biases_have_gradients_of_their_own():
+    for layer in (nn.LSTM(2, 3), nn.GRU(2, 3), nn.RNN(2, 3)):
+        layer(flambeau.ones(2, 1, 2))[0].sum().backward()
+        before = layer.bias_hh_l0.grad.clone()
+        layer.bias_ih_l0.grad.zero_()
+        assert flambeau.equal(layer.bias_hh_l0.grad, before)
+
+
 def test_half_precision(oracle):
     def run(torch):
         layer, x, hx, _ = _layer_and_input(torch, "LSTM", {"num_layers": 2}, "dense", torch.bfloat16)
