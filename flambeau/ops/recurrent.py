@@ -76,6 +76,11 @@ def _products(input: np.ndarray, weight: np.ndarray, *biases: np.ndarray | None)
     return product
 
 
+def _transposed(weight: np.ndarray, sizes: Sizes) -> np.ndarray:
+    """``weight.T`` for a product at each step: laid out anew for many, as BLAS takes half as long for few rows then."""
+    return weight.T.copy() if len(sizes) > 8 else weight.T
+
+
 def _sigmoid(x: np.ndarray, out: np.ndarray) -> None:
     np.negative(x, out=out)
     np.exp(out, out=out)
@@ -257,10 +262,11 @@ def rnn_layer(
     """
     _check(1, input, h, h.shape[1], weight_ih, weight_hh, bias_ih, bias_hh)
     gates = _products(input, weight_ih, bias_ih, bias_hh)
-    h, recurrent = h.copy(), weight_hh.T
+    sizes = _sizes_of(input, sizes)
+    h, recurrent = h.copy(), _transposed(weight_hh, sizes)
     product = np.empty_like(h)
     active = -1
-    for size, gate in _steps(_sizes_of(input, sizes), reverse, gates):
+    for size, gate in _steps(sizes, reverse, gates):
         if size != active:
             active, running, products = size, h[:size], product[:size]
         np.dot(running, recurrent, out=products)
@@ -404,10 +410,11 @@ def lstm_layer(
     gates = _products(input, weight_ih, bias_ih, bias_hh)
     cells = np.empty((gates.shape[0], c.shape[1]), gates.dtype)
     output = np.empty((gates.shape[0], h.shape[1]), gates.dtype)
-    h, c, recurrent = h.copy(), c.copy(), weight_hh.T
+    sizes = _sizes_of(input, sizes)
+    h, c, recurrent = h.copy(), c.copy(), _transposed(weight_hh, sizes)
     product, scratch = np.empty((h.shape[0], gates.shape[1]), gates.dtype), np.empty_like(c)
     active = -1
-    for size, gate, i, f, g, o, cell, out in _steps(_sizes_of(input, sizes), reverse, gates, *_columns(gates, 4), cells, output):
+    for size, gate, i, f, g, o, cell, out in _steps(sizes, reverse, gates, *_columns(gates, 4), cells, output):
         if size != active:
             active, running_h, running_c, room, products = size, h[:size], c[:size], scratch[:size], product[:size]
             new_g = _columns(products, 4)[2]
@@ -541,10 +548,10 @@ def gru_layer(
     gates = _products(input, weight_ih, bias_ih)
     hidden = h.shape[1]
     candidates, output = np.empty((gates.shape[0], hidden), gates.dtype), np.empty((gates.shape[0], hidden), gates.dtype)
-    h, recurrent = h.copy(), weight_hh.T
+    sizes = _sizes_of(input, sizes)
+    h, recurrent = h.copy(), _transposed(weight_hh, sizes)
     product, scratch = np.empty((h.shape[0], gates.shape[1]), gates.dtype), np.empty_like(h)
     active = -1
-    sizes = _sizes_of(input, sizes)
     for size, two, r, z, n, candidate, out in _steps(sizes, reverse, gates[:, : 2 * hidden], *_columns(gates, 3), candidates, output):
         if size != active:
             active, running, room, products = size, h[:size], scratch[:size], product[:size]

@@ -299,6 +299,22 @@ def test_whole_modules_of_pytorch_are_read(oracle):
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_many_steps(oracle, mode):
+    """From nine steps on the weights of the state are laid out anew."""
+
+    def run(torch):
+        torch.manual_seed(0)
+        layer = getattr(torch.nn, mode)(3, 5, bidirectional=True, dtype=torch.float64)
+        x = torch.randn(20, 2, 3, dtype=torch.float64).requires_grad_()
+        output = layer(x)[0]
+        output.square().sum().backward()
+        return [tensor.detach().numpy() for tensor in (output, x.grad, *(weight.grad for weight in layer.parameters()))]
+
+    for mine, theirs in zip(run(flambeau), run(oracle), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_on_the_meta_device(mode):
     layer = getattr(nn, mode)(300, 400, 2, bidirectional=True, device="meta")
     output, state = layer(flambeau.empty(7, 3, 300, device="meta"))
