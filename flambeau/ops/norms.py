@@ -12,7 +12,7 @@ from ..core.annotations import Tensor
 from ..core.arrays import perhaps
 from ..core.casting import cast_array
 from ..core.registry import composite, op
-from ..core.shape import reduced_shape, wrap_dims
+from ..core.shape import reduced_shape, wrap_dim, wrap_dims
 from .reduction import add_reduce, array_dims, kept
 
 _F8, _F4 = np.dtype(np.float64), np.dtype(np.float32)
@@ -280,3 +280,26 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Any:
     Source: torch.dist.
     """
     return vector_norm(input - other, p)
+
+
+@composite(method=False)
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
+    """The norm of order ``pow`` over all dimensions but ``dim``, which stay with size 1; over all of them, 0-d, for -1.
+
+    Args:
+        v: any shape.
+        pow: the order.
+        dim: the dimension that is kept.
+    Source: torch.norm_except_dim.
+    """
+    if dim == -1:
+        return norm(v, pow)
+    kept_dim = wrap_dim(dim, v.ndim)
+    others = [d for d in range(v.ndim) if d != kept_dim]
+    return norm(v, pow, others, True) if others else v.abs()
+
+
+@composite(method=False, name="_weight_norm")
+def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    """``v * (g / norm_except_dim(v, 2, dim))``. Source: torch._weight_norm."""
+    return v * (g / norm_except_dim(v, 2, dim))

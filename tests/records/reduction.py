@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -93,6 +94,11 @@ def norm_samples(make: Maker) -> list[Sample]:
     orders = (2, 1, 0, 3, 0.5, float("inf"), -float("inf"))
     away = np.asarray(0.3, make(0).dtype)  # from the kink at 0
     return [call(distinct(make, 3, 4) + away, order) for order in orders] + [call(make(2, 3, 4), 2, (0, 2), True), call(make(3, 4))]
+
+
+def _except_dim(v: Any, order: float, dim: int | None) -> Any:
+    axes = tuple(axis for axis in range(v.ndim) if axis != dim)
+    return (np.abs(v) ** order).sum(axes, keepdims=dim is not None) ** (1 / order)
 
 
 RECORDS = (
@@ -207,6 +213,13 @@ RECORDS = (
         "dist",
         lambda m: [call(m(3, 4), m(3, 4)), call(m(3, 4), m(4), 1), call(m(3), m(3), float("inf"))],
         dtypes=(*FLOATS, "complex64"),
+        tolerance=LOOSE,
+    ),
+    Record(
+        "norm_except_dim",
+        lambda m: [call(m(3, 4)), call(m(2, 3, 4), 1, 1), call(m(2, 3, 4), 2, -2), call(m(3, 4), 2, -1), call(m(3), 2, 0)],
+        lambda v, pow=2, dim=0: _except_dim(v, pow, None if dim == -1 else dim % v.ndim),
+        dtypes=FLOATS,
         tolerance=LOOSE,
     ),
     Record(
