@@ -88,6 +88,7 @@ KNOWN = {
     ),
     "nn.functional.interpolate": "as adaptive_avg_pool2d, which the mode 'area' is",
     "nn.functional.pad": "PyTorch lets circular padding through where a dimension that is not padded is 0",
+    "norm_except_dim": "PyTorch refuses a first or last dimension of 0, by way of a reshape that is ambiguous",
     "Tensor.set_": "PyTorch refuses leaves that require grad, whatever their size",
     "Tensor.index_reduce_": "PyTorch refuses leaves that require grad, whatever their size",
     "embedding_renorm_": "PyTorch refuses leaves that require grad, whatever their size",
