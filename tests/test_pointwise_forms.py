@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from types import ModuleType
 from typing import Any
@@ -18,6 +19,12 @@ EXPRESSIONS = (
     "f.clone().add_(2,g)",
     "f.clone().add_(-0.5,g)",
     "L.sub(f,2,g)",
+    "L.add(f,g,f)",
+    "L.add(f,2,g,alpha=3)",
+    "f.add(f,g,f,g)",
+    "L.addmm(2,f.outer(g),3,f.outer(g),f.outer(f))",
+    "f.outer(g).addmm(2,f.outer(g),f.outer(f))",
+    "L.addmm(f.outer(g),f.outer(g),f.outer(f),f.outer(f))",
     "f.clone().sub_(2,g)",
     "L.addcmul(f,2,f,g)",
     "f.clone().addcmul_(0.5,f,g)",
@@ -237,10 +244,21 @@ def test_spelling_means_what_it_means_in_pytorch(expression: str, oracle: Module
     assert values(got) == values(want)
 
 
-def test_third_tensor_of_add_receives_the_sum() -> None:
-    a, out = flambeau.tensor([1.0, 2.0]), flambeau.tensor([0.0, 0.0])
-    assert flambeau.add(a, a, out) is out
-    assert out.tolist() == [2.0, 4.0]
+def test_an_old_order_takes_no_second_factor() -> None:
+    a, third = flambeau.tensor([1.0, 2.0]), flambeau.tensor([0.0, 0.0])
+    for call in (lambda: flambeau.add(a, a, third), lambda: flambeau.add(a, 2, third, alpha=3), lambda: a.add_(2, a, third)):
+        with pytest.raises(TypeError, match="positional arguments but"):
+            call()
+    assert third.tolist() == [0.0, 0.0] and a.tolist() == [1.0, 2.0]
+
+
+def test_signatures_are_those_of_today() -> None:
+    for name, parameters in {
+        "add": ["input", "other", "alpha"],
+        "addcmul": ["input", "tensor1", "tensor2", "value"],
+        "addmm": ["input", "mat1", "mat2", "beta", "alpha"],
+    }.items():
+        assert list(inspect.signature(getattr(flambeau, name)).parameters) == parameters
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])

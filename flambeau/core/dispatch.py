@@ -5,7 +5,7 @@
             \\            |           |               |                 /
              +-----------+-----------+---------------+----------------+
                                |
-    dispatch          overloads (old argument orders) -> operands -> __torch_function__ of subclasses and modes
+    dispatch          old argument orders, overloads -> operands -> __torch_function__ of subclasses and modes
                                |
     Call.proceed      checks -> kind of array -> promotion -> kernel -> wrapping -> tape -> out=
 
@@ -129,8 +129,10 @@ class Call:
 def dispatch(op: Any, values: tuple[Any, ...], out: Any = None, form: Form | None = None) -> Any:
     """Call ``op`` with arguments in the signature's order, doing everything that a call may need."""
     form = form or FUNCTION
-    if op.reroute is not None:
-        op, values, out = op.reroute(op, values, out)
+    for overload in op.overloads:
+        if (other := overload(op, *values)) is not None:
+            op = other
+            break
     operands = composite_operands(op, values) if form is COMPOSITE else operands_of(op, values)
     call = Call(op, values, operands, out, form)
     asked = bool(thread.function_modes)
@@ -145,6 +147,24 @@ def dispatch(op: Any, values: tuple[Any, ...], out: Any = None, form: Form | Non
         if result is not NotImplemented:
             return result
     return form.run(call) if not crowded else call.proceed()
+
+
+def dispatch_old_order(op: Op, args: tuple[Any, ...], keywords: tuple[Any, ...], out: Any = None, form: Form | None = None) -> Any:
+    """A call with more arguments by position than ``op`` has now: those of PyTorch's first versions are put in order.
+
+    Args:
+        args: the arguments by position. keywords: values of the parameters that are passed by keyword only.
+
+    Raises:
+        TypeError: no such order, or a parameter given twice.
+    """
+    given = {p.name: value for p, value in zip(op.params[-len(keywords) :], keywords, strict=True) if value is not p.default}
+    for count, order in op.old_orders:
+        call = order(op, *args) if count is None or count == len(args) else None
+        if call is not None and not call[1].keys() & given.keys():
+            values, named = call[0], {**given, **call[1]}
+            return dispatch(op, (*values, *[named.get(p.name, p.default) for p in op.params[len(values) :]]), out, form)
+    raise TypeError(f"{op.name}() takes {len(op.params) - len(keywords)} positional arguments but {len(args)} were given")
 
 
 # -- operands ---------------------------------------------------------------------------------------------------------------

@@ -82,16 +82,15 @@ class Op:
         exact_scalar: a second operand of one element is not rounded to float16 or bfloat16 first.
         opmath: how float16 and bfloat16 are computed: 'float32' (cast around the kernel) or 'native'.
         canonicalize: function (arrays and attributes in signature order) -> the same, or an error; checks before any work.
-        returns: names of the fields where the result is a named tuple, whose class is called ``result_name``.
-        renamed: old keywords and the parameters they stand for; ``axis`` and ``keepdims`` are understood everywhere.
-        reroute: function (op, values, out) -> the same three, called first on the slow path: old argument orders (which arrive in a
-            parameter ``*old``) and calls that another operation answers.
-        fast_inplace: kernel of the fast path in place, where ``fast`` is a ufunc that does not know all arguments.
+        returns: names of the fields where the result is a named tuple.
         fast_bool: whether the fast path is right for bool operands too.
-        any_device: operands may lie on several devices; the first one's kind runs the kernel.
         row_major: the result is row-major whatever the operands' order is.
         may_overlap: the in-place form may write to a tensor that overlaps itself.
         writes: the kernel accepts a last argument ``out`` (a ufunc), so that in-place forms need no temporary.
+        overloads: functions (op, *values) that answer calls of other types, as ``registry.overload`` adds them.
+        old_orders: pairs of a number of arguments (None: any) and a function (op, *arguments) that understands an old order of them, as
+            ``registry.old_order`` adds them.
+        renamed: old keywords and the parameters they stand for, as ``registry.old_keywords`` adds them.
     """
 
     def __init__(self, kernel: Callable[..., Any], **options: Any):
@@ -107,7 +106,6 @@ class Op:
         self.work: str | None = options.pop("work", None)
         self.fp_safe: bool = options.pop("fp_safe", False)
         self.is_view: bool = options.pop("view", False)
-        self.is_multi_view: bool = options.pop("multi_view", False)
         self.exact_scalar: bool = options.pop("exact_scalar", False)
         self.opmath: str = options.pop("opmath", "float32")
         self.canonicalize: Callable[..., Any] | None = options.pop("canonicalize", None)
@@ -117,21 +115,20 @@ class Op:
         self.method: bool = options.pop("method", True)
         self.operator: str | None = options.pop("operator", None)
         self.inplace: bool = options.pop("inplace", False)
-        self.any_device: bool = options.pop("any_device", False)
         self.may_overlap: bool = options.pop("may_overlap", False)
         self.out: bool = options.pop("out", True)
         self.aliases: tuple[str, ...] = options.pop("aliases", ())
-        self.renamed: dict[str, str] = options.pop("renamed", {})
         self.node_name: str | None = options.pop("node_name", None)
-        self.reroute: Callable[..., Any] | None = options.pop("reroute", None)
         self.fast_bool: bool = options.pop("fast_bool", True)
-        self.fast_inplace: Callable[..., Any] | None = options.pop("fast_inplace", None)
         self.module: str = kernel.__module__
         self.doc: str | None = kernel.__doc__
-        if self.is_view or self.is_multi_view:
+        if self.is_view:
             self.out = False
-        self.result_name: str = options.pop("result_name", None) or self.name
-        self.is_multi_output = bool(options.pop("multi_output", False) or self.returns or self.is_multi_view)
+        self.is_multi_output = bool(options.pop("multi_output", False) or self.returns)
+        self.is_multi_view = self.is_view and self.is_multi_output
+        self.overloads: list[Callable[..., Any]] = []
+        self.old_orders: list[tuple[int | None, Callable[..., Any]]] = []
+        self.renamed: dict[str, str] = {}
         self.public_inplace: Any = None  # where another function than the generated one is public
         if options:
             raise TypeError(f"{self.name}: unknown options {sorted(options)}")
@@ -139,10 +136,7 @@ class Op:
     # -- what the signature says, read when first needed -------------------------------------------------------------------
     @made_once
     def params(self) -> tuple[Param, ...]:
-        return tuple(
-            Param(p.name, str(p.annotation), () if p.kind is p.VAR_POSITIONAL else p.default, p.kind is p.KEYWORD_ONLY)
-            for p in inspect.signature(self.kernel).parameters.values()
-        )
+        return tuple(Param.of(p) for p in inspect.signature(self.kernel).parameters.values())
 
     @made_once
     def positions(self) -> tuple[int, ...]:
@@ -152,6 +146,16 @@ class Op:
     @made_once
     def names(self) -> tuple[str, ...]:
         return tuple(p.name for p in self.params)
+
+    @made_once
+    def any_device(self) -> bool:
+        """Whether operands may lie on several devices, as those of a copy: the first one's kind runs the kernel."""
+        return "non_blocking" in self.names
+
+    @property
+    def result_name(self) -> str:
+        """The class of a named result."""
+        return f"{self.namespace}_{self.name}" if self.namespace == "linalg" else self.kernel.__name__
 
     @made_once
     def keyword_names(self) -> tuple[str, ...]:
@@ -171,26 +175,6 @@ class Op:
     def other_keywords(self) -> dict[str, str]:
         """Keywords that stand for a parameter: NumPy's spellings, and this operation's old ones."""
         return {**other_keywords(self.params), **self.renamed}
-
-    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Arguments in signature order.
-
-        Raises:
-            TypeError: missing, unknown or repeated arguments.
-        """
-        params = self.params
-        if len(args) > len(params) or (args and params[len(args) - 1].keyword_only):
-            count = sum(not p.keyword_only for p in params)
-            raise TypeError(f"{self.name}() takes {count} positional arguments but {len(args)} were given")
-        values = list(args)
-        for param in params[len(args) :]:
-            value = kwargs.pop(param.name, param.default)
-            if value is REQUIRED:
-                raise TypeError(f'{self.name}() missing 1 required positional arguments: "{param.name}"')
-            values.append(value)
-        if kwargs:
-            raise TypeError(f"{self.name}() got an unexpected keyword argument '{next(iter(kwargs))}'")
-        return tuple(values)
 
     def __repr__(self) -> str:
         return f"<operation {self.namespace}.{self.name}>"

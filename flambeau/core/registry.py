@@ -87,6 +87,9 @@ class Entry(Declared, Op):
 class Composite:
     """A declared composite: its body is the function itself; the wrapper adds overrides and ``out=``."""
 
+    overloads = ()
+    any_device = False
+
     def __init__(self, body: Callable[..., Any], options: dict[str, Any]):
         self.body = self.kernel = body
         self.name: str = options.pop("name", None) or declared_name(body)
@@ -97,8 +100,7 @@ class Composite:
         self.aliases: tuple[str, ...] = options.pop("aliases", ())
         self.doc = body.__doc__
         self.shorten: Callable[[Any], Any] | None = None  # puts a fast path in front of the wrapper
-        self.rules = self.returns = self.reroute = None
-        self.any_device: bool = options.pop("any_device", False)
+        self.rules = self.returns = None
         if options:
             raise TypeError(f"{self.name}: unknown options {sorted(options)}")
 
@@ -144,7 +146,8 @@ class Factory(Declared):
             tensor that comes first, and names of the family's module. Other options but ``requires_grad`` are at their defaults then.
     """
 
-    returns = rules = reroute = fast_inplace = None
+    returns = rules = None
+    overloads = ()
     inplace = False
     is_placed = True
 
@@ -382,6 +385,40 @@ def op(**options: Any) -> Declare:
     return declare
 
 
+def overload(name: str) -> Declare:
+    """Declare what is asked first on the slow path of operation ``name``.
+
+    The function (op, *values) returns the operation that answers a call of these types with the same arguments, or None.
+    """
+
+    def declare(function: Callable[..., Any]) -> Any:
+        primitive(name).overloads.append(function)
+        return function
+
+    return declare
+
+
+def old_order(*names: str) -> Declare:
+    """Declare an order of arguments of PyTorch's first versions, with more arguments by position than the operations have now.
+
+    The function (op, *arguments) returns the arguments as they stand now, by position and by keyword, or None where this is not its order.
+    """
+
+    def declare(function: Callable[..., Any]) -> Any:
+        parameters = inspect.signature(function).parameters.values()
+        count = None if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(parameters) - 1
+        for name in names:
+            primitive(name).old_orders.append((count, function))
+        return function
+
+    return declare
+
+
+def old_keywords(name: str, **names: str) -> None:
+    """Declare old keywords of operation ``name`` and the parameters they stand for; ``axis`` and ``keepdims`` are understood everywhere."""
+    primitive(name).renamed.update(names)
+
+
 def pointwise(**options: Any) -> Declare:
     """Declare an element-wise primitive: operands are promoted ('default' unless told) and broadcast; it has ``f_`` and ``out=``."""
     options.setdefault("promotion", "default")
@@ -469,7 +506,10 @@ __all__ = [
     "factory",
     "method",
     "names",
+    "old_keywords",
+    "old_order",
     "op",
+    "overload",
     "overwritten",
     "pointwise",
     "primitive",

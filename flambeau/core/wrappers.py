@@ -44,7 +44,7 @@ from .arrays import as_array, host
 from .casting import is_number
 from .creation import require_grad
 from .derivatives import Item
-from .dispatch import FACTORY, IN_PLACE, IN_PLACE_VIEW, dispatch
+from .dispatch import FACTORY, IN_PLACE, IN_PLACE_VIEW, dispatch, dispatch_old_order
 from .dtype import BY_NUM
 from .history import inherited, view_of
 from .interruption import GENERATED, is_interruption, source_files
@@ -82,6 +82,7 @@ _ENVIRONMENT = {
     "asarray": as_array,
     "host_array": np.asarray,
     "dispatch": dispatch,
+    "dispatch_old_order": dispatch_old_order,
     "IN_PLACE": IN_PLACE,
     "IN_PLACE_VIEW": IN_PLACE_VIEW,
     "storage_of": storage_of,
@@ -153,13 +154,8 @@ def signature_of(op: Op, source: _Source, with_out: bool) -> str:
     """
     parts, starred = [], False
     others = op.other_keywords
-    star = "*" if any(p.keyword_only and p.default is REQUIRED for p in op.params) else "_=nothing"
+    star = "*more" if op.old_orders else "*" if any(p.keyword_only and p.default is REQUIRED for p in op.params) else "_=nothing"
     for p in op.params:
-        if p.name == "old":
-            parts.append("*old")
-            source.env["default_old"] = ()
-            starred = True
-            continue
         if p.keyword_only and not starred:
             parts.append(star)
             starred = True
@@ -182,13 +178,16 @@ def signature_of(op: Op, source: _Source, with_out: bool) -> str:
     return ", ".join([*parts, *[f"{name}=None" for name in others]])
 
 
-def add_other_keywords(op: Op, source: _Source) -> None:
-    """Lines that refuse too many arguments, and that give a parameter the value passed under another spelling.
+def add_other_keywords(op: Op, source: _Source, form: str) -> None:
+    """Lines that refuse too many arguments or put them in order, and that give a parameter the value passed under another spelling.
 
     The slow path complains where there is none at all.
     """
     if source.has_guard:
         source.add(1, "if _ is not nothing: complain_many(op)")
+    if op.old_orders:
+        placed, keywords = (_tuple([p.name for p in op.params if p.keyword_only == word]) for word in (False, True))
+        source.add(1, f"if more: return dispatch_old_order(op, {placed} + more, {keywords}, {form})")
     for other, name in op.other_keywords.items():
         source.add(1, f"if {other} is not None: {name} = {other}")
 
@@ -464,7 +463,7 @@ def _add_call(source: _Source, indent: int, arguments: str, fallback: str, check
 def _add_fallback(source: _Source, indent: int, fallback: str, *undo: str) -> None:
     """Lines that answer a kernel's error by the slow path, and pass on what interrupted it (after lines ``undo``)."""
     op = source.op
-    own = source_files(op.kernel, op.fast, op.fast_inplace)
+    own = source_files(op.kernel, op.fast)
     test = f"if is_interruption(error{''.join(f', {operand!r}' for operand in own)}):"
     source.add(indent, f"except {'BaseException' if undo else 'Exception'} as error:", f"    {test}")
     source.add(indent + 2, *undo, "raise")
@@ -490,7 +489,7 @@ def make_wrapper(op: Op, name: str | None = None, *, operator: bool = False) -> 
         fallback = f"dispatch(op, {_tuple([p.name for p in params])}{', out' if with_out else ''})"
     source.add(0, f"def {name}({header}):")
     if not operator:
-        add_other_keywords(op, source)
+        add_other_keywords(op, source, "out" if with_out else "None")
     if op.inplace and any(p.name == "inplace" for p in params):
         source.add(1, f"if inplace: return dispatch(op, {_tuple([p.name for p in params])}, None, IN_PLACE)")
     if op.fast is not None:
@@ -801,10 +800,12 @@ def make_inplace(op: Op, name: str, *, operator: bool = False) -> Any:
     fallback = f"dispatch(op, {values}, None, {'IN_PLACE_VIEW' if op.is_view else 'IN_PLACE'})"
     source.add(0, f"def {name}({header}):")
     if not operator:
-        add_other_keywords(op, source)
+        add_other_keywords(op, source, f"None, {'IN_PLACE_VIEW' if op.is_view else 'IN_PLACE'}")
     if op.ufunc is not None and op.fast is op.ufunc:
         _add_fast_inplace(source, fallback, operator)
-    written = op.fast_inplace or (op.fast if op.fast is not op.ufunc else None)
+    written = op.fast if op.fast is not op.ufunc else None
+    if op.ufunc is not None and not op.overloads and any(p.kind == "attr" for p in params):
+        written = op.kernel  # the ufunc does not know these arguments
     if written is not None and op.broadcasts and not operator:
         _add_written_inplace(source, fallback, written)
     source.add(1, f"return {fallback}")

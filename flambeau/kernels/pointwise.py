@@ -412,7 +412,7 @@ def kernel_of(op: Op) -> Callable[..., Any]:
     def planned(looks: tuple[Any, ...], arguments: tuple[Any, ...]) -> Plan | None:
         values = (*arguments, *defaults)
         labels = [*looks, *[fixed(value) for value in defaults]]
-        if not is_ufunc and (op.canonicalize is not None or op.reroute is not None):
+        if not is_ufunc and (op.canonicalize is not None or op.overloads):
             return _planned((op, "wrapper", *looks), op, lambda: _plan_prepared(op, values, labels))
         return _planned((op, "wrapper", *looks), op, lambda: _plan_of(op, values, labels, None, None, None))
 
@@ -475,10 +475,8 @@ def kernel_of(op: Op) -> Callable[..., Any]:
 def _plan_prepared(op: Op, values: tuple[Any, ...], looks: list[Any]) -> Plan:
     """The plan of a call whose attributes the slow path would change or check first: what it finds holds for all calls that look alike."""
     tensors = tuple([wrap(value) if value.__class__ is np.ndarray else value for value in values])
-    if op.reroute is not None:
-        rerouted, tensors, _ = op.reroute(op, tensors, None)
-        if rerouted is not op:
-            raise Untraceable("another operation's call")
+    if any(overload(op, *tensors) is not None for overload in op.overloads):
+        raise Untraceable("another operation's call")
     if op.canonicalize is not None:
         tensors = op.canonicalize(*tensors)
     arrays = [tensor._array if isinstance(tensor, Tensor) else tensor for tensor in tensors]

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.annotations import Tensor
 from ..core.layout import row_major
-from ..core.registry import op
+from ..core.registry import old_order, op
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import conj
 from .products import (
@@ -25,21 +25,6 @@ from .products import (
     require_numbers,
     require_same_dtype,
 )
-
-
-def _old_order(op: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, Any, Any]:
-    """``f(beta, input, alpha, a, b)`` and the like, told by where the numbers stand."""
-    *operands, old, beta, alpha = values
-    if not old:
-        return op, (*operands, (), beta, alpha), out
-    given = [*operands, *old]
-    tensors = [value for value in given if isinstance(value, TensorType)]
-    numbers = [value for value in given if not isinstance(value, TensorType)]
-    if len(tensors) != 3 or len(numbers) > 2 or not all(isinstance(number, (int, float, complex)) for number in numbers):
-        raise TypeError(f"{op.name}() takes 3 positional arguments but {len(given)} were given")
-    warnings.warn(f"This overload of {op.name} is deprecated: pass beta and alpha as keyword arguments", UserWarning, stacklevel=4)
-    beta, alpha = (*numbers, 1)[:2]
-    return op, (*tensors, (), beta, alpha), out
 
 
 def _scaled(grad: Any, factor: Any) -> Any:
@@ -73,14 +58,14 @@ def _check_expands(input: Any, shape: tuple[int, ...]) -> None:
 def _added(name: str, ranks: tuple[int, int], shape_of: Any, check: Any, product: Any, rules: Any, doc: str, words: tuple[str, str]) -> Any:
     """Declare ``beta * input + alpha * product(a, b)``."""
 
-    def canonicalize(input: Any, a: Any, b: Any, old: Any, beta: Any, alpha: Any) -> tuple[Any, ...]:
+    def canonicalize(input: Any, a: Any, b: Any, beta: Any, alpha: Any) -> tuple[Any, ...]:
         check(a, b)
         require_same_dtype(a, b, input)
         _check_expands(input, shape_of(a, b))
-        return (input, a, b, old, beta, alpha)
+        return (input, a, b, beta, alpha)
 
-    def fast(input: np.ndarray, a: np.ndarray, b: np.ndarray, old: Any, beta: Any, alpha: Any) -> Any:
-        if old or beta != 1 or alpha != 1 or (a.ndim, b.ndim) != ranks or (ranks[0] == 3 and a.shape[0] != b.shape[0]):
+    def fast(input: np.ndarray, a: np.ndarray, b: np.ndarray, beta: Any, alpha: Any) -> Any:
+        if beta != 1 or alpha != 1 or (a.ndim, b.ndim) != ranks or (ranks[0] == 3 and a.shape[0] != b.shape[0]):
             return None
         result = product(a, b)
         result += input  # raises where input does not broadcast to the product
@@ -88,7 +73,7 @@ def _added(name: str, ranks: tuple[int, int], shape_of: Any, check: Any, product
 
     left, right = rules
     body = (
-        f"def {name}(input: Tensor, {words[0]}: Tensor, {words[1]}: Tensor, *old: Any, beta: Any = 1, alpha: Any = 1) -> Tensor:\n"
+        f"def {name}(input: Tensor, {words[0]}: Tensor, {words[1]}: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:\n"
         f"    return plus(input, product({words[0]}, {words[1]}), beta, alpha)\n"
         f"def left_rule(grad, {words[1]}, alpha, {words[0]}_shape):\n    return left(scaled(grad, alpha), {words[1]}, {words[0]}_shape)\n"
         f"def right_rule(grad, {words[0]}, alpha, {words[1]}_shape):\n    return right(scaled(grad, alpha), {words[0]}, {words[1]}_shape)\n"
@@ -99,7 +84,6 @@ def _added(name: str, ranks: tuple[int, int], shape_of: Any, check: Any, product
     kernel.__doc__ = doc
     return op(
         promotion="same",
-        reroute=_old_order,
         canonicalize=canonicalize,
         fast=fast,
         fast_bool=False,
@@ -192,16 +176,12 @@ baddbmm = _added(
 )
 
 
-def _reroute_addr(op: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, Any, Any]:
-    return _old_order(op, values, out)
-
-
-def _canonicalize_addr(input: Any, vec1: Any, vec2: Any, old: Any, beta: Any, alpha: Any) -> tuple[Any, ...]:
+def _canonicalize_addr(input: Any, vec1: Any, vec2: Any, beta: Any, alpha: Any) -> tuple[Any, ...]:
     for name, vector in (("vec1", vec1), ("vec2", vec2)):
         if vector._array.ndim != 1:
             raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {vector._array.ndim}-D")
     _check_expands(input, (vec1.shape[0], vec2.shape[0]))
-    return (input, vec1, vec2, old, beta, alpha)
+    return (input, vec1, vec2, beta, alpha)
 
 
 def _add_outer(input: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta: Any, alpha: Any) -> np.ndarray:
@@ -213,7 +193,6 @@ def _add_outer(input: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta: Any,
 
 @op(
     promotion="default",
-    reroute=_reroute_addr,
     canonicalize=_canonicalize_addr,
     inplace=True,
     grad={
@@ -222,7 +201,7 @@ def _add_outer(input: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta: Any,
         "vec2": lambda grad, vec1, alpha: mv(_scaled(grad, alpha).t(), conj(vec1).to(grad.dtype)),
     },
 )
-def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *old: Any, beta: Any = 1, alpha: Any = 1) -> Tensor:
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * input + alpha * outer(vec1, vec2)``.
 
     Args:
@@ -234,3 +213,14 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *old: Any, beta: Any = 1, al
     Source: torch.addr.
     """
     return _add_outer(input, vec1, vec2, beta, alpha)
+
+
+@old_order("addmm", "addmv", "addr", "addbmm", "baddbmm")
+def _factors_by_position(op: Any, *given: Any) -> Any:
+    """``f(beta, input, alpha, a, b)``, ``f(beta, input, a, b)`` and ``f(input, beta, alpha, a, b)``, told by where the numbers stand."""
+    tensors = [value for value in given if isinstance(value, TensorType)]
+    numbers = [value for value in given if not isinstance(value, TensorType)]
+    if len(tensors) != 3 or len(numbers) > 2 or not all(isinstance(number, (int, float, complex)) for number in numbers):
+        return None
+    warnings.warn(f"This overload of {op.name} is deprecated: pass beta and alpha as keyword arguments", UserWarning, stacklevel=4)
+    return tensors, dict(zip(("beta", "alpha"), numbers, strict=False))

@@ -12,7 +12,7 @@ from ..core import dtype as dtypes
 from ..core import wrappers
 from ..core.annotations import Number, Tensor
 from ..core.layout import row_major as row_major_array
-from ..core.registry import TABLES, add_method, composite, pointwise, primitive
+from ..core.registry import TABLES, add_method, composite, old_order, overload, pointwise, primitive
 from ..core.tensor import Tensor as TensorType
 
 
@@ -87,8 +87,8 @@ def dtype_of(value: Any) -> dtypes.dtype:
     return value.dtype if isinstance(value, TensorType) else dtypes.of_number(value)
 
 
-def factor(operation: str, word: str, value: Any, array: np.ndarray) -> np.ndarray:
-    """A number such as ``alpha`` as a 0-d array of the operands' dtype.
+def factor(operation: str, word: str, value: Any, array: np.ndarray) -> Any:
+    """A number such as ``alpha`` that takes the operands' dtype: a float, or a 0-d array.
 
     Raises:
         RuntimeError: a float for integer operands, a complex number for real ones.
@@ -99,6 +99,8 @@ def factor(operation: str, word: str, value: Any, array: np.ndarray) -> np.ndarr
         raise RuntimeError(f"{operation}: For non-complex input tensors, argument {word} must not be a complex number.")
     if isinstance(value, float) and array.dtype.kind in "biu":
         raise RuntimeError(f"{operation}: For integral input tensors, argument {word} must not be a floating point number.")
+    if value.__class__ is float and array.dtype.kind == "f":
+        return value
     return np.asarray(value).astype(array.dtype)
 
 
@@ -112,20 +114,6 @@ def warn_old_order(operation: str) -> None:
         warnings.warn(f"This overload of {operation} is deprecated: pass the factor as a keyword argument", UserWarning, stacklevel=5)
 
 
-def old_factor(op: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, Any, Any]:
-    """The ``reroute`` of ``add(a, 2, b)`` (the factor before the last operand) and of ``add(a, b, result)``."""
-    *operands, old, value = values
-    if not old:
-        return op, values, out
-    is_tensor = isinstance(operands[1], TensorType)
-    if len(old) > 1 or (is_tensor and (len(operands) == 3 or out is not None)):
-        raise TypeError(f"{op.name}() takes {len(operands)} positional arguments but {len(operands) + len(old)} were given")
-    if is_tensor:
-        return op, (*operands, (), value), old[0]
-    warn_old_order(op.name)
-    return op, (operands[0], *operands[2:], old[0], (), operands[1]), out
-
-
 def reflected(name: str, word: str) -> None:
     """Register ``__rword__`` of a commutative operation: its operator with the operands as they come."""
     entry = TABLES["torch"][name]
@@ -135,15 +123,13 @@ def reflected(name: str, word: str) -> None:
 # -- sums and products ------------------------------------------------------------------------------------------------------
 @pointwise(
     ufunc=np.add,
-    fast_inplace=lambda a, b, old, alpha: None if old else np.add(a, np.multiply(b, alpha)),
     operator="add",
-    reroute=old_factor,
     grad={"input": lambda grad: grad, "other": lambda grad, alpha: scaled(grad, alpha)},
 )
-def add(input: Tensor | Number, other: Tensor | Number, *old: Any, alpha: Number = 1) -> Tensor:
+def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """``input + alpha * other``, element by element.
 
-    The orders ``add(input, alpha, other)`` and ``add(input, other, out)`` of PyTorch's first versions are understood.
+    The order ``add(input, alpha, other)`` of PyTorch's first versions is understood.
 
     Args:
         input, other: broadcastable tensors, or one of them a number.
@@ -157,7 +143,7 @@ def add(input: Tensor | Number, other: Tensor | Number, *old: Any, alpha: Number
     """
     if alpha.__class__ is int and alpha == 1:
         return np.add(input, other)
-    return np.add(input, np.multiply(other, factor("add", "alpha", alpha, other)))
+    return np.add(input, np.multiply(other, factor("add", "alpha", alpha, input)))
 
 
 reflected("add", "add")
@@ -179,14 +165,12 @@ def _canonicalize_sub(input: Any, other: Any, *rest: Any) -> tuple[Any, ...]:
 
 @pointwise(
     ufunc=np.subtract,
-    fast_inplace=lambda a, b, old, alpha: None if old else np.subtract(a, np.multiply(b, alpha)),
     operator="sub",
     aliases=("subtract",),
     canonicalize=_canonicalize_sub,
-    reroute=old_factor,
     grad={"input": lambda grad: grad, "other": lambda grad, alpha: scaled(-grad, alpha)},
 )
-def sub(input: Tensor | Number, other: Tensor | Number, *old: Any, alpha: Number = 1) -> Tensor:
+def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """``input - alpha * other``, element by element.
 
     Args:
@@ -199,7 +183,7 @@ def sub(input: Tensor | Number, other: Tensor | Number, *old: Any, alpha: Number
     """
     if alpha.__class__ is int and alpha == 1:
         return np.subtract(input, other)
-    return np.subtract(input, np.multiply(other, factor("sub", "alpha", alpha, other)))
+    return np.subtract(input, np.multiply(other, factor("sub", "alpha", alpha, input)))
 
 
 def subtract_reversed(input: np.ndarray, other: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
@@ -252,15 +236,14 @@ reflected("mul", "mul")
 
 
 @pointwise(
-    reroute=old_factor,
-    fast=lambda a, b, c, old, value: None if old else np.add(a, np.multiply(np.multiply(value, b), c)),
+    fast=lambda a, b, c, value: np.add(a, np.multiply(np.multiply(value, b), c)),
     grad={
         "input": lambda grad: grad,
         "tensor1": lambda grad, tensor2, value: scaled(grad * conj(tensor2), value),
         "tensor2": lambda grad, tensor1, value: scaled(grad * conj(tensor1), value),
     },
 )
-def addcmul(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor, *old: Any, value: Number = 1) -> Tensor:
+def addcmul(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """``input + value * tensor1 * tensor2``, element by element.
 
     The order ``addcmul(input, value, tensor1, tensor2)`` of PyTorch's first versions is understood.
@@ -289,15 +272,14 @@ def _canonicalize_addcdiv(input: Any, tensor1: Any, tensor2: Any, *rest: Any) ->
 
 @pointwise(
     canonicalize=_canonicalize_addcdiv,
-    reroute=old_factor,
-    fast=lambda a, b, c, old, value: None if old else np.add(a, np.divide(np.multiply(value, b), c)),
+    fast=lambda a, b, c, value: np.add(a, np.divide(np.multiply(value, b), c)),
     grad={
         "input": lambda grad: grad,
         "tensor1": lambda grad, tensor2, value: grad * conj(value / tensor2),
         "tensor2": lambda grad, tensor1, tensor2, value: -grad * conj((value * tensor1) / (tensor2 * tensor2)),
     },
 )
-def addcdiv(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor, *old: Any, value: Number = 1) -> Tensor:
+def addcdiv(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """``input + value * tensor1 / tensor2``, element by element.
 
     The order ``addcdiv(input, value, tensor1, tensor2)`` of PyTorch's first versions is understood.
@@ -351,23 +333,30 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
     return _lerp(input, end, weight)
 
 
+# -- PyTorch's first orders of arguments -------------------------------------------------------------------------------------------
+@old_order("add", "sub")
+def _factor_second(op: Any, input: Any, alpha: Any, other: Any) -> Any:
+    if isinstance(alpha, TensorType):
+        return None
+    warn_old_order(op.name)
+    return (input, other), {"alpha": alpha}
+
+
+@old_order("addcmul", "addcdiv")
+def _value_second(op: Any, input: Any, value: Any, tensor1: Any, tensor2: Any) -> Any:
+    if isinstance(value, TensorType):
+        return None
+    warn_old_order(op.name)
+    return (input, tensor1, tensor2), {"value": value}
+
+
 # -- quotients ----------------------------------------------------------------------------------------------------------------
-def _reroute_div(op: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, Any, Any]:
-    mode = values[2]
-    if mode is None:
-        return op, values, out
-    if mode not in ("trunc", "floor"):
-        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'")
-    return TABLES["torch"]["_divide_rounded"], values, out
-
-
 @pointwise(
     ufunc=np.true_divide,
     operator="truediv",
     exact_scalar=True,
     aliases=("divide",),
     promotion="int_to_float",
-    reroute=_reroute_div,
     grad={
         "input": lambda grad, other: grad / conj(other),
         "other": lambda grad, input, other: -grad * conj(input / other / other),
@@ -385,6 +374,15 @@ def div(input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | 
     Source: torch.div.
     """
     return np.true_divide(input, other)
+
+
+@overload("div")
+def _rounded_quotient(op: Any, input: Any, other: Any, rounding_mode: Any) -> Any:
+    if rounding_mode is None:
+        return None
+    if rounding_mode not in ("trunc", "floor"):
+        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+    return primitive("_divide_rounded")
 
 
 def _rdiv(self: Any, other: Any) -> Any:

@@ -157,7 +157,6 @@ def to_copy(input: Tensor, dtype: Any, memory_format: Any = None) -> Tensor:
     name="_to_device",
     method=False,
     out=False,
-    any_device=True,
     node_name="ToCopyBackward0",
     grad={"input": lambda grad, source: to_device(grad, source, grad.device)},
 )

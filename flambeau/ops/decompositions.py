@@ -89,7 +89,6 @@ def _qr_gradient(grads: Any, result0: Any, result1: Any, mode: str) -> Any:
     namespace="linalg",
     method=False,
     returns=("Q", "R"),
-    result_name="linalg_qr",
     promotion="same",
     grad={"A": _qr_gradient},
     node_name="LinalgQrBackward0",

@@ -243,7 +243,6 @@ def _extremum_along(name: str, ufunc: Any, finder: str) -> Any:
     kernel.__name__ = name
     return op(
         name=f"_{name}_along",
-        result_name=name,
         method=False,
         promotion="same",
         opmath="native",

@@ -55,7 +55,6 @@ def _canonicalize_copy(input: Any, src: Any, non_blocking: bool) -> tuple[Any, .
     name="copy",
     method=False,
     inplace=True,
-    any_device=True,
     canonicalize=_canonicalize_copy,
     node_name="CopyBackwards",
     grad={"input": lambda grad: zeros_like_grad(grad), "src": lambda grad: grad},

@@ -12,7 +12,7 @@ import numpy as np
 from ..core.annotations import Tensor
 from ..core.interruption import pass_on
 from ..core.layout import contiguous_format, empty_strided_array, format_strides, suggested_format
-from ..core.registry import composite, op
+from ..core.registry import composite, old_keywords, op
 from ..core.shape import Size, broadcast_shape, part_of, restrided, sizes_of, view_strides, wrap_dim
 from ..core.tensor import Tensor as TensorType
 from ..core.tensor import wrap
@@ -79,7 +79,6 @@ _concatenate = getattr(np.concatenate, "_implementation", np.concatenate)
     opmath="native",
     method=False,
     aliases=("concat", "concatenate"),
-    renamed={"inputs": "tensors", "dimension": "dim"},
     canonicalize=_canonicalize_cat,
     fast="(large(arrays, dim) if arrays[0].flags.c_contiguous else None) if arrays[0].size >= THRESHOLD "
     "else _concatenate(arrays) if dim == 0 else _concatenate(arrays, dim)",
@@ -104,6 +103,9 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     shape = list(used[0].shape)
     shape[dim] = sum(tensor.shape[dim] for tensor in used)
     return np.concatenate(used, dim, out=_empty_in_common_format(tensors, tuple(shape), used[0].dtype))
+
+
+old_keywords("cat", inputs="tensors", dimension="dim")
 
 
 def _empty_in_common_format(arrays: Sequence[np.ndarray], shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -162,7 +164,6 @@ def _fast_stack(arrays: list[np.ndarray], dim: int) -> np.ndarray | None:
     promotion="default",
     opmath="native",
     method=False,
-    renamed={"inputs": "tensors"},
     canonicalize=_canonicalize_stack,
     fast=_fast_stack,
     fp_safe=True,
@@ -189,6 +190,9 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     joined = (*shape[:dim], len(tensors) * shape[dim], *shape[dim + 1 :])  # what PyTorch makes, and cuts into ``whole``
     flat = np.concatenate(tensors, dim, out=_empty_in_common_format(tensors, joined, tensors[0].dtype))
     return restrided(flat, whole, view_strides(flat, whole) or ())
+
+
+old_keywords("stack", inputs="tensors")
 
 
 # -- by rows, columns, depth ---------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.annotations import Number, Tensor
-from ..core.registry import TABLES, composite, op, pointwise
+from ..core.registry import TABLES, composite, op, overload, pointwise, primitive
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import dtype_of, reject
 
@@ -51,22 +51,6 @@ def keep_where(input: Tensor, mask: Tensor) -> Tensor:
 
 
 # -- clamp --------------------------------------------------------------------------------------------------------------------
-def _reroute_clamp(op: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, Any, Any]:
-    """Tensors as limits, and numbers that raise the dtype, go to the general form."""
-    input, low, high = values
-    if low is None and high is None:
-        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    if isinstance(input, TensorType):
-        if input.dtype.is_complex:
-            raise NotImplementedError("clamp is not supported for complex types")
-        for limit in (low, high):
-            if limit is not None and dtype_of(limit).is_complex:
-                raise NotImplementedError("clamp is not supported for complex types")
-            if limit is not None and (isinstance(limit, TensorType) or dtype_of(limit).category > input.dtype.category):
-                return TABLES["torch"]["_clamp_tensors"], values, out
-    return op, values, out
-
-
 def _limited(input: np.ndarray, low: Any, high: Any) -> np.ndarray:
     if low is not None:
         input = np.maximum(input, low)
@@ -101,7 +85,6 @@ def _within(input: Any, low: Any, high: Any) -> Any:
     aliases=("clip",),
     fast=_fast_clamp,
     node_name="ClampBackward1",
-    reroute=_reroute_clamp,
     grad={"input": lambda grad, input, min, max: keep_where(grad, _within(input, min, max))},
 )
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
@@ -117,6 +100,22 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """
     limits = [None if bound is None else np.asarray(bound).astype(input.dtype) for bound in (min, max)]
     return _limited(input, *limits)
+
+
+@overload("clamp")
+def _limits_of_another_type(op: Any, input: Any, low: Any, high: Any) -> Any:
+    """Tensors as limits, and numbers that raise the dtype, go to the general form."""
+    if low is None and high is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if isinstance(input, TensorType):
+        if input.dtype.is_complex:
+            raise NotImplementedError("clamp is not supported for complex types")
+        for limit in (low, high):
+            if limit is not None and dtype_of(limit).is_complex:
+                raise NotImplementedError("clamp is not supported for complex types")
+            if limit is not None and (isinstance(limit, TensorType) or dtype_of(limit).category > input.dtype.category):
+                return primitive("_clamp_tensors")
+    return None
 
 
 def _limit_gradients(which: str) -> Any:

@@ -166,7 +166,7 @@ def _parts(name: str, node_name: str) -> Any:
         name=name,
         method=False,
         view=True,
-        multi_view=True,
+        multi_output=True,
         node_name=node_name,
         grad={"input": lambda grads, input_shape, keys: _whole_gradient(grads, input_shape, keys)},
     )(take)

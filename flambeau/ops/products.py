@@ -12,7 +12,7 @@ import numpy as np
 from ..core.annotations import Tensor
 from ..core.interruption import pass_on
 from ..core.layout import row_major
-from ..core.registry import composite, op
+from ..core.registry import composite, old_keywords, op
 from ..core.shape import broadcast_shape
 from ..core.state import ignoring_fp
 from .arithmetic import conj
@@ -273,7 +273,6 @@ def _canonicalize_dot(name: str) -> Any:
 @op(
     promotion="same",
     fast_bool=False,
-    renamed={"tensor": "other"},
     canonicalize=_canonicalize_dot("dot"),
     fast=lambda a, b: a.dot(b) if a.ndim == 1 and b.ndim == 1 else None,
     grad={"input": lambda grad, other: grad * conj(other), "other": lambda grad, input: grad * conj(input)},
@@ -287,6 +286,9 @@ def dot(input: Tensor, other: Tensor) -> Tensor:
     Source: torch.dot.
     """
     return input.dot(other)
+
+
+old_keywords("dot", tensor="other")
 
 
 @op(

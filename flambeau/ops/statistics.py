@@ -62,7 +62,7 @@ def _median_kernel(name: str, ignore_nan: bool) -> Any:
     def kernel(input: Tensor, dim: int, keepdim: bool) -> Any:
         return _median_along(input, dim, keepdim, ignore_nan)
 
-    kernel.__doc__ = f"Kernel of ``{name}`` along a dimension."
+    kernel.__doc__, kernel.__name__ = f"Kernel of ``{name}`` along a dimension.", name
     return op(
         name=f"_{name}_along",
         method=False,
