@@ -63,6 +63,7 @@ class TorchVersion(str):
     Example:
         >>> TorchVersion("2.13.0+flambeau") >= (2, 9), TorchVersion("2.13.0") < "2.100"
         (True, True)
+
     Source: torch.torch_version.TorchVersion.
     """
 
