@@ -10,7 +10,7 @@ def show() -> str:
     import platform
     from importlib import metadata
 
-    from .core import native
+    from .core.arrays import native
     from .version import release
 
     rows = [f"flambeau {release}, in Python", f"{platform.python_implementation()} {platform.python_version()}"]
@@ -27,7 +27,7 @@ def parallel_info() -> str:
     """How many threads compute, and what says so, as text for people. Source: torch.__config__.parallel_info."""
     import os
 
-    from .core.native import Threads
+    from .core.arrays.native import Threads
 
     rows = [f"torch.get_num_threads() : {Threads.count}", f"hardware threads : {os.cpu_count()}", "Environment variables:"]
     rows += [f"\t{name} : {os.environ.get(name, '[not set]')}" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")]

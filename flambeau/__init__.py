@@ -22,14 +22,14 @@ from .autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .autograd.grad_mode import is_grad_enabled, is_inference_mode_enabled
 from .core import dtype as _dtypes
 from .core import layout as _layouts
-from .core import methods as _methods
 from .core.device import device
 from .core.dtype import can_cast, dtype, get_default_dtype, promote_types, set_default_dtype
-from .core.generator import Generator, default_generator
 from .core.layout import layout, memory_format
-from .core.legacy import CONSTRUCTORS as _CONSTRUCTORS
-from .core.legacy import STORAGES as _STORAGES
-from .core.legacy import set_default_tensor_type
+from .core.protocols import methods as _methods
+from .core.protocols.legacy import CONSTRUCTORS as _CONSTRUCTORS
+from .core.protocols.legacy import STORAGES as _STORAGES
+from .core.protocols.legacy import set_default_tensor_type
+from .core.random.generator import Generator, default_generator
 from .core.shape import Size
 from .core.storage import TypedStorage, UntypedStorage
 from .core.tensor import Tensor
@@ -103,7 +103,7 @@ def __getattr__(name: str) -> Any:
 
         attribute = getattr(serialization, name)
     elif name in _PRINTING:
-        from .core import printing
+        from .core.protocols import printing
 
         attribute = getattr(printing, name)
     elif name == "compile":

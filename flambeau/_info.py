@@ -31,7 +31,7 @@ def _processor() -> str:
 
 
 def _kernels() -> str:
-    from .core import native
+    from .core.arrays import native
 
     if not native.switch.on:
         return "off (FLAMBEAU_KERNELS=numpy)"
@@ -45,7 +45,7 @@ def _kernels() -> str:
 
 def rows() -> list[tuple[str, str]]:
     """Names and values."""
-    from .core.native import Threads
+    from .core.arrays.native import Threads
     from .version import __version__, release
 
     result = [

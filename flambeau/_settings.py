@@ -11,7 +11,7 @@ import sys
 import warnings
 from typing import Any
 
-from .core.arrays import place_of
+from .core.arrays.kinds import place_of
 from .core.device import cpu, device, set_creation_device
 from .core.settings import AcceleratorError, OutOfMemoryError, settings
 from .core.state import thread

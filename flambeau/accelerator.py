@@ -12,7 +12,7 @@ from typing import Any
 
 from ._settings import device_module
 from .core import dtype as _dtypes
-from .core.arrays import BY_DEVICE
+from .core.arrays.kinds import BY_DEVICE
 from .core.device import device as _device
 
 __all__ = [

@@ -10,8 +10,8 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .core.override import DisableTorchFunction, DisableTorchFunctionSubclass, TorchFunctionMode, call_override, overloaded_args
-from .core.registry import TABLES, names, resolve
+from .core.calls.override import DisableTorchFunction, DisableTorchFunctionSubclass, TorchFunctionMode, call_override, overloaded_args
+from .core.calls.registry import TABLES, names, resolve
 from .core.state import thread
 from .core.tensor import Tensor
 

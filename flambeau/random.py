@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .core.generator import Generator, default_generator
+from .core.random.generator import Generator, default_generator
 from .ops.random import fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 
 __all__ = ["Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .core.registry import TABLES
-from .core.return_types import _made, named_result
+from .core.calls.registry import TABLES
+from .core.calls.return_types import _made, named_result
 
 _NAMESPACES = ("torch", "linalg")
 

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from flambeau.core import wrappers
+from flambeau.core.calls import wrappers
 
 fast: Counter[str] = Counter()
 slow: Counter[str] = Counter()
@@ -73,7 +73,7 @@ def main() -> int:
     from records.record import Maker
 
     from flambeau import autograd
-    from flambeau.core.registry import Entry, entries
+    from flambeau.core.calls.registry import Entry, entries
 
     for record in RECORDS.values():
         for dtype in record.dtypes[:2]:

@@ -13,7 +13,7 @@ from records.record import Record, Sample, numpy_dtype
 import flambeau
 import flambeau.autograd
 import flambeau.ops
-from flambeau.core.registry import TABLES, resolve
+from flambeau.core.calls.registry import TABLES, resolve
 from flambeau.core.tensor import Tensor, storage_of, wrap
 
 HAS_ORACLE = importlib.util.find_spec("torch") is not None

@@ -27,7 +27,7 @@ from libraries import flat, relevant_strides
 from test_op_db import ENTRIES, FUNCTIONS, Converter, Unsupported, attempt, describe, first_line, torch
 
 import flambeau
-from flambeau.core.meta_array import MetaArray
+from flambeau.core.arrays.meta_array import MetaArray
 
 DTYPES = (torch.float32, torch.int64, torch.complex64, torch.bool, torch.bfloat16)
 

@@ -31,7 +31,7 @@ module("flambeau.ops.softcap_example", blocks[0].replace(*{change!r}))
 """
 
 USE = """
-from flambeau.core.registry import TABLES
+from flambeau.core.calls.registry import TABLES
 from tools.tables import row
 
 x = flambeau.tensor([-3.0, 0.0, 0.75, 1e30], requires_grad=True)
@@ -52,7 +52,7 @@ print("row:", *row(TABLES["torch"]["softcap"]), sep="|")
 
 KERNEL = """
 import numpy as np
-from flambeau.core import native
+from flambeau.core.arrays import native
 module("flambeau.ops.extent_example", blocks[2])
 module("flambeau.kernels.extent_example", blocks[3])
 

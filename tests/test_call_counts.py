@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import flambeau as torch
-from flambeau.core import dispatch
+from flambeau.core.calls import dispatch
 
 
 def calls_of(function: Callable[[], Any]) -> Counter[str]:

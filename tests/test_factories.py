@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import flambeau
-from flambeau.core import dispatch, registry
-from flambeau.core.registry import Factory
+from flambeau.core.calls import dispatch, registry
+from flambeau.core.calls.registry import Factory
 
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "zeros": lambda torch, x: torch.zeros(2, 3, dtype=torch.int64),

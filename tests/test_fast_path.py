@@ -17,11 +17,11 @@ from records import RECORDS, Record
 from records.record import Maker, Sample
 
 import flambeau as torch
-from flambeau.core import registry
-from flambeau.core.node import Node, Output
-from flambeau.core.registry import Entry
+from flambeau.core.calls import registry
+from flambeau.core.calls.registry import Entry
 from flambeau.core.state import active, thread
 from flambeau.core.storage import UntypedStorage
+from flambeau.core.tape.node import Node, Output
 from flambeau.core.tensor import Tensor
 
 every_record = pytest.mark.parametrize("record", RECORDS.values(), ids=RECORDS.keys())

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.core.interruption import is_interruption
+from flambeau.core.calls.interruption import is_interruption
 
 
 def caught(function):
@@ -109,7 +109,7 @@ def test_an_interrupted_write_in_place_counts_as_a_write():
 
 
 def test_a_mistake_in_a_kernel_of_the_fast_path_is_seen():
-    from flambeau.core.registry import op
+    from flambeau.core.calls.registry import op
 
     @op(name="_mistaken", namespace="special", method=False, grad=None, fast=lambda a: a.no_such_attribute)
     def mistaken(input: torch.Tensor) -> torch.Tensor:
@@ -119,6 +119,6 @@ def test_a_mistake_in_a_kernel_of_the_fast_path_is_seen():
         with pytest.raises(AttributeError, match="no_such_attribute"):
             mistaken(torch.ones(2))
     finally:
-        from flambeau.core.registry import TABLES
+        from flambeau.core.calls.registry import TABLES
 
         del TABLES["special"]["_mistaken"]

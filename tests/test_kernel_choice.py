@@ -1,4 +1,4 @@
-"""Which kernel runs is decided in ``core/native.py``, and nowhere else."""
+"""Which kernel runs is decided in ``core/arrays/native.py``, and nowhere else."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.core import native
-from flambeau.core.arrays import BY_DEVICE, host, kind_at
-from flambeau.core.registry import TABLES, Entry, entries
+from flambeau.core.arrays import native
+from flambeau.core.arrays.kinds import BY_DEVICE, host, kind_at
+from flambeau.core.calls.registry import TABLES, Entry, entries
 
 PACKAGE = Path(native.__file__).parents[1]
-CHOOSER = PACKAGE / "core" / "native.py"
+CHOOSER = PACKAGE / "core" / "arrays" / "native.py"
 PRIVATE = {"LARGE", "native_threshold", "native_kernel_for", "find", "_found", "_registered"}
 SIZES = {"size", "numel", "nbytes", "work"}
 
 # Comparisons of sizes with large numbers that choose no native kernel: between ways of a reference kernel, or how something is shown.
 OTHERS = {
-    "core/meta_numpy.py": {"value.size > FEW"},  # how many values of an argument a shape may depend on
-    "core/printing.py": {"array.size > OPTIONS.threshold"},
+    "core/arrays/meta_numpy.py": {"value.size > FEW"},  # how many values of an argument a shape may depend on
+    "core/protocols/printing.py": {"array.size > OPTIONS.threshold"},
     "ops/activation.py": {"input.size < BRANCHLESS"},
     "ops/exponential.py": {"input.size < _SMALL"},
     "ops/extrema.py": {"a.size <= LIMIT"},

@@ -12,7 +12,7 @@ import pytest
 
 import flambeau as torch
 from flambeau import nn
-from flambeau.core.meta_array import MetaArray
+from flambeau.core.arrays.meta_array import MetaArray
 
 F = nn.functional
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.core import native
-from flambeau.core.registry import TABLES
+from flambeau.core.arrays import native
+from flambeau.core.calls.registry import TABLES
 
 INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
 HALVES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}

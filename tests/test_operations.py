@@ -27,7 +27,7 @@ from numeric_gradient import check_gradients
 from records import RECORDS, Record
 from records.record import Maker, Pointwise, Sample, numpy_dtype
 
-from flambeau.core.registry import entries
+from flambeau.core.calls.registry import entries
 from flambeau.core.tensor import Tensor
 
 needs_oracle = pytest.mark.skipif(not HAS_ORACLE, reason="real PyTorch is not installed")

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from flambeau.core import dtype as dtypes
-from flambeau.core import printing
-from flambeau.core.node import Node, new_node
-from flambeau.core.printing import get_printoptions, printoptions, set_printoptions, tensor_format, tensor_repr
+from flambeau.core.protocols import printing
+from flambeau.core.protocols.printing import get_printoptions, printoptions, set_printoptions, tensor_format, tensor_repr
+from flambeau.core.tape.node import Node, new_node
 from flambeau.core.tensor import Parameter, Tensor, wrap
 
 DTYPES = [dtype for dtype in dict.fromkeys(dtypes.ALL.values()) if dtype.numpy is not None]

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flambeau.core import box_muller, rejection, samplers
 from flambeau.core import dtype as dtypes
-from flambeau.core import generator as generators
-from flambeau.core.generator import Generator
+from flambeau.core.random import box_muller, rejection, samplers
+from flambeau.core.random import generator as generators
+from flambeau.core.random.generator import Generator
 from flambeau.core.tensor import Tensor, wrap
 from flambeau.ops import conversion, creation, inplace, random  # noqa: F401 (families whose methods are used)
 
@@ -263,11 +263,11 @@ def test_threads_do_not_break_the_state() -> None:
 
 def test_import_is_cheap_and_leaves_numpy_alone() -> None:
     code = (
-        "import sys, flambeau.core.generator, flambeau.core.samplers as s\n"
+        "import sys, flambeau.core.random.generator, flambeau.core.random.samplers as s\n"
         "assert 'numpy.random' not in sys.modules\n"
         "import numpy as np\n"
         "np.random.seed(4); before = np.random.get_state()[1].tolist()\n"
-        "s.randn(flambeau.core.generator.default_generator, (100,))\n"
+        "s.randn(flambeau.core.random.generator.default_generator, (100,))\n"
         "assert np.random.get_state()[1].tolist() == before\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flambeau.core.registry import entries
+from flambeau.core.calls.registry import entries
 from tools import tables
 
 

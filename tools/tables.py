@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import flambeau
-from flambeau.core.registry import Composite, Factory, entries
+from flambeau.core.calls.registry import Composite, Factory, entries
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = Path(__file__).with_name("pytorch_names.json")
@@ -133,7 +133,7 @@ def operations() -> str:
         f"{sum(map(len, families.values()))} operations, each declared once in `flambeau/ops`. A *primitive* has a kernel and a\n"
         "derivative of its own, a *view* shares memory with its first operand, a *composite* is a function over other operations,\n"
         "a *factory* makes a tensor from sizes, numbers or data.\n"
-        "*Promotion* says how operands of different dtypes meet (`core/operation.py` explains the words). Under *derivative* stand\n"
+        "*Promotion* says how operands of different dtypes meet (`core/calls/operation.py` explains the words). Under *derivative* stand\n"
         "the differentiable inputs.\n",
     ]
     head = ("operation", "kind", "promotion", "also", "derivative", "what it gives")

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import on_device_of
-from ..core.node import Node
+from ..core.arrays.kinds import on_device_of
 from ..core.state import active, modes
+from ..core.tape.node import Node
 
 
 class _Anomaly:

@@ -19,15 +19,15 @@ from weakref import ref
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays import as_array, copied, on_device_of
-from ..core.casting import cast_array
-from ..core.hooks import RemovableHandle
-from ..core.interruption import pass_on
-from ..core.native import ResultMemory, add
-from ..core.node import INHERITED, AccumulateGrad, Node, Output, StaleHistory, edge_of
-from ..core.scalars import FLOATS32, FLOATS64
+from ..core.arrays.kinds import as_array, copied, on_device_of
+from ..core.arrays.native import ResultMemory, add
+from ..core.calls.casting import cast_array
+from ..core.calls.interruption import pass_on
+from ..core.calls.scalars import FLOATS32, FLOATS64
 from ..core.shape import broadcast_shape
 from ..core.state import as_user, crowded, grad_enabled, set_inference, thread, tick
+from ..core.tape.hooks import RemovableHandle
+from ..core.tape.node import INHERITED, AccumulateGrad, Node, Output, StaleHistory, edge_of
 from ..core.tensor import Tensor, new_storage, wrap
 from .anomaly import anomaly
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.history import check_writable, is_differentiable, make_view, rebase
-from ..core.node import Node, Output, complain_freed, edge_of
-from ..core.override import call_override
-from ..core.saved import check_saved, pack_saved, unpack
+from ..core.calls.override import call_override
 from ..core.state import as_user, grad_enabled, modes, thread, tick
+from ..core.tape.history import check_writable, is_differentiable, make_view, rebase
+from ..core.tape.node import Node, Output, complain_freed, edge_of
+from ..core.tape.saved import check_saved, pack_saved, unpack
 from ..core.tensor import Parameter, Tensor, ViewMeta, root_of, storage_of, wrap
 from .grad_mode import no_grad
 

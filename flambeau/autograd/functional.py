@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.registry import resolve
+from ..core.calls.registry import resolve
 from ..core.tensor import Tensor
 from .api import grad
 from .grad_mode import enable_grad, set_grad_enabled

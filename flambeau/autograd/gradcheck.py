@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.interruption import pass_on
+from ..core.calls.interruption import pass_on
 from ..core.shape import element_strides
 from ..core.tensor import Tensor, wrap
 from .api import grad

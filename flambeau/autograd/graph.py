@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from ..core.hooks import RemovableHandle
-from ..core.node import Node, edge_of, graph_edge
 from ..core.state import active, thread
+from ..core.tape.hooks import RemovableHandle
+from ..core.tape.node import Node, edge_of, graph_edge
 from ..core.tensor import Tensor, storage_of
 
 _disabled = threading.local()

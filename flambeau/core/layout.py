@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .arrays import view_at
+from .arrays.kinds import view_at
 from .shape import contiguous_strides, element_strides, is_dense, restrided
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import address, host, kind_of, view_at
-from .interruption import pass_on
+from .arrays.kinds import address, host, kind_of, view_at
+from .calls.interruption import pass_on
 
 
 class Size(tuple):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import dtype as dtypes
-from .arrays import (
+from .arrays.kinds import (
     address,
     copied,
     copying,

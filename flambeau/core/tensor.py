@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import dtype as dtypes
-from .arrays import address, device_of, is_pinned, kind_of, make_at, place_of
-from .arrays import copied as copy_of
+from .arrays.kinds import address, device_of, is_pinned, kind_of, make_at, place_of
+from .arrays.kinds import copied as copy_of
 from .device import cpu, device
-from .hooks import RemovableHandle
 from .layout import is_contiguous_as, strided
-from .node import INHERITED, AccumulateGrad, Inherited, Output, StaleHistory, edge_of, graph_edge
 from .shape import Size, contiguous_strides, element_strides, wrap_dim
 from .state import INFERENCE, thread, unrecorded, without_grad
 from .storage import TypedStorage, UntypedStorage
+from .tape.hooks import RemovableHandle
+from .tape.node import INHERITED, AccumulateGrad, Inherited, Output, StaleHistory, edge_of, graph_edge
 
 _new = object.__new__
 _size = tuple.__new__

@@ -15,9 +15,9 @@ from typing import Any, Literal
 from .._settings import AcceleratorError as AcceleratorError
 from .._settings import OutOfMemoryError as OutOfMemoryError
 from ..core import late as _late
-from ..core.legacy import CONSTRUCTORS as _CONSTRUCTORS
-from ..core.legacy import STORAGES as _STORAGES
-from ..core.legacy import typed_constructor as _typed_constructor
+from ..core.protocols.legacy import CONSTRUCTORS as _CONSTRUCTORS
+from ..core.protocols.legacy import STORAGES as _STORAGES
+from ..core.protocols.legacy import typed_constructor as _typed_constructor
 from . import memory as memory
 from . import nvtx as nvtx
 from . import random as random
@@ -57,7 +57,7 @@ def is_initialized() -> bool:
     """Whether CUDA was started, which the first use does. Source: torch.cuda.is_initialized."""
     from sys import modules
 
-    found = modules.get("flambeau.core.cuda")
+    found = modules.get("flambeau.core.arrays.cuda")
     return found is not None and found.cuda is not None
 
 

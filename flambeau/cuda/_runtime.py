@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from ..core.device import device as Device
 
 if TYPE_CHECKING:
-    from ..core.cuda import Cuda
+    from ..core.arrays.cuda import Cuda
 
 
 def usable() -> Cuda | None:
     """The kind of CUDA's arrays; None without CuPy or without a device. CuPy is imported by the first call."""
-    from ..core import cuda
+    from ..core.arrays import cuda
 
     return cuda.cuda
 
@@ -24,7 +24,7 @@ def required() -> Cuda:
     Raises:
         AssertionError: there is no device.
     """
-    from ..core import cuda
+    from ..core.arrays import cuda
 
     return cuda.require()
 

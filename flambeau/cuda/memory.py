@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from ..core.cuda_memory import DeviceMemory, shown
+from ..core.arrays.cuda_memory import DeviceMemory, shown
 from ._runtime import device_at, required, without_cuda
 
 __all__ = [

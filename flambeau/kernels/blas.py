@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-from ..core.interruption import pass_on
+from ..core.calls.interruption import pass_on
 
 # Prefix and suffix of the names in OpenBLAS as NumPy's wheels have it, and in others. Suffix 64_: integers have 64 bits; a library with
 # 32-bit integers reads the lower half of what is passed, so that one way of calling serves both.

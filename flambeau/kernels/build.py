@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import late
-from ..core.native import NoKernel, NotNow
+from ..core.arrays.native import NoKernel, NotNow
 from . import target as targets
 from .language import Builder
 from .machine_code import compiled

@@ -15,7 +15,7 @@ import time
 import warnings
 from functools import cache
 
-from ..core.interruption import pass_on
+from ..core.calls.interruption import pass_on
 from . import image
 from .target import Target
 

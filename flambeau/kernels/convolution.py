@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.native import native
+from ..core.arrays.native import native
 from . import channels_last, depthwise
 from . import target as targets
 from .language import KINDS

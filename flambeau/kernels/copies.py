@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays.native import native
 from ..core.layout import channels_last, channels_last_3d, contiguous_format, is_contiguous_as, preserve_format
-from ..core.native import native
 from ..core.shape import is_dense, restrided
 from .build import kernel
 from .language import SIZES, Builder, Value

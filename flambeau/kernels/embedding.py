@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.native import native
+from ..core.arrays.native import native
 from .build import kernel
 from .copies import able, contiguous, copy_row
 from .language import KINDS, Builder, Value

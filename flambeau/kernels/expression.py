@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.interruption import pass_on
+from ..core.calls.interruption import pass_on
 from .language import KINDS, Builder, Value, register_kind
 
 # (name, kind, operand numbers...), ("input", kind, index) or ("constant", kind, value, its repr, since 0.0 equals -0.0); a repeated step's

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.native import native
+from ..core.arrays.native import native
 from .blas import alone, library
 from .build import Call, kernel
 from .language import KINDS, Builder, Value

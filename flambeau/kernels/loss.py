@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.native import native
+from ..core.arrays.native import native
 from ..core.state import run_ignoring_fp
 from .build import kernel
 from .language import SIZES, Builder, Value, register_kind

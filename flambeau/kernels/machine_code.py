@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from ..core.interruption import pass_on
-from ..core.native import NoKernel
+from ..core.arrays.native import NoKernel
+from ..core.calls.interruption import pass_on
 from . import cache, image
 from . import target as targets
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.native import native
+from ..core.arrays.native import native
 from .build import kernel
 from .language import Builder, Value, register_kind
 from .memory import empty

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.native import NoKernel, NotNow, native
+from ..core.arrays.native import NoKernel, NotNow, native
 from .build import Kernel, kernel
 from .expression import Program, Untraceable, lower, trace
 from .language import KINDS, Builder, Value

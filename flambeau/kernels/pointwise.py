@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.casting import number_array
-from ..core.interruption import GENERATED, pass_on, source_files
+from ..core.arrays.native import NoKernel, NotNow, at_most, contiguous, foreign, switch, writing
+from ..core.calls.casting import number_array
+from ..core.calls.interruption import GENERATED, pass_on, source_files
+from ..core.calls.operation import BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT, DEFAULT, INT_TO_FLOAT
 from ..core.layout import elementwise_strides, laid_out_elementwise
-from ..core.native import NoKernel, NotNow, at_most, contiguous, foreign, switch, writing
-from ..core.operation import BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT, DEFAULT, INT_TO_FLOAT
 from ..core.state import active, run_ignoring_fp, thread
 from ..core.tensor import Tensor, wrap
 from .build import Kernel, kernel
@@ -31,7 +31,7 @@ from .memory import empty
 from .pool import pool
 
 if TYPE_CHECKING:
-    from ..core.operation import Op
+    from ..core.calls.operation import Op
 
 CHUNK, HEAVY_CHUNK = 32768, 8192  # elements, for memory-bound and for transcendental programs: some microseconds of work at least
 SPECIALISATIONS = 32  # programs of one operation, before calls that look different again are left to its reference

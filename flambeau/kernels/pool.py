@@ -30,7 +30,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ..core import late
-from ..core.native import Threads
+from ..core.arrays.native import Threads
 from . import image
 from . import target as targets
 from .machine_code import compiled

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays.native import native
 from ..core.layout import channels_last, is_contiguous_as
-from ..core.native import native
 from .build import kernel
 from .copies import contiguous
 from .language import Builder, Value

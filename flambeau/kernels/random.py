@@ -6,9 +6,10 @@
 A piece of the result at a time: as many blocks of 624 words as the piece needs are made into a buffer in the first-level cache, and a
 rule, of those in ``RULES``, turns them into elements.  The recurrence is serial, so all of it runs in one thread.
 
-The roundings are those of ``core.samplers`` and ``core.box_muller``, which explain them; functions of the C library are called there too.
+The roundings are those of ``core.random.samplers`` and ``core.random.box_muller``, which explain them; functions of the C library are
+called there too.
 
-Source: Matsumoto and Nishimura 1998, "Mersenne twister".  Box-Muller with Cephes' polynomials: see ``core.box_muller``.
+Source: Matsumoto and Nishimura 1998, "Mersenne twister".  Box-Muller with Cephes' polynomials: see ``core.random.box_muller``.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core import box_muller
-from ..core.interruption import pass_on
-from ..core.native import NoKernel, native
+from ..core.arrays.native import NoKernel, native
+from ..core.calls.interruption import pass_on
+from ..core.random import box_muller
 from . import target as targets
 from .build import kernel
 from .language import KINDS, Builder, Value, register_kind

@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..core.native import contiguous, native
+from ..core.arrays.native import contiguous, native
 from ..core.shape import dims_to_sum
 from . import target as targets
 from .build import Kernel

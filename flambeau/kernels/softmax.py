@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.native import native
+from ..core.arrays.native import native
 from ..core.shape import wrap_dim
 from .build import Call, kernel
 from .language import SIZES, Builder, Value

@@ -11,7 +11,7 @@ import sys
 from functools import cache
 from typing import NamedTuple
 
-from ..core.native import NoKernel
+from ..core.arrays.native import NoKernel
 
 ARRAY_DATA = object.__basicsize__  # offset of the data pointer in NumPy's array object: first field after Python's own header
 

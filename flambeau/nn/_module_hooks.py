@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ..core.hooks import RemovableHandle
+from ..core.tape.hooks import RemovableHandle
 from ..core.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..autograd.grad_mode import no_grad
-from ..core.hooks import RemovableHandle
+from ..core.tape.hooks import RemovableHandle
 from ..core.tensor import Parameter, Tensor
 from ._module_hooks import Hook, _add
 from .parameter import is_lazy

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.interruption import pass_on
+from ..core.calls.interruption import pass_on
 from ..ops import names, resolve
 
 _NAMESPACE = "nn.functional"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import ops
-from ..core.override import DisableTorchFunctionSubclass
+from ..core.calls.override import DisableTorchFunctionSubclass
 from ..core.tensor import Parameter, Tensor
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "UninitializedTensorMixin", "is_lazy"]

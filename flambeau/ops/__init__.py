@@ -1,11 +1,11 @@
-"""Every operation exactly once, by family.  ``ops.add`` is the public function; see ``core.registry`` for the decorators."""
+"""Every operation exactly once, by family.  ``ops.add`` is the public function; see ``core.calls.registry`` for the decorators."""
 
 from __future__ import annotations
 
 import importlib
 from typing import Any
 
-from ..core.registry import TABLES, names, resolve
+from ..core.calls.registry import TABLES, names, resolve
 
 FAMILIES = (
     "arithmetic",

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.annotations import Tensor
-from ..core.history import check_writable
-from ..core.registry import TABLES, composite, op, pointwise
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import TABLES, composite, op, pointwise
+from ..core.tape.history import check_writable
 from .arithmetic import reject, row_major, scipy_function
 from .limits import BRANCHLESS, keep_where, kept, selected
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.annotations import Tensor
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import old_order, op
 from ..core.layout import row_major
-from ..core.registry import old_order, op
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import conj
 from .products import (

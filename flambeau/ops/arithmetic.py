@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core import wrappers
-from ..core.annotations import Number, Tensor
+from ..core.calls import wrappers
+from ..core.calls.annotations import Number, Tensor
+from ..core.calls.registry import TABLES, add_method, composite, old_order, overload, pointwise, primitive
 from ..core.layout import row_major as row_major_array
-from ..core.registry import TABLES, add_method, composite, old_order, overload, pointwise, primitive
 from ..core.tensor import Tensor as TensorType
 
 

@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.annotations import Tensor
-from ..core.generator import Generator, default_generator
-from ..core.override import call_override
-from ..core.registry import composite, op, resolve
-from ..core.samplers import bernoulli_mask
+from ..core.calls.annotations import Tensor
+from ..core.calls.override import call_override
+from ..core.calls.registry import composite, op, resolve
+from ..core.random.generator import Generator, default_generator
+from ..core.random.samplers import bernoulli_mask
 from ..core.settings import settings
 
 _STRIP = 1 << 18  # elements of scores at a time: 1 MB of float32 stays in the second-level cache

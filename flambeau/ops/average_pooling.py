@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core import native
-from ..core.annotations import Tensor
-from ..core.registry import composite, op
+from ..core.arrays import native
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import composite, op
 from .patches import Ints, in_layout, ints, is_channels_last, padded, product
 from .pooling import adaptive_size, bins, pool_geometry
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core import wrappers
-from ..core.annotations import Number, Tensor
-from ..core.arrays import KINDS, kind_of, missing_values
-from ..core.registry import add_method, composite, op, pointwise, primitive
+from ..core.arrays.kinds import KINDS, kind_of, missing_values
+from ..core.calls import wrappers
+from ..core.calls.annotations import Number, Tensor
+from ..core.calls.registry import add_method, composite, op, pointwise, primitive
 from .arithmetic import order_of, reject
 
 
@@ -352,7 +352,7 @@ def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_un
         bool of ``elements``' shape.
     Source: torch.isin.
     """
-    from ..core.promotion import common_dtype
+    from ..core.calls.promotion import common_dtype
     from ..core.tensor import Tensor as TensorType
     from ..core.tensor import wrap
 

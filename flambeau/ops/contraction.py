@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.annotations import Tensor
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import composite, op, resolve
 from ..core.layout import row_major
-from ..core.registry import composite, op, resolve
 from ..core.shape import broadcast_shape, wrap_dim
 from .products import bmm, mm
 

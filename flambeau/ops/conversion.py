@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core import native
-from ..core.annotations import Tensor
-from ..core.arrays import copying, kind_of, moved, pinned, pinning_kind, place_of
-from ..core.casting import cast_array
+from ..core.arrays import native
+from ..core.arrays.kinds import copying, kind_of, moved, pinned, pinning_kind, place_of
+from ..core.calls.annotations import Tensor
+from ..core.calls.casting import cast_array
+from ..core.calls.registry import add_method, composite, method, op, view
 from ..core.device import device
 from ..core.device import device as Device
 from ..core.layout import contiguous_format, empty_as, is_contiguous_as, laid_out, memory_format, preserve_format
-from ..core.node import StaleHistory
-from ..core.registry import add_method, composite, method, op, view
 from ..core.shape import element_strides, restrided
 from ..core.state import INFERENCE, active, in_mode
+from ..core.tape.node import StaleHistory
 from ..core.tensor import Parameter, mark_of, share, storage_of
 from ..core.tensor import Tensor as TensorType
 
@@ -104,7 +104,7 @@ def detach(input: Any) -> Any:
             storage._add_alias(detached)
         return detached
     if (active and in_mode()) or isinstance(input, TensorType):
-        from ..core.override import call_override
+        from ..core.calls.override import call_override
 
         result = call_override(detach, (input,), (input,), {})
         if result is not NotImplemented:
@@ -306,7 +306,7 @@ def type_method(input: Tensor, dtype: Any = None, non_blocking: bool = False) ->
         non_blocking: as for ``Tensor.to``.
     Source: torch.Tensor.type.
     """
-    from ..core.legacy import parse_type
+    from ..core.protocols.legacy import parse_type
 
     if dtype is None:
         where = input.device.type
@@ -332,7 +332,7 @@ def new(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     Raises:
         TypeError: no sizes, sequence, storage, or tensor of that dtype.
     """
-    from ..core.legacy import construct
+    from ..core.protocols.legacy import construct
 
     return construct(TensorType, input.dtype, args, {"device": input.device, **kwargs})
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..core.arrays import host, kind_of, view_at
+from ..core.arrays.kinds import host, kind_of, view_at
 from .patches import Ints, add_windows, is_channels_last, padded, taps, window_count, windows
 
 _COLUMN_BYTES = 1 << 19

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.annotations import Tensor as TensorLike
-from ..core.arrays import fill_array
-from ..core.casting import checked_number, number_array
-from ..core.creation import Creation, sizes_from
+from ..core.arrays.kinds import fill_array
+from ..core.calls.annotations import Tensor as TensorLike
+from ..core.calls.casting import checked_number, number_array
+from ..core.calls.creation import Creation, sizes_from
+from ..core.calls.registry import Declare, factory
 from ..core.layout import empty_as, empty_strided_array, format_strides
-from ..core.registry import Declare, factory
 from ..core.shape import restrided
 from ..core.state import run_ignoring_fp
 from ..core.tensor import Tensor

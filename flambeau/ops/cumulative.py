@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.annotations import Tensor
-from ..core.arrays import perhaps
-from ..core.casting import cast_array
-from ..core.registry import composite, op
+from ..core.arrays.kinds import perhaps
+from ..core.calls.annotations import Tensor
+from ..core.calls.casting import cast_array
+from ..core.calls.registry import composite, op
 from ..core.shape import wrap_dim
 from .reduction import cast_operand
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core import samplers
-from ..core.annotations import Tensor
-from ..core.generator import default_generator
-from ..core.registry import composite
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import composite
+from ..core.random import samplers
+from ..core.random.generator import default_generator
 from ..core.state import run_ignoring_fp
 from ..core.tensor import wrap
 from .creation import array_like

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.annotations import Tensor
-from ..core.arrays import kind_of
-from ..core.registry import composite, op
+from ..core.arrays.kinds import kind_of
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import composite, op
 from ..core.tensor import storage_of, wrap
 from .patches import product
 

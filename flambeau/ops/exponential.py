@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.annotations import Number, Tensor
-from ..core.registry import pointwise
+from ..core.calls.annotations import Number, Tensor
+from ..core.calls.registry import pointwise
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import conj, order_of, reject
 

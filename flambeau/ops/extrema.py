@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.annotations import Tensor
-from ..core.arrays import perhaps
+from ..core.arrays.kinds import perhaps
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import composite, op, resolve
 from ..core.layout import row_major
-from ..core.registry import composite, op, resolve
 from ..core.shape import reduced_shape, wrap_dim, wrap_dims
 from ..core.tensor import Tensor as TensorType
 from .reduction import array_dims, kept

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.annotations import Tensor as TensorLike
-from ..core.arrays import make_at
-from ..core.casting import cast_array
-from ..core.creation import Creation, dtype_of, require_grad
+from ..core.arrays.kinds import make_at
+from ..core.calls.annotations import Tensor as TensorLike
+from ..core.calls.casting import cast_array
+from ..core.calls.creation import Creation, dtype_of, require_grad
+from ..core.calls.interruption import pass_on
+from ..core.calls.registry import composite, factory, method
 from ..core.device import cpu
-from ..core.interruption import pass_on
-from ..core.registry import composite, factory, method
 from ..core.state import run_ignoring_fp
 from ..core.storage import UntypedStorage
 from ..core.tensor import Tensor, share, wrap

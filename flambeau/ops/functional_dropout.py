@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ..core.annotations import Tensor
-from ..core.registry import composite
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import composite
 from .dropout import (
     alpha_dropout,
     alpha_dropout_,

@@ -15,19 +15,20 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core import native, wrappers
-from ..core.annotations import Number, Tensor
-from ..core.arrays import KINDS, device_of, is_array, view_at
-from ..core.casting import cast_array, checked_number
-from ..core.history import check_overlap, check_writable, overlaps_itself
-from ..core.interruption import pass_on
+from ..core.arrays import native
+from ..core.arrays.kinds import KINDS, device_of, is_array, view_at
+from ..core.calls import wrappers
+from ..core.calls.annotations import Number, Tensor
+from ..core.calls.casting import cast_array, checked_number
+from ..core.calls.interruption import pass_on
+from ..core.calls.promotion import common_dtype
+from ..core.calls.registry import composite, method, op, pointwise, primitive
 from ..core.layout import laid_out, order_of_dims, strides_in_order
-from ..core.node import complain_freed
-from ..core.promotion import common_dtype
-from ..core.registry import composite, method, op, pointwise, primitive
-from ..core.saved import unpack
 from ..core.shape import broadcast_shape, contiguous_strides, element_strides
 from ..core.state import active, grad_enabled, in_mode
+from ..core.tape.history import check_overlap, check_writable, overlaps_itself
+from ..core.tape.node import complain_freed
+from ..core.tape.saved import unpack
 from ..core.tensor import Parameter, new_storage, storage_of, wrap
 from ..core.tensor import Tensor as TensorType
 from . import parts as taking
@@ -120,7 +121,7 @@ def _inserted_at(key: tuple[Any, ...], ndim: int) -> int | None:
 
 
 def _overridden(function: Any, args: tuple[Any, ...], key: Any) -> Any:
-    from ..core.override import call_override
+    from ..core.calls.override import call_override
 
     parts = key if isinstance(key, tuple) else (key,)
     return call_override(function, [args[0], *(p for p in parts if isinstance(p, TensorType))], args, {})

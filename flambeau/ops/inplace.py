@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from ..core import native
-from ..core.annotations import Number, Tensor
-from ..core.arrays import device_of, sent
-from ..core.casting import cast_array, checked_number
+from ..core.arrays import native
+from ..core.arrays.kinds import device_of, sent
+from ..core.calls.annotations import Number, Tensor
+from ..core.calls.casting import cast_array, checked_number
+from ..core.calls.interruption import pass_on
+from ..core.calls.registry import composite, method, op, primitive
 from ..core.dtype import of_array
-from ..core.history import check_writable
-from ..core.interruption import pass_on
 from ..core.layout import contiguous_format, empty_as, format_strides
-from ..core.registry import composite, method, op, primitive
 from ..core.shape import broadcast_shape, contiguous_strides, overlaps_itself, sizes_of, strided
 from ..core.state import INFERENCE, active, grad_enabled, in_mode, thread
 from ..core.storage import TypedStorage, UntypedStorage
+from ..core.tape.history import check_writable
 from ..core.tensor import Parameter, storage_of
 from ..core.tensor import Tensor as TensorType
 

@@ -9,10 +9,10 @@ import ml_dtypes
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core import native
-from ..core.annotations import Tensor
-from ..core.promotion import common_dtype
-from ..core.registry import composite
+from ..core.arrays import native
+from ..core.calls.annotations import Tensor
+from ..core.calls.promotion import common_dtype
+from ..core.calls.registry import composite
 
 
 @composite(method=False)

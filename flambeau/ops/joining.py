@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.annotations import Tensor
-from ..core.interruption import pass_on
+from ..core.calls.annotations import Tensor
+from ..core.calls.interruption import pass_on
+from ..core.calls.registry import composite, old_keywords, op
 from ..core.layout import contiguous_format, empty_strided_array, format_strides, suggested_format
-from ..core.registry import composite, old_keywords, op
 from ..core.shape import Size, broadcast_shape, part_of, restrided, sizes_of, view_strides, wrap_dim
 from ..core.tensor import Tensor as TensorType
 from ..core.tensor import wrap

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.annotations import Number, Tensor
-from ..core.registry import TABLES, composite, op, overload, pointwise, primitive
+from ..core.calls.annotations import Number, Tensor
+from ..core.calls.registry import TABLES, composite, op, overload, pointwise, primitive
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import dtype_of, reject
 
@@ -166,7 +166,7 @@ def clamp_max(input: Tensor, max: Tensor | Number) -> Tensor:
 
 
 def _install_in_place() -> None:
-    from ..core.registry import InplaceEntry
+    from ..core.calls.registry import InplaceEntry
 
     def clamp_min_(self: Any, min: Any) -> Any:
         """In-place version of :func:`torch.clamp_min`."""

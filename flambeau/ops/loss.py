@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.annotations import Tensor
-from ..core.arrays import perhaps
-from ..core.interruption import pass_on
-from ..core.registry import composite, op, pointwise
+from ..core.arrays.kinds import perhaps
+from ..core.calls.annotations import Tensor
+from ..core.calls.interruption import pass_on
+from ..core.calls.registry import composite, op, pointwise
 from ..core.state import grad_enabled
 
 _REDUCTIONS = ("none", "mean", "sum")

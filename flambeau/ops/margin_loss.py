@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..core.annotations import Tensor
-from ..core.registry import composite
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import composite
 from .loss import reduced, reduction_of
 
 
@@ -147,7 +147,7 @@ def triplet_margin_loss(
             f"{anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs"
         )
 
-    from ..core.registry import resolve
+    from ..core.calls.registry import resolve
 
     pairwise_distance = resolve("nn.functional", "pairwise_distance")
 
@@ -188,7 +188,7 @@ def triplet_margin_with_distance_loss(
             f"{anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs"
         )
     if distance_function is None:
-        from ..core.registry import resolve
+        from ..core.calls.registry import resolve
 
         distance_function = resolve("nn.functional", "pairwise_distance")
     swapped = distance_function(positive, negative) if swap else None

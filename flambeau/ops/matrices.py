@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.annotations import Tensor
-from ..core.creation import Creation
+from ..core.calls.annotations import Tensor
+from ..core.calls.creation import Creation
+from ..core.calls.registry import composite, factory, op, resolve
 from ..core.layout import contiguous_format, row_major
-from ..core.registry import composite, factory, op, resolve
 from ..core.shape import broadcast_shape, wrap_dim
 from .products import matmul
 

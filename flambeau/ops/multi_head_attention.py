@@ -7,8 +7,8 @@ import warnings
 from typing import Any
 
 from ..core import dtype as dtypes
-from ..core.annotations import Tensor
-from ..core.registry import composite
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import composite
 from .attention import scaled_dot_product_attention
 from .dropout import dropout
 from .joining import cat

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.annotations import Tensor
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import composite, op
 from ..core.layout import row_major
-from ..core.registry import composite, op
 from ..core.state import grad_enabled
 from ..core.tensor import storage_of
 from .average_pooling import avg_pool2d, avg_pool3d

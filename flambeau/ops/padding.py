@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.annotations import Tensor
-from ..core.interruption import pass_on
-from ..core.registry import composite, op
+from ..core.calls.annotations import Tensor
+from ..core.calls.interruption import pass_on
+from ..core.calls.registry import composite, op
 from .patches import in_layout, is_channels_last, padded
 
 _MODES = ("reflect", "replicate", "circular")

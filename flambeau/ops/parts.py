@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.annotations import Tensor
-from ..core.history import check_writable, make_view, needs_grad, point_at, strided_node
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import composite, method, op, view
 from ..core.layout import contiguous_format
-from ..core.registry import composite, method, op, view
 from ..core.shape import (
     part_of,
     restrided,
@@ -25,6 +24,7 @@ from ..core.shape import (
     wrap_dim,
 )
 from ..core.state import grad_enabled
+from ..core.tape.history import check_writable, make_view, needs_grad, point_at, strided_node
 from ..core.tensor import Tensor as TensorType
 from ..core.tensor import storage_of
 

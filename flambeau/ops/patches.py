@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core import native
-from ..core.arrays import view_at
-from ..core.interruption import pass_on
+from ..core.arrays import native
+from ..core.arrays.kinds import view_at
+from ..core.calls.interruption import pass_on
 from ..core.shape import element_strides
 
 Ints = tuple[int, ...]

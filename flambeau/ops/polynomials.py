@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.annotations import Number, Tensor
-from ..core.registry import pointwise
+from ..core.calls.annotations import Number, Tensor
+from ..core.calls.registry import pointwise
 from .arithmetic import order_of, reject
 
 _options = {"namespace": "special", "promotion": "int_to_float", "inplace": False, "grad": None}

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.annotations import Number, Tensor
-from ..core.promotion import common_dtype
-from ..core.registry import add_method, composite, pointwise
+from ..core.calls.annotations import Number, Tensor
+from ..core.calls.promotion import common_dtype
+from ..core.calls.registry import add_method, composite, pointwise
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import conj, reject, zeros
 

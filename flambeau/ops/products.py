@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.annotations import Tensor
-from ..core.interruption import pass_on
+from ..core.calls.annotations import Tensor
+from ..core.calls.interruption import pass_on
+from ..core.calls.registry import composite, old_keywords, op
 from ..core.layout import row_major
-from ..core.registry import composite, old_keywords, op
 from ..core.shape import broadcast_shape
 from ..core.state import ignoring_fp
 from .arithmetic import conj
@@ -573,7 +573,7 @@ def multi_dot(tensors: Any, *, out: Any = None) -> Any:
 
 
 def _write(out: Any, result: Any) -> Any:
-    from ..core.dispatch import write_result
+    from ..core.calls.dispatch import write_result
 
     write_result(out, result._array)
     return out

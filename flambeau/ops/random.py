@@ -1,6 +1,6 @@
 """Random numbers: tensors of them, in-place fills, and the state of the default generator.
 
-The numbers come from ``core.samplers``: the same seed and the same calls give PyTorch's own numbers.
+The numbers come from ``core.random.samplers``: the same seed and the same calls give PyTorch's own numbers.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core import rejection, samplers
-from ..core.annotations import Number, Tensor
-from ..core.arrays import kind_of, make_at, place_of
-from ..core.creation import Creation, sizes_from
+from ..core.arrays.kinds import kind_of, make_at, place_of
+from ..core.calls.annotations import Number, Tensor
+from ..core.calls.creation import Creation, sizes_from
+from ..core.calls.registry import composite, factory, method
 from ..core.device import cpu, device
 from ..core.dtype import dtype as dtype_class
-from ..core.generator import Generator, default_generator, followers
-from ..core.generator import initial_seed as _initial_seed
-from ..core.generator import manual_seed as _manual_seed
-from ..core.generator import seed as _seed
-from ..core.history import check_writable, rebase
-from ..core.node import Node, edge_of, new_node
-from ..core.registry import composite, factory, method
+from ..core.random import rejection, samplers
+from ..core.random.generator import Generator, default_generator, followers
+from ..core.random.generator import initial_seed as _initial_seed
+from ..core.random.generator import manual_seed as _manual_seed
+from ..core.random.generator import seed as _seed
 from ..core.shape import broadcast_shape
 from ..core.state import grad_enabled, run_ignoring_fp
+from ..core.tape.history import check_writable, rebase
+from ..core.tape.node import Node, edge_of, new_node
 from ..core.tensor import Tensor as TensorClass
 from ..core.tensor import storage_of, wrap
 from .creation import array_like

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays import kind_of
-from ..core.casting import cast_array
-from ..core.creation import Creation
-from ..core.registry import factory
+from ..core.arrays.kinds import kind_of
+from ..core.calls.casting import cast_array
+from ..core.calls.creation import Creation
+from ..core.calls.registry import factory
 from ..core.state import run_ignoring_fp
 from ..core.tensor import Tensor
 

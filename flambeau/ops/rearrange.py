@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.annotations import Dim, Tensor
-from ..core.arrays import device_of, kind_of, moved
+from ..core.arrays.kinds import device_of, kind_of, moved
+from ..core.calls.annotations import Dim, Tensor
+from ..core.calls.registry import composite, method, op
 from ..core.layout import contiguous_format, empty_as, row_major, suggested_format
-from ..core.registry import composite, method, op
 from ..core.shape import sizes_of, wrap_dim, wrap_dims
 from ..core.tensor import Tensor as TensorType
 from ..core.tensor import wrap

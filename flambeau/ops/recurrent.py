@@ -20,8 +20,8 @@ import numpy as np
 from ..autograd.api import grad as gradients_of
 from ..autograd.grad_mode import enable_grad
 from ..core import dtype as dtypes
-from ..core.annotations import Tensor
-from ..core.registry import composite, op
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import composite, op
 from ..core.state import grad_enabled
 from .dropout import dropout as drop
 from .joining import cat, stack

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.annotations import Tensor
-from ..core.arrays import perhaps
-from ..core.casting import cast_array
+from ..core.arrays.kinds import perhaps
+from ..core.calls.annotations import Tensor
+from ..core.calls.casting import cast_array
+from ..core.calls.registry import composite, op
+from ..core.calls.scalars import FLOATS32, FLOATS64
 from ..core.layout import row_major
-from ..core.registry import composite, op
-from ..core.scalars import FLOATS32, FLOATS64
 from ..core.shape import reduced_shape, wrap_dims
 from ..core.state import ignoring_fp
 from .small import small_sum

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.annotations import Tensor
-from ..core.registry import composite, op
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import composite, op
 from .average_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .patches import Ints, in_layout, is_channels_last
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.annotations import Tensor
-from ..core.registry import pointwise
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import pointwise
 from .arithmetic import reject, zeros
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core import native
-from ..core.annotations import Number, Tensor
-from ..core.casting import cast_array, checked_number, is_number
-from ..core.registry import TABLES, composite, method, op
+from ..core.arrays import native
+from ..core.calls.annotations import Number, Tensor
+from ..core.calls.casting import cast_array, checked_number, is_number
+from ..core.calls.registry import TABLES, composite, method, op
 from ..core.shape import wrap_dim
 from ..core.tensor import Tensor as TensorType
 from ..core.tensor import storage_of, wrap

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.annotations import Tensor
-from ..core.registry import composite
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import composite
 from ..core.tensor import wrap
 
 

@@ -10,9 +10,9 @@ import ml_dtypes
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core import wrappers
-from ..core.annotations import Number, Tensor
-from ..core.registry import add_method, composite, op, pointwise, primitive, view
+from ..core.calls import wrappers
+from ..core.calls.annotations import Number, Tensor
+from ..core.calls.registry import add_method, composite, op, pointwise, primitive, view
 from .arithmetic import dtype_of, missing_derivative, order_of, reject, zeros
 from .limits import keep_where
 
@@ -145,7 +145,7 @@ def _nan_to_num_gradient(grad: Any, input: Any) -> Any:
 
 
 def _by_parts(grad: Any, input: Any) -> Any:
-    from ..core.registry import resolve
+    from ..core.calls.registry import resolve
 
     return resolve("torch", "complex")(grad.real * input.real.isfinite(), grad.imag * input.imag.isfinite())
 

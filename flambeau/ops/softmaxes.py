@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.annotations import Tensor
-from ..core.casting import cast_array
-from ..core.registry import TABLES, composite, op
+from ..core.calls.annotations import Tensor
+from ..core.calls.casting import cast_array
+from ..core.calls.registry import TABLES, composite, op
 from ..core.shape import wrap_dim
 from ..core.state import run_ignoring_fp
 from .arithmetic import reject

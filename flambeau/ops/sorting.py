@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.annotations import Tensor
-from ..core.casting import cast_array
+from ..core.calls.annotations import Tensor
+from ..core.calls.casting import cast_array
+from ..core.calls.promotion import common_dtype
+from ..core.calls.registry import composite, op
 from ..core.layout import row_major
-from ..core.promotion import common_dtype
-from ..core.registry import composite, op
 from ..core.shape import wrap_dim
 from ..core.tensor import wrap
 from .creation import array_like

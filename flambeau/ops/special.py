@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.annotations import Number, Tensor
-from ..core.registry import TABLES, composite, pointwise
+from ..core.calls.annotations import Number, Tensor
+from ..core.calls.registry import TABLES, composite, pointwise
 from .arithmetic import conj, missing_derivative, order_of, reject, scipy_function
 
 
@@ -227,7 +227,7 @@ def polygamma(n: int, input: Tensor) -> Tensor:
 
 
 def _install_polygamma() -> None:
-    from ..core.registry import add_method, overwritten
+    from ..core.calls.registry import add_method, overwritten
 
     add_method("polygamma", lambda: lambda self, n: polygamma(n, self))
     add_method("polygamma_", lambda: lambda self, n: overwritten(self, polygamma(n, self)))

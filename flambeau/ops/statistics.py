@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.annotations import Tensor
-from ..core.arrays import surely
+from ..core.arrays.kinds import surely
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import composite, op
 from ..core.layout import row_major
-from ..core.registry import composite, op
 from ..core.shape import wrap_dim
 from ..core.tensor import Tensor as TensorType
 from ..core.tensor import wrap
@@ -78,7 +78,7 @@ _median, _nanmedian = _median_kernel("median", False), _median_kernel("nanmedian
 
 
 def _median_of(name: str, along: Any, input: Any, dim: Any, keepdim: bool) -> Any:
-    from ..core.return_types import named_result
+    from ..core.calls.return_types import named_result
 
     if dim is not None:
         return named_result(name, ("values", "indices"))(along(input, dim, keepdim))
@@ -328,7 +328,7 @@ def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None
         RuntimeError: integers, or weights of another shape.
     Source: torch.histogram.
     """
-    from ..core.return_types import named_result
+    from ..core.calls.return_types import named_result
 
     if not input.dtype.is_floating_point:
         raise RuntimeError(f"torch.histogram: input tensor must have a floating dtype, got {input.dtype}")

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.annotations import Tensor
-from ..core.registry import composite, op
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import composite, op
 from .patches import Ints, add_windows, ints, padded, product, window_count, windows
 
 

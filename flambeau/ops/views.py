@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core import wrappers
-from ..core.annotations import Tensor
-from ..core.arrays import view_at
-from ..core.registry import TABLES, composite, method, op, primitive, view
+from ..core.arrays.kinds import view_at
+from ..core.calls import wrappers
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import TABLES, composite, method, op, primitive, view
 from ..core.shape import (
     dims_to_sum,
     inferred_shape,

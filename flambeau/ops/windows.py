@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.casting import cast_array
-from ..core.creation import Creation
-from ..core.registry import factory
+from ..core.calls.casting import cast_array
+from ..core.calls.creation import Creation
+from ..core.calls.registry import factory
 
 
 def _window(new: Creation, length: Any, periodic: bool, values: Callable[[np.ndarray, float], np.ndarray]) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.native import Budget, call_native
+from ..core.arrays.native import Budget, call_native
 from ..core.shape import is_dense
 from ..core.state import active, in_mode, tick
 from ..core.tensor import Parameter, Tensor, new_storage

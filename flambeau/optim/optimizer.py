@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from ..core.dtype import float32
-from ..core.hooks import RemovableHandle
+from ..core.tape.hooks import RemovableHandle
 from ..core.tensor import Parameter, Tensor
 from ._arrays import Plans
 

@@ -13,10 +13,10 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..core.arrays import moved, on_device_of
+from ..core.arrays.kinds import moved, on_device_of
 from ..core.device import cpu
 from ..core.dtype import uint8
-from ..core.rebuild import UNREAD, shown
+from ..core.protocols.rebuild import UNREAD, shown
 from ..core.storage import TypedStorage, UntypedStorage
 from .archive import CHUNK, read_into
 from .locations import Deserializer

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..core.arrays import kind_at, place_of
+from ..core.arrays.kinds import kind_at, place_of
 from ..core.device import device
 from ..core.storage import UntypedStorage
 

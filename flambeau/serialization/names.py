@@ -13,8 +13,8 @@ from typing import Any
 
 from ..core import dtype as dtypes
 from ..core import layout as layouts
-from ..core import rebuild
 from ..core.device import device
+from ..core.protocols import rebuild
 from ..core.shape import Size
 from ..core.storage import UntypedStorage
 from ..core.tensor import Parameter, Tensor

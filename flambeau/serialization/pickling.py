@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from ..core.dtype import dtype, uint8
 from ..core.layout import layout, memory_format
-from ..core.rebuild import shown
+from ..core.protocols.rebuild import shown
 from ..core.storage import TypedStorage, UntypedStorage
 from .locations import location_tag
 from .names import DATA, STORAGE_TYPES, StorageType, _get_layout, is_foreign, public_object, spelling

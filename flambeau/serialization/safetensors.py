@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays import moved, place_of
+from ..core.arrays.kinds import moved, place_of
 from ..core.device import device
 from ..core.tensor import Tensor, wrap
 from .archive import read_into

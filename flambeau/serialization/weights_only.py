@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import IO, Any
 
-from ..core.rebuild import shown
+from ..core.protocols.rebuild import shown
 from ..core.shape import Size
 from ..core.tensor import Parameter, Tensor
 from .names import CALLABLE, DATA, OWN_DATA, is_foreign, public_object

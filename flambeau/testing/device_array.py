@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.device_numpy import REDUCED, SCATTERED
+from ..core.arrays.device_numpy import REDUCED, SCATTERED
 
 _COMPARISONS = frozenset(("greater", "greater_equal", "less", "less_equal", "equal", "not_equal"))
 MISSING = frozenset(

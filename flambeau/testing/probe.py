@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import Kind, register
+from ..core.arrays.device_numpy import Namespace
+from ..core.arrays.kinds import Kind, register
 from ..core.device import device
-from ..core.device_numpy import Namespace
 from .device_array import MISSING_SPECIAL, DeviceArray, Module, reads, view_at
 
 

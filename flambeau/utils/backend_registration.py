@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..core.arrays import place_of
+from ..core.arrays.kinds import place_of
 from ..core.device import device, private_name, rename_private
 from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tensor import Tensor

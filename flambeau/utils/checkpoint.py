@@ -22,7 +22,7 @@ from ..autograd import backward as run_backward
 from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
-from ..core.generator import default_generator
+from ..core.random.generator import default_generator
 from ..core.state import grad_enabled, thread
 from ..core.tensor import Tensor
 

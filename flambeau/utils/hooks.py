@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import TypeVar
 
-from ..core.hooks import RemovableHandle
+from ..core.tape.hooks import RemovableHandle
 from ..core.tensor import Tensor
 
 __all__ = ["RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]

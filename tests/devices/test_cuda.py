@@ -63,7 +63,7 @@ import flambeau as torch
 import flambeau.cuda, flambeau.cuda.comm
 torch.manual_seed(3); torch.rand(2); torch.ones(2).is_pinned(); torch.cuda.is_initialized()
 with torch.cuda.stream(None): pass
-assert "flambeau.core.cuda" not in sys.modules and "cupy" not in sys.modules
+assert "flambeau.core.arrays.cuda" not in sys.modules and "cupy" not in sys.modules
 """
     done = run(["-c", program])
     assert done.returncode == 0, done.stderr

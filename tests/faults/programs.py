@@ -178,8 +178,9 @@ def check(torch: Any, name: str, rows: int, wanted: list[np.ndarray]) -> None:
 
 def state() -> dict[str, Any]:
     """What the process has switched on, and which kernels it has found: the same after every run of the same programs."""
-    from flambeau.core import late, native
+    from flambeau.core import late
     from flambeau.core import state as states
+    from flambeau.core.arrays import native
 
     facts: dict[str, Any] = {
         "modes": [bool(states.active), states.modes.on_record is None, len(states.without_grad)],

@@ -17,7 +17,7 @@ import numpy as np
 
 import flambeau as torch
 import flambeau.nn.functional as F
-from flambeau.core import native
+from flambeau.core.arrays import native
 from flambeau.kernels import build, image, pool, target
 
 CASES: dict[str, Callable[[], Any]] = {}

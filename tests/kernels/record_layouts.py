@@ -31,7 +31,7 @@ from libraries import OURS, arrays_in, assert_close, describe, differentiable_in
 from records.record import Maker, Pointwise, Record, Sample, call
 
 import flambeau
-from flambeau.core import native
+from flambeau.core.arrays import native
 from flambeau.core.tensor import Tensor
 from flambeau.kernels import FAMILIES, pointwise
 

@@ -18,7 +18,7 @@ PROGRAM = """
 import sys
 import numpy as np
 import flambeau as torch
-from flambeau.core import native
+from flambeau.core.arrays import native
 torch.set_num_threads(2)
 x = torch.arange(20000.) / 10000
 made = x.exp() + x.sum()

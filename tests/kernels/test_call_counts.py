@@ -12,7 +12,7 @@ pytest.importorskip("flambeau.kernels.reduction")
 from test_call_counts import calls_of, forward_and_backward
 
 import flambeau as torch
-from flambeau.core import native
+from flambeau.core.arrays import native
 
 
 @pytest.fixture(autouse=True)

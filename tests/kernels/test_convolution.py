@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import flambeau as torch
 import flambeau.nn.functional as F
-from flambeau.core import native
+from flambeau.core.arrays import native
 from flambeau.ops import convolution_kernels as reference
 from flambeau.ops.patches import is_channels_last
 

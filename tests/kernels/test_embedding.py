@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flambeau as torch
-from flambeau.core import native
+from flambeau.core.arrays import native
 from flambeau.kernels import embedding as kernels
 from flambeau.kernels.pool import pool
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.core import native
-from flambeau.core.registry import Entry, entries
+from flambeau.core.arrays import native
+from flambeau.core.calls.registry import Entry, entries
 from flambeau.kernels import pointwise as kernels
 from flambeau.kernels.pool import pool
 

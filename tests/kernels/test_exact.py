@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.core import native
+from flambeau.core.arrays import native
 from flambeau.kernels import build, exact
 from flambeau.kernels.language import KINDS
 

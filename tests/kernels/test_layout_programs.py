@@ -16,7 +16,7 @@ from layout_programs.drawing import Bound
 from layout_programs.operations import FAMILIES, draw_program
 from layout_programs.running import Report, run_programs
 
-from flambeau.core import native
+from flambeau.core.arrays import native
 
 FIXED, STEP = 0, 250  # the first seed, and programs a test
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import flambeau as torch
 import flambeau.nn.functional as F
-from flambeau.core import native
+from flambeau.core.arrays import native
 from flambeau.kernels import loss as kernels
 from flambeau.kernels.pool import pool
 from flambeau.ops import class_loss

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import flambeau as torch
 import flambeau.nn.functional as F
-from flambeau.core import native
+from flambeau.core.arrays import native
 from flambeau.kernels import normalization as kernels
 from flambeau.kernels.pool import pool
 from flambeau.ops import normalization as references

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from optimizer_cases import CASES, IDS
 
 import flambeau as torch
-from flambeau.core import native
+from flambeau.core.arrays import native
 from flambeau.kernels import optimizer as native_optimizer
 from flambeau.kernels.build import GENERATORS
 from flambeau.kernels.pool import pool

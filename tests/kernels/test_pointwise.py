@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import flambeau as torch
 import flambeau.nn.functional as F
-from flambeau.core import native
+from flambeau.core.arrays import native
+from flambeau.core.calls.registry import TABLES
 from flambeau.core.layout import elementwise_strides
-from flambeau.core.registry import TABLES
 from flambeau.kernels import pointwise as kernels
 from flambeau.kernels.expression import Program
 from flambeau.kernels.language import KINDS, register_kind

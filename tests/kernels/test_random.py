@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flambeau as torch
-from flambeau.core import box_muller, native, samplers
-from flambeau.core import generator as generators
-from flambeau.core.generator import BLOCK, Generator
+from flambeau.core.arrays import native
+from flambeau.core.random import box_muller, samplers
+from flambeau.core.random import generator as generators
+from flambeau.core.random.generator import BLOCK, Generator
 
 from .guard import guarded
 

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import flambeau as torch
-from flambeau.core import native
+from flambeau.core.arrays import native
 from flambeau.core.tensor import wrap
 from flambeau.kernels import FAMILIES
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flambeau.core.native import NoKernel
+from flambeau.core.arrays.native import NoKernel
 from flambeau.kernels import build, expression, image, machine_code, target
 from flambeau.kernels.expression import Untraceable
 from flambeau.kernels.target import ALL, AVX2, AVX512, NEON, PLAIN
@@ -186,7 +186,7 @@ WORK = """
 import numpy as np
 import flambeau as torch
 import flambeau.nn.functional as F
-from flambeau.core import native
+from flambeau.core.arrays import native
 
 x = torch.linspace(-3, 3, 60000).reshape(300, 200).requires_grad_()
 y = F.gelu(x * 2 + x[0])
@@ -254,7 +254,7 @@ def test_mistyped_environment_variables_are_errors():
 def test_float16_without_instructions_switches_nothing_else_off():
     program = """
 import flambeau as torch
-from flambeau.core import native
+from flambeau.core.arrays import native
 x = torch.linspace(-3, 3, 60000)
 half = x.half()
 assert torch.equal((half * 2 + half).float(), half.float().mul(2).half().float().add(half.float()).half().float())

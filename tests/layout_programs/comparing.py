@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import flambeau
-from flambeau.core import native
+from flambeau.core.arrays import native
 
 from .drawing import Bound, Program, numpy_dtype
 from .layouts import Arena, random_layout

@@ -12,7 +12,7 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.core.hooks import RemovableHandle
+from flambeau.core.tape.hooks import RemovableHandle
 
 
 def test_forward_hooks_see_and_replace(same):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.core import native
+from flambeau.core.arrays import native
 from flambeau.optim import _arrays
 from flambeau.optim._passes import passes_of
 from flambeau.optim.elementwise import ElementwiseOptimizer

@@ -13,7 +13,7 @@ import numpy as np
 
 from ... import ops
 from ...autograd.grad_mode import no_grad
-from ...core import native
+from ...core.arrays import native
 from ...core.state import active, grad_enabled, in_mode, tick
 from ...core.tensor import Tensor, new_storage, wrap
 

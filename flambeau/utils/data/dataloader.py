@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-from ...core.generator import Generator
+from ...core.random.generator import Generator
 from ._utils.collate import default_collate, default_convert
 from ._utils.fetch import _BaseDatasetFetcher, _IterableDatasetFetcher, _MapDatasetFetcher
 from ._utils.pin_memory import accelerator_available, pin_memory

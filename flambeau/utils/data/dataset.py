@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from ... import ops
-from ...core.generator import Generator, default_generator
+from ...core.random.generator import Generator, default_generator
 from ...core.tensor import Tensor
 
 __all__ = [

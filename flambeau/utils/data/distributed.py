@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sized
 
 from ... import ops
-from ...core.generator import Generator
+from ...core.random.generator import Generator
 from .sampler import Sampler
 
 __all__ = ["DistributedSampler"]

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from ... import ops
 from ...core.dtype import float64, int64
-from ...core.generator import Generator
+from ...core.random.generator import Generator
 
 __all__ = [
     "BatchSampler",

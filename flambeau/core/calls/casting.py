@@ -1,0 +1,114 @@
+"""Arrays and numbers as other element types."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from .. import dtype as dtypes
+from ..arrays import native
+from .operation import Op
+
+_NUMBERS = (int, float, complex, np.number, np.bool_)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, _NUMBERS)
+
+
+def cast_array(array: np.ndarray, dtype: dtypes.dtype) -> np.ndarray:
+    """``array`` with another element type, by C's rules: floats are truncated, integers wrap around."""
+    target = dtype.numpy
+    if target is None:
+        raise NotImplementedError(f"dtype {dtype} is not supported yet: NumPy has no such element type")
+    if array.dtype is target or array.dtype == target:
+        return array
+    source = array.dtype
+    result = native.cast(array, target)
+    if result is not None:
+        return result
+    if source.kind == "c" and target.kind != "c" and target.kind != "b":
+        array = array.real
+    if dtype is dtypes.float8_e4m3fn:
+        array = array.astype(np.float32).clip(-448, 448)  # has no infinity: PyTorch takes the largest number instead
+    if source.kind == "f" and target.kind == "u":
+        array = array.astype(np.int64)  # a negative float wraps, as C does through int64
+    return array.astype(target, order="C" if 0 in array.strides else "K")
+
+
+def number_array(value: Any, dtype: dtypes.dtype) -> np.ndarray:
+    """A Python number as a 0-d array; integers wrap around."""
+    if isinstance(value, int) and not isinstance(value, bool) and dtype.category == dtypes.INTEGER:
+        bits = 8 * dtype.itemsize
+        value &= (1 << bits) - 1
+        if dtype.is_signed and value >> (bits - 1):
+            value -= 1 << bits
+        return np.array(value, dtype.numpy)
+    if isinstance(value, complex) and not dtype.is_complex:
+        value = value.real
+    return np.array(value).astype(dtype.numpy)
+
+
+_C_NAMES = {
+    "uint8": "uint8_t",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int",
+    "int64": "int64_t",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
+
+
+def checked_number(value: Any, dtype: dtypes.dtype) -> np.ndarray:
+    """A number as a 0-d array of ``dtype``, which must have room for it; negative integers wrap in an unsigned dtype.
+
+    Raises:
+        RuntimeError: a number out of range, or a complex one for a real dtype.
+    """
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.item()
+    if isinstance(value, complex) and not value.imag and not dtype.is_complex:
+        value = value.real
+    if dtype is dtypes.bool_:
+        return np.array(bool(value))
+    if dtype.category == dtypes.INTEGER:
+        limits = np.iinfo(dtype.numpy)
+        fits = not isinstance(value, complex) and math.isfinite(value) and (limits.min or -int(limits.max)) <= int(value) <= limits.max
+        if fits and not isinstance(value, bool):
+            value = int(value)
+    else:
+        largest = float(ml_dtypes.finfo(dtype.to_real().numpy).max)
+        parts = (value.real, value.imag) if isinstance(value, complex) else (value,)
+        fits = len(parts) == 1 or dtype.is_complex
+        fits = fits and all((isinstance(part, float) and not math.isfinite(part)) or -largest <= part <= largest for part in parts)
+    if not fits:
+        raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(dtype.name, dtype.name)} without overflow")
+    return number_array(value, dtype)
+
+
+def cast_operands(op: Op, values: Sequence[Any], compute: dtypes.dtype | None) -> list[Any]:
+    """``values`` as the kernel wants them: operands as arrays of dtype ``compute``, attributes unchanged."""
+    arrays = list(values)
+    if compute is None:
+        return arrays
+    params = op.params
+    for i in op.positions:
+        value, kind = values[i], params[i].kind
+        if kind == "list":
+            arrays[i] = [cast_array(item, compute) for item in value]
+        elif value is None:
+            continue
+        elif hasattr(value, "dtype") and hasattr(value, "shape"):
+            arrays[i] = value if value.dtype is compute.numpy else cast_array(value, compute)
+        elif kind == "number":
+            arrays[i] = number_array(value, compute)
+    return arrays

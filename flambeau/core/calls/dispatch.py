@@ -1,0 +1,569 @@
+"""The one path of a call: everything that a call may need and a generated fast path leaves out.
+
+    torch.add(a, b)    a.add_(b)    a.t_()        F.mse_loss(a, b)    torch.zeros(2)        what was called
+       function        in place     in-place view     composite          factory            its form
+            \\            |           |               |                 /
+             +-----------+-----------+---------------+----------------+
+                               |
+    dispatch          old argument orders, overloads -> operands -> __torch_function__ of subclasses and modes
+                               |
+    Call.proceed      checks -> kind of array -> promotion -> kernel -> wrapping -> tape -> out=
+
+A call is described once, by a ``Call``; what its form does differently stands in the five functions ``run_...`` below.  ``proceed`` is the
+seam for whatever stands around calls without being part of them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dtype as dtypes
+from ..arrays import native
+from ..arrays.kinds import KINDS, Kind, as_array, check_same_device, host, kind_of_call, moved, on_device_of, pinned
+from ..device import pinned_host
+from ..layout import laid_out_elementwise
+from ..shape import broadcast_shape
+from ..state import crowded, grad_enabled, modes, run_ignoring_fp, thread
+from ..tape.history import check_overlap, check_writable, is_differentiable, make_view, needs_grad, rebase, set_creation_meta, watch
+from ..tape.node import Node, Output, edge_of, new_node
+from ..tape.saved import check_saved, pack_saved
+from ..tensor import Parameter, Tensor, storage_of, wrap
+from .casting import cast_array, is_number
+from .creation import Creation, require_grad
+from .operation import COMPLEX_TO_FLOAT, REQUIRED, Op
+from .override import call_override
+from .promotion import promotion, rounded
+from .return_types import named_result
+
+
+class Form:
+    """How an operation was called.
+
+    Attributes:
+        run: what runs the call. public: which attribute of the operation is the function that ``__torch_function__`` is shown.
+        is_new: whether results are tensors that nobody else has.
+    """
+
+    __slots__ = ("is_new", "public", "run")
+
+    def __init__(self, run: Callable[[Call], Any], public: str, is_new: bool = False):
+        self.run, self.public, self.is_new = run, public, is_new
+
+
+class Call:
+    """One call of an operation.
+
+    Attributes:
+        op: the operation (a ``Composite`` or ``Factory`` for a call of one).
+        values: its arguments in the signature's order.
+        operands: the tensors and numbers among them, lists flattened.
+        out: what the caller gave for ``out=``.
+        form: how it was written.
+    """
+
+    __slots__ = ("args", "form", "op", "operands", "out", "values")
+    args: tuple[Any, ...]  # as ``__torch_function__`` is shown them
+
+    def __init__(self, op: Any, values: tuple[Any, ...], operands: list[Any], out: Any, form: Form):
+        self.op, self.values, self.operands, self.out, self.form = op, values, operands, out, form
+
+    def proceed(self) -> Any:
+        """Do the call; who may take it over was asked."""
+        if crowded and not getattr(self.op, "is_placed", False):  # where a device is named, the current one has a meaning
+            for operand in self.operands:
+                if isinstance(operand, Tensor) and operand._array.__class__ in KINDS:
+                    with on_device_of(operand._array):
+                        return self.form.run(self)
+        return self.form.run(self)
+
+    @property
+    def kind(self) -> Kind:
+        """Whose kernels it gets."""
+        arrays = []
+        foreign = False
+        for operand in self.operands:
+            if isinstance(operand, Tensor):
+                arrays.append(operand._array)
+                foreign = foreign or operand._array.__class__ is not np.ndarray
+        return kind_of_call(self.op, arrays) if foreign else host
+
+    def is_recorded(self) -> bool:
+        """Whether it goes on the tape, if its results can."""
+        if self.op.rules is None or not grad_enabled():
+            return False
+        recorded = False
+        for operand in self.operands:  # all of them are asked, before anything is written: a stale one raises
+            if isinstance(operand, Tensor) and operand._requires_grad:
+                recorded = True
+        return recorded
+
+    def overridden(self) -> Any:
+        """What a mode or a subclass returns for this call; NotImplemented if nobody takes it."""
+        params, values = self.op.params, self.values
+        args: list[Any] = []
+        rest: tuple[Any, ...] = ()
+        kwargs: dict[str, Any] = {}
+        for param, value in zip(params, values):
+            if param.kind == "rest":
+                rest = value
+            elif not param.keyword_only:
+                args.append(value)
+            elif value is not param.default:
+                kwargs[param.name] = value
+        while args and not rest and (last := params[len(args) - 1]).default is not REQUIRED and args[-1] is last.default:
+            args.pop()
+        if self.out is not None:
+            kwargs["out"] = self.out
+        self.args = (*args, *rest)
+        around, thread.overridden = thread.overridden, None if kwargs else self
+        try:
+            return call_override(getattr(self.op, self.form.public), self.operands, self.args, kwargs)
+        finally:
+            thread.overridden = around
+
+
+def dispatch(op: Any, values: tuple[Any, ...], out: Any = None, form: Form | None = None) -> Any:
+    """Call ``op`` with arguments in the signature's order, doing everything that a call may need."""
+    form = form or FUNCTION
+    for overload in op.overloads:
+        if (other := overload(op, *values)) is not None:
+            op = other
+            break
+    operands = composite_operands(op, values) if form is COMPOSITE else operands_of(op, values)
+    call = Call(op, values, operands, out, form)
+    asked = bool(thread.function_modes)
+    if not asked and thread.function_override:
+        for operand in operands:
+            kind = operand.__class__
+            if kind is not Tensor and kind is not Parameter and hasattr(kind, "__torch_function__"):
+                asked = True
+                break
+    if asked:
+        result = call.overridden()
+        if result is not NotImplemented:
+            return result
+    return form.run(call) if not crowded else call.proceed()
+
+
+def dispatch_old_order(op: Op, args: tuple[Any, ...], keywords: tuple[Any, ...], out: Any = None, form: Form | None = None) -> Any:
+    """A call with more arguments by position than ``op`` has now: those of PyTorch's first versions are put in order.
+
+    Args:
+        args: the arguments by position. keywords: values of the parameters that are passed by keyword only.
+
+    Raises:
+        TypeError: no such order, or a parameter given twice.
+    """
+    given = {p.name: value for p, value in zip(op.params[-len(keywords) :], keywords, strict=True) if value is not p.default}
+    for count, order in op.old_orders:
+        call = order(op, *args) if count is None or count == len(args) else None
+        if call is not None and not call[1].keys() & given.keys():
+            values, named = call[0], {**given, **call[1]}
+            return dispatch(op, (*values, *[named.get(p.name, p.default) for p in op.params[len(values) :]]), out, form)
+    raise TypeError(f"{op.name}() takes {len(op.params) - len(keywords)} positional arguments but {len(args)} were given")
+
+
+# -- operands ---------------------------------------------------------------------------------------------------------------
+def _wrong_operand(op: Op, position: int, value: Any) -> None:
+    raise TypeError(f"{op.name}(): argument '{op.names[position]}' (position {position + 1}) must be Tensor, not {type(value).__name__}")
+
+
+def operands_of(op: Op, values: Sequence[Any]) -> list[Any]:
+    """The tensors and numbers among ``values``, lists flattened; checks types.
+
+    Raises:
+        TypeError: something else where a tensor is expected.
+    """
+    params: Any = op.params
+    operands: list[Any] = []
+    if op.other_keywords:  # then every parameter may be left out by position
+        for param, value in zip(params, values, strict=True):
+            if value is REQUIRED:
+                raise TypeError(f'{op.name}() missing 1 required positional arguments: "{param.name}"')
+    for i in op.positions:
+        value, kind = values[i], params[i].kind
+        if isinstance(value, Tensor):
+            if kind == "list":
+                raise TypeError(f"{op.name}(): argument '{params[i].name}' (position {i + 1}) must be tuple of Tensors, not Tensor")
+            operands.append(value)
+        elif kind == "list":
+            if not isinstance(value, (tuple, list)):
+                raise TypeError(
+                    f"{op.name}(): argument '{params[i].name}' (position {i + 1}) must be tuple of Tensors, not {type(value).__name__}"
+                )
+            for j, element in enumerate(value):
+                if not isinstance(element, Tensor) and not hasattr(type(element), "__torch_function__"):
+                    raise TypeError(f"expected Tensor as element {j} in argument {i}, but got {type(element).__name__}")
+                operands.append(element)
+        elif value is None and kind == "optional":
+            pass
+        elif kind == "number" and is_number(value):
+            operands.append(value)
+        elif value is None and params[i].default is None:
+            pass
+        elif hasattr(type(value), "__torch_function__"):
+            operands.append(value)
+        else:
+            _wrong_operand(op, i, value)
+    return operands
+
+
+def composite_operands(entry: Any, values: Sequence[Any]) -> list[Any]:
+    """What may take a composite call over: tensors and their like, also in lists.
+
+    Raises:
+        TypeError: something else where a tensor is expected.
+    """
+    operands: list[Any] = []
+    for position, (param, value) in enumerate(zip(entry.params, values, strict=True)):
+        if isinstance(value, (list, tuple)):
+            operands += [element for element in value if hasattr(type(element), "__torch_function__")]
+        elif hasattr(type(value), "__torch_function__"):
+            operands.append(value)
+        elif param.kind == "tensor" and value is not param.default:
+            raise TypeError(f"{entry.name}(): argument '{param.name}' (position {position + 1}) must be Tensor, not {type(value).__name__}")
+    return operands
+
+
+def operand_shapes(op: Op, values: Sequence[Any]) -> list[tuple[int, ...]]:
+    shapes = []
+    for i in op.positions:
+        if isinstance(values[i], Tensor):
+            shapes.append(values[i]._array.shape)
+    return shapes
+
+
+# -- the forms -----------------------------------------------------------------------------------------------------------------
+_OF_NUMBERS = frozenset(("add", "sub", "mul", "div", "floor_divide", "_divide_rounded"))  # PyTorch takes two numbers there
+
+
+def run_function(call: Call) -> Any:
+    """``torch.f(input, ...)``, with ``out=`` or without."""
+    op, values, operands, out = call.op, call.values, call.operands, call.out
+    if op.broadcasts and op.name not in _OF_NUMBERS and not any(isinstance(operand, Tensor) for operand in operands):
+        kinds = ", ".join(type(operand).__name__ for operand in operands)
+        raise TypeError(f"{op.name}() received an invalid combination of arguments - got ({kinds}), but expected at least one Tensor")
+    kind = call.kind if KINDS else host
+    if op.canonicalize is not None:
+        values = op.canonicalize(*values) if kind is host else kind.bound(op.canonicalize)(*values)
+    if out is not None and _into_out_directly(op, values, operands, out):
+        return out
+    results, is_tuple = compute(op, values, operands, kind)
+    if op.is_view:
+        viewed = values[op.positions[0]]
+        tensors = [make_view(array, viewed) for array in results]
+        if op.is_multi_view and grad_enabled():
+            for tensor in tensors:
+                set_creation_meta(tensor, "multi_output")
+            if tensors and needs_grad(viewed):
+                watch(storage_of(viewed))
+    else:
+        tensors = [wrap(array) for array in results] if is_tuple else [wrap(results[0])]
+    if out is not None:
+        return into_out(op, tensors, out, operands)
+    if call.is_recorded():
+        record(op, values, tensors)
+    return package(op, tensors) if is_tuple else tensors[0]
+
+
+def run_in_place(call: Call) -> Tensor:
+    """``f_(input, ...)``: the result is written into the first operand."""
+    op, values, operands = call.op, call.values, call.operands
+    target = values[0]
+    if op.promotion == COMPLEX_TO_FLOAT and target._array.dtype.kind == "c":
+        raise RuntimeError(f"In-place {op.name} is not supported for complex tensors.")
+    recorded = call.is_recorded()
+    if recorded and op.name == "copy":
+        recorded = is_differentiable(target._array)
+    check_writable(target, recorded, may_overlap=op.may_overlap and sum(isinstance(e, Tensor) for e in operands) == 1)
+    check_overlap(target, operands)
+    kind = call.kind if KINDS else host
+    if op.canonicalize is not None:
+        values = kind.bound(op.canonicalize)(*values)
+    shape = target._array.shape
+    if op.broadcasts:
+        common = broadcast_shape(*operand_shapes(op, values))
+        if common != shape:
+            raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(common)}")
+    overwrites_saved = recorded and ("input" in op.node.saves_inputs or values[0] in _identity(values[1:]))
+    node_values = values
+    written = not overwrites_saved and _write_directly(op, values, operands, target)
+    if not written:
+        results, _ = compute(op, values, operands, kind)
+        array = results[0]
+        have, want = dtypes.of_array(array), target.dtype
+        if not dtypes.can_cast(have, want):
+            raise RuntimeError(f"result type {have.legacy} can't be cast to the desired output type {want.legacy}")
+        check_same_device(target._array, array)
+        if array.shape != shape:
+            raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(array.shape)}")
+    if overwrites_saved:  # the derivative needs what is about to be overwritten
+        before = target.detach().clone()
+        before._requires_grad, before._node = target._requires_grad, target._node
+        node_values = tuple(before if value is target else value for value in values)
+    if not written:
+        target._array[...] = run_ignoring_fp(cast_array, array, want)
+    storage_of(target)._bump()
+    if recorded:
+        history = edge_of(target)
+        node = make_node(op, node_values, [target._array], [target])
+        if node.edges and node.edges[0] is not history and node_values is not values:
+            node.edges = (history, *node.edges[1:])
+        rebase(target, node)
+    return target
+
+
+def run_in_place_view(call: Call) -> Tensor:
+    """``f_`` of a view operation (``t_``, ``squeeze_``, ...): the tensor itself takes the view's shape and strides."""
+    op, values = call.op, call.values
+    target = values[0]
+    recorded = grad_enabled() and target._requires_grad
+    check_writable(target, recorded, may_overlap=True)
+    kind = call.kind if KINDS else host
+    if op.canonicalize is not None:
+        values = kind.bound(op.canonicalize)(*values)
+    results, _ = compute(op, values, call.operands, kind)
+    storage = storage_of(target)
+    node = make_node(op, values, results, [target]) if recorded else None
+    target._array = results[0]
+    storage._bump()
+    if node is not None:
+        target._node = node
+    return target
+
+
+def run_composite(call: Call) -> Any:
+    """A function over other operations: its body, with ``out=``."""
+    entry, values = call.op, call.values
+    params = entry.params
+    split = sum(not p.keyword_only for p in params)
+    body = call.kind.bound(entry.body) if KINDS and not entry.is_placed else entry.body
+    result = body(*values[:split], **{p.name: v for p, v in zip(params[split:], values[split:], strict=True)})
+    if call.out is None:
+        return result
+    is_tuple = isinstance(result, tuple)
+    tensors = [operand for operand in call.operands if isinstance(operand, Tensor)]
+    written = into_out(entry, list(result) if is_tuple else [result], call.out, tensors)
+    return type(result)(written) if is_tuple else written
+
+
+def run_factory(call: Call) -> Any:
+    """A tensor from sizes, numbers or data: the declared function makes its array, on the device that the options say."""
+    entry, values = call.op, call.values
+    new = Creation(entry.name, entry.options_of(values), None if entry.model is None else values[entry.model], call.out)
+    args, rest, keywords = entry.arguments
+    named = {name: values[i] for name, i in keywords} if keywords else {}
+    tensor = entry.body(new, *values[:args], *(() if rest is None else values[rest]), **named)
+    if not isinstance(tensor, Tensor):
+        tensor = wrap(pinned(tensor) if new.where is pinned_host else moved(tensor, new.where))
+        if call.out is not None:
+            tensor = into_out(entry, [tensor], call.out, [])
+    return require_grad(tensor) if new.requires_grad else tensor
+
+
+FUNCTION = Form(run_function, "wrapper", is_new=True)
+IN_PLACE = Form(run_in_place, "public_inplace_wrapper")
+IN_PLACE_VIEW = Form(run_in_place_view, "public_inplace_wrapper")
+COMPOSITE = Form(run_composite, "wrapper")
+FACTORY = Form(run_factory, "wrapper", is_new=True)
+
+
+# -- computing -------------------------------------------------------------------------------------------------------------------
+def compute(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) -> tuple[list[Any], bool]:
+    """Promote, check broadcasting, run the kernel; (result arrays, whether there was a tuple of them)."""
+    dtype, result_dtype, common = promotion(op, operands)
+    if op.broadcasts:
+        broadcast_shape(*operand_shapes(op, values))
+    if common is not dtype:
+        values = rounded(op, values, dtype, common)
+    output = run_ignoring_fp(kind.run, op, plain_values(op, values), dtype, result_dtype)
+    is_tuple = output.__class__ is tuple or output.__class__ is list
+    results = []
+    for array in output if is_tuple else (output,):
+        if array.__class__ is not np.ndarray:
+            array = as_array(array)
+        if result_dtype is not None and op.returns is None and array.dtype is not result_dtype.numpy:
+            array = run_ignoring_fp(cast_array, array, result_dtype)
+        elif (
+            op.returns is not None
+            and result_dtype is not None
+            and dtype is not None
+            and dtype is not result_dtype
+            and array.dtype is dtype.numpy
+        ):
+            array = run_ignoring_fp(cast_array, array, result_dtype)  # values that were widened for computing; indices stay
+        if op.broadcasts and array.ndim > 1 and array.__class__ is np.ndarray and not op.row_major:
+            plain = array.size and 1 not in array.shape
+            for operand in operands:
+                plain = plain and (not isinstance(operand, Tensor) or operand._array.flags.c_contiguous)
+            if not plain:
+                array = _laid_out_elementwise(op, array, operands)
+        results.append(array)
+    return results, is_tuple
+
+
+_OF_ONE_TENSOR = frozenset(("clamp", "pow", "lerp"))  # where a Python number is no operand in PyTorch, whose order would be asked
+
+
+def _laid_out_elementwise(op: Op, result: np.ndarray, operands: list[Any]) -> np.ndarray:
+    """An element-wise result with PyTorch's strides, which NumPy finds in another way."""
+    arrays = [operand._array for operand in operands if isinstance(operand, Tensor)]
+    has_numbers = len(arrays) < len(operands) and op.name not in _OF_ONE_TENSOR
+    return laid_out_elementwise(result, arrays, has_numbers)
+
+
+def plain_values(op: Op, values: Sequence[Any]) -> list[Any]:
+    """``values`` with arrays in place of the operands' tensors."""
+    plain = list(values)
+    for i in op.positions:
+        value = values[i]
+        if isinstance(value, Tensor):
+            plain[i] = value._array
+        elif value.__class__ is list or value.__class__ is tuple:
+            plain[i] = [item._array if isinstance(item, Tensor) else item for item in value]
+    return plain
+
+
+def package(op: Op, tensors: list[Tensor]) -> Any:
+    """Several results as the caller gets them: a tuple, or a named tuple."""
+    return tuple(tensors) if op.returns is None else named_result(op.result_name, op.returns)(tensors)
+
+
+# -- recording ----------------------------------------------------------------------------------------------------
+def record(op: Op, values: Sequence[Any], tensors: list[Tensor]) -> None:
+    """Put a call with an input that requires grad on the tape, if its results can require grad."""
+    if not op.is_multi_output:
+        if is_differentiable(tensors[0]._array):
+            tensors[0]._node, tensors[0]._requires_grad = make_node(op, values, [tensors[0]._array], tensors), True
+        return
+    if not any(is_differentiable(tensor._array) for tensor in tensors):
+        return
+    node = make_node(op, values, [tensor._array for tensor in tensors], tensors)
+    for index, tensor in enumerate(tensors):
+        if is_differentiable(tensor._array):
+            tensor._node, tensor._requires_grad = Output(node, index), True
+
+
+def make_node(op: Op, values: Sequence[Any], results: list[np.ndarray], tensors: list[Tensor]) -> Node:
+    """A node for a call that was just made."""
+    kind = op.node
+    edges: list[Any] = []
+    required: dict[str, bool] = {}
+    for name, value in zip(op.names, values, strict=True):
+        if name not in kind.inputs:
+            continue
+        if isinstance(value, (list, tuple)):
+            value_edges = [edge_of(tensor) for tensor in value]
+            edges += value_edges
+            required[name] = any(edge is not None for edge in value_edges)
+        else:
+            found_one = edge_of(value) if isinstance(value, Tensor) else None
+            edges.append(found_one)
+            required[name] = found_one is not None
+    if kind.is_multi_output:
+        shape: Any = tuple(array.shape for array in results)
+        dtype: Any = tuple(array.dtype for array in results)
+    else:
+        shape, dtype = results[0].shape, results[0].dtype
+    saved, attrs = kind.collect(values, required, tensors)
+    check_saved(saved)
+    node = new_node(kind, tuple(edges), saved, attrs, shape, dtype)
+    if thread.saved_hooks and saved:
+        pack, unpack_hook = thread.saved_hooks[-1]
+        node.saved = tuple([pack_saved(node, entry, pack, unpack_hook) for entry in saved])
+    if modes.on_record is not None:
+        modes.on_record(node)
+    return node
+
+
+# -- out= and in place ------------------------------------------------------------------------------------------
+def into_out(op: Op, tensors: list[Tensor], out: Any, operands: list[Any]) -> Any:
+    """Write results into ``out`` (a tensor, or a tuple of them), resizing it where PyTorch does.
+
+    Raises:
+        RuntimeError: a result that ``out``'s dtype cannot hold, or a call that would have to be recorded.
+    """
+    targets = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+    if len(targets) != len(tensors):
+        raise TypeError(f"{op.name}(): expected {len(tensors)} tensors in 'out', got {len(targets)}")
+    if grad_enabled() and any(isinstance(tensor, Tensor) and tensor._requires_grad for tensor in (*operands, *targets)):
+        raise RuntimeError(
+            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+            "requires grad."
+        )
+    for target, result in zip(targets, tensors, strict=True):
+        if not isinstance(target, Tensor):
+            raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(target).__name__}")
+        write_result(target, result._array)
+    if len(tensors) == 1:
+        return out
+    return package(op, list(targets))
+
+
+def write_result(target: Tensor, array: np.ndarray) -> None:
+    """Write one result into ``target``, which is resized if its shape differs."""
+    have, want = dtypes.of_array(array), target.dtype
+    if not dtypes.can_cast(have, want):
+        raise RuntimeError(f"result type {have.legacy} can't be cast to the desired output type {want.legacy}")
+    check_same_device(target._array, array)
+    if target._array.shape != array.shape:
+        if target._array.size:
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape {list(target._array.shape)}, which does not match "
+                f"the required output shape {list(array.shape)}. This behavior is deprecated, and in a future PyTorch release outputs "
+                "will not be resized unless they have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, "
+                "to zero elements with t.resize_(0).",
+                UserWarning,
+                stacklevel=4,
+            )
+        target.resize_(array.shape)
+    check_writable(target, False)
+    target._array[...] = run_ignoring_fp(cast_array, array, want)
+    storage_of(target)._bump()
+
+
+def _into_out_directly(op: Op, values: Sequence[Any], operands: list[Any], out: Any) -> bool:
+    """Have a native kernel write into ``out`` where it is large and fits exactly and nothing is recorded; whether it did."""
+    if out.__class__ is not Tensor or not op.elementwise or out._array.__class__ is not np.ndarray or not native.pays(out._array.size):
+        return False
+    if grad_enabled() and any(isinstance(e, Tensor) and e._requires_grad for e in (out, *operands)):
+        return False
+    if op.broadcasts and broadcast_shape(*operand_shapes(op, values)) != out._array.shape:
+        return False
+    check_writable(out, False)
+    check_overlap(out, operands)
+    if not _write_directly(op, values, operands, out):
+        return False
+    storage_of(out)._bump()
+    return True
+
+
+def _write_directly(op: Op, values: Sequence[Any], operands: list[Any], target: Tensor) -> bool:
+    """Have a native kernel write an element-wise result straight into ``target``'s large memory; whether it did.
+
+    The kernel reads each element before it writes it, so ``target`` itself may be an operand, but no other view of its memory.
+    """
+    if not op.elementwise or target._array.__class__ is not np.ndarray or not native.pays(target._array.size):
+        return False
+    storage = target._storage
+    if storage is not None and any(isinstance(e, Tensor) and e is not target and e._storage is storage for e in operands):
+        return False
+    dtype, result_dtype, common = promotion(op, operands)
+    if result_dtype is not None and result_dtype is not target.dtype:
+        return False
+    plain = plain_values(op, rounded(op, values, dtype, common))
+    return run_ignoring_fp(native.run_elementwise, op, plain, dtype, result_dtype, target._array) is not None
+
+
+class _identity:
+    """Membership by identity, where ``==`` of tensors is element-wise."""
+
+    def __init__(self, items: Sequence[Any]):
+        self.items = items
+
+    def __contains__(self, item: Any) -> bool:
+        return any(member is item for member in self.items)

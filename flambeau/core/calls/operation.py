@@ -1,0 +1,180 @@
+"""The declaration of an operation: ``Op`` and ``Param``.
+
+An operation is declared once, by a decorator over its reference kernel in ``ops/``; everything else is derived: the public function, the
+method, ``f_``, ``out=``, operators, the tape's node, documentation.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..late import made_once
+
+if TYPE_CHECKING:
+    from ..tape.derivatives import OpNode
+
+REQUIRED = inspect.Parameter.empty
+
+# Promotion words, as PyTorch's references use them.
+DEFAULT = "default"  # operands to their common dtype, which is the result's
+INT_TO_FLOAT = "int_to_float"  # integers and bools become the default float dtype first
+BOOL = "bool"  # common dtype for computing, bool result
+COMPLEX_TO_FLOAT = "complex_to_float"  # default, but a complex result becomes its real counterpart
+BOOL_TO_LONG = "bool_to_long"  # default, but bool becomes int64
+SAME = "same"  # operands must have one dtype already; the kernel decides the result's
+KEEP = "keep"  # operands are passed as they are; the kernel decides
+
+
+class Param:
+    """One parameter of an operation, read off its signature."""
+
+    __slots__ = ("default", "keyword_only", "kind", "name")
+
+    def __init__(self, name: str, annotation: str, default: Any, keyword_only: bool):
+        self.name, self.default, self.keyword_only = name, default, keyword_only
+        if "Tensor" not in annotation:
+            self.kind = "attr"
+        elif "Sequence" in annotation:
+            self.kind = "list"
+        elif "Number" in annotation:
+            self.kind = "number"
+        elif "None" in annotation:
+            self.kind = "optional"
+        else:
+            self.kind = "tensor"
+
+    @classmethod
+    def of(cls, parameter: inspect.Parameter) -> Param:
+        if parameter.kind is not parameter.VAR_POSITIONAL:
+            return cls(parameter.name, str(parameter.annotation), parameter.default, parameter.kind is parameter.KEYWORD_ONLY)
+        rest = cls(parameter.name, "", (), False)
+        rest.kind = "rest"
+        return rest
+
+
+def other_keywords(params: Sequence[Param]) -> dict[str, str]:
+    """NumPy's spellings of parameters, which PyTorch understands too."""
+    names = {p.name for p in params}
+    return {other: name for other, name in (("axis", "dim"), ("keepdims", "keepdim")) if name in names and other not in names}
+
+
+class Op:
+    """One declared operation.
+
+    Attributes:
+        name: public name; ``kernel``: reference over arrays, its signature is the public one.
+        promotion: one of the promotion words above.
+        broadcasts: whether operands are broadcast against each other (checked before the kernel runs).
+        constants: numbers that, as operands, deserve a native kernel of their own.
+        elementwise: whether the kernel is an expression over corresponding elements, which a native kernel can be made of.
+        rules: derivative per input name (or comma-separated names), None where it is not differentiable.
+        fast: kernel of the fast path, or None where there is none; it may return None to take the slow path. A string is an
+            expression over ``a`` (the first operand's array), ``d`` (its dtype), the attributes and names of the family's module, put
+            into the wrapper as it is.
+        work: how much a call has to do, in elements, where that is not its first operand's size: an expression over the parameters,
+            with arrays for the operands, and ``prod``. A factor in front (``8 * input.size``) says that an element costs as much as that
+            many of an element-wise operation. ``native`` decides by it whether a native kernel runs; in an expression ``fast`` that
+            kernel is ``large``, and ``THRESHOLD`` the work from which on it is to be called.
+        fp_safe: the kernel of the fast path meets no floating-point errors, or silences NumPy itself.
+        is_view: the kernel returns views of its first operand's array.
+        exact_scalar: a second operand of one element is not rounded to float16 or bfloat16 first.
+        opmath: how float16 and bfloat16 are computed: 'float32' (cast around the kernel) or 'native'.
+        canonicalize: function (arrays and attributes in signature order) -> the same, or an error; checks before any work.
+        returns: names of the fields where the result is a named tuple.
+        fast_bool: whether the fast path is right for bool operands too.
+        row_major: the result is row-major whatever the operands' order is.
+        may_overlap: the in-place form may write to a tensor that overlaps itself.
+        writes: the kernel accepts a last argument ``out`` (a ufunc), so that in-place forms need no temporary.
+        overloads: functions (op, *values) that answer calls of other types, as ``registry.overload`` adds them.
+        old_orders: pairs of a number of arguments (None: any) and a function (op, *arguments) that understands an old order of them, as
+            ``registry.old_order`` adds them.
+        renamed: old keywords and the parameters they stand for, as ``registry.old_keywords`` adds them.
+    """
+
+    def __init__(self, kernel: Callable[..., Any], **options: Any):
+        self.kernel = kernel
+        self.name: str = options.pop("name", None) or kernel.__name__
+        self.namespace: str = options.pop("namespace", "torch")
+        self.promotion: str = options.pop("promotion", KEEP)
+        self.broadcasts: bool = options.pop("broadcasts", False)
+        self.constants: frozenset[Any] = frozenset(options.pop("constants", ()))
+        self.elementwise: bool = options.pop("elementwise", self.broadcasts)
+        self.rules: dict[str, Callable[..., Any]] | None = options.pop("grad")
+        self.fast: Callable[..., Any] | None = options.pop("fast", None)
+        self.work: str | None = options.pop("work", None)
+        self.fp_safe: bool = options.pop("fp_safe", False)
+        self.is_view: bool = options.pop("view", False)
+        self.exact_scalar: bool = options.pop("exact_scalar", False)
+        self.opmath: str = options.pop("opmath", "float32")
+        self.canonicalize: Callable[..., Any] | None = options.pop("canonicalize", None)
+        self.returns: tuple[str, ...] | None = options.pop("returns", None)
+        self.row_major: bool = options.pop("row_major", False)
+        self.ufunc: Any = options.pop("ufunc", None)
+        self.method: bool = options.pop("method", True)
+        self.operator: str | None = options.pop("operator", None)
+        self.inplace: bool = options.pop("inplace", False)
+        self.may_overlap: bool = options.pop("may_overlap", False)
+        self.out: bool = options.pop("out", True)
+        self.aliases: tuple[str, ...] = options.pop("aliases", ())
+        self.node_name: str | None = options.pop("node_name", None)
+        self.fast_bool: bool = options.pop("fast_bool", True)
+        self.module: str = kernel.__module__
+        self.doc: str | None = kernel.__doc__
+        if self.is_view:
+            self.out = False
+        self.is_multi_output = bool(options.pop("multi_output", False) or self.returns)
+        self.is_multi_view = self.is_view and self.is_multi_output
+        self.overloads: list[Callable[..., Any]] = []
+        self.old_orders: list[tuple[int | None, Callable[..., Any]]] = []
+        self.renamed: dict[str, str] = {}
+        self.public_inplace: Any = None  # where another function than the generated one is public
+        if options:
+            raise TypeError(f"{self.name}: unknown options {sorted(options)}")
+
+    # -- what the signature says, read when first needed -------------------------------------------------------------------
+    @made_once
+    def params(self) -> tuple[Param, ...]:
+        return tuple(Param.of(p) for p in inspect.signature(self.kernel).parameters.values())
+
+    @made_once
+    def positions(self) -> tuple[int, ...]:
+        """Places of the operands among the parameters."""
+        return tuple(i for i, p in enumerate(self.params) if p.kind != "attr")
+
+    @made_once
+    def names(self) -> tuple[str, ...]:
+        return tuple(p.name for p in self.params)
+
+    @made_once
+    def any_device(self) -> bool:
+        """Whether operands may lie on several devices, as those of a copy: the first one's kind runs the kernel."""
+        return "non_blocking" in self.names
+
+    @property
+    def result_name(self) -> str:
+        """The class of a named result."""
+        return f"{self.namespace}_{self.name}" if self.namespace == "linalg" else self.kernel.__name__
+
+    @made_once
+    def keyword_names(self) -> tuple[str, ...]:
+        """Names of the parameters that are passed by keyword only."""
+        return tuple(p.name for p in self.params if p.keyword_only)
+
+    if TYPE_CHECKING:  # the registry's entries have them
+
+        @property
+        def wrapper(self) -> Any: ...
+        @property
+        def inplace_wrapper(self) -> Any: ...
+        @property
+        def node(self) -> type[OpNode]: ...
+
+    @made_once
+    def other_keywords(self) -> dict[str, str]:
+        """Keywords that stand for a parameter: NumPy's spellings, and this operation's old ones."""
+        return {**other_keywords(self.params), **self.renamed}
+
+    def __repr__(self) -> str:
+        return f"<operation {self.namespace}.{self.name}>"

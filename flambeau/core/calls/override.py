@@ -1,0 +1,129 @@
+"""``__torch_function__``: how subclasses of Tensor, and modes, take over calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..state import active, thread
+from ..tensor import Parameter, Tensor
+
+
+class DisableTorchFunctionSubclass:
+    """Context in which subclasses' ``__torch_function__`` is not called. Source: torch._C.DisableTorchFunctionSubclass."""
+
+    def __enter__(self) -> None:
+        self._was = thread.function_override
+        thread.function_override = False
+
+    def __exit__(self, *exc_info: Any) -> None:
+        thread.function_override = self._was
+
+
+class DisableTorchFunction(DisableTorchFunctionSubclass):
+    """Context in which neither subclasses nor modes are asked."""
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._modes = thread.function_modes
+        thread.function_modes = ()
+
+    def __exit__(self, *exc_info: Any) -> None:
+        thread.function_modes = self._modes
+        super().__exit__(*exc_info)
+
+
+class TorchFunctionMode:
+    """A context whose ``__torch_function__(func, types, args, kwargs)`` sees every operation called inside it.
+
+    Source: torch.overrides.TorchFunctionMode.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} must define __torch_function__")
+
+    def __enter__(self) -> Any:
+        thread.function_modes = (*thread.function_modes, self)
+        thread.modes += 1
+        active[:0] = (None,)
+        return self
+
+    def __exit__(self, *exc_info: Any) -> None:
+        thread.function_modes = thread.function_modes[:-1]
+        thread.modes -= 1
+        del active[-1]
+
+
+def overloaded_args(operands: Any) -> list[Any]:
+    """Arguments whose type overrides functions, one per type, subclasses before their bases."""
+    overloaded: list[Any] = []
+    seen: set[type] = set()
+    for operand in operands:
+        kind = type(operand)
+        if kind is Tensor or kind is Parameter or kind in seen or not hasattr(kind, "__torch_function__"):
+            continue
+        seen.add(kind)
+        position = 0
+        while position < len(overloaded) and not issubclass(kind, type(overloaded[position])):
+            position += 1
+        overloaded.insert(position, operand)
+    return overloaded
+
+
+def call_override(func: Any, operands: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Ask the innermost mode, then the operands' types; NotImplemented when nobody takes the call."""
+    overloaded = overloaded_args(operands)
+    types = tuple(map(type, overloaded))
+    if thread.function_modes:
+        was = thread.function_modes
+        mode, thread.function_modes = was[-1], was[:-1]
+        try:
+            result = mode.__torch_function__(func, types, args, kwargs)
+        finally:
+            thread.function_modes = was
+        if result is not NotImplemented:
+            return result
+    if not thread.function_override or not overloaded:
+        return NotImplemented
+    for operand in overloaded:
+        result = type(operand).__torch_function__(func, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    raise TypeError(
+        f"Multiple dispatch failed for 'torch.{getattr(func, '__name__', func)}'; all __torch_function__ handlers returned "
+        f"NotImplemented:\n\n" + "\n".join(f"  - tensor subclass {kind!r}" for kind in types)
+    )
+
+
+def default_torch_function(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """Run the function on the tensors as they are and give tensor results the subclass ``cls``."""
+    for kind in types:
+        if not issubclass(cls, kind):
+            return NotImplemented
+    was, thread.function_override = thread.function_override, False
+    try:
+        call = thread.overridden
+        if call is not None and call.args is args and not kwargs:  # the call that was asked about, as it was: its arguments are bound
+            result = call.form.run(call)
+            if call.form.is_new and result.__class__ is Tensor and cls.__basicsize__ == Tensor.__basicsize__:
+                result.__class__ = cls  # nobody else has it, so that it need not be another tensor
+                return result
+        else:
+            result = func(*args, **(kwargs or {}))
+    finally:
+        thread.function_override = was
+    return result if getattr(func, "__name__", "") in _PLAIN_RESULTS else converted(result, cls)
+
+
+Tensor.__torch_function__ = classmethod(default_torch_function)  # type: ignore[attr-defined]
+_PLAIN_RESULTS = frozenset(("__get__", "numpy", "tolist"))
+
+
+def converted(result: Any, cls: type) -> Any:
+    """``result`` with its plain tensors as instances of ``cls``."""
+    if cls is Tensor:
+        return result
+    if isinstance(result, Tensor) and not isinstance(result, cls):
+        return result.as_subclass(cls)
+    if isinstance(result, (tuple, list)):
+        return type(result)([converted(item, cls) for item in result])
+    return result

@@ -1,0 +1,518 @@
+"""Tables of all operations by namespace, and the decorators that fill them.
+
+    @op(...)          a primitive: a kernel over arrays with its derivative
+    @composite(...)   a plain function over other operations, no derivative of its own
+    @factory(...)     a function that makes an array from sizes, numbers or data
+    @method(...)      a function that exists as a Tensor method only
+
+``TABLES['torch']['add']`` is the entry behind ``flambeau.add``.  Wrappers are generated when a name is first used, so importing a
+family costs a table row per operation.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..dtype import can_cast
+from ..late import made_once
+from ..state import active, in_mode
+from ..tape.derivatives import OpNode, make_node_class
+from ..tensor import Parameter, Tensor
+from . import wrappers
+from .creation import OPTIONS
+from .dispatch import COMPOSITE, dispatch
+from .interruption import GENERATED
+from .operation import BOOL, REQUIRED, Op, Param, other_keywords
+from .override import call_override
+
+TABLES: dict[str, dict[str, Any]] = {"torch": {}, "nn.functional": {}, "Tensor": {}, "linalg": {}, "fft": {}, "special": {}}
+
+
+# What a decorator for operations is to type checkers. With a callable as its result they know every declared operation from the
+# start, also in the rules of decorators that stand above its definition.
+Declare: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def declared_name(function: Callable[..., Any]) -> str:
+    """The operation's name: the function's, without the trailing underscore that keeps it apart from a builtin (``sum_``)."""
+    name = function.__name__
+    return name[:-1] if name.endswith("_") and hasattr(builtins, name[:-1]) else name
+
+
+class Declared:
+    """A declaration that its family's module may call."""
+
+    module: str
+    wrapper: Any
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """A call by a function of the family: the wrapper takes this entry's place in its module, and the next call finds it there."""
+        scope = sys.modules[self.module].__dict__
+        for name, value in list(scope.items()):
+            if value is self:
+                scope[name] = self.wrapper
+        return self.wrapper(*args, **kwargs)
+
+
+class Entry(Declared, Op):
+    """A declared primitive and its wrappers."""
+
+    @made_once
+    def wrapper(self) -> Any:
+        """The public function."""
+        return wrappers.make_wrapper(self)
+
+    @made_once
+    def inplace_wrapper(self) -> Any:
+        return wrappers.make_inplace(self, self.name + "_")
+
+    @property
+    def public_inplace_wrapper(self) -> Any:
+        """The in-place form as users see it."""
+        return self.public_inplace or self.inplace_wrapper
+
+    @made_once
+    def node(self) -> type[OpNode]:
+        """The class of this operation's tape nodes."""
+        return make_node_class(self)
+
+
+class Composite:
+    """A declared composite: its body is the function itself; the wrapper adds overrides and ``out=``."""
+
+    overloads = ()
+    any_device = False
+
+    def __init__(self, body: Callable[..., Any], options: dict[str, Any]):
+        self.body = self.kernel = body
+        self.name: str = options.pop("name", None) or declared_name(body)
+        self.namespace: str = options.pop("namespace", "torch")
+        self.method: bool = options.pop("method", True)
+        self.out: bool = options.pop("out", False)
+        self.inplace: bool = options.pop("inplace", False)
+        self.aliases: tuple[str, ...] = options.pop("aliases", ())
+        self.doc = body.__doc__
+        self.shorten: Callable[[Any], Any] | None = None  # puts a fast path in front of the wrapper
+        self.rules = self.returns = None
+        if options:
+            raise TypeError(f"{self.name}: unknown options {sorted(options)}")
+
+    @made_once
+    def params(self) -> tuple[Param, ...]:
+        return tuple(map(Param.of, inspect.signature(self.body).parameters.values()))
+
+    @made_once
+    def is_placed(self) -> bool:
+        """Whether callers say on which device the result lies: then it is not the operands' kind that its body is bound to."""
+        return any(p.name == "device" for p in self.params)
+
+    @made_once
+    def general(self) -> Any:
+        """What looks for overrides; the body itself where nothing is to be looked at."""
+        return _composite_wrapper(self)
+
+    @made_once
+    def wrapper(self) -> Any:
+        return self.general if self.shorten is None else self.shorten(self.general)
+
+    @made_once
+    def inplace_wrapper(self) -> Any:
+        body = self.wrapper
+
+        def inplace(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+            return overwritten(input, body(input, *args, **kwargs))
+
+        inplace.__name__ = inplace.__qualname__ = self.name + "_"
+        inplace.__doc__ = f"In-place version of :func:`torch.{self.name}`."
+        return inplace
+
+
+class Factory(Declared):
+    """A declared factory.
+
+    Attributes:
+        body: function (a ``Creation``, own arguments) -> array, or a tensor where it makes that itself.
+        option_names: which of ``creation.OPTIONS`` it takes. Those that the body's signature does not place come last, by keyword.
+        out: whether it takes ``out``.
+        follows: the parameter from which device and dtype are taken where they are not given, if it is a tensor.
+        fast: expression for the array of a plain call, whose result may be None: over the parameters, ``dtype``, the array ``a`` of a
+            tensor that comes first, and names of the family's module. Other options but ``requires_grad`` are at their defaults then.
+    """
+
+    returns = rules = None
+    overloads = ()
+    inplace = False
+    is_placed = True
+
+    def __init__(self, body: Callable[..., Any], given: dict[str, Any]):
+        self.body = self.kernel = body
+        self.name: str = given.pop("name", None) or declared_name(body)
+        self.namespace: str = given.pop("namespace", "torch")
+        self.option_names: tuple[str, ...] = given.pop("options", tuple(OPTIONS))
+        self.out: bool = given.pop("out", False)
+        self.follows: str = given.pop("follows", "input")
+        self.fast: str | None = given.pop("fast", None)
+        self.method = self.namespace == "Tensor"
+        self.aliases = ()
+        self.module, self.doc = body.__module__, body.__doc__
+        if given:
+            raise TypeError(f"{self.name}: unknown options {sorted(given)}")
+
+    @made_once
+    def params(self) -> tuple[Param, ...]:
+        own = [Param.of(p) for p in list(inspect.signature(self.body).parameters.values())[1:]]
+        placed = {p.name for p in own}
+        return (*own, *[Param(name, "", OPTIONS[name], True) for name in self.option_names if name not in placed])
+
+    @made_once
+    def names(self) -> tuple[str, ...]:
+        return tuple(p.name for p in self.params)
+
+    @made_once
+    def positions(self) -> tuple[int, ...]:
+        """Places of the operands among the parameters."""
+        return tuple(i for i, p in enumerate(self.params) if p.kind not in ("attr", "rest"))
+
+    @made_once
+    def model(self) -> int | None:
+        """The place of the parameter ``follows``."""
+        return self.names.index(self.follows) if self.follows in self.names else None
+
+    @made_once
+    def arguments(self) -> tuple[int, int | None, list[tuple[str, int]]]:
+        """What the body takes: how many arguments by position, the place of any number of further ones, names and places of keywords."""
+        own = [(p, i) for i, p in enumerate(self.params) if p.name not in self.option_names]
+        rest = next((i for p, i in own if p.kind == "rest"), None)
+        return (
+            sum(not p.keyword_only and p.kind != "rest" for p, _ in own),
+            rest,
+            [(p.name, i) for p, i in own if p.keyword_only],
+        )
+
+    @made_once
+    def _places(self) -> list[tuple[str, int]]:
+        return [(name, self.names.index(name)) for name in self.option_names]
+
+    def options_of(self, values: tuple[Any, ...]) -> dict[str, Any]:
+        """Those of the options that are not at their defaults."""
+        return {name: values[i] for name, i in self._places if values[i] is not OPTIONS[name]}
+
+    @made_once
+    def other_keywords(self) -> dict[str, str]:
+        return {}
+
+    @made_once
+    def wrapper(self) -> Any:
+        """The public function."""
+        return wrappers.make_factory(self)
+
+
+def overwritten(input: Tensor, result: Tensor) -> Tensor:
+    """``input`` with the values of ``result``, for in-place forms.
+
+    Raises:
+        RuntimeError: ``result``'s dtype is of a wider kind.
+    """
+    if not can_cast(result.dtype, input.dtype):
+        raise RuntimeError(f"result type {result.dtype.legacy} can't be cast to the desired output type {input.dtype.legacy}")
+    return input.copy_(result)
+
+
+def _composite_wrapper(entry: Composite) -> Any:
+    """The body itself where it has no tensor to look at; otherwise a function that looks for overrides first."""
+    body = entry.body
+    signature = list(inspect.signature(body).parameters.values())
+    variadic = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in signature)
+    params = entry.params
+    first = next((p.name for p in params if p.kind in ("tensor", "number", "optional")), None)
+    if variadic or (first is None and not entry.out):
+        return body
+    env: dict[str, Any] = {"Tensor": Tensor, "Parameter": Parameter, "active": active, "in_mode": in_mode, "body": body, "entry": entry}
+    env.update(dispatch=dispatch, COMPOSITE=COMPOSITE)
+    parts, passed, starred, lines = [], [], False, []
+    others = other_keywords(params)
+    for p in params:
+        if p.keyword_only and not starred:
+            parts.append("*")
+            starred = True
+        passed.append(f"{p.name}={p.name}" if p.keyword_only else p.name)
+        if p.default is REQUIRED and p.name in others.values():
+            env["REQUIRED"], env["complain"] = REQUIRED, wrappers.complain_missing
+            parts.append(f"{p.name}=REQUIRED")
+            lines.append(f"    if {p.name} is REQUIRED: complain(entry, {p.name!r})\n")
+        elif p.default is REQUIRED and "REQUIRED" in env and not starred:
+            parts.append(f"{p.name}=REQUIRED")
+            lines.append(f"    if {p.name} is REQUIRED: complain(entry, {p.name!r})\n")
+        elif p.default is REQUIRED:
+            parts.append(p.name)
+        else:
+            env[f"default_{p.name}"] = p.default
+            parts.append(f"{p.name}=default_{p.name}")
+    if (entry.out or others) and not starred:
+        parts.append("*")
+    parts += (["out=None"] if entry.out else []) + [f"{other}=None" for other in others]
+    lines = [f"    if {other} is not None: {name} = {other}\n" for other, name in others.items()] + lines
+    env["ndarray"] = np.ndarray
+    plain = f"({first}.__class__ is Tensor or {first}.__class__ is Parameter) and {first}._array.__class__ is ndarray and " if first else ""
+    out_test, out_value = (" and out is None", "out") if entry.out else ("", "None")
+    text = (
+        f"def {entry.name}({', '.join(parts)}):\n{''.join(lines)}"
+        f"    if {plain}{wrappers.NO_MODE}{out_test}:\n"
+        f"        return body({', '.join(passed)})\n"
+        f"    return dispatch(entry, ({''.join(p.name + ', ' for p in params)}), {out_value}, COMPOSITE)"
+    )
+    exec(compile(text, f"{GENERATED}{entry.name}>", "exec"), env)
+    wrapper = env[entry.name]
+    wrapper.__doc__, wrapper.__wrapped__, wrapper.__module__ = body.__doc__, body, wrappers.public_module(entry.namespace)
+    return wrapper
+
+
+@functools.cache
+def methods_without_wrapper() -> tuple[str, ...]:
+    """Names of methods whose body is the method itself, so that nobody asks who overrides them."""
+    listed = []
+    for namespace in ("torch", "Tensor"):
+        for name, entry in TABLES[namespace].items():
+            if isinstance(entry, Composite) and entry.method and entry.general is entry.body:
+                first = next(iter(inspect.signature(entry.body).parameters), None)
+                if first == "input":
+                    listed.append(name)
+    return tuple(listed)
+
+
+def _shown(name: str) -> Any:
+    """The method ``name`` of a subclass: ``Tensor``'s, after the override machinery was asked."""
+    function = getattr(Tensor, name)
+
+    @functools.wraps(function)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = call_override(getattr(Tensor, name), (self, *args), (self, *args), kwargs)
+        return function(self, *args, **kwargs) if result is NotImplemented else result
+
+    return method
+
+
+def show_methods(cls: type, **kwargs: Any) -> None:
+    """Give a new subclass of Tensor the methods that, on plain tensors, are not worth the question who overrides them.
+
+    These are the ones with any number of arguments (``view(2, 3)``) and indexing; they call private operations.
+    """
+    super(Tensor, cls).__init_subclass__(**kwargs)  # type: ignore[misc]
+    for name in ("__getitem__", "__setitem__", *methods_without_wrapper()):
+        if all(name not in base.__dict__ for base in cls.__mro__[: cls.__mro__.index(Tensor)]):
+            setattr(cls, name, _shown(name))
+
+
+Tensor.__init_subclass__ = classmethod(show_methods)  # type: ignore[assignment, method-assign]
+
+
+class LazyMethod:
+    """A Tensor method whose function is made when it is first looked up."""
+
+    def __init__(self, name: str, make: Callable[[], Any]):
+        self.name, self.make = name, make
+
+    @made_once
+    def function(self) -> Any:
+        return self.make()
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        function = self.function
+        setattr(Tensor, self.name, function)
+        return function if instance is None else function.__get__(instance, owner)
+
+
+def add_method(name: str, make: Callable[[], Any]) -> None:
+    setattr(Tensor, name, LazyMethod(name, make))
+
+
+def _register(entry: Any) -> None:
+    table = TABLES[entry.namespace]
+    for name in (entry.name, *entry.aliases):
+        if name in table:
+            raise TypeError(f"operation {entry.namespace}.{name} is declared twice")
+        table[name] = entry
+        if entry.method and entry.namespace in ("torch", "Tensor"):
+            add_method(name, lambda: entry.wrapper)
+        if entry.inplace:
+            if entry.namespace != "nn.functional":
+                add_method(name + "_", lambda: entry.inplace_wrapper)
+            if entry.namespace in ("torch", "nn.functional"):
+                table[name + "_"] = InplaceEntry(entry)
+
+
+class InplaceEntry:
+    """``torch.abs_`` and the like: the in-place form as a function."""
+
+    def __init__(self, entry: Any):
+        self.entry = entry
+        self.name, self.doc, self.namespace = entry.name + "_", None, entry.namespace
+
+    @property
+    def wrapper(self) -> Any:
+        return self.entry.inplace_wrapper
+
+
+def op(**options: Any) -> Declare:
+    """Declare a primitive; see ``dispatch.Op`` for the options. ``grad`` must be given: rules, or None if not differentiable.
+
+    ``ufunc=np.f`` names the NumPy ufunc that is the kernel when every attribute has its default.  ``fast`` is a kernel for the short
+    way, True for the declared kernel itself; a ufunc is one by itself.
+    """
+
+    def declare(kernel: Callable[..., Any]) -> Any:
+        if "grad" not in options:
+            raise TypeError(f"{kernel.__name__}: state the derivative; grad=None says that there is none")
+        given = dict(options)
+        given.setdefault("name", declared_name(kernel))
+        if given.get("ufunc") is not None:
+            given.setdefault("fast", given["ufunc"])
+        if given.get("fast") is True:
+            given["fast"] = kernel
+        entry = Entry(kernel, **given)
+        _register(entry)
+        if entry.operator:
+            _register_operator(entry, entry.operator)
+        return entry
+
+    return declare
+
+
+def overload(name: str) -> Declare:
+    """Declare what is asked first on the slow path of operation ``name``.
+
+    The function (op, *values) returns the operation that answers a call of these types with the same arguments, or None.
+    """
+
+    def declare(function: Callable[..., Any]) -> Any:
+        primitive(name).overloads.append(function)
+        return function
+
+    return declare
+
+
+def old_order(*names: str) -> Declare:
+    """Declare an order of arguments of PyTorch's first versions, with more arguments by position than the operations have now.
+
+    The function (op, *arguments) returns the arguments as they stand now, by position and by keyword, or None where this is not its order.
+    """
+
+    def declare(function: Callable[..., Any]) -> Any:
+        parameters = inspect.signature(function).parameters.values()
+        count = None if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(parameters) - 1
+        for name in names:
+            primitive(name).old_orders.append((count, function))
+        return function
+
+    return declare
+
+
+def old_keywords(name: str, **names: str) -> None:
+    """Declare old keywords of operation ``name`` and the parameters they stand for; ``axis`` and ``keepdims`` are understood everywhere."""
+    primitive(name).renamed.update(names)
+
+
+def pointwise(**options: Any) -> Declare:
+    """Declare an element-wise primitive: operands are promoted ('default' unless told) and broadcast; it has ``f_`` and ``out=``."""
+    options.setdefault("promotion", "default")
+    options.setdefault("broadcasts", True)
+    options.setdefault("inplace", True)
+    return op(**options)
+
+
+def _register_operator(entry: Entry, word: str) -> None:
+    """``__add__``, and for arithmetic ``__radd__`` and ``__iadd__`` too."""
+    add_method(f"__{word}__", lambda: wrappers.make_wrapper(entry, f"__{word}__", operator=True))
+    if entry.promotion == BOOL or len([p for p in entry.params if p.kind != "attr"]) < 2:
+        return
+    add_method(f"__r{word}__", lambda: wrappers.make_reflected(entry, f"__r{word}__"))
+    if entry.inplace:
+        add_method(f"__i{word}__", lambda: wrappers.make_inplace(entry, f"__i{word}__", operator=True))
+
+
+def view(**options: Any) -> Declare:
+    """Declare an operation whose kernel returns a view of its first operand's array."""
+    return op(view=True, **options)
+
+
+def composite(**options: Any) -> Declare:
+    """Declare a function over other operations; returns the function unchanged."""
+
+    def declare(body: Callable[..., Any]) -> Any:
+        _register(entry := Composite(body, dict(options)))
+        body.__name__ = entry.name
+        return body
+
+    return declare
+
+
+def factory(**options: Any) -> Declare:
+    """Declare a function that makes a tensor; see ``Factory``."""
+
+    def declare(body: Callable[..., Any]) -> Any:
+        _register(entry := Factory(body, dict(options)))
+        return entry
+
+    return declare
+
+
+def method(**options: Any) -> Declare:
+    """Declare a function that exists as a Tensor method only; its first parameter is the tensor."""
+    return composite(namespace="Tensor", **options)
+
+
+def resolve(namespace: str, name: str) -> Any:
+    """The public function of that name.
+
+    Raises:
+        AttributeError: there is none.
+    """
+    entry = TABLES[namespace].get(name)
+    if entry is None:
+        raise AttributeError(f"module 'torch{'' if namespace == 'torch' else '.' + namespace}' has no attribute '{name}'")
+    return entry.wrapper
+
+
+def primitive(name: str, namespace: str = "torch") -> Entry:
+    """The declaration of that name; its family's module shows a plain callable there, and the wrapper once it was made."""
+    return TABLES[namespace][name]
+
+
+def names(namespace: str) -> list[str]:
+    return sorted(TABLES[namespace])
+
+
+def entries() -> Iterator[Any]:
+    """Every primitive and composite once."""
+    seen = set()
+    for table in TABLES.values():
+        for entry in table.values():
+            if id(entry) not in seen and not isinstance(entry, InplaceEntry):
+                seen.add(id(entry))
+                yield entry
+
+
+__all__ = [
+    "TABLES",
+    "composite",
+    "entries",
+    "factory",
+    "method",
+    "names",
+    "old_keywords",
+    "old_order",
+    "op",
+    "overload",
+    "overwritten",
+    "pointwise",
+    "primitive",
+    "resolve",
+    "view",
+]

@@ -1,0 +1,1 @@
+"""What stands above tensors and is put on them: printing, pickling, old constructors."""

@@ -1,0 +1,1 @@
+"""The random generator and the distributions drawn from it."""
