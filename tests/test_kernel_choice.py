@@ -15,7 +15,7 @@ from flambeau.core.arrays import native
 from flambeau.core.arrays.kinds import BY_DEVICE, host, kind_at
 from flambeau.core.calls.registry import TABLES, Entry, entries
 
-PACKAGE = Path(native.__file__).parents[1]
+PACKAGE = Path(__file__).resolve().parent.parent / "flambeau"
 CHOOSER = PACKAGE / "core" / "arrays" / "native.py"
 PRIVATE = {"LARGE", "native_threshold", "native_kernel_for", "find", "_found", "_registered"}
 SIZES = {"size", "numel", "nbytes", "work"}
