@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import TABLES, composite, op, pointwise
 from ..core.tape.history import check_writable
@@ -209,8 +210,10 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
     if not training:
         return TABLES["nn.functional"]["leaky_relu"].wrapper(input, (lower + upper) / 2).contiguous()
     _floats("rrelu_with_noise_out_cpu", input._array)
-    below = input.detach() <= 0
     slopes = input.new_ones(input.shape)
+    if not kind_of(input._array).has_values:
+        return (slopes * input).contiguous()
+    below = input.detach() <= 0
     drawn = input.new_empty(int(below.sum().item()), dtype=_float64()).uniform_(lower, upper)
     slopes[below] = drawn.to(input.dtype)
     return (slopes * input).contiguous()
