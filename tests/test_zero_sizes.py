@@ -86,6 +86,8 @@ KNOWN = {
         ("adaptive_avg_pool1d", *[f"nn.functional.adaptive_avg_pool{rank}d" for rank in (1, 2, 3)]),
         "PyTorch refuses 0 channels in the backward pass only, and no space where the output has more than one position only",
     ),
+    "nn.functional.scaled_dot_product_attention": "PyTorch does not look at the mask's shape where the batch is empty",
+    "nn.functional.multi_head_attention_forward": "PyTorch takes projection weights without rows for heads of size 0",
     "nn.functional.interpolate": "as adaptive_avg_pool2d, which the mode 'area' is",
     "nn.functional.pad": "PyTorch lets circular padding through where a dimension that is not padded is 0",
     "norm_except_dim": "PyTorch refuses a first or last dimension of 0, by way of a reshape that is ambiguous",

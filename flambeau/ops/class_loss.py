@@ -657,7 +657,7 @@ def linear_cross_entropy(
     if tuple(target.shape) == scores_shape and ignore_index is not None:
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
     bias = None if linear_bias is None else linear_bias.reshape(-1)
-    scores = linear(input, linear_weight.reshape(-1, width), bias).reshape(scores_shape)
+    scores = linear(input, linear_weight.flatten(0, -2), bias).reshape(scores_shape)
     return cross_entropy(
         scores,
         target,

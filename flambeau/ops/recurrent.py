@@ -611,6 +611,12 @@ def _layers(
     x = input.transpose(0, 1) if batch_first else input
     if x.shape[0] == 0:
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+    batch = x.shape[1] if sizes is None else sizes[0]
+    for state in states:
+        if state.shape[1] != batch:
+            raise RuntimeError(
+                f"The size of tensor a ({state.shape[1]}) must match the size of tensor b ({batch}) at non-singleton dimension 0"
+            )
     firsts = list(zip(*[state.unbind(0) for state in states], strict=True))
     if len(firsts) < len(parameters):
         raise RuntimeError(f"{name}: expected first states of {len(parameters)} layers and directions, got {len(firsts)}")
@@ -761,6 +767,18 @@ def rnn_relu(
 
 
 # -- single steps ------------------------------------------------------------------------------------------------------------------
+def _one_step(input: Any, *states: Any) -> tuple[int, ...]:
+    """The sizes of a sequence of one step.
+
+    Raises:
+        RuntimeError: batches of other sizes.
+    """
+    for number, state in enumerate(states):
+        if state.shape[0] != input.shape[0]:
+            raise RuntimeError(f"Input batch size {input.shape[0]} doesn't match hidden{number} batch size {state.shape[0]}")
+    return (input.shape[0],)
+
+
 @composite(method=False)
 def lstm_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
     """One step of an LSTM.
@@ -778,7 +796,7 @@ def lstm_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor |
     """
     if len(hx) != 2:
         raise RuntimeError("lstm_cell expects two hidden states")
-    return lstm_layer(input, *hx, w_ih, w_hh, b_ih, b_hh, None, (input.shape[0],), False)[1:3]
+    return lstm_layer(input, *hx, w_ih, w_hh, b_ih, b_hh, None, _one_step(input, *hx), False)[1:3]
 
 
 @composite(method=False)
@@ -789,7 +807,7 @@ def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor
         RuntimeError: shapes or dtypes that do not fit.
     Source: torch.gru_cell.
     """
-    return gru_layer(input, hx, w_ih, w_hh, b_ih, b_hh, (input.shape[0],), False)[1]
+    return gru_layer(input, hx, w_ih, w_hh, b_ih, b_hh, _one_step(input, hx), False)[1]
 
 
 @composite(method=False)
@@ -800,7 +818,7 @@ def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
         RuntimeError: shapes or dtypes that do not fit.
     Source: torch.rnn_tanh_cell.
     """
-    return rnn_layer(input, hx, w_ih, w_hh, b_ih, b_hh, False, (input.shape[0],), False)[1]
+    return rnn_layer(input, hx, w_ih, w_hh, b_ih, b_hh, False, _one_step(input, hx), False)[1]
 
 
 @composite(method=False)
@@ -811,4 +829,4 @@ def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
         RuntimeError: shapes or dtypes that do not fit.
     Source: torch.rnn_relu_cell.
     """
-    return rnn_layer(input, hx, w_ih, w_hh, b_ih, b_hh, True, (input.shape[0],), False)[1]
+    return rnn_layer(input, hx, w_ih, w_hh, b_ih, b_hh, True, _one_step(input, hx), False)[1]
