@@ -127,6 +127,8 @@ RECORDS = [
             Error(lambda make: call(*_heads(make)[0].args[:3], 6, *_heads(make)[0].args[4:]), AssertionError, "embedding dimension"),
             Error(lambda make: call(*_heads(make)[0].args, is_causal=True), RuntimeError, "Need attn_mask"),
         ),
+        # Gradients of up to 50 pass three products in a row: PyTorch's own float32 ones are 1.5e-5 off those of float64.
+        tolerance={"float32": (1.3e-6, 4e-5)},
         notes="training, dropout and masks are tested against PyTorch in tests/nn/test_transformer.py",
     ),
     Record(
