@@ -449,15 +449,19 @@ def _add_call(source: _Source, indent: int, arguments: str, fallback: str, check
         call = f"ignoring_fp({_sized_kernel(source)}, {arguments})"
     source.add(indent, "try:", *([] if before is None else [f"    {before}"]), f"    r = {call}")
     _add_fallback(source, indent, fallback)
-    if op.fast is not op.ufunc and (not isinstance(op.fast, str) or "None" in op.fast or "large(" in op.fast):
-        source.add(indent, f"if r is None: return {fallback}")
+    declines = op.fast is not op.ufunc and (not isinstance(op.fast, str) or "None" in op.fast or "large(" in op.fast)
+    declined = f"if r is None: return {fallback}"
+    if declines and (check or op.is_view or op.is_multi_output):
+        source.add(indent, declined)
+        declines = False
     if op.is_multi_output:
         return
     if check:
         source.add(indent, f"if r.dtype is not d: return {fallback}")
     if not op.is_view:
         # a ufunc may have been given another kind's array; other kernels gave NumPy's scalar
-        source.add(indent, f"if r.__class__ is not ndarray: r = {'asarray' if op.fast is op.ufunc else 'host_array'}(r)")
+        as_array = f"r = {'asarray' if op.fast is op.ufunc else 'host_array'}(r)"
+        source.add(indent, "if r.__class__ is not ndarray:", *([f"    {declined}"] if declines else []), f"    {as_array}")
 
 
 def _add_fallback(source: _Source, indent: int, fallback: str, *undo: str) -> None:
