@@ -110,11 +110,11 @@ def install() -> str:
         raise RuntimeError(f"PyTorch {others[0].version} is installed in {folder}; uninstall it first, or use python -m flambeau script.py")
     if (folder / "torch").exists() and not list(installed(folder)):
         raise RuntimeError(f"{folder / 'torch'} exists and belongs to no distribution; it is left alone")
-    remove()
-    # Everything is written beside its place first, so that a failure leaves nothing behind.
+    # Everything is written beside its place first, so that a failure leaves things as they were.
     scratch = Path(tempfile.mkdtemp(prefix=".torch-alias-", dir=folder))
     try:
         write_shim(scratch, None if is_importable_from(folder) else str(Path(__file__).resolve().parent.parent))
+        remove()
         for part in sorted(scratch.iterdir()):
             os.rename(part, folder / part.name)
     finally:

@@ -230,15 +230,18 @@ SHIM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_shim")
 def show_shim() -> None:
     """Have every Python that this process starts find the shim first."""
     given = os.environ.get("PYTHONPATH")
-    if SHIM not in (given or "").split(os.pathsep):
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (SHIM, given)))
+    folders = given.split(os.pathsep) if given else []
+    if SHIM not in folders:
+        os.environ["PYTHONPATH"] = os.pathsep.join([SHIM, *folders])
 
 
 def hide_shim() -> None:
-    """Undo :func:`show_shim`."""
-    rest = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder not in ("", SHIM)]
-    if rest:
-        os.environ["PYTHONPATH"] = os.pathsep.join(rest)
+    """Undo :func:`show_shim`; what the program itself added stays."""
+    folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if SHIM in folders:
+        folders.remove(SHIM)
+    if folders:
+        os.environ["PYTHONPATH"] = os.pathsep.join(folders)
     else:
         os.environ.pop("PYTHONPATH", None)
 

@@ -367,3 +367,40 @@ def test_autocast_is_off_or_an_error() -> None:
     x = torch.ones(2, requires_grad=True)
     Double.apply(x).sum().backward()
     assert x.grad.tolist() == [2, 2]
+
+
+def test_a_module_that_is_kept_from_the_compiler_stays_a_module() -> None:
+    layer = torch.nn.Linear(2, 2)
+    kept = torch.compiler.disable(layer)
+    assert list(kept.state_dict()) == ["_orig_mod.weight", "_orig_mod.bias"] and kept._orig_mod is layer
+    assert torch.equal(kept(torch.ones(1, 2)), layer(torch.ones(1, 2)))
+    assert torch.compiler.disable(torch.nn.Linear) is torch.nn.Linear
+    with pytest.raises(AssertionError, match="must be callable"):
+        torch.compiler.disable(3)
+
+
+def test_the_path_of_modules_is_given_back_as_the_program_leaves_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from flambeau import runner
+
+    for given, left in ((None, None), ("/a", "/a"), (f"/a{os.pathsep}{os.pathsep}/b", f"/a{os.pathsep}{os.pathsep}/b")):
+        monkeypatch.delenv("PYTHONPATH", raising=False)
+        if given is not None:
+            monkeypatch.setenv("PYTHONPATH", given)
+        runner.show_shim()
+        assert os.environ["PYTHONPATH"].split(os.pathsep)[0] == runner.SHIM
+        runner.hide_shim()
+        assert os.environ.get("PYTHONPATH") == left
+
+
+def test_a_failed_installation_leaves_the_alias_that_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_distribution, "site_packages", lambda: tmp_path)
+    _distribution.install()
+    before = sorted(tmp_path.rglob("*"))
+
+    def full(*args: Any) -> Any:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(_distribution, "write_shim", full)
+    with pytest.raises(OSError, match="No space left"):
+        _distribution.install()
+    assert sorted(tmp_path.rglob("*")) == before

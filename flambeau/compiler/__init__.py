@@ -12,6 +12,8 @@ from typing import Any
 
 from .. import _unsupported
 from ..core import late as _late
+from ..nn.module import Module
+from .eager import OptimizedModule
 from .eager import compile as compile
 
 _late.adopt(__name__)
@@ -70,14 +72,23 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     """Keep the compiler away from a function; also a decorator with arguments.
 
     Args:
+        fn: a function, a class or a module.
         recursive: away from what it calls, too.
-        reason: to be shown in logs.
+        reason: to be shown in logs, of which there are none.
+    Returns:
+        The class itself; around a module, unless ``recursive`` is False, an ``OptimizedModule``; a function otherwise.
+    Raises:
+        AssertionError: ``fn`` cannot be called.
     Source: torch.compiler.disable.
     """
     if fn is None:
         return lambda function: disable(function, recursive, reason=reason)
     if isinstance(fn, type):
         return fn
+    if not callable(fn):
+        raise AssertionError("fn must be callable")
+    if isinstance(fn, Module) and recursive:
+        return OptimizedModule(fn)
 
     @functools.wraps(fn)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
