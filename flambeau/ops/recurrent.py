@@ -697,73 +697,45 @@ def lstm(
     return _layers("lstm", _lstm_in_layers, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
 
 
-@composite(method=False)
-def gru(
-    input: Tensor,
-    hx: Tensor,
-    params: Any,
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> Any:
-    """Gated recurrent units. Arguments as for ``lstm``, but one first state and gates of ``3 * hidden`` rows.
+_DOC = """{summary}
 
     Returns:
         The last layer's output, and the last states.
     Raises:
         RuntimeError: shapes or dtypes that do not fit.
-    Source: torch.gru. Cho et al. 2014, with the reset gate behind the state's product.
+    Source: torch.{name}. {source}.
     """
-    return _layers("gru", _gru_in_layers, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+_STEP = "Layers of ``h = {}(weight_ih @ x + bias_ih + weight_hh @ h + bias_hh)``. Arguments as for ``gru``."
 
 
-@composite(method=False)
-def rnn_tanh(
-    input: Tensor,
-    hx: Tensor,
-    params: Any,
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> Any:
-    """Layers of ``h = tanh(weight_ih @ x + bias_ih + weight_hh @ h + bias_hh)``. Arguments as for ``gru``.
+def _of_one_state(name: str, layer: Callable[..., Any], summary: str, source: str) -> Any:
+    """Declare a recurrent function whose layers carry one state."""
 
-    Returns:
-        The last layer's output, and the last states.
-    Raises:
-        RuntimeError: shapes or dtypes that do not fit.
-    Source: torch.rnn_tanh. Elman 1990.
-    """
-    return _layers("rnn_tanh", _tanh_in_layers, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+    def function(
+        input: Tensor,
+        hx: Tensor,
+        params: Any,
+        has_biases: bool,
+        num_layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool,
+    ) -> Any:
+        return _layers(name, layer, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+
+    function.__doc__ = _DOC.format(summary=summary, name=name, source=source)
+    return composite(name=name, method=False)(function)
 
 
-@composite(method=False)
-def rnn_relu(
-    input: Tensor,
-    hx: Tensor,
-    params: Any,
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> Any:
-    """Layers of ``h = relu(weight_ih @ x + bias_ih + weight_hh @ h + bias_hh)``. Arguments as for ``gru``.
-
-    Returns:
-        The last layer's output, and the last states.
-    Raises:
-        RuntimeError: shapes or dtypes that do not fit.
-    Source: torch.rnn_relu.
-    """
-    return _layers("rnn_relu", _relu_in_layers, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+gru = _of_one_state(
+    "gru",
+    _gru_in_layers,
+    "Gated recurrent units. Arguments as for ``lstm``, but one first state and gates of ``3 * hidden`` rows.",
+    "Cho et al. 2014, with the reset gate behind the state's product",
+)
+rnn_tanh = _of_one_state("rnn_tanh", _tanh_in_layers, _STEP.format("tanh"), "Elman 1990")
+rnn_relu = _of_one_state("rnn_relu", _relu_in_layers, _STEP.format("relu"), "Elman 1990, with another nonlinearity")
 
 
 # -- single steps ------------------------------------------------------------------------------------------------------------------
