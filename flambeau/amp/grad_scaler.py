@@ -104,9 +104,9 @@ class GradScaler:
         self._unscale(optimizer, 1.0 / scale.double().item())
         self._stages[id(optimizer)] = _UNSCALED
 
-    def _unscale(self, optimizer: Any, factor: float, allow_float16: bool = False) -> None:
+    def _unscale(self, optimizer: Any, factor: float) -> None:
         grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-        if not allow_float16 and any(grad.dtype is float16 for grad in grads):
+        if any(grad.dtype is float16 for grad in grads):
             raise ValueError("Attempting to unscale FP16 gradients.")
         overflowed = False
         with no_grad():

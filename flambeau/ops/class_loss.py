@@ -631,7 +631,8 @@ def linear_cross_entropy(
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
         ignore_index: class that does not count; -100 when None.
         label_smoothing: share of the target that is spread over all classes.
-        options: a ``LinearCrossEntropyOptions``: how PyTorch cuts the batch to save memory; the loss is the same.
+        options: a ``LinearCrossEntropyOptions``: how PyTorch cuts the batch to save memory. The loss is the same; here all scores are
+            computed at once, whatever it says.
     Raises:
         RuntimeError: shapes that do not fit, or ``ignore_index`` with probabilities.
     Source: torch.nn.functional.linear_cross_entropy.
