@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from flambeau.core.calls import wrappers
+from flambeau.core.calls import wrapper_source, wrappers
 
 fast: Counter[str] = Counter()
 slow: Counter[str] = Counter()
@@ -27,8 +27,8 @@ def count_calls() -> None:
 
         return call
 
-    wrappers._ENVIRONMENT["dispatch"] = counted(wrappers._ENVIRONMENT["dispatch"])
-    compile_source = wrappers._Source.compile
+    wrapper_source.ENVIRONMENT["dispatch"] = counted(wrapper_source.ENVIRONMENT["dispatch"])
+    compile_source = wrapper_source.Source.compile
     wrappers.operator_slow, wrappers.reflected_slow = counted(wrappers.operator_slow), counted(wrappers.reflected_slow)
 
     def compile_counted(source: Any, name: str) -> Any:
@@ -45,7 +45,7 @@ def count_calls() -> None:
         call.__doc__, call.__module__, call.__name__, call.__qualname__ = function.__doc__, "torch", name, name
         return call
 
-    wrappers._Source.compile = compile_counted  # type: ignore[method-assign]
+    wrapper_source.Source.compile = compile_counted  # type: ignore[method-assign]
 
 
 def key_of(op: Any) -> str:

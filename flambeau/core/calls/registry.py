@@ -25,7 +25,7 @@ from ..late import made_once
 from ..state import active, in_mode
 from ..tape.derivatives import OpNode, make_node_class
 from ..tensor import Parameter, Tensor
-from . import wrappers
+from . import wrapper_source, wrappers
 from .creation import OPTIONS
 from .dispatch import COMPOSITE, dispatch
 from .interruption import GENERATED
@@ -244,7 +244,7 @@ def _composite_wrapper(entry: Composite) -> Any:
             starred = True
         passed.append(f"{p.name}={p.name}" if p.keyword_only else p.name)
         if p.default is REQUIRED and p.name in others.values():
-            env["REQUIRED"], env["complain"] = REQUIRED, wrappers.complain_missing
+            env["REQUIRED"], env["complain"] = REQUIRED, wrapper_source.complain_missing
             parts.append(f"{p.name}=REQUIRED")
             lines.append(f"    if {p.name} is REQUIRED: complain(entry, {p.name!r})\n")
         elif p.default is REQUIRED and "REQUIRED" in env and not starred:
@@ -264,13 +264,13 @@ def _composite_wrapper(entry: Composite) -> Any:
     out_test, out_value = (" and out is None", "out") if entry.out else ("", "None")
     text = (
         f"def {entry.name}({', '.join(parts)}):\n{''.join(lines)}"
-        f"    if {plain}{wrappers.NO_MODE}{out_test}:\n"
+        f"    if {plain}{wrapper_source.NO_MODE}{out_test}:\n"
         f"        return body({', '.join(passed)})\n"
         f"    return dispatch(entry, ({''.join(p.name + ', ' for p in params)}), {out_value}, COMPOSITE)"
     )
     exec(compile(text, f"{GENERATED}{entry.name}>", "exec"), env)
     wrapper = env[entry.name]
-    wrapper.__doc__, wrapper.__wrapped__, wrapper.__module__ = body.__doc__, body, wrappers.public_module(entry.namespace)
+    wrapper.__doc__, wrapper.__wrapped__, wrapper.__module__ = body.__doc__, body, wrapper_source.public_module(entry.namespace)
     return wrapper
 
 
