@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import collections.abc
+import random
 import types
 import warnings
 from typing import Any
@@ -373,5 +374,184 @@ def test_chained_streams():
 def test_samplers_and_sizes_are_fixed(name):
     def program(framework):
         setattr(framework.utils.data.DataLoader([1, 2]), name, 0)
+
+    same(program)
+
+
+# -- workers ----------------------------------------------------------------------------------------------------------------
+def seeded(framework: Any) -> None:
+    framework.manual_seed(11)
+    random.seed(11)
+    np.random.seed(11)
+
+
+def draws_of(framework: Any) -> Any:
+    """A dataset whose samples are what a worker knows, and random numbers of all three kinds."""
+
+    class Draws(framework.utils.data.Dataset):
+        def __len__(self):
+            return 10
+
+        def __getitem__(self, i):
+            info = framework.utils.data.get_worker_info()
+            known = (info.id, info.num_workers, info.seed, info.worker_method, info.rng)
+            return (
+                i,
+                known,
+                framework.initial_seed(),
+                framework.rand(2).tolist(),
+                random.random(),
+                np.random.rand(),
+                framework.get_num_threads(),
+            )
+
+    return Draws()
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+@pytest.mark.parametrize("options", [{}, {"persistent_workers": True, "prefetch_factor": 1}, {"own": True, "drop_last": True}], ids=str)
+def test_workers_get_the_same_seeds_numbers_and_samples(options):
+    def program(framework):
+        seeded(framework)
+        rest = dict(options)
+        if rest.pop("own", False):
+            rest["generator"] = framework.Generator().manual_seed(4)
+        loader = framework.utils.data.DataLoader(draws_of(framework), 3, True, num_workers=2, collate_fn=list, **rest)
+        return [list(loader), list(loader), framework.rand(1), random.random(), np.random.rand()]
+
+    same(program)
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+def test_streams_of_unequal_length_come_in_the_same_order():
+    def program(framework):
+        data = framework.utils.data
+
+        class Stream(data.IterableDataset):
+            def __iter__(self):
+                info = data.get_worker_info()
+                return iter(range(info.id * 100, info.id * 100 + (7, 2, 4)[info.id]))
+
+            def __len__(self):
+                return 5
+
+        results = []
+        for options in ({"drop_last": True}, {"persistent_workers": True}):
+            loader = data.DataLoader(Stream(), **{"batch_size": 2, "num_workers": 3, **options})
+            results.append([len(loader), list(loader), list(loader)])
+        return results
+
+    same(program)
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+def test_what_goes_through_a_worker_is_the_same():
+    def program(framework):
+        x = framework.arange(12.0)
+        odd = [
+            {
+                "a": x[i],
+                "b": (i, float(i), "t"),
+                "c": Pair(x[i : i + 2], np.float32(i)),
+                "d": np.full(2, i),
+                "e": b"x",
+                "f": None,
+                "g": i > 1,
+            }
+            for i in range(4)
+        ]
+        data = framework.utils.data
+        return [
+            list(data.DataLoader(odd, None, num_workers=1)),
+            list(data.DataLoader([{k: v for k, v in sample.items() if k != "f"} for sample in odd], 3, num_workers=1)),
+            list(data.DataLoader(x.view(6, 2), 4, num_workers=1)),
+            [batch.stride() for batch in data.DataLoader(framework.zeros(2, 3, 4).mT, None, num_workers=1)],
+        ]
+
+    same(program)
+
+
+def failing(framework: Any, error: Any) -> Any:
+    class Failing(framework.utils.data.Dataset):
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, i):
+            raise error
+
+    return Failing()
+
+
+class Two(Exception):
+    def __init__(self, first: Any, second: Any) -> None:
+        super().__init__(first)
+
+
+@pytest.mark.parametrize("error", [OSError(2, "gone"), KeyError("k"), Two(1, 2)], ids=repr)
+def test_errors_of_workers_have_the_same_type_and_message(error):
+    def program(framework):
+        try:
+            list(framework.utils.data.DataLoader(failing(framework, error), num_workers=1))
+        except Exception as raised:
+            lines = str(raised).splitlines()
+            return type(raised).__name__, lines[0], lines[1], lines[-1]
+
+    assert same(program)[0][1][1].startswith("Caught ")
+
+
+def test_warnings_and_refusals_have_the_same_words():
+    def program(framework):
+        data, words = framework.utils.data, []
+
+        class Stream(data.IterableDataset):
+            def __len__(self):
+                return 1
+
+            def __iter__(self):
+                return iter(range(3))
+
+        def too_long(workers):
+            loader = data.DataLoader(Stream(), num_workers=workers)
+            len(loader)
+            return list(loader)
+
+        for attempt in (
+            lambda: data.DataLoader([1], num_workers=1000),
+            lambda: too_long(0),
+            lambda: too_long(1),
+            lambda: list(data.DataLoader([1], num_workers=1, pin_memory=True)),
+            lambda: data.DataLoader([1], multiprocessing_context="fork"),
+            lambda: data.DataLoader([1], num_workers=1, multiprocessing_context="threads"),
+            lambda: data.DataLoader([1], num_workers=1, multiprocessing_context=3),
+            lambda: data.DataLoader([1], num_workers=-1),
+            lambda: data.DataLoader([1], timeout=-1),
+            lambda: data.DataLoader([1], prefetch_factor=2),
+            lambda: data.DataLoader([1], num_workers=1, prefetch_factor=-2),
+            lambda: data.DataLoader([1], persistent_workers=True),
+            lambda: iter(data.DataLoader([1], timeout=1)),
+            lambda: data.StackDataset([1], a=[1]),
+            lambda: data.RandomSampler([1], replacement=3),
+            lambda: data.BatchSampler([1], 0, False),
+            lambda: data.DistributedSampler([1], 2, 2),
+            lambda: data.random_split([1, 2], [0.5, 0.6]),
+            lambda: data.random_split([1, 2], [-0.5, 1.5]),
+            lambda: data.ConcatDataset([[1, 2]])[-3],
+            lambda: data.default_collate([None]),
+            lambda: data.default_collate([[1], [1, 2]]),
+            lambda: data.DataLoader([1], 2, sampler=[0], shuffle=True),
+            lambda: data.DataLoader([1], 2, batch_sampler=[[0]]),
+            lambda: data.DataLoader([1], None, drop_last=True),
+            lambda: data.DataLoader(Stream(), shuffle=True),
+            lambda: data.DataLoader(Stream(), sampler=[0]),
+            lambda: data.DataLoader(Stream(), batch_sampler=[[0]]),
+        ):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                try:
+                    attempt()
+                except Exception as error:
+                    words.append(f"{type(error).__name__}: {error}")
+                words += [str(warning.message).split(" object at ")[0] for warning in caught]
+        return words
 
     same(program)

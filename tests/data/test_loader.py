@@ -33,12 +33,6 @@ class Squares(Dataset[int]):
         return i * i
 
 
-def test_workers_are_refused_when_iterated():
-    loader = DataLoader(Squares(3), num_workers=1)
-    with pytest.raises(NotImplementedError, match="num_workers=1"):
-        iter(loader)
-
-
 def test_more_workers_than_processors_are_warned_about():
     with pytest.warns(UserWarning, match="worker processes in total"):
         DataLoader(Squares(3), num_workers=100_000)

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from ...core.random.generator import Generator
+from ._utils import progress as progress_of
 from ._utils.collate import default_collate, default_convert
-from ._utils.fetch import _BaseDatasetFetcher, _IterableDatasetFetcher, _MapDatasetFetcher
-from ._utils.pin_memory import accelerator_available, pin_memory
+from ._utils.fetch import _BaseDatasetFetcher, make_fetcher
+from ._utils.iterators import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 from ._utils.worker import get_worker_info
+from .datapipes.datapipe import IterDataPipe, MapDataPipe
 from .dataset import Dataset, IterableDataset
-from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, random_seed
+from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 
@@ -34,8 +36,7 @@ class _DatasetKind:
     def create_fetcher(
         kind: int, dataset: Any, auto_collation: bool, collate_fn: Callable[[Any], Any], drop_last: bool
     ) -> _BaseDatasetFetcher:
-        fetcher = _MapDatasetFetcher if kind == _DatasetKind.Map else _IterableDatasetFetcher
-        return fetcher(dataset, auto_collation, collate_fn, drop_last)
+        return make_fetcher(kind, dataset, auto_collation, collate_fn, drop_last)
 
 
 class _InfiniteConstantSampler(Sampler[None]):
@@ -55,7 +56,7 @@ class DataLoader(Generic[_T_co]):
         shuffle: a new random order in each iteration.
         sampler: the order of the indices, instead of ``shuffle``.
         batch_sampler: lists of indices, instead of ``batch_size``, ``shuffle``, ``sampler`` and ``drop_last``.
-        num_workers: number of processes that load; 0 loads in this one. Others are not implemented.
+        num_workers: number of processes that load; 0 loads in this one.
         collate_fn: joins a list of samples into a batch; :func:`default_collate` (:func:`default_convert` without batches) when None.
         pin_memory: copy tensors to page-locked memory, where there is an accelerator.
         drop_last: leave out a last batch that would be smaller.
@@ -67,9 +68,14 @@ class DataLoader(Generic[_T_co]):
         persistent_workers: keep the workers after an iteration.
         pin_memory_device: deprecated; the current accelerator is used.
         in_order: give the batches in order even when another worker was faster.
+        worker_method: ``'process'``, or ``'thread'``: workers share the dataset and copy nothing, but share the program's random numbers,
+            too; those of their own are in ``get_worker_info().rng``. Not in PyTorch, as the following.
+        deterministic: batches, and the random numbers drawn for each, do not depend on the number of workers or on the program.
     Raises:
         ValueError: options that exclude one another, or a negative one.
-        NotImplementedError: ``num_workers`` above 0, when iterated.
+        RuntimeError: while iterating, a worker has ended, or gave nothing for ``timeout`` seconds.
+    Note: large arrays of a batch lie in memory that the worker uses again once no tensor shows it any more. An exception in a worker is
+        raised here with the worker's traceback.
     Source: torch.utils.data.DataLoader.
     """
 
@@ -93,8 +99,17 @@ class DataLoader(Generic[_T_co]):
         persistent_workers: bool = False,
         pin_memory_device: str = "",
         in_order: bool = True,
+        worker_method: str = "process",
+        deterministic: bool = False,
     ) -> None:
         _check_worker_options(num_workers, timeout, prefetch_factor, persistent_workers)
+        _check_own_options(dataset, num_workers, worker_method, multiprocessing_context, deterministic)
+        self._is_iter_pipe = isinstance(dataset, IterDataPipe)
+        self._is_pipe = isinstance(dataset, (IterDataPipe, MapDataPipe))
+        if self._is_iter_pipe and shuffle is not None:
+            from .graph_settings import apply_shuffle_settings  # late: few datasets are pipes
+
+            dataset = apply_shuffle_settings(dataset, shuffle)  # type: ignore[arg-type]
         self.dataset = dataset
         self.num_workers = num_workers
         self.prefetch_factor = 2 if num_workers > 0 and prefetch_factor is None else prefetch_factor
@@ -104,11 +119,13 @@ class DataLoader(Generic[_T_co]):
         self.worker_init_fn = worker_init_fn
         self.multiprocessing_context = multiprocessing_context
         self.in_order = in_order
+        self.worker_method = worker_method
+        self.deterministic = deterministic
 
         is_stream = isinstance(dataset, IterableDataset)
         self._dataset_kind = _DatasetKind.Iterable if is_stream else _DatasetKind.Map
         if is_stream:
-            _check_stream_options(shuffle, sampler, batch_sampler)
+            _check_stream_options(None if self._is_iter_pipe else shuffle, sampler, batch_sampler)
         if sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
         if batch_sampler is not None:
@@ -131,6 +148,9 @@ class DataLoader(Generic[_T_co]):
         self.collate_fn = collate_fn or (default_collate if self._auto_collation else default_convert)
         self.persistent_workers = persistent_workers
         self._IterableDataset_len_called: int | None = None
+        self._iterator: _MultiProcessingDataLoaderIter | None = None  # with workers that outlive a pass
+        self._progress: progress_of.Progress | None = None  # of the last pass
+        self._state_to_resume: dict[str, Any] | None = None
         self.check_worker_number_rationality()
         self._is_initialized = True
 
@@ -158,15 +178,52 @@ class DataLoader(Generic[_T_co]):
         return self.batch_sampler if self._auto_collation else self.sampler
 
     def _get_iterator(self) -> _BaseDataLoaderIter:
-        if self.num_workers > 0:
-            # The one place where worker processes are missing.
-            raise NotImplementedError(
-                f"DataLoader: loading in worker processes is not implemented, got num_workers={self.num_workers}; use num_workers=0"
-            )
-        return _SingleProcessDataLoaderIter(self)
+        if self.num_workers == 0:
+            return _SingleProcessDataLoaderIter(self)
+        self.check_worker_number_rationality()
+        return _MultiProcessingDataLoaderIter(self)
 
     def __iter__(self) -> _BaseDataLoaderIter:
-        return self._get_iterator()
+        if not self.persistent_workers:
+            return self._get_iterator()
+        if self._iterator is None or self._iterator._shutdown:
+            self._iterator = self._get_iterator()  # type: ignore[assignment]
+        else:
+            self._iterator._reset(self)
+        return self._iterator  # type: ignore[return-value]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_iterator": None, "_progress": None}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the last iteration over this loader is.
+
+        Returns:
+            A dictionary of tensors, numbers, strings and containers of them, and of what ``state_dict`` of the dataset and the samplers
+            gives where they have one. The program's own random state (``torch.get_rng_state()``) is not in it.
+        Source: torchdata.stateful_dataloader.StatefulDataLoader.state_dict.
+        """
+        if self._state_to_resume is not None:
+            return dict(self._state_to_resume)
+        return progress_of.state_dict(self, self._progress)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Let the next iteration go on where another loader was, over the same dataset and with equal options.
+
+        What a stream gave already is taken from it again and dropped, unless it (or its iterator) has ``state_dict`` and
+        ``load_state_dict``.
+
+        Args:
+            state_dict: of a loader with as many workers; of any number when both are ``deterministic``.
+        Raises:
+            TypeError: no dictionary.
+            ValueError: a state of something else, or of a loader with other workers.
+        Source: torchdata.stateful_dataloader.StatefulDataLoader.load_state_dict.
+        """
+        progress_of.check_state(self, state_dict)
+        if self._iterator is not None:
+            self._iterator._shutdown_workers()
+        self._state_to_resume = dict(state_dict)
 
     def __len__(self) -> int:
         if self._dataset_kind == _DatasetKind.Map:
@@ -179,7 +236,7 @@ class DataLoader(Generic[_T_co]):
 
     def check_worker_number_rationality(self) -> None:
         """Warn when there are more workers than processors that this process may use."""
-        if not self.num_workers:
+        if not self.num_workers or self.worker_method == "thread":
             return
         if hasattr(os, "sched_getaffinity"):
             available: int | None = len(os.sched_getaffinity(0))
@@ -196,8 +253,9 @@ class DataLoader(Generic[_T_co]):
             else "DataLoader is not able to compute a suggested max number of worker in current system."
         )
         warnings.warn(
-            f"This DataLoader will create {self.num_workers} worker processes in total. {limit} "
-            "More workers than processors make loading slower, or freeze it: lower num_workers if that happens.",
+            f"This DataLoader will create {self.num_workers} worker processes in total. {limit} Please be aware that excessive worker "
+            "creation might get DataLoader running slow or even freeze, lower the worker number to avoid potential slowness/freeze if "
+            "necessary.",
             stacklevel=3,
         )
 
@@ -215,13 +273,25 @@ def _check_worker_options(num_workers: int, timeout: float, prefetch_factor: int
         raise ValueError("timeout option should be non-negative")
     if num_workers == 0 and prefetch_factor is not None:
         raise ValueError(
-            "prefetch_factor option could only be specified in multiprocessing. "
+            "prefetch_factor option could only be specified in multiprocessing."
             "let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None."
         )
     if prefetch_factor is not None and prefetch_factor < 0:
         raise ValueError("prefetch_factor option should be non-negative")
     if persistent_workers and num_workers == 0:
         raise ValueError("persistent_workers option needs num_workers > 0")
+
+
+def _check_own_options(dataset: Any, num_workers: int, method: str, context: Any, deterministic: bool) -> None:
+    if method not in ("process", "thread"):
+        raise ValueError(f"worker_method option should be 'process' or 'thread', but got worker_method={method!r}")
+    if method == "thread" and context is not None:
+        raise ValueError("multiprocessing_context option is of no use with worker_method='thread'")
+    if deterministic and num_workers > 1 and isinstance(dataset, IterableDataset):
+        raise ValueError(
+            f"deterministic=True option: an IterableDataset is divided among workers by itself, so that their number matters: expected "
+            f"num_workers 0 or 1, but got num_workers={num_workers}"
+        )
 
 
 def _check_stream_options(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
@@ -258,83 +328,3 @@ def _checked_context(context: Any, num_workers: int) -> Any:
             f"but got multiprocessing_context={context}"
         )
     return context
-
-
-class _BaseDataLoaderIter:
-    """One pass over a loader: what it was told, the indices, and how many batches came so far."""
-
-    def __init__(self, loader: DataLoader[Any]) -> None:
-        self._dataset = loader.dataset
-        self._dataset_kind = loader._dataset_kind
-        self._IterableDataset_len_called = loader._IterableDataset_len_called
-        self._auto_collation = loader._auto_collation
-        self._drop_last = loader.drop_last
-        self._index_sampler = loader._index_sampler
-        self._num_workers = loader.num_workers
-        self._pin_memory = loader.pin_memory and _can_pin(loader)
-        self._timeout = loader.timeout
-        self._collate_fn = loader.collate_fn
-        self._sampler_iter = iter(self._index_sampler)
-        # Drawn without workers too, so that their number does not change the random numbers of the program. The sampler above
-        # draws its own seed later, with the first index.
-        self._base_seed = random_seed(loader.generator)
-        self._num_yielded = 0
-
-    def __iter__(self) -> _BaseDataLoaderIter:
-        return self
-
-    def _next_index(self) -> Any:
-        return next(self._sampler_iter)
-
-    def _next_data(self) -> Any:
-        raise NotImplementedError
-
-    def __next__(self) -> Any:
-        data = self._next_data()
-        self._num_yielded += 1
-        promised = self._IterableDataset_len_called
-        if self._dataset_kind == _DatasetKind.Iterable and promised is not None and self._num_yielded > promised:
-            warnings.warn(
-                f"Length of IterableDataset {self._dataset} was reported to be {promised}"
-                f"(when accessing len(dataloader)), but {self._num_yielded} samples have been fetched. ",
-                stacklevel=2,
-            )
-        return data
-
-    def __len__(self) -> int:
-        return len(self._index_sampler)
-
-    def __getstate__(self) -> Any:
-        raise NotImplementedError("{} cannot be pickled", type(self).__name__)
-
-
-def _can_pin(loader: DataLoader[Any]) -> bool:
-    """Whether pinning makes sense; says so when it does not."""
-    if loader.pin_memory_device:
-        warnings.warn(
-            "pin_memory_device is deprecated, the current accelerator will be used as the device; "
-            f"ignore pin_memory_device='{loader.pin_memory_device}'.",
-            stacklevel=5,
-        )
-    if accelerator_available():
-        return True
-    warnings.warn(
-        "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be used.", stacklevel=5
-    )
-    return False
-
-
-class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
-    """A pass that loads in this process."""
-
-    def __init__(self, loader: DataLoader[Any]) -> None:
-        super().__init__(loader)
-        if self._timeout != 0:
-            raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
-        self._dataset_fetcher = _DatasetKind.create_fetcher(
-            self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last
-        )
-
-    def _next_data(self) -> Any:
-        data = self._dataset_fetcher.fetch(self._next_index())
-        return pin_memory(data) if self._pin_memory else data

@@ -99,7 +99,7 @@ class StackDataset(Dataset[Any]):
     def __init__(self, *args: Dataset[Any], **kwargs: Dataset[Any]) -> None:
         if args and kwargs:
             raise ValueError(
-                "Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like input/output, but both types are given."
+                "Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like input/output, but both types are given."
             )
         if not args and not kwargs:
             raise ValueError("At least one dataset should be passed")
@@ -233,8 +233,9 @@ class Subset(Dataset[_T_co]):
         kind = type(self)
         if kind.__getitem__ is not Subset.__getitem__ and kind.__getitems__ is Subset.__getitems__:
             raise NotImplementedError(
-                f"{kind.__name__} overrides __getitem__ but not __getitems__: the DataLoader calls the second, so override it as well, "
-                "for example by [self.__getitem__(idx) for idx in indices]"
+                f"{kind.__name__} overrides __getitem__ but not __getitems__. When subclassing Subset and overriding __getitem__, you must "
+                "also override __getitems__ to ensure DataLoader works correctly with your custom logic. A simple implementation:\n\n"
+                "def __getitems__(self, indices):\n    return [self.__getitem__(idx) for idx in indices]"
             )
 
     def __getitem__(self, idx: Any) -> _T_co:

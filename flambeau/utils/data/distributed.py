@@ -26,7 +26,7 @@ class DistributedSampler(Sampler[int]):
         drop_last: leave out samples instead of repeating some.
     Raises:
         ValueError: ``rank`` not below ``num_replicas``.
-        RuntimeError: ``num_replicas`` or ``rank`` missing without the distributed package.
+        RuntimeError: ``num_replicas`` or ``rank`` missing without the distributed package, ValueError without a process group.
     Source: torch.utils.data.distributed.DistributedSampler.
     """
 
@@ -40,7 +40,12 @@ class DistributedSampler(Sampler[int]):
         drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            raise NotImplementedError("DistributedSampler: process groups are not supported yet; pass num_replicas and rank")
+            from ... import distributed  # late: most programs are one process
+
+            if not distributed.is_available():
+                raise RuntimeError("Requires distributed package to be available")
+            num_replicas = distributed.get_world_size() if num_replicas is None else num_replicas
+            rank = distributed.get_rank() if rank is None else rank
         if rank >= num_replicas or rank < 0:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
         self.dataset = dataset

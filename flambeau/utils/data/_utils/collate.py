@@ -9,7 +9,8 @@ import numpy as np
 
 from .... import ops
 from ....core.dtype import float64
-from ....core.tensor import Tensor
+from ....core.tensor import Tensor, wrap
+from . import shared_memory
 from .containers import is_namedtuple, rebuilt_mapping, rebuilt_sequence
 
 CollateMap: TypeAlias = dict[type | tuple[type, ...], Callable[..., Any]]
@@ -90,7 +91,28 @@ def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: CollateMap | N
             "Batches of sparse tensors are not currently supported by the default collate_fn; "
             "please provide a custom collate_fn to handle them appropriately."
         )
-    return ops.stack(list(batch), 0)
+    joined = _joined_in_shared_memory(batch)
+    return ops.stack(list(batch), 0) if joined is None else joined
+
+
+def _joined_in_shared_memory(batch: Sequence[Tensor]) -> Tensor | None:
+    """The tensors stacked where the loader's process can see them; None outside workers, and for what is small or unusual."""
+    arena = shared_memory.current
+    if arena is None:
+        return None
+    first = batch[0]._array
+    nbytes = len(batch) * first.nbytes
+    if nbytes < shared_memory.SMALLEST:
+        return None
+    for tensor in batch:
+        array = tensor._array
+        plain = tensor.__class__ is Tensor and array.__class__ is np.ndarray and not tensor.requires_grad
+        if not (plain and array.dtype == first.dtype and array.shape == first.shape and array.flags.c_contiguous):
+            return None
+    shape = (len(batch), *first.shape)
+    joined = np.ndarray(shape, first.dtype, arena.lease(nbytes))
+    np.concatenate([tensor._array.reshape(1, *first.shape) for tensor in batch], out=joined)
+    return wrap(joined)
 
 
 def collate_numpy_array_fn(batch: Sequence[np.ndarray], *, collate_fn_map: CollateMap | None = None) -> Any:

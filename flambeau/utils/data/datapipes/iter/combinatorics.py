@@ -1,0 +1,106 @@
+"""Streams in another order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from ...sampler import Sampler, SequentialSampler, random_seed
+from .._decorator import functional_datapipe
+from ..datapipe import IterDataPipe
+
+__all__ = ["SamplerIterDataPipe", "ShufflerIterDataPipe"]
+
+
+class SamplerIterDataPipe(IterDataPipe[Any]):
+    """What a sampler gives for a pipe.
+
+    Args:
+        datapipe: with a length.
+        sampler: class of the sampler.
+        sampler_args, sampler_kwargs: its arguments.
+    Source: torch.utils.data.datapipes.iter.Sampler.
+    """
+
+    def __init__(
+        self,
+        datapipe: IterDataPipe[Any],
+        sampler: type[Sampler[Any]] = SequentialSampler,
+        sampler_args: tuple[Any, ...] | None = None,
+        sampler_kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        if not hasattr(datapipe, "__len__"):
+            raise TypeError("Sampler class requires input datapipe implemented `__len__`")
+        self.datapipe = datapipe
+        self.sampler_args = () if sampler_args is None else sampler_args
+        self.sampler_kwargs = ({} if sampler_kwargs is None else sampler_kwargs) | {"data_source": datapipe}
+        self.sampler = sampler(*self.sampler_args, **self.sampler_kwargs)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.sampler)
+
+    def __len__(self) -> int:
+        if hasattr(self.sampler, "__len__"):
+            return len(self.sampler)
+        raise TypeError(f"{type(self).__name__} instance doesn't have valid length")
+
+
+@functional_datapipe("shuffle")
+class ShufflerIterDataPipe(IterDataPipe[Any]):
+    """Samples in random order, drawn from a buffer that is kept full.
+
+    Args:
+        datapipe: the samples.
+        buffer_size: how many samples to draw from.
+        unbatch_level: how many levels of batches are taken apart first.
+    Raises:
+        AssertionError: no buffer.
+    Source: torch.utils.data.datapipes.iter.Shuffler.
+    """
+
+    def __init__(self, datapipe: IterDataPipe[Any], *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
+        super().__init__()
+        if buffer_size <= 0:
+            raise AssertionError("buffer_size should be larger than 0")
+        self.datapipe = datapipe if unbatch_level == 0 else datapipe.unbatch(unbatch_level=unbatch_level)
+        self.buffer_size = buffer_size
+        self._enabled = True
+        self._seed: int | None = None
+        self._rng = random.Random()
+
+    def set_shuffle(self, shuffle: bool = True) -> ShufflerIterDataPipe:
+        """Switch the shuffling on or off."""
+        self._enabled = shuffle
+        return self
+
+    def set_seed(self, seed: int) -> ShufflerIterDataPipe:
+        """The seed of the next iteration; drawn from torch's generator otherwise."""
+        self._seed = seed
+        return self
+
+    def reset(self) -> None:
+        """Seed the order of the next iteration."""
+        if self._enabled:
+            self._rng.seed(random_seed() if self._seed is None else self._seed)
+            self._seed = None
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._enabled:
+            yield from self.datapipe
+            return
+        buffer: list[Any] = []
+        for sample in self.datapipe:
+            if len(buffer) < self.buffer_size:
+                buffer.append(sample)
+                continue
+            at = self._rng.randint(0, len(buffer) - 1)
+            chosen, buffer[at] = buffer[at], sample
+            yield chosen
+        while buffer:
+            yield buffer.pop(self._rng.randint(0, len(buffer) - 1))
+
+    def __len__(self) -> int:
+        if hasattr(self.datapipe, "__len__"):
+            return len(self.datapipe)
+        raise TypeError(f"{type(self).__name__} instance doesn't have valid length")

@@ -1,0 +1,62 @@
+"""Pipes in another order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from ...sampler import random_seed
+from ..datapipe import IterDataPipe, MapDataPipe
+
+__all__ = ["ShufflerIterDataPipe"]
+
+
+class ShufflerIterDataPipe(IterDataPipe[Any]):
+    """The samples of a pipe with an index, in random order: a stream.
+
+    Args:
+        datapipe: the samples.
+        indices: of the samples; from 0 on when None.
+    Source: torch.utils.data.datapipes.map.Shuffler.
+    """
+
+    def __init__(self, datapipe: MapDataPipe[Any], *, indices: list[Any] | None = None) -> None:
+        super().__init__()
+        self.datapipe = datapipe
+        self.indices = list(range(len(datapipe))) if indices is None else indices
+        self._enabled = True
+        self._seed: int | None = None
+        self._rng = random.Random()
+        self._shuffled_indices: list[Any] = self.indices
+
+    def set_shuffle(self, shuffle: bool = True) -> ShufflerIterDataPipe:
+        """Switch the shuffling on or off."""
+        self._enabled = shuffle
+        return self
+
+    def set_seed(self, seed: int) -> ShufflerIterDataPipe:
+        """The seed of the next iteration; drawn from torch's generator otherwise."""
+        self._seed = seed
+        return self
+
+    def reset(self) -> None:
+        """Choose the order of the next iteration."""
+        if self._enabled:
+            self._rng.seed(random_seed() if self._seed is None else self._seed)
+            self._seed = None
+            self._shuffled_indices = self._rng.sample(self.indices, len(self.indices))
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._enabled:
+            for index in self.indices:
+                yield self.datapipe[index]
+            return
+        while self._shuffled_indices:
+            yield self.datapipe[self._shuffled_indices.pop()]
+
+    def __len__(self) -> int:
+        return len(self.datapipe)
+
+
+MapDataPipe.register_datapipe_as_function("shuffle", ShufflerIterDataPipe)

@@ -1,0 +1,41 @@
+"""Pipes of sequences and mappings."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..datapipe import MapDataPipe
+
+__all__ = ["SequenceWrapperMapDataPipe"]
+
+
+class SequenceWrapperMapDataPipe(MapDataPipe[Any]):
+    """The samples of a sequence or mapping.
+
+    Args:
+        sequence: the samples.
+        deepcopy: keep a copy, where it can be copied.
+    Source: torch.utils.data.datapipes.map.SequenceWrapper.
+    """
+
+    sequence: Sequence[Any] | Mapping[Any, Any]
+
+    def __init__(self, sequence: Sequence[Any] | Mapping[Any, Any], deepcopy: bool = True) -> None:
+        self.sequence = sequence
+        if deepcopy:
+            try:
+                self.sequence = copy.deepcopy(sequence)
+            except TypeError:
+                warnings.warn(
+                    "The input sequence can not be deepcopied, please be aware of in-place modification would affect source data.",
+                    stacklevel=2,
+                )
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.sequence[index]
+
+    def __len__(self) -> int:
+        return len(self.sequence)

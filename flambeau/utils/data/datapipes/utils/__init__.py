@@ -1,0 +1,3 @@
+"""Helpers of pipes."""
+
+from . import common as common
