@@ -184,6 +184,12 @@ class RNNBase(Module):
         self._init_flat_weights()
         return self
 
+    def _replicate_for_data_parallel(self) -> Self:
+        replica = super()._replicate_for_data_parallel()
+        replica._flat_weights = self._flat_weights[:]
+        replica._flat_weight_refs = []
+        return replica
+
     @property
     def all_weights(self) -> list[list[Parameter]]:
         """The parameters of each layer and direction."""

@@ -10,7 +10,8 @@ kept between the two is one number a row, the logarithm of the sum of its expone
              |        |
 
 A row whose keys are all masked gives zeros. Dropout draws row after row, as PyTorch does over the whole matrix; the derivative replays
-the same stream from the generator's state.
+the same stream from the generator's state. In float32 and float64, without dropout, and where a mask needs no gradient, native kernels
+do the work in smaller tiles (``kernels/attention_kernels.py``).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
 from ..core.calls.override import call_override
 from ..core.calls.registry import composite, op, resolve
+from ..core.layout import fused_gradient_strides, is_fused_attention, laid_out, preserved_strides
 from ..core.random.generator import Generator, default_generator
 from ..core.random.samplers import bernoulli_mask
 from ..core.settings import settings
@@ -210,6 +212,7 @@ def _differences(
     out=False,
     multi_output=True,
     opmath="native",
+    work="grad_output.size * key.shape[-2]",
     grad={"grad_output, query, key, value, attn_mask": _differences},
 )
 def attention_backward(
@@ -224,6 +227,7 @@ def attention_backward(
     scale: float,
     dropout: Any,
     to_mask: bool,
+    is_fused: bool = True,
 ) -> Tensor:
     """Gradients of ``_attention`` for query, key and value, in the broadcast shape, and for the mask if ``to_mask``."""
     scores = _Scores(query, key, value, attn_mask, is_causal, scale, dropout)
@@ -256,6 +260,8 @@ def attention_backward(
         gradient.reshape(*scores.lead, *gradient.shape[-2:]).astype(operand.dtype, copy=False)
         for gradient, operand in ((of_query, query), (of_key, key), (of_value, value))
     ]
+    if is_fused and dropout is None and is_fused_attention(query, key, value):
+        gradients = [laid_out(gradient, fused_gradient_strides(gradient.shape)) for gradient in gradients]
     if of_mask is not None and attn_mask is not None:
         gradients.append(of_mask.reshape(attn_mask.shape).astype(attn_mask.dtype, copy=False))
     return tuple(gradients)
@@ -286,9 +292,10 @@ def _attention_rule(
     is_causal: bool,
     scale: float,
     dropout: Any,
+    is_fused: bool,
     needs: Any,
 ) -> tuple[Any, ...]:
-    gradients = attention_backward(grad, query, key, value, attn_mask, result0, result1, is_causal, scale, dropout, needs[3])
+    gradients = attention_backward(grad, query, key, value, attn_mask, result0, result1, is_causal, scale, dropout, needs[3], is_fused)
     return tuple([gradient if need else None for gradient, need in zip((*gradients, None)[:4], needs, strict=True)])
 
 
@@ -299,10 +306,23 @@ def _attention_rule(
     out=False,
     multi_output=True,
     opmath="native",
+    work="query.size * key.shape[-2]",
     grad={"query, key, value, attn_mask": _attention_rule},
 )
-def attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool, scale: float, dropout: Any) -> Tensor:
-    """The result of attention, and for each row the logarithm of the sum of its exponentials: infinity where all keys are masked."""
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    is_causal: bool,
+    scale: float,
+    dropout: Any,
+    is_fused: bool = True,
+) -> Tensor:
+    """The result of attention, and for each row the logarithm of the sum of its exponentials: infinity where all keys are masked.
+
+    ``is_fused``: whether a native kernel may do it, and results may be ordered in memory as PyTorch's fused kernel orders them.
+    """
     scores = _Scores(query, key, value, attn_mask, is_causal, scale, dropout)
     kind = scores.queries.stack.dtype
     result = np.zeros((scores.count, scores.length, value.shape[-1]), kind)
@@ -323,17 +343,10 @@ def attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | Non
             np.multiply(p, kept, out=p)
         result[which, rows] = np.divide(np.matmul(p, scores.values.part(which)[:, :columns]), total)
         log_sum[which, rows] = top
-    output = _in_layout_of(query, result.reshape(*scores.lead, *result.shape[-2:]), dropout)
+    output = result.reshape(*scores.lead, *result.shape[-2:]).astype(query.dtype, copy=False)
+    if is_fused and dropout is None and is_fused_attention(query, key, value):
+        output = laid_out(output, preserved_strides(query))
     return output, log_sum.reshape(*scores.lead, scores.length)
-
-
-def _in_layout_of(query: np.ndarray, result: np.ndarray, dropout: Any) -> np.ndarray:
-    """The result in ``query``'s dtype, and in its order in memory where PyTorch's fused kernel would have been taken."""
-    if dropout is None and query.ndim == 4 and query.shape == result.shape and not query.flags.c_contiguous and query.strides[-1] > 0:
-        laid_out = np.empty_like(query)
-        laid_out[...] = result
-        return laid_out
-    return result.astype(query.dtype, copy=False)
 
 
 _TYPE_NAMES = {
@@ -506,7 +519,7 @@ def scaled_dot_product_attention(
     if dropout_p > 0.0:
         result = _with_dropout(dropout_p, query, key, value, attn_mask, is_causal, scale)
     else:
-        result = attention(query, key, value, attn_mask, is_causal, scale, None)[0]
+        result = attention(query, key, value, attn_mask, is_causal, scale, None, settings.attention["flash"])[0]
     return result.flatten(-4, -3) if grouped else result
 
 

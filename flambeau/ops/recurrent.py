@@ -6,6 +6,9 @@ so it is on the way back, where the loop gives the gradients at the gates, and t
 Sequences of several lengths come packed (``sequences.py``), the longest first: ``sizes`` says how many rows each step has. The state has a
 row for every sequence, and a step changes the first ``sizes[t]`` rows. Forwards the others have reached their end and stay; in the reverse
 direction they have not begun and still hold the first state. Padded sequences are the case in which all sizes are equal.
+
+What one step computes behind the products is declared once (``Cell``), in words that arrays, tensors and symbols know: the loops here run
+it on arrays, second derivatives on tensors, and of symbols ``kernels/recurrent.py`` makes the body of a native loop over time.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +31,98 @@ from .dropout import dropout as drop
 from .joining import cat, stack
 
 Sizes = tuple[int, ...]
+_WORK = "4 * prod(input.shape[:-1]) * weight_hh.size"  # multiply-adds of the state's products, four of which are an element's work
+
+
+# -- cells -----------------------------------------------------------------------------------------------------------------------
+class _OnArrays:
+    """The words of cells over whatever has NumPy's functions."""
+
+    tanh, where = np.tanh, np.where
+
+    @staticmethod
+    def sigmoid(x: Any) -> Any:
+        return 1 / (1 + np.exp(-x))
+
+    @staticmethod
+    def relu(x: Any) -> Any:
+        return np.maximum(x, 0)
+
+
+class _OnTensors:
+    """The words of cells over tensors: operations that autograd can follow."""
+
+    @staticmethod
+    def tanh(x: Any) -> Any:
+        return x.tanh()
+
+    @staticmethod
+    def sigmoid(x: Any) -> Any:
+        return x.sigmoid()
+
+    @staticmethod
+    def relu(x: Any) -> Any:
+        return x.relu()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cell:
+    """What happens in one step behind the products, element by element.
+
+    Attributes:
+        gates: rows of the weights for each feature of the state.
+        step: of words, the gates' sums of both products, and the cell (LSTM), or the state's part of the last gate, which its sum does not
+            contain, and the state (GRU): the next state, the next cell (LSTM), and the gates.
+        slope: of words, the gradient of the state (and of the cell), the gates, then cell and cell before (LSTM), the state's part of the
+            last gate and the state before (GRU), or the state: the gradients at the gates' sums; and of the cell before (LSTM), or at the
+            input's part of the last gate and, past the product, of the state before (GRU).
+        has_cell: whether a cell is carried beside the state.
+        has_part: whether the last gate multiplies the state's product before it adds it.
+    """
+
+    gates: int
+    step: Callable[..., tuple[Any, ...]]
+    slope: Callable[..., tuple[Any, ...]]
+    has_cell: bool = False
+    has_part: bool = False
+
+    def forwards(self, *values: Any) -> tuple[Any, ...]:
+        """``step`` on arrays, or on symbols."""
+        return self.step(_OnArrays, *values)
+
+    def backwards(self, *values: Any) -> tuple[Any, ...]:
+        """``slope`` on arrays, or on symbols."""
+        return self.slope(_OnArrays, *values)
+
+
+def _lstm_step(f: Any, i: Any, forget: Any, g: Any, o: Any, c: Any) -> tuple[Any, ...]:
+    i, forget, g, o = f.sigmoid(i), f.sigmoid(forget), f.tanh(g), f.sigmoid(o)
+    c = forget * c + i * g
+    return o * f.tanh(c), c, i, forget, g, o
+
+
+def _lstm_slope(f: Any, d_h: Any, d_c: Any, i: Any, forget: Any, g: Any, o: Any, c: Any, before: Any) -> tuple[Any, ...]:
+    tanh_c = f.tanh(c)
+    d_c = d_c + d_h * (o * (1 - tanh_c * tanh_c))
+    d_i, d_forget = d_c * (g * (i * (1 - i))), d_c * (before * (forget * (1 - forget)))
+    return d_i, d_forget, d_c * (i * (1 - g * g)), d_h * (tanh_c * (o * (1 - o))), d_c * forget
+
+
+def _gru_step(f: Any, r: Any, z: Any, n: Any, part: Any, h: Any) -> tuple[Any, ...]:
+    r, z = f.sigmoid(r), f.sigmoid(z)
+    n = f.tanh(n + r * part)
+    return n + z * (h - n), r, z, n
+
+
+def _gru_slope(f: Any, d_h: Any, r: Any, z: Any, n: Any, part: Any, before: Any) -> tuple[Any, ...]:
+    d_n = d_h * ((1 - z) * (1 - n * n))
+    return d_n * (part * (r * (1 - r))), d_h * ((before - n) * (z * (1 - z))), d_n * r, d_n, d_h * z
+
+
+LSTM = Cell(4, _lstm_step, _lstm_slope, has_cell=True)
+GRU = Cell(3, _gru_step, _gru_slope, has_part=True)
+TANH = Cell(1, lambda f, x: (f.tanh(x),), lambda f, d_h, h: (d_h * (1 - h * h),))
+RELU = Cell(1, lambda f, x: (f.relu(x),), lambda f, d_h, h: (f.where(h > 0, d_h, 0),))
 
 
 # -- steps -----------------------------------------------------------------------------------------------------------------------
@@ -79,13 +175,6 @@ def _products(input: np.ndarray, weight: np.ndarray, *biases: np.ndarray | None)
 def _transposed(weight: np.ndarray, sizes: Sizes) -> np.ndarray:
     """``weight.T`` for a product at each step: laid out anew for many, as BLAS takes half as long for few rows then."""
     return weight.T.copy() if len(sizes) > 8 else weight.T
-
-
-def _sigmoid(x: np.ndarray, out: np.ndarray) -> None:
-    np.negative(x, out=out)
-    np.exp(out, out=out)
-    out += 1
-    np.reciprocal(out, out=out)
 
 
 def _columns(gates: np.ndarray, count: int) -> list[np.ndarray]:
@@ -164,7 +253,7 @@ def _only_needed(gradients: Sequence[Any], needs: Sequence[bool]) -> tuple[Any, 
 
 
 # -- tanh and relu -----------------------------------------------------------------------------------------------------------------
-@op(name="_rnn_layer_backward", out=False, method=False, multi_output=True, fast=True, grad=None)
+@op(name="_rnn_layer_backward", out=False, method=False, multi_output=True, fast=True, work=_WORK, grad=None)
 def rnn_layer_backward(
     grad_output: Tensor | None,
     grad_h: Tensor | None,
@@ -173,7 +262,7 @@ def rnn_layer_backward(
     weight_ih: Tensor,
     weight_hh: Tensor,
     output: Tensor,
-    rectified: bool,
+    cell: Any,
     sizes: Any,
     reverse: bool,
     needs_input: bool,
@@ -181,15 +270,15 @@ def rnn_layer_backward(
     """Gradients of ``_rnn_layer`` for its six operands."""
     sizes = _sizes_of(input, sizes)
     output = _rows(output)
-    d_gates = (output > 0).astype(output.dtype) if rectified else 1 - output * output
+    d_gates = np.empty_like(output)
     arrived = np.zeros_like(output) if grad_output is None else grad_output.reshape(output.shape)
     d_h = _start(grad_h, h)
     active = -1
-    for size, gate, arrives in _steps(sizes, not reverse, d_gates, arrived):
+    for size, gate, state, arrives in _steps(sizes, not reverse, d_gates, output, arrived):
         if size != active:
             active, running = size, d_h[:size]
         running += arrives
-        gate *= running
+        (gate[...],) = cell.backwards(running, state)
         np.dot(gate, weight_hh, out=running)
     d_bias = np.add.reduce(d_gates, axis=0)
     return (
@@ -211,19 +300,18 @@ def _rnn_rule(
     bias_ih: Any,
     bias_hh: Any,
     result: Any,
-    rectified: bool,
+    cell: Any,
     sizes: Any,
     reverse: bool,
     needs: Any,
 ) -> Any:
     if not grad_enabled():
-        gradients = rnn_layer_backward(*grads, input, h, weight_ih, weight_hh, result, rectified, sizes, reverse, needs[0])
+        gradients = rnn_layer_backward(*grads, input, h, weight_ih, weight_hh, result, cell, sizes, reverse, needs[0])
         return _only_needed(gradients, needs)
 
     def layer(input: Any, h: Any, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any) -> Any:
         def step(x: Any, states: Any) -> Any:
-            gate = _linear(x, weight_ih, bias_ih) + _linear(states[0], weight_hh, bias_hh)
-            return [gate.relu() if rectified else gate.tanh()]
+            return cell.step(_OnTensors, _linear(x, weight_ih, bias_ih) + _linear(states[0], weight_hh, bias_hh))
 
         return _step_by_step(step, input, [h], sizes, reverse)
 
@@ -236,6 +324,7 @@ def _rnn_rule(
     method=False,
     multi_output=True,
     fast=True,
+    work=_WORK,
     grad={"input, h, weight_ih, weight_hh, bias_ih, bias_hh": _rnn_rule},
 )
 def rnn_layer(
@@ -245,7 +334,7 @@ def rnn_layer(
     weight_hh: Tensor,
     bias_ih: Tensor | None,
     bias_hh: Tensor | None,
-    rectified: bool,
+    cell: Any,
     sizes: Any,
     reverse: bool,
 ) -> Tensor:
@@ -254,7 +343,7 @@ def rnn_layer(
     Args:
         input: ``(T, N, features)``; or packed, ``(total, features)``, with ``sizes``.
         h: ``(N, hidden)``.
-        rectified: relu instead of tanh.
+        cell: what a step computes (``Cell``).
         sizes: rows of each step.
         reverse: from the last step to the first.
     Returns:
@@ -271,16 +360,13 @@ def rnn_layer(
             active, running, products = size, h[:size], product[:size]
         np.dot(running, recurrent, out=products)
         gate += products
-        if rectified:
-            np.maximum(gate, 0, out=gate)
-        else:
-            np.tanh(gate, out=gate)
+        (gate[...],) = cell.forwards(gate)
         running[...] = gate
     return gates.reshape(*input.shape[:-1], h.shape[1]), h
 
 
 # -- LSTM --------------------------------------------------------------------------------------------------------------------------
-@op(name="_lstm_layer_backward", out=False, method=False, multi_output=True, fast=True, grad=None)
+@op(name="_lstm_layer_backward", out=False, method=False, multi_output=True, fast=True, work=_WORK, grad=None)
 def lstm_layer_backward(
     grad_output: Tensor | None,
     grad_h: Tensor | None,
@@ -294,6 +380,7 @@ def lstm_layer_backward(
     output: Tensor,
     gates: Tensor,
     cells: Tensor,
+    cell: Any,
     sizes: Any,
     reverse: bool,
     needs_input: bool,
@@ -302,36 +389,22 @@ def lstm_layer_backward(
     sizes = _sizes_of(input, sizes)
     output = _rows(output)
     i, f, g, o = _columns(gates, 4)
-    tanh_c = np.tanh(cells)
-    # What each gate's gradient is a multiple of the cell's gradient by; the output gate's, of the hidden state's.
     d_gates = np.empty_like(gates)
-    d_i, d_f, d_g, d_o = _columns(d_gates, 4)
-    np.multiply(g, i * (1 - i), out=d_i)
-    np.multiply(_before(sizes, reverse, cells, c), f * (1 - f), out=d_f)
-    np.multiply(i, 1 - g * g, out=d_g)
-    np.multiply(tanh_c, o * (1 - o), out=d_o)
-    to_cell = o * (1 - tanh_c * tanh_c)
-    by_cell = d_gates.reshape(d_gates.shape[0], 4, c.shape[1])[:, :3]
     arrived = np.zeros_like(output) if grad_output is None else grad_output.reshape(output.shape)
     projected = arrived if weight_hr is None else np.empty(arrived.shape, arrived.dtype)  # gradients behind the projection
     d_h, d_c = _start(grad_h, h), _start(grad_c, c)
-    scratch = np.empty(c.shape, c.dtype)
     before_projection = d_h if weight_hr is None else np.empty(c.shape, c.dtype)
     active = -1
-    steps = _steps(sizes, not reverse, arrived, projected, to_cell, f, d_gates, by_cell, d_o)
-    for size, arrives, behind, factor, forget, gate, three, last in steps:
+    by_gate = _columns(d_gates, 4)
+    saved = (i, f, g, o, cells, _before(sizes, reverse, cells, c))
+    for size, arrives, behind, gate, d_i, d_f, d_g, d_o, *step in _steps(sizes, not reverse, arrived, projected, d_gates, *by_gate, *saved):
         if size != active:
-            active, running_h, running_c = size, d_h[:size], d_c[:size]
-            room, hidden, cell = scratch[:size], before_projection[:size], d_c[:size, None]
+            active, running_h, running_c, hidden = size, d_h[:size], d_c[:size], before_projection[:size]
         running_h += arrives
         if weight_hr is not None:
             behind[...] = running_h
             np.dot(running_h, weight_hr, out=hidden)
-        np.multiply(hidden, factor, out=room)
-        running_c += room
-        three *= cell
-        last *= hidden
-        running_c *= forget
+        d_i[...], d_f[...], d_g[...], d_o[...], running_c[...] = cell.backwards(hidden, running_c, *step)
         np.dot(gate, weight_hh, out=running_h)
     d_bias = np.add.reduce(d_gates, axis=0)
     return (
@@ -342,7 +415,7 @@ def lstm_layer_backward(
         np.dot(d_gates.T, _before(sizes, reverse, output, h)),
         d_bias,
         d_bias.copy(),
-        d_bias[:0] if weight_hr is None else np.dot(projected.T, o * tanh_c),
+        d_bias[:0] if weight_hr is None else np.dot(projected.T, o * np.tanh(cells)),
     )
 
 
@@ -359,22 +432,22 @@ def _lstm_rule(
     result: Any,
     result3: Any,
     result4: Any,
+    cell: Any,
     sizes: Any,
     reverse: bool,
     needs: Any,
 ) -> Any:
     if not grad_enabled():
         gradients = lstm_layer_backward(
-            *grads[:3], input, h, c, weight_ih, weight_hh, weight_hr, result, result3, result4, sizes, reverse, needs[0]
+            *grads[:3], input, h, c, weight_ih, weight_hh, weight_hr, result, result3, result4, cell, sizes, reverse, needs[0]
         )
         return _only_needed(gradients, needs)
 
     def layer(input: Any, h: Any, c: Any, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any, weight_hr: Any) -> Any:
         def step(x: Any, states: Any) -> Any:
-            i, f, g, o = (_linear(x, weight_ih, bias_ih) + _linear(states[0], weight_hh, bias_hh)).chunk(4, 1)
-            cell = f.sigmoid() * states[1] + i.sigmoid() * g.tanh()
-            hidden = o.sigmoid() * cell.tanh()
-            return [hidden if weight_hr is None else hidden @ weight_hr.t(), cell]
+            sums = (_linear(x, weight_ih, bias_ih) + _linear(states[0], weight_hh, bias_hh)).chunk(4, 1)
+            hidden, c, *_ = cell.step(_OnTensors, *sums, states[1])
+            return [hidden if weight_hr is None else hidden @ weight_hr.t(), c]
 
         return _step_by_step(step, input, [h, c], sizes, reverse)
 
@@ -387,6 +460,7 @@ def _lstm_rule(
     method=False,
     multi_output=True,
     fast=True,
+    work=_WORK,
     grad={"input, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr": _lstm_rule},
 )
 def lstm_layer(
@@ -398,6 +472,7 @@ def lstm_layer(
     bias_ih: Tensor | None,
     bias_hh: Tensor | None,
     weight_hr: Tensor | None,
+    cell: Any,
     sizes: Any,
     reverse: bool,
 ) -> Tensor:
@@ -412,32 +487,25 @@ def lstm_layer(
     output = np.empty((gates.shape[0], h.shape[1]), gates.dtype)
     sizes = _sizes_of(input, sizes)
     h, c, recurrent = h.copy(), c.copy(), _transposed(weight_hh, sizes)
-    product, scratch = np.empty((h.shape[0], gates.shape[1]), gates.dtype), np.empty_like(c)
+    product = np.empty((h.shape[0], gates.shape[1]), gates.dtype)
     active = -1
-    for size, gate, i, f, g, o, cell, out in _steps(sizes, reverse, gates, *_columns(gates, 4), cells, output):
+    for size, gate, i, f, g, o, after, out in _steps(sizes, reverse, gates, *_columns(gates, 4), cells, output):
         if size != active:
-            active, running_h, running_c, room, products = size, h[:size], c[:size], scratch[:size], product[:size]
-            new_g = _columns(products, 4)[2]
+            active, running_h, running_c, products = size, h[:size], c[:size], product[:size]
         np.dot(running_h, recurrent, out=products)
         products += gate
-        _sigmoid(products, gate)
-        np.tanh(new_g, out=g)
-        np.multiply(f, running_c, out=cell)
-        np.multiply(i, g, out=room)
-        cell += room
-        running_c[...] = cell
-        np.tanh(cell, out=room)
+        hidden, after[...], i[...], f[...], g[...], o[...] = cell.forwards(*_columns(products, 4), running_c)
+        running_c[...] = after
         if weight_hr is None:
-            np.multiply(o, room, out=out)
+            out[...] = hidden
         else:
-            room *= o
-            np.dot(room, weight_hr.T, out=out)
+            np.dot(hidden, weight_hr.T, out=out)
         running_h[...] = out
     return output.reshape(*input.shape[:-1], h.shape[1]), h, c, gates, cells
 
 
 # -- GRU ---------------------------------------------------------------------------------------------------------------------------
-@op(name="_gru_layer_backward", out=False, method=False, multi_output=True, fast=True, grad=None)
+@op(name="_gru_layer_backward", out=False, method=False, multi_output=True, fast=True, work=_WORK, grad=None)
 def gru_layer_backward(
     grad_output: Tensor | None,
     grad_h: Tensor | None,
@@ -448,6 +516,7 @@ def gru_layer_backward(
     output: Tensor,
     gates: Tensor,
     candidates: Tensor,
+    cell: Any,
     sizes: Any,
     reverse: bool,
     needs_input: bool,
@@ -457,29 +526,23 @@ def gru_layer_backward(
     output = _rows(output)
     r, z, n = _columns(gates, 3)
     before = _before(sizes, reverse, output, h)
-    to_candidate = (1 - z) * (1 - n * n)
-    # What the gradients at the state's product are multiples of the state's gradient by.
-    d_hidden = np.empty_like(gates)
-    d_r, d_z, d_n = _columns(d_hidden, 3)
-    np.multiply(to_candidate, r, out=d_n)
-    np.multiply(d_n, candidates * (1 - r), out=d_r)
-    np.multiply(before - n, z * (1 - z), out=d_z)
+    d_hidden, of_input = np.empty_like(gates), np.empty_like(output)
     arrived = np.zeros_like(output) if grad_output is None else grad_output.reshape(output.shape)
-    d_states, d_h = np.empty_like(output), _start(grad_h, h)
+    d_h = _start(grad_h, h)
     scratch = np.empty(h.shape, h.dtype)
     active = -1
-    by_state = d_hidden.reshape(d_hidden.shape[0], 3, h.shape[1])
-    for size, arrives, update, gate, three, state in _steps(sizes, not reverse, arrived, z, d_hidden, by_state, d_states):
+    by_gate = _columns(d_hidden, 3)
+    saved = (r, z, n, candidates, before)
+    for size, arrives, gate, d_r, d_z, d_n, d_part, *step in _steps(sizes, not reverse, arrived, d_hidden, *by_gate, of_input, *saved):
         if size != active:
             active, running, room = size, d_h[:size], scratch[:size]
-        np.add(running, arrives, out=state)
-        three *= state[:, None]
+        running += arrives
+        d_r[...], d_z[...], d_n[...], d_part[...], running[...] = cell.backwards(running, *step)
         np.dot(gate, weight_hh, out=room)
-        np.multiply(state, update, out=running)
         running += room
     d_bias_hh = np.add.reduce(d_hidden, axis=0)
     d_weight_hh = np.dot(d_hidden.T, before)
-    np.multiply(d_states, to_candidate, out=d_n)  # the input's part of the candidate is not multiplied by the reset gate
+    by_gate[2][...] = of_input  # the input's part of the candidate is not multiplied by the reset gate
     return (
         _to_input(d_hidden, input, weight_ih, needs_input),
         d_h,
@@ -501,20 +564,20 @@ def _gru_rule(
     result: Any,
     result2: Any,
     result3: Any,
+    cell: Any,
     sizes: Any,
     reverse: bool,
     needs: Any,
 ) -> Any:
     if not grad_enabled():
-        gradients = gru_layer_backward(*grads[:2], input, h, weight_ih, weight_hh, result, result2, result3, sizes, reverse, needs[0])
+        gradients = gru_layer_backward(*grads[:2], input, h, weight_ih, weight_hh, result, result2, result3, cell, sizes, reverse, needs[0])
         return _only_needed(gradients, needs)
 
     def layer(input: Any, h: Any, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any) -> Any:
         def step(x: Any, states: Any) -> Any:
             r, z, n = _linear(x, weight_ih, bias_ih).chunk(3, 1)
-            hidden_r, hidden_z, hidden_n = _linear(states[0], weight_hh, bias_hh).chunk(3, 1)
-            n = (n + (r + hidden_r).sigmoid() * hidden_n).tanh()
-            return [n + (z + hidden_z).sigmoid() * (states[0] - n)]
+            hidden_r, hidden_z, part = _linear(states[0], weight_hh, bias_hh).chunk(3, 1)
+            return cell.step(_OnTensors, r + hidden_r, z + hidden_z, n, part, states[0])[:1]
 
         return _step_by_step(step, input, [h], sizes, reverse)
 
@@ -527,6 +590,7 @@ def _gru_rule(
     method=False,
     multi_output=True,
     fast=True,
+    work=_WORK,
     grad={"input, h, weight_ih, weight_hh, bias_ih, bias_hh": _gru_rule},
 )
 def gru_layer(
@@ -536,6 +600,7 @@ def gru_layer(
     weight_hh: Tensor,
     bias_ih: Tensor | None,
     bias_hh: Tensor | None,
+    cell: Any,
     sizes: Any,
     reverse: bool,
 ) -> Tensor:
@@ -550,25 +615,19 @@ def gru_layer(
     candidates, output = np.empty((gates.shape[0], hidden), gates.dtype), np.empty((gates.shape[0], hidden), gates.dtype)
     sizes = _sizes_of(input, sizes)
     h, recurrent = h.copy(), _transposed(weight_hh, sizes)
-    product, scratch = np.empty((h.shape[0], gates.shape[1]), gates.dtype), np.empty_like(h)
+    product = np.empty((h.shape[0], gates.shape[1]), gates.dtype)
     active = -1
     for size, two, r, z, n, candidate, out in _steps(sizes, reverse, gates[:, : 2 * hidden], *_columns(gates, 3), candidates, output):
         if size != active:
-            active, running, room, products = size, h[:size], scratch[:size], product[:size]
-            of_two, of_candidate = products[:, : 2 * hidden], products[:, 2 * hidden :]
+            active, running, products = size, h[:size], product[:size]
+            of_two, part = products[:, : 2 * hidden], products[:, 2 * hidden :]
         np.dot(running, recurrent, out=products)
         if bias_hh is not None:
             products += bias_hh
         of_two += two
-        _sigmoid(of_two, two)
-        candidate[...] = of_candidate
-        np.multiply(r, of_candidate, out=room)
-        n += room
-        np.tanh(n, out=n)
-        running -= n
-        running *= z
-        running += n
-        out[...] = running
+        candidate[...] = part
+        out[...], r[...], z[...], n[...] = cell.forwards(*_columns(of_two, 2), n, part, running)
+        running[...] = out
     return output.reshape(*input.shape[:-1], h.shape[1]), h, gates, candidates
 
 
@@ -617,14 +676,13 @@ def _layers(
             raise RuntimeError(
                 f"The size of tensor a ({state.shape[1]}) must match the size of tensor b ({batch}) at non-singleton dimension 0"
             )
-    firsts = list(zip(*[state.unbind(0) for state in states], strict=True))
-    if len(firsts) < len(parameters):
-        raise RuntimeError(f"{name}: expected first states of {len(parameters)} layers and directions, got {len(firsts)}")
+        if len(state) < len(parameters):
+            raise RuntimeError(f"{name}: expected first states of {len(parameters)} layers and directions, got {len(state)}")
     lasts = []
     for number in range(num_layers):
         outputs = []
         for k in range(number * directions, (number + 1) * directions):
-            output, *after = layer(x, firsts[k], parameters[k], sizes, k % directions == 1)
+            output, *after = layer(x, [state[k] for state in states], parameters[k], sizes, k % directions == 1)
             outputs.append(output)
             lasts.append(after)
         x = outputs[0] if directions == 1 else cat(outputs, -1)
@@ -648,19 +706,19 @@ def _grouped(name: str, params: Any, groups: int, has_biases: bool, projected: b
 
 
 def _lstm_in_layers(x: Any, states: Any, parameters: Any, sizes: Any, reverse: bool) -> Any:
-    return lstm_layer(x, *states, *parameters, sizes, reverse)[:3]
+    return lstm_layer(x, *states, *parameters, LSTM, sizes, reverse)[:3]
 
 
 def _gru_in_layers(x: Any, states: Any, parameters: Any, sizes: Any, reverse: bool) -> Any:
-    return gru_layer(x, *states, *parameters[:4], sizes, reverse)[:2]
+    return gru_layer(x, *states, *parameters[:4], GRU, sizes, reverse)[:2]
 
 
 def _tanh_in_layers(x: Any, states: Any, parameters: Any, sizes: Any, reverse: bool) -> Any:
-    return rnn_layer(x, *states, *parameters[:4], False, sizes, reverse)
+    return rnn_layer(x, *states, *parameters[:4], TANH, sizes, reverse)
 
 
 def _relu_in_layers(x: Any, states: Any, parameters: Any, sizes: Any, reverse: bool) -> Any:
-    return rnn_layer(x, *states, *parameters[:4], True, sizes, reverse)
+    return rnn_layer(x, *states, *parameters[:4], RELU, sizes, reverse)
 
 
 @composite(method=False)
@@ -768,7 +826,7 @@ def lstm_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor |
     """
     if len(hx) != 2:
         raise RuntimeError("lstm_cell expects two hidden states")
-    return lstm_layer(input, *hx, w_ih, w_hh, b_ih, b_hh, None, _one_step(input, *hx), False)[1:3]
+    return lstm_layer(input, *hx, w_ih, w_hh, b_ih, b_hh, None, LSTM, _one_step(input, *hx), False)[1:3]
 
 
 @composite(method=False)
@@ -779,7 +837,7 @@ def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor
         RuntimeError: shapes or dtypes that do not fit.
     Source: torch.gru_cell.
     """
-    return gru_layer(input, hx, w_ih, w_hh, b_ih, b_hh, _one_step(input, hx), False)[1]
+    return gru_layer(input, hx, w_ih, w_hh, b_ih, b_hh, GRU, _one_step(input, hx), False)[1]
 
 
 @composite(method=False)
@@ -790,7 +848,7 @@ def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
         RuntimeError: shapes or dtypes that do not fit.
     Source: torch.rnn_tanh_cell.
     """
-    return rnn_layer(input, hx, w_ih, w_hh, b_ih, b_hh, False, _one_step(input, hx), False)[1]
+    return rnn_layer(input, hx, w_ih, w_hh, b_ih, b_hh, TANH, _one_step(input, hx), False)[1]
 
 
 @composite(method=False)
@@ -801,4 +859,4 @@ def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
         RuntimeError: shapes or dtypes that do not fit.
     Source: torch.rnn_relu_cell.
     """
-    return rnn_layer(input, hx, w_ih, w_hh, b_ih, b_hh, True, _one_step(input, hx), False)[1]
+    return rnn_layer(input, hx, w_ih, w_hh, b_ih, b_hh, RELU, _one_step(input, hx), False)[1]

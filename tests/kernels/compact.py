@@ -232,6 +232,19 @@ def _products() -> Any:
     return results
 
 
+for _name in ("LSTM", "GRU", "RNN"):
+
+    @case(f"recurrent layers: {_name}")
+    def _recurrent(name: str = _name) -> Any:
+        results = []
+        for dtype in (torch.float32, torch.float64):
+            layer = getattr(torch.nn, name)(9, 21, bidirectional=True, dtype=dtype)
+            for shape in ((5, 7, 9), (1, 2, 9)):
+                x = leaf(*shape, dtype=dtype)
+                results += grads(layer(x)[0], x, *layer.parameters())
+        return results
+
+
 CONVOLUTIONS = {
     "plain": ((2, 5, 15, 17), (8, 5, 3, 3), {"padding": 1}),
     "one by one": ((2, 16, 9, 11), (8, 16, 1, 1), {}),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import mmap
 import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -221,3 +223,31 @@ def test_arrays_that_die_in_a_cycle_come_back():
     del node
     gc.collect()
     assert address(empty((COUNT,), np.float32)) == place
+
+
+ROUNDS = """
+import resource
+import numpy as np
+from flambeau.kernels.memory import SMALL, empty
+
+def one_round():
+    arrays = [empty((SMALL // 2,), np.uint8) for _ in range(12)]
+    for array in arrays:
+        array.fill(1)
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+one_round()
+before = faults()
+for _ in range(10):
+    one_round()
+print(faults() - before)
+"""
+
+
+@pytest.mark.skipif("CS_GNU_LIBC_VERSION" not in os.confstr_names, reason="about the GNU C library")
+def test_small_buffers_are_not_given_back_to_the_system():
+    """In a fresh process, where the C library has not learnt yet; each round touches 768 pages."""
+    run = subprocess.run([sys.executable, "-c", ROUNDS], stdout=subprocess.PIPE, text=True, check=True)
+    assert int(run.stdout) < 768

@@ -16,7 +16,7 @@ WARN_FOR_UNFUSED_KERNELS = False
 
 
 class SDPBackend(enum.Enum):
-    """The implementations that PyTorch chooses from; here ``MATH`` and ``FLASH_ATTENTION`` are the same one.
+    """The implementations that PyTorch chooses from; here ``MATH`` is the reference, ``FLASH_ATTENTION`` native kernels if there are any.
 
     Source: torch.nn.attention.SDPBackend.
     """
@@ -54,7 +54,7 @@ def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = Fa
 
     Args:
         backends: one or several. With neither ``MATH`` nor ``FLASH_ATTENTION`` attention raises RuntimeError.
-        set_priority: whether their order is one of preference; all give the same result here, so there is nothing to prefer.
+        set_priority: whether their order is one of preference; ``FLASH_ATTENTION`` goes first here.
     Raises:
         AssertionError: ``backends`` is neither an ``SDPBackend`` nor a list.
     Source: torch.nn.attention.sdpa_kernel.

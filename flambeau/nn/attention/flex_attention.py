@@ -1,0 +1,15 @@
+"""``torch.nn.attention.flex_attention``: attention with scores and masks given as functions. It waits for ``vmap``."""
+
+from __future__ import annotations
+
+from ... import _unsupported
+
+_DEFAULT_SPARSE_BLOCK_SIZE = 128
+
+globals().update(
+    _unsupported.names(
+        "nn.attention.flex_attention",
+        "and_masks create_block_mask create_mask create_nested_block_mask flex_attention noop_mask or_masks",
+        "AuxOutput AuxRequest BlockMask",
+    )
+)

@@ -1,0 +1,219 @@
+"""Native recurrent layers against the reference kernels: whole sequences, forwards and backwards."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import flambeau as torch
+from flambeau.core.arrays import native
+from flambeau.kernels import recurrent as kernels
+from flambeau.kernels.pool import pool
+from flambeau.ops import recurrent as references
+
+from .guard import guarded
+
+CELLS = {"lstm": references.LSTM, "gru": references.GRU, "tanh": references.TANH, "relu": references.RELU}
+CLOSE = {np.float32: 2e-5, np.float64: 1e-12}
+
+
+def _pair(name, back=False):
+    """The native kernel of a layer and its reference."""
+    ending = "_layer_backward" if back else "_layer"
+    mine = {"lstm": "lstm_layer", "gru": "layer" if not back else "gru_layer"}.get(name, "layer" if not back else "rnn_layer")
+    mine = mine if not back else mine + "_backward"
+    return getattr(kernels, mine), getattr(references, (name if name in ("lstm", "gru") else "rnn") + ending).kernel
+
+
+def _drawn(rng, shape, dtype, end, layout="plain", scale=1.0):
+    """Random numbers before or behind a forbidden page; ``moved`` with the last two dimensions exchanged, ``expanded`` with one row."""
+    values = (scale * rng.standard_normal(shape)).astype(dtype)
+    if layout == "moved":
+        return guarded(values.swapaxes(-1, -2), end).swapaxes(-1, -2)
+    if layout == "expanded":
+        return np.broadcast_to(guarded(values[:1], end), shape)
+    return guarded(values, end)
+
+
+def _operands(name, sizes, features, hidden, biases, dtype, packed, layout="plain", end=True, seed=0):
+    """Arguments of a layer up to the biases."""
+    rng, gates = np.random.default_rng(seed), CELLS[name].gates
+    if packed:
+        x = _drawn(rng, (sum(sizes), features), dtype, end, layout if layout == "moved" else "plain")
+    else:
+        x = _drawn(rng, (len(sizes), sizes[0], features), dtype, end, "moved" if layout == "moved" else "plain")
+    states = [_drawn(rng, (sizes[0], hidden), dtype, end, layout) for _ in range(1 + (name == "lstm"))]
+    of_weights = "moved" if layout == "moved" else "plain"
+    # scaled as layers initialise them: with larger ones, differences in the last place grow from step to step
+    weights = [_drawn(rng, (gates * hidden, columns), dtype, end, of_weights, hidden**-0.5) for columns in (features, hidden)]
+    return [x, *states, *weights, *[_drawn(rng, (gates * hidden,), dtype, end) if letter in biases else None for letter in "ih"]]
+
+
+def _agree(results, wanted, tolerance):
+    assert len(results) == len(wanted)
+    for a, b in zip(results, wanted, strict=True):
+        assert a.shape == b.shape and a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * max(1.0, float(np.abs(b).max(initial=0))))
+
+
+def _check(name, sizes, features, hidden, biases="ih", dtype=np.float64, packed=False, reverse=False, layout="plain", end=True, grads="oh"):
+    """Results and gradients are the reference's, and nothing beyond the operands is touched."""
+    operands = _operands(name, sizes, features, hidden, biases, dtype, packed, layout, end)
+    attributes = (CELLS[name], tuple(sizes) if packed else None, reverse)
+    projection = (None,) if name == "lstm" else ()
+    kernel, reference = _pair(name)
+    before = [None if operand is None else operand.copy() for operand in operands]
+    results, wanted = (function(*operands, *projection, *attributes) for function in (kernel, reference))
+    _agree(results, wanted, CLOSE[dtype])
+    rng = np.random.default_rng(1)
+    output, _, *rest = wanted
+    count = 2 + (name == "lstm")
+    arriving = [rng.standard_normal(array.shape).astype(dtype) for array in wanted[:count]]
+    chosen = [_drawn(rng, g.shape, dtype, end) if letter in grads else None for g, letter in zip(arriving, "ohc", strict=False)]
+    operands = operands[: -2 if biases is not None else None]
+    saved = [guarded(array, end) for array in ([output, *rest[1:]] if name == "lstm" else [output, *rest])]
+    arguments = [*chosen, *operands, *projection, *saved, *attributes, True]
+    kernel, reference = _pair(name, back=True)
+    _agree(*(function(*arguments) for function in (kernel, reference)), 20 * CLOSE[dtype])
+    for operand, old in zip(operands, before, strict=False):
+        assert np.array_equal(operand, old)  # nothing is written to
+
+
+@st.composite
+def _sizes(draw):
+    """Rows of each step, and whether they are packed."""
+    if draw(st.booleans()):
+        return [draw(st.integers(1, 20))] * draw(st.integers(1, 11)), False
+    return sorted(draw(st.lists(st.integers(1, 20), min_size=1, max_size=9)), reverse=True), True
+
+
+@given(
+    name=st.sampled_from(list(CELLS)),
+    sizes=_sizes(),
+    features=st.integers(1, 20),
+    hidden=st.one_of(st.integers(1, 17), st.sampled_from([31, 32, 33, 47, 48, 49, 65])),
+    biases=st.sampled_from(["", "i", "h", "ih"]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    reverse=st.booleans(),
+    layout=st.sampled_from(["plain", "moved", "expanded"]),
+    end=st.booleans(),
+    grads=st.sampled_from(["o", "h", "oh", "ohc", "c"]),
+)
+@example("lstm", ([1], False), 1, 1, "ih", np.float32, False, "plain", True, "ohc")
+@settings(max_examples=80, deadline=None)
+def test_values_and_gradients_are_those_of_the_reference(name, sizes, features, hidden, biases, dtype, reverse, layout, end, grads):
+    _check(name, sizes[0], features, hidden, biases, dtype, sizes[1], reverse, layout, end, grads)
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_every_height_of_a_tile(name):
+    """All batches up to more than two tiles, for few products with each weight and for many."""
+    for batch, steps in itertools.product(range(1, 20), (1, 3)):
+        _check(name, [batch] * steps, 3, 18, dtype=np.float32, reverse=batch % 2 == 0)
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_large_layers_are_divided(name):
+    for sizes, hidden in (([40] * 5, 100), ([1], 300), ([3, 2], 260), ([37, 30, 18, 17, 16, 1], 70)):
+        _check(name, sizes, 20, hidden, dtype=np.float64, packed=True)
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_the_number_of_threads_does_not_change_a_bit(name):
+    before, runs = pool.threads, []
+    try:
+        for count, sizes in itertools.product((1, 2, 3), ([50] * 7, [1], [1] * 30)):
+            pool.set_threads(count)
+            operands = _operands(name, sizes, 60, 90, "ih", np.float32, False)
+            results = _pair(name)[0](*operands, *((None,) if name == "lstm" else ()), CELLS[name], None, False)
+            saved = [results[0], *results[3 if name == "lstm" else 2 :]]
+            grads = [results[0], None, *((None,) if name == "lstm" else ())]
+            slopes = _pair(name, True)[0](
+                *grads, *operands[:-2], *((None,) if name == "lstm" else ()), *saved, CELLS[name], None, False, True
+            )
+            runs.append([*results, *slopes])
+    finally:
+        pool.set_threads(before)
+    for one, *others in zip(*(runs[start : start + 3] for start in (0, 3, 6)), strict=True):
+        for arrays in zip(one, *others, strict=True):
+            assert all(np.array_equal(arrays[0], array) for array in arrays[1:])
+
+
+@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("batch", [2, 30])
+def test_rows_do_not_meet(name, batch):
+    """A NaN or an infinity stays in its row; large sums saturate as in the reference."""
+    operands = _operands(name, [batch] * 6, 5, 21, "ih", np.float32, False)
+    clean = _pair(name)[0](*operands, *((None,) if name == "lstm" else ()), CELLS[name], None, False)[0]
+    operands[0][2, 1] = [np.nan, np.inf, -np.inf, 1e30, -1e30]
+    spoilt = _pair(name)[0](*operands, *((None,) if name == "lstm" else ()), CELLS[name], None, False)[0]
+    others = np.arange(batch) != 1
+    assert np.array_equal(spoilt[:, others], clean[:, others]) and np.isnan(spoilt[2:, 1]).all()
+    operands[0][2, 1] = [1e4, -1e4, 3e4, 90, -90]
+    with np.errstate(over="ignore"):
+        results, wanted = (f(*operands, *((None,) if name == "lstm" else ()), CELLS[name], None, False)[0] for f in _pair(name))
+    np.testing.assert_allclose(results, wanted, rtol=1e-4, atol=1e-5 * np.abs(wanted).max())
+
+
+def test_what_is_left_to_the_reference():
+    x, h, c, w_ih, w_hh, b_ih, b_hh = operands = _operands("lstm", [3] * 4, 5, 8, "ih", np.float32, False)
+    rest = (references.LSTM, None, False)
+    assert kernels.lstm_layer(*operands, None, *rest) is not None
+    assert kernels.lstm_layer(*operands, np.ones((3, 8), np.float32), *rest) is None  # projections
+    for others in (
+        (x.astype(np.float16), h, c, w_ih, w_hh, b_ih, b_hh),
+        (x, h.astype(np.float64), c, w_ih, w_hh, b_ih, b_hh),
+        (x, h, c, w_ih[:-1], w_hh, b_ih, b_hh),
+        (x, h, c, w_ih, w_hh[:, :-1], b_ih, b_hh),
+        (x, h[:2], c, w_ih, w_hh, b_ih, b_hh),
+        (x, h, c, w_ih, w_hh, b_ih[:-1], b_hh),
+        (x, h, c, w_ih, w_hh, b_ih, b_hh.astype(np.float64)),
+    ):
+        assert kernels.lstm_layer(*others, None, *rest) is None
+
+
+@pytest.mark.parametrize("mode", ["LSTM", "GRU", "RNN"])
+def test_layers_of_networks_reach_the_kernels(mode, monkeypatch):
+    """Dropout between layers, both directions, packed sequences: as without kernels, and each layer asked a kernel."""
+    calls = []
+    for name in ("_forwards", "_backwards"):
+        whole = getattr(kernels, name)
+        monkeypatch.setattr(kernels, name, lambda *a, whole=whole, name=name: calls.append(name) or whole(*a))
+    layer = getattr(torch.nn, mode)(10, 40, 2, bidirectional=True, dropout=0.5)
+    lengths = torch.tensor([9, 2, 5])
+
+    def run():
+        torch.manual_seed(3)
+        x = torch.randn(9, 3, 10, requires_grad=True)
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
+        output, _ = torch.nn.utils.rnn.pad_packed_sequence(layer(packed)[0])
+        dense, _ = layer(x)
+        loss = (output * dense.cos()).sum()
+        return [output.detach(), dense.detach(), *torch.autograd.grad(loss, [x, *layer.parameters()])]
+
+    results = run()
+    assert sorted(calls) == ["_backwards"] * 8 + ["_forwards"] * 8
+    with native.disabled():
+        wanted = run()
+    for a, b in zip(results, wanted, strict=True):
+        assert torch.allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["LSTM", "GRU", "RNN"])
+def test_second_derivatives_are_those_without_kernels(mode):
+    layer = getattr(torch.nn, mode)(6, 24, dtype=torch.float64)
+    x = torch.randn(7, 4, 6, dtype=torch.float64, requires_grad=True)
+
+    def run():
+        (first,) = torch.autograd.grad(layer(x)[0].sin().sum(), x, create_graph=True)
+        return [first.detach(), *torch.autograd.grad(first.square().sum(), [x, *layer.parameters()], allow_unused=True)]
+
+    results = run()
+    with native.disabled():
+        wanted = run()
+    for a, b in zip(results, wanted, strict=True):
+        assert (a is None and b is None) or torch.allclose(a, b, rtol=1e-9, atol=1e-11)
