@@ -1,6 +1,7 @@
 """A program for ``test_hostile_files``: every place in a pickle where a file's object is looked at, with every kind of object in it.
 
     python tests/hostile_files.py zip 30000      # or legacy; how deeply objects are nested
+    python -m tests.hostile_files --fuzz 100000 --seed 0      # see fuzzed_files
 
 It says what it tries, so that the last line names the file that ended it.
 """
@@ -71,7 +72,7 @@ def objects(depth: int) -> dict[str, bytes]:
     }
 
 
-form, DEPTH = sys.argv[1], int(sys.argv[2])
+form, DEPTH = (sys.argv[1], int(sys.argv[2])) if sys.argv[1:2] in (["zip"], ["legacy"]) else ("zip", 1)
 DICT = b"ccollections\nOrderedDict\n)R"
 OBJECTS = objects(DEPTH)
 PLACES = {
@@ -177,5 +178,10 @@ def run() -> None:
 
 
 if __name__ == "__main__":
-    run()
+    if "--fuzz" in sys.argv:
+        from tests import fuzzed_files
+
+        fuzzed_files.main(sys.argv[1:])
+    else:
+        run()
     print("done")

@@ -299,8 +299,7 @@ def test_mapped_files_are_lazy_and_stay_unchanged(tmp_path: pathlib.Path) -> Non
     with serialization.set_default_mmap_options(mmap.MAP_SHARED):
         load(path, mmap=True)["x"]._array[0] = 9
     assert load(path, mmap=True)["x"]._array[0] == 9
-    with pytest.raises(RuntimeError, match="checksum"):
-        load(path)
+    assert load(path)["x"]._array[0] == 9  # the checksum of what it said before is gone
     with pytest.raises(ValueError, match="file path"):
         load(io.BytesIO(before), mmap=True)
 
@@ -933,7 +932,7 @@ def test_whole_modules_of_ours_come_back() -> None:
 
     net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
     data = saved(net)
-    with pytest.raises(pickle.UnpicklingError, match=r"flambeau\.nn"):
+    with pytest.raises(pickle.UnpicklingError, match=r"torch\.nn\.modules\.container\.Sequential"):
         loaded(data)
     back = loaded(data, weights_only=False)
     x = wrap(np.ones((2, 3), np.float32))

@@ -113,6 +113,11 @@ def _wide_fields(size: int, position: int) -> bytes:
     return struct.pack(f"<HH{len(values)}Q", 1, 8 * len(values), *values) if values else b""
 
 
+# Records read from an archive may take this many times its size together, and so many bytes more: names that share their bytes, or
+# compression by a factor of a thousand, can make gigabytes of a small file.
+EXPANSION, SLACK = 2, 1 << 16
+
+
 class ArchiveReader:
     """Reads records by name. Nothing in the file is trusted: offsets and sizes are checked, and checksums where they are recorded.
 
@@ -124,6 +129,10 @@ class ArchiveReader:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
+        start = file.tell()
+        self._end = file.seek(0, io.SEEK_END)
+        self._room = EXPANSION * (self._end - start) + SLACK
+        file.seek(start)
         try:
             self._zip = zipfile.ZipFile(file)
         except (zipfile.BadZipFile, OSError, ValueError, OverflowError, NotImplementedError, struct.error) as error:
@@ -167,6 +176,17 @@ class ArchiveReader:
         name_length, extra_length = struct.unpack_from("<HH", header, 26)
         return entry.header_offset + 30 + name_length + extra_length
 
+    def checksum_places(self) -> Iterator[int]:
+        """Where in the file the directory has the records' checksums."""
+        place = self._zip.start_dir
+        for _ in self._entries:
+            self._file.seek(place)
+            header = self._file.read(46)
+            if len(header) != 46 or header[:4] != b"PK\x01\x02":
+                raise _corrupt("the directory is damaged")
+            yield place + 16
+            place += 46 + sum(struct.unpack_from("<HHH", header, 28))
+
     def read(self, name: str) -> np.ndarray:
         """A record's bytes in a new, writable array.
 
@@ -174,12 +194,14 @@ class ArchiveReader:
             RuntimeError: the record is missing, cut off, or its checksum is wrong.
         """
         entry = self._entry(name)
+        # Asked before memory is set aside for it: a size in a damaged directory may be anything.
+        self._room -= entry.file_size
+        if self._room < 0:
+            raise _corrupt(f"with record {name} of {entry.file_size} bytes the records take far more than the file's {self._end}")
         if entry.compress_type != zipfile.ZIP_STORED:
             return np.frombuffer(bytearray(self._decompressed(entry)), np.uint8)
         start = self.offset(name)
-        # Asked before memory is set aside for it: a size in a damaged directory may be anything.
-        self._file.seek(0, io.SEEK_END)
-        if start + entry.file_size > self._file.tell():
+        if start + entry.file_size > self._end:
             raise _corrupt(f"record {name} of {entry.file_size} bytes reaches past the end of the file")
         self._file.seek(start)
         data = np.empty(entry.file_size, np.uint8)
@@ -192,16 +214,19 @@ class ArchiveReader:
 
     def _decompressed(self, entry: zipfile.ZipInfo) -> bytes:
         """A record of an archive that was unpacked and packed again with compression."""
+        if entry.compress_type != zipfile.ZIP_DEFLATED:
+            raise _corrupt(f"record {entry.filename} is compressed in a way other than deflate")
         try:
             return self._zip.read(entry)
-        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, struct.error) as error:
             raise _corrupt(f"record {entry.filename} cannot be decompressed", error) from None
 
 
 def _corrupt(what: str, error: BaseException | None = None) -> RuntimeError:
-    detail = f" ({error})" if error is not None else ""
+    # names and headers of a file may be long
+    detail = f" ({error!s:.200})" if error is not None else ""
     return RuntimeError(
-        f"PytorchStreamReader failed reading zip archive: {what}{detail}. The file is damaged or incomplete: it may have been cut off "
+        f"PytorchStreamReader failed reading zip archive: {what:.300}{detail}. The file is damaged or incomplete: it may have been cut off "
         "while it was saved or copied"
     )
 

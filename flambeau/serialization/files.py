@@ -18,12 +18,10 @@ from ..core.storage import TypedStorage, UntypedStorage
 from .archive import SIGNATURE, ArchiveReader, ArchiveWriter, archive_name, replacing
 from .legacy import load_legacy, save_legacy
 from .locations import Deserializer, restorer
-from .options import MAP_SHARED, LoadEndianness, options, thread_options
+from .options import MAP_SHARED, LoadEndianness, load_options, save_options, thread_options
 from .pickling import SavedStorages, checked_storage_id, dump, unrestricted
 from .safetensors import load_safetensors
 from .weights_only import Unpickler, allowed_names, current_name
-
-ALIGNMENT = 64
 
 ADVICE = (
     "Since PyTorch 2.6 `weights_only` is True by default. Re-running `torch.load` with `weights_only` set to `False` will likely succeed, "
@@ -64,7 +62,7 @@ def save(
 
     def write(file: IO[bytes]) -> None:
         if _use_new_zipfile_serialization:
-            writer = ArchiveWriter(file, archive_name(path), ALIGNMENT, options.checksums)
+            writer = ArchiveWriter(file, archive_name(path), save_options.storage_alignment, save_options.compute_crc32)
             _save(obj, writer, pickle_module, pickle_protocol, _disable_byteorder_record)
         else:
             save_legacy(obj, file, pickle_module, pickle_protocol)
@@ -83,7 +81,7 @@ def _save(obj: object, writer: ArchiveWriter, pickle_module: Any, pickle_protoco
     dump(obj, data, pickle_module, pickle_protocol, storages.identify)
     writer.write_record("data.pkl", data.getbuffer())
     writer.write_record(".format_version", b"1")
-    writer.write_record(".storage_alignment", str(ALIGNMENT).encode())
+    writer.write_record(".storage_alignment", str(save_options.storage_alignment).encode())
     if not without_byteorder:
         writer.write_record("byteorder", sys.byteorder.encode())
     for key, (storage, _) in storages.found.items():
@@ -115,7 +113,8 @@ def load(
             tag to a storage (or None for the usual place).
         pickle_module: reads the pickle; implies ``weights_only=False``.
         weights_only: whether to read data only.
-        mmap: map the file rather than read it; writes to the tensors do not reach it. ``f`` must be a name.
+        mmap: map the file rather than read it: a tensor's memory is read from it when it is first used, and writes do not reach the file
+            (``set_default_mmap_options`` says when they do). ``f`` must be a name. None: as ``torch.utils.serialization.config.load.mmap``.
         pickle_load_args: for the unpickler, such as ``encoding``.
     Returns:
         The object. A tensor's memory is the storage's, shared as it was when saved.
@@ -135,6 +134,7 @@ def load(
     if path is not None and path.endswith(".safetensors"):
         return load_safetensors(path, map_location)
     restore = restorer(map_location)
+    maps = load_options.mmap if mmap is None else bool(mmap)
 
     def read(file: IO[bytes], persistent_load: Callable[[Any], Any]) -> Any:
         """The next object of the pickle."""
@@ -146,7 +146,7 @@ def load(
 
     file = open(path, "rb") if path is not None else _seekable(f)
     try:
-        return _load_opened(file, path, read, restore, weights_only, bool(mmap))
+        return _load_opened(file, f, read, restore, weights_only, maps)
     except pickle.UnpicklingError as error:
         if not weights_only:
             raise
@@ -156,15 +156,16 @@ def load(
             file.close()
 
 
-def _load_opened(file: IO[bytes], path: str | None, read: Callable[..., Any], restore: Deserializer, weights_only: bool, mmap: bool) -> Any:
+def _load_opened(file: IO[bytes], f: Any, read: Callable[..., Any], restore: Deserializer, weights_only: bool, mmap: bool) -> Any:
     start = file.tell()
     magic = file.read(len(SIGNATURE))
     file.seek(start)
     if magic != SIGNATURE:
         if mmap:
+            shown_name = f"{f}, " if isinstance(f, str) else ""
             raise RuntimeError(
-                "mmap can only be used with files saved with `torch.save(_use_new_zipfile_serialization=True), please torch.save your "
-                "checkpoint with this option in order to use mmap."
+                f"mmap can only be used with files saved with `torch.save({shown_name}_use_new_zipfile_serialization=True), "
+                "please torch.save your checkpoint with this option in order to use mmap."
             )
         return load_legacy(file, read, restore, weights_only)
     reader = ArchiveReader(file)
@@ -172,16 +173,20 @@ def _load_opened(file: IO[bytes], path: str | None, read: Callable[..., Any], re
         if weights_only:
             raise RuntimeError(f"Cannot use ``weights_only=True`` with TorchScript archives passed to ``torch.load``. {ADVICE}")
         raise RuntimeError("load: the file is a TorchScript archive; load it with torch.jit.load")
-    mapped = _mapped(path) if mmap else None
+    if mmap and not isinstance(f, (str, os.PathLike)):
+        raise ValueError("f must be a file path in order to use the mmap argument")
+    mapped = _mapped(f, reader) if mmap else None
     storages = LoadedStorages(reader, restore, mapped)
     return read(io.BytesIO(reader.read("data.pkl").data), storages.find)
 
 
-def _mapped(path: str | None) -> np.ndarray:
-    """The whole file as memory."""
-    if path is None:
-        raise ValueError("f must be a file path in order to use the mmap argument")
-    return np.asarray(np.memmap(path, np.uint8, "r+" if options.mmap_flags == MAP_SHARED else "c"))
+def _mapped(path: str | os.PathLike[str], reader: ArchiveReader) -> np.ndarray:
+    """The whole file as memory. Who maps it to write to it gives up its checksums, which hold for what it said before."""
+    shared = load_options.mmap_flags == MAP_SHARED
+    mapped = np.asarray(np.memmap(path, np.uint8, "r+" if shared else "c"))
+    for place in reader.checksum_places() if shared else ():
+        mapped[place : place + 4] = 0
+    return mapped
 
 
 class LoadedStorages:
@@ -228,9 +233,9 @@ def _byte_order(reader: ArchiveReader) -> str:
         if order not in ("little", "big"):
             raise ValueError(f"Unknown endianness type: {order}")
         return order
-    if options.endianness is LoadEndianness.NATIVE:
+    if load_options.endianness is LoadEndianness.NATIVE:
         return sys.byteorder
-    return "big" if options.endianness is LoadEndianness.BIG else "little"
+    return "big" if load_options.endianness is LoadEndianness.BIG else "little"
 
 
 def _swapped(data: np.ndarray, element: dtype) -> np.ndarray:

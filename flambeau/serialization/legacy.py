@@ -5,6 +5,7 @@ magic number | protocol version | facts about the machine | the object | keys of
 
 from __future__ import annotations
 
+import io
 import pickle
 import struct
 import sys
@@ -78,7 +79,9 @@ def load_legacy(file: IO[bytes], read: Callable[..., Any], restore: Deserializer
     if version != PROTOCOL_VERSION:
         raise RuntimeError(f"Invalid protocol version: {shown(version)}")
     read(file, no_storage)
-    storages = LegacyStorages(restore)
+    start = file.tell()
+    storages = LegacyStorages(restore, file.seek(0, io.SEEK_END) - start)
+    file.seek(start)
     result = read(file, storages.find)
     keys = read(file, no_storage)
     if not isinstance(keys, list):
@@ -105,10 +108,15 @@ def _refuse_tar(file: IO[bytes], weights_only: bool) -> None:
 
 
 class LegacyStorages:
-    """Storages by key. They exist before their bytes are read, for the bytes come last in the file."""
+    """Storages by key. They exist before their bytes are read, for the bytes come last in the file.
 
-    def __init__(self, restore: Deserializer) -> None:
-        self._restore = restore
+    Args:
+        restore: places a storage.
+        room: how many bytes there can be in the rest of the file.
+    """
+
+    def __init__(self, restore: Deserializer, room: int) -> None:
+        self._restore, self._room = restore, room
         self.roots: dict[str, tuple[UntypedStorage, int]] = {}
         self._views: dict[Any, UntypedStorage] = {}
         self._later: list[Callable[[], None]] = []
@@ -120,7 +128,11 @@ class LegacyStorages:
         kind, key, location, numel, view = checked_storage_id(pid, 6)
         element = uint8 if kind is UntypedStorage else kind.dtype
         if key not in self.roots:
-            memory = UntypedStorage._of_array(_empty(numel * element.itemsize))
+            nbytes = numel * element.itemsize
+            self._room -= nbytes
+            if self._room < 0:
+                raise RuntimeError(f"load: a storage of {nbytes} bytes cannot be in the rest of the file; corrupt file?")
+            memory = UntypedStorage._of_array(np.empty(nbytes, np.uint8))
             self.roots[key] = (self._restore(memory, location), element.itemsize)
             UNREAD[self.roots[key][0]] = self._later
         root = self.roots[key][0]
@@ -166,11 +178,3 @@ class LegacyStorages:
             UNREAD.pop(storage, None)
         for resolve in self._later:
             resolve()
-
-
-def _empty(nbytes: int) -> np.ndarray:
-    """Memory for a storage; a size in a damaged file may be anything."""
-    try:
-        return np.empty(nbytes, np.uint8)
-    except (MemoryError, ValueError, OverflowError):
-        raise RuntimeError(f"load: no memory for a storage of {nbytes} bytes; corrupt file?") from None

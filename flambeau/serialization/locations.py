@@ -95,6 +95,10 @@ def _to_cpu(storage: Any, location: str) -> Any:
     return storage if location == "cpu" else None
 
 
+def _meta_tag(storage: Any) -> str | None:
+    return "meta" if storage.device.type == "meta" else None
+
+
 def _to_meta(storage: Any, location: str) -> Any:
     return UntypedStorage(storage.nbytes(), device="meta") if location == "meta" else None
 
@@ -117,10 +121,7 @@ def _to_present(storage: Any, location: str) -> Any:
         from ..cuda import device_count
 
         if where.index >= device_count():
-            raise RuntimeError(
-                f"Attempting to deserialize object on CUDA device {where.index} but torch.cuda.device_count() is {device_count()}. Please "
-                "use torch.load with map_location to map your storages to an existing device."
-            )
+            raise _no_such_device(where.index, device_count())
     return storage._to(place_of(where, "load"))
 
 
@@ -131,14 +132,56 @@ def _no_tag(storage: Any) -> None:
 def _to_missing(kind: str, storage: Any, location: str) -> Any:
     """Devices that this machine does not have."""
     if location.partition(":")[0] == kind or (location.startswith(kind) and location[len(kind) :].isdigit()):
-        raise RuntimeError(
-            f"Attempting to deserialize object on a {kind.upper()} device but torch.{kind}.is_available() is False. If you are running on "
-            "a CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
-        )
+        raise _missing(kind)
+
+
+def _missing(kind: str) -> RuntimeError:
+    return RuntimeError(
+        f"Attempting to deserialize object on a {kind.upper()} device but torch.{kind}.is_available() is False. If you are running on a "
+        "CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
+    )
+
+
+def validate_cuda_device(location: Any) -> int:
+    """The index of the CUDA device that a tag names.
+
+    Raises:
+        RuntimeError: the device is not there.
+    Source: torch.serialization.validate_cuda_device.
+    """
+    from ..cuda import device_count
+
+    where = device(location)
+    index = 0 if where.index is None else where.index
+    if not device_count():
+        raise _missing("cuda")
+    if index >= device_count():
+        raise _no_such_device(index, device_count())
+    return index
+
+
+def validate_hpu_device(location: Any) -> int:
+    """PyTorch's check of a Gaudi device, of which there are none here.
+
+    Raises:
+        RuntimeError: always.
+    Source: torch.serialization.validate_hpu_device.
+    """
+    raise RuntimeError(
+        "The HPU device module is not registered. If you are running on a CPU-only machine, please use torch.load with "
+        "map_location=torch.device('cpu') to map your storages to the CPU."
+    )
+
+
+def _no_such_device(index: int, count: int) -> RuntimeError:
+    return RuntimeError(
+        f"Attempting to deserialize object on CUDA device {index} but torch.cuda.device_count() is {count}. Please use torch.load with "
+        "map_location to map your storages to an existing device."
+    )
 
 
 register_package(10, _cpu_tag, _to_cpu)
 register_package(15, _device_tag, _to_present)
-register_package(22, _no_tag, _to_meta)
+register_package(22, _meta_tag, _to_meta)
 for _priority, _kind in ((20, "cuda"), (21, "mps"), (24, "hpu"), (25, "xpu"), (26, "mtia")):
     register_package(_priority, _no_tag, functools.partial(_to_missing, _kind))

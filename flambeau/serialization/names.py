@@ -1,13 +1,11 @@
 """What the names in PyTorch's files mean here, and which names our files use: one explicit table, read in both directions.
 
 A file says ``torch._utils _rebuild_tensor_v2``; it must never decide by itself what gets imported. Names of data are looked up in ``DATA``.
-Names of modules, optimizers and so on, which only an unrestricted load may ask for, are looked up in the public namespaces of this
-package, and count only where this package defined the object.
+Names of modules, optimizers and so on, which only an unrestricted load may ask for, are the matter of ``homes``.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections import Counter, OrderedDict
 from typing import Any
 
@@ -140,58 +138,8 @@ OWN_DATA: dict[str, Any] = {
 }
 
 # First spelling wins: torch.FloatStorage rather than torch.cuda.FloatStorage.
-_SPELLING: dict[int, tuple[str, str]] = {}
+DATA_NAMES: dict[int, tuple[str, str]] = {}
 for _name, _object in DATA.items():
     if _name.startswith("torch."):
-        _SPELLING.setdefault(id(_object), (_name.rpartition(".")[0], _name.rpartition(".")[2]))
-_SPELLING[id(UntypedStorage)] = ("torch.storage", "UntypedStorage")
-
-
-def spelling(value: Any) -> tuple[str, str] | None:
-    """Module and name under which our files name an object, where they use PyTorch's."""
-    return _SPELLING.get(id(value))
-
-
-# PyTorch's modules and the public namespaces here that have the same classes and functions; the longest prefix counts.
-NAMESPACES: dict[str, str] = {
-    "torch": "ops",
-    "torch._C._nn": "nn.functional",
-    "torch.distributions": "distributions",
-    "torch.nn": "nn",
-    "torch.nn.functional": "nn.functional",
-    "torch.nn.init": "nn.init",
-    "torch.nn.utils": "nn.utils",
-    "torch.optim": "optim",
-    "torch.optim.lr_scheduler": "optim.lr_scheduler",
-    "torch.optim.swa_utils": "optim.swa_utils",
-    "torch.utils.data": "utils.data",
-    "torchvision.datasets": "vision.datasets",
-    "torchvision.models": "vision.models",
-    "torchvision.transforms": "vision.transforms",
-}
-
-
-def is_foreign(module: str) -> bool:
-    """Whether a file means PyTorch's own code by this module name."""
-    return module.partition(".")[0] in ("torch", "torchvision")
-
-
-def public_object(module: str, name: str) -> Any:
-    """The class or function of this package that stands for one of PyTorch; None where there is none."""
-    parts = module.split(".")
-    prefixes = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
-    namespace = next((NAMESPACES[prefix] for prefix in prefixes if prefix in NAMESPACES), None)
-    if namespace is None or not all(part.isidentifier() and not part.startswith("__") for part in f"{module}.{name}".split(".")):
-        return None
-    # Names that are not public are in a module of the same path as PyTorch's, if anywhere.
-    for path in (namespace, module.partition(".")[2]):
-        try:
-            value: Any = importlib.import_module(f"{PACKAGE}.{path}" if path else PACKAGE)
-        except ModuleNotFoundError:
-            continue
-        for part in name.split("."):
-            value = getattr(value, part, None)
-        home = getattr(value, "__module__", None) or ""
-        if callable(value) and home.partition(".")[0] == PACKAGE:
-            return value
-    return None
+        DATA_NAMES.setdefault(id(_object), (_name.rpartition(".")[0], _name.rpartition(".")[2]))
+DATA_NAMES[id(UntypedStorage)] = ("torch.storage", "UntypedStorage")

@@ -21,12 +21,41 @@ class LoadEndianness(enum.Enum):
     BIG = 3
 
 
-class _Options:
-    """Settings of the whole process."""
+class LoadOptions:
+    """Settings of ``load`` for the whole process: ``torch.utils.serialization.config.load``.
 
-    endianness: LoadEndianness | None = None
-    checksums = True
-    mmap_flags = MAP_PRIVATE
+    Attributes:
+        mmap: what ``load`` takes for ``mmap`` where it is not given.
+        endianness: byte order of files that do not state theirs; None means little.
+        mmap_flags: of ``load(mmap=True)``.
+        calculate_storage_offsets: PyTorch's way around slow readers of archives. Places of records come from the directory here, which
+            is read once, so that both settings do the same.
+    """
+
+    __slots__ = ("calculate_storage_offsets", "endianness", "mmap", "mmap_flags")
+
+    def __init__(self) -> None:
+        self.mmap = False
+        self.endianness: LoadEndianness | None = None
+        self.mmap_flags = MAP_PRIVATE
+        self.calculate_storage_offsets = False
+
+
+class SaveOptions:
+    """Settings of ``save`` for the whole process: ``torch.utils.serialization.config.save``.
+
+    Attributes:
+        compute_crc32: whether checksums are computed.
+        storage_alignment: every record's data starts at a multiple of this many bytes.
+        use_pinned_memory_for_d2h: copy from devices through pinned memory.
+    """
+
+    __slots__ = ("compute_crc32", "storage_alignment", "use_pinned_memory_for_d2h")
+
+    def __init__(self) -> None:
+        self.compute_crc32 = True
+        self.storage_alignment = 64
+        self.use_pinned_memory_for_d2h = False
 
 
 class _ThreadOptions(threading.local):
@@ -35,7 +64,7 @@ class _ThreadOptions(threading.local):
     skip_data = False
 
 
-options, thread_options = _Options(), _ThreadOptions()
+load_options, save_options, thread_options = LoadOptions(), SaveOptions(), _ThreadOptions()
 
 
 def get_default_load_endianness() -> LoadEndianness | None:
@@ -43,7 +72,7 @@ def get_default_load_endianness() -> LoadEndianness | None:
 
     Source: torch.serialization.get_default_load_endianness.
     """
-    return options.endianness
+    return load_options.endianness
 
 
 def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
@@ -55,7 +84,7 @@ def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
     """
     if endianness is not None and not isinstance(endianness, LoadEndianness):
         raise TypeError(f"set_default_load_endianness: expected a LoadEndianness or None, got {type(endianness).__name__}")
-    options.endianness = endianness
+    load_options.endianness = endianness
 
 
 def get_crc32_options() -> bool:
@@ -63,7 +92,7 @@ def get_crc32_options() -> bool:
 
     Source: torch.serialization.get_crc32_options.
     """
-    return options.checksums
+    return save_options.compute_crc32
 
 
 def set_crc32_options(compute_crc32: bool) -> None:
@@ -71,7 +100,7 @@ def set_crc32_options(compute_crc32: bool) -> None:
 
     Source: torch.serialization.set_crc32_options.
     """
-    options.checksums = bool(compute_crc32)
+    save_options.compute_crc32 = bool(compute_crc32)
 
 
 def get_default_mmap_options() -> int:
@@ -79,7 +108,7 @@ def get_default_mmap_options() -> int:
 
     Source: torch.serialization.get_default_mmap_options.
     """
-    return options.mmap_flags
+    return load_options.mmap_flags
 
 
 class set_default_mmap_options:
@@ -96,14 +125,14 @@ class set_default_mmap_options:
     def __init__(self, flags: int) -> None:
         if flags not in (MAP_PRIVATE, MAP_SHARED):
             raise ValueError(f"set_default_mmap_options: expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, got {flags}")
-        self._before = options.mmap_flags
-        options.mmap_flags = flags
+        self._before = load_options.mmap_flags
+        load_options.mmap_flags = flags
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        options.mmap_flags = self._before
+        load_options.mmap_flags = self._before
 
 
 class skip_data:

@@ -7,12 +7,16 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import IO, Any
 
+from ..core.calls.return_types import NamedResult
 from ..core.dtype import dtype, uint8
 from ..core.layout import layout, memory_format
 from ..core.protocols.rebuild import shown
+from ..core.random.generator import Generator
 from ..core.storage import TypedStorage, UntypedStorage
+from ..core.tensor import wrap
+from .homes import is_foreign, public_object, spelling
 from .locations import location_tag
-from .names import DATA, STORAGE_TYPES, StorageType, _get_layout, is_foreign, public_object, spelling
+from .names import DATA, STORAGE_TYPES, StorageType, _get_layout
 
 
 class SavedStorages:
@@ -62,14 +66,28 @@ class NamingPickler(PYTHON_PICKLER):
         spelled = spelling(obj)
         if spelled is None:
             super().save_global(obj, name)
-        elif self.proto >= 4:
-            self.save(spelled[0])
-            self.save(spelled[1])
+            return
+        module, qualified = spelled
+        owner, _, last = qualified.rpartition(".")
+        if self.proto >= 4:
+            self.save(module)
+            self.save(qualified)
             self.write(pickle.STACK_GLOBAL)
             self.memoize(obj)
+        elif owner:  # protocol 2 knows names without dots
+            self.save_reduce(getattr, (public_object(module, owner), last), obj=obj)
         else:
-            self.write(pickle.GLOBAL + f"{spelled[0]}\n{spelled[1]}\n".encode())
+            self.write(pickle.GLOBAL + f"{module}\n{last}\n".encode())
             self.memoize(obj)
+
+    def reducer_override(self, obj: Any) -> Any:
+        """How PyTorch's files make results with names, and generators, whose state is a tensor in them."""
+        if isinstance(obj, NamedResult):
+            return type(obj), (tuple(obj), {})
+        if type(obj) is Generator:
+            function, _, (seed, offset, state) = obj.__reduce__()
+            return function, (obj.device,), (seed, offset, wrap(state))
+        return NotImplemented
 
     def _save_layout(self, obj: Any) -> None:
         self.save_reduce(_get_layout, (str(obj),), obj=obj)
@@ -110,7 +128,8 @@ def unrestricted(pickle_module: Any, file: IO[bytes], persistent_load: Callable[
                 value = public_object(module, name)
             if value is None:
                 raise pickle.UnpicklingError(f"load: the file needs {module}.{name}, for which there is no counterpart here")
-            return value
+            # PyTorch's files give them a dictionary of further fields, which has no items
+            return value._from_file if isinstance(value, type) and issubclass(value, NamedResult) else value
 
         def persistent_load(self, pid: Any) -> Any:
             return persistent_load(pid)
@@ -126,7 +145,14 @@ def checked_storage_id(pid: Any, length: int) -> Any:
     """
     if isinstance(pid, tuple) and len(pid) == length:
         word, kind, key, location, numel, *rest = (part.decode("ascii", "replace") if isinstance(part, bytes) else part for part in pid)
-        if word == "storage" and isinstance(key, str) and isinstance(location, str) and type(numel) is int and numel >= 0:
+        if (
+            type(word) is str
+            and word == "storage"
+            and isinstance(key, str)
+            and isinstance(location, str)
+            and type(numel) is int
+            and numel >= 0
+        ):
             if kind is UntypedStorage or isinstance(kind, StorageType):
                 return kind, key, location, numel, *rest
     raise RuntimeError(f"load: expected the id of a storage, got {shown(pid)}")

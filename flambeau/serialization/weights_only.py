@@ -19,7 +19,8 @@ from typing import IO, Any
 from ..core.protocols.rebuild import shown
 from ..core.shape import Size
 from ..core.tensor import Parameter, Tensor
-from .names import CALLABLE, DATA, OWN_DATA, is_foreign, public_object
+from .homes import spelling
+from .names import CALLABLE, DATA, OWN_DATA
 
 # Never to be had, not even where a program lists them as safe.
 BLOCKED_MODULES = frozenset(("sys", "os", "posix", "nt"))
@@ -27,7 +28,7 @@ BLOCKED_MODULES = frozenset(("sys", "os", "posix", "nt"))
 # Items of a tuple that is a key, inner tuples' included. Hashing goes through all of them, however often one object stands in it, in
 # calls of the C stack: a few bytes can make a tuple of 2**60 items, or one that is nested too deeply to be hashed.
 KEY_ITEMS = 256
-AT_ONCE = 1 << 24  # bytes; a file that is cut off, or was never as long as it says, must not have memory set aside for all of it
+AT_ONCE = 1 << 20  # bytes; a file that is cut off, or was never as long as it says, must not have memory set aside for all of it
 
 _marked_safe: list[Any] = []
 _CALLABLE_IDS = {id(function) for function in CALLABLE.values()}
@@ -97,7 +98,17 @@ def current_name(module: str, name: str) -> tuple[str, str]:
 
 def allowed_names() -> set[str]:
     """Every name that a restricted load accepts at this moment."""
-    return {*DATA, *OWN_DATA, *(_full_name(value)[0] for value in _marked_safe)}
+    return {*DATA, *OWN_DATA, *_names_of_marked()}
+
+
+def _names_of_marked() -> dict[str, Any]:
+    """What is marked as safe, by its names in files: who marked flambeau's Linear means torch.nn.modules.linear.Linear as well."""
+    named = dict(_full_name(entry) for entry in _marked_safe)
+    for entry in _marked_safe:
+        spelled = None if isinstance(entry, tuple) else spelling(entry)
+        if spelled is not None:
+            named[".".join(spelled)] = entry
+    return named
 
 
 def _no_persistent_load(pid: Any) -> Any:
@@ -126,7 +137,7 @@ class Unpickler:
         self._below: list[list[Any]] = []
         self.persistent_load: Callable[[Any], Any] = _no_persistent_load
         # Fixed for the whole load, so that nothing the file makes can widen it.
-        self._user = dict(_full_name(value) for value in _marked_safe)
+        self._user = _names_of_marked()
         self._user_ids = {id(value) for value in self._user.values()}
 
     def load(self) -> Any:
@@ -188,17 +199,12 @@ class Unpickler:
         module, name = current_name(self._line(), self._line())
         full_name = f"{module}.{name}"
         if module.partition(".")[0] in BLOCKED_MODULES:
-            raise pickle.UnpicklingError(f"Trying to load unsupported GLOBAL {full_name} whose module {module} is blocked.")
+            raise pickle.UnpicklingError(f"Trying to load unsupported GLOBAL {full_name:.200} whose module {module:.200} is blocked.")
         for table in (DATA, OWN_DATA, self._user):
             if full_name in table:
                 self._stack.append(table[full_name])
                 return
-        # A program that marked flambeau.nn.Linear as safe means torch.nn.modules.linear.Linear in a file as well.
-        value = public_object(module, name) if is_foreign(module) and self._user else None
-        if value is not None and id(value) in self._user_ids:
-            self._stack.append(value)
-            return
-        shown = full_name.removeprefix("builtins.")
+        shown = f"{full_name.removeprefix('builtins.'):.200}"
         raise pickle.UnpicklingError(
             f"Unsupported global: GLOBAL {shown} was not an allowed global by default. Please use "
             f"`torch.serialization.add_safe_globals([{shown}])` or the `torch.serialization.safe_globals([{shown}])` context manager to "
@@ -258,7 +264,8 @@ class Unpickler:
         pid = self._pop()
         if type(pid) is not tuple and type(pid) is not int:
             raise pickle.UnpicklingError(f"persistent_load id must be tuple or int, but got {type(pid).__name__}")
-        if type(pid) is tuple and (not pid or pid[0] not in ("storage", b"storage")):
+        # Only texts are compared: a tensor in a file's place would compare all its elements, of which there may be any number.
+        if type(pid) is tuple and (not pid or type(pid[0]) not in (str, bytes) or pid[0] not in ("storage", b"storage")):
             raise pickle.UnpicklingError(f"Only persistent_load of storage is allowed, but got {shown(pid[:1])}")
         self._stack.append(self.persistent_load(pid))
 

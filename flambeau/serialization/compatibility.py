@@ -1,0 +1,74 @@
+"""Small names of ``torch.serialization`` that programs ask for and files need nothing of."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, TypeAlias
+
+from ..core.device import device
+from ..core.protocols.legacy import CONSTRUCTORS, STORAGES
+from ..core.storage import TypedStorage, UntypedStorage
+
+DEFAULT_PROTOCOL = 2
+
+STORAGE: TypeAlias = TypedStorage | UntypedStorage
+MAP_LOCATION: TypeAlias = Callable[[STORAGE, str], STORAGE] | device | str | dict[str, str] | None
+
+
+@contextmanager
+def mkdtemp() -> Iterator[str]:
+    """A new folder, which is deleted at the end of the ``with`` block.
+
+    Source: torch.serialization.mkdtemp.
+    """
+    path = tempfile.mkdtemp()
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+def check_module_version_greater_or_equal(module: ModuleType, req_version_tuple: tuple[int, ...], error_if_malformed: bool = True) -> bool:
+    """Whether a module's ``__version__`` is at least ``req_version_tuple``.
+
+    Args:
+        module: has ``__version__``.
+        req_version_tuple: such as ``(1, 2)``; as many numbers of the module's version are compared.
+        error_if_malformed: raise where the version has something else than numbers; otherwise warn, and say yes.
+    Raises:
+        RuntimeError: a version without numbers where they are compared.
+    Source: torch.serialization.check_module_version_greater_or_equal.
+    """
+    try:
+        version = tuple(type(wanted)(part) for wanted, part in zip(req_version_tuple, module.__version__.split("."), strict=False))
+    except ValueError as error:
+        message = (
+            f"'{module.__name__}' module version string is malformed '{module.__version__}' and cannot be compared with tuple "
+            f"{req_version_tuple}"
+        )
+        if error_if_malformed:
+            raise RuntimeError(message) from error
+        warnings.warn(f"{message}, but continuing assuming that requirement is met", stacklevel=2)
+        return True
+    return version >= req_version_tuple
+
+
+def normalize_storage_type(storage_type: Any) -> Any:
+    """The storage class of the CPU of the same name.
+
+    Source: torch.serialization.normalize_storage_type.
+    """
+    return STORAGES[storage_type.__name__]
+
+
+def storage_to_tensor_type(storage: Any) -> Any:
+    """The old tensor class for a storage's dtype.
+
+    Source: torch.serialization.storage_to_tensor_type.
+    """
+    return CONSTRUCTORS[f"{storage.dtype.legacy}Tensor"]

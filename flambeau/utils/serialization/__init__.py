@@ -1,0 +1,3 @@
+"""Settings of saving and loading. Source: torch.utils.serialization."""
+
+from . import config as config
