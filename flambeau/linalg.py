@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .ops import names, resolve
+from .ops.matrix_checks import LinAlgError
 
 
 def __getattr__(name: str) -> Any:
@@ -14,3 +15,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *names("linalg")})
+
+
+__all__ = ["LinAlgError"]

@@ -1,4 +1,4 @@
-"""Decompositions of matrices."""
+"""Decompositions of matrices: QR, Householder reflections, eigenvalues, singular values."""
 
 from __future__ import annotations
 
@@ -7,81 +7,75 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays.kinds import surely
 from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op
-
-
-def _require_square(operation: str, array: np.ndarray) -> None:
-    if array.ndim < 2:
-        raise RuntimeError(f"{operation}: The input tensor A must have at least 2 dimensions.")
-    if array.shape[-1] != array.shape[-2]:
-        raise RuntimeError(
-            f"{operation}: A must be batches of square matrices, but they are {array.shape[-2]} by {array.shape[-1]} matrices"
-        )
-    if array.dtype.kind not in "fc":
-        raise RuntimeError(f"{operation}: Expected a floating point or complex tensor as input. Got {dtypes.of_array(array)}")
-
-
-def _by_columns(matrix: np.ndarray) -> np.ndarray:
-    """The matrices with their columns contiguous, as LAPACK leaves them."""
-    return np.ascontiguousarray(matrix.swapaxes(-1, -2)).swapaxes(-1, -2)
-
-
-@op(
-    namespace="linalg",
-    method=False,
-    promotion="same",
-    node_name="LinalgInvExBackward0",
-    grad={"A": lambda grad, result: -(result.mH @ grad @ result.mH)},
+from ..core.calls.registry import composite, op, resolve
+from ..core.calls.return_types import named_result
+from ..core.layout import contiguous_format
+from ..core.state import grad_enabled
+from .joining import cat
+from .linear_systems import solve_ex, solve_triangular
+from .matrix_checks import (
+    LinAlgError,
+    columns,
+    not_differentiable,
+    require_kernel,
+    require_matrices,
+    require_numbers,
+    require_square,
+    warn_superseded,
 )
-def inv(A: Tensor) -> Tensor:
-    """Inverse of a square matrix, or of each in a batch.
 
-    Args:
-        A: ``(*, n, n)``, floating point or complex.
-    Raises:
-        RuntimeError: no square matrices, or another dtype.
-        LinAlgError: a singular matrix.
-    Gradient: ``-inv(A)^H grad inv(A)^H``.
-    Source: torch.linalg.inv.
-    """
-    _require_square("linalg.inv", A)
-    try:
-        return _by_columns(np.linalg.inv(A))
-    except np.linalg.LinAlgError:
-        raise _LinAlgError(
-            "linalg.inv: The diagonal element is zero, the inversion could not be completed because the input matrix is singular."
-        ) from None
+_QR = named_result("qr", ("Q", "R"))
+_SVD = named_result("svd", ("U", "S", "V"))
+_GAUGE = 1e-2  # how far a loss may depend on the phase of a complex vector
 
 
-class _LinAlgError(RuntimeError):
-    """A factorisation or an inverse that does not exist. Source: torch.linalg.LinAlgError."""
+def _is_recorded(A: Any) -> bool:
+    return A.requires_grad and grad_enabled()
 
 
-@composite(out=True)
-def inverse(input: Tensor) -> Tensor:
-    """Inverse of a square matrix; see ``linalg.inv``. Source: torch.inverse."""
-    return inv(input)
-
-
+# -- QR -----------------------------------------------------------------------------------------------------------------------------
 def _qr_gradient(grads: Any, result0: Any, result1: Any, mode: str) -> Any:
-    """``(gQ + Q S) R^-H`` with the Hermitian S whose upper triangle is that of ``gR R^H - Q^H gQ``."""
+    """``(gQ + Q S) R^-H`` with the Hermitian S whose upper triangle is that of ``gR R^H - Q^H gQ``.
+
+    Of a wide matrix this holds for its square part X; the rest is ``Y = Q V``, so that ``gY = Q gV``, and ``Y gV^H`` is added to ``gQ``.
+    """
     q, r = result0, result1
     rows, columns = q.shape[-2], r.shape[-1]
     if mode == "r":
         raise RuntimeError(
-            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, mode='reduced')"
+            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, mode='reduced') if you "
+            "are going to differentiate through linalg.qr."
         )
-    if rows < columns or (mode == "complete" and rows != columns):
-        raise NotImplementedError("linalg.qr: the derivative is supported for mode='reduced' and at least as many rows as columns only")
+    if mode == "complete" and rows > columns:
+        raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols.")
     grad_q, grad_r = grads
+    rest = None
+    if rows < columns and grad_r is not None:
+        grad_r, grad_v = grad_r[..., :rows], grad_r[..., rows:]
+        rest = q @ grad_v
+        turned = (q @ r[..., rows:]) @ grad_v.mH
+        grad_q = turned if grad_q is None else grad_q + turned
+    elif rows < columns:
+        rest = q.new_zeros((*q.shape[:-1], columns - rows))
+    r = r[..., :rows]
     upper = r.new_zeros(()) if grad_r is None else grad_r @ r.mH
     if grad_q is not None:
         upper = upper - q.mH @ grad_q
     upper = upper.triu()
     both = upper + upper.mH
     both = q @ (both - (both.diagonal(0, -2, -1) * 0.5).diag_embed())
-    return (both if grad_q is None else grad_q + both) @ inv(r).mH
+    square = solve_triangular(r.mH, both if grad_q is None else grad_q + both, upper=False, left=False)
+    return square if rest is None else cat([square, rest], -1)
+
+
+def _canonicalize_qr(A: Any, mode: str) -> tuple[Any, ...]:
+    require_matrices("linalg.qr", A)
+    require_numbers("linalg.qr", A, "geqrf_cpu")
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
+    return (A, mode)
 
 
 @op(
@@ -90,6 +84,7 @@ def _qr_gradient(grads: Any, result0: Any, result1: Any, mode: str) -> Any:
     method=False,
     returns=("Q", "R"),
     promotion="same",
+    canonicalize=_canonicalize_qr,
     grad={"A": _qr_gradient},
     node_name="LinalgQrBackward0",
 )
@@ -100,17 +95,494 @@ def qr(A: Tensor, mode: str = "reduced") -> Tensor:
         A: ``(*, m, n)``, floating point or complex.
         mode: 'reduced' (Q of shape ``(*, m, k)``, k = min(m, n)), 'complete' (``(*, m, m)``) or 'r' (Q empty).
     Raises:
-        RuntimeError: another dtype, fewer than two dimensions, or another mode.
-        NotImplementedError: backward for more columns than rows, or for the complete form of a matrix that is not square.
+        RuntimeError: another dtype, fewer than two dimensions, or another mode; backward of mode 'r', and of the complete form of a matrix
+            with more rows than columns.
     Source: torch.linalg.qr.
     """
-    if A.ndim < 2:
-        raise RuntimeError("linalg.qr: The input tensor A must have at least 2 dimensions.")
-    if A.dtype.kind not in "fc":
-        raise RuntimeError(f"linalg.qr: Expected a floating point or complex tensor as input. Got {dtypes.of_array(A)}")
-    if mode not in ("reduced", "complete", "r"):
-        raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
     if mode == "r":
-        return np.empty((0,), A.dtype), _by_columns(np.linalg.qr(A, mode="r"))
+        return np.empty((0,), A.dtype), columns(np.linalg.qr(A, mode="r"))
     q, r = np.linalg.qr(A, mode=mode)
-    return _by_columns(q), _by_columns(r)
+    return columns(q), columns(r)
+
+
+@composite(name="qr", out=True)
+def top_level_qr(input: Tensor, some: bool = True) -> Any:
+    """QR decomposition. Deprecated; use ``linalg.qr``.
+
+    Args:
+        input: ``(*, m, n)``. some: the reduced form, not the complete one.
+    Source: torch.qr.
+    """
+    warn_superseded("qr", f"torch.linalg.qr(A, '{'reduced' if some else 'complete'}')")
+    return _QR(qr(input, "reduced" if some else "complete"))
+
+
+def _canonicalize_geqrf(input: Any) -> tuple[Any, ...]:
+    if input.ndim < 2:
+        raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
+    require_kernel("geqrf_cpu", input)
+    return (input,)
+
+
+@op(returns=("a", "tau"), promotion="same", canonicalize=_canonicalize_geqrf, grad={"input": not_differentiable("geqrf")})
+def geqrf(input: Tensor) -> Tensor:
+    """QR decomposition as LAPACK leaves it: R, and below it the Householder vectors of Q without their ones.
+
+    Args:
+        input: ``(*, m, n)``, floating point or complex.
+    Returns:
+        ``a``, ``(*, m, n)``, and the factors ``tau``, ``(*, min(m, n))``.
+    Raises:
+        RuntimeError: fewer than two dimensions.
+        NotImplementedError: another dtype, and backward.
+    Source: torch.geqrf.
+    """
+    if not input.size:
+        return input.copy(), np.zeros((*input.shape[:-2], min(input.shape[-2:])), input.dtype)
+    packed, tau = np.linalg.qr(input, mode="raw")
+    return columns(packed.swapaxes(-1, -2).astype(input.dtype)), tau.astype(input.dtype)
+
+
+# -- Householder reflections --------------------------------------------------------------------------------------------------------
+def _reflectors(input: Any, tau: Any) -> tuple[Any, Any]:
+    """V and T of the product of reflections ``I - V T V^H``. Source: Schreiber and Van Loan, 1989; Puglisi, 1992."""
+    count = tau.shape[-1]
+    vectors = input[..., :count].tril(-1)
+    ones = resolve("torch", "eye")(vectors.shape[-2], count, dtype=vectors.dtype, device=vectors.device)
+    vectors = vectors + ones
+    inner = (vectors.mH @ vectors).triu(1)
+    factors = tau.unsqueeze(-1) * inner
+    return vectors, solve_triangular(factors, tau.diag_embed(), upper=True, unitriangular=True)
+
+
+def _by_columns(matrices: Any) -> Any:
+    return matrices.mT.clone(memory_format=contiguous_format).mT
+
+
+@composite(namespace="linalg", method=False, out=True)
+def householder_product(A: Tensor, tau: Tensor) -> Any:
+    """The first n columns of a product of Householder reflections, such as Q of ``geqrf``.
+
+    Args:
+        A: ``(*, m, n)``, m at least n: the vectors are its columns below the diagonal, with a one on it.
+        tau: ``(*, k)``, k at most n: the factors.
+    Returns:
+        ``(*, m, n)``.
+    Raises:
+        RuntimeError: shapes that do not fit, or different dtypes.
+    Source: torch.linalg.householder_product.
+    """
+    name = "torch.linalg.householder_product"
+    if A.ndim < 2:
+        raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
+    m, n = A.shape[-2:]
+    if m < n:
+        raise RuntimeError(f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
+    if n < tau.shape[-1]:
+        raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    _require_factors(name, A, tau)
+    require_kernel("orgqr_cpu", A)
+    vectors, inner = _reflectors(A, tau)
+    ones = resolve("torch", "eye")(m, n, dtype=A.dtype, device=A.device)
+    return _by_columns(ones - vectors @ (inner @ vectors[..., :n, :].mH))
+
+
+@composite(out=True)
+def orgqr(input: Tensor, input2: Tensor) -> Any:
+    """The matrix Q of ``geqrf``; see ``linalg.householder_product``. Source: torch.orgqr."""
+    return householder_product(input, input2)
+
+
+def _require_factors(name: str, A: Any, tau: Any) -> None:
+    if A.ndim - tau.ndim != 1:
+        raise RuntimeError(
+            f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to {tau.ndim} and input.ndim is equal to "
+            f"{A.ndim}"
+        )
+    if tuple(tau.shape[:-1]) != tuple(A.shape[:-2]):
+        raise RuntimeError(f"{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {list(tau.shape[:-1])}")
+    if tau.dtype is not A.dtype:
+        raise RuntimeError(f"{name}: tau dtype {tau.dtype.legacy} does not match input dtype {A.dtype.legacy}")
+
+
+@composite(out=True)
+def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Any:
+    """The product of a matrix and Q, the whole product of Householder reflections.
+
+    Args:
+        input: ``(*, m, k)``: the vectors. tau: ``(*, k)``: the factors.
+        other: ``(*, m, n)``, or ``(*, n, m)`` where Q stands right.
+        left: Q stands left.
+        transpose: multiply by ``Q^H`` instead.
+    Returns:
+        ``other``'s shape.
+    Raises:
+        RuntimeError: shapes that do not fit, or different dtypes.
+    Source: torch.ormqr.
+    """
+    for word, operand in (("input", input), ("other", other)):
+        if operand.ndim < 2:
+            raise RuntimeError(f"torch.ormqr: {word} must have at least 2 dimensions.")
+    side = -2 if left else -1
+    if other.shape[side] < tau.shape[-1]:
+        raise RuntimeError(f"torch.ormqr: other.shape[{side}] must be greater than or equal to tau.shape[-1]")
+    if other.shape[side] != input.shape[-2]:
+        raise RuntimeError(f"torch.ormqr: other.shape[{side}] must be equal to input.shape[-2]")
+    if tau.ndim and tau.shape[-1] != min(other.shape[-2], input.shape[-1]) and tau.shape[-1] > input.shape[-1]:
+        raise RuntimeError("torch.ormqr: tau.shape[-1] must be equal to min(other.shape[-2], input.shape[-1])")
+    _require_factors("torch.ormqr", input, tau)
+    if other.ndim != input.ndim:
+        raise RuntimeError(
+            f"torch.ormqr: Expected other to have the same number of dimensions as input, but got other.ndim equal to {other.ndim} and "
+            f"input.ndim is equal to {input.ndim}"
+        )
+    if tuple(other.shape[:-2]) != tuple(input.shape[:-2]):
+        raise RuntimeError(
+            f"torch.ormqr: Expected batch dimensions of other to be equal to input.shape[:-2], but got {list(other.shape[:-2])}"
+        )
+    if other.dtype is not input.dtype:
+        raise RuntimeError(
+            f"torch.ormqr: Expected input and other to have the same dtype, but input has dtype {input.dtype.legacy} and other has dtype "
+            f"{other.dtype.legacy}"
+        )
+    require_kernel("ormqr_cpu", input)
+    if not tau.numel():
+        return _by_columns(other)
+    vectors, inner = _reflectors(input, tau)
+    inner = inner.mH if transpose else inner
+    if left:
+        return _by_columns(other - vectors @ (inner @ (vectors.mH @ other)))
+    return _by_columns(other - ((other @ vectors) @ inner) @ vectors.mH)
+
+
+# -- eigenvalues --------------------------------------------------------------------------------------------------------------------
+def _differences(values: Any) -> Any:
+    """``values[j] - values[i]`` at (i, j), 1 on the diagonal."""
+    difference = values.unsqueeze(-2) - values.unsqueeze(-1)
+    return difference.masked_fill(_diagonal_mask(values), 1)
+
+
+def _diagonal_mask(values: Any) -> Any:
+    return resolve("torch", "eye")(values.shape[-1], dtype=dtypes.bool_, device=values.device)
+
+
+def _check_phase(diagonal: Any, message: str) -> None:
+    if diagonal.is_complex() and not surely((diagonal.detach().imag.abs() <= _GAUGE).all()):
+        raise RuntimeError(message)
+
+
+def _eigenvector_part(name: str, V: Any, grad_V: Any) -> Any:
+    product = V.mH @ grad_V
+    _check_phase(
+        product.diagonal(0, -2, -1),
+        f"{name}_backward: The eigenvectors in the complex case are specified up to multiplication by e^{{i phi}}. The specified loss "
+        "function depends on this quantity, so it is ill-defined.",
+    )
+    return product
+
+
+def _eigh_gradient(grads: Any, result0: Any, result1: Any) -> Any:
+    """``V (diag(gL) + skew(V^H gV) / 2 (L_j - L_i)) V^H``, Hermitian. Source: Giles, Matrix derivative results, 2008."""
+    grad_values, grad_vectors = grads
+    L, V = result0, result1
+    if grad_vectors is None:
+        return None if grad_values is None else (V * grad_values.unsqueeze(-2)) @ V.mH
+    inside = _skew(_eigenvector_part("linalg_eigh", V, grad_vectors)) * 0.5 / _differences(L)
+    inside = inside.masked_fill(_diagonal_mask(L), 0)
+    if grad_values is not None:
+        inside = inside + grad_values.diag_embed()
+    return V @ inside @ V.mH
+
+
+def _canonicalize_eigh(A: Any, UPLO: str) -> tuple[Any, ...]:
+    require_square("linalg.eigh", A)
+    require_kernel("linalg_eigh_cpu", A)
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+    return (A, UPLO.upper())
+
+
+@op(
+    name="eigh",
+    namespace="linalg",
+    method=False,
+    returns=("eigenvalues", "eigenvectors"),
+    promotion="same",
+    canonicalize=_canonicalize_eigh,
+    node_name="LinalgEighBackward0",
+    grad={"A": _eigh_gradient},
+)
+def eigh(A: Tensor, UPLO: str = "L") -> Tensor:
+    """Eigenvalues, rising, and orthonormal eigenvectors of a symmetric or Hermitian matrix, or of each in a batch.
+
+    Args:
+        A: ``(*, n, n)``, floating point or complex.
+        UPLO: which triangle is read, 'L' or 'U'.
+    Returns:
+        ``eigenvalues``, ``(*, n)``, real; ``eigenvectors``, ``(*, n, n)``, as columns.
+    Raises:
+        RuntimeError: no square matrices; in backward, a loss that depends on the vectors' phase.
+        LinAlgError: the iteration does not converge.
+    Gradient: ``V (diag(gL) + skew(V^H gV) / 2 (L_j - L_i)) V^H``; finite where eigenvalues that it needs apart are distinct.
+    Source: torch.linalg.eigh.
+    """
+    try:
+        values, vectors = np.linalg.eigh(A, UPLO)
+    except np.linalg.LinAlgError:
+        values, vectors = np.full(A.shape[:-1], np.nan), A
+    if not np.isfinite(values).all():
+        raise _not_converged("linalg.eigh", A, values, "is ill-conditioned or has too many repeated eigenvalues (error code: 1)")
+    return values, columns(vectors)
+
+
+def _not_converged(operation: str, A: Any, values: Any, what: str) -> LinAlgError:
+    """The error for the first matrix whose values are not finite."""
+    place = int(np.isnan(values).reshape(-1, values.shape[-1]).any(-1).argmax())
+    where = f" (Batch element {place}):" if A.ndim > 2 else ""
+    return LinAlgError(f"{operation}:{where} The algorithm failed to converge because the input matrix {what}.")
+
+
+@op(name="_eigvalsh", namespace="linalg", method=False, promotion="same", canonicalize=_canonicalize_eigh, grad=None)
+def _eigenvalues_of_symmetric(A: Tensor, UPLO: str = "L") -> Tensor:
+    """``linalg.eigvalsh`` where no derivative is wanted."""
+    values = np.linalg.eigvalsh(A, UPLO)
+    if not np.isfinite(values).all():
+        raise _not_converged("linalg.eigh", A, values, "is ill-conditioned or has too many repeated eigenvalues (error code: 1)")
+    return values
+
+
+@composite(namespace="linalg", method=False, out=True)
+def eigvalsh(A: Tensor, UPLO: str = "L") -> Any:
+    """Eigenvalues, rising, of a symmetric or Hermitian matrix, or of each in a batch.
+
+    Args:
+        A: ``(*, n, n)``, floating point or complex.
+        UPLO: which triangle is read, 'L' or 'U'.
+    Returns:
+        ``(*, n)``, real.
+    Raises:
+        RuntimeError: no square matrices.
+        LinAlgError: the iteration does not converge.
+    Source: torch.linalg.eigvalsh.
+    """
+    return eigh(A, UPLO)[0] if _is_recorded(A) else _eigenvalues_of_symmetric(A, UPLO)
+
+
+def _eig_gradient(grads: Any, result0: Any, result1: Any) -> Any:
+    """``V^-H (diag(gL) + (V^H gV - V^H V diag(Re(V^H gV))) / conj(L_j - L_i)) V^H``. Source: Boeddeker et al., 2017."""
+    grad_values, grad_vectors = grads
+    L, V = result0, result1
+    if grad_vectors is None:
+        return None if grad_values is None else solve_ex(V.mH, grad_values.unsqueeze(-1) * V.mH)[0]
+    inside = _eigenvector_part("linalg_eig", V, grad_vectors)
+    inside = inside - (V.mH @ V) * inside.diagonal(0, -2, -1).real.unsqueeze(-2)
+    inside = (inside / _differences(L).conj()).masked_fill(_diagonal_mask(L), 0)
+    if grad_values is not None:
+        inside = inside + grad_values.diag_embed()
+    return solve_ex(V.mH, inside @ V.mH)[0]
+
+
+def _canonicalize_eig(name: str) -> Any:
+    def canonicalize(A: Any) -> tuple[Any, ...]:
+        if A.dtype.category < dtypes.FLOATING:
+            raise RuntimeError(f"Unknown Complex ScalarType for {A.dtype.legacy}")
+        require_square(name, A)
+        require_kernel("linalg_eig_out_cpu", A)
+        return (A,)
+
+    return canonicalize
+
+
+def _require_finite(A: Any) -> None:
+    if not np.isfinite(A).all():
+        raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
+
+
+def _complex_of(kind: Any) -> Any:
+    return np.complex64 if kind in (np.float32, np.complex64) else np.complex128
+
+
+@op(
+    name="eig",
+    namespace="linalg",
+    method=False,
+    returns=("eigenvalues", "eigenvectors"),
+    canonicalize=_canonicalize_eig("linalg.eig"),
+    node_name="LinalgEigBackward0",
+    grad={"A": _eig_gradient},
+)
+def eig(A: Tensor) -> Tensor:
+    """Eigenvalues and eigenvectors of a square matrix, or of each in a batch.
+
+    Args:
+        A: ``(*, n, n)``, floating point or complex.
+    Returns:
+        ``eigenvalues``, ``(*, n)``, and ``eigenvectors``, ``(*, n, n)``, of norm 1, as columns; complex, in no order.
+    Raises:
+        RuntimeError: no square matrices, or infinite values; in backward, a loss that depends on the vectors' phase.
+    Gradient: finite where eigenvalues that it needs apart are distinct.
+    Source: torch.linalg.eig.
+    """
+    _require_finite(A)
+    values, vectors = np.linalg.eig(A)
+    return values.astype(_complex_of(A.dtype)), columns(vectors.astype(_complex_of(A.dtype)))
+
+
+@op(name="_eigvals", namespace="linalg", method=False, canonicalize=_canonicalize_eig("linalg.eigvals"), grad=None)
+def _eigenvalues(A: Tensor) -> Tensor:
+    """``linalg.eigvals`` where no derivative is wanted."""
+    _require_finite(A)
+    return np.linalg.eigvals(A).astype(_complex_of(A.dtype))
+
+
+@composite(namespace="linalg", method=False, out=True)
+def eigvals(A: Tensor) -> Any:
+    """Eigenvalues of a square matrix, or of each in a batch.
+
+    Args:
+        A: ``(*, n, n)``, floating point or complex.
+    Returns:
+        ``(*, n)``, complex, in no order.
+    Raises:
+        RuntimeError: no square matrices, or infinite values.
+    Source: torch.linalg.eigvals.
+    """
+    return eig(A)[0] if _is_recorded(A) else _eigenvalues(A)
+
+
+# -- singular values ----------------------------------------------------------------------------------------------------------------
+def _skew(matrices: Any) -> Any:
+    return matrices - matrices.mH
+
+
+def _svd_gradient(grads: Any, result0: Any, result1: Any, result2: Any) -> Any:
+    """``U ((skew(U^H gU) S + S skew(V^H gV)) / (S_j^2 - S_i^2) + diag(gS)) V^H``, and the vectors' parts outside the spaces of U and V.
+
+    Source: Townsend, Differentiating the singular value decomposition, 2016; Wan and Zhang, 2019, for complex matrices.
+    """
+    grad_U, grad_S, grad_Vh = grads
+    S, k = result1, result1.shape[-1]
+    U, Vh = result0[..., :k], result2[..., :k, :]
+    rows, columns = U.shape[-2], Vh.shape[-1]
+    if grad_U is None and grad_Vh is None:
+        return None if grad_S is None else (U * grad_S.unsqueeze(-2)) @ Vh
+    grad_U = None if grad_U is None else grad_U[..., :k]
+    grad_Vh = None if grad_Vh is None else grad_Vh[..., :k, :]
+    left = None if grad_U is None else _skew(U.mH @ grad_U)
+    right = None if grad_Vh is None else _skew(Vh @ grad_Vh.mH)
+    turned: Any = left if right is None else right if left is None else left + right
+    _check_phase(
+        turned.diagonal(0, -2, -1),
+        "svd_backward: The singular vectors in the complex case are specified up to multiplication by e^{i phi}. The specified loss "
+        "function depends on this phase term, making it ill-defined.",
+    )
+    squares = (S * S).unsqueeze(-2) - (S * S).unsqueeze(-1)
+    squares = squares.masked_fill(_diagonal_mask(S), 1)
+    inside: Any = 0
+    if left is not None:
+        inside = left / squares * S.unsqueeze(-2)
+    if right is not None:
+        inside = inside + S.unsqueeze(-1) * (right / squares)
+    if U.is_complex():  # the phase that U and V share
+        inside = inside.masked_fill(_diagonal_mask(S), 0)
+        if left is not None:
+            inside = inside + (left.diagonal(0, -2, -1) / (2 * S)).diag_embed()
+    if grad_S is not None:
+        inside = inside + grad_S.diag_embed()
+    if rows > k and grad_U is not None:
+        outside = grad_U / S.unsqueeze(-2)
+        return (U @ inside + outside - U @ (U.mH @ outside)) @ Vh
+    if columns > k and grad_Vh is not None:
+        outside = grad_Vh / S.unsqueeze(-1)
+        return U @ (inside @ Vh + outside - (outside @ Vh.mH) @ Vh)
+    return U @ inside @ Vh
+
+
+def _canonicalize_svd(A: Any, full_matrices: bool, driver: Any) -> tuple[Any, ...]:
+    require_matrices("linalg.svd", A)
+    require_numbers("linalg.svd", A, "linalg_svd_cpu")
+    if driver is not None:
+        raise RuntimeError("torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
+    return (A, full_matrices, driver)
+
+
+def _decompose(A: Any, full_matrices: bool, vectors: bool) -> Any:
+    try:
+        result = np.linalg.svd(A, full_matrices, vectors)
+    except np.linalg.LinAlgError:
+        result = np.full((*A.shape[:-2], min(A.shape[-2:])), np.nan)
+    values = result[1] if isinstance(result, tuple) else result
+    if not np.isfinite(values).all():
+        raise _not_converged("linalg.svd", A, np.where(np.isfinite(values), values, np.nan), "contained non-finite values")
+    return result
+
+
+@op(
+    name="svd",
+    namespace="linalg",
+    method=False,
+    returns=("U", "S", "Vh"),
+    promotion="same",
+    canonicalize=_canonicalize_svd,
+    node_name="LinalgSvdBackward0",
+    grad={"A": _svd_gradient},
+)
+def svd(A: Tensor, full_matrices: bool = True, *, driver: Any = None) -> Tensor:
+    """Singular value decomposition: ``A = U diag(S) Vh`` with orthonormal columns in U and rows in Vh.
+
+    Args:
+        A: ``(*, m, n)``, floating point or complex.
+        full_matrices: U is ``(*, m, m)`` and Vh ``(*, n, n)``; otherwise ``(*, m, k)`` and ``(*, k, n)``, k the smaller of m and n.
+        driver: of CUDA only.
+    Returns:
+        ``U``; ``S``, ``(*, k)``, real and falling; ``Vh``.
+    Raises:
+        RuntimeError: fewer than two dimensions, or another dtype; in backward, a loss that depends on the vectors' phase.
+        LinAlgError: values that are not finite.
+    Gradient: finite where singular values are distinct and, of a matrix that is not square, not 0; only that of S otherwise.
+    Source: torch.linalg.svd.
+    """
+    U, S, Vh = _decompose(A, full_matrices, True)
+    return columns(U), S, columns(Vh)
+
+
+@op(name="_svdvals", namespace="linalg", method=False, promotion="same", grad=None)
+def _singular_values(A: Tensor) -> Tensor:
+    """``linalg.svdvals`` where no derivative is wanted."""
+    return _decompose(A, False, False)
+
+
+@composite(namespace="linalg", method=False, out=True)
+def svdvals(A: Tensor, *, driver: Any = None) -> Any:
+    """Singular values, falling, of a matrix, or of each in a batch.
+
+    Args:
+        A: ``(*, m, n)``, floating point or complex.
+        driver: of CUDA only.
+    Returns:
+        ``(*, min(m, n))``, real.
+    Raises:
+        RuntimeError: fewer than two dimensions, or another dtype.
+        LinAlgError: values that are not finite.
+    Source: torch.linalg.svdvals.
+    """
+    _canonicalize_svd(A, False, driver)
+    return svd(A, False)[1] if _is_recorded(A) else _singular_values(A)
+
+
+@composite(name="svd", out=True)
+def top_level_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
+    """Singular value decomposition that returns V, not its adjoint; see ``linalg.svd``.
+
+    Args:
+        input: ``(*, m, n)``. some: the reduced form. compute_uv: U and V are zeros when False.
+    Source: torch.svd.
+    """
+    if input.ndim < 2:
+        raise RuntimeError(f"linalg.svd: input should have at least 2 dimensions, but has {input.ndim} dimensions instead")
+    if compute_uv:
+        U, S, Vh = svd(input, not some)
+        return _SVD((U, S, Vh.mH))
+    rows, columns = input.shape[-2:]
+    zeros = [input.new_zeros((*input.shape[:-2], n, n)) for n in (rows, columns)]
+    return _SVD((zeros[0], svdvals(input), zeros[1].mT))

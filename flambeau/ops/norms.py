@@ -13,6 +13,8 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
 from ..core.calls.registry import composite, op
 from ..core.shape import reduced_shape, wrap_dim, wrap_dims
+from .decompositions import svdvals
+from .matrix_checks import require_numbers
 from .reduction import add_reduce, array_dims, kept
 
 _F8, _F4 = np.dtype(np.float64), np.dtype(np.float32)
@@ -142,21 +144,21 @@ def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False,
 
 
 # -- matrix norms -----------------------------------------------------------------------------------------------------------------
-def _singular_values(matrix: Any) -> Any:
-    raise NotImplementedError("norm: the nuclear norm and matrix norms of order 2 and -2 are not supported yet; they need singular values")
-
-
 def _to_back(tensor: Any, dims: tuple[int, int]) -> Any:
     rest = [d for d in range(tensor.ndim) if d not in dims]
     return tensor.permute([*rest, *dims])
 
 
+def _extreme(values: Any, ord: float, dim: int, keepdim: bool = False) -> Any:
+    """The largest, or for a negative order the smallest, along ``dim``; 0 is the largest size of none."""
+    if ord < 0:
+        return values.amin(dim, keepdim)
+    return values.amax(dim, keepdim) if values.shape[dim] else values.detach().sum(dim, keepdim)
+
+
 def _spectral(A: Any, ord: Any, dims: tuple[int, int], keepdim: bool) -> Any:
-    values = _singular_values(_to_back(A, dims))
-    if ord == "nuc":
-        norms = values.sum(-1)
-    else:
-        norms = values.amax(-1) if ord > 0 else values.amin(-1)
+    values = svdvals(_to_back(A, dims))
+    norms = values.sum(-1) if ord == "nuc" else _extreme(values, ord, -1)
     if keepdim:
         for axis in sorted(dims):
             norms = norms.unsqueeze(axis)
@@ -186,6 +188,8 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool 
     if len(dims) != 2:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {list(dims)}")
     rows, columns = wrap_dims(dims, A.ndim)
+    if ord in ("nuc", 2, -2):
+        require_numbers("linalg.matrix_norm", A)
     if dtype is not None:
         A = A.to(dtype)
     if ord == "fro":
@@ -201,7 +205,7 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool 
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     summed, compared = (rows, columns) if size == 1 else (columns, rows)
     sums = vector_norm(A, 1, summed, True)
-    norms = sums.amax(compared, True) if ord > 0 else sums.amin(compared, True)
+    norms = _extreme(sums, ord, compared, True)
     if keepdim:
         return norms
     for axis in sorted((rows, columns), reverse=True):
@@ -269,6 +273,35 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
     if dim is not None and not isinstance(dim, int) and not len(dim):
         dim = None
     return vector_norm(input, p, dim, keepdim, dtype=dtype)
+
+
+@composite(inplace=True, out=True)
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """``input`` with its slices along ``dim`` scaled down to the norm ``maxnorm`` where theirs is larger.
+
+    Args:
+        input: at least 2-d, floating point or complex.
+        p: order of the norm, above 0.
+        dim: the dimension along which the slices lie.
+        maxnorm: not negative.
+    Raises:
+        RuntimeError: another order or norm, fewer dimensions, or another dtype. IndexError: ``dim`` out of range.
+    Source: torch.renorm.
+    """
+    if isinstance(p, complex) or isinstance(maxnorm, complex):
+        raise RuntimeError("renorm: p and maxnorm must be real-valued")
+    if p <= 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
+    place = wrap_dim(dim, input.ndim)
+    others = tuple(k for k in range(input.ndim) if k != place)
+    wide = dtypes.float32 if input.dtype in (dtypes.float16, dtypes.bfloat16) else None
+    norms = vector_norm(input, p, others, True, dtype=wide).double()
+    factors = (maxnorm / (norms + 1e-7)).where(norms > maxnorm, norms.new_ones(()))
+    return (input * factors.to(input.dtype)).contiguous()
 
 
 @composite()

@@ -234,7 +234,7 @@ def frexp(input: Tensor) -> Any:
     """
     if input.dtype.kind in "biuc":
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
-    wide = input if input.dtype.isbuiltin == 1 else input.astype(np.float32)
+    wide = input if input.dtype.isbuiltin != 2 else input.astype(np.float32)
     mantissa, exponent = np.frexp(wide)
     return mantissa.astype(input.dtype), exponent.astype(np.int32)
 

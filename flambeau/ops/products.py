@@ -452,7 +452,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return result if bias is None else result + bias
 
 
-@composite(namespace="nn.functional", method=False)
+@composite(method=False)
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     """``x1^T A_k x2 + b_k`` for every output k.
 

@@ -178,7 +178,7 @@ RECORDS = (
         ),
     ),
     Record(
-        "nn.functional.bilinear",
+        "bilinear",
         lambda m: [call(m(4, 2), m(4, 3), m(5, 2, 3), m(5)), call(m(2), m(3), m(5, 2, 3))],
         dtypes=FLOATS,
         tolerance=LOOSE,
@@ -203,12 +203,10 @@ RECORDS = (
         ),
     ),
     Record("cdist", distances, dtypes=FLOATS, tolerance=LOOSE, errors=(mismatched((2, 3), (2, 2), "same number of columns"),)),
-    Record("nn.functional.pdist", lambda m: [call(m(4, 3)), call(m(3, 2), 1.0)], dtypes=FLOATS, tolerance=LOOSE),
+    Record("pdist", lambda m: [call(m(4, 3)), call(m(3, 2), 1.0)], dtypes=FLOATS, tolerance=LOOSE),
+    Record("pairwise_distance", lambda m: [*vectors(m), call(m(3, 4), m(3, 4), 1.0, 1e-6, True)], dtypes=FLOATS, tolerance=LOOSE),
     Record(
-        "nn.functional.pairwise_distance", lambda m: [*vectors(m), call(m(3, 4), m(3, 4), 1.0, 1e-6, True)], dtypes=FLOATS, tolerance=LOOSE
-    ),
-    Record(
-        "nn.functional.cosine_similarity",
+        "cosine_similarity",
         lambda m: [*vectors(m), call(m(2, 3), m(2, 3), 0), call(m(4), m(4), dim=0)],
         dtypes=FLOATS,
         tolerance=LOOSE,

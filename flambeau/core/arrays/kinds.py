@@ -53,7 +53,9 @@ class Kind:
     xp: Any
     special: Any = None
     has_values = True
-    hosted: frozenset[str] = frozenset(f"{_CORE}.random.{name}" for name in ("samplers", "rejection", "box_muller"))
+    hosted: frozenset[str] = frozenset(
+        f"{_CORE}.{name}" for name in ("random.samplers", "random.rejection", "random.box_muller", "arrays.lapack")
+    )
 
     def __init__(self) -> None:
         self._binder = Binder(self)

@@ -21,6 +21,7 @@ from ..shape import broadcast_shape
 from . import native
 from .kinds import Kind, call_kernel, missing_values, register
 from .meta_array import MetaArray, empty, empty_elementwise, empty_like, framed, view_at
+from .meta_matrices import RULES as RULES_OF_MATRICES
 from .meta_numpy import xp
 
 
@@ -80,6 +81,7 @@ def _attention_shapes(query: Any, key: Any, value: Any) -> tuple[MetaArray, Meta
 
 # Operations whose kernels look at values, although their results' shapes do not depend on them.
 SHAPE_RULES: dict[str, Callable[..., Any]] = {
+    **RULES_OF_MATRICES,
     "masked_fill": lambda input, mask, value: empty(broadcast_shape(input.shape, mask.shape), input.dtype),
     "masked_scatter": lambda input, mask, source: empty(broadcast_shape(input.shape, mask.shape), input.dtype),
     "_index_add": lambda input, *rest: empty_like(input, order="C"),
@@ -89,7 +91,7 @@ SHAPE_RULES: dict[str, Callable[..., Any]] = {
     "nn.functional._attention": lambda query, key, value, *rest: _attention_shapes(query, key, value),
     "nn.functional._attention_backward": lambda grad, query, key, value, attn_mask, *rest: (
         *[empty((*_lead(query, key, value), *operand.shape[-2:]), operand.dtype) for operand in (query, key, value)],
-        *([empty(attn_mask.shape, attn_mask.dtype)] if rest[-1] else []),
+        *([empty(attn_mask.shape, attn_mask.dtype)] if rest[5] else []),
     ),
     "masked_select": lambda *operands: missing_values("masked_select"),
     "histc": lambda input, bins, *rest: empty((bins,), input.dtype),

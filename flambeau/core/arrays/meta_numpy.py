@@ -353,7 +353,23 @@ _RULES: dict[str, Callable[..., Any]] = {
 }
 
 
-_OF_MATRICES: dict[str, Callable[..., Any]] = {"inv": lambda a: empty(a.shape, a.dtype)}  # functions of ``np.linalg``
+def _transformed(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
+    return empty(a.shape, np.result_type(a.dtype, np.complex64))
+
+
+def _half_transformed(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
+    return empty(replaced(a.shape, axes[-1], a.shape[axes[-1]] // 2 + 1), np.result_type(a.dtype, np.complex64))
+
+
+def _real_transformed(a: Any, n: int, axis: int = -1, norm: Any = None) -> Any:
+    return empty(replaced(a.shape, axis, n), a.real.dtype)
+
+
+# Rules for functions of NumPy's sub-modules.
+_OF_MODULES: dict[Any, dict[str, Callable[..., Any]]] = {
+    np.linalg: {"inv": lambda a: empty(a.shape, a.dtype)},
+    np.fft: {"fftn": _transformed, "ifftn": _transformed, "rfftn": _half_transformed, "irfft": _real_transformed},
+}
 
 
 def _reduction(ufunc: np.ufunc, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -428,15 +444,15 @@ class Namespace:
 
     def _function(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         is_numpys = self._module is np
-        of_matrices = _OF_MATRICES.get(name) if self._module is np.linalg else None
+        rule = _OF_MODULES.get(self._module, {}).get(name)
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if not is_meta(args) and not any(map(is_meta, kwargs.values())):
                 return function(*args, **kwargs)  # values are known
             if is_numpys and name in _RULES:
                 return _RULES[name](*args, **kwargs)
-            if of_matrices is not None:
-                return of_matrices(*args, **kwargs)
+            if rule is not None:
+                return rule(*args, **kwargs)
             if name in _VIEWS:
                 return all_framed(function(*frames(args), **kwargs))
             if name in _ALIKE:

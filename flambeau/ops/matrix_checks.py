@@ -1,0 +1,134 @@
+"""What functions of matrices require of their operands, and how they say that a matrix has no inverse or no factors."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.calls.casting import cast_array
+from ..core.shape import broadcast_shape
+
+_warned: set[str] = set()
+
+
+class LinAlgError(RuntimeError):
+    """A factorisation or an inverse that does not exist. Source: torch.linalg.LinAlgError."""
+
+
+LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"  # as PyTorch shows it
+LinAlgError.__module__ = "torch._C"
+
+
+def require_matrices(operation: str, A: Any, word: str = "A") -> None:
+    if A.ndim < 2:
+        raise RuntimeError(f"{operation}: The input tensor {word} must have at least 2 dimensions.")
+
+
+def require_square(operation: str, A: Any) -> None:
+    require_matrices(operation, A)
+    if A.shape[-1] != A.shape[-2]:
+        raise RuntimeError(f"{operation}: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices")
+
+
+def require_numbers(operation: str, A: Any, kernel: str = "") -> None:
+    """Floating point or complex numbers of at least 32 bits.
+
+    Args:
+        kernel: PyTorch's name of the kernel that has none for halves; without it they are refused by the operation.
+    """
+    if A.dtype.category < dtypes.FLOATING:
+        raise RuntimeError(f"{operation}: Expected a floating point or complex tensor as input. Got {A.dtype.legacy}")
+    if A.dtype.itemsize < 4:
+        if kernel:
+            raise NotImplementedError(f"\"{kernel}\" not implemented for '{A.dtype.legacy}'")
+        raise RuntimeError(f"{operation}: Low precision dtypes not supported. Got {A.dtype.legacy}")
+
+
+def require_kernel(kernel: str, A: Any) -> None:
+    """Floating point or complex numbers of at least 32 bits, said as PyTorch's kernels do."""
+    if A.dtype.category < dtypes.FLOATING or A.dtype.itemsize < 4:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{A.dtype.legacy}'")
+
+
+def require_equation(operation: str, A: Any, B: Any, left: bool) -> None:
+    """Sizes that fit in ``A X = B``, or in ``X A = B``."""
+    if A.shape[-2] != B.shape[-2 if left else -1]:
+        raise RuntimeError(
+            f"{operation}: Incompatible shapes of A and B for the equation {'AX' if left else 'XA'} = B "
+            f"({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})"
+        )
+    broadcast_shape(tuple(A.shape[:-2]), tuple(B.shape[:-2]))
+
+
+def columns(matrices: Any) -> Any:
+    """The matrices with their columns contiguous, as LAPACK leaves them."""
+    return np.ascontiguousarray(matrices.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+
+def precise(array: Any, kind: Any) -> Any:
+    """``array`` in the dtype of the operand, where NumPy widened it."""
+    return array if array.dtype == kind else cast_array(np.asarray(array), dtypes.of_array(np.empty(0, kind)))
+
+
+_FAILURES = {
+    "inv": "The diagonal element {0} is zero, the inversion could not be completed because the input matrix is singular.",
+    "solve": "The solver failed because the input matrix is singular.",
+    "cholesky": "The factorization could not be completed because the input is not positive-definite (the leading minor of order {0} is "
+    "not positive-definite).",
+    "svd": "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated singular values (error "
+    "code: {0}).",
+    "eig": "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated eigenvalues (error code: "
+    "{0}).",
+    "lstsq": "The least squares solution could not be computed because the input matrix does not have full rank (error code: {0}).",
+    "lu_factor": "U[{0},{0}] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the "
+    "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)",
+    "ldl_factor": "D[{0},{0}] is zero and using it on ldl_solve would result in a division by zero. If you still want the factors, "
+    "consider calling linalg.ldl_factor_ex(A)",
+}
+
+
+def check_info(info: Any, operation: str) -> None:
+    """Complain about the first matrix of a batch for which LAPACK reports a failure.
+
+    Raises:
+        LinAlgError: there is one; a RuntimeError for factors that can be had in another way.
+    """
+    failed = np.flatnonzero(np.asarray(info))
+    if len(failed):
+        fail(operation, int(np.asarray(info).reshape(-1)[failed[0]]), int(failed[0]) if np.ndim(info) else None)
+
+
+def fail(operation: str, code: int, place: int | None) -> NoReturn:
+    word = next(word for word in _FAILURES if word in operation)
+    where = "" if place is None else f" (Batch element {place}):"
+    error = RuntimeError if word in ("lu_factor", "ldl_factor") else LinAlgError
+    raise error(f"{operation}:{where} {_FAILURES[word].format(code)}")
+
+
+def not_differentiable(name: str) -> Any:
+    """The rule of an operation whose derivative PyTorch has not."""
+
+    def rule(grad: Any) -> NoReturn:
+        raise NotImplementedError(f"the derivative for '{name}' is not implemented.")
+
+    return rule
+
+
+def warn_superseded(name: str, instead: str) -> None:
+    """Say once that ``name`` has a successor, and how to write it."""
+    if name not in _warned:
+        _warned.add(name)
+        warnings.warn(
+            f"torch.{name} is deprecated in favor of {instead.partition('(')[0]} and may be removed in a future release; it is written "
+            f"{instead} now.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def batch_size(shape: Any) -> int:
+    return math.prod(shape[:-2])
