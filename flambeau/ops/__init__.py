@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 from ..core.calls.registry import TABLES, names, resolve
+from . import custom
 
 FAMILIES = (
     "arithmetic",
@@ -41,7 +42,11 @@ FAMILIES = (
     "matrices",
     "contraction",
     "products",
+    "linear_systems",
     "decompositions",
+    "least_squares",
+    "old_matrices",
+    "low_rank",
     "extrema",
     "random",
     "dropout",
@@ -59,10 +64,16 @@ FAMILIES = (
     "unpooling",
     "unfolding",
     "resampling",
+    "grids",
     "joining",
+    "view_copies",
+    "places",
+    "segments",
     "sequences",
     "recurrent",
     "windows",
+    "fourier",
+    "spectrograms",
     "from_data",
 )
 
@@ -73,6 +84,8 @@ for _family in FAMILIES:
 
 
 def __getattr__(name: str) -> Any:
+    if name in custom.NAMESPACES:
+        return custom.NAMESPACES[name]
     if name not in TABLES["torch"]:
         raise AttributeError(f"module 'flambeau.ops' has no attribute '{name}'")
     function = globals()[name] = resolve("torch", name)

@@ -317,7 +317,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Any:
     return (x * y).sum(dim)
 
 
-@composite(namespace="nn.functional", method=False)
+@composite(method=False)
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
     """p-norm of ``x1 - x2 + eps`` over the last dimension.
 
@@ -328,7 +328,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     return resolve("linalg", "vector_norm")(x1 - x2 + eps, p, -1, keepdim)
 
 
-@composite(namespace="nn.functional", method=False)
+@composite(method=False)
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Any:
     """Cosine of the angle between vectors along ``dim``.
 
@@ -413,7 +413,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "us
     return row_major(distances(x1[..., :, None, :] - x2[..., None, :, :], p))
 
 
-@composite(namespace="nn.functional", method=False)
+@composite(method=False)
 def pdist(input: Tensor, p: float = 2.0) -> Any:
     """Distances between every pair of rows, in the order (0, 1), (0, 2), ..., (1, 2), ...
 

@@ -131,6 +131,12 @@ def detach_(input: Tensor) -> Tensor:
     return input
 
 
+@composite(name="detach", method=False)
+def detach_function(input: Tensor) -> Tensor:
+    """``input.detach()`` as a function. Source: torch.detach."""
+    return input.detach()
+
+
 @view(name="_alias", method=False, node_name="AliasBackward0", grad={"input": lambda grad: grad})
 def alias(input: Tensor) -> Tensor:
     """A view of the whole tensor."""

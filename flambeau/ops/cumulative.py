@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from ..core import dtype as dtypes
 from ..core.arrays.kinds import perhaps
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
 from ..core.calls.registry import composite, op
-from ..core.shape import wrap_dim
+from ..core.shape import wrap_dim, wrap_dims
 from .reduction import cast_operand
 
 _F4 = np.dtype(np.float32)
@@ -281,6 +282,89 @@ def _areas(y: Any, x: Any, dx: Any, dim: int) -> Any:
     size = y.shape[dim]
     heights = y.narrow(dim, 1, size - 1) + y.narrow(dim, 0, size - 1)
     return heights * _steps_for(y, x, dx, dim) / 2
+
+
+def _slope_uniform(input: Any, dim: int, step: Any, edge_order: int) -> Any:
+    size = input.shape[dim]
+
+    def at(start: int, length: int = 1) -> Any:
+        return input.narrow(dim, start, length)
+
+    middle = (at(2, size - 2) - at(0, size - 2)) / (2 * step)
+    if edge_order == 1:
+        return (at(1) - at(0)) / step, middle, (at(size - 1) - at(size - 2)) / step
+    left = (at(0) * -1.5 + at(1) * 2 - at(2) * 0.5) / step
+    return left, middle, (at(size - 3) * 0.5 - at(size - 2) * 2 + at(size - 1) * 1.5) / step
+
+
+def _slope_between(input: Any, dim: int, places: Any, edge_order: int) -> Any:
+    """Derivatives of the parabolas through neighbours whose coordinates are ``places``."""
+    size = input.shape[dim]
+    if tuple(places.shape) != (size,):
+        raise RuntimeError(
+            f"torch.gradient expected {size} coordinates for dimension {dim}, but got a tensor of shape {list(places.shape)}"
+        )
+    steps = places.diff().reshape(-1, *(1,) * (input.ndim - 1 - dim))
+
+    def at(start: int, length: int = 1) -> Any:
+        return input.narrow(dim, start, length)
+
+    before, after = steps[:-1], steps[1:]
+    both = before + after
+    middle = at(0, size - 2) * (-after / (before * both)) + at(1, size - 2) * ((after - before) / (before * after))
+    middle = middle + at(2, size - 2) * (before / (after * both))
+    if edge_order == 1:
+        return (at(1) - at(0)) / steps[:1], middle, (at(size - 1) - at(size - 2)) / steps[-1:]
+    first, second = steps[:1], steps[1:2]
+    left = at(0) * (-(2 * first + second) / (first * (first + second))) + at(1) * ((first + second) / (first * second))
+    left = left - at(2) * (first / (second * (first + second)))
+    first, second = steps[-2:-1], steps[-1:]
+    right = at(size - 3) * (second / (first * (first + second))) - at(size - 2) * ((first + second) / (first * second))
+    return left, middle, right + at(size - 1) * ((2 * second + first) / (second * (first + second)))
+
+
+@composite(method=False)
+def gradient(input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> Any:
+    """Estimates of the derivatives of sampled values along dimensions, by the parabola through each three neighbours.
+
+    Args:
+        input: at least ``edge_order + 1`` elements along each of the dimensions.
+        spacing: the distance of samples (1 when None), one for each dimension, or one tensor of coordinates for each.
+        dim: dimensions, by default all.
+        edge_order: 1 (differences of two) or 2 (parabolas) at the ends.
+    Returns:
+        A tuple with one tensor of ``input``'s shape for each dimension; integers become the default float dtype.
+    Raises:
+        RuntimeError: too few elements, ``spacing`` of another length, another ``edge_order``, or uint8. IndexError: ``dim`` out of range.
+    Source: torch.gradient.
+    """
+    from .joining import cat
+
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    if input.dtype is dtypes.uint8:
+        raise RuntimeError("torch.gradient does not support uint8 input.")
+    dims = wrap_dims(dim, input.ndim, empty_is_all=False)
+    spacing = 1 if spacing is None else spacing
+    is_list = isinstance(spacing, (list, tuple))
+    if is_list and len(spacing) != len(dims):
+        if dim is None:
+            raise RuntimeError(
+                "torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to "
+                f"'self.dim() = {input.ndim}', since dim argument was not given, but got a list of length {len(spacing)}"
+            )
+        raise RuntimeError(
+            "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim arguments to have the same length, but "
+            f"got a spacing argument of length {len(spacing)} and a dim argument of length {len(dims)}."
+        )
+    if any(input.shape[place] <= edge_order for place in dims):
+        raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
+    slopes = []
+    for place, step in zip(dims, spacing if is_list else [spacing] * len(dims), strict=True):
+        are_coordinates = getattr(step, "ndim", 0) > 0
+        parts = _slope_between(input, place, step, edge_order) if are_coordinates else _slope_uniform(input, place, step, edge_order)
+        slopes.append(cat(parts, place))
+    return tuple(slopes)
 
 
 @composite(aliases=("trapz",), method=False)

@@ -18,7 +18,7 @@ from ..core.calls.interruption import pass_on
 from ..core.calls.registry import composite, factory, method
 from ..core.device import cpu
 from ..core.state import run_ignoring_fp
-from ..core.storage import UntypedStorage
+from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tensor import Tensor, share, wrap
 from .creation import array_like, fitting
 
@@ -251,6 +251,8 @@ def as_tensor(new: Creation, data: Any, dtype: Any = None, device: Any = None) -
         return data if new.dtype is data.dtype and new.where == data.device else data.to(new.where, new.dtype)
     if isinstance(data, np.ndarray) and new.where == cpu:
         return _sharing(data, new.dtype)
+    if isinstance(data, (UntypedStorage, TypedStorage)):
+        return _of_storage(data, new.dtype).to(new.where, new.dtype)
     return array_from(data, new.dtype, False)
 
 
@@ -362,6 +364,8 @@ def _shared_source(obj: Any, dtype: dtypes.dtype | None) -> Tensor | None:
         return obj
     if isinstance(obj, np.ndarray):
         return _sharing(obj, None)
+    if isinstance(obj, (UntypedStorage, TypedStorage)):
+        return _of_storage(obj, dtype)
     if isinstance(obj, (np.generic, *_SCALARS)) or isinstance(obj, (list, tuple, range, str)):
         return None
     if hasattr(obj, "__dlpack__"):
@@ -371,6 +375,35 @@ def _shared_source(obj: Any, dtype: dtypes.dtype | None) -> Tensor | None:
     except (TypeError, BufferError) as error:
         pass_on(error)
         return None
+
+
+def _of_storage(storage: UntypedStorage | TypedStorage, dtype: dtypes.dtype | None) -> Tensor:
+    """A 1-d tensor of all whole elements; bytes of no dtype are taken for int64, as PyTorch does."""
+    if isinstance(storage, TypedStorage):
+        untyped, kind = storage._untyped_storage, storage.dtype
+    else:
+        untyped, kind = storage, dtype or dtypes.int64
+    count = untyped.nbytes() // kind.itemsize
+    return share(untyped._flat[: count * kind.itemsize].view(kind.numpy), untyped)
+
+
+@composite(method=False)
+def from_file(filename: str, shared: bool | None = None, size: int = 0, *, dtype: Any = None, requires_grad: bool = False) -> Any:
+    """A 1-d tensor whose memory is a file.
+
+    Args:
+        filename: the file.
+        shared: True writes changes to the file, which is made or grown where it is too short; otherwise it stays as it is.
+        size: number of elements.
+        dtype: element type; the default dtype when None.
+        requires_grad: whether operations on the result are recorded.
+    Raises:
+        RuntimeError: the file cannot be opened, or is too short.
+    Source: torch.from_file.
+    """
+    kind = dtypes.get_default_dtype() if dtype is None else dtype_of(dtype, "from_file")
+    result = _of_storage(UntypedStorage.from_file(filename, bool(shared), size * kind.itemsize), kind)
+    return require_grad(result) if requires_grad else result
 
 
 @composite(method=False)
@@ -473,7 +506,7 @@ def dlpack(input: Any, *, stream: Any = -1, max_version: Any = None, dl_device: 
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if stream not in (None, -1):
         raise RuntimeError("__dlpack__: stream must be None on the CPU")
-    if input._array.dtype.isbuiltin != 1:
+    if input._array.dtype.isbuiltin == 2:
         raise BufferError(f"__dlpack__: dtype {input.dtype} cannot be exported")
     from ..core.tensor import storage_of
 

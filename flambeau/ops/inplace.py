@@ -204,6 +204,32 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None
     return input.resize_(the_template._array.shape, memory_format=memory_format)
 
 
+@method()
+def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Write a number onto the diagonal.
+
+    Args:
+        input: two dimensions, or more of equal length.
+        fill_value: the number, or a 0-d tensor.
+        wrap: in a matrix that is taller than wide, go on with a further diagonal after each ``width + 1`` rows.
+    Raises:
+        RuntimeError: less than two dimensions, or more of different lengths.
+    Gradient: none to what was overwritten.
+    Source: torch.Tensor.fill_diagonal_.
+    """
+    shape = input._array.shape
+    if len(shape) < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if len(shape) > 2 and len(set(shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    height, width = shape[:2]
+    step, offset = sum(input.stride()), input.storage_offset()
+    for row in range(0, height if wrap and len(shape) == 2 else min(height, 1), width + 1):
+        length = min(height - row, width)
+        input.as_strided((length,), (step,), offset + row * input.stride(0)).fill_(fill_value)
+    return input
+
+
 @method(name="resize")
 def resize_method(input: Tensor, *sizes: Any) -> Tensor:
     """A contiguous tensor with another shape of as many elements. Deprecated: use ``reshape``."""

@@ -28,6 +28,18 @@ def is_complex(input: Tensor) -> bool:
 
 
 @composite(method=False)
+def get_device(input: Tensor) -> int:
+    """The index of the device on which the tensor is; -1 for the CPU. Source: torch.get_device."""
+    return input.get_device()
+
+
+@composite(method=False)
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape. Source: torch.is_same_size."""
+    return input.shape == other.shape
+
+
+@composite(method=False)
 def is_conj(input: Tensor) -> bool:
     """Whether conjugation is pending: never here. Source: torch.is_conj."""
     return input.is_conj()

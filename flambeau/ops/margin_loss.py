@@ -149,7 +149,7 @@ def triplet_margin_loss(
 
     from ..core.calls.registry import resolve
 
-    pairwise_distance = resolve("nn.functional", "pairwise_distance")
+    pairwise_distance = resolve("torch", "pairwise_distance")
 
     def distance(first: Any, second: Any) -> Any:
         return pairwise_distance(first, second, p, eps)
@@ -190,6 +190,6 @@ def triplet_margin_with_distance_loss(
     if distance_function is None:
         from ..core.calls.registry import resolve
 
-        distance_function = resolve("nn.functional", "pairwise_distance")
+        distance_function = resolve("torch", "pairwise_distance")
     swapped = distance_function(positive, negative) if swap else None
     return _hinge(distance_function(anchor, positive), distance_function(anchor, negative), swapped, margin, reduction)

@@ -199,7 +199,7 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
     Source: torch.nextafter.
     """
     reject("nextafter_cpu", input, "biuc")
-    if input.dtype.isbuiltin != 1:
+    if input.dtype.isbuiltin == 2:
         return _next_in_bits(input, other)
     return np.nextafter(input, other)
 

@@ -348,6 +348,82 @@ def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None
     return named_result("histogram", ("hist", "bin_edges"))((hist, edges))
 
 
+def _all_edges(input: Any, bins: Any, range: Any) -> list[Any]:
+    """Bin edges of ``histogramdd``, one tensor for each dimension."""
+    count = input.shape[-1]
+    given = [bins] * count if isinstance(bins, int) else list(bins)
+    if given and isinstance(given[0], TensorType):
+        if len(given) != count:
+            raise RuntimeError(
+                f"torch.histogramdd: expected {count} sequences of bin edges for a {count}-dimensional histogram but got {len(given)}"
+            )
+        return given
+    if len(given) != count:
+        raise RuntimeError("histogramdd: The size of bins must be equal to the innermost dimension of the input.")
+    if range is not None and len(range) != 2 * count:
+        raise RuntimeError(
+            f"torch.histogramdd: for a {count}-dimensional histogram range should have {2 * count} elements, but got {len(range)}"
+        )
+    edges = []
+    for k, number in enumerate(given):
+        if number <= 0:
+            raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {number} for dimension {k}")
+        limits = None if range is None else (range[2 * k], range[2 * k + 1])
+        if limits is not None and limits[0] > limits[1]:
+            raise RuntimeError(
+                f"torch.histogramdd: min should not exceed max, but got min {limits[0]:g} max {limits[1]:g} for dimension {k}"
+            )
+        edges.append(_edges_of(input[..., k], number, limits))
+    return edges
+
+
+@composite(method=False)
+def histogramdd(input: Tensor, bins: Any, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    """Histogram of points in several dimensions.
+
+    Args:
+        input: ``(*, d)``, floating point: points of d coordinates.
+        bins: numbers of equal bins, one for each dimension or one for all, or a list of d tensors of increasing edges.
+        range: lowest and highest edge of equal bins, for one dimension after the other; those of the data when None.
+        weight: ``(*)``, what each point counts; 1 when None.
+        density: divide by the sum and the volume of the bins.
+    Returns:
+        A named tuple (hist, bin_edges): one dimension, and one tensor of edges, for each coordinate.
+    Raises:
+        RuntimeError: bins, a range or weights that do not fit. NotImplementedError: an integer dtype.
+    Source: torch.histogramdd.
+    """
+    from ..core.calls.return_types import named_result
+
+    if input.ndim < 2:
+        raise RuntimeError(f"torch.histogramdd: input tensor should have at least 2 dimensions, but got {input.ndim}")
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"\"histogramdd\" not implemented for '{input.dtype.legacy}'")
+    if weight is not None and tuple(weight.shape) != tuple(input.shape[:-1]):
+        raise RuntimeError(
+            "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding its innermost "
+            f"dimension, but got input with shape {list(input.shape)} and weight with shape {list(weight.shape)}"
+        )
+    edges = _all_edges(input.detach(), bins, range)
+    points = input._array.reshape(-1, input.shape[-1])
+    shape = [len(line._array) - 1 for line in edges]
+    inside, place = np.ones(len(points), np.bool_), np.zeros(len(points), _I8)
+    for k, line in enumerate(edges):
+        values, limits = points[:, k], line._array
+        inside &= (values >= limits[0]) & (values <= limits[-1])
+        place = place * shape[k] + np.clip(limits.searchsorted(values, "right") - 1, 0, shape[k] - 1)
+    weights = None if weight is None else weight._array.reshape(-1)[inside]
+    counts = np.bincount(place[inside], weights, math.prod(shape)).astype(input._array.dtype).reshape(shape)
+    if density:
+        counts = counts / counts.sum()
+        for k, line in enumerate(edges):
+            counts = counts / np.diff(line._array).reshape(-1, *(1,) * (len(shape) - 1 - k))
+    hist = wrap(counts)
+    if input.requires_grad:
+        hist = without_derivative(hist, input, "histogramdd")
+    return named_result("histogramdd", ("hist", "bin_edges"))((hist, tuple(edges)))
+
+
 # -- covariance -----------------------------------------------------------------------------------------------------------------
 def _checked_weights(name: str, weights: Any, count: int, integers: bool) -> None:
     if weights is None:

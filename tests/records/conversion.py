@@ -39,6 +39,7 @@ def _type_samples(make: Any) -> list:
 
 RECORDS = [
     Record("clone", _one, np.copy, DTYPES),
+    Record("detach", _one, np.array, DTYPES, gradient=False, is_view=True, notes="outside the graph"),
     Record(
         "detach_",
         lambda make: [call(make()), call(make(1))],

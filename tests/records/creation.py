@@ -120,6 +120,7 @@ RECORDS = (
     Record("from_dlpack", lambda make: [call(make(2, 3))], dtypes=("float32", "int64"), gradient=False, is_view=True),
     no_gradient("from_numpy", call(3), call([1]), notes="arrays become tensors here: tests/test_from_data.py has the rest"),
     no_gradient("to_dlpack", call(3), notes="a capsule cannot be compared: tests/test_from_data.py has the rest"),
+    no_gradient("from_file", call(__file__, size=8, dtype=I32), call(__file__, False, 3, dtype=I32), call(__file__, dtype=F64)),
     no_gradient("frombuffer", call(bytearray(b"12345678"), dtype=I32), call(bytearray(8), dtype=F64), call(bytearray(5), dtype=I32)),
     no_gradient("tril_indices", call(3, 3), call(3, 4, 1), call(4, 2, -1), call(0, 2), call(2, 2, dtype=I32)),
     no_gradient("triu_indices", call(3, 3), call(3, 4, 1), call(4, 2, -1), call(0, 2), call(2, 2, dtype=I32)),

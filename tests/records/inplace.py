@@ -21,6 +21,13 @@ def _strided(x: Any, storage: Any, offset: int, size: Any, stride: Any) -> Any:
     return np.lib.stride_tricks.as_strided(storage.reshape(-1)[offset:], size, [step * storage.itemsize for step in stride])
 
 
+def _with_diagonal(x: Any, value: Any, wrap: bool = False) -> Any:
+    filled = np.array(x, order="C")
+    if x.size:
+        np.fill_diagonal(filled, value, wrap)
+    return filled
+
+
 def _mapped(x: Any, y: Any, function: Any) -> Any:
     return np.array([function(a, b) for a, b in zip(x.ravel().tolist(), y.ravel().tolist(), strict=True)]).reshape(x.shape)
 
@@ -88,6 +95,15 @@ RECORDS = [
         (Error(lambda make: call(make(2), make(2, dtype="int32")), RuntimeError),),
         gradient=False,
         is_view=True,
+    ),
+    _self(
+        "Tensor.fill_diagonal_",
+        lambda make: [call(make(3, 4), 1), call(make(5, 2), 0), call(make(2, 2, 2), True), call(make(0, 2), 1)],
+        _with_diagonal,
+        errors=(
+            Error(lambda make: call(make(3), 1), RuntimeError, "dimensions must larger than 1"),
+            Error(lambda make: call(make(3, 2, 3), 1), RuntimeError, "must be of equal length"),
+        ),
     ),
     _self(
         "Tensor.apply_",

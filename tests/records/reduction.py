@@ -101,6 +101,25 @@ def _except_dim(v: Any, order: float, dim: int | None) -> Any:
     return (np.abs(v) ** order).sum(axes, keepdims=dim is not None) ** (1 / order)
 
 
+def _renormed(a: np.ndarray, p: float, dim: int, maxnorm: float) -> np.ndarray:
+    others = tuple(k for k in range(a.ndim) if k != dim % a.ndim)
+    sizes = np.abs(a.astype(np.float64))
+    norms = sizes.max(others, keepdims=True) if p == np.inf else (sizes**p).sum(others, keepdims=True) ** (1 / p)
+    return (a * np.where(norms > maxnorm, maxnorm / norms, 1)).astype(a.dtype)
+
+
+def _histogramdd(a: np.ndarray, bins: Any, range: Any = None, *, weight: Any = None, density: bool = False) -> list[np.ndarray]:
+    limits = None if range is None else np.reshape(range, (-1, 2))
+    points = a.reshape(-1, a.shape[-1]).astype(np.float64)
+    hist, edges = np.histogramdd(points, bins, limits, weights=weight, density=density)
+    return [hist.astype(a.dtype), *[line.astype(a.dtype) for line in edges]]
+
+
+def _increasing(m: Maker, count: int) -> np.ndarray:
+    """Coordinates of samples, the further apart the later."""
+    return np.arange(count, dtype="float64" if m.dtype == "float64" else "float32") ** 1.5
+
+
 RECORDS = (
     Record(
         "sum",
@@ -192,6 +211,64 @@ RECORDS = (
         lambda m: [call(m(3, 4)), call(m(3, 4), 2), call(m(3, 4), 1, 0), call(m(3, 4), prepend=m(3, 1), append=m(3, 2)), call(m(2), 5)],
         tolerance=LOOSE,
         is_view=False,
+    ),
+    Record(
+        "gradient",
+        lambda m: [
+            call(m(5)),
+            call(m(3, 4), edge_order=2),
+            call(m(3, 4), spacing=2.5, dim=1),
+            call(m(3, 4), spacing=[0.5, 2.0], dim=(1, 0)),
+            call(m(3, 4), spacing=[_increasing(m, 3), _increasing(m, 4)]),
+            call(m(4), spacing=[_increasing(m, 4)], edge_order=2),
+        ],
+        lambda a, *, spacing=1.0, dim=None, edge_order=1: np.gradient(
+            a, *(spacing if isinstance(spacing, list) else [spacing]), axis=dim, edge_order=edge_order
+        ),
+        dtypes=("float32", "float64", "complex64", "int64"),
+        tolerance=LOOSE,
+        errors=(
+            Error(lambda m: call(m(3), edge_order=3), RuntimeError, "edge_order=1 and edge_order=2"),
+            Error(lambda m: call(m(2), edge_order=2), RuntimeError, "at least edge_order"),
+            Error(lambda m: call(m(3), spacing=[1, 2]), RuntimeError, "list of length 2"),
+            Error(lambda m: call(m(3, 3), spacing=[1], dim=(0, 1)), RuntimeError, "same length"),
+            Error(lambda m: call(m(3)), RuntimeError, "uint8", dtype="uint8"),
+        ),
+    ),
+    Record(
+        "renorm",
+        lambda m: [call(m(3, 4), 2, 0, 1.0), call(m(3, 4), 1, 1, 3.0), call(m(2, 3, 2), float("inf"), -1, 0.5), call(m(3, 4), 2.5, 0, 100)],
+        _renormed,
+        dtypes=FLOATS,
+        tolerance=LOOSE,
+        errors=(
+            Error(lambda m: call(m(3, 3), 0, 0, 1.0), RuntimeError, "non-positive-norm"),
+            Error(lambda m: call(m(3, 3), 2, 0, -1.0), RuntimeError, "maxnorm to be >= 0"),
+            Error(lambda m: call(m(3), 2, 0, 1.0), RuntimeError, "at least 2 dimensions"),
+            Error(lambda m: call(m(3, 3), 2, 2, 1.0), IndexError, "out of range"),
+        ),
+    ),
+    Record(
+        "histogramdd",
+        lambda m: [
+            call(m(20, 2), [2, 3]),
+            call(m(4, 5, 3), 2),
+            call(m(9, 2), [3, 2], range=[-1.0, 1.0, -0.5, 2.0]),
+            call(m(9, 2), [np.array([-1, 0, 1.5], m(0).dtype), np.array([-2, 0, 2], m(0).dtype)]),
+            call(m(9, 2), [2, 2], weight=m(9, low=0, high=2), density=True),
+        ],
+        _histogramdd,
+        dtypes=("float32", "float64"),
+        gradient=False,
+        tolerance=LOOSE,
+        errors=(
+            Error(lambda m: call(m(3, 2), [2]), RuntimeError, "must be equal to the innermost"),
+            Error(lambda m: call(m(3, 2), [2, 0]), RuntimeError, "bins must be > 0"),
+            Error(lambda m: call(m(3, 2), 2, range=[0.0, 1.0]), RuntimeError, "should have 4 elements"),
+            Error(lambda m: call(m(3, 2), 2, range=[1.0, 0.0, 0.0, 1.0]), RuntimeError, "min should not exceed max"),
+            Error(lambda m: call(m(3, 2), 2, weight=m(2)), RuntimeError, "same shape as the input"),
+            Error(lambda m: call(m(3, 2), 2), NotImplementedError, "not implemented", dtype="int64"),
+        ),
     ),
     Record(
         "trapezoid",

@@ -1,0 +1,562 @@
+"""Discrete Fourier transforms: ``torch.fft``.
+
+Three primitives transform complex to complex, real to complex and complex to real; each is the others' derivative. On the host SciPy's
+pocketfft computes, on a device that device's own library.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.arrays import native
+from ..core.calls.annotations import Tensor
+from ..core.calls.casting import cast_array
+from ..core.calls.creation import Creation
+from ..core.calls.registry import composite, factory, op
+from ..core.shape import wrap_dim, wrap_dims
+from .padding import constant_pad_nd
+
+UNSCALED, BY_ROOT, BY_COUNT = range(3)  # what a result is divided by: nothing, the root of the number of points, that number
+_FORWARD, _INVERSE = ("backward", "ortho", "forward"), ("forward", "ortho", "backward")  # SciPy's words for them, by direction
+_IN_PARALLEL = 1 << 15  # elements from which on several threads pay
+_HostArray = np.ndarray  # in kernels bound to a device ``np.ndarray`` is its class
+
+
+# -- primitives -------------------------------------------------------------------------------------------------------------------------
+def _pocketfft(name: str, array: np.ndarray, *args: Any, norm: str) -> np.ndarray:
+    """The transform of that name over the dimensions ``args`` say."""
+    if array.__class__ is not _HostArray:
+        return np.ascontiguousarray(getattr(np.fft, name)(array, *args, norm=norm))
+    from scipy import fft
+
+    return getattr(fft, name)(array, *args, norm=norm, workers=native.Threads.count if array.size >= _IN_PARALLEL else 1)
+
+
+def _by_stride(array: np.ndarray, dims: Sequence[int]) -> list[int]:
+    return sorted(dims, key=lambda dim: -array.strides[dim])
+
+
+def _dims_last(input: np.ndarray, dims: Sequence[int]) -> tuple[np.ndarray, list[int]]:
+    """The array with ``dims`` last, the others from the widest stride to the narrowest, and the permutation that gives it.
+
+    Results lie in memory in this order.
+    """
+    order = [*_by_stride(input, [dim for dim in range(input.ndim) if dim not in dims]), *dims]
+    return input.transpose(order), order
+
+
+def _put_back(result: np.ndarray, order: Sequence[int]) -> np.ndarray:
+    places = [0] * len(order)
+    for place, dim in enumerate(order):
+        places[dim] = place
+    return result.transpose(places)
+
+
+def _last(count: int) -> tuple[int, ...]:
+    return tuple(range(-count, 0))
+
+
+@op(
+    name="_fft_c2c",
+    method=False,
+    opmath="native",
+    fast=True,
+    node_name="FftC2CBackward0",
+    grad={"input": lambda grad, dim, normalization, forward: fft_c2c(grad, dim, normalization, not forward)},
+)
+def fft_c2c(input: Tensor, dim: Sequence[int], normalization: int, forward: bool) -> Tensor:
+    """Transform of complex numbers along the dimensions ``dim``; ``forward`` has the minus sign in the exponent."""
+    if input.dtype.kind != "c":
+        raise RuntimeError(f"_fft_c2c: expected a complex tensor, got {dtypes.of_array(input)}")
+    if not dim:
+        return input.copy()
+    dims = _by_stride(input, dim)
+    moved, order = _dims_last(input, dims)
+    norm = (_FORWARD if forward else _INVERSE)[normalization]
+    if not input.size:
+        return _put_back(np.empty(moved.shape, input.dtype), order)
+    return _put_back(_pocketfft("fftn" if forward else "ifftn", moved, None, _last(len(dims)), norm=norm), order)
+
+
+def _real_gradient(grad: Any, input_shape: Any, dim: Any, normalization: int, onesided: bool) -> Any:
+    """The real part of the inverse transform of ``grad``, what a one-sided result leaves out being 0."""
+    missing = input_shape[dim[-1]] - grad.shape[dim[-1]]
+    if onesided and missing:
+        grad = constant_pad_nd(grad, [0, 0] * (grad.ndim - 1 - dim[-1]) + [0, missing])
+    return fft_c2c(grad, dim, normalization, False).real
+
+
+@op(name="_fft_r2c", method=False, opmath="native", fast=True, node_name="FftR2CBackward0", grad={"input": _real_gradient})
+def fft_r2c(input: Tensor, dim: Sequence[int], normalization: int, onesided: bool) -> Tensor:
+    """Transform of real numbers along the dimensions ``dim``; ``onesided`` keeps the first half, and the middle, along the last of them."""
+    if input.dtype.kind != "f" or input.dtype.itemsize < 4:
+        raise RuntimeError(f"_fft_r2c: Unsupported dtype {dtypes.of_array(input).legacy}")
+    dims = [*_by_stride(input, dim[:-1]), dim[-1]]
+    moved, order = _dims_last(input, dims)
+    if not input.size:
+        half = moved.shape[-1] // 2 + 1 if onesided else moved.shape[-1]
+        return _put_back(np.empty((*moved.shape[:-1], half), np.result_type(input.dtype, np.complex64)), order)
+    return _put_back(_pocketfft("rfftn" if onesided else "fftn", moved, None, _last(len(dims)), norm=_FORWARD[normalization]), order)
+
+
+def _hermitian_gradient(grad: Any, dim: Any, normalization: int) -> Any:
+    """The one-sided transform of ``grad``, twice where an input element stands for its mirror image too."""
+    gradient = fft_r2c(grad, dim, normalization, True)
+    count = gradient.shape[dim[-1]]
+    twice = grad.shape[dim[-1]] - count
+    if twice <= 0:
+        return gradient
+    factors = [1.0] + [2.0] * twice + [1.0] * (count - 1 - twice)
+    return gradient * grad.new_tensor(factors).reshape([-1] + [1] * (grad.ndim - 1 - dim[-1]))
+
+
+@op(
+    name="_fft_c2r",
+    method=False,
+    opmath="native",
+    fast=True,
+    node_name="FftC2RBackward0",
+    grad={"input": lambda grad, dim, normalization: _hermitian_gradient(grad, dim, normalization)},
+)
+def fft_c2r(input: Tensor, dim: Sequence[int], normalization: int, last_dim_size: int) -> Tensor:
+    """Inverse transform to real numbers, ``last_dim_size`` of them along the last of ``dim``, of which ``input`` has the first half."""
+    if input.dtype.kind != "c":
+        raise RuntimeError(f"_fft_c2r: expected a complex tensor, got {dtypes.of_array(input)}")
+    norm, last = _INVERSE[normalization], dim[-1]
+    if len(dim) > 1:
+        dims = _by_stride(input, dim[:-1])
+        moved, order = _dims_last(input, dims)
+        if input.size:
+            moved = _pocketfft("ifftn", moved, None, _last(len(dims)), norm=norm)
+        input = _put_back(moved, order)
+    moved, order = _dims_last(input, [last])
+    if not input.size:
+        return _put_back(np.empty((*moved.shape[:-1], last_dim_size), input.real.dtype), order)
+    return _put_back(_pocketfft("irfft", moved, last_dim_size, -1, norm=norm), order)
+
+
+# -- what the public functions check ----------------------------------------------------------------------------------------------------
+def _normalization(norm: Any, forward: bool) -> int:
+    if norm is None or norm == "backward":
+        return UNSCALED if forward else BY_COUNT
+    if norm == "forward":
+        return BY_COUNT if forward else UNSCALED
+    if norm == "ortho":
+        return BY_ROOT
+    raise RuntimeError(f'Invalid normalization mode: "{norm}"')
+
+
+def _floating(input: Any) -> Any:
+    """``input`` in a dtype that can be transformed.
+
+    Raises:
+        RuntimeError: float16 and bfloat16.
+    """
+    if not (input.dtype.is_floating_point or input.dtype.is_complex):
+        return input.to(dtypes.get_default_dtype())
+    if input.dtype.itemsize < (8 if input.dtype.is_complex else 4):
+        raise RuntimeError(f"Unsupported dtype {input.dtype.legacy}")
+    return input
+
+
+def _complex(input: Any) -> Any:
+    wide = _floating(input)
+    return wide if wide.dtype.is_complex else wide.to(dtypes.complex64 if wide.dtype is dtypes.float32 else dtypes.complex128)
+
+
+def _real(name: str, input: Any, words: str = "a real") -> Any:
+    if input.dtype.is_complex:
+        raise RuntimeError(f"{name} expects {words} input tensor, but got {input.dtype.legacy}")
+    return _floating(input)
+
+
+def _integer(name: str, argument: str, value: Any) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"fft_{name}(): argument '{argument}' must be int, not {type(value).__name__}")
+    return value.__index__()
+
+
+def _require_points(count: int) -> None:
+    if count < 1:
+        raise RuntimeError(f"Invalid number of data points ({count}) specified")
+
+
+def _resized(input: Any, dims: Sequence[int], sizes: Sequence[int]) -> Any:
+    """``input`` cut, or continued with zeros, to these sizes along the dimensions; -1 leaves one as it is."""
+    pads = [0] * (2 * input.ndim)
+    for dim, size in zip(dims, sizes, strict=True):
+        if size == -1:
+            continue
+        if input.shape[dim] < size:
+            pads[2 * (input.ndim - 1 - dim) + 1] = size - input.shape[dim]
+        elif input.shape[dim] > size:
+            input = input.narrow(dim, 0, size)
+    return constant_pad_nd(input, pads) if any(pads) else input
+
+
+def _one_dim(name: str, input: Any, n: Any, dim: Any) -> tuple[int, int | None]:
+    """The dimension counted from the front, and the number of points where it is given."""
+    if not input.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    place = wrap_dim(_integer(name, "dim", dim), input.ndim)
+    return place, None if n is None else _integer(name, "n", n)
+
+
+def _sizes_and_dims(input: Any, s: Any, dim: Any) -> tuple[list[int], tuple[int, ...]]:
+    """For each dimension that is to be transformed its number of points."""
+    given = None if s is None else [value.__index__() for value in ((s,) if hasattr(s, "__index__") else s)]
+    if dim is not None:
+        dims = (dim,) if hasattr(dim, "__index__") else tuple(dim)
+        dims = tuple([wrap_dim(place.__index__(), input.ndim) for place in dims])
+        if len(set(dims)) < len(dims):
+            raise RuntimeError("FFT dims must be unique")
+    if given is not None:
+        if dim is not None and len(dims) != len(given):
+            raise RuntimeError("When given, dim and shape arguments must have the same length")
+        if len(given) > input.ndim:
+            raise RuntimeError(f"Got shape with {len(given)} values but input tensor only has {input.ndim} dimensions.")
+        if dim is None:
+            dims = tuple(range(input.ndim - len(given), input.ndim))
+    elif dim is None:
+        dims = tuple(range(input.ndim))
+    sizes = [input.shape[place] if size == -1 else size for place, size in zip(dims, given or [-1] * len(dims), strict=True)]
+    for size in sizes:
+        _require_points(size)
+    return sizes, dims
+
+
+def _some_dims(name: str, dims: Sequence[int]) -> None:
+    if not dims:
+        raise RuntimeError(f"{name} must transform at least one axis")
+
+
+def _complex_to_complex(name: str, input: Any, n: Any, dim: Any, norm: Any, forward: bool) -> Any:
+    if not input.dtype.is_complex:
+        return _real_to_complex(name, input, n, dim, norm, forward, False)
+    input = _complex(input)
+    place, count = _one_dim(name, input, n, dim)
+    _require_points(input.shape[place] if count is None else count)
+    if count is not None:
+        input = _resized(input, (place,), (count,))
+    return fft_c2c(input, (place,), _normalization(norm, forward), forward)
+
+
+def _real_to_complex(name: str, input: Any, n: Any, dim: Any, norm: Any, forward: bool, onesided: bool) -> Any:
+    input = _real(name, input)
+    place, count = _one_dim(name, input, n, dim)
+    _require_points(input.shape[place] if count is None else count)
+    if count is not None:
+        input = _resized(input, (place,), (count,))
+    result = fft_r2c(input, (place,), _normalization(norm, forward), onesided)
+    return result if forward else result.conj()
+
+
+def _complex_to_real(name: str, input: Any, n: Any, dim: Any, norm: Any, forward: bool) -> Any:
+    input = _complex(input)
+    place, count = _one_dim(name, input, n, dim)
+    size = 2 * (input.shape[place] - 1) if count is None else count
+    _require_points(size)
+    if count is not None:
+        input = _resized(input, (place,), (size // 2 + 1,))
+    return fft_c2r(input.conj() if forward else input, (place,), _normalization(norm, forward), size)
+
+
+# -- one dimension ----------------------------------------------------------------------------------------------------------------------
+@composite(namespace="fft", out=True)
+def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """Discrete Fourier transform along one dimension: ``X[k] = sum(x[j] exp(-2 pi i j k / n))``.
+
+    Args:
+        input: ``(*)``, real or complex, not float16 and not bfloat16.
+        n: number of points; ``input`` is cut, or continued with zeros, to it.
+        dim: the dimension.
+        norm: 'backward' (the default: no scaling), 'ortho' (by ``1 / sqrt(n)``) or 'forward' (by ``1 / n``).
+    Returns:
+        Complex, ``n`` elements along ``dim``.
+    Raises:
+        RuntimeError: less than one point, another ``norm``, or a dtype of 16 bits. IndexError: ``dim`` out of range.
+    Gradient: the inverse transform of ``grad``, unscaled.
+    Source: torch.fft.fft.
+    """
+    return _complex_to_complex("fft", input, n, dim, norm, True)
+
+
+@composite(namespace="fft", out=True)
+def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """Inverse of ``fft``: ``x[j] = sum(X[k] exp(2 pi i j k / n)) / n``.
+
+    Args:
+        input, n, dim: as for ``fft``.
+        norm: 'backward' (the default: by ``1 / n``), 'ortho' (by ``1 / sqrt(n)``) or 'forward' (no scaling).
+    Raises:
+        RuntimeError, IndexError: as for ``fft``.
+    Source: torch.fft.ifft.
+    """
+    return _complex_to_complex("ifft", input, n, dim, norm, False)
+
+
+@composite(namespace="fft", out=True)
+def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """``fft`` of real numbers without the half that mirrors the other: ``n // 2 + 1`` elements along ``dim``.
+
+    Args:
+        input: real; n, dim, norm: as for ``fft``.
+    Raises:
+        RuntimeError, IndexError: as for ``fft``, and for complex input.
+    Source: torch.fft.rfft.
+    """
+    return _real_to_complex("rfft", input, n, dim, norm, True, True)
+
+
+@composite(namespace="fft", out=True)
+def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """Inverse of ``rfft``: real numbers from the first half of their transform.
+
+    Args:
+        input: ``(*, n // 2 + 1, *)``. The imaginary parts of the first element, and of the middle one where ``n`` is even, are not used.
+        n: number of real points, by default ``2 * (input.shape[dim] - 1)``.
+        dim: the dimension; norm: as for ``ifft``.
+    Raises:
+        RuntimeError, IndexError: as for ``fft``.
+    Source: torch.fft.irfft.
+    """
+    return _complex_to_real("irfft", input, n, dim, norm, False)
+
+
+@composite(namespace="fft", out=True)
+def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """Transform, real, of a signal that mirrors its own conjugate and of which ``input`` is the first half.
+
+    Args:
+        input: ``(*, n // 2 + 1, *)``; n: number of points, by default ``2 * (input.shape[dim] - 1)``; dim, norm: as for ``fft``.
+    Raises:
+        RuntimeError, IndexError: as for ``fft``.
+    Source: torch.fft.hfft.
+    """
+    return _complex_to_real("hfft", input, n, dim, norm, True)
+
+
+@composite(namespace="fft", out=True)
+def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """Inverse of ``hfft``: the first half of the signal whose transform is the real ``input``.
+
+    Args:
+        input: real; n, dim: as for ``fft``; norm: as for ``ifft``.
+    Raises:
+        RuntimeError, IndexError: as for ``fft``, and for complex input.
+    Source: torch.fft.ihfft.
+    """
+    return _real_to_complex("ihfft", input, n, dim, norm, False, True)
+
+
+# -- several dimensions -----------------------------------------------------------------------------------------------------------------
+def _several(input: Any, s: Any, dim: Any, norm: Any, forward: bool) -> Any:
+    input = _complex(input)
+    sizes, dims = _sizes_and_dims(input, s, dim)
+    return fft_c2c(_resized(input, dims, sizes), dims, _normalization(norm, forward), forward)
+
+
+def _several_real(name: str, input: Any, s: Any, dim: Any) -> tuple[Any, tuple[int, ...]]:
+    input = _real(name, input, "a real-valued")
+    sizes, dims = _sizes_and_dims(input, s, dim)
+    _some_dims(name, dims)
+    return _resized(input, dims, sizes), dims
+
+
+def _several_halved(name: str, input: Any, s: Any, dim: Any) -> tuple[Any, tuple[int, ...], int]:
+    """The input with half of the points along the last dimension, the dimensions, and how many points the result has there."""
+    input = _complex(input)
+    sizes, dims = _sizes_and_dims(input, s, dim)
+    _some_dims(name, dims)
+    is_given = s is not None and (s if hasattr(s, "__index__") else s[-1]) != -1
+    points = sizes[-1] if is_given else 2 * (input.shape[dims[-1]] - 1)
+    _require_points(points)
+    return _resized(input, dims, [*sizes[:-1], points // 2 + 1]), dims, points
+
+
+@composite(namespace="fft", out=True)
+def fftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Tensor:
+    """Discrete Fourier transform along several dimensions.
+
+    Args:
+        input: ``(*)``, real or complex, not float16 and not bfloat16.
+        s: numbers of points along the dimensions, to which ``input`` is cut or continued with zeros; -1 leaves one as it is.
+        dim: the dimensions, by default all, or the last ``len(s)``.
+        norm: 'backward' (the default: no scaling), 'ortho' (by the root of 1 over the number of points) or 'forward' (by 1 over it).
+    Raises:
+        RuntimeError: less than one point, ``s`` and ``dim`` of different lengths, a dimension twice, another ``norm``, a dtype of 16 bits.
+        IndexError: a dimension out of range.
+    Source: torch.fft.fftn.
+    """
+    return _several(input, s, dim, norm, True)
+
+
+@composite(namespace="fft", out=True)
+def ifftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Tensor:
+    """Inverse of ``fftn``, with its arguments and errors; ``norm`` as for ``ifft``. Source: torch.fft.ifftn."""
+    return _several(input, s, dim, norm, False)
+
+
+@composite(namespace="fft", out=True)
+def rfftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Tensor:
+    """``fftn`` of real numbers, along the last dimension without the half that mirrors the other.
+
+    Args:
+        input: real; s, dim, norm: as for ``fftn``.
+    Raises:
+        RuntimeError, IndexError: as for ``fftn``, and for complex input or no dimension.
+    Source: torch.fft.rfftn.
+    """
+    input, dims = _several_real("rfftn", input, s, dim)
+    return fft_r2c(input, dims, _normalization(norm, True), True)
+
+
+@composite(namespace="fft", out=True)
+def irfftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Tensor:
+    """Inverse of ``rfftn``; ``s`` are the sizes of the result, by default ``2 * (size - 1)`` along the last dimension.
+
+    Raises:
+        RuntimeError, IndexError: as for ``fftn``, and for no dimension.
+    Source: torch.fft.irfftn.
+    """
+    input, dims, points = _several_halved("irfftn", input, s, dim)
+    return fft_c2r(input, dims, _normalization(norm, False), points)
+
+
+@composite(namespace="fft", out=True)
+def hfftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Tensor:
+    """``hfft`` along several dimensions: ``input`` is half of a signal that mirrors its conjugate, cut along the last of them.
+
+    Raises:
+        RuntimeError, IndexError: as for ``fftn``, and for no dimension.
+    Source: torch.fft.hfftn.
+    """
+    input, dims, points = _several_halved("hfftn", input, s, dim)
+    scale = _normalization(norm, True)
+    if len(dims) > 1:
+        input = fft_c2c(input, dims[:-1], scale, True)
+    return fft_c2r(input.conj(), dims[-1:], scale, points)
+
+
+@composite(namespace="fft", out=True)
+def ihfftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Tensor:
+    """Inverse of ``hfftn``, of real ``input``.
+
+    Raises:
+        RuntimeError, IndexError: as for ``fftn``, and for complex input or no dimension.
+    Source: torch.fft.ihfftn.
+    """
+    input, dims = _several_real("ihfftn", input, s, dim)
+    scale = _normalization(norm, False)
+    half = fft_r2c(input, dims[-1:], scale, True).conj()
+    return fft_c2c(half, dims[:-1], scale, False) if len(dims) > 1 else half
+
+
+@composite(namespace="fft", out=True)
+def fft2(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Tensor:
+    """``fftn`` along two dimensions. Source: torch.fft.fft2."""
+    return fftn(input, s, dim, norm)
+
+
+@composite(namespace="fft", out=True)
+def ifft2(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Tensor:
+    """``ifftn`` along two dimensions. Source: torch.fft.ifft2."""
+    return ifftn(input, s, dim, norm)
+
+
+@composite(namespace="fft", out=True)
+def rfft2(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Tensor:
+    """``rfftn`` along two dimensions. Source: torch.fft.rfft2."""
+    return rfftn(input, s, dim, norm)
+
+
+@composite(namespace="fft", out=True)
+def irfft2(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Tensor:
+    """``irfftn`` along two dimensions. Source: torch.fft.irfft2."""
+    return irfftn(input, s, dim, norm)
+
+
+@composite(namespace="fft", out=True)
+def hfft2(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Tensor:
+    """``hfftn`` along two dimensions. Source: torch.fft.hfft2."""
+    return hfftn(input, s, dim, norm)
+
+
+@composite(namespace="fft", out=True)
+def ihfft2(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Tensor:
+    """``ihfftn`` along two dimensions. Source: torch.fft.ihfft2."""
+    return ihfftn(input, s, dim, norm)
+
+
+# -- frequencies ------------------------------------------------------------------------------------------------------------------------
+def _frequencies(new: Creation, n: Any, d: float, places: Any) -> Any:
+    if isinstance(n, (bool, float)) or not hasattr(n, "__index__"):
+        raise TypeError(f"fft_{new.name}(): argument 'n' (position 1) must be int, not {type(n).__name__}")
+    kind = new.dtype_or_default()
+    if not (kind.is_floating_point or kind.is_complex):
+        raise RuntimeError(f"{new.name} requires a floating point or complex dtype")
+    span = n * d
+    with np.errstate(invalid="ignore"):
+        return cast_array(places(n) * (1 / span if span else math.copysign(math.inf, span)), kind)
+
+
+@factory(namespace="fft", out=True)
+def fftfreq(new: Creation, n: int, d: float = 1.0) -> Any:
+    """Frequencies of the elements of a transform of ``n`` points: 0, 1, ..., the negative ones last, over ``n * d``.
+
+    Args:
+        n: number of points; d: distance between two of them.
+        out, dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``; a floating or complex dtype.
+    Raises:
+        RuntimeError: an integer dtype, or a negative ``n``.
+    Source: torch.fft.fftfreq.
+    """
+
+    def places(n: int) -> np.ndarray:
+        if n < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
+        places = np.arange(n)
+        places[(n + 1) // 2 :] -= n
+        return places
+
+    return _frequencies(new, n, d, places)
+
+
+@factory(namespace="fft", out=True)
+def rfftfreq(new: Creation, n: int, d: float = 1.0) -> Any:
+    """Frequencies of the elements of ``rfft`` of ``n`` points: 0, 1, ..., ``n // 2`` over ``n * d``.
+
+    Args:
+        n, d, out, dtype, layout, device, pin_memory, requires_grad: as for ``fftfreq``.
+    Raises:
+        RuntimeError: an integer dtype.
+    Source: torch.fft.rfftfreq.
+    """
+    return _frequencies(new, n, d, lambda n: np.arange(int(n / 2) + 1))
+
+
+def _shifted(input: Any, dim: Any, steps: Any) -> Any:
+    dims = tuple(range(input.ndim)) if dim is None else wrap_dims(dim, input.ndim, empty_is_all=False)
+    return input.roll([steps(input.shape[place]) for place in dims], dims)
+
+
+@composite(namespace="fft")
+def fftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    """The elements of a transform in the order of their frequencies, 0 in the middle.
+
+    Args:
+        dim: the dimensions, by default all.
+    Source: torch.fft.fftshift.
+    """
+    return _shifted(input, dim, lambda size: size // 2)
+
+
+@composite(namespace="fft")
+def ifftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    """Inverse of ``fftshift``. Source: torch.fft.ifftshift."""
+    return _shifted(input, dim, lambda size: (size + 1) // 2)

@@ -1,0 +1,117 @@
+"""The ``*_copy`` forms of the operations that return views: the same elements in memory of their own, row by row.
+
+Each is made from the view's own function, whose signature it takes over.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core import dtype as dtypes
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import composite
+from ..core.layout import contiguous_format
+from ..core.state import grad_enabled
+from .parts import as_strided, diagonal, narrow, select, split, split_with_sizes, unbind, unfold
+from .sorting import without_derivative
+from .views import expand_to, permute, reshape, squeeze, t, transpose, unsqueeze, view_as_complex, view_as_real, view_method
+
+
+def _copied(view: Any) -> Any:
+    return view.clone(memory_format=contiguous_format)
+
+
+def _declare(name: str, view: Any, method: str = "") -> Callable[..., Any]:
+    """Declare ``name``, the copy of what ``view`` returns; ``method`` names the Tensor method where ``view`` is not public itself."""
+    signature = inspect.signature(getattr(view, "kernel", view))
+    several = name in ("split_copy", "split_with_sizes_copy", "unbind_copy")
+
+    def copy(*args: Any, **kwargs: Any) -> Any:
+        result = view(*args, **kwargs)
+        return tuple(map(_copied, result)) if several else _copied(result)
+
+    copy.__signature__, copy.__name__, copy.__module__ = signature, name, __name__  # type: ignore[attr-defined]
+    shown = method or f"torch.{name.removesuffix('_copy')}"
+    copy.__doc__ = f"What ``{shown}`` returns, copied: {'each part' if several else 'the result'} is row-major. Source: torch.{name}."
+    return composite(name=name, method=False, out=True)(copy)
+
+
+def _alias(input: Tensor) -> Tensor:
+    return input
+
+
+def _detached(input: Tensor) -> Tensor:
+    copy = input.detach().clone()
+    return without_derivative(copy, input, "detach_copy") if input.requires_grad else copy
+
+
+def _as_complex(input: Tensor) -> Tensor:
+    if input.requires_grad and grad_enabled():
+        raise RuntimeError("view_as_complex_copy does not support automatic differentiation for outputs with complex dtype.")
+    return view_as_complex(input)
+
+
+def _viewed(input: Tensor, size: Any) -> Tensor:
+    return view_method(input, size) if isinstance(size, dtypes.dtype) else reshape(input, size)
+
+
+def _part(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+    return input[(slice(None),) * (dim % input.ndim if input.ndim else dim) + (slice(start, end, step),)]
+
+
+def _split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    return split(input, split_size, dim)
+
+
+def _expanded(input: Tensor, size: Sequence[int], *, implicit: bool = False) -> Tensor:
+    return expand_to(input, size, implicit)
+
+
+alias_copy = _declare("alias_copy", _alias, "Tensor.view_as")
+detach_copy = _declare("detach_copy", _detached, "Tensor.detach")
+as_strided_copy = _declare("as_strided_copy", as_strided)
+diagonal_copy = _declare("diagonal_copy", diagonal)
+expand_copy = _declare("expand_copy", _expanded, "Tensor.expand")
+permute_copy = _declare("permute_copy", permute)
+select_copy = _declare("select_copy", select)
+slice_copy = _declare("slice_copy", _part, "Tensor.__getitem__")
+split_copy = _declare("split_copy", _split)
+split_with_sizes_copy = _declare("split_with_sizes_copy", split_with_sizes)
+squeeze_copy = _declare("squeeze_copy", squeeze)
+t_copy = _declare("t_copy", t)
+transpose_copy = _declare("transpose_copy", transpose)
+unbind_copy = _declare("unbind_copy", unbind)
+unfold_copy = _declare("unfold_copy", unfold, "Tensor.unfold")
+unsqueeze_copy = _declare("unsqueeze_copy", unsqueeze)
+view_as_complex_copy = _declare("view_as_complex_copy", _as_complex, "torch.view_as_complex")
+view_as_real_copy = _declare("view_as_real_copy", view_as_real)
+view_copy = _declare("view_copy", _viewed, "Tensor.view")
+
+
+# -- parts that are views, but each of its own ------------------------------------------------------------------------------------------
+def _unsafe(input: Any, sizes: Sequence[int], dim: int) -> tuple[Any, ...]:
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(narrow(input, dim, start, size))
+        start += size
+    return tuple(parts)
+
+
+@composite()
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> Any:
+    """``split`` whose parts may be written to in place, since each is a view by itself. Source: torch.unsafe_split."""
+    return _unsafe(input, [part.shape[dim] for part in split(input.detach(), split_size, dim)], dim)
+
+
+@composite()
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> Any:
+    """``split_with_sizes`` whose parts may be written to in place. Source: torch.unsafe_split_with_sizes."""
+    return _unsafe(input, [part.shape[dim] for part in split_with_sizes(input.detach(), split_sizes, dim)], dim)
+
+
+@composite()
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> Any:
+    """``chunk`` whose parts may be written to in place. Source: torch.unsafe_chunk."""
+    return _unsafe(input, [part.shape[dim] for part in input.detach().chunk(chunks, dim)], dim)
