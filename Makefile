@@ -17,11 +17,12 @@ ORACLE_STAMP := $(VENV)/oracle.stamp
 export FLAMBEAU_REQUIRE_ORACLE := 1
 endif
 
-.PHONY: help demo test quick lint types bench clean
+.PHONY: help demo test quick lint types bench clients clean
 help:
 	@echo "make demo    train on handwritten digits; a checkpoint and pictures go to out/digits"
 	@echo "make test    style, types, all tests (ORACLE=1: with real PyTorch beside)"
 	@echo "make quick   the fast subset"
+	@echo "make clients public packages that are built on PyTorch, run on flambeau and compared with PyTorch (docs/clients.md)"
 	@echo "make lint | types | bench | clean"
 
 $(BIN)/python:
@@ -54,12 +55,14 @@ types: $(VENV)/test.stamp
 	$(BIN)/mypy
 
 # First everything on NumPy alone, doctests and import rules among them; then what computes, with native kernels however small the operands
-# are, without errors, declarations and the database's integers, which kernels hardly touch; then the kernels' own tests. Compiled kernels are kept in the
-# environment, so that a second time compiles nothing.
+# are, without errors, declarations and the database's integers, which kernels hardly touch, and without the families of the database that
+# have no kernels; then the kernels' own tests. Compiled kernels are kept in the environment, so that a second time compiles nothing.
 KERNELS := FLAMBEAU_CACHE=$(abspath $(VENV))/kernels
+WITHOUT_KERNELS := fft or signal or masked or _copy or grid_s or (linalg and not norm and not matmul and not vecdot)
 COMPUTING := tests/test_operations.py tests/test_op_db.py tests/test_view_programs.py tests/test_large_pointwise.py tests/optim \
 	$(addprefix tests/nn/test_,attention.py ctc.py functional_namespace.py layer_forward.py module_db.py rnn.py) \
-	-k 'not error and not every_operation_has and not every_record_has and not ViewPrograms and not integral'
+	-k 'not error and not every_operation_has and not every_record_has and not ViewPrograms and not integral \
+		and not (database and ($(WITHOUT_KERNELS)))'
 
 test: lint types $(VENV)/test.stamp $(ORACLE_STAMP)
 	FLAMBEAU_KERNELS=numpy $(PYTEST) -n $(JOBS) --ignore=tests/kernels
@@ -70,6 +73,21 @@ test: lint types $(VENV)/test.stamp $(ORACLE_STAMP)
 quick: $(VENV)/test.stamp
 	$(BIN)/ruff check .
 	FLAMBEAU_KERNELS=numpy $(PYTEST) -q -x -m 'not slow' -n $(JOBS)
+
+# Packages go to an environment of their own, where PyTorch is not: flambeau stands in for it.
+CLIENTS_VENV ?= .venv-clients
+CLIENTS_BIN  := $(CLIENTS_VENV)/bin
+CLIENTS_PIP  := $(CLIENTS_BIN)/python -m pip --disable-pip-version-check --quiet
+
+$(CLIENTS_VENV)/clients.stamp: clients/requirements.txt pyproject.toml
+	$(PYTHON) -m venv $(CLIENTS_VENV)
+	$(CLIENTS_PIP) install -e .
+	$(CLIENTS_PIP) install --no-deps -r clients/requirements.txt
+	$(CLIENTS_BIN)/python -m flambeau alias --install
+	@touch $@
+
+clients: $(CLIENTS_VENV)/clients.stamp
+	$(CLIENTS_BIN)/python clients/run.py $(CLIENTS)
 
 bench: $(VENV)/test.stamp $(VENV)/oracle.stamp
 	$(BIN)/python -m benchmarks all

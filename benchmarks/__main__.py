@@ -12,7 +12,10 @@ import sys
 
 from .measuring import set_threads
 
-NAMES = ("overhead", "kernels", "convolution", "training", "optimizers", "coldstart", "scaling", "startup", "leak")
+NAMES = (
+    *("overhead", "kernels", "convolution", "training", "attention", "recurrent", "optimizers"),
+    *("coldstart", "scaling", "startup", "loader", "leak"),
+)
 
 
 def run_all(options: argparse.Namespace) -> int:

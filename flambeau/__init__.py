@@ -22,6 +22,7 @@ from .autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .autograd.grad_mode import is_grad_enabled, is_inference_mode_enabled
 from .core import dtype as _dtypes
 from .core import layout as _layouts
+from .core.arrays import shared_memory as _shared_memory
 from .core.device import device
 from .core.dtype import can_cast, dtype, get_default_dtype, promote_types, set_default_dtype
 from .core.layout import layout, memory_format
@@ -39,7 +40,8 @@ from .version import __version__
 _SUBMODULES = frozenset(
     ("autograd", "nn", "optim", "utils", "linalg", "special", "fft", "overrides", "return_types", "testing", "random", "serialization")
     + ("version", "types", "storage", "accelerator", "cuda", "cpu", "mps", "backends", "_VF", "amp", "compiler", "distributed", "fx", "jit")
-    + ("onnx", "torch_version", "__config__")
+    + ("onnx", "torch_version", "signal", "masked", "__config__", "__future__", "func", "multiprocessing", "hub", "_utils", "_tensor")
+    + ("distributions", "futures", "library", "profiler", "_C", "_dynamo")
 )
 _SERIALIZATION = frozenset(("save", "load"))
 _AUTOCAST = frozenset(
@@ -60,8 +62,24 @@ _SETTINGS = frozenset(
     + ("use_deterministic_algorithms", "are_deterministic_algorithms_enabled", "is_deterministic_algorithms_warn_only_enabled")
     + ("set_deterministic_debug_mode", "get_deterministic_debug_mode")
 )
+_CHECKS = frozenset(
+    ("SymBool", "SymFloat", "SymInt", "sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum", "_assert")
+    + ("_assert_async", "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_tensor_all_with")
+    + ("_check_type", "_check_value", "_check_with")
+)
+_OF_C = frozenset(("PyTorchFileReader", "PyTorchFileWriter", "ScriptFunction", "ScriptModule", "DisableTorchFunctionSubclass", "Future"))
 Storage = TypedStorage
 newaxis = None
+
+
+def _share_in_pickles() -> None:
+    """Have ``multiprocessing`` pass tensors on by handle, by whatever name the program knows it."""
+    importlib.import_module(".multiprocessing.reductions", __name__)
+
+
+_shared_memory.process.when_made = _share_in_pickles
+if "multiprocessing.reduction" in sys.modules:
+    _share_in_pickles()
 
 _names = globals()
 _names.update(_dtypes.ALL)
@@ -108,6 +126,18 @@ def __getattr__(name: str) -> Any:
         attribute = getattr(printing, name)
     elif name == "compile":
         from .compiler import compile as attribute
+    elif name.startswith("_foreach_"):
+        from . import _foreach
+
+        attribute = _foreach.function(name)
+    elif name in _OF_C:
+        from . import _C
+
+        attribute = getattr(_C, name)
+    elif name in _CHECKS:
+        from . import _checks
+
+        attribute = getattr(_checks, name)
     elif name in _AUTOCAST:
         from . import amp
 
@@ -123,7 +153,9 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*_names, *ops.names("torch"), *_SUBMODULES, *_SERIALIZATION, *_PRINTING, *_SETTINGS, *_AUTOCAST, "compile"})
+    return sorted(
+        {*_names, *ops.names("torch"), *_SUBMODULES, *_SERIALIZATION, *_PRINTING, *_SETTINGS, *_AUTOCAST, *_CHECKS, *_OF_C, "compile"}
+    )
 
 
 __all__ = [

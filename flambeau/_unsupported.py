@@ -21,14 +21,14 @@ def function(module: str, name: str) -> Any:
     return unsupported
 
 
-def kind(module: str, name: str) -> type:
+def kind(module: str, name: str, *bases: type) -> type:
     """A class of which nothing is an instance."""
 
     def __new__(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(f"torch.{module}.{cls.__name__} is not supported yet")
 
     doc = f"Not supported yet: making one raises ``NotImplementedError``. Source: torch.{module}.{name}."
-    return type(name, (), {"__new__": __new__, "__doc__": doc, "__module__": f"torch.{module}", "is_unsupported": True})
+    return type(name, bases, {"__new__": __new__, "__doc__": doc, "__module__": f"torch.{module}", "is_unsupported": True})
 
 
 def names(module: str, functions: str = "", kinds: str = "") -> dict[str, Any]:

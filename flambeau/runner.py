@@ -79,7 +79,13 @@ class AliasLoader(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
+        alias = module.__spec__.name  # type: ignore[union-attr]
         module.__spec__ = self.kept
+        # A submodule under the name of a function of its package: importing it under its alias must not put it in the function's place.
+        for name, submodule in list(sys.modules.items()):
+            parent, _, child = name.rpartition(".")
+            if parent == self.real.name and vars(module).get(child, submodule) is not submodule:
+                sys.modules[f"{alias}.{child}"] = submodule
 
     def is_package(self, name: str) -> bool:
         return self.real.submodule_search_locations is not None
@@ -375,6 +381,8 @@ def new_main(**attributes: Any) -> ModuleType:
     module = ModuleType("__main__")
     module.__dict__.update({"__builtins__": __builtins__, "__annotations__": {}, "__package__": None, **attributes})
     sys.modules["__main__"] = module
+    if "__mp_main__" in sys.modules:  # what children of multiprocessing call it, noted there when that was imported
+        sys.modules["__mp_main__"] = module
     return module
 
 

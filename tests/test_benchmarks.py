@@ -11,10 +11,25 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as commands
-from benchmarks import cases, coldstart, comparison, convolution, kernels, measuring, optimizers, report, scaling, sides, training
+from benchmarks import (
+    attention,
+    cases,
+    coldstart,
+    comparison,
+    convolution,
+    kernels,
+    measuring,
+    optimizers,
+    recurrent,
+    report,
+    scaling,
+    sides,
+    training,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
-LARGE = (kernels, convolution, training, scaling)
+LARGE = (kernels, convolution, training, recurrent, scaling)
+SHORT = [case for case in attention.CASES if case.name.startswith(("64 tokens, 4", "0.8M"))]
 
 
 @pytest.mark.parametrize("case", cases.CASES, ids=lambda case: f"{case.group}: {case.name}")
@@ -30,13 +45,16 @@ def test_cases_have_names_of_their_own():
     assert len({(case.group, case.name) for case in cases.CASES}) == len(cases.CASES) >= 25
 
 
-@pytest.mark.parametrize(("module", "least"), [(kernels, 60), (convolution, 28), (training, 4), (optimizers, 18), (scaling, 25)])
+@pytest.mark.parametrize(
+    ("module", "least"),
+    [(kernels, 60), (convolution, 28), (training, 4), (optimizers, 18), (recurrent, 20), (scaling, 25), (attention, 50)],
+)
 def test_large_cases_have_keys_of_their_own(module, least):
     assert len({case.key for case in module.CASES}) == len(module.CASES) >= least
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [case for module in LARGE for case in module.CASES], ids=lambda case: case.key)
+@pytest.mark.parametrize("case", [*(case for module in LARGE for case in module.CASES), *SHORT], ids=lambda case: case.key)
 def test_a_large_case_gives_tensors_of_finite_values(case):
     import flambeau
 

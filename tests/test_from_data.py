@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import numpy as np
@@ -173,3 +174,11 @@ def test_sum_of_many_float32_is_accurate_along_any_dimension() -> None:
     values = np.full((100_000, 4), 0.1, np.float32)
     for tensor in (ops.from_numpy(values), ops.from_numpy(np.ascontiguousarray(values.T)).t()):
         np.testing.assert_allclose(tensor.sum(0).numpy(), 100_000 * float(values[0, 0]), rtol=1e-6)
+
+
+def test_an_array_that_was_pickled_has_an_ordinary_element_type():
+    array = pickle.loads(pickle.dumps(np.arange(3, dtype=np.uint8), 5))
+    assert array.dtype.isbuiltin == 0
+    tensor = flambeau.from_numpy(array)
+    assert tensor.numpy().tolist() == tensor.tolist() == [0, 1, 2]
+    assert np.from_dlpack(tensor).tolist() == [0, 1, 2]

@@ -22,11 +22,17 @@ SIZES = {"size", "numel", "nbytes", "work"}
 
 # Comparisons of sizes with large numbers that choose no native kernel: between ways of a reference kernel, or how something is shown.
 OTHERS = {
+    "core/arrays/shared_memory.py": {"nbytes > SEGMENT // 4", "process.used + nbytes > SEGMENT"},  # which descriptor memory comes from
+    "utils/data/_utils/collate.py": {"nbytes < shared_memory.SMALLEST"},  # what goes through a pipe
+    "utils/data/_utils/messages.py": {"buffer.raw().nbytes < SMALLEST"},
+    "utils/data/_utils/shared_memory.py": {"self._spare + size > self._in_use + _SPARE_BYTES"},
+    "core/arrays/lapack.py": {"info.size >= MANY", "X[..., 0, 0].size >= MANY"},  # all matrices at once, not one call for each
     "core/arrays/meta_numpy.py": {"value.size > FEW"},  # how many values of an argument a shape may depend on
     "core/protocols/printing.py": {"array.size > OPTIONS.threshold"},
     "ops/activation.py": {"input.size < BRANCHLESS"},
     "ops/exponential.py": {"input.size < _SMALL"},
     "ops/extrema.py": {"a.size <= LIMIT"},
+    "ops/fourier.py": {"array.size >= _IN_PARALLEL"},  # SciPy's threads
     "ops/joining.py": {"arrays[0].size <= LIMIT"},
     "ops/limits.py": {"array.size < BRANCHLESS", "input.size >= BRANCHLESS"},
     "ops/matrices.py": {"a.size > 4096"},
@@ -139,6 +145,7 @@ def arrays_of(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 
 INDEX = np.zeros((3, 4), np.int64)
+_LAYER, _STATE = arrays_of((3, 2, 5), (8, 5), (8, 2)), arrays_of((2, 2))
 WORK: dict[str, tuple[tuple[Any, ...], int]] = {
     "embedding": ((*arrays_of((50, 6)), INDEX, -1, False, False), 72),
     "gather": ((*arrays_of((3, 9)), 1, INDEX, False), 12),
@@ -154,6 +161,17 @@ WORK: dict[str, tuple[tuple[Any, ...], int]] = {
     "nn.functional._scatter_planes": ((*arrays_of((2, 3, 4)), None, (8,)), 48),
     "nn.functional._avg_pool_backward": ((*arrays_of((2, 3, 4)), (2, 3, 8), None, None, None, None, None, None), 48),
     "nn.functional._adaptive_avg_pool_backward": ((*arrays_of((2, 3, 4)), (8,)), 48),
+    "_lstm_layer": ((*_LAYER[:1], *_STATE, *_STATE, *_LAYER[1:], None, None, None, None, None, False), 96),
+    "_gru_layer": ((*_LAYER[:1], *_STATE, *_LAYER[1:], None, None, None, None, False), 96),
+    "_rnn_layer": ((*_LAYER[:1], *_STATE, *_LAYER[1:], None, None, None, None, False), 96),
+    "_lstm_layer_backward": ((None, None, None, *_LAYER[:1], *_STATE, *_STATE, *_LAYER[1:], *[None] * 6, False, True), 96),
+    "_gru_layer_backward": ((None, None, *_LAYER[:1], *_STATE, *_LAYER[1:], *[None] * 5, False, True), 96),
+    "_rnn_layer_backward": ((None, None, *_LAYER[:1], *_STATE, *_LAYER[1:], *[None] * 3, False, True), 96),
+    "nn.functional._attention": ((*arrays_of((2, 3, 4), (2, 5, 4), (2, 5, 6)), None, False, 1.0, None, True), 120),
+    "nn.functional._attention_backward": (
+        (*arrays_of((2, 3, 6), (2, 3, 4), (2, 5, 4), (2, 5, 6)), None, *arrays_of((2, 3, 6), (2, 3)), False, 1.0, None, False, True),
+        180,
+    ),
 }
 
 

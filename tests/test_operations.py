@@ -68,7 +68,14 @@ def with_dtypes(among: tuple[str, ...] = (), condition: Any = lambda record: Tru
 
 
 @pytest.mark.parametrize(
-    "name", sorted({f"{e.namespace}.{e.name}".removeprefix("torch.") for e in entries() if not e.name.startswith("_")})
+    "name",
+    sorted(
+        {
+            f"{e.namespace}.{e.name}".removeprefix("torch.")
+            for e in entries()
+            if not e.name.startswith("_") and not getattr(e, "body", e.kernel).__module__.endswith(".old_matrices")  # test_old_matrices
+        }
+    ),
 )
 def test_every_operation_has_a_record(name: str) -> None:
     """Names with an underscore in front are parts of other operations, whose records cover them."""
@@ -224,7 +231,7 @@ def test_special_values(record: Record, dtype: str, theirs: Any) -> None:
                     np.testing.assert_array_equal(np.signbit(a) & (a == 0), np.signbit(b) & (b == 0), err_msg=f"{where}: signs of zeros")
 
 
-@with_dtypes(("float32", "complex64"), condition=lambda r: not r.is_view or r.gradient)
+@with_dtypes(("float32", "complex64"), condition=lambda r: (not r.is_view or r.gradient) and not r.sign_free)
 @needs_oracle
 @pytest.mark.oracle
 def test_gradients_agree_with_pytorch(record: Record, dtype: str, theirs: Any) -> None:

@@ -162,21 +162,25 @@ def test_children_of_multiprocessing_see_the_alias(run, method):
         import multiprocessing, sys
         import torch, torch.nn as nn
 
+        class Answer(tuple):
+            pass  # a child that was not forked knows it as __mp_main__.Answer
+
         def work(queue):
-            queue.put((torch.__name__, nn.__name__, "flambeau" in sys.modules, sys.argv[1:]))
+            queue.put(Answer((torch.__name__, nn.__name__, "flambeau" in sys.modules, sys.argv[1:])))
 
         if __name__ == "__main__":
             context = multiprocessing.get_context("{method}")
             queue = context.Queue()
             child = context.Process(target=work, args=(queue,))
             child.start()
-            print(*queue.get(timeout=60))
+            answer = queue.get(timeout=60)
+            print(type(answer) is Answer, *answer)
             child.join()
             print(child.exitcode)
         """,
         "word",
     )
-    assert lines(process) == ["flambeau flambeau.nn True ['word']", "0"]
+    assert lines(process) == ["True flambeau flambeau.nn True ['word']", "0"]
 
 
 def test_a_module_of_the_alias_can_be_run(tmp_path):

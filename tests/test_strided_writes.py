@@ -41,3 +41,13 @@ def test_in_place_with_steps_equals_out_of_place(name: str, dtype: str, count: i
         written(name, x, *others)
         near = 4 * np.finfo(dtype).eps if "float" in dtype else 0  # loops for neighbours may round otherwise
         np.testing.assert_allclose(base.numpy(), untouched, rtol=near)
+
+
+@pytest.mark.parametrize("shape", [(7, 2), (8, 3), (4, 4), (2, 5)])
+def test_a_wrapped_diagonal_in_any_layout(shape: tuple[int, int]) -> None:
+    """As ``np.fill_diagonal`` has it, which PyTorch does for row-major memory only."""
+    expected = np.zeros(shape, np.float32)
+    np.fill_diagonal(expected, 3, wrap=True)
+    for x in (torch.zeros(shape), torch.zeros(shape[::-1]).t(), torch.zeros(2 * shape[0], shape[1])[::2]):
+        assert x.fill_diagonal_(3, wrap=True) is x
+        np.testing.assert_array_equal(x.numpy(), expected)

@@ -31,8 +31,10 @@ CLOSE = {
     "arrays": lambda t: (np.ones(2), np.ones(2)),
     "float": lambda t: (1.0, 1.0 + 1e-8),
     "strides": lambda t: (t.ones(2, 3).t(), t.ones(3, 2)),
+    "meta": lambda t: (t.ones(2, device="meta"), t.zeros(2, device="meta")),
 }
 FAR = {
+    "devices": lambda t: (t.ones(2), t.ones(2, device="meta", dtype=t.float64)),
     "float32": lambda t: (t.tensor([1.0, 2.0, 3.0]), t.tensor([1.0, 2.0, 3.1])),
     "0-d": lambda t: (t.tensor(1.0), t.tensor(2.0)),
     "float": lambda t: (1.0, 1.1),
@@ -85,6 +87,7 @@ def test_options(torch):
     close(nan, nan, equal_nan=True)
     close(torch.ones(1), torch.ones(1).double(), check_dtype=False)
     close(1, 1.0, check_dtype=False)
+    close(torch.ones(1), torch.ones(1, device="meta"), check_device=False)
     close(torch.tensor([1.0]), torch.tensor([1.5]), rtol=0, atol=0.5)
     with pytest.raises(AssertionError):
         close(torch.tensor([1.0]), torch.tensor([1.0 + 1e-6]), rtol=0, atol=0)

@@ -75,7 +75,7 @@ def outcome(library: Any, record: Record, sample: Sample) -> tuple[Any, Any, Any
 
 # Operations whose results for nothing are not compared, and why.
 KNOWN = {
-    "nn.functional.pdist": "PyTorch ends the process with a segmentation fault",
+    "pdist": "PyTorch ends the process with a segmentation fault",
     **dict.fromkeys(
         ("pixel_shuffle", "nn.functional.pixel_shuffle", "pixel_unshuffle", "nn.functional.pixel_unshuffle"),
         "PyTorch gives pixel_unshuffle of nothing its input's shape, so that both backward passes fail",
@@ -91,6 +91,7 @@ KNOWN = {
     "nn.functional.interpolate": "as adaptive_avg_pool2d, which the mode 'area' is",
     "nn.functional.pad": "PyTorch lets circular padding through where a dimension that is not padded is 0",
     "norm_except_dim": "PyTorch refuses a first or last dimension of 0, by way of a reshape that is ambiguous",
+    "Tensor.fill_diagonal_": "PyTorch refuses leaves that require grad, whatever their size",
     "Tensor.set_": "PyTorch refuses leaves that require grad, whatever their size",
     "Tensor.index_reduce_": "PyTorch refuses leaves that require grad, whatever their size",
     "embedding_renorm_": "PyTorch refuses leaves that require grad, whatever their size",
@@ -101,17 +102,25 @@ KNOWN = {
     ),
     "copy": "PyTorch has no derivative of the functional form",
     "asarray": "PyTorch records the conversion where requires_grad is not given",
-    "linalg.qr": "there is a derivative for at least as many rows as columns only",
+    "cholesky": "PyTorch looks at the shape of nothing in the backward pass only",
+    "linalg.lstsq": "PyTorch has residuals of 0 where there are no unknowns",
+    "lu_unpack": "PyTorch swaps rows that are not there, and ends the process with a segmentation fault",
+    **dict.fromkeys(("linalg.householder_product", "orgqr"), "the gradient of nothing is an empty array here, absent in PyTorch"),
     "vander": "PyTorch's backward pass fails",
     **dict.fromkeys(
-        ("view_as_real", "view_as_complex"), "empty arrays of NumPy have strides of 0, which PyTorch takes over here and then refuses"
+        [f"fft.{name}{dims}" for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft") for dims in ("", "2", "n")] + ["stft"],
+        "oneMKL, which computes for PyTorch, refuses batches of nothing",
+    ),
+    **dict.fromkeys(
+        [f"view_as_{kind}{copy}" for kind in ("real", "complex") for copy in ("", "_copy")],
+        "empty arrays of NumPy have strides of 0, which PyTorch takes over here and then refuses",
     ),
     "repeat_interleave": "PyTorch does not compare output_size with no repeats",
     **dict.fromkeys(("trapezoid", "cumulative_trapezoid"), "PyTorch gives zeros without history for no points"),
     **dict.fromkeys(("norm", "linalg.vector_norm"), "the gradient of the norm 0 is zeros, of an empty shape here, absent in PyTorch"),
-    "linalg.matrix_norm": "PyTorch has 0 for the largest of no sums",
     **dict.fromkeys(("median", "nanmedian"), "PyTorch's NaN of nothing has history"),
-    "histogram": "PyTorch gives the edges history for no values",
+    **dict.fromkeys(("histogram", "histogramdd"), "PyTorch gives the edges history for no values"),
+    "segment_reduce": "PyTorch ends the process with a segmentation fault",
     "bincount": "PyTorch ignores weights without values",
     **dict.fromkeys(
         ("embedding", "index_select", "index_add", "index_copy", "index_fill", "index_reduce"),

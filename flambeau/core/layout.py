@@ -223,3 +223,18 @@ def empty_strided_array(shape: tuple[int, ...], strides: tuple[int, ...], dtype:
         return view_at(np.empty(max(dtype.itemsize, 1), np.uint8), shape, dtype, 0, [step * dtype.itemsize for step in strides])
     extent = 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
     return view_at(np.empty(extent, dtype), shape, dtype, 0, [step * dtype.itemsize for step in strides])
+
+
+def is_fused_attention(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> bool:
+    """Whether PyTorch's fused kernel of attention takes these: its output is ordered as the query, its gradients have heads inside rows."""
+    return (
+        query.ndim == key.ndim == value.ndim == 4
+        and query.shape[:2] == key.shape[:2] == value.shape[:2]
+        and query.shape[3] == value.shape[3]
+        and all(array.strides[3] == array.itemsize for array in (query, key, value))
+    )
+
+
+def fused_gradient_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides, in elements, of a gradient that PyTorch's fused kernel makes: ``(batch, length, heads, width)`` in memory."""
+    return strides_in_order(shape, (3, 1, 2, 0))

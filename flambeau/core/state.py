@@ -49,6 +49,7 @@ class ThreadState(threading.local):
         grad_mode: whether the user wants recording, which inference mode overrules.
         inference: whether inference mode is on.
         modes: how many modes are on that operations of this thread must look at.
+        observers: who runs kernels in this thread, the innermost last; see ``observing``.
     """
 
     grad: bool | int = True
@@ -57,6 +58,7 @@ class ThreadState(threading.local):
     modes = 0
     function_override = True  # whether __torch_function__ of subclasses is honoured
     function_modes: tuple[Any, ...] = ()
+    observers: tuple[Any, ...] = ()
     overridden: Any = None  # the call that __torch_function__ was last asked about
     running: Any = None  # the backward pass of this thread; functions in its ``at_end`` are called when gradients are there
     outside: tuple[bool, tuple[Any, ...]] = (True, ())  # these two as they were before the backward pass that is running
@@ -107,6 +109,30 @@ def set_inference(inference: bool, grad_mode: bool) -> None:
         without_grad[:0] = (None,)
     elif grad and not was:
         del without_grad[-1]
+
+
+class observing:
+    """Inside this ``with`` block ``observer`` stands around every kernel that this thread runs, those of backward passes included.
+
+    It is below the tape and sees primitives only, as PyTorch's dispatch modes do. Flop counts and selective checkpoints are made of it.
+
+    Args:
+        observer: called with the operation, its arguments, and a function that runs the kernel and returns (result arrays, whether
+            there was a tuple of them); returns such a pair.
+    """
+
+    def __init__(self, observer: Any) -> None:
+        self._observer = observer
+
+    def __enter__(self) -> None:
+        thread.observers = (*thread.observers, self._observer)
+        thread.modes += 1
+        active[:0] = (None,)
+
+    def __exit__(self, *exc_info: object) -> None:
+        thread.observers = tuple([observer for observer in thread.observers if observer is not self._observer])
+        thread.modes -= 1
+        del active[-1]
 
 
 def as_user(function: Any, *args: Any) -> Any:

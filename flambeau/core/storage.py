@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import dtype as dtypes
+from .arrays.file_memory import file_bytes, file_of
 from .arrays.kinds import (
     address,
     copied,
@@ -26,6 +27,7 @@ from .arrays.kinds import (
     place_of,
     view_at,
 )
+from .arrays.shared_memory import SharedMemory, memory_of, process, shared_bytes
 from .device import cpu
 from .state import tick
 
@@ -68,7 +70,7 @@ class UntypedStorage:
 
     _array: np.ndarray
     _bytes: np.ndarray | None
-    _aliases: Any  # weak references to the tensors that share it, a list; () until the first one
+    _aliases: Any  # weak references to the tensors that show its memory, a list that its twins have too; () until the first one
     _room: int
     version: int
     changed: int
@@ -82,9 +84,38 @@ class UntypedStorage:
     def _of_array(array: np.ndarray) -> UntypedStorage:
         return _new(UntypedStorage)._adopt(array)
 
+    @staticmethod
+    def from_file(filename: str, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """A storage whose memory is a file.
+
+        Args:
+            filename: the file.
+            shared: True writes changes to the file, which is made or grown where it is too short; otherwise it stays as it is.
+            nbytes: how many bytes.
+        Raises:
+            RuntimeError: the file cannot be opened, or is too short.
+        Source: torch.UntypedStorage.from_file.
+        """
+        return UntypedStorage._of_array(file_bytes(filename, shared, nbytes))
+
+    @property
+    def filename(self) -> str | None:
+        """The file that writes reach; None where there is none."""
+        return file_of(self._array)
+
+    def untyped(self) -> UntypedStorage:
+        """The storage itself; typed storages have the method too."""
+        return self
+
+    def _twin(self) -> UntypedStorage:
+        """Another storage of the same memory, which counts writes by itself."""
+        twin = UntypedStorage._of_array(self._array)
+        twin._aliases = self._aliases
+        return twin
+
     def _add_alias(self, tensor: Tensor) -> None:
         """Remember a tensor that shares this storage, weakly; the list is pruned when it has doubled."""
-        if not self._aliases:
+        if self._aliases.__class__ is tuple:
             self._aliases = []
         self._aliases.append(weakref.ref(tensor))
         self._room -= 1
@@ -93,14 +124,17 @@ class UntypedStorage:
 
     def _prune(self) -> list[weakref.ref[Tensor]]:
         """Forget aliases that have died; the aliases that are left."""
-        self._aliases = [ref for ref in self._aliases if ref() is not None]
+        self._aliases[:] = [ref for ref in self._aliases if ref() is not None]
         self._room = len(self._aliases) + 32
         return self._aliases
 
+    def _showing(self) -> dict[int, Tensor]:
+        """Every tensor that was given this storage or a twin, by its id; not what an exception left half made."""
+        return {id(tensor): tensor for ref in self._aliases if (tensor := ref()) is not None and hasattr(tensor, "_requires_grad")}
+
     def _live_aliases(self) -> Iterator[Tensor]:
-        """Every tensor that shares this storage, once; not what an exception left half made."""
-        tensors = {id(tensor): tensor for ref in self._aliases if (tensor := ref()) is not None and hasattr(tensor, "_requires_grad")}
-        return iter(tensors.values())
+        """Every tensor that shares this storage, once."""
+        return (tensor for tensor in self._showing().values() if tensor._storage is self)
 
     def _bump(self) -> None:
         self.version += 1
@@ -113,22 +147,39 @@ class UntypedStorage:
         return self._bytes
 
     def _grow(self, nbytes: int) -> None:
-        """Replace the buffer by one of ``nbytes`` bytes, keep the common bytes, and move every live tensor over."""
-        old = self._flat
-        new = make_at(device_of(old), np.empty, nbytes, np.uint8)
+        """Replace the buffer by one of ``nbytes`` bytes, keep the common bytes, and move every live tensor over.
+
+        Raises:
+            RuntimeError: other processes may have the buffer.
+        """
+        if memory_of(self._array) is not None:
+            raise RuntimeError("Trying to resize storage that is not resizable: other processes may have its memory")
+        self._move(make_at(device_of(self._array), np.empty, nbytes, np.uint8))
+
+    def _move(self, new: np.ndarray) -> None:
+        """Take ``new`` for the buffer, copy the common bytes, and move every live tensor over."""
+        old, buffer, nbytes = self._flat, self._array, new.nbytes
         common = min(old.nbytes, nbytes)
         with on_device_of(old):
             new[:common] = old[:common]
-        start = address(old)
-        for tensor in self._live_aliases():
+        start, moved_arrays, storages = address(old), [], [self]
+        for tensor in self._showing().values():
+            storage = tensor._storage
+            if storage is None or storage._array is not buffer:
+                continue  # it got other memory since
+            storages.append(storage)
             array = tensor._array
             offset = address(array) - start
             reach = offset + sum((n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)) + array.itemsize
             if not array.size:
-                tensor._array = view_at(new, array.shape, array.dtype, min(max(offset, 0), nbytes), array.strides)
-            elif reach <= nbytes:
-                tensor._array = view_at(new, array.shape, array.dtype, offset, array.strides)
-        self._array = self._bytes = new
+                offset = min(max(offset, 0), nbytes)
+            elif reach > nbytes:
+                continue
+            moved_arrays.append((tensor, view_at(new, array.shape, array.dtype, offset, array.strides)))
+        for tensor, array in moved_arrays:
+            tensor._array = array
+        for storage in storages:
+            storage._array = storage._bytes = new
 
     def data_ptr(self) -> int:
         """Address of the first byte."""
@@ -142,6 +193,9 @@ class UntypedStorage:
 
     def element_size(self) -> int:
         return 1
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
 
     def __len__(self) -> int:
         return self._flat.nbytes
@@ -213,7 +267,51 @@ class UntypedStorage:
         return self.device.type == "cuda"
 
     def is_shared(self) -> bool:
-        return False
+        """Whether other processes can have this memory too: on CUDA always, on the CPU after ``share_memory_``."""
+        return self.is_cuda or memory_of(self._array) is not None
+
+    def share_memory_(self) -> UntypedStorage:
+        """Move the bytes to memory that other processes can have too, and every live tensor over them along; itself.
+
+        Arrays that ``Tensor.numpy`` gave before stay where they are. Does nothing where ``is_shared``.
+
+        Raises:
+            RuntimeError: there is no room for them, or they lie neither on the CPU nor on CUDA.
+            NotImplementedError: the system has no such memory.
+        Source: torch.UntypedStorage.share_memory_.
+        """
+        if self.device.type not in ("cpu", "cuda"):
+            raise RuntimeError("_share_fd_: only available on CPU")
+        with process.lock:
+            if not self.is_shared():
+                self._move(shared_bytes(self.nbytes()))
+                process.storages[self._shared_place()[1]] = self  # what comes back from other processes is this storage
+        return self
+
+    def _shared_place(self) -> tuple[SharedMemory, tuple[tuple[int, int], int, int]]:
+        """The shared memory of this storage, and the key by which this process knows it: memory, first byte, number of bytes."""
+        memory = memory_of(self._array)
+        assert memory is not None
+        return memory, (memory.identity, address(self._array) - memory.address, self.nbytes())
+
+    @staticmethod
+    def _over(memory: SharedMemory, start: int, nbytes: int) -> UntypedStorage:
+        """The storage over a part of shared memory; the one that this process has already, if it has.
+
+        Raises:
+            RuntimeError: the part lies outside.
+        """
+        with process.lock:
+            key = (memory.identity, start, nbytes)
+            storage = process.storages.get(key)
+            if storage is None:
+                storage = process.storages[key] = UntypedStorage._of_array(memory.bytes_at(start, nbytes))
+            return storage
+
+    @classmethod
+    def _new_shared(cls, size: int, *, device: Any = "cpu") -> UntypedStorage:
+        """A storage of ``size`` bytes in shared memory."""
+        return UntypedStorage(size, device=device).share_memory_()
 
     def is_pinned(self, device: Any = "cuda") -> bool:
         """Whether the storage lies in page-locked memory of the host."""
@@ -346,6 +444,11 @@ class TypedStorage:
 
     def is_shared(self) -> bool:
         return self._untyped_storage.is_shared()
+
+    def share_memory_(self) -> TypedStorage:
+        """Move the elements to memory that other processes can have too; itself. See ``UntypedStorage.share_memory_``."""
+        self._untyped_storage.share_memory_()
+        return self
 
     def pickle_storage_type(self) -> str:
         """The word PyTorch's files use for this element type: ``FloatStorage``."""

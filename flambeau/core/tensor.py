@@ -15,7 +15,7 @@ from .arrays.kinds import copied as copy_of
 from .device import cpu, device
 from .layout import is_contiguous_as, strided
 from .shape import Size, contiguous_strides, element_strides, wrap_dim
-from .state import INFERENCE, thread, unrecorded, without_grad
+from .state import INFERENCE, grad_enabled, thread, unrecorded, without_grad
 from .storage import TypedStorage, UntypedStorage
 from .tape.hooks import RemovableHandle
 from .tape.node import INHERITED, AccumulateGrad, Inherited, Output, StaleHistory, edge_of, graph_edge
@@ -184,7 +184,20 @@ class Tensor:
         return is_pinned(self._array)
 
     def is_shared(self) -> bool:
-        return self._storage is not None and self._storage.is_shared()
+        """Whether other processes can have this memory too: on CUDA always, on the CPU after ``share_memory_``."""
+        return storage_of(self).is_shared()
+
+    def share_memory_(self) -> Tensor:
+        """Move the storage to memory that other processes can have too, and all views along; itself.
+
+        Sent to another process, the tensor is then the same memory there. Does nothing where ``is_shared``, on CUDA for example.
+
+        Raises:
+            RuntimeError: there is no room, or the tensor lies neither on the CPU nor on CUDA.
+        Source: torch.Tensor.share_memory_.
+        """
+        storage_of(self).share_memory_()
+        return self
 
     def is_same_size(self, other: Tensor) -> bool:
         return self._array.shape == other._array.shape
@@ -363,9 +376,9 @@ class Tensor:
     def data(self) -> Tensor:
         """The same memory outside the graph; writes through it are not noticed by backward. Prefer ``detach``."""
         storage = storage_of(self)
-        unchecked = UntypedStorage._of_array(storage._array)
+        unchecked = storage._twin()
         storage._add_alias(alias := share(self._array, unchecked, mark_of(self)))
-        return alias if type(self) in (Tensor, Parameter) else alias.as_subclass(type(self))
+        return alias if type(self) is Tensor or issubclass(type(self), Parameter) else alias.as_subclass(type(self))
 
     @data.setter
     def data(self, value: Tensor) -> None:
@@ -391,7 +404,7 @@ class Tensor:
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers; a number for a 0-d tensor."""
         array = self._array
-        return (array if array.dtype.kind in "biufc" and array.dtype.isbuiltin == 1 else array.astype(np.float32)).tolist()
+        return (array if array.dtype.kind in "biufc" and array.dtype.isbuiltin != 2 else array.astype(np.float32)).tolist()
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The tensor as an array that shares its memory.
@@ -399,10 +412,10 @@ class Tensor:
         Args:
             force: detach and copy where sharing is impossible.
         Raises:
-            RuntimeError: the tensor requires grad.
+            RuntimeError: the tensor requires grad, and operations are recorded.
             TypeError: the dtype has no NumPy counterpart (bfloat16, float8).
         """
-        if self._requires_grad and not force:
+        if self._requires_grad and not force and grad_enabled():
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         if self._array.__class__ is not np.ndarray:
             if not force:
@@ -410,7 +423,7 @@ class Tensor:
                     f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
                 )
             return kind_of(self._array).to_host(self._array)
-        if self._array.dtype.isbuiltin != 1:
+        if self._array.dtype.isbuiltin == 2:
             raise TypeError(f"Got unsupported ScalarType {self.dtype.legacy}")
         storage_of(self)  # the array escapes: from here on the memory is known to be shared
         return self._array[...]
@@ -607,7 +620,9 @@ def swap(a: Tensor, b: Tensor) -> None:
     for tensor in (a, b):
         storage = tensor._storage
         if storage is not None:
-            storage._aliases = [ref for ref in storage._aliases if ref() is not None and ref()._storage is storage]
+            aliases = [ref for ref in storage._aliases if (alias := ref()) is not None and alias._storage is not None]
+            if aliases:
+                storage._aliases[:] = [ref for ref in aliases if ref()._storage._array is storage._array]
             storage._add_alias(tensor)
 
 

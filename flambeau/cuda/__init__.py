@@ -377,6 +377,18 @@ def _storage_class(name: str, kind: Any) -> type:
     return _StorageMeta(name, (), {"__new__": make, "kind": kind, "__module__": __name__, "__doc__": f"Storage on a CUDA device: {name}."})
 
 
+class graph:
+    """Recording of a graph of work within a block: not supported.
+
+    Raises:
+        NotImplementedError: always.
+    Source: torch.cuda.graph.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        raise NotImplementedError("torch.cuda.graph: graphs are not supported")
+
+
 _names = globals()
 _names.update({name: _not_supported(name, what) for name, what in _NOT_SUPPORTED.items()})
 _names.update({name: _typed_constructor(kind.dtype, is_cuda=True) for name, kind in _CONSTRUCTORS.items()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import os
 from typing import Any, NoReturn
 
@@ -15,10 +16,13 @@ __all__ = [
     "DistError",
     "DistNetworkError",
     "DistStoreError",
+    "GroupMember",
+    "ReduceOp",
     "destroy_process_group",
     "get_backend",
     "get_rank",
     "get_world_size",
+    "group",
     "is_available",
     "is_backend_available",
     "is_gloo_available",
@@ -45,6 +49,33 @@ class DistNetworkError(DistError):
 
 class DistStoreError(DistError):
     """An error of the store by which processes meet. Source: torch.distributed.DistStoreError."""
+
+
+class ReduceOp(enum.Enum):
+    """How values of several processes become one: for signatures, as nothing is reduced yet. Source: torch.distributed.ReduceOp."""
+
+    SUM = 0
+    AVG = 1
+    PRODUCT = 2
+    MIN = 3
+    MAX = 4
+    BAND = 5
+    BOR = 6
+    BXOR = 7
+    PREMUL_SUM = 8
+
+
+class group:
+    """The group of all processes: None, as there is none. Source: torch.distributed.group."""
+
+    WORLD = None
+
+
+class GroupMember:
+    """What stands for a group that this process is in, or is not in. Source: torch.distributed.GroupMember."""
+
+    WORLD = None
+    NON_GROUP_MEMBER = -100
 
 
 def is_available() -> bool:
@@ -145,6 +176,6 @@ globals().update(
         "all_gather all_gather_into_tensor all_gather_object all_reduce all_to_all all_to_all_single barrier batch_isend_irecv broadcast "
         "broadcast_object_list gather gather_object init_device_mesh init_process_group irecv isend monitored_barrier new_group "
         "new_subgroups recv recv_object_list reduce reduce_scatter reduce_scatter_tensor scatter scatter_object_list send send_object_list",
-        "Backend DeviceMesh FileStore HashStore P2POp PrefixStore ProcessGroup ReduceOp Store TCPStore Work",
+        "Backend DeviceMesh FileStore HashStore P2POp PrefixStore ProcessGroup Store TCPStore Work",
     )
 )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import builtins
+import os
 import types
 import typing
+import warnings
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
 from .. import _unsupported
 from ..core import late as _late
+from ..nn.module import Module
 
 _late.adopt(__name__)
 
@@ -26,12 +29,14 @@ __all__ = [
     "is_scripting",
     "is_tracing",
     "isinstance",
+    "script",
     "script_if_tracing",
     "set_module",
     "unused",
 ]
 
 _T = TypeVar("_T")
+_told = False  # whether the user knows that nothing is compiled
 
 # What a compiler finds in ``_torchscript_modifier`` of a function, PyTorch's own words.
 _EXPORT = "export (compile this function even if nothing calls it)"
@@ -150,6 +155,29 @@ def interface(obj: _T) -> _T:
     return obj
 
 
+def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
+    """A function or a class as it is: nothing is compiled, and the first call says so.
+
+    Where the environment has ``PYTORCH_JIT=0``, that holds for modules too, and nothing is said: PyTorch's own switch.
+
+    Raises:
+        NotImplementedError: a module, of which programs want the compiled form itself.
+    Source: torch.jit.script.
+    """
+    global _told
+    if os.environ.get("PYTORCH_JIT", "1") == "0":
+        return obj
+    if builtins.isinstance(obj, Module) or not callable(obj):
+        raise NotImplementedError(
+            f"torch.jit.script of {type(obj).__name__} is not supported yet; with PYTORCH_JIT=0 in the "
+            "environment it gives back what it got"
+        )
+    if not _told:
+        _told = True
+        warnings.warn("torch.jit.script: nothing is compiled, functions run as they are written", UserWarning, stacklevel=2)
+    return obj
+
+
 def script_if_tracing(fn: Callable[..., Any]) -> Callable[..., Any]:
     """``fn``, which would be compiled in a trace. Source: torch.jit.script_if_tracing."""
     import functools
@@ -174,7 +202,7 @@ globals().update(
     _unsupported.names(
         "jit",
         "enable_onednn_fusion fork freeze last_executed_optimized_graph load onednn_fusion_enabled optimize_for_inference "
-        "optimized_execution run_frozen_optimizations save script script_method set_fusion_strategy trace trace_module wait",
+        "optimized_execution run_frozen_optimizations save script_method set_fusion_strategy trace trace_module wait",
         "CompilationUnit Future RecursiveScriptClass RecursiveScriptModule ScriptFunction ScriptModule TopLevelTracedModule TracedModule "
         "TracingCheckError strict_fusion",
     )

@@ -3,7 +3,7 @@
 # ruff: noqa: F401, F403 - every file lists its public names itself
 
 from ..core import late as _late
-from . import attention, functional, init, modules, utils
+from . import attention, functional, init, modules, parallel, utils
 from .activation import *
 from .adaptive import *
 from .containers import *
@@ -20,6 +20,7 @@ from .module import Module
 from .multihead_attention import *
 from .normalization import *
 from .padding import *
+from .parallel import DataParallel as DataParallel
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 from .pooling import *
 from .rnn import *

@@ -6,11 +6,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
-from .. import ops
+from .. import __future__, ops
 from ..autograd.grad_mode import no_grad
 from ..core.device import device as Device
 from ..core.dtype import dtype as DType
-from ..core.tensor import Parameter, Tensor
+from ..core.tensor import Parameter, Tensor, swap
 
 _TO = (
     "to(device=None, dtype=None, non_blocking=False), to(dtype, non_blocking=False), to(tensor, non_blocking=False) or "
@@ -140,14 +140,19 @@ class ConvertMethods:
 
 
 def _converted(parameter: Any, fn: Callable[[Tensor], Tensor]) -> Any:
-    """``parameter`` with converted data and gradient: itself, or a new one where the device is of another type."""
+    """``parameter`` with converted data and gradient: itself, or a new one where the device is of another type.
+
+    ``torch.__future__`` may choose one of them for all conversions.
+    """
     grad = parameter.grad
     with no_grad():
         data = fn(parameter)
         new_grad = None if grad is None else fn(grad)
     if data is parameter and new_grad is grad:
         return parameter
-    if data.device.type != parameter.device.type:
+    if __future__.get_swap_module_params_on_conversion():
+        return _swapped(parameter, data, new_grad)
+    if data.device.type != parameter.device.type or __future__.get_overwrite_module_params_on_conversion():
         parameter = Parameter(data, parameter.requires_grad)
         if grad is not None and new_grad is not None:
             parameter.grad = new_grad.requires_grad_(grad.requires_grad)
@@ -155,6 +160,19 @@ def _converted(parameter: Any, fn: Callable[[Tensor], Tensor]) -> Any:
     parameter.data = data
     if grad is not None and new_grad is not grad:
         grad.data = new_grad
+    return parameter
+
+
+def _swapped(parameter: Any, data: Tensor, grad: Tensor | None) -> Any:
+    """The object ``parameter``, and that of its gradient, with everything else of the converted tensors."""
+    old_grad, parameter.grad = parameter.grad, None
+    new = data if isinstance(data, Parameter) else Parameter(data, parameter.requires_grad)
+    if old_grad is not None and grad is not None:
+        if grad is not old_grad:
+            swap(old_grad, grad.requires_grad_(old_grad.requires_grad))
+        new.grad = old_grad
+    if new is not parameter:
+        swap(parameter, new)
     return parameter
 
 

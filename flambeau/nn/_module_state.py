@@ -7,9 +7,10 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
 from typing import Any
 
+from .. import __future__
 from ..autograd.grad_mode import no_grad
 from ..core.tape.hooks import RemovableHandle
-from ..core.tensor import Parameter, Tensor
+from ..core.tensor import Parameter, Tensor, swap
 from ._module_hooks import Hook, _add
 from .parameter import is_lazy
 
@@ -91,7 +92,7 @@ class StateMethods:
 
     def _register_load_state_dict_pre_hook(self, hook: Hook, with_module: bool = False) -> RemovableHandle:
         """As the public form; the hook does not get the module unless ``with_module``."""
-        return _add(self._load_state_dict_pre_hooks, ModuleHook(hook, self) if with_module else hook)
+        return _add(self._load_state_dict_pre_hooks, _WrappedHook(hook, self if with_module else None))
 
     def register_load_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
         """Call ``hook(module, incompatible_keys)`` after loading; it may change the two lists in place and returns None.
@@ -232,16 +233,25 @@ class StateMethods:
                         unexpected_keys.append(key)
 
 
-class ModuleHook:
-    """A hook that gets its module as the first argument; what a copy of the module holds belongs to the copy."""
+class _WrappedHook:
+    """A hook that gets its module, if one is given, as the first argument; what a copy of the module holds belongs to the copy.
 
-    __slots__ = ("hook", "module")
+    Files name the class and its state.
+    """
+
+    __slots__ = ("hook", "module", "with_module")
 
     def __init__(self, hook: Hook, module: Any) -> None:
-        self.hook, self.module = hook, module
+        self.__setstate__({"hook": hook, "with_module": module is not None, "module": module})
 
     def __call__(self, *args: Any) -> Any:
-        return self.hook(self.module, *args)
+        return self.hook(self.module, *args) if self.with_module else self.hook(*args)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"hook": self.hook, "with_module": self.with_module, **({"module": self.module} if self.with_module else {})}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.hook, self.with_module, self.module = state["hook"], state["with_module"], state.get("module")
 
 
 def _own_state(module: Any) -> dict[str, Tensor]:
@@ -311,8 +321,12 @@ def _load_tensor(module: Any, name: str, tensor: Tensor, key: str, value: Any, a
             "instead of copying them in place?)",
             stacklevel=2,
         )
+    swaps = __future__.get_swap_module_params_on_conversion()
     try:
         with no_grad():
+            if swaps:
+                _swap_in(tensor, tensor.module_load(value, assign=assign))
+                return
             if not assign:
                 tensor.copy_(value)
                 return
@@ -324,9 +338,17 @@ def _load_tensor(module: Any, name: str, tensor: Tensor, key: str, value: Any, a
             setattr(module, name, value)
     except Exception as error:
         errors.append(
-            f'While copying the parameter named "{key}", whose dimensions in the model are {tensor.size()} and whose dimensions in the '
-            f"checkpoint are {value.size()}, an exception occurred : {error.args}."
+            f'While {"swapping" if swaps else "copying"} the parameter named "{key}", whose dimensions in the model are {tensor.size()} '
+            f"and whose dimensions in the checkpoint are {value.size()}, an exception occurred : {error.args}."
         )
+
+
+def _swap_in(tensor: Tensor, loaded: Tensor) -> None:
+    """Give the object ``tensor`` everything else of what was loaded for it."""
+    if isinstance(tensor, Parameter):
+        requires_grad = tensor.requires_grad
+        loaded = loaded.requires_grad_(requires_grad) if isinstance(loaded, Parameter) else Parameter(loaded, requires_grad)
+    swap(tensor, loaded)
 
 
 def _quoted(keys: list[str]) -> str:

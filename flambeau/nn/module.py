@@ -5,6 +5,7 @@ Hooks, conversion and state dictionaries are in ``_module_hooks``, ``_module_con
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Self
@@ -25,7 +26,8 @@ from ._module_hooks import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
-from ._module_state import StateMethods
+from ._module_state import EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401 - packages name it in this module
+from ._module_state import StateMethods, _IncompatibleKeys, _WrappedHook  # noqa: F401 - files and packages name them here
 
 __all__ = [
     "Module",
@@ -285,7 +287,10 @@ class Module(HookMethods, ConvertMethods, StateMethods):
         for name, value in _fresh_state().items():
             present = members.setdefault(name, value)
             if isinstance(value, HookDict) and present.__class__ is not HookDict:
-                members[name] = HookDict(present)
+                if present:  # kept as it is: handles refer to it
+                    hooks.registered = True
+                else:
+                    members[name] = value
         for kind, registry in ((ParameterSlot, "_parameters"), (BufferSlot, "_buffers"), (ModuleSlot, "_modules")):
             for name in members[registry]:
                 install(kind, name, type(self), Module.__getattr__)
@@ -480,6 +485,13 @@ class Module(HookMethods, ConvertMethods, StateMethods):
             set_to_none: remove them; otherwise fill them with zeros, outside the graph.
         Source: torch.nn.Module.zero_grad.
         """
+        if getattr(self, "_is_replica", False):
+            warnings.warn(
+                "Calling .zero_grad() from a module created with nn.DataParallel() has no effect. The parameters are copied (in a "
+                "differentiable manner) from the original module. This means they are not leaf nodes in autograd and so don't accumulate "
+                "gradients. If you need gradients in your forward method, consider using autograd.grad instead.",
+                stacklevel=2,
+            )
         for parameter in self.parameters():
             if set_to_none:
                 parameter.grad = None
@@ -492,6 +504,14 @@ class Module(HookMethods, ConvertMethods, StateMethods):
             else:
                 grad.requires_grad_(False)
             grad.zero_()
+
+    def _replicate_for_data_parallel(self) -> Self:
+        """A module with the same attributes and hooks, without parameters, and with registries of buffers and submodules of its own."""
+        replica = self.__new__(type(self))
+        replica.__dict__.update(
+            self.__dict__, _parameters={}, _buffers=self._buffers.copy(), _modules=self._modules.copy(), _is_replica=True
+        )
+        return replica
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Have calls of this module compiled; they run as they are, which is said once.

@@ -7,6 +7,7 @@ from types import ModuleType
 
 from ..core import late as _late
 from . import lr_scheduler as lr_scheduler
+from ._swap_in import swap_in_optimizer_params_and_state
 from .adadelta import Adadelta
 from .adafactor import Adafactor
 from .adagrad import Adagrad
@@ -42,6 +43,7 @@ __all__ = [
     "SGD",
     "lr_scheduler",
     "swa_utils",
+    "swap_in_optimizer_params_and_state",
 ]
 
 

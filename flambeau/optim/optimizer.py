@@ -19,6 +19,12 @@ __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer
 
 ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 StateDict: TypeAlias = dict[str, Any]
+Args: TypeAlias = tuple[Any, ...]
+Kwargs: TypeAlias = dict[str, Any]
+GlobalOptimizerPreHook: TypeAlias = Callable[["Optimizer", Args, Kwargs], tuple[Args, Kwargs] | None]
+GlobalOptimizerPostHook: TypeAlias = Callable[["Optimizer", Args, Kwargs], None]
+DeviceDict: TypeAlias = dict[Any, Tensor]
+DeviceDtypeDict: TypeAlias = dict[tuple[Any, Any], Tensor] | None
 
 _global_step_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 _global_step_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
@@ -46,7 +52,7 @@ def _register(registry: OrderedDict[int, Any], hook: Callable[..., Any], prepend
     return handle
 
 
-def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_optimizer_step_pre_hook(hook: GlobalOptimizerPreHook) -> RemovableHandle:
     """Call ``hook`` before every step of every optimizer.
 
     Args:
@@ -58,7 +64,7 @@ def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
     return _register(_global_step_pre_hooks, hook)
 
 
-def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_optimizer_step_post_hook(hook: GlobalOptimizerPostHook) -> RemovableHandle:
     """Call ``hook`` after every step of every optimizer.
 
     Args:
@@ -94,6 +100,9 @@ class Optimizer:
         ValueError: no parameter at all, a non-leaf tensor, or a parameter in two groups.
     Source: torch.optim.Optimizer.
     """
+
+    OptimizerPreHook: TypeAlias = Callable[["Optimizer", Args, Kwargs], tuple[Args, Kwargs] | None]
+    OptimizerPostHook: TypeAlias = Callable[["Optimizer", Args, Kwargs], None]
 
     _optimizer_step_pre_hooks: OrderedDict[int, Callable[..., Any]]
     _optimizer_step_post_hooks: OrderedDict[int, Callable[..., Any]]
@@ -171,7 +180,7 @@ class Optimizer:
 
         return step
 
-    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_step_pre_hook(self, hook: OptimizerPreHook) -> RemovableHandle:
         """Call ``hook(optimizer, args, kwargs)`` before each step; it may return new ``(args, kwargs)``.
 
         Returns:
@@ -179,7 +188,7 @@ class Optimizer:
         """
         return _register(self._optimizer_step_pre_hooks, hook)
 
-    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_step_post_hook(self, hook: OptimizerPostHook) -> RemovableHandle:
         """Call ``hook(optimizer, args, kwargs)`` after each step.
 
         Returns:

@@ -39,6 +39,7 @@ class _Rules:
     rtol: float | None
     atol: float | None
     equal_nan: bool
+    check_device: bool
     check_dtype: bool
     check_layout: bool
     check_stride: bool
@@ -76,7 +77,7 @@ def assert_close(
         allow_subclasses: compare a type with its subclasses too.
         rtol, atol: both, or none of them for what the dtypes suggest.
         equal_nan: whether NaN equals NaN.
-        check_device: require equal devices.
+        check_device: require equal devices. Values are compared on the CPU; those of meta tensors are not.
         check_dtype: require equal dtypes; otherwise both are cast to the common one.
         check_layout: require equal layouts.
         check_stride: require equal strides.
@@ -92,7 +93,7 @@ def assert_close(
         raise ValueError(f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {missing}.")
     if rtol is not None and atol is not None and (rtol < 0 or atol < 0):
         raise ValueError(f"assert_close: expected tolerances of at least 0, got rtol={rtol} and atol={atol}")
-    rules = _Rules(allow_subclasses, rtol, atol, equal_nan, check_dtype, check_layout, check_stride)
+    rules = _Rules(allow_subclasses, rtol, atol, equal_nan, check_device, check_dtype, check_layout, check_stride)
     try:
         pairs = list(_pairs(actual, expected, rules, ""))
         for left, right, where in pairs:
@@ -215,15 +216,18 @@ def _compare_tensors(actual: Tensor, expected: Tensor, rules: _Rules) -> None:
     checks = [
         ("shape", actual.shape, expected.shape, True),
         ("layout", actual.layout, expected.layout, rules.check_layout),
-        ("dtype", actual.dtype, expected.dtype, rules.check_dtype),
         ("stride()", actual.stride(), expected.stride(), rules.check_stride),
+        ("device", actual.device, expected.device, rules.check_device),
+        ("dtype", actual.dtype, expected.dtype, rules.check_dtype),
     ]
     for name, one, other, wanted in checks:
         if wanted and one != other:
             raise _Mismatch(f"The values for attribute '{name}' do not match: {one} != {other}.")
     rtol, atol = rules.tolerances(actual.dtype, expected.dtype)
     common = promote_types(actual.dtype, expected.dtype)
-    actual, expected = actual.to(common), expected.to(common)
+    if actual.is_meta or expected.is_meta:
+        return
+    actual, expected = actual.to("cpu", common), expected.to("cpu", common)
     matches = ops.isclose(actual, expected, rtol=rtol, atol=atol, equal_nan=rules.equal_nan).numpy()
     if not matches.all():
         raise _Mismatch(_difference(_wide(actual), _wide(expected), matches, rtol, atol))
@@ -272,6 +276,6 @@ def assert_allclose(
     warnings.warn("`torch.testing.assert_allclose()` is deprecated; use `torch.testing.assert_close()`", FutureWarning, stacklevel=2)
     one, other = (value if isinstance(value, Tensor) else ops.tensor(value) for value in (actual, expected))
     if rtol is None and atol is None:
-        rules = _Rules(True, None, None, equal_nan, False, False, False)
+        rules = _Rules(True, None, None, equal_nan, False, False, False, False)
         rtol, atol = rules.tolerances(one.dtype, other.dtype)
     assert_close(one, other, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False, check_stride=False, msg=msg or None)

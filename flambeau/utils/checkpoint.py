@@ -12,6 +12,7 @@ With reentry the part is not recorded at all: one node stands for it, whose back
 
 from __future__ import annotations
 
+import enum
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -23,14 +24,17 @@ from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
 from ..core.random.generator import default_generator
-from ..core.state import grad_enabled, thread
+from ..core.state import grad_enabled, observing, thread
 from ..core.tensor import Tensor
 
 __all__ = [
     "CheckpointError",
     "CheckpointFunction",
+    "CheckpointPolicy",
+    "SelectiveCheckpointContext",
     "checkpoint",
     "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
     "noop_context_fn",
     "set_checkpoint_early_stop",
 ]
@@ -316,6 +320,103 @@ def _checkpoint_recorded(
         "torch.utils.checkpoint: the forward context provided by context_fn suppressed an exception raised during the checkpointed "
         "forward. This is not supported because checkpoint cannot return a value for a failed forward."
     )
+
+
+class CheckpointPolicy(enum.Enum):
+    """What a selective checkpoint does with the result of an operation: keep it, or compute it again.
+
+    ``PREFER_...`` leaves the last word to a compiler, and without one is the same as ``MUST_...``.
+
+    Source: torch.utils.checkpoint.CheckpointPolicy.
+    """
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+
+
+class SelectiveCheckpointContext:
+    """What a policy is given first.
+
+    Attributes:
+        is_recompute: whether this is the second run.
+    Source: torch.utils.checkpoint.SelectiveCheckpointContext.
+    """
+
+    def __init__(self, *, is_recompute: bool) -> None:
+        self.is_recompute = is_recompute
+
+
+def create_selective_checkpoint_contexts(
+    policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
+) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
+    """A ``context_fn`` for ``checkpoint``, with which the results of some operations are kept and not computed again.
+
+    Args:
+        policy_fn_or_list: functions whose results are kept, such as ``[torch.mm, torch.nn.functional.linear]``; or
+            ``policy(ctx, function, *args)``, which is asked about each call and returns a ``CheckpointPolicy``. A call of several
+            operations is not shown, but its parts are; views are not shown.
+        allow_cache_entry_mutation: what is kept is a copy here, which nobody can change, so that both settings do the same.
+    Returns:
+        The contexts for the first run and for the second. They serve one call of ``checkpoint`` and one backward pass.
+    Raises:
+        TypeError: neither a list nor a function.
+        RuntimeError: during backward, when the second run asks for a result that the first did not keep.
+    Example:
+        >>> from functools import partial
+        >>> from flambeau.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+        >>> keep = partial(create_selective_checkpoint_contexts, [torch.mm])
+        >>> x = torch.ones(2, 2, requires_grad=True)
+        >>> checkpoint(lambda x: torch.mm(x, x).sin().sum(), x, use_reentrant=False, context_fn=keep).backward()
+
+    Source: torch.utils.checkpoint.create_selective_checkpoint_contexts.
+    """
+    if isinstance(policy_fn_or_list, (list, tuple)):
+        names = {_NAMES_OF_PARTS.get(function.__name__, function.__name__) for function in policy_fn_or_list}
+
+        def decide(context: SelectiveCheckpointContext, op: Any, values: tuple[Any, ...]) -> Any:
+            return CheckpointPolicy.MUST_SAVE if op.name in names else CheckpointPolicy.PREFER_RECOMPUTE
+
+    elif callable(policy_fn_or_list):
+
+        def decide(context: SelectiveCheckpointContext, op: Any, values: tuple[Any, ...]) -> Any:
+            answer = policy_fn_or_list(context, op.wrapper, *values)
+            if isinstance(answer, bool):
+                return CheckpointPolicy.MUST_SAVE if answer else CheckpointPolicy.PREFER_RECOMPUTE
+            return answer
+
+    else:
+        raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
+    kept: dict[str, list[Any]] = {}
+
+    def saves(is_recompute: bool, op: Any, values: tuple[Any, ...]) -> bool:
+        if op.is_view:
+            return False
+        decision = decide(SelectiveCheckpointContext(is_recompute=is_recompute), op, values)
+        return decision in (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
+
+    def keep(op: Any, values: tuple[Any, ...], run: Callable[[], Any]) -> Any:
+        results, is_tuple = run()
+        if saves(False, op, values):
+            kept.setdefault(op.name, []).append(([array.copy() for array in results], is_tuple))
+        return results, is_tuple
+
+    def recall(op: Any, values: tuple[Any, ...], run: Callable[[], Any]) -> Any:
+        if not saves(True, op, values):
+            return run()
+        if not kept.get(op.name):
+            raise RuntimeError(
+                f"{op.name} encountered during backward, but not found in storage: the second run has more calls of it than the first, or "
+                "this is a second backward pass"
+            )
+        return kept[op.name].pop(0)
+
+    return observing(keep), observing(recall)
+
+
+# Functions that are several others' part under another name.
+_NAMES_OF_PARTS = dict.fromkeys(("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), "convolution")
 
 
 def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:

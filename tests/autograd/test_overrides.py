@@ -284,3 +284,27 @@ def test_own_functions_can_be_made_overridable():
     assert triple(torch.ones(1)).item() == 3
     with pytest.raises(TypeError):
         triple(Answer())
+
+
+def test_results_of_a_subclass_of_parameter_are_plain():
+    class Weight(torch.nn.Parameter):
+        pass
+
+    weight, sub = Weight(torch.ones(2)), torch.ones(2).as_subclass(type("Sub", (torch.Tensor,), {}))
+    for result in (weight * 2, weight.detach(), weight.data, weight[0], weight.double(), torch.stack([weight, weight])):
+        assert type(result) is torch.Tensor
+    assert type(weight * sub) is type(torch.cat([weight, sub])) is type(sub)
+    assert type(weight.requires_grad_(False).add_(1)) is Weight
+    assert torch.overrides.is_tensor_like(weight) and not torch.overrides.has_torch_function((weight,))
+
+
+def test_a_subclass_of_parameter_may_override_functions():
+    class Weight(torch.nn.Parameter):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    seen = []
+    assert type(Weight(torch.ones(2)) * 2) is torch.Tensor
+    assert seen == ["mul"]

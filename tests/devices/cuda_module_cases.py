@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import namedtuple
 from typing import Any
 
 import pytest
@@ -437,3 +438,111 @@ def test_accelerator() -> None:
         accelerator.set_device_index("cuda")
     with pytest.raises(TypeError):
         accelerator.set_stream(None)
+
+
+# -- modules on several devices -----------------------------------------------------------------------------------------------------------
+class Net(torch.nn.Module):
+    """What a copy must get right: shared parameters, a buffer, an LSTM with its list of weights, a list of parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(4, 4)
+        self.norm = torch.nn.BatchNorm1d(4)
+        self.tied = torch.nn.Linear(4, 4, bias=False)
+        self.tied.weight = self.first.weight
+        self.lstm = torch.nn.LSTM(4, 3, batch_first=True)
+        self.scales = torch.nn.ParameterList([torch.nn.Parameter(torch.full((3,), 2.0))])
+        self.seen: list[Any] = []
+
+    def forward(self, x: Any, *, shift: float = 0.0) -> Any:
+        self.seen.append((x.device.index, torch.cuda.current_device(), len(x), len(list(self.parameters()))))
+        hidden = self.tied(self.norm(self.first(x)).relu())
+        output, _ = self.lstm(hidden.unsqueeze(1))
+        return {"output": output[:, 0] * self.scales[0] + shift, "total": (output.sum(), None)}
+
+
+def test_data_parallel_is_the_module_on_the_whole_batch() -> None:
+    torch.manual_seed(0)
+    net = Net().to("cuda:0").eval()
+    x = torch.randn(7, 4).requires_grad_()
+    want = net(x.to("cuda:0"), shift=1.0)
+    want["output"].square().sum().backward()
+    gradients = [parameter.grad.clone() for parameter in net.parameters()]
+    of_input = x.grad.clone()
+    net.zero_grad()
+    x.grad = None
+    net.seen.clear()
+    with pytest.warns(UserWarning, match="all input tensors were scalars"):
+        got = torch.nn.DataParallel(net)(x, shift=1.0)
+    assert sorted(net.seen) == [(0, 0, 3, 0), (1, 1, 3, 0), (2, 2, 1, 0)]
+    assert got["output"].device == torch.device("cuda", 0)
+    torch.testing.assert_close(got["output"], want["output"])
+    assert got["total"][0].shape == (3,) and got["total"][1] is None
+    got["output"].square().sum().backward()
+    torch.testing.assert_close(x.grad, of_input)
+    for parameter, gradient in zip(net.parameters(), gradients):
+        torch.testing.assert_close(parameter.grad, gradient)
+
+
+def test_data_parallel_keeps_the_first_devices_statistics() -> None:
+    net = torch.nn.BatchNorm1d(2).to("cuda:1")
+    x = torch.arange(12.0).reshape(6, 2)
+    wrapper = torch.nn.DataParallel(net, device_ids=[1, 2], output_device="cuda:2")
+    assert wrapper(x).device == torch.device("cuda", 2)
+    alone = torch.nn.BatchNorm1d(2)
+    alone(x[:3])
+    torch.testing.assert_close(net.running_mean.cpu(), alone.running_mean)
+    assert net.num_batches_tracked == 1
+    with torch.no_grad():
+        assert not wrapper(x).requires_grad
+    assert list(wrapper.state_dict()) == [f"module.{name}" for name in net.state_dict()]
+
+
+def test_data_parallel_on_one_device_moves_the_module_and_calls_it() -> None:
+    net = torch.nn.Linear(2, 1)
+    wrapper = torch.nn.DataParallel(net, [2])
+    assert net.weight.device == wrapper(torch.ones(3, 2)).device == torch.device("cuda", 2)
+
+
+def test_what_data_parallel_refuses() -> None:
+    net = torch.nn.Linear(2, 1)
+    with pytest.raises(RuntimeError, match=r"on device cuda:0 \(device_ids\[0\]\) but found one of them on device: cpu"):
+        torch.nn.DataParallel(net)(torch.ones(3, 2))
+    with pytest.raises(RuntimeError, match=r"found one of them on device: cpu"):
+        torch.nn.parallel.data_parallel(net, torch.ones(3, 2))
+    with pytest.raises(RuntimeError, match="no available devices were found"):
+        torch.nn.DataParallel(net, device_ids=[])
+    with pytest.raises(RuntimeError, match=r"All tensors must be on devices\[0\]: 0"):
+        torch.nn.parallel.replicate(net, [0, 1])
+    with pytest.raises(RuntimeError, match="uninitialized parameters can't be used with `DataParallel`"):
+        torch.nn.parallel.replicate(torch.nn.LazyLinear(2).to("cuda:0"), [0])
+    with pytest.raises(AssertionError, match="not implemented for CPU tensors"):
+        torch.nn.parallel.gather([torch.ones(1), torch.ones(1)], 0)
+    with pytest.raises(ValueError, match="same number of keys"):
+        torch.nn.parallel.gather([{"a": 1}, {}], 0)
+
+
+def test_an_error_in_a_copy_comes_with_its_traceback() -> None:
+    net = torch.nn.Linear(2, 1).to("cuda:0")
+    with pytest.raises(RuntimeError, match=r"(?s)Caught RuntimeError in replica 0 on device 0\.\nOriginal Traceback.*in call"):
+        torch.nn.parallel.data_parallel(net, torch.ones(3, 5))
+
+
+def test_data_parallel_as_a_function() -> None:
+    net = torch.nn.Linear(2, 1).to("cuda:0")
+    x = torch.randn(5, 2)
+    want = net(x.to("cuda:0"))
+    torch.testing.assert_close(torch.nn.parallel.data_parallel(net, x), want)
+    torch.testing.assert_close(torch.nn.parallel.data_parallel(net, x, [0, 2], "cpu"), want.cpu())
+    torch.testing.assert_close(torch.nn.parallel.data_parallel(net, None, [0], module_kwargs={"input": x}), want)
+
+
+def test_scatter_keeps_structures() -> None:
+    Point = namedtuple("Point", "x y")
+    parts = torch.nn.parallel.scatter((Point(torch.arange(4), "a"), [torch.ones(4, 1)], {"k": torch.zeros(4)}, ()), [0, 2])
+    assert len(parts) == 2
+    point, ones, zeros, empty = parts[1]
+    assert isinstance(point, Point) and point.x.tolist() == [2, 3] and point.y == "a" and empty == ()
+    assert ones[0].shape == (2, 1) and zeros["k"].device == torch.device("cuda", 2)
+    back = torch.nn.parallel.gather([part[1:3] for part in parts], "cpu")
+    assert isinstance(back, tuple) and isinstance(back[0], list) and back[1]["k"].tolist() == [0] * 4

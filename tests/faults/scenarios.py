@@ -99,7 +99,8 @@ def imports(seed: int, count: int, figures: Figures) -> Iterator[str]:
         changed = [name for name, names in usual["contents"].items() if outcome["contents"].get(name) != names]
         if changed or outcome["modes"] != usual["modes"]:
             figures.add(broken=1)
-            yield f"after {delay:.4f} s: other contents of {changed}, modes {outcome['modes']}"
+            names = {name: sorted(set(usual["contents"][name]) ^ set(outcome["contents"].get(name, ()))) for name in changed}
+            yield f"after {delay:.4f} s: other contents {names}, modes {outcome['modes']}"
 
 
 def racing_threads(seed: int, count: int, figures: Figures) -> Iterator[str]:

@@ -397,3 +397,12 @@ def test_docstrings_explain_every_argument_once_in_order(name):
     (section,) = re.findall(r"^Args:\n((?: {4}.*\n)+)", text, re.MULTILINE)
     assert re.findall(r"^ {4}(\w+): \S", section, re.MULTILINE) == list(inspect.signature(kind).parameters)
     assert "\nSource: torch.optim." in text
+
+
+@pytest.mark.oracle
+def test_types_of_hooks_have_pytorchs_names(oracle):
+    theirs = vars(__import__("torch.optim.optimizer", fromlist=["optimizer"]))
+    ours = vars(flambeau.optim.optimizer)
+    names = {name for name in theirs if name in ("Args", "Kwargs", "ParamsT") or name.endswith(("Hook", "Dict"))} - {"OrderedDict"}
+    assert "GlobalOptimizerPreHook" in names and names <= ours.keys()
+    assert Optimizer.OptimizerPreHook and Optimizer.OptimizerPostHook

@@ -375,6 +375,8 @@ FACTORY = Form(run_factory, "wrapper", is_new=True)
 # -- computing -------------------------------------------------------------------------------------------------------------------
 def compute(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) -> tuple[list[Any], bool]:
     """Promote, check broadcasting, run the kernel; (result arrays, whether there was a tuple of them)."""
+    if thread.observers:
+        return _observed(op, values, operands, kind)
     dtype, result_dtype, common = promotion(op, operands)
     if op.broadcasts:
         broadcast_shape(*operand_shapes(op, values))
@@ -404,6 +406,16 @@ def compute(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) -> t
                 array = _laid_out_elementwise(op, array, operands)
         results.append(array)
     return results, is_tuple
+
+
+def _observed(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) -> tuple[list[Any], bool]:
+    """``compute`` by the innermost observer; around the kernel's call are those outside of it."""
+    observers = thread.observers
+    thread.observers = observers[:-1]
+    try:
+        return observers[-1](op, values, lambda: compute(op, values, operands, kind))
+    finally:
+        thread.observers = observers
 
 
 _OF_ONE_TENSOR = frozenset(("clamp", "pow", "lerp"))  # where a Python number is no operand in PyTorch, whose order would be asked

@@ -59,7 +59,7 @@ def overloaded_args(operands: Any) -> list[Any]:
     seen: set[type] = set()
     for operand in operands:
         kind = type(operand)
-        if kind is Tensor or kind is Parameter or kind in seen or not hasattr(kind, "__torch_function__"):
+        if kind is Tensor or kind is Parameter or kind in seen or getattr(kind, "__torch_function__", plainly) is plainly:
             continue
         seen.add(kind)
         position = 0
@@ -114,7 +114,14 @@ def default_torch_function(cls: type, func: Any, types: Any, args: Any = (), kwa
     return result if getattr(func, "__name__", "") in _PLAIN_RESULTS else converted(result, cls)
 
 
+def plainly(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """Run the function as if no operand were of a subclass: the ``__torch_function__`` of classes whose results are plain tensors."""
+    with DisableTorchFunctionSubclass():
+        return func(*args, **(kwargs or {}))
+
+
 Tensor.__torch_function__ = classmethod(default_torch_function)  # type: ignore[attr-defined]
+Parameter.__torch_function__ = staticmethod(plainly)  # type: ignore[attr-defined]
 _PLAIN_RESULTS = frozenset(("__get__", "numpy", "tolist"))
 
 

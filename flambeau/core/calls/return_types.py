@@ -8,11 +8,16 @@ from typing import Any
 _made: dict[str, type] = {}
 
 
-class _NamedResult(tuple):
+class NamedResult(tuple):
     """A tuple whose fields have names.  ``torch.return_types`` classes take one sequence, as PyTorch's do."""
 
     __slots__ = ()
     _fields: tuple[str, ...] = ()
+
+    @classmethod
+    def _from_file(cls, values: tuple[Any, ...], further: Any = None) -> Any:
+        """The result that a file describes by its values and a dictionary, empty, of fields without an index."""
+        return cls(values)
 
     def __repr__(self) -> str:
         shown = ",\n".join(f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True))
@@ -33,5 +38,5 @@ def named_result(name: str, fields: tuple[str, ...]) -> Any:
         body: dict[str, Any] = {"__slots__": (), "_fields": fields, "__module__": "torch.return_types", "n_fields": len(fields)}
         for index, field in enumerate(fields):
             body[field] = property(itemgetter(index))
-        cls = _made[name] = type(name, (_NamedResult,), body)
+        cls = _made[name] = type(name, (NamedResult,), body)
     return cls

@@ -156,8 +156,11 @@ def _storage_class(dtype: dtypes.dtype) -> Any:
     def make(cls: Any, *args: Any, **kwargs: Any) -> TypedStorage:
         return TypedStorage(*args, dtype=dtype, **kwargs)
 
-    name = f"{dtype.legacy}Storage"
-    return _StorageMeta(name, (), {"__new__": make, "dtype": dtype, "__module__": "torch", "__doc__": f"Storage of {dtype} elements."})
+    def from_file(filename: str, shared: bool = False, size: int = 0) -> TypedStorage:
+        return TypedStorage(wrap_storage=UntypedStorage.from_file(filename, shared, size * dtype.itemsize), dtype=dtype)
+
+    body = {"__new__": make, "from_file": staticmethod(from_file), "dtype": dtype, "__module__": "torch"}
+    return _StorageMeta(f"{dtype.legacy}Storage", (), {**body, "__doc__": f"Storage of {dtype} elements."})
 
 
 STORAGES = {f"{d.legacy}Storage": _storage_class(d) for d in dtypes.ALL.values() if d.numpy is not None}

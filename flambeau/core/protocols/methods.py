@@ -34,6 +34,7 @@ _METHODS: dict[type, dict[str, Any]] = {
         "__format__": _late("printing", "tensor_format"),
         "__reduce_ex__": _late("rebuild", "reduce_tensor"),
         "__deepcopy__": _late("rebuild", "deepcopy_tensor"),
+        "module_load": _late("rebuild", "module_load"),
         "storage_type": _late("legacy", "storage_class_of"),
     },
     Parameter: {"__repr__": _parameter_repr, "__reduce_ex__": _late("rebuild", "reduce_parameter")},

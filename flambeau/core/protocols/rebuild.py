@@ -51,7 +51,7 @@ def reduce_tensor(tensor: Tensor, protocol: Any) -> tuple[Any, ...]:
 
     Source: torch.Tensor.__reduce_ex__.
     """
-    _warn_of_hooks(tensor)
+    warn_of_hooks(tensor)
     function, args = _parts(tensor, tensor.requires_grad)
     state = _state_of(tensor)
     if type(tensor) is Tensor and not state:
@@ -64,7 +64,7 @@ def reduce_parameter(parameter: Parameter, protocol: Any) -> tuple[Any, ...]:
 
     Source: torch.nn.Parameter.__reduce_ex__.
     """
-    _warn_of_hooks(parameter)
+    warn_of_hooks(parameter)
     data = share(parameter._array, storage_of(parameter))
     args: tuple[Any, ...] = (data, parameter.requires_grad, OrderedDict())
     state = _state_of(parameter)
@@ -99,7 +99,7 @@ def _own_slots(cls: type) -> list[str]:
     return [name for name in copyreg._slotnames(cls) if name not in Tensor.__slots__]  # type: ignore[attr-defined]
 
 
-def _warn_of_hooks(tensor: Tensor) -> None:
+def warn_of_hooks(tensor: Tensor) -> None:
     for hook in tensor.__dict__.get("_backward_hooks", {}).values():
         if not hasattr(hook, "__torch_unserializable__"):
             warnings.warn(
@@ -353,3 +353,19 @@ def deepcopy_tensor(tensor: Tensor, memo: dict[Any, Any]) -> Any:
             setattr(copied, name, deepcopy(getattr(tensor, name), memo))
     copied.__dict__.update({name: deepcopy(value, memo) for name, value in tensor.__dict__.items() if name not in _HOOKS})
     return copied
+
+
+def module_load(input: Any, other: Any, assign: bool = False) -> Any:
+    """What ``Module.load_state_dict`` exchanges ``input`` for when modules swap their tensors (``torch.__future__``).
+
+    A subclass may define it otherwise; it returns a new tensor.
+
+    Args:
+        input: a parameter or buffer.
+        other: what was saved for it.
+        assign: that of ``load_state_dict``.
+    Returns:
+        ``input`` after ``other`` was copied into it, or ``other`` itself where ``assign``; as a new tensor without history.
+    Source: torch.Tensor.module_load.
+    """
+    return other.detach() if assign else input.copy_(other).detach()

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 from ..optimizer import Optimizer
 from .base import LRScheduler, check_optimizer, per_group, saved_function, set_group_value
 
-_SCALES: dict[str, tuple[Callable[[float, float], float], str]] = {
-    "triangular": (lambda gamma, x: 1.0, "cycle"),
-    "triangular2": (lambda gamma, x: 1 / 2.0 ** (x - 1), "cycle"),
-    "exp_range": (lambda gamma, x: gamma**x, "iterations"),
-}
+_SCALE_MODES = {"triangular": "cycle", "triangular2": "cycle", "exp_range": "iterations"}
 
 
 class _MomentumScheduler(LRScheduler):
@@ -93,12 +90,15 @@ class CyclicLR(_MomentumScheduler):
         up = float(step_size_up)
         self.total_size = up + (up if step_size_down is None else float(step_size_down))
         self.step_ratio = up / self.total_size
-        if mode not in _SCALES and scale_fn is None:
+        if mode not in _SCALE_MODES and scale_fn is None:
             raise ValueError("mode is invalid and scale_fn is None")
         self.mode = mode
         self.gamma = gamma
         self._scale_fn_custom = scale_fn
-        self.scale_mode = scale_mode if scale_fn is not None else _SCALES[mode][1]
+        self.scale_mode = scale_mode if scale_fn is not None else _SCALE_MODES[mode]
+        if scale_fn is None:
+            scale = getattr(self, f"_{mode}_scale_fn")
+            self._scale_fn_ref = partial(scale, gamma) if mode == "exp_range" else scale
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             self.base_momentums, self.max_momentums = self._start_momentum(base_momentum, max_momentum, last_epoch)
@@ -109,7 +109,20 @@ class CyclicLR(_MomentumScheduler):
         """The factor of the height at cycle or step ``x``."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
-        return _SCALES[self.mode][0](self.gamma, x)
+        return self._scale_fn_ref(x)
+
+    # Files of whole schedules name these.
+    @staticmethod
+    def _triangular_scale_fn(x: float) -> float:
+        return 1.0
+
+    @staticmethod
+    def _triangular2_scale_fn(x: float) -> float:
+        return 1 / (2.0 ** (x - 1))
+
+    @staticmethod
+    def _exp_range_scale_fn(gamma: float, x: float) -> float:
+        return gamma**x
 
     def get_lr(self) -> list[Any]:
         """The rates for ``last_epoch``; writes the momentum."""
@@ -127,7 +140,9 @@ class CyclicLR(_MomentumScheduler):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer and a plain ``scale_fn``, as a dict."""
-        return {**super().state_dict(), "_scale_fn_custom": saved_function(self._scale_fn_custom)}
+        state = {**super().state_dict(), "_scale_fn_custom": saved_function(self._scale_fn_custom)}
+        state.pop("_scale_fn_ref", None)
+        return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over a state that :meth:`state_dict` returned; a plain ``scale_fn`` stays that of this schedule.

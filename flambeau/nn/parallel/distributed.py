@@ -1,0 +1,13 @@
+"""One module in several processes: not yet. Source: torch.nn.parallel.distributed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import _unsupported
+from ..module import Module
+
+__all__ = ["DistributedDataParallel"]
+
+DistributedDataParallel: Any = _unsupported.kind("nn.parallel", "DistributedDataParallel", Module)
+DistributedDataParallelCPU: Any = _unsupported.kind("nn.parallel", "DistributedDataParallelCPU", Module)

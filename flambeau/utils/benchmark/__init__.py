@@ -1,0 +1,20 @@
+"""Measuring short programs: ``Timer``, what it measured, and tables of it. Source: torch.utils.benchmark."""
+
+from .compare import Colorize, Compare
+from .measurement import Measurement, TaskSpec, ordered_unique, select_unit, set_torch_threads, trim_sigfig, unit_to_english
+from .timer import Language, Timer, timer
+
+__all__ = [
+    "Colorize",
+    "Compare",
+    "Language",
+    "Measurement",
+    "TaskSpec",
+    "Timer",
+    "ordered_unique",
+    "select_unit",
+    "set_torch_threads",
+    "timer",
+    "trim_sigfig",
+    "unit_to_english",
+]
