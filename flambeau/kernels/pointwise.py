@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from ..core.calls.operation import Op
 
 CHUNK, HEAVY_CHUNK = 32768, 8192  # elements, for memory-bound and for transcendental programs: some microseconds of work at least
-SPECIALISATIONS = 32  # programs of one operation, before calls that look different again are left to its reference
+SPECIALISATIONS = 32  # sets of values that programs of one operation are made for, before further ones are left to its reference
+_KEPT = 1024  # ways to call one operation whose plan is found without a search
 ACROSS = 32768  # elements: from here on operands that lie across the result are transposed first
 SHORT_ROW = at_most(24)  # elements: rows below this are NumPy's, whose cost per row is smaller
 
@@ -334,11 +335,16 @@ class Plan:
 
 
 _plans: dict[Any, Plan | None] = {}
-_specialised: dict[Any, int] = {}
+_specialised: dict[Any, set[tuple[Any, ...]]] = {}
 
 
-def _planned(key: Any, name: Any, make: Callable[[], Plan]) -> Plan | None:
-    """The plan under ``key``, made at its first use; None where there can be none."""
+def _planned(key: Any, name: Any, values: tuple[Any, ...], make: Callable[[], Plan]) -> Plan | None:
+    """The plan under ``key``, made at its first use; None where there can be none.
+
+    Args:
+        name: the operation or rule.
+        values: what the plan is made for besides dtypes, of which there are few: for the first ``SPECIALISATIONS`` of them there are plans.
+    """
     try:
         return _plans[key]
     except KeyError:
@@ -346,19 +352,26 @@ def _planned(key: Any, name: Any, make: Callable[[], Plan]) -> Plan | None:
     except TypeError as error:  # an attribute that cannot be hashed
         pass_on(error)
         return None
-    count = _specialised.get(name, 0) + 1
-    plan = None
-    if count <= SPECIALISATIONS:
-        try:
-            plan = make()
-        except Exception as error:  # a Symbol is no array: whatever goes wrong, the reference kernel is right
-            pass_on(error, *source_files(name, getattr(name, "kernel", None)))
-            if _SHOW:
-                print(f"{name}: {error!r}")
-            plan = None  # the reference kernel wants something of its arrays that a Symbol does not have
-    _specialised[name] = count
+    known = _specialised.setdefault(name, set())
+    if values and values not in known:
+        if len(known) >= SPECIALISATIONS:
+            return None
+        known.add(values)
+    try:
+        plan = make()
+    except Exception as error:  # a Symbol is no array: whatever goes wrong, the reference kernel is right
+        pass_on(error, *source_files(name, getattr(name, "kernel", None)))
+        if _SHOW:
+            print(f"{name}: {error!r}")
+        plan = None  # the reference kernel wants something of its arrays that a Symbol does not have
     _plans[key] = plan
     return plan
+
+
+def _values(op: Op, looks: Any) -> tuple[Any, ...]:
+    """The places and values that a plan for these looks is made for, where they are not the operation's defaults."""
+    pairs = enumerate(zip(looks, op.params))  # noqa: B905 - not all arguments need be given
+    return tuple([(i, look) for i, (look, p) in pairs if look.__class__ is tuple and look != fixed(p.default)])
 
 
 def run(op: Op, values: Any, compute: Any = None, result: Any = None, out: np.ndarray | None = None) -> Any:
@@ -384,12 +397,12 @@ def _run_part(op: Op, values: Any, compute: Any, result: Any, out: np.ndarray | 
     looks = [_look(op, value) if i in op.positions else fixed(value) for i, value in enumerate(values)]
     operands = _operands(values, looks, compute)
     key = (op, compute, result, out is not None and out.dtype, part, *looks)
-    plan = _planned(key, op, lambda: _plan_of(op, values, looks, compute, result, out, part))
+    plan = _planned(key, op, _values(op, looks), lambda: _plan_of(op, values, looks, compute, result, out, part))
     if plan is None and "number" in looks:  # an expression that asks for the value of a number is made for that number
         looks = [fixed(value) if look == "number" else look for look, value in zip(looks, values, strict=True)]
         operands = _operands(values, looks, compute)
         key = (op, compute, result, out is not None and out.dtype, part, *looks)
-        plan = _planned(key, op, lambda: _plan_of(op, values, looks, compute, result, out, part))
+        plan = _planned(key, op, _values(op, looks), lambda: _plan_of(op, values, looks, compute, result, out, part))
     if plan is None:
         return None
     try:
@@ -413,8 +426,8 @@ def kernel_of(op: Op) -> Callable[..., Any]:
         values = (*arguments, *defaults)
         labels = [*looks, *[fixed(value) for value in defaults]]
         if not is_ufunc and (op.canonicalize is not None or op.overloads):
-            return _planned((op, "wrapper", *looks), op, lambda: _plan_prepared(op, values, labels))
-        return _planned((op, "wrapper", *looks), op, lambda: _plan_of(op, values, labels, None, None, None))
+            return _planned((op, "wrapper", *looks), op, _values(op, looks), lambda: _plan_prepared(op, values, labels))
+        return _planned((op, "wrapper", *looks), op, _values(op, looks), lambda: _plan_of(op, values, labels, None, None, None))
 
     def run_any(*arguments: Any) -> Any:
         out = None
@@ -426,7 +439,9 @@ def kernel_of(op: Op) -> Callable[..., Any]:
         try:
             plan = plans[looks]
         except KeyError:
-            plan = plans[looks] = planned(looks, arguments)
+            plan = planned(looks, arguments)
+            if len(plans) < _KEPT:
+                plans[looks] = plan
         except TypeError as error:  # an attribute that cannot be hashed
             pass_on(error)
             plan = None
@@ -607,7 +622,8 @@ def add(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> np.ndarray | No
 def run_rule(rule: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """A derivative rule on tensors as one kernel; None where it does not come down to element-wise operations on large tensors."""
     looks = tuple([argument._array.dtype if isinstance(argument, Tensor) else fixed(argument) for argument in arguments])
-    plan = _planned((rule, looks), rule, lambda: _plan_of_rule(rule, arguments))
+    values = tuple([look for look in looks if look.__class__ is tuple])
+    plan = _planned((rule, looks), rule, values, lambda: _plan_of_rule(rule, arguments))
     if plan is None:
         return None
     arrays = [argument._array for argument in arguments if isinstance(argument, Tensor)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau.core.arrays import native
-from flambeau.core.calls.registry import TABLES
+from flambeau.core.calls.registry import TABLES, entries
 from flambeau.core.layout import elementwise_strides
 from flambeau.kernels import pointwise as kernels
 from flambeau.kernels.expression import Program
@@ -590,15 +590,24 @@ def test_the_number_of_threads_does_not_change_a_bit():
     assert all(torch.equal(a, b) for other in runs[1:] for a, b in zip(runs[0], other, strict=True))
 
 
-def test_too_many_programs_of_one_operation_are_left_to_the_reference(monkeypatch):
+def test_too_many_values_of_one_operation_are_left_to_the_reference(monkeypatch):
+    """Values of attributes have no end, dtypes have: those get their kernel however many values came before."""
     monkeypatch.setattr(kernels, "SPECIALISATIONS", 3)
     monkeypatch.setattr(kernels, "_specialised", {})
     monkeypatch.setattr(kernels, "_plans", {})
-    x = torch.randn(300, 200)
-    for dtype in (torch.int16, torch.int32, torch.float64, torch.int8, torch.uint8, torch.bool, torch.bfloat16, torch.int16, torch.uint8):
-        agree(torch.sub, x, torch.ones(300, 200, dtype=dtype))
-        agree(lambda a, n=dtype.itemsize: F.hardtanh(a, -n, n), x)  # attributes are part of a program
-    assert max(kernels._specialised.values()) > 3 and sum(plan is not None for plan in kernels._plans.values()) <= 6
+    leaky_relu, sub = [next(e for e in entries() if native.key_of(e) == name) for name in ("nn.functional.leaky_relu", "sub")]
+    x = np.linspace(-1, 1, 60000, dtype=np.float32)
+    made = [kernels.run(leaky_relu, (x, slope, False)) is not None for slope in (0.1, 0.2, 0.3, 0.4, 0.5, 0.2)]
+    assert made == [True, True, True, False, False, True]
+    assert len(kernels._plans) == 3  # what is refused takes no memory
+    assert kernels.run(leaky_relu, (x, 0.01, False)) is not None  # the defaults are no value among others
+    assert kernels.run(leaky_relu, (x.astype(np.float64), 0.1, False)) is not None
+    for alpha in range(2, 9):
+        kernels.run(sub, (x, x, alpha))
+    assert len(kernels._specialised[sub]) == 3
+    for dtype in (np.int16, np.int32, np.float64, np.int8, np.uint8):
+        y = x.astype(dtype)
+        np.testing.assert_array_equal(kernels.run(sub, (y, y, 1)), y - y)
 
 
 def test_a_comparison_into_another_dtype_keeps_its_values():
