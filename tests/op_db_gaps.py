@@ -59,6 +59,7 @@ GAPS: dict[str, tuple[Gap, ...]] = {
     "__ror__": (_NUMBER_FIRST,),
     "__rxor__": (_NUMBER_FIRST,),
     "chalf": (_NO_COMPLEX32,),
+    "div.trunc_rounding": (_ROUNDED,),
     "histc": (_ROUNDED,),
     "matrix_exp": (_ROUNDED,),
     "arange": (

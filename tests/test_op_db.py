@@ -53,7 +53,7 @@ GROUPS = {
     "gradient": (torch.float64, torch.complex128),
     "errors": (),
 }
-SAMPLES = 2  # of each dtype
+SAMPLES = 3  # of each dtype
 LOOKED_AT = 40  # samples from which those are chosen, evenly spaced
 # Of memory that nobody has written there is nothing to compare but its shape.
 UNDETERMINED = frozenset(

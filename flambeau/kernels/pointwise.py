@@ -370,7 +370,7 @@ def _planned(key: Any, name: Any, values: tuple[Any, ...], make: Callable[[], Pl
 
 def _values(op: Op, looks: Any) -> tuple[Any, ...]:
     """The places and values that a plan for these looks is made for, where they are not the operation's defaults."""
-    pairs = enumerate(zip(looks, op.params))  # noqa: B905 - not all arguments need be given
+    pairs = enumerate(zip(looks, op.params))
     return tuple([(i, look) for i, (look, p) in pairs if look.__class__ is tuple and look != fixed(p.default)])
 
 

@@ -16,7 +16,7 @@ from ..core.shape import broadcast_shape, wrap_dim
 from .decompositions import eigvalsh, svdvals
 from .joining import cat
 from .linear_systems import inv, inv_ex, is_vector, solve
-from .matrix_checks import check_info, require_matrices, require_square
+from .matrix_checks import check_info, require_floating, require_matrices, require_square
 from .norms import matrix_norm
 from .products import matmul
 
@@ -345,8 +345,7 @@ def _exponential_gradient(grad: Any, A: Any) -> Any:
 
 def _canonicalize_exponential(A: Any) -> tuple[Any, ...]:
     require_square("linalg.matrix_exp", A)
-    if A.dtype.category < dtypes.FLOATING:
-        raise RuntimeError(f"linalg.matrix_exp: Expected a floating point or complex tensor as input. Got {A.dtype.legacy}")
+    require_floating("linalg.matrix_exp", A)
     return (A,)
 
 

@@ -21,6 +21,7 @@ from .matrix_checks import (
     not_differentiable,
     precise,
     require_equation,
+    require_floating,
     require_kernel,
     require_matrices,
     require_numbers,
@@ -555,8 +556,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
 
 def _canonicalize_lu_solve(LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> tuple[Any, ...]:
     require_square("torch.linalg.lu_solve", LU)
-    if LU.dtype.category < dtypes.FLOATING:
-        raise RuntimeError(f"torch.linalg.lu_solve: Expected a floating point or complex tensor as input. Got {LU.dtype.legacy}")
+    require_floating("torch.linalg.lu_solve", LU)
     require_kernel("linalg.lu_solve_cpu", LU)
     if LU.dtype is not B.dtype:
         raise RuntimeError(
@@ -717,8 +717,7 @@ def is_vector(A_shape: Any, B_shape: Any) -> bool:
 
 def _canonicalize_solve(A: Any, B: Any, left: bool, check_errors: Any) -> tuple[Any, ...]:
     require_square("linalg.solve", A)
-    if A.dtype.category < dtypes.FLOATING:
-        raise RuntimeError(f"linalg.solve: Expected a floating point or complex tensor as input. Got {A.dtype.legacy}")
+    require_floating("linalg.solve", A)
     if A.dtype is not B.dtype:
         raise RuntimeError(
             f"linalg.solve: Expected A and B to have the same dtype, but found A of type {A.dtype.legacy} and B of type "

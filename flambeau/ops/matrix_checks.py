@@ -34,14 +34,18 @@ def require_square(operation: str, A: Any) -> None:
         raise RuntimeError(f"{operation}: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices")
 
 
+def require_floating(operation: str, A: Any) -> None:
+    if A.dtype.category < dtypes.FLOATING:
+        raise RuntimeError(f"{operation}: Expected a floating point or complex tensor as input. Got {A.dtype.legacy}")
+
+
 def require_numbers(operation: str, A: Any, kernel: str = "") -> None:
     """Floating point or complex numbers of at least 32 bits.
 
     Args:
         kernel: PyTorch's name of the kernel that has none for halves; without it they are refused by the operation.
     """
-    if A.dtype.category < dtypes.FLOATING:
-        raise RuntimeError(f"{operation}: Expected a floating point or complex tensor as input. Got {A.dtype.legacy}")
+    require_floating(operation, A)
     if A.dtype.itemsize < 4:
         if kernel:
             raise NotImplementedError(f"\"{kernel}\" not implemented for '{A.dtype.legacy}'")

@@ -14,7 +14,7 @@ from ..core.calls.casting import cast_array
 from ..core.calls.registry import composite, op
 from ..core.shape import reduced_shape, wrap_dim, wrap_dims
 from .decompositions import svdvals
-from .matrix_checks import require_numbers
+from .matrix_checks import require_floating, require_numbers
 from .reduction import add_reduce, array_dims, kept
 
 _F8, _F4 = np.dtype(np.float64), np.dtype(np.float32)
@@ -29,8 +29,7 @@ def _order(ord: Any) -> float:
 
 def _canonicalize_vector_norm(input: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> tuple[Any, ...]:
     array = input._array
-    if array.dtype.kind in "biu":
-        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype.legacy}")
+    require_floating("linalg.vector_norm", input)
     if dtype is not None and dtype.category < dtypes.FLOATING:
         raise RuntimeError(f"linalg.vector_norm: dtype should be floating point or complex, but got {dtype.legacy}")
     if dtype is not None and dtype is not input.dtype:
@@ -182,8 +181,7 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool 
     """
     if A.ndim < 2:
         raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
-    if A.dtype.category < dtypes.FLOATING:
-        raise RuntimeError(f"linalg.matrix_norm: Expected a floating point or complex tensor as input. Got {A.dtype.legacy}")
+    require_floating("linalg.matrix_norm", A)
     dims = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
     if len(dims) != 2:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {list(dims)}")

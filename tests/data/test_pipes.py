@@ -94,7 +94,7 @@ def changing(p: Any) -> Any:
             try:
                 make()
             except TypeError as error:
-                names.append(str(error))
+                names.append(without_feedback(str(error)))
     return [name.split(".")[-1] for name in names]
 
 
@@ -136,7 +136,7 @@ def settings(p: Any) -> Any:
     try:
         settings.apply_sharding(twice, 2, 0)
     except RuntimeError as error:
-        names.append(str(error))
+        names.append(without_feedback(str(error)))
     off = settings.apply_shuffle_settings(p.count(4).shuffle(), False)
     return first._seed, last._seed, names, list(off)
 
@@ -239,6 +239,11 @@ PROGRAMS = {
 }
 
 
+def without_feedback(message: str) -> str:
+    """PyTorch's message ends with the place in its own tracker where users may comment."""
+    return message.partition("\nFor feedback regarding")[0]
+
+
 def outcome(framework: Any, program: Any) -> Any:
     data = importlib.import_module(f"{framework.__name__}.utils.data")
     pipes = importlib.import_module(f"{framework.__name__}.utils.data.datapipes")
@@ -251,7 +256,7 @@ def outcome(framework: Any, program: Any) -> Any:
         try:
             result = plain(program(p))
         except Exception as error:
-            result = type(error).__name__, [str(argument) for argument in error.args]
+            result = type(error).__name__, [without_feedback(str(argument)) for argument in error.args]
     return result, [(warning.category.__name__, str(warning.message)) for warning in caught if "will create" not in str(warning.message)]
 
 

@@ -110,7 +110,7 @@ class SharedMemory:
         process.when_made()
         size = max(-(-nbytes // mmap.PAGESIZE), 1) * mmap.PAGESIZE
         try:
-            descriptor = _unnamed_file()
+            descriptor = unnamed_file()
         except OSError as error:
             raise _refused(nbytes, error) from None
         try:
@@ -161,7 +161,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=process.after_fork)
 
 
-def _unnamed_file() -> int:
+def unnamed_file() -> int:
     """A descriptor of a new file in memory that has no name. Descriptors are not inherited by programs that are started."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("tensor", os.MFD_CLOEXEC)

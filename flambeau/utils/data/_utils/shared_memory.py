@@ -14,13 +14,14 @@ import bisect
 import itertools
 import mmap
 import os
-import tempfile
 import threading
 import weakref
 from collections import deque
 from typing import TypeAlias
 
 import numpy as np
+
+from ....core.arrays.shared_memory import unnamed_file
 
 Range: TypeAlias = tuple[int, int, int]  # number of the file, offset and size in bytes
 
@@ -62,18 +63,11 @@ class _Ranges:
         return start
 
 
-def _nameless_file() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("flambeau-batches", os.MFD_CLOEXEC)
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())
-
-
 class _File:
     """One file: its mapping, the ranges that are free with their pages, and those without."""
 
     def __init__(self, at_least: int) -> None:
-        self.descriptor = _nameless_file()
+        self.descriptor = unnamed_file()
         try:
             self.size = self._sized(at_least)
             self.memory = mmap.mmap(self.descriptor, self.size)

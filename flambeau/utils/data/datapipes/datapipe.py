@@ -14,11 +14,6 @@ __all__ = ["DFIterDataPipe", "DataChunk", "IterDataPipe", "MapDataPipe"]
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 
-_FEEDBACK = (
-    "For feedback regarding this single iterator per IterDataPipe constraint, feel free to comment on this issue: "
-    "https://github.com/pytorch/data/issues/45."
-)
-
 
 def described(pipe: Any) -> str:
     """A pipe with the arguments that it was made with, as errors name it."""
@@ -46,7 +41,7 @@ class _OnlyIterator:
             raise RuntimeError(
                 "This iterator has been invalidated because another iterator has been created from the same IterDataPipe: "
                 f"{described(pipe)}\nThis may be caused by multiple references to the same IterDataPipe. We recommend using `.fork()` if "
-                f"that is necessary.\n{_FEEDBACK}"
+                "that is necessary."
             )
         try:
             sample = next(self._iterator)

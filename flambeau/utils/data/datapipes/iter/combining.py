@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sized
 from typing import Any
 
 from .._decorator import functional_datapipe
-from ..datapipe import _FEEDBACK, IterDataPipe, described
+from ..datapipe import IterDataPipe, described
 from ..utils.common import _check_unpickable_fn
 
 __all__ = [
@@ -153,7 +153,7 @@ class _Divided(IterDataPipe[Any]):
             if number != self.round:
                 raise RuntimeError(
                     "This iterator has been invalidated, because a new iterator has been created from one of the ChildDataPipes of "
-                    f"{described(self)}.\n{_FEEDBACK}"
+                    f"{described(self)}."
                 )
             try:
                 sample = self.next_of(instance)
