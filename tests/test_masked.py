@@ -102,5 +102,86 @@ def test_masks_that_do_not_fit() -> None:
         masked.sum(torch.ones(3), mask=torch.ones(2, 3))
     with pytest.raises(RuntimeError):
         masked.sum(torch.ones(3), mask=torch.ones(2))
-    with pytest.raises(NotImplementedError, match=r"torch\.masked\.masked_tensor"):
-        masked.masked_tensor(torch.ones(3), torch.ones(3).bool())
+
+
+# -- tensors that carry a mask ----------------------------------------------------------------------------------------------------------
+pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors:UserWarning")
+
+
+def _programs() -> dict[str, Callable[[Any, Any], Any]]:
+    """What is computed with a masked tensor and a plain one, and compared with PyTorch together with the gradient."""
+    unary = "abs asin atan cos cosh erf exp exp2 expm1 log log2 neg reciprocal rsqrt sin sqrt square tan".split()
+    programs: dict[str, Callable[[Any, Any], Any]] = {name: lambda m, x, name=name: getattr(m, name)() for name in unary}
+    return programs | {
+        "binary": lambda m, x: (m * 2 + m / x - m) * x,
+        "broadcasting": lambda m, x: m * x.new_ones(2, 1, 1),
+        "sum": lambda m, x: m.sum(0),
+        "mean": lambda m, x: m.mean(1, keepdim=True),
+        "amax": lambda m, x: m.amax(0),
+        "prod": lambda m, x: m.prod(1),
+        "var": lambda m, x: m.var(1),
+        "std": lambda m, x: m.std(),
+        "softmax": lambda m, x: m.softmax(0) * m,
+        "row": lambda m, x: m[0],
+        "columns": lambda m, x: m[:, 1:].t(),
+        "reshape": lambda m, x: m.reshape(-1)[1:3],
+        "expand": lambda m, x: m.expand(2, 2, 4),
+        "joined": lambda m, x: m.exp().unfold(0, 2, 1),
+    }
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_masked_tensors_agree_with_pytorch() -> None:
+    oracle = pytest.importorskip("torch")
+    for name, program in _programs().items():
+        shown = []
+        for library in (torch, oracle):
+            x = library.tensor(VALUES.tolist()).abs() / 8
+            m = library.masked.masked_tensor(x, library.tensor(MASK.tolist()), requires_grad=True)
+            result = program(m, x)
+            result.sum().backward()
+            shown.append((repr(result), repr(m.grad), list(result.shape)))
+        assert shown[0] == shown[1], name
+
+
+def test_gradients_of_unspecified_elements_are_unspecified() -> None:
+    x = torch.tensor([4.0, 0.0, 9.0], requires_grad=True)
+    masked.as_masked_tensor(x.sqrt().reshape(3, 1)[:, 0] + 1, torch.tensor([True, False, True])).mean().backward()
+    assert masked.is_masked_tensor(x.grad) and x.grad.get_mask().tolist() == [True, False, True]
+    assert x.grad.to_tensor(7.0).tolist() == pytest.approx([0.125, 7.0, 1 / 12])
+    a = masked.masked_tensor(torch.tensor(0.5), torch.tensor(True), requires_grad=True)
+    (grad,) = torch.autograd.grad(torch.where(torch.tensor(False), a / 0, torch.ones(())), a)
+    assert repr(grad) == "MaskedTensor(--, False)"
+    m = masked.masked_tensor(torch.ones(2, 2), torch.eye(2).bool(), requires_grad=True)
+    (m[0].sum() + m[1].sum() * 3).backward()
+    assert m.grad.to_tensor(0).tolist() == [[1, 0], [0, 3]]
+    seen = []
+    m.register_hook(lambda grad: seen.append(masked.is_masked_tensor(grad)))
+    m.exp().sum().backward()
+    assert seen == [True] and m.is_leaf and m.requires_grad
+
+
+def test_masked_tensors_in_place_and_out_of_reach() -> None:
+    data, mask = torch.tensor([1.0, 2.0]), torch.tensor([True, False])
+    m = masked.masked_tensor(data, mask)
+    assert m.add_(1) is m and m.exp_().mul_(m) is m
+    assert repr(m) == "MaskedTensor(\n  [ 54.5981,       --]\n)" and data.tolist() == [1, 2]
+    assert m.to_tensor(0).tolist()[1] == 0 and masked.sum(m).item() == m[0].item()
+    assert (
+        m.double().dtype is torch.float64 and repr(masked.masked_tensor(torch.tensor(2), torch.tensor(False))) == "MaskedTensor(--, False)"
+    )
+    for call, error in [
+        (lambda: m + masked.masked_tensor(data, ~mask), ValueError),
+        (lambda: m @ m, TypeError),
+        (lambda: m.numpy(), RuntimeError),
+        (lambda: m[1].item(), ValueError),
+        (lambda: torch.round(m, decimals=1), ValueError),
+        (lambda: torch.cat([m, data]), TypeError),
+        (lambda: masked.masked_tensor(data, mask.int()), TypeError),
+        (lambda: masked.masked_tensor(data, mask[:1]), ValueError),
+        (lambda: masked.masked_tensor(data.bfloat16(), mask), TypeError),
+        (lambda: masked.masked_tensor(m, mask), TypeError),
+    ]:
+        with pytest.raises(error):
+            call()

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from ..core.calls.override import wrappers
 from ..core.tensor import Tensor
 from .engine import run_backward
 
@@ -14,6 +15,11 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
     if value is None:
         return ()
     return (value,) if isinstance(value, Tensor) or hasattr(value, "output_nr") else tuple(value)
+
+
+def _on_tape(tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+    """``tensors`` with what stands on the tape in place of tensors that wrap it."""
+    return tuple([tensor._inner if tensor.__class__ in wrappers else tensor for tensor in tensors])
 
 
 def _paired(tensors: tuple[Tensor, ...], grads: Any) -> tuple[Any, ...]:
@@ -76,7 +82,10 @@ def backward(
             if not tensor._requires_grad:
                 raise RuntimeError("One of the differentiated Tensors given as 'inputs' to backward does not require grad")
     keep = create_graph if retain_graph is None else retain_graph
-    run_backward(roots, _paired(roots, grad_tensors), keep, create_graph, chosen)
+    gradients = _paired(roots, grad_tensors)
+    if wrappers:
+        roots, gradients, chosen = _on_tape(roots), _on_tape(gradients), None if chosen is None else _on_tape(chosen)
+    run_backward(roots, gradients, keep, create_graph, chosen)
 
 
 def grad(
@@ -126,7 +135,10 @@ def grad(
     if not all(isinstance(root, Tensor) for root in roots):
         raise NotImplementedError("autograd.grad: outputs must be tensors; a GradientEdge is supported among the inputs only")
     keep = create_graph if retain_graph is None else retain_graph
-    gradients = run_backward(roots, _paired(roots, grad_outputs), keep, create_graph, wanted, accumulates=False)
+    seeds, targets = _paired(roots, grad_outputs), wanted
+    if wrappers:
+        roots, seeds, targets = _on_tape(roots), _on_tape(seeds), _on_tape(wanted)
+    gradients = run_backward(roots, seeds, keep, create_graph, targets, accumulates=False)
     if not allow_unused and any(gradient is None for gradient in gradients):
         raise RuntimeError(
             "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired "
@@ -135,6 +147,11 @@ def grad(
     if materialize_grads:
         gradients = [
             source.new_zeros(source.shape) if gradient is None and isinstance(source, Tensor) else gradient
+            for gradient, source in zip(gradients, wanted, strict=True)
+        ]
+    if wrappers:
+        gradients = [
+            source._gradient(gradient) if source.__class__ in wrappers and gradient is not None else gradient
             for gradient, source in zip(gradients, wanted, strict=True)
         ]
     return tuple(gradients)

@@ -1,10 +1,7 @@
-"""``torch.masked``: reductions and normalisations with masks. Tensors that carry a mask are not supported yet."""
+"""``torch.masked``: reductions and normalisations with masks, and tensors that carry a mask."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from .. import _unsupported
 from ._functions import (
     amax,
     amin,
@@ -26,18 +23,22 @@ from ._functions import (
     sum,
     var,
 )
+from ._tensor import MaskedTensor, as_masked_tensor, is_masked_tensor, masked_tensor
 
 __all__ = [
+    "MaskedTensor",
     "amax",
     "amin",
     "argmax",
     "argmin",
+    "as_masked_tensor",
     "cumprod",
     "cumsum",
     "is_masked_tensor",
     "log_softmax",
     "logaddexp",
     "logsumexp",
+    "masked_tensor",
     "mean",
     "median",
     "norm",
@@ -49,11 +50,3 @@ __all__ = [
     "sum",
     "var",
 ]
-
-
-def is_masked_tensor(obj: Any) -> bool:
-    """Whether ``obj`` is a tensor that carries a mask, which nothing is yet. Source: torch.masked.is_masked_tensor."""
-    return False
-
-
-globals().update(_unsupported.names("masked", "as_masked_tensor masked_tensor", "MaskedTensor"))

@@ -6,6 +6,7 @@ changes nothing, the operation's identity, which is also the result where all is
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -72,7 +73,21 @@ def _count(input: Tensor, dims: tuple[int, ...], keepdim: bool, mask: Tensor | N
     return shown.sum(dims, keepdim=keepdim) if input.ndim else shown.long()
 
 
+def _of_masked_tensors(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """``function`` that takes a ``MaskedTensor`` too: its data, and its mask where ``mask`` does not hide more."""
+
+    @functools.wraps(function)
+    def of_any(input: Any, *args: Any, mask: Tensor | None = None, **options: Any) -> Tensor:
+        own = getattr(input, "_masked_mask", None)
+        if own is not None:
+            input, mask = input.get_data(), own if mask is None else own & mask
+        return function(input, *args, mask=mask, **options)
+
+    return of_any
+
+
 # -- reductions -------------------------------------------------------------------------------------------------------------------------
+@_of_masked_tensors
 def sum(
     input: Tensor, dim: _Dims = None, *, keepdim: bool | None = False, dtype: Dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
@@ -89,6 +104,7 @@ def sum(
     return resolve("torch", "sum")(_hidden_as(0, input.to(wide), mask), _dims_of(input, dim), bool(keepdim))
 
 
+@_of_masked_tensors
 def prod(
     input: Tensor, dim: _Dims = None, *, keepdim: bool | None = False, dtype: Dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
@@ -101,6 +117,7 @@ def prod(
 
 
 def _extremum(name: str, is_greatest: bool) -> Callable[..., Tensor]:
+    @_of_masked_tensors
     def extremum(
         input: Tensor, dim: _Dims = None, *, keepdim: bool | None = False, dtype: Dtype | None = None, mask: Tensor | None = None
     ) -> Tensor:
@@ -122,6 +139,7 @@ amax, amin = _extremum("amax", True), _extremum("amin", False)
 
 
 def _place_of_extremum(name: str, is_greatest: bool) -> Callable[..., Tensor]:
+    @_of_masked_tensors
     def place(
         input: Tensor, dim: int | None = None, *, keepdim: bool | None = False, dtype: Dtype | None = None, mask: Tensor | None = None
     ) -> Tensor:
@@ -140,6 +158,7 @@ def _place_of_extremum(name: str, is_greatest: bool) -> Callable[..., Tensor]:
 argmax, argmin = _place_of_extremum("argmax", True), _place_of_extremum("argmin", False)
 
 
+@_of_masked_tensors
 def mean(
     input: Tensor, dim: _Dims = None, *, keepdim: bool | None = False, dtype: Dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
@@ -156,6 +175,7 @@ def mean(
     return sum(input, dims, keepdim=keepdim, dtype=dtype, mask=mask) / _count(input, dims, bool(keepdim), mask)
 
 
+@_of_masked_tensors
 def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """The lower median of the elements that ``mask`` shows, NaN where there are none.
 
@@ -171,6 +191,7 @@ def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Dtype 
     return _hidden_as(math.nan, input.to(dtypes.float64), mask).nanmedian(dim, keepdim).values.to(dtype)
 
 
+@_of_masked_tensors
 def logsumexp(input: Tensor, dim: _Dims = None, *, keepdim: bool = False, dtype: Dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Logarithm of the sum of the exponentials that ``mask`` shows; minus infinity where there are none. Source: torch.masked.logsumexp."""
     wide = input if dtype is None else input.to(dtype)
@@ -178,6 +199,7 @@ def logsumexp(input: Tensor, dim: _Dims = None, *, keepdim: bool = False, dtype:
     return resolve("torch", "logsumexp")(shown, _dims_of(input, dim), bool(keepdim)).to(wide.dtype)
 
 
+@_of_masked_tensors
 def norm(
     input: Tensor,
     ord: float | None = 2.0,
@@ -200,6 +222,7 @@ def norm(
     return vector_norm(_hidden_as(math.inf if order < 0 else 0, input.to(dtype), mask), order, _dims_of(input, dim), bool(keepdim))
 
 
+@_of_masked_tensors
 def var(
     input: Tensor,
     dim: _Dims = None,
@@ -234,6 +257,7 @@ def var(
     return result if keepdim or not input.ndim else result.squeeze(dims)
 
 
+@_of_masked_tensors
 def std(
     input: Tensor,
     dim: _Dims = None,
@@ -249,23 +273,27 @@ def std(
 
 
 # -- along one dimension ----------------------------------------------------------------------------------------------------------------
+@_of_masked_tensors
 def softmax(input: Tensor, dim: int, *, dtype: Dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Softmax over the elements that ``mask`` shows; hidden ones are 0, or NaN where all are hidden. Source: torch.masked.softmax."""
     wide = input if dtype is None else input.to(dtype)
     return _hidden_as(-math.inf, wide, mask).softmax(dim)
 
 
+@_of_masked_tensors
 def log_softmax(input: Tensor, dim: int, *, dtype: Dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Logarithm of ``softmax``; hidden elements are minus infinity. Source: torch.masked.log_softmax."""
     wide = input if dtype is None else input.to(dtype)
     return _hidden_as(-math.inf, wide, mask).log_softmax(dim)
 
 
+@_of_masked_tensors
 def softmin(input: Tensor, dim: int, *, dtype: Dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """``softmax`` of ``-input``. Source: torch.masked.softmin."""
     return softmax(-(input if dtype is None else input.to(dtype)), dim, mask=mask)
 
 
+@_of_masked_tensors
 def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """The elements that ``mask`` shows over their norm along ``dim``, which counts as ``eps`` at least; hidden ones are 0.
 
@@ -276,11 +304,13 @@ def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype:
     return _hidden_as(0, input.to(dtype), mask) / length.clamp(min=eps)
 
 
+@_of_masked_tensors
 def cumsum(input: Tensor, dim: int, *, dtype: Dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Running sums of the elements that ``mask`` shows. Source: torch.masked.cumsum."""
     return _hidden_as(0, input if dtype is None else input.to(dtype), mask).cumsum(dim)
 
 
+@_of_masked_tensors
 def cumprod(input: Tensor, dim: int, *, dtype: Dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Running products of the elements that ``mask`` shows. Source: torch.masked.cumprod."""
     return _hidden_as(1, input if dtype is None else input.to(dtype), mask).cumprod(dim)

@@ -35,7 +35,7 @@ from ..tensor import Parameter, Tensor, storage_of, wrap
 from .casting import cast_array, is_number
 from .creation import Creation, require_grad
 from .operation import COMPLEX_TO_FLOAT, REQUIRED, Op
-from .override import call_override
+from .override import call_override, wrappers
 from .promotion import promotion, rounded
 from .return_types import named_result
 
@@ -140,6 +140,11 @@ def dispatch(op: Any, values: tuple[Any, ...], out: Any = None, form: Form | Non
         for operand in operands:
             kind = operand.__class__
             if kind is not Tensor and kind is not Parameter and hasattr(kind, "__torch_function__"):
+                asked = True
+                break
+    elif not asked and wrappers:
+        for operand in operands:
+            if operand.__class__ in wrappers:
                 asked = True
                 break
     if asked:

@@ -7,6 +7,8 @@ from typing import Any
 from ..state import active, thread
 from ..tensor import Parameter, Tensor
 
+wrappers: set[Any] = set()  # classes that are asked whatever switches subclasses off: a backward pass, a ``__torch_function__``
+
 
 class DisableTorchFunctionSubclass:
     """Context in which subclasses' ``__torch_function__`` is not called. Source: torch._C.DisableTorchFunctionSubclass."""
@@ -82,7 +84,9 @@ def call_override(func: Any, operands: Any, args: tuple[Any, ...], kwargs: dict[
             thread.function_modes = was
         if result is not NotImplemented:
             return result
-    if not thread.function_override or not overloaded:
+    if not thread.function_override:
+        overloaded = [operand for operand in overloaded if type(operand) in wrappers]
+    if not overloaded:
         return NotImplemented
     for operand in overloaded:
         result = type(operand).__torch_function__(func, types, args, kwargs)

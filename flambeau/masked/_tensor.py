@@ -1,0 +1,423 @@
+"""``MaskedTensor``: a tensor and a mask of its shape, which says of each element whether it is specified.
+
+Operations look at specified elements only, and results and gradients have masks of their own. A gradient that comes from an unspecified
+element is unspecified itself, so that no infinity or NaN of the data gets into it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from ..autograd.function import Function
+from ..core import dtype as dtypes
+from ..core.layout import strided
+from ..core.protocols.wrapper import WrapperTensor
+from ..core.shape import wrap_dims
+from ..core.state import thread
+from ..core.tensor import Tensor
+from . import _functions
+
+_DTYPES = frozenset((dtypes.float16, dtypes.float32, dtypes.float64, dtypes.bool_, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64))
+_NUMBER = "{0:8.4f}"
+
+
+class _Shown(Function):
+    """The data as they are; only elements that the mask shows pass a gradient back."""
+
+    @staticmethod
+    def forward(ctx: Any, data: Tensor, mask: Tensor) -> Tensor:
+        ctx.mask = mask
+        return data.detach()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        grad = grads[0]
+        if is_masked_tensor(grad):
+            return _made(grad._inner, grad._masked_mask & ctx.mask), None
+        return _made(grad, ctx.mask), None
+
+
+def _check(data: Any, mask: Any) -> None:
+    """Raise where ``data`` and ``mask`` make no masked tensor.
+
+    Raises:
+        TypeError: no tensors, masked ones, another layout than strided, a mask that is not bool, or a dtype that is not supported.
+        ValueError: other shapes.
+    """
+    for name, value in (("data", data), ("mask", mask)):
+        if is_masked_tensor(value) or not isinstance(value, Tensor):
+            raise TypeError(f"{name} must be a Tensor")
+    if data.layout != mask.layout:
+        raise TypeError("data and mask must have the same layout.")
+    if data.layout is not strided:
+        raise NotImplementedError(f"MaskedTensor: data of layout {data.layout} are not supported; use torch.strided")
+    if mask.dtype is not dtypes.bool_:
+        raise TypeError("mask must have dtype bool.")
+    if data.dtype not in _DTYPES:
+        raise TypeError(f"{data.dtype} is not supported in MaskedTensor.")
+    if data.dim() != mask.dim():
+        raise ValueError("data.dim() must equal mask.dim()")
+    if data.shape != mask.shape:
+        raise ValueError("data.size() must equal mask.size()")
+
+
+class MaskedTensor(WrapperTensor):
+    """Data and a mask of the same shape; True specifies an element.
+
+    Args:
+        data: strided, of a floating point dtype but bfloat16, an integer dtype but uint8, or bool; copied, without history.
+        mask: bool, of the same shape; copied.
+        requires_grad: whether operations are recorded.
+    Raises:
+        TypeError, ValueError: data and mask that do not go together. NotImplementedError: sparse data.
+    Example:
+        >>> import warnings
+        >>> import flambeau as torch
+        >>> warnings.simplefilter("ignore")
+        >>> torch.masked.MaskedTensor(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([True, False, True])).sum()
+        MaskedTensor(  4.0000, True)
+
+    Source: torch.masked.MaskedTensor, a prototype there.
+    """
+
+    __slots__ = ()
+    _inner: Tensor
+    _masked_mask: Tensor
+
+    def __new__(cls, data: Any, mask: Any, requires_grad: bool = False) -> Any:
+        _check(data, mask)
+        warnings.warn(
+            "The PyTorch API of MaskedTensors is in prototype stage and will change in the near future. Please open a Github issue for "
+            "features requests and see our documentation on the torch.masked module for further information about the project.",
+            UserWarning,
+            stacklevel=2,
+        )
+        if data.requires_grad:
+            warnings.warn(
+                "It is not recommended to create a MaskedTensor with a tensor that requires_grad. To avoid this, you can use "
+                "data.detach().clone()",
+                UserWarning,
+                stacklevel=2,
+            )
+        return _made(data.detach().clone().requires_grad_(requires_grad), mask.detach().clone())
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    @property
+    def _masked_data(self) -> Tensor:
+        return self._inner.detach()
+
+    def _wrapping(self, inner: Tensor) -> Any:
+        return _made(inner, self._masked_mask)
+
+    def get_data(self) -> Tensor:
+        """The data, those of unspecified elements too; their gradients are masked. Source: MaskedTensor.get_data."""
+        return _Shown.apply(self._inner, self._masked_mask)
+
+    def get_mask(self) -> Tensor:
+        """The mask. Source: MaskedTensor.get_mask."""
+        return self._masked_mask
+
+    def to_tensor(self, value: Any) -> Tensor:
+        """The data with ``value`` in place of unspecified elements. Source: MaskedTensor.to_tensor."""
+        return self.get_data().masked_fill(~self._masked_mask, value)
+
+    def is_sparse_coo(self) -> bool:
+        """Whether the data are sparse: never yet."""
+        return False
+
+    def is_sparse_csr(self) -> bool:  # type: ignore[override]  # a method in PyTorch, too
+        """Whether the data are sparse: never yet."""
+        return False
+
+    def item(self) -> Any:
+        if self._inner.numel() == 1 and not self._masked_mask.item():
+            raise ValueError("item: expected an element that the mask specifies")
+        return self._inner.item()
+
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+        if not self.dim():
+            return f"MaskedTensor({_text(self._inner, self._masked_mask)}, {bool(self._masked_mask)})"
+        return f"MaskedTensor(\n{_indented(_text(self._inner.detach(), self._masked_mask))}\n)"
+
+    def __format__(self, spec: str) -> str:
+        return format(repr(self), spec)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _rebuilt, (self._inner.detach(), self._masked_mask, self.requires_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            if not self.is_leaf:
+                raise RuntimeError(
+                    "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
+                )
+            memo[id(self)] = _rebuilt(self._inner.detach().clone(), self._masked_mask.clone(), self.requires_grad)
+        return memo[id(self)]
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        handler = _HANDLERS.get(name)
+        if handler is None:
+            if thread.function_override:
+                return NotImplemented
+            handler = _inside_backward
+        return handler(func, name, args, kwargs or {})
+
+
+def _made(data: Tensor, mask: Tensor) -> Any:
+    """A masked tensor around these very tensors."""
+    if data.dtype not in _DTYPES:
+        raise TypeError(f"{data.dtype} is not supported in MaskedTensor.")
+    made: Any = object.__new__(MaskedTensor)
+    made._inner, made._masked_mask = data, mask
+    return made
+
+
+def _rebuilt(data: Tensor, mask: Tensor, requires_grad: bool) -> Any:
+    return _made(data.requires_grad_(requires_grad), mask)
+
+
+def is_masked_tensor(obj: Any) -> bool:
+    """Whether ``obj`` is a ``MaskedTensor``. Source: torch.masked.is_masked_tensor."""
+    return isinstance(obj, MaskedTensor)
+
+
+def masked_tensor(data: Any, mask: Any, requires_grad: bool = False) -> Any:
+    """A ``MaskedTensor`` that is a leaf: a copy, without history. Arguments are those of the class. Source: torch.masked.masked_tensor."""
+    return MaskedTensor(data, mask, requires_grad)
+
+
+def as_masked_tensor(data: Any, mask: Any) -> Any:
+    """A ``MaskedTensor`` through which gradients go back to ``data``, where they are masked tensors too.
+
+    Args:
+        data, mask: as for ``MaskedTensor``.
+    Example:
+        >>> import flambeau as torch
+        >>> x, divisor = torch.ones(2, requires_grad=True), torch.tensor([0.0, 1.0])
+        >>> torch.masked.as_masked_tensor(x / divisor, divisor != 0).sum().backward()
+        >>> x.grad
+        MaskedTensor(
+          [      --,   1.0000]
+        )
+
+    Source: torch.masked.as_masked_tensor.
+    """
+    _check(data, mask)
+    return _made(_Shown.apply(data, mask.detach()).clone(), mask.detach().clone())
+
+
+# -- printing ---------------------------------------------------------------------------------------------------------------------------
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.split("\n"))
+
+
+def _text(data: Tensor, mask: Tensor) -> str:
+    """The elements, row by row; unspecified ones are dashes."""
+    if data.dim() > 1:
+        rows = [_indented(_text(row, row_mask)) for row, row_mask in zip(data, mask, strict=True)]
+        return "[\n" + ",\n".join(rows) + "\n]"
+    values, shown = data.tolist(), mask.tolist()
+    if not data.dim():
+        return _number(values) if shown else "--"
+    texts = [_number(value) if is_shown else "" for value, is_shown in zip(values, shown, strict=True)]
+    width = max([8, *[len(text) for text in texts]]) if texts else 8
+    return "[" + ", ".join(text if is_shown else "--".rjust(width) for text, is_shown in zip(texts, shown, strict=True)) + "]"
+
+
+def _number(value: Any) -> str:
+    return _NUMBER.format(value) if isinstance(value, float) else str(value)
+
+
+# -- operations -------------------------------------------------------------------------------------------------------------------------
+def _mapped(value: Any, of_masked: Callable[[Any], Any]) -> Any:
+    """Arguments with what ``of_masked`` makes of each masked tensor among them."""
+    if is_masked_tensor(value):
+        return of_masked(value)
+    if value.__class__ is list or value.__class__ is tuple:
+        return value.__class__([_mapped(item, of_masked) for item in value])
+    return value
+
+
+def _of_data(args: Any) -> Any:
+    return _mapped(args, lambda masked: masked._inner)
+
+
+def _joined(data: Any, mask: Any) -> Any:
+    """Masked tensors of results of the data and results of the mask."""
+    if isinstance(data, (tuple, list)):
+        return type(data)([_joined(part, part_mask) for part, part_mask in zip(data, mask, strict=True)])
+    return _made(data, mask)
+
+
+def _unary(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    if kwargs:
+        raise ValueError(
+            "MaskedTensor unary ops require that len(kwargs) == 0. If you need support for this, please open an issue on Github."
+        )
+    if any(isinstance(arg, Tensor) for arg in args[1:]):
+        raise TypeError("MaskedTensor unary ops do not support additional Tensor arguments")
+    result = func(*_of_data(args))
+    return args[0] if result is args[0]._inner else args[0]._wrapping(result)
+
+
+def _binary(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    if kwargs and thread.function_override:
+        raise ValueError("len(kwargs) must equal 0")
+    masks = [arg._masked_mask for arg in args[:2] if is_masked_tensor(arg)]
+    mask = masks[0]
+    if len(masks) == 2 and masks[1] is not mask and not (masks[1].dim() == mask.dim() and bool((masks[1] == mask).all())):
+        if thread.function_override or name != "add":
+            raise ValueError("Input masks must match. If you need support for this, please open an issue on Github.")
+        return _sum_of_gradients(*args)
+    result = func(*_of_data(args), **kwargs)
+    if is_masked_tensor(args[0]) and result is args[0]._inner:
+        return args[0]
+    return _made(result, mask if mask.shape == result.shape else mask.expand(result.shape))
+
+
+def _sum_of_gradients(one: MaskedTensor, other: MaskedTensor) -> Any:
+    """Two gradients of the same tensor: specified where either is."""
+    zero = one._inner.new_zeros(())
+    data = one._inner.where(one._masked_mask, zero) + other._inner.where(other._masked_mask, zero)
+    return _made(data, one._masked_mask | other._masked_mask)
+
+
+def _passed_through(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """What moves elements moves their masks likewise."""
+    if args and isinstance(args[0], (list, tuple)) and not all(map(is_masked_tensor, args[0])):
+        raise TypeError("mask must have dtype bool.")
+    return _joined(func(*_of_data(args), **kwargs), func(*_mapped(args, MaskedTensor.get_mask), **kwargs))
+
+
+def _reduced_mask(mask: Tensor, dim: Any, keepdim: bool) -> Tensor:
+    if dim is None or dim == ():
+        return mask.any() if not keepdim else mask.any(tuple(range(mask.dim())), True)
+    return mask.any(wrap_dims(dim, mask.dim()), keepdim)
+
+
+def _reduction(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    given = inspect.signature(func).bind(*args, **kwargs).arguments
+    masked = given.pop("input")
+    mask, dim, keepdim = masked._masked_mask, given.pop("dim", None), given.pop("keepdim", False)
+    dim = None if dim == () else dim
+    data = masked.get_data()
+    if name == "all":
+        shown = data.bool() | ~mask
+        result = shown.all() if dim is None else shown.all(dim, keepdim)
+    elif name == "norm":
+        order = given.pop("p", "fro")
+        result = _functions.norm(data, 2.0 if order == "fro" else order, dim, keepdim=keepdim, mask=mask, **given)
+    else:
+        result = getattr(_functions, name)(data, dim, keepdim=keepdim, mask=mask, **given)
+    return _made(result, _reduced_mask(mask, dim, keepdim))
+
+
+def _softmax(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    given = inspect.signature(func).bind(*args, **kwargs).arguments
+    masked, mask = given["input"], given["input"]._masked_mask
+    result = _functions.softmax(masked.get_data(), given["dim"], dtype=given.get("dtype"), mask=mask)
+    return _made(result.masked_fill(~mask, 0.0), mask)
+
+
+def _where(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    if len(args) != 3 or kwargs:
+        raise ValueError(f"__torch_function__, torch.where: len(args) must be 3 but got {len(args)}")
+    condition, data, masks = args[0], [], []
+    for value, shown in ((args[1], condition), (args[2], ~condition)):
+        if is_masked_tensor(value):
+            data.append(_Shown.apply(value._inner, (value._masked_mask & shown).expand(value.shape)))
+            masks.append(value._masked_mask)
+        else:
+            data.append(value)
+            masks.append(condition.new_ones((), dtype=dtypes.bool_))
+    result = func(condition, *data)
+    return _made(result, func(condition, *masks).expand(result.shape))
+
+
+def _on_data(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """Copies, conversions and constants of the data, whose mask stays."""
+    masked = args[0]
+    if name == "detach":
+        return _made(masked._inner.detach().clone(), masked._masked_mask)
+    result = func(*_of_data(args), **kwargs)
+    if result is masked._inner:
+        return masked
+    mask = masked._masked_mask
+    if name in ("to", "cpu", "cuda", "contiguous", "clone"):
+        mask = mask.to(result.device).contiguous() if name == "contiguous" else mask.to(result.device)
+    return _made(result, mask.clone() if name == "clone" else mask)
+
+
+def _copied(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    target, source = args[0], args[1]
+    if not (is_masked_tensor(target) and is_masked_tensor(source)):
+        raise TypeError("copy_: expected two masked tensors")
+    if target.shape != source.shape or not bool((target._masked_mask == source._masked_mask).all()):
+        raise ValueError("args[0] mask and args[1] mask must match but do not")
+    func(target._inner, source._inner)
+    return target
+
+
+def _inside_backward(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """An operation of a derivative rule: on the data of specified elements, with the mask where the shape is kept."""
+    masked = next(value for value in _flat((args, kwargs)) if is_masked_tensor(value))
+    mask = masked._masked_mask
+
+    def filled(value: Any) -> Any:
+        return value._inner.where(value._masked_mask, value._inner.new_zeros(()))
+
+    result = func(*_mapped(args, filled), **{key: _mapped(value, filled) for key, value in kwargs.items()})
+    if not isinstance(result, Tensor) or result.dtype not in _DTYPES:
+        return result
+    if result.shape == mask.shape:
+        return _made(result, mask)
+    if name == "_sum_to_size":
+        return _made(result, func(mask.to(dtypes.float32), *args[1:]) != 0)
+    return result
+
+
+def _flat(values: Any) -> Any:
+    for value in values.values() if isinstance(values, dict) else values:
+        if isinstance(value, (list, tuple, dict)):
+            yield from _flat(value)
+        else:
+            yield value
+
+
+_UNARY = (
+    "abs acos acosh angle asin asinh atan atanh bitwise_not ceil clamp conj_physical cos cosh deg2rad digamma erf erfc erfinv exp exp2 "
+    "expm1 floor frac lgamma log log10 log1p log2 logit i0 isnan nan_to_num neg pow rad2deg reciprocal round rsqrt sigmoid sign sgn "
+    "signbit sin sinc sinh sqrt square tan tanh trunc positive absolute arccos arccosh arcsin arcsinh arctan arctanh clip fix negative"
+).split()
+_BINARY = (
+    "add atan2 bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift div floor_divide fmod logaddexp logaddexp2 mul "
+    "nextafter remainder rsub sub eq ne le ge gt lt maximum minimum fmax fmin true_divide arctan2 divide multiply subtract greater "
+    "greater_equal less less_equal not_equal"
+).split()
+_MOVING = (
+    "__getitem__ select transpose split t slice index expand view reshape cat concat concatenate unsqueeze unfold im2col col2im stack "
+    "split_with_sizes atleast_1d atleast_2d atleast_3d broadcast_tensors broadcast_to chunk tensor_split column_stack dsplit flatten "
+    "hsplit hstack dstack narrow ravel vsplit vstack row_stack expand_as reshape_as view_as unflatten unsafe_chunk unsafe_split _view "
+    "_scatter_part _diagonal_backward "
+    "swapaxes swapdims meshgrid kron permute movedim moveaxis squeeze unbind flip index_select"
+).split()
+_KEEPING = "clone contiguous detach to type type_as cpu cuda _to_copy ones_like double float half int long short char bool alias".split()
+
+_HANDLERS: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys([*_UNARY, *[f"{name}_" for name in _UNARY]], _unary),
+    **dict.fromkeys([*_BINARY, *[f"{name}_" for name in _BINARY]], _binary),
+    **dict.fromkeys(_MOVING, _passed_through),
+    **dict.fromkeys(_KEEPING, _on_data),
+    **dict.fromkeys("sum mean amin amax argmin argmax prod all norm var std".split(), _reduction),
+    "softmax": _softmax,
+    "where": _where,
+    "_where": _where,
+    "copy_": _copied,
+}
