@@ -13,7 +13,7 @@ import sys
 from .measuring import set_threads
 
 NAMES = (
-    *("overhead", "kernels", "convolution", "training", "attention", "recurrent", "optimizers"),
+    *("overhead", "kernels", "convolution", "training", "attention", "recurrent", "optimizers", "ops"),
     *("coldstart", "scaling", "startup", "loader", "leak"),
 )
 

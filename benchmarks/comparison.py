@@ -113,7 +113,7 @@ def difference(results: Sequence[Sequence[Any]], rtol: float) -> str:
     for ours, theirs in zip(*results):
         if (ours.shape, ours.dtype) != (theirs.shape, theirs.dtype):
             return f"expected {theirs.dtype} of shape {theirs.shape}, got {ours.dtype} of shape {ours.shape}"
-        scale = float(np.abs(theirs[np.isfinite(theirs)]).max(initial=0)) if theirs.dtype.kind == "f" else 0.0
+        scale = float(np.abs(theirs[np.isfinite(theirs)]).max(initial=0)) if theirs.dtype.kind in "fc" else 0.0
         wrong = ~np.isclose(ours, theirs, rtol=rtol, atol=1e-4 * scale, equal_nan=True)
         if wrong.any():
             first = tuple(int(i) for i in np.argwhere(wrong)[0])

@@ -23,7 +23,7 @@ from .measuring import Timed, busy_seconds, one_turn, plan, rest, settle
 def as_arrays(result: Any) -> list[Any]:
     """The values of a tensor or a tuple of tensors, in NumPy; bfloat16, which NumPy lacks, as float32."""
     tensors = result if isinstance(result, tuple) else (result,)
-    return [(t.float() if str(t.dtype) == "torch.bfloat16" else t).detach().numpy() for t in tensors]
+    return [(t.float() if str(t.dtype) == "torch.bfloat16" else t).detach().resolve_conj().numpy() for t in tensors]
 
 
 class Bench:

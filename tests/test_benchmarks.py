@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,7 @@ from benchmarks import (
     convolution,
     kernels,
     measuring,
+    ops,
     optimizers,
     recurrent,
     report,
@@ -26,6 +29,8 @@ from benchmarks import (
     sides,
     training,
 )
+from flambeau.core.arrays import native
+from flambeau.core.calls.registry import entries
 
 ROOT = Path(__file__).resolve().parent.parent
 LARGE = (kernels, convolution, training, recurrent, scaling)
@@ -62,6 +67,36 @@ def test_a_large_case_gives_tensors_of_finite_values(case):
     timed()
     for array in sides.as_arrays(timed()):
         assert array.size > 0 and np.isfinite(array).all()
+
+
+@pytest.mark.slow
+def test_every_row_of_the_operations_runs(monkeypatch):
+    import flambeau
+
+    monkeypatch.setattr(ops, "SIDE", 100)
+    failed = {}
+    with warnings.catch_warnings(), native.disabled():
+        warnings.simplefilter("ignore", UserWarning)  # old spellings say that they are old
+        for case in ops.make_cases():
+            try:
+                assert all(array.size for array in sides.as_arrays(case.build(flambeau)()))
+            except Exception as error:
+                failed[case.key] = error
+    assert not failed
+
+
+def test_every_operation_is_measured_or_it_is_said_why_not():
+    measured = {case.name if case.group == ops.ELEMENTWISE else ops.operation_of(case.name) for case in ops.make_cases()}
+    for entry in entries():
+        if not entry.name.startswith("_") and not getattr(entry, "is_view", False) and not getattr(entry, "is_multi_view", False):
+            name = entry.name if entry.namespace == "torch" else f"{entry.namespace}.{entry.name}"
+            assert name in measured or any(re.fullmatch(names, name, re.VERBOSE) for names in ops.EXCLUDED.values()), name
+
+
+def test_operations_above_the_bounds_are_named():
+    chosen = [cases.Case(name, "group", lambda torch: lambda: None) for name in ("fine", "slow", "slowest")]
+    text = ops.summary([comparison.Outcome(case, [seconds, 1.0]) for case, seconds in zip(chosen, (0.5, 2.0, 8.0))])
+    assert "Above 3: 8.0 `slowest` (group)." in text and "Above 1.4: 2.0 `slow` (group)." in text and "2.00" in text
 
 
 def test_the_first_calls_that_are_timed_are_cases():
