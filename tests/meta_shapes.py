@@ -23,10 +23,12 @@ from typing import Any
 sys.path.append(str(Path(__file__).parent))
 
 import numpy as np
+import torch
 from libraries import flat, relevant_strides
-from test_op_db import ENTRIES, FUNCTIONS, Converter, Unsupported, attempt, describe, first_line, torch
 
 import flambeau
+from conformance.comparing import attempt, describe, first_line
+from conformance.database import ENTRIES, FUNCTIONS, Converter, Unsupported
 from flambeau.core.arrays.meta_array import MetaArray
 
 DTYPES = (torch.float32, torch.int64, torch.complex64, torch.bool, torch.bfloat16)

@@ -25,7 +25,6 @@ import pytest
 sys.path.append(str(Path(__file__).parent.parent))  # for `python -m tests.nn.test_module_db`; pytest does it by itself
 
 from libraries import OURS, flat
-from test_op_db import Converter, Unsupported, array_of
 
 import flambeau
 
@@ -35,6 +34,8 @@ pytest.importorskip("expecttest")  # torch.testing._internal needs it
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from torch.testing._internal import common_modules as theirs
+
+    from conformance.database import Converter, Unsupported, array_of
 
 pytestmark = pytest.mark.oracle
 

@@ -7,7 +7,6 @@ import warnings
 
 import numpy as np
 import pytest
-from test_op_db import Converter
 
 import flambeau
 
@@ -17,6 +16,8 @@ pytest.importorskip("expecttest")  # torch.testing._internal needs it
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from torch.testing._internal import common_optimizers as theirs
+
+    from conformance.database import Converter
 
 pytestmark = pytest.mark.oracle
 
