@@ -132,7 +132,7 @@ linalg.vecdot(x, y)  linalg.cross(triples, other_triples)  cross(triples, other_
 """
 SORTING = """
 sort(vector)[0]  sort(vector, descending=True)[0]  sort(wide_vector)[0]  sort(long_vector)[0]  sort(long_vector, stable=True)
-sort(x, 1)[0]  sort(x, 0)[0]  sort(x, 1, True)[0]  sort(x, 1, stable=True)  argsort(vector, stable=True)  argsort(x, 1, stable=True)
+sort(x, 1)[0]  sort(x, 0)[0]  sort(x, 1, True)[0]  sort(x, dim=1, stable=True)  argsort(vector, stable=True)  argsort(x, dim=1, stable=True)
 msort(x)  topk(vector, 10)  topk(vector, n)[0]  topk(x, 10)  topk(x, 10, largest=False)  topk(x, n // 10)  topk(x, 10, 0)
 kthvalue(vector, n)  kthvalue(x, n // 10)  kthvalue(x, n // 10, 0)  median(x)  median(x, 1)  median(x, 0)  nanmedian(x)  nanmedian(x, 1)
 quantile(x, 0.3)  quantile(x, 0.3, 1)  nanquantile(x, 0.3, 1)  mode(long, 1)[0]  unique(vector)  unique(long_vector)
