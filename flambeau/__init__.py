@@ -67,6 +67,15 @@ _CHECKS = frozenset(
     + ("_assert_async", "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_tensor_all_with")
     + ("_check_type", "_check_value", "_check_with")
 )
+_MORE = frozenset(
+    (
+        "DisableTorchFunction Event FatalError GradScaler JITException StorageBase Stream compiled_with_cxx11_abi "
+        "get_file_path has_lapack has_mkl has_openmp has_spectral init_num_threads is_vulkan_available "
+        "legacy_contiguous_format prepare_multiprocessing_environment set_anomaly_enabled set_autocast_cpu_dtype "
+        "set_autocast_cpu_enabled set_autocast_gpu_dtype sym_constrain_range sym_constrain_range_for_size "
+        "sym_fresh_size thread_safe_generator"
+    ).split()
+)
 _OF_C = frozenset(("PyTorchFileReader", "PyTorchFileWriter", "ScriptFunction", "ScriptModule", "DisableTorchFunctionSubclass", "Future"))
 Storage = TypedStorage
 newaxis = None
@@ -146,6 +155,10 @@ def __getattr__(name: str) -> Any:
         from . import _settings
 
         attribute = getattr(_settings, name)
+    elif name in _MORE:
+        from . import _more_names
+
+        attribute = getattr(_more_names, name)
     else:
         attribute = ops.resolve("torch", name)
     _names[name] = attribute
@@ -153,9 +166,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(
-        {*_names, *ops.names("torch"), *_SUBMODULES, *_SERIALIZATION, *_PRINTING, *_SETTINGS, *_AUTOCAST, *_CHECKS, *_OF_C, "compile"}
-    )
+    late = (_SUBMODULES, _SERIALIZATION, _PRINTING, _SETTINGS, _AUTOCAST, _CHECKS, _MORE, _OF_C)
+    return sorted({"compile", *_names, *ops.names("torch")}.union(*late))
 
 
 __all__ = [

@@ -98,3 +98,9 @@ def test_each_name_says_once_what_replaces_it() -> None:
         flambeau.gesv(tensor(B), tensor(A))
         flambeau.gesv(tensor(B), tensor(A))
     assert len(caught) == 1
+
+
+def test_matrix_rank_has_an_absolute_tolerance() -> None:
+    values = np.diag([3.0, 2.0, 1e-20])
+    assert flambeau.matrix_rank(tensor(values)).item() == 2
+    assert flambeau.matrix_rank(tensor(values), 2.5, True).item() == 1

@@ -20,17 +20,19 @@ class dtype:
 
     Attributes:
         itemsize: bytes of one element.
+        abbr: the short name in dumps of graphs, such as ``'f32'``.
         is_floating_point, is_complex, is_signed: category facts.
         numpy: the ``np.dtype`` of arrays of this type, None for a type that exists in name only.
     Source: torch.dtype.
     """
 
-    __slots__ = ("category", "is_complex", "is_floating_point", "is_signed", "itemsize", "legacy", "name", "numpy")
+    __slots__ = ("abbr", "category", "is_complex", "is_floating_point", "is_signed", "itemsize", "legacy", "name", "numpy")
 
     def __init__(self, name: str, legacy: str, numpy: Any, category: int, is_signed: bool, itemsize: int):
         self.name, self.legacy, self.category, self.is_signed, self.itemsize = name, legacy, category, is_signed, itemsize
         self.numpy: Any = None if numpy is None else np.dtype(numpy)
         self.is_floating_point, self.is_complex = category == FLOATING, category == COMPLEX
+        self.abbr = _abbreviation(name)
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
@@ -58,6 +60,19 @@ class dtype:
         return complex_dtype
 
 
+def _abbreviation(name: str) -> str:
+    """``'f32'`` for ``'float32'``, ``'b8x1'`` for ``'bits8'``; narrow integers keep their names."""
+    if name == "bool":
+        return "b8"
+    if name.startswith("bits"):
+        return f"b{name[4:]}" if "x" in name else f"b{name[4:]}x1"
+    word = name.rstrip("0123456789")
+    short = {"float": "f", "complex": "c", "bfloat": "bf", "int": "i", "uint": "u"}.get(word)
+    if short is not None:
+        return name if word.endswith("int") and int(name[len(word) :]) < 8 else short + name[len(word) :]
+    return "f" + name[5:].replace("_x2", "x2").replace("_", "") if name.startswith("float4") else name.replace("float8_", "f8")
+
+
 # name, legacy tensor type's word, NumPy type, category, signed, bytes
 _TABLE = (
     ("bool", "Bool", np.bool_, BOOL, False, 1),
@@ -81,6 +96,10 @@ _TABLE = (
     ("float8_e5m2", "Float8_e5m2", ml_dtypes.float8_e5m2, FLOATING, True, 1),
     ("float8_e5m2fnuz", "Float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz, FLOATING, True, 1),
     ("float8_e8m0fnu", "Float8_e8m0fnu", ml_dtypes.float8_e8m0fnu, FLOATING, False, 1),
+    # Of these there are names only, as PyTorch has no operations for them.
+    ("float4_e2m1fn_x2", "Float4_e2m1fn_x2", None, FLOATING, True, 1),
+    *((f"{word}int{bits}", f"{word.upper()}Int{bits}", None, INTEGER, not word, 1) for word in ("", "u") for bits in range(1, 8)),
+    *((f"bits{bits}", f"Bits{bits}", None, INTEGER, False, 2 if bits == "16" else 1) for bits in ("1x8", "2x4", "4x2", "8", "16")),
 )
 _ALIASES = {
     "float": "float32",
@@ -92,6 +111,7 @@ _ALIASES = {
     "short": "int16",
     "int": "int32",
     "long": "int64",
+    "bit": "uint1",
 }
 ALL: dict[str, dtype] = {row[0]: dtype(*row) for row in _TABLE}
 ALL.update({alias: ALL[name] for alias, name in _ALIASES.items()})

@@ -108,6 +108,8 @@ class Tensor:
     def names(self) -> tuple[None, ...]:
         return (None,) * self._array.ndim
 
+    name = None  # of the function argument that it was, in PyTorch's first versions
+
     is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = is_xla = is_vulkan = False
     is_mtia = is_ipu = is_maia = False
 
@@ -228,6 +230,21 @@ class Tensor:
         if not array.size and not 0 <= offset <= storage._array.nbytes:
             return 0  # an empty tensor whose memory is nowhere
         return offset // array.itemsize
+
+    @property
+    def grad_dtype(self) -> Any:
+        """The dtype that ``grad`` must have: the tensor's own.
+
+        Raises:
+            NotImplementedError: another one is set.
+        Source: torch.Tensor.grad_dtype.
+        """
+        return self.dtype
+
+    @grad_dtype.setter
+    def grad_dtype(self, dtype: Any) -> None:
+        if dtype is not self.dtype:
+            raise NotImplementedError(f"grad_dtype: gradients of another dtype than the tensor's are not supported, got {dtype}")
 
     def data_ptr(self) -> int:
         """Address of the first element; 0 for an empty tensor."""

@@ -67,6 +67,8 @@ FAMILIES = (
     "grids",
     "joining",
     "view_copies",
+    "native_functions",
+    "numbered_losses",
     "places",
     "segments",
     "sequences",
@@ -86,6 +88,8 @@ for _family in FAMILIES:
 def __getattr__(name: str) -> Any:
     if name in custom.NAMESPACES:
         return custom.NAMESPACES[name]
+    if name == "aten":
+        return custom.aten
     if name not in TABLES["torch"]:
         raise AttributeError(f"module 'flambeau.ops' has no attribute '{name}'")
     function = globals()[name] = resolve("torch", name)

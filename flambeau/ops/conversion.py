@@ -303,6 +303,19 @@ def cuda(input: Tensor, device: Any = None, non_blocking: bool = False, memory_f
     return relocated(input, where, None, False, memory_format, non_blocking)
 
 
+def _declare_absent(name: str, error: type[Exception], message: str) -> None:
+    def absent(input: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = preserve_format) -> Tensor:
+        raise error(message)
+
+    absent.__doc__ = f"The tensor on a device that is never there: raises {error.__name__}. Source: torch.Tensor.{name}."
+    method(name=name)(absent)
+
+
+_declare_absent("xpu", AssertionError, "Torch not compiled with XPU enabled")
+_declare_absent("ipu", RuntimeError, "PyTorch is not linked with support for ipu devices")
+_declare_absent("mtia", AssertionError, "Torch not compiled with MTIA enabled.")
+
+
 @method(name="type")
 def type_method(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The legacy type's name, or the tensor converted to a dtype, a type name or a typed constructor.

@@ -258,6 +258,35 @@ def empty_strided(new: Creation, size: Sequence[int], stride: Sequence[int]) -> 
     return new.make(checked_strided, "empty_strided", size, stride, new.dtype_or_default())
 
 
+@factory()
+def empty_permuted(new: Creation, size: Sequence[int], physical_layout: Sequence[int]) -> Any:
+    """An uninitialised dense tensor whose dimensions lie in memory in a given order.
+
+    Args:
+        size: sizes.
+        physical_layout: the dimensions, the one with the largest stride first.
+        dtype, layout, device, requires_grad, pin_memory: as for ``torch.zeros``.
+    Raises:
+        RuntimeError: an order that is no permutation of the dimensions.
+    Source: torch.empty_permuted.
+    """
+    sizes, order = sizes_from((size,), "empty_permuted"), tuple(dim.__index__() for dim in physical_layout)
+    if len(sizes) != len(order):
+        raise RuntimeError(
+            f"Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = {len(sizes)} is not equal to "
+            f"len(physical_layout) = {len(order)}"
+        )
+    strides, step = [0] * len(sizes), 1
+    for dim in reversed(order):
+        if not 0 <= dim < len(sizes):
+            raise RuntimeError(f"Dimension out of range (expected to be between 0 and {len(sizes) - 1}, but got {dim} at index 0")
+        if strides[dim]:
+            raise RuntimeError(f"Duplicate dim not allowed, but got {dim} twice")
+        strides[dim] = step
+        step *= max(sizes[dim], 1)
+    return new.make(empty_strided_array, sizes, tuple(strides), new.dtype_or_default().numpy)
+
+
 def checked_strided(operation: str, size: Any, stride: Any, dtype: dtypes.dtype) -> np.ndarray:
     """An uninitialised array of sizes and strides that a user gave."""
     sizes, strides = sizes_from((size,), operation), tuple(step.__index__() for step in stride)

@@ -198,7 +198,7 @@ def functional_embedding(
 
 
 # -- bags ------------------------------------------------------------------------------------------------------------------------
-def _bags(indices: np.ndarray, offsets: Any, include_last_offset: bool) -> tuple[np.ndarray, np.ndarray]:
+def bags_of(indices: np.ndarray, offsets: Any, include_last_offset: bool) -> tuple[np.ndarray, np.ndarray]:
     """Flat indices, and where each bag starts (one more entry: the end).
 
     Raises:
@@ -280,7 +280,7 @@ def embedding_bag(
             )
     if not kind_of(input._array).has_values:
         return _bags_without_values(input, weight, offsets, per_sample_weights, include_last_offset)
-    indices, bounds = _bags(input._array, offsets, include_last_offset)
+    indices, bounds = bags_of(input._array, offsets, include_last_offset)
     if indices.size and (outside := (indices < 0) | (indices >= weight.shape[0])).any():
         wrong = indices[outside][0]
         raise RuntimeError(f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {wrong} of {weight.shape[0]}")

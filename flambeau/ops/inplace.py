@@ -7,6 +7,7 @@ to what was overwritten.
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -205,6 +206,20 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None
 
 
 @method()
+def resize_as(input: Tensor, the_template: Tensor) -> Tensor:
+    """``reshape`` to another tensor's shape. Deprecated. Source: torch.Tensor.resize_as."""
+    warnings.warn("non-inplace resize_as is deprecated", UserWarning, stacklevel=2)
+    if input._array.size != the_template._array.size:
+        sizes = "x".join(map(str, the_template.shape))
+        raise RuntimeError(
+            f"requested resize to {sizes} ({the_template.numel()} elements in total), but the given tensor has a size of "
+            f"{'x'.join(map(str, input.shape))} ({input.numel()} elements). autograd's resize can only change the shape of a given tensor, "
+            "while preserving the number of elements. "
+        )
+    return input.reshape(the_template.shape)
+
+
+@method()
 def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     """Write a number onto the diagonal.
 
@@ -305,5 +320,17 @@ def map_(input: Tensor, tensor: Tensor, callable: Any) -> Tensor:
     array, other = input._array, np.broadcast_to(tensor._array, input._array.shape)
     for place in np.ndindex(array.shape):
         array[place] = callable(array[place].item(), other[place].item())
+    storage_of(input)._bump()
+    return input
+
+
+@method(name="map2_")
+def map2_(input: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
+    """Replace every element by a Python function of it and the matching elements of ``x`` and ``y``. Source: torch.Tensor.map2_."""
+    check_writable(input, False, may_overlap=True)
+    array = input._array
+    first, second = (np.broadcast_to(other._array, array.shape) for other in (x, y))
+    for place in np.ndindex(array.shape):
+        array[place] = callable(array[place].item(), first[place].item(), second[place].item())
     storage_of(input)._bump()
     return input

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -12,7 +13,8 @@ from ..core import dtype as dtypes
 from ..core.arrays import native
 from ..core.calls.annotations import Tensor
 from ..core.calls.promotion import common_dtype
-from ..core.calls.registry import composite
+from ..core.calls.registry import composite, method
+from ..core.layout import memory_format, order_of_dims
 
 
 @composite(method=False)
@@ -61,6 +63,12 @@ def is_signed(input: Tensor) -> bool:
 def is_inference(input: Tensor) -> bool:
     """Whether the tensor was made in inference mode. Source: torch.is_inference."""
     return input.is_inference()
+
+
+@composite()
+def is_distributed(input: Tensor) -> bool:
+    """Whether the tensor lies on several machines: False. Source: torch.is_distributed."""
+    return False
 
 
 @composite()
@@ -128,6 +136,41 @@ def set_num_interop_threads(int: int) -> None:
     _interop_threads = int
 
 
+@method()
+def dim_order(input: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
+    """The dimensions in the order in which they lie in memory, the one with the largest stride first.
+
+    Args:
+        ambiguity_check: raise where there is more than one such order; or memory formats, of which exactly one must fit.
+    Raises:
+        RuntimeError: the order is not unique. TypeError: neither a bool nor memory formats.
+    Source: torch.Tensor.dim_order.
+    """
+    formats = ambiguity_check if isinstance(ambiguity_check, (list, tuple)) else []
+    if not isinstance(ambiguity_check, bool) and (not formats or not all(isinstance(form, memory_format) for form in formats)):
+        raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
+    strides = input.stride()
+    if formats:
+        unique = sum(input.is_contiguous(memory_format=form) for form in formats) == 1
+    else:
+        unique = not ambiguity_check or (1 not in input.shape and not any(a == b for a, b in itertools.pairwise(strides)))
+    if not unique:
+        raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory formats.")
+    return tuple(order_of_dims(tuple(input.shape), [strides])[::-1])
+
+
+@method()
+def const_data_ptr(input: Tensor) -> int:
+    """Address of the first element, for reading; 0 for an empty tensor. Source: torch.Tensor.const_data_ptr."""
+    return input.data_ptr()
+
+
+@method()
+def reinforce(input: Tensor, reward: Any) -> Tensor:
+    """Removed from PyTorch, too: raises RuntimeError. Source: torch.Tensor.reinforce."""
+    raise RuntimeError("reinforce() was removed.\nUse torch.distributions instead: log_prob of the action, times the reward.")
+
+
 class finfo:
     """Limits of a floating-point dtype.
 
@@ -139,6 +182,8 @@ class finfo:
         TypeError: a dtype of integers.
     Source: torch.finfo.
     """
+
+    __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
 
     def __init__(self, type: dtypes.dtype | None = None):
         given = dtypes.get_default_dtype() if type is None else type
@@ -176,6 +221,8 @@ class iinfo:
         TypeError: another dtype.
     Source: torch.iinfo.
     """
+
+    __slots__ = ("bits", "dtype", "max", "min")
 
     def __init__(self, type: dtypes.dtype):
         if not isinstance(type, dtypes.dtype) or type.category != dtypes.INTEGER:

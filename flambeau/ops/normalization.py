@@ -182,7 +182,7 @@ def _normalized_rule(
     return to_input if needs[0] else None, to_weight if needs[1] else None, to_bias if needs[2] else None
 
 
-_NORMS: dict[str, Any] = {
+NORMS: dict[str, Any] = {
     kind: op(
         name=f"_{kind.lower()}_norm",
         namespace="nn.functional",
@@ -259,13 +259,13 @@ def batch_norm_fixed(input: Tensor, mean: Tensor, variance: Tensor, weight: Tens
     return result.reshape(input.shape).astype(input.dtype, copy=False)
 
 
-def _check_channels(input: Any, channels: int, **parameters: Any) -> None:
+def check_channels(input: Any, channels: int, **parameters: Any) -> None:
     for name, parameter in parameters.items():
         if parameter is not None and parameter._array.size != channels:
             raise RuntimeError(f"{name} should contain {channels} elements not {parameter.numel()}")
 
 
-def _check_float(input: Any, word: str) -> None:
+def check_float(input: Any, word: str) -> None:
     if not input.is_floating_point():
         raise NotImplementedError(f"\"{word}\" not implemented for '{input.dtype.legacy}'")
 
@@ -281,7 +281,7 @@ def _move(running: Any, value: np.ndarray, momentum: float) -> None:
     storage_of(running)._bump()
 
 
-def _update_running(running_mean: Any, running_var: Any, mean: np.ndarray, variance: np.ndarray, count: int, momentum: float) -> None:
+def update_running(running_mean: Any, running_var: Any, mean: np.ndarray, variance: np.ndarray, count: int, momentum: float) -> None:
     """Move the running moments towards a batch's; the variance is divided by ``count - 1`` for it."""
     if running_mean is not None:
         _move(running_mean, mean, momentum)
@@ -289,7 +289,7 @@ def _update_running(running_mean: Any, running_var: Any, mean: np.ndarray, varia
         _move(running_var, variance * (count / max(count - 1, 1)), momentum)
 
 
-def _of_nothing(input: Any, weight: Any, bias: Any) -> Any:
+def of_nothing(input: Any, weight: Any, bias: Any) -> Any:
     """An empty result that depends on the parameters, whose gradients are zeros; the running moments stay."""
     result = input * 1
     if weight is not None:
@@ -297,15 +297,15 @@ def _of_nothing(input: Any, weight: Any, bias: Any) -> Any:
     return result if bias is None else result + bias[0]
 
 
-def _batch_norm(
+def normalized_batch(
     input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
 ) -> Any:
     shape = input._array.shape
     if not input._array.size and len(shape) > 1:
-        return _of_nothing(input, weight, bias)
+        return of_nothing(input, weight, bias)
     channels = shape[1] if len(shape) > 1 else 0
-    _check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
-    _check_float(input, "batch_norm")
+    check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    check_float(input, "batch_norm")
     for name, statistic in (("running_mean", running_mean), ("running_var", running_var)):
         if statistic is not None and statistic._requires_grad and grad_enabled():
             raise RuntimeError(
@@ -323,8 +323,8 @@ def _batch_norm(
         [None if e is None else e._array for e in (running_mean, running_var)],
         "mixed dtype (CPU): all inputs must share same datatype.",
     )
-    result, mean, variance = _NORMS["Batch"].wrapper(input, weight, bias, view, (0, 2), (1, channels, 1), eps)
-    _update_running(running_mean, running_var, mean._array, variance._array, count, momentum)
+    result, mean, variance = NORMS["Batch"].wrapper(input, weight, bias, view, (0, 2), (1, channels, 1), eps)
+    update_running(running_mean, running_var, mean._array, variance._array, count, momentum)
     return result
 
 
@@ -364,7 +364,7 @@ def batch_norm(
             raise ValueError("running_mean and running_var must either both be None or neither be None")
         if eps <= 0:
             raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
-    return _batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    return normalized_batch(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
 @composite(name="batch_norm", method=False)
@@ -385,7 +385,7 @@ def torch_batch_norm(
         cudnn_enabled: which of PyTorch's GPU libraries may be used; no meaning here.
     Source: torch.batch_norm.
     """
-    return _batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    return normalized_batch(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
 @composite(namespace="nn.functional")
@@ -415,20 +415,20 @@ def instance_norm(
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
-        return _batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+        return normalized_batch(input, running_mean, running_var, weight, bias, False, momentum, eps)
     shape = tuple(input.shape)
     area = product(shape[2:])
     if area == 1 and len(shape) > 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
-    _check_float(input, "batch_norm")
+    check_float(input, "batch_norm")
     channels = shape[1] if len(shape) > 1 else 0
     if not input._array.size and len(shape) > 1:
         if not shape[0] and any(tensor is not None for tensor in (running_mean, running_var, weight, bias)):
             raise IndexError("instance_norm: expected a batch of 1 or more samples beside parameters, got 0")
-        return _of_nothing(input, weight, bias)
-    _check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
-    result, mean, variance = _NORMS["Batch"].wrapper(input, weight, bias, (shape[0], channels, area), (2,), (1, channels, 1), eps)
-    _update_running(running_mean, running_var, mean._array.mean(0), variance._array.mean(0), area, momentum)
+        return of_nothing(input, weight, bias)
+    check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    result, mean, variance = NORMS["Batch"].wrapper(input, weight, bias, (shape[0], channels, area), (2,), (1, channels, 1), eps)
+    update_running(running_mean, running_var, mean._array.mean(0), variance._array.mean(0), area, momentum)
     return result
 
 
@@ -454,7 +454,7 @@ def torch_instance_norm(
 
 
 # -- layer and group norm --------------------------------------------------------------------------------------------------------
-def _normalized_shape(name: str, input: Any, normalized_shape: Any) -> Ints:
+def sizes_of_norm(name: str, input: Any, normalized_shape: Any) -> Ints:
     """``normalized_shape`` as a tuple that ends ``input``'s shape.
 
     Raises:
@@ -477,7 +477,7 @@ def _normalized_shape(name: str, input: Any, normalized_shape: Any) -> Ints:
     return sizes
 
 
-def _check_parameters(sizes: Ints, **parameters: Any) -> None:
+def check_parameters(sizes: Ints, **parameters: Any) -> None:
     for name, parameter in parameters.items():
         if parameter is not None and tuple(parameter.shape) != sizes:
             raise RuntimeError(
@@ -502,11 +502,11 @@ def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = Non
     Gradient: through mean and variance.
     Source: torch.nn.functional.layer_norm. Ba et al. 2016.
     """
-    sizes = _normalized_shape("layer_norm", input, normalized_shape)
-    _check_parameters(sizes, weight=weight, bias=bias)
-    _check_float(input, "LayerNormKernelImpl")
+    sizes = sizes_of_norm("layer_norm", input, normalized_shape)
+    check_parameters(sizes, weight=weight, bias=bias)
+    check_float(input, "LayerNormKernelImpl")
     rows, width = product(tuple(input.shape)[: input.dim() - len(sizes)]), product(sizes)
-    return _NORMS["Layer"].wrapper(input, weight, bias, (rows, width), (1,), (1, width), eps)[0]
+    return NORMS["Layer"].wrapper(input, weight, bias, (rows, width), (1,), (1, width), eps)[0]
 
 
 @composite(name="layer_norm", method=False)
@@ -560,9 +560,9 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
                 f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of shape "
                 f"{list(parameter.shape)} and input of shape {list(shape)}"
             )
-    _check_float(input, "GroupNormKernelImpl")
+    check_float(input, "GroupNormKernelImpl")
     group_size = channels // num_groups
-    return _NORMS["Group"].wrapper(input, weight, bias, (n, num_groups, group_size, area), (2, 3), (1, num_groups, group_size, 1), eps)[0]
+    return NORMS["Group"].wrapper(input, weight, bias, (n, num_groups, group_size, area), (2, 3), (1, num_groups, group_size, 1), eps)[0]
 
 
 @composite(name="group_norm", method=False)
@@ -641,8 +641,8 @@ def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
         RuntimeError: shapes that do not fit.
     Source: torch.nn.functional.rms_norm. Zhang and Sennrich 2019.
     """
-    sizes = _normalized_shape("rms_norm", input, normalized_shape)
-    _check_parameters(sizes, weight=weight)
+    sizes = sizes_of_norm("rms_norm", input, normalized_shape)
+    check_parameters(sizes, weight=weight)
     kind = input.dtype
     if eps is None and kind in (dtypes.float32, dtypes.float64):
         eps = float(np.finfo(kind.numpy).eps)

@@ -12,6 +12,7 @@ from .decompositions import eig as complex_eig
 from .decompositions import eigh, eigvalsh, geqrf, ormqr
 from .joining import cat, stack
 from .least_squares import lstsq as least_squares
+from .least_squares import matrix_rank as rank_of
 from .linear_systems import (
     cholesky_ex,
     cholesky_inverse,
@@ -212,3 +213,15 @@ def eig(input: Tensor, eigenvectors: bool = False) -> Any:
         return _EIG((parts, input.new_empty((0,))))
     second = (values.imag < 0).unsqueeze(-2)  # LAPACK lists the one above the real line first
     return _EIG((parts, (-vectors.imag).where(second, vectors.real)))
+
+
+@composite(method=False)
+def matrix_rank(input: Tensor, tol: float | None = None, symmetric: bool = False) -> Tensor:
+    """The number of singular values above a tolerance. Deprecated; use ``linalg.matrix_rank``.
+
+    Args:
+        input: ``(*, m, n)``. tol: the tolerance; the largest one's rounding error when None. symmetric: whether ``input`` is Hermitian.
+    Source: torch.matrix_rank of PyTorch 1.8.
+    """
+    warn_superseded("matrix_rank", "torch.linalg.matrix_rank(A, hermitian=symmetric)")
+    return rank_of(input, tol, symmetric)

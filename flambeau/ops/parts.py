@@ -361,7 +361,7 @@ def _strided_array(input: Any, size: Any, stride: Any, storage_offset: int | Non
     return strided(flat, size, tuple(step * itemsize for step in stride), start * itemsize, input._array.dtype)
 
 
-@method()
+@composite()
 def as_strided_(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
     """Give this tensor another size, strides and offset in its storage. Source: torch.Tensor.as_strided_."""
     recorded = needs_grad(input) and grad_enabled()

@@ -158,7 +158,7 @@ def _antialiased(size: int, count: int, align_corners: bool, scale: float | None
     return places.clip(None, size - 1), weights.astype(kind)
 
 
-def _plan(spatial: Ints, sizes: Ints, mode: str, align_corners: bool, scales: Any, antialias: bool, kind: Any) -> tuple[Any, ...]:
+def sampling_plan(spatial: Ints, sizes: Ints, mode: str, align_corners: bool, scales: Any, antialias: bool, kind: Any) -> tuple[Any, ...]:
     plan: list[Any] = []
     for size, count, scale in zip(spatial, sizes, scales, strict=True):
         if mode.startswith("nearest"):
@@ -270,7 +270,7 @@ def interpolate(
         raise NotImplementedError(f"\"{word}\" not implemented for '{input.dtype.legacy}'")
     if antialias and input.dtype in dtypes.REDUCED:
         raise NotImplementedError(f"\"compute_index_ranges_weights\" not implemented for '{input.dtype.legacy}'")
-    plan = _plan(tuple(input.shape[2:]), sizes, mode, bool(align_corners), scales, antialias, kind)
+    plan = sampling_plan(tuple(input.shape[2:]), sizes, mode, bool(align_corners), scales, antialias, kind)
     return resample(input, plan)
 
 

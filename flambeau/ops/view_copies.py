@@ -57,7 +57,7 @@ def _viewed(input: Tensor, size: Any) -> Tensor:
     return view_method(input, size) if isinstance(size, dtypes.dtype) else reshape(input, size)
 
 
-def _part(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+def part(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     return input[(slice(None),) * (dim % input.ndim if input.ndim else dim) + (slice(start, end, step),)]
 
 
@@ -76,7 +76,7 @@ diagonal_copy = _declare("diagonal_copy", diagonal)
 expand_copy = _declare("expand_copy", _expanded, "Tensor.expand")
 permute_copy = _declare("permute_copy", permute)
 select_copy = _declare("select_copy", select)
-slice_copy = _declare("slice_copy", _part, "Tensor.__getitem__")
+slice_copy = _declare("slice_copy", part, "Tensor.__getitem__")
 split_copy = _declare("split_copy", _split)
 split_with_sizes_copy = _declare("split_with_sizes_copy", split_with_sizes)
 squeeze_copy = _declare("squeeze_copy", squeeze)

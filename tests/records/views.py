@@ -396,7 +396,7 @@ STRIDES = [
         ),
     ),
     _view(
-        "Tensor.as_strided_",
+        "as_strided_",
         lambda make: [call(make(3, 4), (2, 2), (5, 1)), call(make(3, 4), (2, 3), (1, 2), 3)],
         _strided,
         (Error(lambda make: call(make(3, 4), (3, 5), (4, 1)), RuntimeError, "out of bounds for storage"),),

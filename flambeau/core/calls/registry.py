@@ -32,7 +32,7 @@ from .interruption import GENERATED
 from .operation import BOOL, REQUIRED, Op, Param, other_keywords
 from .override import call_override
 
-TABLES: dict[str, dict[str, Any]] = {"torch": {}, "nn.functional": {}, "Tensor": {}, "linalg": {}, "fft": {}, "special": {}}
+TABLES: dict[str, dict[str, Any]] = {"torch": {}, "nn.functional": {}, "Tensor": {}, "linalg": {}, "fft": {}, "special": {}, "ops.aten": {}}
 
 
 # What a decorator for operations is to type checkers. With a callable as its result they know every declared operation from the

@@ -33,7 +33,9 @@ _HOOKS = frozenset(("_backward_hooks", "_post_accumulate_grad_hooks"))
 
 # Element types that files store as bare bytes with the dtype beside them; all others have a storage class of their own.
 WITHOUT_STORAGE_CLASS = frozenset(
-    dtype for dtype in dtypes.ALL.values() if dtype.name in ("uint16", "uint32", "uint64", "complex32") or dtype.name.startswith("float8")
+    dtype
+    for dtype in dtypes.ALL.values()
+    if dtype.numpy is None or dtype.name in ("uint16", "uint32", "uint64") or dtype.name.startswith("float8")
 )
 
 # Storages whose bytes are read after the tensors are made (old files have them last), and what is to be done once they are there.

@@ -36,7 +36,7 @@ _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.
 _INT_LIMITS = {
     d: (int(np.iinfo(d.numpy).min), min(int(np.iinfo(d.numpy).max), (1 << 63) - 1))
     for d in dtypes.ALL.values()
-    if d.category == dtypes.INTEGER
+    if d.category == dtypes.INTEGER and d.numpy is not None
 }
 _INT_LIMITS[bool_] = (0, 1)
 _NORMALS_CHUNK = 8192

@@ -1,0 +1,55 @@
+"""PyTorch's public names that flambeau leaves out, each with its reason; ``docs/compatibility.md`` shows them.
+
+A name is listed as ``namespace.name``, a pattern of ``fnmatch``. What is neither there nor listed here fails in ``tests/test_names.py``,
+and so does a line that no missing name matches.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+
+_LATER = "not built yet"
+
+REASONS: tuple[tuple[str, str], ...] = (
+    ("cuDNN's interface: a GPU library of NVIDIA's", "torch.cudnn_*"),
+    ("MIOpen's interface: a GPU library of AMD's", "torch.miopen_*"),
+    ("oneDNN's interface and memory layout", "torch.mkldnn_* Tensor.to_mkldnn"),
+    ("FBGEMM's interface: packed weights of a library of Meta's", "torch.fbgemm_*"),
+    ("parts of a synchronized batch norm on GPUs; PyTorch's CPU build has no kernels for them", "torch.batch_norm_*"),
+    ("PyTorch's CPU build has a kernel for sparse tensors only", "torch.native_norm"),
+    (
+        "TorchScript's compiler and its types",
+        "torch.import_ir_module* torch.parse_* torch.merge_type_from_type_comment torch.unify_type_list",
+    ),
+    ("TorchScript's parallel calls", "torch.fork torch.wait"),
+    ("functions of devices that PyTorch itself has no longer, or of its XLA package", "torch.*autocast_ipu* torch.*autocast_xla*"),
+    ("counters of the interpreter's own bookkeeping", "torch.autocast_*_nesting torch.profiler_allow_cudagraph_cupti_lazy_reinit_cuda12"),
+    ("dimensions as objects, of functorch", "Tensor.index"),
+    ("scaled products of float8 matrices, for GPUs of NVIDIA's and AMD's", "nn.functional.scaled_mm nn.functional.scaled_grouped_mm"),
+    (_LATER + ": groups of products", "nn.functional.grouped_mm"),
+    ("a check of an old compiler of PyTorch's", "nn.functional.assert_int_or_pair"),
+    (_LATER + ": eigenvalues by iteration", "torch.lobpcg"),
+    (_LATER + ": control flow and maps that are captured", "torch.cond torch.while_loop torch.vmap"),
+    ("the type of annotations", "fft.Tensor"),
+    (
+        _LATER + ": sparse tensors",
+        "torch.*sparse* torch.*indices_copy torch.values_copy torch.dsmm torch.hsmm torch.hspmm torch.saddmm torch.smm torch.spmm "
+        "torch.sspaddmm Tensor.*sparse* Tensor.*indices Tensor.values Tensor.coalesce Tensor.is_coalesced Tensor.dense_dim Tensor.smm "
+        "Tensor.sspaddmm Tensor.to_dense sparse.*",
+    ),
+    (_LATER + ": nested and masked tensors", "Tensor.to_padded_tensor masked.MaskedTensor masked.as_masked_tensor masked.masked_tensor"),
+    (
+        _LATER + ": quantized tensors",
+        "torch.Q*Storage torch.*quantize* torch.q_* torch.qint* torch.quint* torch.qscheme torch.int_repr "
+        "torch.choose_qparams_optimized torch.fused_moving_avg_obs_fake_quant Tensor.q_* Tensor.qscheme Tensor.int_repr Tensor.dequantize",
+    ),
+)
+
+
+def reason_for(namespace: str, name: str) -> tuple[str, str] | None:
+    """The reason why a name is left out, and the pattern that says so; None where it is not listed."""
+    for reason, patterns in REASONS:
+        for pattern in patterns.split():
+            if fnmatch.fnmatchcase(f"{namespace}.{name}", pattern):
+                return reason, pattern
+    return None
