@@ -37,7 +37,7 @@ REASONS: tuple[tuple[str, str], ...] = (
         "torch.sspaddmm Tensor.*sparse* Tensor.*indices Tensor.values Tensor.coalesce Tensor.is_coalesced Tensor.dense_dim Tensor.smm "
         "Tensor.sspaddmm Tensor.to_dense sparse.*",
     ),
-    (_LATER + ": nested and masked tensors", "Tensor.to_padded_tensor masked.MaskedTensor masked.as_masked_tensor masked.masked_tensor"),
+    (_LATER + ": nested tensors", "Tensor.to_padded_tensor"),
     (
         _LATER + ": quantized tensors",
         "torch.Q*Storage torch.*quantize* torch.q_* torch.qint* torch.quint* torch.qscheme torch.int_repr "

@@ -321,6 +321,15 @@ def _canonicalize_hash(input: Any, dim: Any, keepdim: bool, mode: int) -> tuple[
     return input, dims if array.ndim else (), keepdim, mode
 
 
+def _folded(words: np.ndarray, axis: int) -> np.ndarray:
+    """Exclusive or along ``axis``, halves on halves: CuPy's has no ``reduce``."""
+    words = words.swapaxes(0, axis)
+    while len(words) > 1:
+        half = len(words) // 2
+        words = np.concatenate([words[:half] ^ words[half : 2 * half], words[2 * half :]])
+    return words.swapaxes(0, axis)
+
+
 @op(canonicalize=_canonicalize_hash, opmath="native", grad=None)
 def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: int = 0) -> Tensor:
     """Exclusive or of the bits of the elements over ``dim``, as 64-bit integers.
@@ -337,7 +346,9 @@ def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: in
     Source: torch.hash_tensor.
     """
     words = input.astype(np.int64 if input.dtype.kind in "biu" else np.float64).view(np.uint64)
-    return np.bitwise_xor.reduce(words, axis=dim, keepdims=keepdim) if words.ndim else words
+    for axis in dim:
+        words = _folded(words, axis)
+    return words if keepdim else words.reshape([size for axis, size in enumerate(words.shape) if axis not in dim])
 
 
 # -- convolution over time -----------------------------------------------------------------------------------------------------------------
