@@ -144,6 +144,10 @@ def attribute(root: Any, dotted: str) -> Any:
 
 def our_function(entry: Any) -> Callable[..., Any] | None:
     """flambeau's counterpart of an entry's function; None where flambeau lacks the name."""
+    if isinstance(entry.op, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):  # torch.ops.aten.slice.Tensor
+        return attribute(flambeau.ops.aten, entry.op.__name__.partition(".")[0])
+    if entry.name.startswith(("_segment_reduce", "torch._")):  # the function's name is another one
+        return attribute(flambeau, entry.op.__name__)
     candidate = attribute(flambeau, entry.name)
     if not callable(candidate):  # a dtype's name may be a method's too
         candidate = attribute(flambeau.Tensor, entry.name)
