@@ -144,20 +144,8 @@ class MaskedTensor(WrapperTensor):
             return f"MaskedTensor({_text(self._inner, self._masked_mask)}, {bool(self._masked_mask)})"
         return f"MaskedTensor(\n{_indented(_text(self._inner.detach(), self._masked_mask))}\n)"
 
-    def __format__(self, spec: str) -> str:
-        return format(repr(self), spec)
-
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _rebuilt, (self._inner.detach(), self._masked_mask, self.requires_grad)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        if id(self) not in memo:
-            if not self.is_leaf:
-                raise RuntimeError(
-                    "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
-                )
-            memo[id(self)] = _rebuilt(self._inner.detach().clone(), self._masked_mask.clone(), self.requires_grad)
-        return memo[id(self)]
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

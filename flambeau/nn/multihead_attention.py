@@ -125,7 +125,13 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """The result of attention and its weights; the arguments are those of ``multi_head_attention_forward``."""
+        """The result of attention and its weights; the arguments are those of ``multi_head_attention_forward``.
+
+        Nested tensors attend within their sequences, where there are no masks and no weights are asked for.
+        """
+        if query.is_nested or key.is_nested or value.is_nested:
+            self._check_nested(attn_mask is not None or key_padding_mask is not None or is_causal, need_weights)
+            return self._of_nested(query, key, value), None
         key_padding_mask = F._canonical_mask(key_padding_mask, "key_padding_mask", F._none_or_dtype(attn_mask), "attn_mask", query.dtype)
         attn_mask = F._canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, False)
         batched = query.dim() == 3
@@ -161,6 +167,35 @@ class MultiheadAttention(Module):
             is_causal=is_causal,
         )
         return (result.transpose(1, 0) if self.batch_first and batched else result), weights
+
+    def _check_nested(self, has_mask: bool, need_weights: bool) -> None:
+        """Raise where nested tensors cannot be attended to.
+
+        Raises:
+            AssertionError: masks, weights, sequences that do not come after the batch, or operands of another size.
+        """
+        reasons = (
+            (not self.batch_first, "batch_first was not True"),
+            (not self._qkv_same_embed_dim, "_qkv_same_embed_dim was not True"),
+            (self.bias_k is not None or self.add_zero_attn, "add_bias_kv or add_zero_attn was True"),
+            (has_mask, "attn_mask, key_padding_mask or is_causal was given with NestedTensor input"),
+            (need_weights, "need_weights was True"),
+        )
+        why_not = next((reason for holds, reason in reasons if holds), "")
+        if why_not:
+            raise AssertionError(
+                f"MultiheadAttention does not support NestedTensor outside of its fast path. The fast path was not hit because {why_not}"
+            )
+
+    def _of_nested(self, *operands: Tensor) -> Tensor:
+        weights = self.in_proj_weight.chunk(3)
+        biases = self.in_proj_bias.chunk(3) if self.in_proj_bias is not None else (None,) * 3
+        heads = [
+            F.linear(operand, weight, bias).unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+            for operand, weight, bias in zip(operands, weights, biases, strict=True)
+        ]
+        attended = F.scaled_dot_product_attention(*heads, dropout_p=self.dropout if self.training else 0.0)
+        return self.out_proj(attended.transpose(1, 2).flatten(-2))
 
     def merge_masks(self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor) -> tuple[Tensor | None, int | None]:
         """One mask of the two, and which it is: 0 of positions, 1 of padding, 2 both, ``(N, num_heads, L, S)``; None without masks.

@@ -33,7 +33,9 @@ def _generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = N
     return ops.triu(ops.full((sz, sz), -math.inf, dtype=dtype, device=device), diagonal=1)
 
 
-def _get_seq_len(src: Tensor, batch_first: bool) -> int:
+def _get_seq_len(src: Tensor, batch_first: bool) -> int | None:
+    if src.is_nested:
+        return None
     return src.size(0) if src.dim() == 2 else src.size(1 if batch_first else 0)
 
 

@@ -90,6 +90,18 @@ class WrapperTensor(Tensor):
     def register_post_accumulate_grad_hook(self, hook: Any) -> RemovableHandle:
         return self._inner.register_post_accumulate_grad_hook(lambda _: hook(self))
 
+    def __format__(self, spec: str) -> str:
+        return format(repr(self), spec)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            if not self.is_leaf:
+                raise RuntimeError(
+                    "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
+                )
+            memo[id(self)] = self._wrapping(self._inner.detach().clone()).requires_grad_(self.requires_grad)
+        return memo[id(self)]
+
     def numpy(self, *, force: bool = False) -> Any:
         raise RuntimeError(".numpy() is not supported for tensor subclasses.")
 
