@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays.kinds import kind_of, missing_values
+from ..core.arrays.native import attempt, contiguous
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
 from ..core.calls.promotion import common_dtype
@@ -25,6 +27,9 @@ def order_along(array: np.ndarray, dim: int, descending: bool) -> np.ndarray:
     """Indices that sort ``array`` along ``dim``; equal elements keep their order in both directions."""
     if not array.ndim:
         return np.zeros((), _I8)
+    ranked = attempt("sort", array.size, array, dim, descending)
+    if ranked is not None:
+        return ranked[1]
     if array.dtype.kind == "V":
         array = array.astype(np.float32)
     if not descending:
@@ -128,10 +133,20 @@ def _leading(array: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
         return order_along(array, dim, largest).take(np.arange(k), dim)
     if array.dtype.kind == "V":
         array = array.astype(np.float32)
-    chosen = array.argpartition(n - k if largest else k - 1, axis=dim)
-    chosen = np.sort(chosen.take(np.arange(n - k, n) if largest else np.arange(k), dim), axis=dim)
-    inner = order_along(np.take_along_axis(array, chosen, dim), dim, largest)
-    return np.take_along_axis(chosen, inner, dim)
+    if dim % array.ndim != array.ndim - 1:  # a column at a time costs a copy of each
+        return np.moveaxis(_leading(contiguous(np.moveaxis(array, dim, -1)), k, -1, largest), -1, dim)
+    bound = np.partition(array, n - k if largest else k - 1, -1)[..., n - k if largest else k - 1, None]
+    equal, better = array == bound, array > bound if largest else array < bound
+    if array.dtype.kind == "f":
+        missing, is_missing = np.isnan(array), np.isnan(bound)
+        equal |= missing & is_missing
+        better |= missing & ~is_missing if largest else ~missing & is_missing
+    wanted = k - better.sum(-1, keepdims=True)
+    if (equal.sum(-1, keepdims=True) > wanted).any():
+        equal &= equal.cumsum(-1) <= wanted
+    chosen = (better | equal).nonzero()[-1].reshape(*array.shape[:-1], k)
+    inner = order_along(np.take_along_axis(array, chosen, -1), array.ndim - 1, largest)
+    return np.take_along_axis(chosen, inner, -1)
 
 
 @op(
@@ -175,6 +190,17 @@ def _canonicalize_kth(input: Any, k: Any, dim: int, keepdim: bool) -> tuple[Any,
     return (input, k.__index__(), dim, keepdim)
 
 
+def place_of_rank(array: np.ndarray, rank: int, dim: int) -> np.ndarray:
+    """Index along ``dim`` (kept, size 1) of the element with ``rank`` others before it in ascending order; of equal elements the first."""
+    rows = np.moveaxis(array, dim, -1)
+    rows = contiguous(rows.astype(np.float32) if rows.dtype.kind == "V" else rows)
+    value = np.partition(rows, rank, -1)[..., rank, None]
+    found = rows == value
+    if rows.dtype.kind == "f":
+        found |= np.isnan(rows) & np.isnan(value)
+    return np.moveaxis(found.argmax(-1)[..., None], -1, dim)
+
+
 @op(
     promotion="same",
     opmath="native",
@@ -198,7 +224,8 @@ def kthvalue(input: Tensor, k: int, dim: Any = -1, keepdim: bool = False) -> Any
     """
     if not input.ndim:
         return input.copy(), np.zeros((), _I8)
-    indices = row_major(order_along(input, dim, False).take([k - 1] if keepdim else k - 1, dim))
+    indices = place_of_rank(input, k - 1, dim)
+    indices = row_major(indices if keepdim else np.squeeze(indices, dim))
     return taken_along(input, indices, dim, keepdim), indices
 
 
@@ -239,6 +266,8 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
     Source: torch.unique.
     """
     array = input._array
+    if not kind_of(array).has_values:
+        missing_values("_unique2" if dim is None else "unique_dim")
     narrow = array.dtype if array.dtype.kind == "V" else None
     array = array.astype(np.float32) if narrow is not None else array
     if dim is not None:
@@ -246,9 +275,8 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
         if not array.size and array.shape[dim]:
             raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
     if dim is None or not array.size:
-        flat = array if dim is None else array.reshape(-1)
-        values, inverse, counts = np.unique(flat, return_inverse=True, return_counts=True, equal_nan=False)
-        inverse = inverse.reshape(array.shape if dim is None else (array.shape[dim],))
+        values, inverse, counts = _unique_elements(array.reshape(-1), return_inverse)
+        inverse = inverse.reshape(array.shape if dim is None else (array.shape[dim],)) if return_inverse else None
         values = values if dim is None else array
     else:
         rows = np.moveaxis(array, dim, 0)
@@ -257,14 +285,42 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
     return _several("unique", input, values if narrow is None else values.astype(narrow), inverse, counts, return_inverse, return_counts)
 
 
+def _unique_elements(flat: np.ndarray, return_inverse: bool) -> tuple[np.ndarray, Any, np.ndarray]:
+    """The distinct elements in order, which of them each element is (if wanted), and how many there are. Each NaN is distinct."""
+    order = order_along(flat, 0, False) if return_inverse else None
+    ranked = np.sort(flat) if order is None else flat[order]
+    first = _begins(ranked)
+    inverse: Any = None
+    if order is not None:
+        inverse = np.empty(len(flat), _I8)
+        inverse[order] = _numbered(first)
+    starts = np.flatnonzero(first)
+    return ranked[starts], inverse, np.diff(np.append(starts, len(flat)))
+
+
+def _begins(rows: np.ndarray) -> np.ndarray:
+    """Which rows, or elements, differ from the one before."""
+    first: Any = np.ones(len(rows), np.bool_)
+    if len(rows) > 1:
+        changed = rows[1:] != rows[:-1]
+        first[1:] = changed if changed.ndim == 1 else changed.reshape(len(changed), -1).any(1)
+    return first
+
+
+def _numbered(first: np.ndarray) -> Any:
+    """The number of the run in which each place lies, of runs that begin where ``first``."""
+    counted = attempt("cumsum", first.size, first, 0)
+    counted = first.cumsum() if counted is None else counted
+    return np.subtract(counted, 1, out=counted)
+
+
 def _unique_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One row of each kind in lexicographic order, the kind of each row, and how many there are."""
     order = np.lexsort(rows.T[::-1]) if rows.shape[1] else np.arange(len(rows))
     ranked = rows[order]
-    first: Any = np.ones(len(rows), np.bool_)
-    first[1:] = (ranked[1:] != ranked[:-1]).any(1)
+    first = _begins(ranked)
     inverse: Any = np.empty(len(rows), _I8)
-    inverse[order] = first.cumsum() - 1
+    inverse[order] = _numbered(first)
     return order[first], inverse, np.diff(np.append(np.flatnonzero(first), len(rows)))
 
 
@@ -280,15 +336,13 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
     rows = array.reshape(-1) if dim is None else np.moveaxis(array, wrap_dim(dim, array.ndim), 0)
     if not array.size and len(rows):
         raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
-    first: Any = np.ones(len(rows), np.bool_)
-    if len(rows) > 1:
-        changed = rows[1:] != rows[:-1]
-        first[1:] = changed if changed.ndim == 1 else changed.reshape(len(changed), -1).any(1)
-    inverse = first.cumsum() - 1
-    counts: Any = np.diff(np.append(np.flatnonzero(first), len(rows)))
-    values = rows[first]
+    first = _begins(rows)
+    starts = np.flatnonzero(first)
+    counts = np.diff(np.append(starts, len(rows)))
+    values = rows[starts]
+    inverse = _numbered(first) if return_inverse else None
     if dim is None:
-        inverse = inverse.reshape(array.shape)
+        inverse = inverse.reshape(array.shape) if inverse is not None else None
     else:
         values = np.moveaxis(values, 0, wrap_dim(dim, array.ndim))
     return _several("unique_consecutive", input, values, inverse, counts, return_inverse, return_counts)
@@ -305,21 +359,24 @@ def _side(right: bool, side: str | None, operation: str) -> str:
     return side
 
 
-def _positions(ranked: np.ndarray, values: np.ndarray, side: Any, sorter: Any) -> np.ndarray:
+def positions(ranked: np.ndarray, values: np.ndarray, side: str, sorter: Any = None) -> np.ndarray:
     """Where ``values`` belong in ``ranked``, row by row where there are rows."""
     if ranked.dtype.kind == "V":
         ranked = ranked.astype(np.float32)
     values = values.astype(np.float32) if values.dtype.kind == "V" else values
+    looked_up = None if sorter is not None else attempt("_search", values.size, ranked, values, side == "right")
+    if looked_up is not None:
+        return looked_up
     if ranked.ndim == 1:
         return np.asarray(ranked.searchsorted(values, side, sorter))
     n = ranked.shape[-1]
     count = math.prod(ranked.shape[:-1])
     rows, wanted = ranked.reshape(count, n), values.reshape(count, values.shape[-1])
     sorters = None if sorter is None else sorter.reshape(count, n)
-    positions: Any = np.empty(wanted.shape, _I8)
+    found: Any = np.empty(wanted.shape, _I8)
     for i in range(len(rows)):
-        positions[i] = rows[i].searchsorted(wanted[i], side, None if sorters is None else sorters[i])
-    return positions.reshape(values.shape)
+        found[i] = rows[i].searchsorted(wanted[i], side, None if sorters is None else sorters[i])
+    return found.reshape(values.shape)
 
 
 def _check_search(sorted_sequence: Any, values: Any, sorter: Any) -> None:
@@ -368,8 +425,8 @@ def searchsorted(
     _check_search(sorted_sequence, values, sorter)
     chosen = _side(right, side, "torch.searchsorted")
     ranked, wanted = cast_array(sorted_sequence._array, kind), cast_array(values._array, kind)
-    positions = _positions(ranked, wanted, chosen, None if sorter is None else sorter._array)
-    return wrap(positions.astype(np.int32 if out_int32 else _I8))
+    places = positions(ranked, wanted, chosen, None if sorter is None else sorter._array)
+    return wrap(places.astype(np.int32 if out_int32 else _I8))
 
 
 @composite(method=False, out=True)

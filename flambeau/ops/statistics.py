@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.arrays.kinds import surely
+from ..core.arrays.native import limits
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op
 from ..core.layout import row_major
@@ -16,7 +17,7 @@ from ..core.shape import wrap_dim
 from ..core.tensor import Tensor as TensorType
 from ..core.tensor import wrap
 from .extrema import require_elements, require_real, taken_along, to_place
-from .sorting import order_along, without_derivative
+from .sorting import order_along, place_of_rank, positions, without_derivative
 
 _I8 = np.dtype(np.int64)
 
@@ -24,15 +25,14 @@ _I8 = np.dtype(np.int64)
 # -- median, mode ---------------------------------------------------------------------------------------------------------------
 def _middle(array: np.ndarray, dim: int, ignore_nan: bool) -> np.ndarray:
     """Index along ``dim`` (kept, size 1) of the lower median; of the first NaN where there is one that counts."""
-    order = order_along(array, dim, False)
     n = array.shape[dim]
-    if array.dtype.kind not in "fV":
-        return order.take([(n - 1) // 2], dim)
-    missing = np.isnan(array)
+    missing = np.isnan(array) if array.dtype.kind in "fV" else None
+    if missing is None or not missing.any():
+        return place_of_rank(array, (n - 1) // 2, dim)
     if ignore_nan:
         rank = np.maximum((n - missing.sum(dim, keepdims=True) - 1) // 2, 0)
-        return np.take_along_axis(order, rank, dim)
-    middle = order.take([(n - 1) // 2], dim)
+        return np.take_along_axis(order_along(array, dim, False), rank, dim)
+    middle = place_of_rank(array, (n - 1) // 2, dim)
     return np.where(missing.any(dim, keepdims=True), missing.argmax(dim, keepdims=True), middle)
 
 
@@ -283,7 +283,7 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Any:
     Source: torch.bincount.
     """
     array = input._array
-    if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and array.min() < 0):
+    if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and limits(array)[0] < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
@@ -338,8 +338,10 @@ def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None
     weights = None if weight is None else weight._array.reshape(-1)
     flat = input._array.reshape(-1)
     inside = (flat >= edges._array[0]) & (flat <= edges._array[-1])
-    place = np.minimum(edges._array.searchsorted(flat[inside], "right") - 1, len(edges._array) - 2)
-    counts = np.bincount(place, None if weights is None else weights[inside], len(edges._array) - 1).astype(input._array.dtype)
+    if not inside.all():
+        flat, weights = flat[inside], None if weights is None else weights[inside]
+    place = np.minimum(positions(edges._array, flat, "right") - 1, len(edges._array) - 2)
+    counts = np.bincount(place, weights, len(edges._array) - 1).astype(input._array.dtype)
     if density:
         counts = counts / counts.sum() / np.diff(edges._array)
     hist = wrap(counts)
@@ -411,7 +413,7 @@ def histogramdd(input: Tensor, bins: Any, range: Any = None, weight: Any = None,
     for k, line in enumerate(edges):
         values, limits = points[:, k], line._array
         inside &= (values >= limits[0]) & (values <= limits[-1])
-        place = place * shape[k] + np.clip(limits.searchsorted(values, "right") - 1, 0, shape[k] - 1)
+        place = place * shape[k] + np.clip(positions(limits, values, "right") - 1, 0, shape[k] - 1)
     weights = None if weight is None else weight._array.reshape(-1)[inside]
     counts = np.bincount(place[inside], weights, math.prod(shape)).astype(input._array.dtype).reshape(shape)
     if density:

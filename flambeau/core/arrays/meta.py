@@ -79,6 +79,11 @@ def _attention_shapes(query: Any, key: Any, value: Any) -> tuple[MetaArray, Meta
     return empty((*rows, value.shape[-1]), query.dtype), empty(rows, query.dtype)
 
 
+def _first_few(input: Any, k: int, dim: int) -> tuple[MetaArray, MetaArray]:
+    shape = tuple(k if d == dim % input.ndim else size for d, size in enumerate(input.shape)) if input.ndim else () if k else (0,)
+    return empty(shape, input.dtype), empty(shape, np.int64)
+
+
 # Operations whose kernels look at values, although their results' shapes do not depend on them.
 SHAPE_RULES: dict[str, Callable[..., Any]] = {
     **RULES_OF_MATRICES,
@@ -94,6 +99,7 @@ SHAPE_RULES: dict[str, Callable[..., Any]] = {
         *([empty(attn_mask.shape, attn_mask.dtype)] if rest[5] else []),
     ),
     "masked_select": lambda *operands: missing_values("masked_select"),
+    "topk": lambda input, k, dim, *rest: _first_few(input, k, dim),
     "histc": lambda input, bins, *rest: empty((bins,), input.dtype),
 }
 _DRAWN: dict[str, Callable[..., MetaArray]] = {
