@@ -73,7 +73,9 @@ def with_dtypes(among: tuple[str, ...] = (), condition: Any = lambda record: Tru
         {
             f"{e.namespace}.{e.name}".removeprefix("torch.")
             for e in entries()
-            if not e.name.startswith("_") and not getattr(e, "body", e.kernel).__module__.endswith(".old_matrices")  # test_old_matrices
+            if not e.name.startswith("_")
+            and not getattr(e, "body", e.kernel).__module__.endswith(".old_matrices")  # test_old_matrices
+            and ".ops.sparse." not in getattr(e, "body", e.kernel).__module__  # test_sparse
         }
     ),
 )

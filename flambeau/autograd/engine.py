@@ -183,7 +183,9 @@ class _Pass:
                         leaves[id(edge)] = [edge, edge_grad, False]
                     elif entry[2] and edge_grad.__class__ is Tensor:
                         sum_of_both = entry[1]._array  # made here by an earlier sum: nobody else has it
-                        add(sum_of_both, edge_grad._array, sum_of_both)
+                        total = add(sum_of_both, edge_grad._array, sum_of_both)
+                        if total is not sum_of_both:  # a sparse one and a dense one
+                            entry[1] = wrap(total)
                     else:
                         entry[1] = _add(entry[1], edge_grad, self.record)
                         entry[2] = (
@@ -305,7 +307,10 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
         if crowded:
             have.add_(grad)
             return
-        add(array, more, array)
+        total = add(array, more, array)
+        if total is not array:  # a sparse gradient that a dense one was added to
+            leaf._grad = wrap(total)
+            return
         storage = have._storage
         if storage is None:
             storage = new_storage(have)

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..core.calls.interruption import pass_on
+from ..core.calls.registry import resolve
+from ..core.layout import sparse_bsc, sparse_bsr, strided
 from ..core.shape import element_strides
 from ..core.tensor import Tensor, wrap
 from .api import grad
@@ -67,7 +69,7 @@ def gradcheck(
         check_batched_grad, check_batched_forward_grad, check_forward_ad: not supported yet.
         check_backward_ad: check the backward pass.
         fast_mode: compare one random projection per input and output instead of whole Jacobians.
-        masked: concerns sparse inputs only; without effect on dense ones.
+        masked: whether of sparse inputs only the specified elements are changed (False when None).
     Returns:
         True if all gradients agree; False if they do not and ``raise_exception`` is False.
     Raises:
@@ -86,6 +88,7 @@ def gradcheck(
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
     settings = _Settings(eps, atol, rtol, nondet_tol, check_grad_dtypes)
     args = _as_arguments(inputs)
+    func, args = _without_sparse(func, args, bool(masked))
     try:
         _check_all(func, args, settings, fast_mode, check_undefined_grad)
     except GradcheckError:
@@ -133,6 +136,7 @@ def gradgradcheck(
     if not check_rev_over_rev:
         raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
     args = _as_arguments(inputs)
+    func, args = _without_sparse(func, args, masked)
     if grad_outputs is None:
         outputs = _differentiable(func(*args))
         given = tuple(_random_gradient(output, gen_non_contig_grad_outputs) for output in outputs)
@@ -159,6 +163,50 @@ def gradgradcheck(
         fast_mode=fast_mode,
         masked=masked,
     )
+
+
+def _without_sparse(func: Callable[..., Any], args: tuple[Any, ...], masked: bool) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """A function of dense tensors that does the same: it takes the values of sparse inputs, and gives sparse outputs as dense ones.
+
+    Args:
+        masked: whether an input's specified elements are its values; otherwise all of its elements are.
+    """
+    places: dict[int, Any] = {}
+    dense = list(args)
+    for i, arg in enumerate(args):
+        if isinstance(arg, Tensor) and arg.layout is not strided and arg.requires_grad:
+            mask = arg.detach()
+            if not masked:
+                whole = mask.to_dense()
+                facts = {"sparse_dim": mask.sparse_dim()} if mask.is_sparse else {"layout": mask.layout, "dense_dim": mask.dense_dim()}
+                if mask.layout in (sparse_bsr, sparse_bsc):
+                    facts["blocksize"] = mask._array.block
+                everywhere = whole.new_ones(whole.shape).to_sparse(**facts)
+                mask = whole.sparse_mask(everywhere)
+            elif mask.is_sparse:
+                mask = mask.coalesce()
+            places[i] = mask
+            dense[i] = mask.values().clone().requires_grad_()
+    if not places:
+        return _with_dense_outputs(func), args
+
+    def of_values(*values: Any) -> Any:
+        given = [with_values(value, places[i]) if i in places else value for i, value in enumerate(values)]
+        return func(*given)
+
+    with_values = resolve("torch", "_sparse_with_values")
+    return _with_dense_outputs(of_values), tuple(dense)
+
+
+def _with_dense_outputs(func: Callable[..., Any]) -> Callable[..., Any]:
+    def as_dense(output: Any) -> Any:
+        return output.to_dense() if isinstance(output, Tensor) and output.layout is not strided else output
+
+    def call(*args: Any) -> Any:
+        output = func(*args)
+        return type(output)(map(as_dense, output)) if type(output) in (tuple, list) else as_dense(output)
+
+    return call
 
 
 def _reject(where: str, **asked: bool) -> None:

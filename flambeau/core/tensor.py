@@ -13,7 +13,7 @@ from . import dtype as dtypes
 from .arrays.kinds import address, device_of, is_pinned, kind_of, make_at, place_of
 from .arrays.kinds import copied as copy_of
 from .device import cpu, device
-from .layout import is_contiguous_as, strided
+from .layout import is_contiguous_as, sparse_coo, sparse_csr, strided
 from .shape import Size, contiguous_strides, element_strides, wrap_dim
 from .state import INFERENCE, grad_enabled, thread, unrecorded, without_grad
 from .storage import TypedStorage, UntypedStorage
@@ -90,7 +90,16 @@ class Tensor:
 
     @property
     def layout(self) -> Any:
-        return strided
+        array = self._array
+        return strided if array.__class__ is np.ndarray else getattr(array, "layout", strided)
+
+    @property
+    def is_sparse(self) -> bool:
+        return self._array.__class__ is not np.ndarray and self.layout is sparse_coo
+
+    @property
+    def is_sparse_csr(self) -> bool:
+        return self._array.__class__ is not np.ndarray and self.layout is sparse_csr
 
     @property
     def ndim(self) -> int:
@@ -110,7 +119,7 @@ class Tensor:
 
     name = None  # of the function argument that it was, in PyTorch's first versions
 
-    is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = is_xla = is_vulkan = False
+    is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = is_xla = is_vulkan = False
     is_mtia = is_ipu = is_maia = False
 
     @property
@@ -187,7 +196,7 @@ class Tensor:
 
     def is_shared(self) -> bool:
         """Whether other processes can have this memory too: on CUDA always, on the CPU after ``share_memory_``."""
-        return storage_of(self).is_shared()
+        return self.untyped_storage().is_shared()
 
     def share_memory_(self) -> Tensor:
         """Move the storage to memory that other processes can have too, and all views along; itself.
@@ -198,7 +207,7 @@ class Tensor:
             RuntimeError: there is no room, or the tensor lies neither on the CPU nor on CUDA.
         Source: torch.Tensor.share_memory_.
         """
-        storage_of(self).share_memory_()
+        self.untyped_storage().share_memory_()
         return self
 
     def is_same_size(self, other: Tensor) -> bool:
@@ -263,12 +272,17 @@ class Tensor:
         return element_strides(array) == contiguous_strides(array.shape)
 
     def untyped_storage(self) -> UntypedStorage:
-        """The bytes that this tensor shares with its views."""
+        """The bytes that this tensor shares with its views.
+
+        Raises:
+            NotImplementedError: a sparse tensor.
+        """
+        kind_of(self._array).check_storage(self._array)
         return storage_of(self)
 
     def storage(self) -> TypedStorage:
         """The storage, read as elements of this dtype."""
-        return TypedStorage(wrap_storage=storage_of(self), dtype=self.dtype)
+        return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
 
     _typed_storage = storage
 
@@ -351,7 +365,9 @@ class Tensor:
             raise RuntimeError(
                 f"assigned grad has data of a different size: expected {list(self._array.shape)}, got {list(value._array.shape)}"
             )
-        if value._array.__class__ is not self._array.__class__ or value.device != self.device:
+        if value._array.__class__ is not self._array.__class__ and value.device == self.device and not value.is_sparse:
+            raise RuntimeError(f"assigned grad has data of a different layout: expected {self.layout}, got {value.layout}")
+        if value.device != self.device:
             raise RuntimeError(f"assigned grad has data located on a different device: expected {self.device}, got {value.device}")
         self._grad = value
 
@@ -435,6 +451,8 @@ class Tensor:
         if self._requires_grad and not force and grad_enabled():
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         if self._array.__class__ is not np.ndarray:
+            if self.layout is not strided:
+                return np.asarray(self._array)  # raises: a sparse tensor has no array
             if not force:
                 raise TypeError(
                     f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."

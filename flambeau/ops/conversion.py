@@ -329,6 +329,8 @@ def type_method(input: Tensor, dtype: Any = None, non_blocking: bool = False) ->
 
     if dtype is None:
         where = input.device.type
+        if input.is_sparse:
+            return f"torch.sparse.{input.dtype.legacy}Tensor"
         return f"torch.{'' if where == 'cpu' else where + '.'}{input.dtype.legacy}Tensor"
     if isinstance(dtype, dtypes.dtype):
         return converted(input, dtype)

@@ -86,6 +86,8 @@ def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def rows_of(tensor: Any) -> Any:
     """A tensor as a matrix: its last dimension as rows, all others in one."""
     shape = tensor._array.shape
+    if len(shape) == 2:
+        return tensor
     return tensor.reshape(math.prod(shape[:-1]), shape[-1])
 
 

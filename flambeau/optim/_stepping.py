@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from numpy import ndarray
+
 from .. import ops
 from ..autograd.grad_mode import enable_grad
 from ..core.dtype import dtype, float32, float64, get_default_dtype
@@ -157,7 +159,7 @@ class GroupOptimizer(Optimizer):
             grad = param.grad
             if grad is None:
                 continue
-            if grad.is_sparse:
+            if grad._array.__class__ is not ndarray and grad.is_sparse:
                 raise RuntimeError(f"{type(self).__name__} does not support sparse gradients{self._sparse_hint}")
             state = self.state.get(param)
             if not state:

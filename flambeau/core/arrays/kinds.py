@@ -5,6 +5,7 @@
     meta     MetaArray        shape, strides and dtype without values
     cuda     cupy.ndarray     NVIDIA GPUs
     private  PrivateArray     ``privateuse1``: an array that refuses what CuPy refuses; tests run every operation on it
+    sparse   SparseArray      indices and values, in the CPU's memory (``sparse``)
 
 A tensor's device follows from the class of its array, so there is nothing to keep in step, and a tensor of the CPU is not larger for it.
 The generated fast paths know NumPy arrays only; on the slow path ``kind_of_call`` decides, once per call, which kind's ``run`` gets it.
@@ -44,6 +45,7 @@ class Kind:
         xp: the module of NumPy's functions over such arrays.
         special: the module of SciPy's special functions over such arrays; None where SciPy's own serves.
         has_values: whether an array has values that can be read.
+        has_views: whether operations that return views do so here; sparse arrays are copied.
         hosted: modules of the package whose functions work on host memory only; they get copies of the arrays there, and what they
             wrote is copied back.
     """
@@ -53,6 +55,7 @@ class Kind:
     xp: Any
     special: Any = None
     has_values = True
+    has_views = True
     hosted: frozenset[str] = frozenset(
         f"{_CORE}.{name}" for name in ("random.samplers", "random.rejection", "random.box_muller", "arrays.lapack")
     )
@@ -76,9 +79,16 @@ class Kind:
         """A copy of a NumPy array on a device of this kind, with the array's strides where it is dense."""
         raise NotImplementedError
 
+    def check_storage(self, array: Any) -> None:
+        """Raise NotImplementedError where an array has no storage to show."""
+
     def view_at(self, base: Any, shape: Sequence[int], kind: np.dtype, offset: int, strides: Sequence[int]) -> Any:
         """A view of the memory of ``base``, from ``offset`` bytes behind its first element on; strides in bytes."""
         raise NotImplementedError
+
+    def fitted(self, array: Any, target: Any) -> Any:
+        """A result as it is written into ``target``, an array of this kind or of the host's."""
+        return array
 
     def placed(self, where: device) -> device:
         """``where`` with the index of a device that is there; 0 where it has none.
@@ -419,7 +429,8 @@ def kind_of_call(op: Any, arrays: Sequence[Any]) -> Kind:
     if not KINDS:
         return host
     if op.any_device:
-        return kind_of(arrays[0]) if arrays else host
+        kinds = [kind_of(array) for array in arrays]
+        return next((kind for kind in kinds if not kind.has_views), kinds[0]) if arrays else host
     where = None
     chosen: Kind = host
     for array in arrays:
@@ -429,6 +440,8 @@ def kind_of_call(op: Any, arrays: Sequence[Any]) -> Kind:
         place = kind.device_of(array)
         if where is None:
             chosen, where = kind, place
+        elif chosen is host and where == place:
+            chosen = kind  # sparse beside dense
         elif where != place:
             raise mixed_devices(where, place)
     return chosen

@@ -275,16 +275,21 @@ _np_add = np.add
 
 
 def add(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> Any:
-    """Sum of two gradients of one shape and dtype."""
+    """Sum of two gradients of one shape and dtype; another array than ``out`` where that cannot hold it, as a sparse one a dense sum."""
     kernel = _np_add if a.size < _ADD_LARGE else _add_large
     try:
         return ignoring_fp(kernel, a, b, out)
+    except TypeError:
+        if not other_sums or (a.__class__ is np.ndarray and b.__class__ is np.ndarray):
+            raise
+        return other_sums[0](a, b, out)
     except RuntimeError as error:
         if not is_busy(error):
             raise
         return run_ignoring_fp(kernel, a, b, out)
 
 
+other_sums: list[Callable[..., Any]] = []  # what adds arrays that NumPy cannot: sparse ones
 _ADD_LARGE = LARGE if _CHOSEN else _VECTORISED_FACTOR * LARGE
 
 

@@ -31,6 +31,8 @@ def cast_array(array: np.ndarray, dtype: dtypes.dtype) -> np.ndarray:
     result = native.cast(array, target)
     if result is not None:
         return result
+    if array.__class__ in native.foreign and hasattr(array.__class__, "parts"):  # a sparse array: its values
+        return array.astype(target)  # type: ignore[attr-defined]
     if source.kind == "c" and target.kind != "c" and target.kind != "b":
         array = array.real
     if dtype is dtypes.float8_e4m3fn:

@@ -8,6 +8,8 @@ from typing import Any
 from .. import dtype as dtypes
 from ..arrays.kinds import make_at, pinning_kind, place_of
 from ..device import pinned_host
+from ..layout import layout as Layout
+from ..layout import strided
 from ..state import thread, without_grad
 from ..tensor import Tensor
 
@@ -80,6 +82,7 @@ class Creation:
 
     Attributes:
         name: the factory's.
+        layout: the one given, else that of the tensor that the factory follows, else ``torch.strided``.
         where: the device that the tensor is to be on: the one given, else that of the tensor that the factory follows or of ``out``, else
             the thread's.
         dtype: the one given, else ``out``'s, else that of the tensor that the factory follows, else None.
@@ -91,13 +94,14 @@ class Creation:
         RuntimeError: pinned memory, which needs an accelerator, or ``dtype`` is not ``out``'s.
     """
 
-    __slots__ = ("dtype", "name", "options", "out", "requires_grad", "where")
+    __slots__ = ("dtype", "layout", "name", "options", "out", "requires_grad", "where")
 
     def __init__(self, name: str, options: dict[str, Any], model: Any, out: Any):
         self.name, self.options, self.out = name, options, out
         if out is not None and not isinstance(out, Tensor):
             raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
         followed = model if isinstance(model, Tensor) else out
+        self.layout = strided if followed is None else followed.layout
         where = options.get("device")
         if where is None and followed is not None:
             self.where = followed.device
@@ -111,8 +115,10 @@ class Creation:
     def _choose(
         self, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False
     ) -> None:
-        if layout is not None and repr(layout) != "torch.strided":
-            raise NotImplementedError(f"{self.name}: layout {layout!r} is not supported yet; use torch.strided")
+        if layout is not None:
+            if not isinstance(layout, Layout):
+                raise TypeError(f"{self.name}(): argument 'layout' must be torch.layout, not {type(layout).__name__}")
+            self.layout = layout
         if pin_memory:
             pinning_kind(
                 "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is available on this system."

@@ -25,7 +25,7 @@ from .. import dtype as dtypes
 from ..arrays import native
 from ..arrays.kinds import KINDS, Kind, as_array, check_same_device, host, kind_of_call, moved, on_device_of, pinned
 from ..device import pinned_host
-from ..layout import laid_out_elementwise
+from ..layout import laid_out_elementwise, strided
 from ..shape import broadcast_shape
 from ..state import crowded, grad_enabled, modes, run_ignoring_fp, thread
 from ..tape.history import check_overlap, check_writable, is_differentiable, make_view, needs_grad, rebase, set_creation_meta, watch
@@ -258,7 +258,7 @@ def run_function(call: Call) -> Any:
     if out is not None and _into_out_directly(op, values, operands, out):
         return out
     results, is_tuple = compute(op, values, operands, kind)
-    if op.is_view:
+    if op.is_view and kind.has_views:
         viewed = values[op.positions[0]]
         tensors = [make_view(array, viewed) for array in results]
         if op.is_multi_view and grad_enabled():
@@ -303,6 +303,8 @@ def run_in_place(call: Call) -> Tensor:
         have, want = dtypes.of_array(array), target.dtype
         if not dtypes.can_cast(have, want):
             raise RuntimeError(f"result type {have.legacy} can't be cast to the desired output type {want.legacy}")
+        if kind is not host:
+            array = kind.fitted(array, target._array)
         check_same_device(target._array, array)
         if array.shape != shape:
             raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(array.shape)}")
@@ -361,6 +363,12 @@ def run_factory(call: Call) -> Any:
     entry, values = call.op, call.values
     new = Creation(entry.name, entry.options_of(values), None if entry.model is None else values[entry.model], call.out)
     args, rest, keywords = entry.arguments
+    if new.layout is not strided:
+        from ..arrays import sparse_factories
+
+        tensor = sparse_factories.made(entry, new, values)
+        if tensor is not None:
+            return tensor
     named = {name: values[i] for name, i in keywords} if keywords else {}
     tensor = entry.body(new, *values[:args], *(() if rest is None else values[rest]), **named)
     if not isinstance(tensor, Tensor):
@@ -403,7 +411,7 @@ def compute(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) -> t
             and array.dtype is dtype.numpy
         ):
             array = run_ignoring_fp(cast_array, array, result_dtype)  # values that were widened for computing; indices stay
-        if op.broadcasts and array.ndim > 1 and array.__class__ is np.ndarray and not op.row_major:
+        if op.broadcasts and array.ndim > 1 and array.__class__ is np.ndarray and not op.row_major and kind.has_views:
             plain = array.size and 1 not in array.shape
             for operand in operands:
                 plain = plain and (not isinstance(operand, Tensor) or operand._array.flags.c_contiguous)

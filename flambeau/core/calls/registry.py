@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator
@@ -32,7 +33,9 @@ from .interruption import GENERATED
 from .operation import BOOL, REQUIRED, Op, Param, other_keywords
 from .override import call_override
 
-TABLES: dict[str, dict[str, Any]] = {"torch": {}, "nn.functional": {}, "Tensor": {}, "linalg": {}, "fft": {}, "special": {}, "ops.aten": {}}
+TABLES: dict[str, dict[str, Any]] = {
+    name: {} for name in ("torch", "nn.functional", "Tensor", "linalg", "fft", "special", "sparse", "ops.aten")
+}
 
 
 # What a decorator for operations is to type checkers. With a callable as its result they know every declared operation from the
@@ -336,7 +339,7 @@ def add_method(name: str, make: Callable[[], Any]) -> None:
 def _register(entry: Any) -> None:
     table = TABLES[entry.namespace]
     for name in (entry.name, *entry.aliases):
-        if name in table:
+        if name in table and not isinstance(table[name], LateEntry):
             raise TypeError(f"operation {entry.namespace}.{name} is declared twice")
         table[name] = entry
         if entry.method and entry.namespace in ("torch", "Tensor"):
@@ -346,6 +349,44 @@ def _register(entry: Any) -> None:
                 add_method(name + "_", lambda: entry.inplace_wrapper)
             if entry.namespace in ("torch", "nn.functional"):
                 table[name + "_"] = InplaceEntry(entry)
+
+
+class LateEntry:
+    """A name of a family that is imported when one of its names is first used; the family's declaration then takes its place."""
+
+    kernel = rules = returns = None
+    overloads = ()
+    inplace = False
+
+    def __init__(self, module: str, namespace: str, name: str):
+        self.module, self.namespace, self.name = module, namespace, name
+
+    @property
+    def wrapper(self) -> Any:
+        importlib.import_module(self.module)
+        return TABLES[self.namespace][self.name].wrapper
+
+
+_LATE: set[str] = set()
+
+
+def declare_late(module: str, **names: str) -> None:
+    """Say which operations (by namespace) and methods (as ``methods``) a family declares that is imported when one of them is used."""
+    _LATE.add(module)
+
+    def method_of(name: str) -> Callable[[], Any]:
+        def make() -> Any:
+            importlib.import_module(module)
+            made = Tensor.__dict__[name]
+            return made.function if isinstance(made, LazyMethod) else made
+
+        return make
+
+    for name in names.pop("methods", "").split():
+        add_method(name, method_of(name))
+    for namespace, listed in names.items():
+        for name in listed.split():
+            TABLES[namespace][name] = LateEntry(module, namespace, name)
 
 
 class InplaceEntry:
@@ -490,7 +531,9 @@ def names(namespace: str) -> list[str]:
 
 
 def entries() -> Iterator[Any]:
-    """Every primitive and composite once."""
+    """Every primitive and composite once, those of late families too."""
+    for module in sorted(_LATE):
+        importlib.import_module(module)
     seen = set()
     for table in TABLES.values():
         for entry in table.values():

@@ -19,8 +19,8 @@ import numpy as np
 from .. import dtype as dtypes
 from ..arrays.kinds import kind_of, make_at, moved, on_device_of, place_of, view_at
 from ..device import cpu
-from ..layout import empty_strided_array
-from ..shape import contiguous_strides, element_strides
+from ..layout import empty_strided_array, layout, sparse_coo, strided
+from ..shape import Size, contiguous_strides, element_strides
 from ..storage import TypedStorage, UntypedStorage
 from ..tensor import Parameter, Tensor, share, storage_of, wrap
 
@@ -75,6 +75,8 @@ def reduce_parameter(parameter: Parameter, protocol: Any) -> tuple[Any, ...]:
 
 def _parts(tensor: Tensor, requires_grad: bool) -> tuple[Any, tuple[Any, ...]]:
     """The rebuilding function and its arguments for the tensor without its Python side."""
+    if tensor.layout is not strided:
+        return _rebuild_sparse_tensor, (tensor.layout, _sparse_parts(tensor))
     if not kind_of(tensor._array).has_values:
         return _rebuild_meta_tensor_no_storage, (tensor.dtype, tuple(tensor.shape), tensor.stride(), requires_grad)
     dtype, storage = tensor.dtype, storage_of(tensor)
@@ -84,6 +86,13 @@ def _parts(tensor: Tensor, requires_grad: bool) -> tuple[Any, tuple[Any, ...]]:
     if dtype in WITHOUT_STORAGE_CLASS:
         return _rebuild_tensor_v3, (storage, *where, requires_grad, OrderedDict(), dtype)
     return _rebuild_tensor_v2, (TypedStorage(wrap_storage=storage, dtype=dtype), *where, requires_grad, OrderedDict())
+
+
+def _sparse_parts(tensor: Tensor) -> tuple[Any, ...]:
+    """What files hold of a sparse tensor, in PyTorch's order."""
+    array: Any = tensor._array
+    tensors = [wrap(part) for part in (*array.parts, array.values)]
+    return (*tensors, Size(array.shape), *([array.coalesced] if tensor.layout is sparse_coo else []))
 
 
 def _state_of(tensor: Tensor) -> Any:
@@ -226,6 +235,31 @@ def _rebuild_meta_tensor_no_storage(dtype: dtypes.dtype, size: tuple[int, ...], 
     return wrap(array).requires_grad_(bool(requires_grad))
 
 
+def _rebuild_sparse_tensor(form: layout, data: tuple[Any, ...]) -> Tensor:
+    """The form for sparse tensors: indices, values, size and, for COO, whether it is coalesced (unknown in old files).
+
+    Raises:
+        RuntimeError: indices outside of the size, or parts that do not fit.
+    """
+    from ..arrays.sparse_checks import checked_array
+
+    count = 2 if form is sparse_coo else 3
+    _require(isinstance(form, layout) and form is not strided, "a sparse layout", form)
+    _require(isinstance(data, tuple) and count < len(data) <= 4, "the parts of a sparse tensor", data)
+    _require(all(isinstance(part, Tensor) and part.layout is strided for part in data[:count]), "dense tensors as parts", data[:count])
+    _require(isinstance(data[count], tuple) and _are_counts(data[count]), "sizes of 0 or more", data[count])
+    is_coalesced = len(data) == 4 and form is sparse_coo and data[3] is True
+    arrays = [part._array for part in data[:count]]
+    made = wrap(checked_array(form, tuple(arrays[:-1]), arrays[-1], tuple(data[count]), is_coalesced, looks=False))
+    later = next((UNREAD[part._storage] for part in data[: count - 1] if part._storage in UNREAD), None)
+
+    def look() -> None:
+        checked_array(form, tuple(arrays[:-1]), arrays[-1], tuple(data[count]), is_coalesced)
+
+    look() if later is None else later.append(look)
+    return made
+
+
 def _resolved(storage: UntypedStorage, dtype: dtypes.dtype, metadata: Any) -> UntypedStorage:
     """The storage, or its copy with what PyTorch may only note on a tensor done: all elements conjugated or negated."""
     if not metadata:
@@ -272,7 +306,7 @@ def _rebuild_parameter_with_state(data: Tensor, requires_grad: bool, backward_ho
 
 # What may stand behind a subclass: a file must not get any other callable called through _rebuild_from_type_v2.
 def _base_functions() -> tuple[Any, ...]:
-    plain = (_rebuild_tensor, _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_meta_tensor_no_storage)
+    plain = (_rebuild_tensor, _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_meta_tensor_no_storage, _rebuild_sparse_tensor)
     return (*plain, _rebuild_parameter, _rebuild_parameter_with_state)
 
 
@@ -342,9 +376,12 @@ def deepcopy_tensor(tensor: Tensor, memo: dict[Any, Any]) -> Any:
         )
     if id(tensor) in memo:
         return memo[id(tensor)]
-    storage = _copied_storage(storage_of(tensor), memo)
-    array = strided_view(storage, tensor.storage_offset(), tensor._array.shape, element_strides(tensor._array), tensor.dtype)
-    copied = share(array, storage)
+    if tensor.layout is not strided:
+        copied = wrap(tensor._array.copy())
+    else:
+        storage = _copied_storage(storage_of(tensor), memo)
+        array = strided_view(storage, tensor.storage_offset(), tensor._array.shape, element_strides(tensor._array), tensor.dtype)
+        copied = share(array, storage)
     if type(tensor) is not Tensor:
         copied = copied.as_subclass(type(tensor))
     memo[id(tensor)] = copied.requires_grad_(tensor.requires_grad)

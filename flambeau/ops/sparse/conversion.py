@@ -1,0 +1,355 @@
+"""From dense to sparse, back, and from one sparse layout to another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core import dtype as dtypes
+from ...core.arrays.sparse import (
+    BACKENDS,
+    BLOCKED,
+    BY_ROW,
+    SparseArray,
+    coalesced,
+    compressed_of,
+    coo,
+    coo_from,
+    dense_from,
+    rules,
+    sparse_array,
+)
+from ...core.calls.annotations import Tensor
+from ...core.calls.registry import composite, method, op
+from ...core.layout import layout as Layout
+from ...core.layout import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
+from .construction import entries, sparse_part, with_values
+
+
+# -- arrays -----------------------------------------------------------------------------------------------------------------------------
+def coo_of_dense(array: np.ndarray, sparse_dim: int) -> SparseArray:
+    """The elements of a dense array that are not zero; slices with one that is not, where there are dense dimensions."""
+    mask = array != 0
+    if sparse_dim < array.ndim:
+        mask = mask.any(axis=tuple(range(sparse_dim, array.ndim)))
+    if not array.ndim:
+        count = int(bool(mask))
+        return coo(np.zeros((0, count), np.int64), array.reshape(1)[:count].copy(), (), True)
+    if not sparse_dim:
+        count = int(bool(mask))
+        return coo(np.zeros((0, count), np.int64), array[None][:count].copy(), array.shape, True)
+    places = np.nonzero(mask)
+    return coo(np.stack(places).astype(np.int64, copy=False), array[places], array.shape, True)
+
+
+def compressed_of_dense(array: np.ndarray, form: Any, block: tuple[int, int], dense_dim: int) -> SparseArray:
+    """The same in a compressed layout.
+
+    Raises:
+        RuntimeError: sizes that blocks do not divide, or batches with different numbers of elements.
+    """
+    batch_dim = array.ndim - 2 - dense_dim
+    if batch_dim < 0:
+        raise IndexError(f"to_sparse: expected at least {2 + dense_dim} dimensions for layout {form}, got {array.ndim}")
+    high, wide = block
+    batch, (rows, columns) = array.shape[:batch_dim], array.shape[batch_dim : batch_dim + 2]
+    dense = array.shape[batch_dim + 2 :]
+    if not high or not wide or rows % high or columns % wide:
+        raise RuntimeError(f"tensor sparse size ({rows},{columns}) must be divisible by given blocksize ({high},{wide})")
+    count = int(np.prod(batch, dtype=np.int64)) if batch else 1
+    blocks = array.reshape(count, rows // high, high, columns // wide, wide, *dense).swapaxes(2, 3)
+    if form not in BY_ROW:
+        blocks = blocks.swapaxes(1, 2)
+    mask = (blocks != 0).any(axis=tuple(range(3, blocks.ndim)))
+    counts = mask.sum((1, 2))
+    if count > 1 and (counts != counts[0]).any():
+        raise RuntimeError("Expect the same number of specified elements per batch.")
+    nnz = int(counts[0]) if count else 0
+    along = np.nonzero(mask)[2]
+    starts = np.zeros((count, mask.shape[1] + 1), np.int64)
+    np.cumsum(mask.sum(2), axis=1, out=starts[:, 1:])
+    values = blocks[mask].reshape(*batch, nnz, *(block if form in BLOCKED else ()), *dense)
+    return sparse_array(form, array.shape, (starts.reshape(*batch, -1), along.reshape(*batch, nnz)), values)
+
+
+def in_layout(array: Any, form: Any, sparse_dim: int | None, block: tuple[int, int] | None, dense_dim: int | None) -> Any:
+    """An array in another layout.
+
+    Args:
+        sparse_dim: of a COO result made of a dense array. dense_dim: of a compressed one.
+    Raises:
+        RuntimeError: dimensions or blocks that the layout does not have.
+    """
+    if form is strided:
+        return dense_from(array)
+    if array.__class__ is not SparseArray:
+        if form is sparse_coo:
+            return coo_of_dense(array, array.ndim if sparse_dim is None else sparse_dim)
+        return compressed_of_dense(array, form, block or (1, 1), dense_dim or 0)
+    if form is sparse_coo:
+        return coo_from(array)
+    if array.layout is form and (block is None or block == array.block):
+        return array.copy()
+    if array.batch_dim:
+        return compressed_of_dense(dense_from(array), form, block or (1, 1), array.dense_dim)
+    if array.layout is sparse_coo and array.sparse_dim != 2:
+        raise RuntimeError(
+            f"conversion from Sparse to {BACKENDS[form]} for input tensors with sparse_dim()!=2 is not supported"
+            if array.sparse_dim < 2
+            else f"to_sparse: expected a COO tensor of two sparse dimensions for layout {form}, got {array.sparse_dim}"
+        )
+    if block is not None and (array.shape[0] % block[0] or array.shape[1] % block[1]):
+        raise RuntimeError(f"tensor sparse size ({array.shape[0]},{array.shape[1]}) must be divisible by given blocksize {block}")
+    if array.layout in BLOCKED and form in BLOCKED and block is None:
+        block = array.block
+    return compressed_of(coo_from(array), form, block or (1, 1))
+
+
+# -- the operations ---------------------------------------------------------------------------------------------------------------------
+def facts_of(tensor: Any) -> tuple[Any, ...]:
+    """What brings a gradient back to a tensor's layout: the layout, sparse dimensions, block, dense dimensions."""
+    array = tensor._array
+    if array.__class__ is not SparseArray:
+        return (strided, None, None, None)
+    block = array.block if array.layout in BLOCKED else None
+    return (array.layout, array.sparse_dim, block, array.dense_dim)
+
+
+def back(grad: Any, source: tuple[Any, ...]) -> Any:
+    """A gradient in the layout of what was converted; one that is dense stays so."""
+    if grad.layout is source[0] or grad.layout is strided:
+        return grad
+    return converted(grad, source)
+
+
+def _convert(input: Tensor, form: Any, sparse_dim: Any, block: Any, dense_dim: Any, source: Any) -> Tensor:
+    """``input`` in another layout."""
+    return in_layout(input, form, sparse_dim, block, dense_dim)
+
+
+def _declare(name: str, node_name: str, rule: Any) -> Any:
+    def convert(input: Tensor, form: Any, sparse_dim: Any, block: Any, dense_dim: Any, source: Any) -> Tensor:
+        return in_layout(input, form, sparse_dim, block, dense_dim)
+
+    convert.__name__, convert.__doc__, convert.__module__ = name, _convert.__doc__, __name__
+    rules[name] = in_layout_rule
+    return op(name=name, method=False, out=False, node_name=node_name, grad={"input": rule})(convert)
+
+
+def in_layout_rule(input: Any, form: Any, sparse_dim: Any, block: Any, dense_dim: Any, source: Any) -> Any:
+    return in_layout(input, form, sparse_dim, block, dense_dim)
+
+
+_OPERATIONS: dict[Any, Any] = {
+    sparse_coo: _declare("_to_sparse", "ToSparseBackward1", lambda grad, source: back(grad, source)),
+    sparse_csr: _declare("_to_sparse_csr", "ToSparseCsrBackward0", lambda grad, source: back(grad, source)),
+    sparse_csc: _declare("_to_sparse_csc", "ToSparseCscBackward0", lambda grad, source: back(grad, source)),
+    sparse_bsr: _declare("_to_sparse_bsr", "ToSparseBsrBackward0", lambda grad, source: back(grad, source)),
+    sparse_bsc: _declare("_to_sparse_bsc", "ToSparseBscBackward0", lambda grad, source: back(grad, source)),
+    strided: _declare("_to_strided", "ToDenseBackward0", lambda grad, source: converted(grad, source)),
+}
+
+
+def converted(tensor: Any, facts: tuple[Any, ...]) -> Any:
+    """A tensor in the layout of ``facts``."""
+    return _OPERATIONS[facts[0]](tensor, *facts, facts_of(tensor))
+
+
+@op(
+    name="_to_dense",
+    method=False,
+    out=False,
+    node_name="ToDenseBackward0",
+    grad={"input": lambda grad, input: masked_back(grad, input)},
+)
+def to_dense_masked(input: Tensor) -> Tensor:
+    """A dense tensor, whose gradient is taken at the specified elements only."""
+    return dense_from(input)
+
+
+rules["_to_dense"] = dense_from
+
+
+def masked_back(grad: Any, input: Any) -> Any:
+    """``grad`` at the specified elements of ``input``, whose layout it gets."""
+    mask = input.detach()
+    if mask.is_sparse:
+        mask = mask.coalesce()
+    return with_values(entries(grad, mask), mask)
+
+
+@method()
+def to_dense(input: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    """The tensor with zeros where nothing is specified; itself where it is dense.
+
+    Args:
+        dtype: must be None for a sparse tensor.
+        masked_grad: whether the gradient of a sparse tensor is taken at its specified elements only (True when None).
+    Raises:
+        RuntimeError: a ``dtype`` for a sparse tensor.
+    Gradient: ``grad`` in the layout of ``input``.
+    Source: torch.Tensor.to_dense.
+    """
+    if input.layout is strided:
+        return input if dtype is None else input.to(dtype)
+    if dtype is not None:
+        raise RuntimeError(f"dtype argument is not supported by {'sparse_to_dense' if input.is_sparse else 'sparse_csr_to_dense'}")
+    if masked_grad is False:
+        return converted(input, (strided, None, None, None))
+    return to_dense_masked(input)
+
+
+def _block(blocksize: Any) -> tuple[int, int] | None:
+    if blocksize is None:
+        return None
+    sizes = tuple([int(n) for n in blocksize])
+    if len(sizes) != 2 or min(sizes) <= 0:
+        raise RuntimeError(f"blocksize needs to be a tuple of two positive numbers, got {list(blocksize)}")
+    return sizes
+
+
+@method()
+def to_sparse(
+    input: Tensor, sparse_dim: int | None = None, *, layout: Any = None, blocksize: Any = None, dense_dim: int | None = None
+) -> Tensor:
+    """The elements that are not zero, as a sparse tensor; itself where it has that layout.
+
+    Args:
+        sparse_dim: how many dimensions get indices; all when None. COO only.
+        layout: ``torch.sparse_coo`` or another sparse layout.
+        blocksize: rows and columns of a block, for the layouts with blocks.
+        dense_dim: how many of the last dimensions belong to the values; for compressed layouts of a dense tensor.
+    Raises:
+        IndexError, RuntimeError: dimensions or blocks that do not fit.
+    Gradient: ``grad`` in the layout of ``input``.
+    Source: torch.Tensor.to_sparse.
+    """
+    form = sparse_coo if layout is None else layout
+    if not isinstance(form, Layout) or (form not in BACKENDS):
+        raise RuntimeError(f"to_sparse: expected a sparse layout, got {form}")
+    if sparse_dim is not None and layout is not None:
+        raise RuntimeError("to_sparse: expected either sparse_dim or layout, got both")
+    if form is sparse_coo:
+        if blocksize is not None or dense_dim is not None:
+            raise RuntimeError("to_sparse: blocksize and dense_dim are for compressed layouts, not for torch.sparse_coo")
+        return _to_coo(input, sparse_dim)
+    if form in BLOCKED and blocksize is None and input.layout not in BLOCKED:
+        raise RuntimeError(f"to_sparse: expected a blocksize for layout {form}")
+    if form not in BLOCKED and blocksize is not None:
+        raise RuntimeError(f"to_sparse: for {input.layout} to {form} conversion, blocksize must not be given")
+    return _to_compressed(input, form, _block(blocksize), dense_dim)
+
+
+def _to_coo(input: Any, sparse_dim: int | None) -> Any:
+    if input.is_sparse:
+        if sparse_dim is not None and sparse_dim != input._array.sparse_dim:
+            raise RuntimeError("to_sparse: conversion from Sparse to Sparse with sparse_dim argument !=self.sparse_dim() is not supported")
+        return input
+    if sparse_dim is not None:
+        if input.layout is not strided:
+            if sparse_dim != 2:
+                raise RuntimeError(f"to_sparse: a tensor of layout {input.layout} has 2 sparse dimensions, got sparse_dim={sparse_dim}")
+        elif input.ndim and not 0 < sparse_dim <= input.ndim:
+            raise RuntimeError(
+                f"sparse_dim argument must be in >0 when self.ndim>0 and <= {input.ndim}, got {sparse_dim}"
+                if sparse_dim
+                else "sparse_dim argument must be >0 when self.ndim>0"
+            )
+        elif not input.ndim and sparse_dim:
+            raise RuntimeError(f"sparse_dim argument must be 0 for a tensor without dimensions, got {sparse_dim}")
+    return converted(input, (sparse_coo, sparse_dim, None, None))
+
+
+def _to_compressed(input: Any, form: Any, block: Any, dense_dim: int | None) -> Any:
+    if input.layout is form and (block is None or block == input._array.block):
+        return input
+    if input.layout is not strided and dense_dim is not None and dense_dim != input._array.dense_dim:
+        raise RuntimeError("to_sparse: conversion with dense_dim argument for sparse self is not supported")
+    return converted(input, (form, None, block, dense_dim))
+
+
+@method()
+def to_sparse_coo(input: Tensor) -> Tensor:
+    """``to_sparse()``. Source: torch.Tensor.to_sparse_coo."""
+    return to_sparse(input)
+
+
+def _declare_method(name: str, form: Any) -> None:
+    def without_blocks(input: Tensor, dense_dim: int | None = None) -> Tensor:
+        return _to_compressed(input, form, None, dense_dim)
+
+    def with_blocks(input: Tensor, blocksize: Any, dense_dim: int | None = None) -> Tensor:
+        return _to_compressed(input, form, _block(blocksize), dense_dim)
+
+    convert = with_blocks if form in BLOCKED else without_blocks
+    convert.__name__ = convert.__qualname__ = name
+    convert.__doc__ = f"``to_sparse(layout={form})``. Source: torch.Tensor.{name}."
+    method()(convert)
+
+
+for _name, _form in (("csr", sparse_csr), ("csc", sparse_csc), ("bsr", sparse_bsr), ("bsc", sparse_bsc)):
+    _declare_method(f"to_sparse_{_name}", _form)
+
+
+@op(name="_coalesce", method=False, out=False, node_name="CoalesceBackward0", grad={"input": lambda grad: grad})
+def _coalesce(input: Tensor) -> Tensor:
+    """A COO tensor with sorted, distinct indices."""
+    return coalesced(input)
+
+
+rules["_coalesce"] = lambda input: coalesced(input)
+
+
+@method()
+def coalesce(input: Tensor) -> Tensor:
+    """The tensor with sorted, distinct indices: values of equal indices are added up; itself where it is so.
+
+    Raises:
+        RuntimeError: another layout than COO.
+    Gradient: ``grad``.
+    Source: torch.Tensor.coalesce.
+    """
+    array = sparse_part("coalesce", input, frozenset((sparse_coo,)), "sparse coordinate tensor layout")
+    return input if array.coalesced else _coalesce(input)
+
+
+# -- rules of the operations that copy and convert --------------------------------------------------------------------------------------
+def rule_of_clone(input: Any, memory_format: Any = None) -> Any:
+    if memory_format is not None and repr(memory_format) != "torch.preserve_format":
+        raise RuntimeError("unsupported memory format option " + repr(memory_format)[6:])
+    return input.copy()
+
+
+def rule_of_to_copy(input: Any, dtype: Any, memory_format: Any = None) -> Any:
+    return input.copy() if input.dtype == dtype.numpy else input.astype(dtype.numpy)
+
+
+def rule_of_copy(input: Any, src: Any, non_blocking: bool = False) -> Any:
+    if input.__class__ is not src.__class__:
+        words = [f"torch.{'sparse.' if a.__class__ is SparseArray else ''}{dtypes.of_array(a).legacy}Tensor" for a in (input, src)]
+        raise RuntimeError(
+            f"copy_() between dense and sparse Tensors is not implemented! Found self type = {words[0]} and src type = {words[1]}"
+        )
+    if input.layout is not src.layout:
+        raise RuntimeError(
+            f"copy of sparse compressed tensors having different layouts is not supported. self layout is {input.layout} "
+            f"and src layout is {src.layout}"
+        )
+    return src.copy().astype(input.dtype)
+
+
+rules["clone"], rules["_to_copy"], rules["copy"] = rule_of_clone, rule_of_to_copy, rule_of_copy
+
+
+def _part_copy(name: str) -> None:
+    def copy(input: Tensor) -> Tensor:
+        return getattr(input, name)().clone()
+
+    copy.__name__ = copy.__qualname__ = f"{name}_copy"
+    copy.__doc__ = f"``Tensor.{name}()`` as a copy. Source: torch.{name}_copy."
+    composite(method=False)(copy)
+
+
+for _name in ("indices", "values", "crow_indices", "col_indices", "ccol_indices", "row_indices"):
+    _part_copy(_name)

@@ -1,0 +1,537 @@
+"""Products with a sparse operand, over SciPy's sparse kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.arrays import native
+from ...core.arrays.sparse import (
+    BLOCKED,
+    SparseArray,
+    coalesced,
+    compressed_from,
+    coo,
+    coo_from,
+    dense_from,
+    entries_at,
+    places_of,
+    rules,
+    sparse_array,
+    transposed,
+    unsupported,
+)
+from ...core.calls.annotations import Tensor
+from ...core.calls.registry import composite, op
+from ...core.layout import sparse_coo, sparse_csr, strided
+from ..arithmetic import conj
+from ..products import mm as plain_mm
+from .construction import entries, with_values
+from .places import compressed_like
+
+_WIDER = {"e": np.float32, "V": np.float32, "?": np.uint8}  # by dtype.char: what SciPy computes instead
+
+
+# -- arrays -----------------------------------------------------------------------------------------------------------------------------
+def rows_form(array: SparseArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A matrix as row starts, columns and values; equal places may be there twice."""
+    if array.layout is sparse_csr and not array.batch_dim:
+        return (*array.parts, array.values)
+    if array.layout is not sparse_coo:
+        array = coo_from(array)
+    row, column = array.parts[0]
+    values = array.values
+    if not array.coalesced and not (row[1:] >= row[:-1]).all():
+        order = row.argsort(kind="stable")
+        row, column, values = row[order], column[order], values[order]
+    return compressed_from(row, array.shape[0]), column, values
+
+
+def scipy_rows(array: SparseArray) -> Any:
+    """A matrix as SciPy's CSR, in a dtype that it computes with."""
+    from scipy.sparse import csr_array
+
+    starts, columns, values = rows_form(array)
+    wider = _WIDER.get("V" if values.dtype.kind == "V" else values.dtype.char)
+    return csr_array((values if wider is None else values.astype(wider), columns, starts), shape=array.shape[:2])
+
+
+def _widened(dense: np.ndarray) -> np.ndarray:
+    wider = _WIDER.get("V" if dense.dtype.kind == "V" else dense.dtype.char)
+    return dense if wider is None else dense.astype(wider)
+
+
+def _require_matrices(a: Any, b: Any) -> None:
+    for operand in (a, b):
+        if operand.__class__ is SparseArray and (operand.ndim != 2 or operand.dense_dim):
+            raise RuntimeError(f"addmm: matrices expected, got {operand.ndim}D tensor with {operand.dense_dim} dense dimensions")
+
+
+def times(a: Any, b: Any) -> Any:
+    """``a @ b`` of matrices, at least one of them sparse: dense, or COO (CSR) where both are sparse."""
+    _require_matrices(a, b)
+    if a.__class__ is SparseArray and b.__class__ is SparseArray:
+        return _sparse_times_sparse(a, b)
+    if a.__class__ is not SparseArray:
+        left = scipy_rows(b)
+        return np.ascontiguousarray((left.T @ _widened(a).T).T).astype(a.dtype, copy=False)
+    if b.dtype.kind == "f" and b.ndim == 2:
+        result = native.attempt("_csr_times_dense", 1 << 30, *rows_form(a), b)
+        if result is not None:
+            return result
+    return np.ascontiguousarray(scipy_rows(a) @ _widened(b)).astype(b.dtype, copy=False)
+
+
+def _sparse_times_sparse(a: SparseArray, b: SparseArray) -> SparseArray:
+    result = scipy_rows(a) @ scipy_rows(b)
+    result.sort_indices()
+    starts, columns = result.indptr.astype(np.int64), result.indices.astype(np.int64)
+    values = result.data.astype(a.dtype, copy=False)
+    matrix = sparse_array(sparse_csr, result.shape, (starts, columns), values)
+    if a.layout is sparse_coo or b.layout is sparse_coo:
+        return coo_from(matrix)
+    return matrix if a.layout is not b.layout or a.layout is sparse_csr else compressed_like(coo_from(matrix), a)
+
+
+def times_vector(a: Any, b: Any) -> np.ndarray:
+    if b.__class__ is SparseArray or a.__class__ is not SparseArray:
+        unsupported("mv", a, b)
+    return times(a, b[:, None])[:, 0]
+
+
+def _flat_batch(array: SparseArray) -> SparseArray:
+    """A batch of matrices as one with the matrices along its diagonal."""
+    batch, rows, columns = array.shape
+    entry, row, column = coalesced(coo_from(array)).parts[0]
+    indices = np.stack((entry * rows + row, entry * columns + column))
+    return coo(indices, coalesced(coo_from(array)).values, (batch * rows, batch * columns), True)
+
+
+def times_batched(a: Any, b: Any) -> np.ndarray:
+    if a.__class__ is not SparseArray or b.__class__ is SparseArray or a.layout is not sparse_coo or a.dense_dim:
+        unsupported("bmm", a, b)
+    flat = times(_flat_batch(a), np.ascontiguousarray(b).reshape(-1, b.shape[2]))
+    return flat.reshape(a.shape[0], a.shape[1], b.shape[2])
+
+
+def rule_of_matmul(a: Any, b: Any) -> Any:
+    ranks = (a.ndim, b.ndim)
+    if ranks == (2, 2):
+        return times(a, b)
+    if ranks == (2, 1):
+        return times_vector(a, b)
+    if ranks == (1, 2) and a.__class__ is not SparseArray:
+        return times(a[None], b)[0]
+    if ranks == (3, 3):
+        return times_batched(a, b)
+    return unsupported("matmul", a, b)
+
+
+rules["mm"], rules["mv"], rules["bmm"], rules["matmul"] = times, times_vector, times_batched, rule_of_matmul
+
+
+def rule_of_addmm(input: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """``beta * input + alpha * a @ b``; sparse where all of them are."""
+    if input.__class__ is SparseArray and (a.__class__ is not SparseArray or b.__class__ is not SparseArray or input.layout is sparse_coo):
+        raise RuntimeError(f"addmm_sparse_dense: expected strided result tensor, got tensor with layout {input.layout}")
+    product = times(a, b)
+    if product.dtype.kind in "biu":
+        beta, alpha = int(beta), int(alpha)
+    if input.__class__ is SparseArray:
+        return rules["add"](input.with_values(input.values * input.dtype.type(beta)), product, alpha)
+    if product.__class__ is SparseArray:
+        product = dense_from(product)
+    product = product if alpha == 1 else product * product.dtype.type(alpha)
+    if beta == 0:
+        return product
+    return np.ascontiguousarray((input if beta == 1 else input * input.dtype.type(beta)) + product)
+
+
+def rule_of_linear(input: Any, weight: Any, bias: Any = None) -> np.ndarray:
+    if input.__class__ is SparseArray or weight.ndim != 2:
+        unsupported("linear", input, weight)
+    rows = times(np.ascontiguousarray(input).reshape(-1, input.shape[-1]), transposed(weight))
+    result = rows.reshape(*input.shape[:-1], weight.shape[0])
+    return result if bias is None else result + bias
+
+
+rules["nn.functional.linear"] = rule_of_linear
+rules["addmm"] = lambda input, a, b, beta=1, alpha=1: rule_of_addmm(input, a, b, beta=beta, alpha=alpha)
+
+
+def sampled(a: np.ndarray, b: np.ndarray, mask: Any) -> np.ndarray:
+    """``(a @ b)`` at the places of a matrix, without the rest of it."""
+    if mask.layout in BLOCKED or mask.batch_dim or a.ndim > 2:
+        return entries_at(np.matmul(a, b), mask)
+    row, column = mask.parts[0] if mask.layout is sparse_coo else places_of(mask)
+    columns = np.ascontiguousarray(b.T)
+    values = np.empty(row.size, np.result_type(a, b))
+    step = max(1, (1 << 20) // max(a.shape[1], 1))  # rows that are gathered at once: 8 MB
+    for start in range(0, row.size, step):
+        part = slice(start, start + step)
+        values[part] = np.einsum("ij,ij->i", a.take(row[part], axis=0), columns.take(column[part], axis=0))
+    return values
+
+
+@op(
+    name="_sampled_product",
+    method=False,
+    out=False,
+    grad={
+        "a": lambda grad, b, mask: plain_mm(with_values(grad, mask), conj(b).t()),
+        "b": lambda grad, a, mask: plain_mm(with_values(grad, mask).t(), conj(a)).t(),
+    },
+)
+def sampled_product(a: Tensor, b: Tensor, mask: Tensor) -> Tensor:
+    """The elements of ``a @ b`` at the places of a sparse matrix."""
+    return sampled(a, b, mask)
+
+
+rules["_sampled_product"] = sampled
+
+
+# -- torch.sparse.mm --------------------------------------------------------------------------------------------------------------------
+def gradient_at_left(grad: Any, input: Any, mat2: Any) -> Any:
+    """The gradient of a sparse factor at its specified elements; of a dense one as of ``mm``."""
+    if input.layout is strided:
+        return plain_mm(grad, conj(mat2).t())
+    mask = _masking(input)
+    if grad.layout is strided and mat2.layout is strided:
+        return with_values(sampled_product(grad, conj(mat2).t(), mask), mask)
+    return with_values(entries(plain_mm(grad, conj(mat2).t()), mask), mask)
+
+
+def gradient_at_right(grad: Any, input: Any, mat2: Any) -> Any:
+    if mat2.layout is strided:
+        return plain_mm(conj(input).t(), grad)
+    mask = _masking(mat2)
+    if grad.layout is strided and input.layout is strided:
+        return with_values(sampled_product(conj(input).t(), grad, mask), mask)
+    return with_values(entries(plain_mm(conj(input).t(), grad), mask), mask)
+
+
+def _masking(tensor: Any) -> Any:
+    mask = tensor.detach()
+    return mask.coalesce() if mask.is_sparse else mask
+
+
+@op(
+    name="_sparse_mm",
+    promotion="same",
+    method=False,
+    out=False,
+    node_name="SparseAddmmBackward0",
+    grad={
+        "input": lambda grad, input, mat2: gradient_at_left(grad, input, mat2),
+        "mat2": lambda grad, input, mat2: gradient_at_right(grad, input, mat2),
+    },
+)
+def sparse_mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """``input @ mat2``, with gradients of sparse factors at their specified elements only."""
+    return input.dot(mat2)
+
+
+rules["_sparse_mm"] = times
+
+
+def _check_product(name: str, a: Any, b: Any) -> None:
+    if a.ndim != 2 or b.ndim != 2:
+        raise RuntimeError(f"{name}: matrices expected, got {a.ndim}D and {b.ndim}D tensors")
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(f"{name}: Argument #3 (dense): Expected dim 0 size {a.shape[1]}, got {b.shape[0]}")
+    if a.dtype is not b.dtype:
+        raise RuntimeError(f"{name}: expected operands of one dtype, got {a.dtype} and {b.dtype}")
+
+
+REDUCTIONS = ("sum", "mean", "amax", "amin", "prod")
+
+
+@composite(name="mm", namespace="sparse", method=False)
+def sparse_mm_function(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:
+    """Product of matrices of which at least one is sparse.
+
+    Args:
+        mat1: ``(n, m)``, sparse or dense. mat2: ``(m, p)``, sparse or dense.
+        reduce: ``'sum'``, ``'mean'``, ``'amax'`` or ``'amin'``: how the products of a CSR ``mat1``'s specified elements with the rows of
+            ``mat2`` are put together; 0 for rows without elements.
+    Returns:
+        Dense; sparse where both factors are.
+    Raises:
+        RuntimeError: sizes or dtypes that do not fit, no such reduction. NotImplementedError: ``reduce`` for other layouts.
+    Gradient: as of ``torch.mm``; to a sparse factor at its specified elements.
+    Source: torch.sparse.mm.
+    """
+    _check_product("addmm", mat1, mat2)
+    if reduce is None:
+        return sparse_mm(mat1, mat2)
+    if reduce not in REDUCTIONS:
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    if mat1.layout is not sparse_csr or mat2.layout is not strided:
+        unsupported("_sparse_mm_reduce_impl", mat1._array, mat2._array)
+    if reduce == "prod":
+        raise NotImplementedError("sparse.mm: reduce='prod' is not supported")
+    if reduce == "sum":
+        return sparse_mm(mat1, mat2)
+    if reduce == "mean":
+        return mean_product(mat1, mat2)
+    return extreme_product(mat1, mat2, reduce == "amax")[0]
+
+
+def _row_counts(matrix: Any) -> np.ndarray:
+    return np.maximum(np.diff(matrix.parts[0]), 1)
+
+
+@op(
+    name="_sparse_mm_mean",
+    promotion="same",
+    method=False,
+    out=False,
+    node_name="SparseMmReduceImplBackward0",
+    grad={
+        "input": lambda grad, input, mat2: gradient_at_left(over_counts(grad, input.detach()), input, mat2),
+        "mat2": lambda grad, input: plain_mm(conj(input).t(), over_counts(grad, input.detach())),
+    },
+)
+def mean_product(input: Tensor, mat2: Tensor) -> Tensor:
+    """``input @ mat2`` over how many elements each row specifies."""
+    return unsupported("_sparse_mm_reduce_impl", input)
+
+
+rules["_sparse_mm_mean"] = lambda input, mat2: over_counts_of(times(input, mat2), input)
+
+
+def over_counts_of(rows: np.ndarray, matrix: Any) -> np.ndarray:
+    return rows / _row_counts(matrix)[:, None].astype(rows.dtype)
+
+
+@op(name="_sparse_over_counts", method=False, out=False, grad={"rows": lambda grad, matrix: over_counts(grad, matrix)})
+def over_counts(rows: Tensor, matrix: Tensor) -> Tensor:
+    """Rows over how many elements the rows of a CSR matrix specify."""
+    return over_counts_of(rows, matrix)
+
+
+rules["_sparse_over_counts"] = over_counts_of
+
+
+@op(
+    name="_sparse_mm_extreme",
+    promotion="same",
+    method=False,
+    out=False,
+    multi_output=True,
+    node_name="SparseMmReduceImplBackward0",
+    grad={
+        "input": lambda grad, input, mat2, result1: with_values(extreme_left(grad, mat2, result1, input.detach()), input.detach()),
+        "mat2": lambda grad, input, mat2_shape, result1: extreme_right(grad, input.values(), result1, input.detach(), mat2_shape),
+    },
+)
+def extreme_product(input: Tensor, mat2: Tensor, largest: bool) -> tuple[Tensor, Tensor]:
+    """The largest (or least) product of each row's elements with ``mat2``'s rows, and which element it is (nnz for none)."""
+    return unsupported("_sparse_mm_reduce_impl", input)
+
+
+def rule_of_extreme(input: SparseArray, mat2: np.ndarray, largest: bool) -> tuple[np.ndarray, np.ndarray]:
+    starts, columns, values = rows_form(input)
+    products = values[:, None] * mat2[columns]
+    filled = np.flatnonzero(np.diff(starts))
+    result = np.zeros((input.shape[0], mat2.shape[1]), mat2.dtype)
+    chosen = np.full(result.shape, input.nnz, np.int64)
+    if filled.size:
+        result[filled] = (np.maximum if largest else np.minimum).reduceat(products, starts[filled], axis=0)
+        rows = np.repeat(np.arange(input.shape[0]), np.diff(starts))
+        hits = (products == result[rows]) | (products != products)
+        numbers = np.where(hits, np.arange(input.nnz)[:, None], input.nnz)
+        chosen[filled] = np.minimum.reduceat(numbers, starts[filled], axis=0)
+    return result, chosen
+
+
+rules["_sparse_mm_extreme"] = rule_of_extreme
+
+
+def _padded(array: np.ndarray) -> np.ndarray:
+    return np.concatenate((array, np.zeros((1, *array.shape[1:]), array.dtype)))
+
+
+@op(name="_sparse_extreme_left", method=False, out=False, grad=None)
+def extreme_left(grad: Tensor, mat2: Tensor, chosen: Tensor, mask: Tensor) -> Tensor:
+    """The gradient of the elements that were chosen."""
+    return unsupported("_sparse_mm_reduce_impl", grad)
+
+
+def rule_of_extreme_left(grad: np.ndarray, mat2: np.ndarray, chosen: np.ndarray, mask: SparseArray) -> np.ndarray:
+    _, columns, values = rows_form(mask)
+    total = np.zeros(values.size + 1, grad.dtype)
+    column = _padded(columns)
+    np.add.at(total, chosen, grad * mat2[column[chosen], np.arange(mat2.shape[1])])
+    return total[:-1]
+
+
+@op(name="_sparse_extreme_right", method=False, out=False, grad=None)
+def extreme_right(grad: Tensor, values: Tensor, chosen: Tensor, mask: Tensor, shape: Any) -> Tensor:
+    """The gradient of the dense factor."""
+    return unsupported("_sparse_mm_reduce_impl", grad)
+
+
+def rule_of_extreme_right(grad: np.ndarray, values: np.ndarray, chosen: np.ndarray, mask: SparseArray, shape: Any) -> np.ndarray:
+    _, columns, _ = rows_form(mask)
+    total = np.zeros(shape, grad.dtype)
+    np.add.at(total, (_padded(columns)[chosen], np.broadcast_to(np.arange(shape[1]), chosen.shape)), grad * _padded(values)[chosen])
+    return total
+
+
+rules["_sparse_extreme_left"], rules["_sparse_extreme_right"] = rule_of_extreme_left, rule_of_extreme_right
+
+
+# -- sums with products -----------------------------------------------------------------------------------------------------------------
+def _scaled(tensor: Any, factor: Any) -> Any:
+    return tensor if not isinstance(factor, bool) and factor == 1 else tensor * factor
+
+
+@composite(name="addmm", namespace="sparse", method=False)
+def sparse_addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: Any = 1.0) -> Tensor:
+    """``beta * mat + alpha * mat1 @ mat2`` with a sparse ``mat1``, whose gradient is taken at its specified elements.
+
+    Args:
+        mat: dense, broadcastable to the product. mat1: ``(n, m)``. mat2: ``(m, p)``.
+        beta, alpha: factors.
+    Source: torch.sparse.addmm.
+    """
+    _check_product("addmm", mat1, mat2)
+    product = _scaled(sparse_mm(mat1, mat2), alpha)
+    shape = (mat1.shape[0], mat2.shape[1])
+    if beta == 0:
+        return product
+    return _scaled(mat.expand(shape) if tuple(mat.shape) != shape else mat, beta) + product
+
+
+@composite(namespace="sparse", method=False)
+def sampled_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: Any = 1.0, out: Any = None) -> Tensor:
+    """``beta * input + alpha * (mat1 @ mat2)`` at the specified elements of a CSR tensor.
+
+    Args:
+        input: CSR (or CSC), ``(*, n, p)``. mat1: dense ``(*, n, m)``. mat2: dense ``(*, m, p)``.
+        beta, alpha: factors. out: CSR tensor to write into.
+    Raises:
+        RuntimeError: sizes, dtypes or layouts that do not fit.
+    Source: torch.sparse.sampled_addmm.
+    """
+    if input.layout is strided or input.layout is sparse_coo:
+        if input.layout is sparse_coo:
+            unsupported("sparse_sampled_addmm", input._array)
+        raise RuntimeError("sampled_addmm: Expected self to be a sparse CSR tensor, got torch.strided")
+    if mat1.layout is not strided or mat2.layout is not strided:
+        raise RuntimeError(f"sampled_addmm: Expected dense factors, got {mat1.layout} and {mat2.layout}")
+    if not input.dtype is mat1.dtype is mat2.dtype:
+        raise RuntimeError(f"sampled_addmm: Expected one dtype, got {input.dtype}, {mat1.dtype} and {mat2.dtype}")
+    if mat1.ndim != mat2.ndim or mat1.ndim < 2 or mat1.shape[:-2] != mat2.shape[:-2] or input.ndim != mat1.ndim:
+        raise RuntimeError("sampled_addmm: Expected operands to have the same batch dimensions and be matrices")
+    if mat1.shape[-1] != mat2.shape[-2]:
+        raise RuntimeError(
+            f"sampled_addmm: mat1 and mat2 shapes cannot be multiplied ({mat1.shape[-2]}x{mat1.shape[-1]} and "
+            f"{mat2.shape[-2]}x{mat2.shape[-1]})"
+        )
+    if tuple(input.shape[-2:]) != (mat1.shape[-2], mat2.shape[-1]):
+        raise RuntimeError(f"sampled_addmm: self.shape[-2:] must match the product's, got {list(input.shape)}")
+    mask = input.detach()
+    if mat1.ndim > 2:
+        from ..products import matmul
+
+        values = entries(matmul(mat1, mat2), mask)
+    else:
+        values = sampled_product(mat1, mat2, mask)
+    values = _scaled(values, alpha)
+    if beta != 0:
+        values = _scaled(input.values(), beta) + values
+    result = with_values(values, mask)
+    if out is None:
+        return result
+    out._array.adopt(result._array.copy())
+    return out
+
+
+@composite()
+def smm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Product of a COO and a dense matrix, as a COO tensor. Source: torch.smm."""
+    return sspaddmm(without_entries(input, mat2), input, mat2)
+
+
+def without_entries(a: Any, b: Any) -> Any:
+    from .. import zeros
+
+    return zeros((a.shape[0], b.shape[1]), dtype=a.dtype, layout=sparse_coo)
+
+
+@composite()
+def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
+    """``beta * input + alpha * mat1 @ mat2`` of COO ``input`` and ``mat1`` and a dense matrix, as a COO tensor. Source: torch.sspaddmm."""
+    for tensor in (input, mat1):
+        if not tensor.is_sparse:
+            unsupported("sspaddmm", tensor._array)
+    _check_product("sspaddmm", mat1, mat2)
+    product = spread_product(mat1, mat2)
+    result = _scaled(input, beta) + _scaled(product, alpha)
+    if out is None:
+        return result
+    out._array.adopt(result._array)
+    return out
+
+
+@op(name="_sspmm", promotion="same", method=False, out=False, grad=None)
+def spread_product(input: Tensor, mat2: Tensor) -> Tensor:
+    """The product of a COO and a dense matrix, with the rows that have elements specified whole."""
+    return unsupported("sspaddmm", input)
+
+
+def rows_of_product(input: SparseArray, mat2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of the product that are specified: which, and their values."""
+    array = coalesced(input)
+    rows = np.unique(array.parts[0][0])
+    return rows, np.ascontiguousarray(times(array, mat2)[rows])
+
+
+def rule_of_sspmm(input: SparseArray, mat2: np.ndarray) -> SparseArray:
+    rows, values = rows_of_product(input, mat2)
+    width = mat2.shape[1]
+    indices = np.stack((np.repeat(rows, width), np.tile(np.arange(width), rows.size)))
+    return coo(indices, values.reshape(-1), (input.shape[0], width), False)
+
+
+rules["_sspmm"] = rule_of_sspmm
+
+
+@op(name="hspmm", promotion="same", method=False, grad=None)
+def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
+    """Product of a COO and a dense matrix, as a COO tensor of rows: one sparse and one dense dimension.
+
+    Args:
+        mat1: COO ``(n, m)``. mat2: dense ``(m, p)``.
+    Raises:
+        NotImplementedError: a dense ``mat1``.
+    Source: torch.hspmm.
+    """
+    return unsupported("hspmm", mat1)
+
+
+def rule_of_hspmm(mat1: Any, mat2: Any) -> SparseArray:
+    if mat1.__class__ is not SparseArray or mat1.layout is not sparse_coo or mat2.__class__ is SparseArray:
+        unsupported("hspmm", mat1, mat2)
+    if mat1.shape[1] != mat2.shape[0]:
+        raise RuntimeError(f"hspmm: Argument #3: Expected dim 0 size {mat1.shape[1]}, got {mat2.shape[0]}")
+    rows, values = rows_of_product(mat1, mat2)
+    return coo(rows[None], values, (mat1.shape[0], mat2.shape[1]), True)
+
+
+rules["hspmm"] = rule_of_hspmm
+
+
+@composite(method=False, aliases=("dsmm", "hsmm"))
+def spmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """``torch.mm``. Source: torch.spmm."""
+    return plain_mm(input, mat2)
+
+
+@composite(method=False)
+def saddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
+    """``torch.sspaddmm``. Source: torch.saddmm."""
+    return sspaddmm(input, mat1, mat2, beta=beta, alpha=alpha, out=out)
