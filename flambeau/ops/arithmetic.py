@@ -107,11 +107,12 @@ def factor(operation: str, word: str, value: Any, array: np.ndarray) -> Any:
 _warned: set[str] = set()
 
 
-def warn_old_order(operation: str) -> None:
+def warn_old_order(operation: str, right: str = "the factor as a keyword argument") -> None:
     """Say once per operation that its arguments came in the order of PyTorch's first versions."""
-    if operation not in _warned:
-        _warned.add(operation)
-        warnings.warn(f"This overload of {operation} is deprecated: pass the factor as a keyword argument", UserWarning, stacklevel=5)
+    text = f"This overload of {operation} is deprecated: pass {right}"
+    if text not in _warned:
+        _warned.add(text)
+        warnings.warn(text, UserWarning, stacklevel=5)
 
 
 def reflected(name: str, word: str) -> None:
@@ -337,7 +338,10 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
 @old_order("add", "sub")
 def _factor_second(op: Any, input: Any, alpha: Any, other: Any) -> Any:
     if isinstance(alpha, TensorType):
-        return None
+        if not isinstance(other, TensorType):
+            return None
+        warn_old_order(op.name, "the result as out=")
+        return (input, alpha), {"out": other}
     warn_old_order(op.name)
     return (input, other), {"alpha": alpha}
 

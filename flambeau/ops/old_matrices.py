@@ -10,7 +10,7 @@ from ..core.calls.registry import composite, op
 from ..core.calls.return_types import named_result
 from .decompositions import eig as complex_eig
 from .decompositions import eigh, eigvalsh, geqrf, ormqr
-from .joining import cat, stack
+from .joining import cat
 from .least_squares import lstsq as least_squares
 from .least_squares import matrix_rank as rank_of
 from .linear_systems import (
@@ -198,21 +198,17 @@ def symeig(input: Tensor, eigenvectors: bool = False, upper: bool = True) -> Any
 
 @composite()
 def eig(input: Tensor, eigenvectors: bool = False) -> Any:
-    """Eigenvalues and eigenvectors of a real square matrix, without complex numbers. Deprecated; use ``linalg.eig``.
+    """Eigenvalues and eigenvectors of a square matrix, as complex numbers. Deprecated; use ``linalg.eig``.
 
     Args:
-        input: ``(n, n)``, real. eigenvectors: compute them; they are empty otherwise.
+        input: ``(*, n, n)``. eigenvectors: compute them; they are empty otherwise.
     Returns:
-        ``(n, 2)``: real and imaginary parts; ``(n, n)``: the vectors as columns, of a conjugate pair the real part and the imaginary.
+        ``(*, n)`` and ``(*, n, n)``, the vectors as columns: those of ``linalg.eig``, where PyTorch 1.8 had pairs of real numbers.
     Source: torch.eig of PyTorch 1.8.
     """
     warn_superseded("eig", "torch.linalg.eig(A)")
     values, vectors = complex_eig(input)
-    parts = stack([values.real, values.imag], -1)
-    if not eigenvectors:
-        return _EIG((parts, input.new_empty((0,))))
-    second = (values.imag < 0).unsqueeze(-2)  # LAPACK lists the one above the real line first
-    return _EIG((parts, (-vectors.imag).where(second, vectors.real)))
+    return _EIG((values, vectors if eigenvectors else vectors.new_empty((0,))))
 
 
 @composite(method=False)

@@ -346,11 +346,14 @@ def randn_like(new: Creation, input: Tensor, *, generator: Generator | None = No
 
 
 @factory(out=True, follows="")
-def normal(new: Creation, mean: Number, std: Number = None, size: Any = None, *, generator: Generator | None = None) -> Any:
+def normal(
+    new: Creation, mean: Number = None, std: Number = None, size: Any = None, *, generator: Generator | None = None, means: Number = None
+) -> Any:
     """Normal numbers of given means and standard deviations.
 
     Args:
-        mean, std: tensors that broadcast against each other, or numbers; ``std`` is 1 for a tensor ``mean`` when left out.
+        mean, std: tensors that broadcast against each other, or numbers; ``std`` is 1 for a tensor ``mean`` when left out. ``means`` is an
+            old spelling of ``mean``.
         size: the shape, where both are numbers.
         generator: where the numbers come from; the default generator when None.
         out: tensor to fill instead of a new one.
@@ -362,6 +365,10 @@ def normal(new: Creation, mean: Number, std: Number = None, size: Any = None, *,
     Gradient: zeros.
     Source: torch.normal.
     """
+    if mean is None:
+        if means is None:
+            raise TypeError('normal() missing 1 required positional arguments: "mean"')
+        mean = means
     stream = _generator(generator, "normal")
     if size is not None:
         m, s = _float(mean, "mean", "normal"), _float(std, "std", "normal", 2)

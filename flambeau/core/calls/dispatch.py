@@ -168,6 +168,10 @@ def dispatch_old_order(op: Op, args: tuple[Any, ...], keywords: tuple[Any, ...],
         call = order(op, *args) if count is None or count == len(args) else None
         if call is not None and not call[1].keys() & given.keys():
             values, named = call[0], {**given, **call[1]}
+            if "out" in named and (form or FUNCTION) is FUNCTION and out is None:
+                out = named["out"]
+            elif "out" in named:
+                break
             return dispatch(op, (*values, *[named.get(p.name, p.default) for p in op.params[len(values) :]]), out, form)
     raise TypeError(f"{op.name}() takes {len(op.params) - len(keywords)} positional arguments but {len(args)} were given")
 

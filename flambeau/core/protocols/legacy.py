@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -170,6 +171,9 @@ def storage_class_of(tensor: Tensor) -> Any:
     return STORAGES[f"{tensor.dtype.legacy}Storage"]
 
 
+_warned: set[str] = set()
+
+
 def set_default_tensor_type(t: Any) -> None:
     """Set the default float dtype and device by a legacy type. Deprecated: use ``set_default_dtype`` and ``set_default_device``.
 
@@ -178,6 +182,14 @@ def set_default_tensor_type(t: Any) -> None:
     Source: torch.set_default_tensor_type.
     """
     dtype, where = parse_type(t)
+    if not _warned:
+        _warned.add("set_default_tensor_type")
+        warnings.warn(
+            "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
+            "torch.set_default_device() as alternatives.",
+            UserWarning,
+            stacklevel=2,
+        )
     dtypes.set_default_dtype(dtype)
     if where == "cuda":
         set_creation_device(device("cuda"))
