@@ -29,7 +29,6 @@ OTHERS = {
     "core/arrays/lapack.py": {"info.size >= MANY", "X[..., 0, 0].size >= MANY"},  # all matrices at once, not one call for each
     "core/arrays/meta_numpy.py": {"value.size > FEW"},  # how many values of an argument a shape may depend on
     "core/protocols/printing.py": {"array.size > OPTIONS.threshold"},
-    "ops/activation.py": {"input.size < BRANCHLESS"},
     "ops/exponential.py": {"input.size < _SMALL"},
     "ops/extrema.py": {"a.size <= LIMIT"},
     "ops/fourier.py": {"array.size >= _IN_PARALLEL"},  # SciPy's threads

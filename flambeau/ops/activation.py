@@ -12,7 +12,7 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.registry import TABLES, composite, op, pointwise
 from ..core.tape.history import check_writable
 from .arithmetic import reject, row_major, scipy_function
-from .limits import BRANCHLESS, keep_where, kept, selected
+from .limits import BRANCHLESS, keep_where, kept, selected  # noqa: F401  # BRANCHLESS: for ``_FAST_RELU``
 
 _ndtr = scipy_function("ndtr")
 _functional = {"namespace": "nn.functional", "method": False}
@@ -43,16 +43,14 @@ def threshold_backward(grad_output: Tensor, input: Tensor, threshold: float) -> 
     return kept(grad_output, ~(input <= threshold))
 
 
-def _fast_relu(input: np.ndarray) -> np.ndarray:
-    if input.size < BRANCHLESS or input.dtype.kind != "f":
-        return np.maximum(_ZERO, input)  # in this order -0.0 stays, as in PyTorch
-    return input.clip(0.0, np.inf)  # has a SIMD loop, unlike maximum with one number
+# The maximum in this order keeps -0.0, as PyTorch does; ``clip`` has a SIMD loop, unlike a maximum with one number.
+_maximum, _infinity = np.maximum, np.inf
+_FAST_RELU = "large(a) if (n := a.size) >= THRESHOLD else _maximum(_ZERO, a) if n < BRANCHLESS or d.kind != 'f' else a.clip(0.0, _infinity)"
 
 
 @pointwise(
     fast_bool=False,
-    fast=_fast_relu,
-    fp_safe=True,
+    fast=_FAST_RELU,
     grad={"input": lambda grad, result: threshold_backward(grad, result, 0)},
 )
 def relu(input: Tensor) -> Tensor:

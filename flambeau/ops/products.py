@@ -121,9 +121,14 @@ def _canonicalize_matmul(input: Any, other: Any) -> tuple[Any, ...]:
 
 
 def _fast_matmul(a: np.ndarray, b: np.ndarray) -> Any:
-    if b.ndim == 2 and 0 < a.ndim < 3:
-        return a.dot(b)
     return multiply(a, b) if a.ndim and b.ndim else None
+
+
+# ``dot`` needs no context of its own: it reports no floating-point errors.
+_PRODUCT = (
+    "(a.dot(b0) if b0.ndim == 2 and 0 < a.ndim < 3 else ignoring_fp(_fast_matmul, a, b0)) if a.size < THRESHOLD "
+    "else ignoring_fp(large, a, b0)"
+)
 
 
 @op(
@@ -132,7 +137,7 @@ def _fast_matmul(a: np.ndarray, b: np.ndarray) -> Any:
     fast_bool=False,
     canonicalize=_canonicalize_matmul,
     work="8 * input.size",  # small matrices may have many products
-    fast=_fast_matmul,
+    fast=_PRODUCT,
     grad={"input": _left_gradient, "other": _right_gradient},
 )
 def matmul(input: Tensor, other: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from ..core.calls.scalars import FLOATS32, FLOATS64
 from ..core.layout import row_major
 from ..core.shape import reduced_shape, wrap_dims
 from ..core.state import ignoring_fp
-from .small import small_sum
+from .small import LIMIT, ONES32, small_sum  # noqa: F401  # LIMIT and ONES32: for ``_SMALL_SUM``
 
 _F8, _F4, _I8 = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.int64)
 
@@ -135,12 +135,19 @@ def _fast_sum(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
     return result if result.ndim < 2 or result.flags.c_contiguous else None
 
 
+# The sum of all elements of a small float32 array is its product with as many ones, which NumPy's C function flattens itself.
+_flat_product = getattr(np.vdot, "_implementation", np.vdot)
+_SMALL_SUM = (
+    "_flat_product(a, ONES32[n]) if dim is None and dtype is None and not keepdim and d is F32 and (n := a.size) <= LIMIT "
+    "else _fast_sum(a, dim, keepdim, dtype) if a.size < THRESHOLD else large(a, dim, keepdim, dtype)"
+)
+
+
 @op(
     promotion="same",
     opmath="native",
     canonicalize=normal_dims,
-    fast=_fast_sum,
-    fp_safe=True,
+    fast=_SMALL_SUM,
     grad={"input": lambda grad, input_shape, dim, keepdim: spread(grad, input_shape, dim, keepdim)},
 )
 def sum_(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:

@@ -14,14 +14,14 @@ import numpy as np
 LIMIT = 256
 _F32, _F64, _I64, _ONE = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64), np.float32(1)
 _LONGEST32, _LONGEST64 = np.ones(LIMIT, np.float32), np.ones(LIMIT, np.float64)
-_ONES32, _ONES64 = [_LONGEST32[:n] for n in range(LIMIT + 1)], [_LONGEST64[:n] for n in range(LIMIT + 1)]
+ONES32, _ONES64 = [_LONGEST32[:n] for n in range(LIMIT + 1)], [_LONGEST64[:n] for n in range(LIMIT + 1)]
 
 
 def small_sum(a: np.ndarray, dim: int | None) -> Any:
     """Sum of all, or over one dimension of a matrix; None where this is not a small row-major float array."""
     if a.size > LIMIT or not a.flags.c_contiguous:
         return None
-    ones = _ONES32 if a.dtype is _F32 else _ONES64 if a.dtype is _F64 else None
+    ones = ONES32 if a.dtype is _F32 else _ONES64 if a.dtype is _F64 else None
     if ones is None:
         return None
     if dim is None:
@@ -34,16 +34,16 @@ def small_sum(a: np.ndarray, dim: int | None) -> Any:
 
 
 # High byte of a little-endian float32 number x -> 0 where |x| < 32, so that exp(x) and sums of LIMIT of them stay far inside
-# float32, else 1. ``1 in a.tobytes()[3::4].translate(HIGH_BYTES)`` takes a sixth of the time of a maximum.
-HIGH_BYTES = bytes(int(high & 0x7F > 0x41 or sys.byteorder != "little") for high in range(256))
-# Strides of row-major float32 matrices -> the ones that replace each element of a row by the row's sum.
+# float32, else 1. ``1 in a.tobytes()[HIGH].translate(HIGH_BYTES)`` takes a sixth of the time of a maximum.
+HIGH, HIGH_BYTES = slice(3, None, 4), bytes(int(high & 0x7F > 0x41 or sys.byteorder != "little") for high in range(256))
+# Shapes of small float32 matrices -> the ones that replace each element of a row by the row's sum.
 SQUARES: dict[tuple[int, ...], np.ndarray] = {}
 
 
 def prepare_square(a: np.ndarray) -> None:
-    """Make the matrix of ones for arrays of these strides, if they are small enough."""
-    if a.ndim == 2 and a.dtype is _F32 and 0 < a.size <= LIMIT and a.strides == (4 * a.shape[1], 4):
-        SQUARES[a.strides] = np.ones((a.shape[1], a.shape[1]), np.float32)
+    """Make the matrix of ones for arrays of this shape, if they are small enough."""
+    if a.ndim == 2 and a.dtype is _F32 and 0 < a.size <= LIMIT:
+        SQUARES[a.shape] = np.ones((a.shape[1], a.shape[1]), np.float32)
 
 
 _places: dict[tuple[int, ...], np.ndarray] = {}  # shape of a small matrix -> where its rows begin in the flattened matrix
@@ -79,12 +79,12 @@ def _picked_places(a: np.ndarray, target: np.ndarray) -> np.ndarray | None:
     shape = a.shape
     if a.dtype is not _F32 or target.dtype is not _I64 or target.shape != shape[:1] or a.size > LIMIT:
         return None
-    if a.strides not in SQUARES:
+    if shape not in SQUARES:
         prepare_square(a)
-        if a.strides not in SQUARES:
+        if shape not in SQUARES:
             return None
     classes = target.tolist()
-    if min(classes) < 0 or max(classes) >= shape[1] or not a.flags.c_contiguous or 1 in a.tobytes()[3::4].translate(HIGH_BYTES):
+    if min(classes) < 0 or max(classes) >= shape[1] or not a.flags.c_contiguous or 1 in a.tobytes()[HIGH].translate(HIGH_BYTES):
         return None
     return row_places(shape) + target
 
@@ -96,8 +96,8 @@ def small_cross_entropy(a: np.ndarray, target: np.ndarray) -> Any:
         return None
     grown = np.exp(a)
     n, classes = a.shape
-    losses = np.log(grown.dot(_ONES32[classes]) / grown.ravel()[places])
-    return losses.dot(_ONES32[n]) / np.float32(n)
+    losses = np.log(grown.dot(ONES32[classes]) / grown.ravel()[places])
+    return losses.dot(ONES32[n]) / np.float32(n)
 
 
 def small_cross_entropy_gradient(grad: np.ndarray, a: np.ndarray, target: np.ndarray) -> np.ndarray | None:
@@ -106,6 +106,6 @@ def small_cross_entropy_gradient(grad: np.ndarray, a: np.ndarray, target: np.nda
     if places is None or grad.dtype is not _F32:
         return None
     gradient = np.exp(a)
-    np.divide(gradient, gradient.dot(SQUARES[a.strides]), gradient)
+    np.divide(gradient, gradient.dot(SQUARES[a.shape]), gradient)
     gradient.ravel()[places] -= _ONE
     return np.multiply(gradient, grad / np.float32(a.shape[0]), gradient)

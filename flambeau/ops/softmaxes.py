@@ -14,7 +14,7 @@ from ..core.calls.registry import TABLES, composite, op
 from ..core.shape import wrap_dim
 from ..core.state import run_ignoring_fp
 from .arithmetic import reject
-from .small import HIGH_BYTES, LIMIT, SQUARES, prepare_square  # noqa: F401  # HIGH_BYTES and SQUARES: for ``_SMALL_SOFTMAX``
+from .small import HIGH, HIGH_BYTES, LIMIT, SQUARES, prepare_square  # noqa: F401  # HIGH, HIGH_BYTES and SQUARES: for ``_SMALL_SOFTMAX``
 
 
 def _prepare(input: Any, dim: int, dtype: Any) -> tuple[Any, ...]:
@@ -75,11 +75,10 @@ _any_softmax = _fast(_softmax)
 _exp, _divide, _dot_of = np.exp, np.divide, getattr(np.dot, "_implementation", np.dot)
 
 # The rows of small float32 matrices without large elements: no maximum has to be subtracted there, and a product with a matrix of
-# ones puts each row's sum at every place of the row. Strides (4 * columns, 4) belong to row-major memory; where they belong to a
-# part of a wider matrix the product fails, and the call takes the slow path.
+# ones puts each row's sum at every place of the row, row-major, where the quotients go.
 _SMALL_SOFTMAX = (
-    "_divide(m := _exp(a), _dot_of(m, ones), m) if dtype is None and (dim == -1 or dim == 1) and d is F32 "
-    "and (ones := SQUARES.get(a.strides)) is not None and a.size <= LIMIT and 1 not in a.tobytes()[3::4].translate(HIGH_BYTES) "
+    "_divide(m := _exp(a), sums := _dot_of(m, ones), sums) if dtype is None and (dim == -1 or dim == 1) and d is F32 "
+    "and (ones := SQUARES.get(a.shape)) is not None and 1 not in a.tobytes()[HIGH].translate(HIGH_BYTES) "
     "else _other_softmax(a, dim, dtype) if a.size < THRESHOLD else large(a, dim, dtype)"
 )
 

@@ -460,9 +460,9 @@ def _unsqueezed(array: np.ndarray, dim: int) -> np.ndarray | None:
 
 
 @view(
-    fast="(a.reshape((1,) + s) if dim == 0 else a.reshape(s + (1,)) if dim == -1 else a.reshape(s[:dim] + (1,) + s[dim:]) "
-    "if 0 < dim <= len(s) else _unsqueezed(a, dim)) if a.size and a.flags.c_contiguous and 1 not in (s := a.shape) "
-    "else _unsqueezed(a, dim) if a.size else None",
+    # NumPy gives a size of 1 that it puts before another dimension PyTorch's stride, unless others of size 1 or 0 are there
+    fast="(a.reshape((1,) + s) if dim == 0 and s else a.reshape(s[:dim] + (1,) + s[dim:]) if 0 < dim < len(s) else _unsqueezed(a, dim)) "
+    "if a.__class__ is ndarray and 1 not in (s := a.shape) and 0 not in s else _unsqueezed(a, dim) if a.size else None",
     canonicalize=_canonicalize_unsqueeze,
     inplace=True,
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},

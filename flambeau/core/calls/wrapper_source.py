@@ -19,7 +19,7 @@ from ..tape.derivatives import Item
 from ..tape.history import inherited, view_of
 from ..tape.node import Output
 from ..tape.saved import check_saved, complain_inference
-from ..tensor import Parameter, Tensor, new_storage, storage_of
+from ..tensor import Parameter, Tensor, blanks, new_storage, storage_of
 from .dispatch import IN_PLACE, IN_PLACE_VIEW, dispatch, dispatch_old_order
 from .interruption import GENERATED, is_interruption, source_files
 from .operation import KEEP, REQUIRED, SAME, Op
@@ -46,6 +46,7 @@ ENVIRONMENT = {
     "check_saved": check_saved,
     "clock": clock,
     "new": object.__new__,
+    "blanks": blanks,
     "BY_NUM": BY_NUM,
     "ndarray": np.ndarray,
     "asarray": as_array,
@@ -200,7 +201,8 @@ def _requires(op: Op, name: str) -> str:
     return f"({name} is not None and {name}._requires_grad)" if kind == "optional" else f"{name}._requires_grad"
 
 
-def attr_source(item: Item, op: Op, numbers: frozenset[str] = frozenset()) -> str:
+def attr_source(item: Item, op: Op, arrays: dict[str, str], numbers: frozenset[str]) -> str:
+    """Expression for another saved thing; ``arrays`` are the operands' arrays where the wrapper has them at hand."""
     name = op.names[item.position or 0]
     if item.source == "attr":
         return name
@@ -208,13 +210,14 @@ def attr_source(item: Item, op: Op, numbers: frozenset[str] = frozenset()) -> st
         return "()" if item.source == "shape" else "None"
     if op.params[item.position or 0].kind == "optional":
         return f"(None if {name} is None else {name}.{'_array.shape' if item.source == 'shape' else item.source})"
-    return {"shape": f"{name}._array.shape", "dtype": f"BY_NUM[{name}._array.dtype.num]", "strides": f"{name}.stride()"}[item.source]
+    array = arrays.get(name, f"{name}._array")
+    return {"shape": f"{array}.shape", "dtype": f"BY_NUM[{array}.dtype.num]", "strides": f"{name}.stride()"}[item.source]
 
 
 def add_wrap(source: Source, indent: int) -> None:
     """Lines that make tensor ``t`` around array ``r``."""
     op = source.op
-    source.add(indent, "t = new(Tensor)", "t._array = r")
+    source.add(indent, "t = next(blanks)", "t._array = r")
     if op.is_view:
         source.add(
             indent,
@@ -312,7 +315,7 @@ def _add_node(source: Source, indent: int, numbers: frozenset[str], shape: str, 
         f"n = Kind{op.name}()",
         f"n.edges = {tuple_source(edges)}",
         f"n.saved = {tuple_source([saved_source(i, op, numbers) for i in kind.tensors])}",
-        f"n.attrs = {tuple_source([attr_source(i, op, numbers) for i in kind.others])}",
+        f"n.attrs = {tuple_source([attr_source(i, op, source.arrays, numbers) for i in kind.others])}",
         f"n.shape = {shape}",
         f"n.dtype = {dtype}",
         "n.hooks = None",
@@ -331,9 +334,9 @@ def _add_outputs(source: Source, indent: int, numbers: frozenset[str]) -> None:
     source.add(
         indent,
         "outputs = []",
-        "for a in r:",
-        "    t = new(Tensor)",
-        "    t._array = a",
+        "for part in r:",
+        "    t = next(blanks)",
+        "    t._array = part",
         "    t._storage = t._view_of = t._node = None",
         f"    t._requires_grad = {UNRECORDED}",
         "    outputs.append(t)",
@@ -354,7 +357,7 @@ def _add_named(source: Source, indent: int, numbers: frozenset[str], places: ran
     tensors, results = [f"output{k}" for k in places], [f"r{k}" for k in places]
     source.add(indent, f"{tuple_source(results)} = r")
     for k, (t, r) in enumerate(zip(tensors, results, strict=True)):
-        source.add(indent, f"{t} = new(Tensor)", f"{t}._array = {r}", f"{t}._storage = {t}._view_of = {t}._node = None")
+        source.add(indent, f"{t} = next(blanks)", f"{t}._array = {r}", f"{t}._storage = {t}._view_of = {t}._node = None")
         source.add(indent, f"{t}._requires_grad = {UNRECORDED if k == 0 else 'output0._requires_grad'}")
     shape, dtype = tuple_source([f"{r}.shape" for r in results]), tuple_source([f"{r}.dtype" for r in results])
     if _add_node(source, indent, numbers, shape, dtype, ""):
@@ -418,7 +421,7 @@ def add_call(source: Source, indent: int, arguments: str, fallback: str, check: 
         call = f"ignoring_fp({sized_kernel(source)}, {arguments})"
     source.add(indent, "try:", *([] if before is None else [f"    {before}"]), f"    r = {call}")
     add_fallback(source, indent, fallback)
-    declines = op.fast is not op.ufunc and (not isinstance(op.fast, str) or "None" in op.fast or "large(" in op.fast)
+    declines = op.fast is not op.ufunc
     declined = f"if r is None: return {fallback}"
     if declines and (check or op.is_view or op.is_multi_output):
         source.add(indent, declined)

@@ -117,7 +117,7 @@ def make_factory(entry: Any) -> Any:
         source.add(2, "try:", f"    r = {entry.fast}")
         add_fallback(source, 2, fallback)
         source.add(2, "if r is not None:")
-        source.add(3, "t = new(Tensor)", "t._array = r", "t._storage = t._node = t._view_of = None", f"t._requires_grad = {UNRECORDED}")
+        source.add(3, "t = next(blanks)", "t._array = r", "t._storage = t._node = t._view_of = None", f"t._requires_grad = {UNRECORDED}")
         source.add(3, "return require_grad(t) if requires_grad else t" if "requires_grad" in entry.option_names else "return t")
     source.add(1, f"return {fallback}")
     function = source.compile(entry.name)
@@ -128,6 +128,7 @@ def make_factory(entry: Any) -> Any:
 def make_getitem(select: Op, part: Op, general: Any) -> Any:
     """``__getitem__``: a fast path for one int or one slice, taken by ``select`` and ``part``; ``general`` does everything else."""
     source = Source(select)
+    source.arrays = {"input": "a"}
     source.env["general"] = general
     source.env.update(Select=select.node, Part=part.node, everything=slice(None))
     source.add(0, "def __getitem__(input, key):")
@@ -158,12 +159,14 @@ def make_getitem(select: Op, part: Op, general: Any) -> Any:
 def make_sized(op: Op, name: str, general: Any) -> Any:
     """The method ``view`` or ``reshape``: a fast path for sizes given one by one over row-major memory; ``general`` does the rest."""
     source = Source(op)
+    source.arrays = {"input": "a"}
     source.env["general"] = general
     has_keywords = any(p.kind is p.KEYWORD_ONLY for p in inspect.signature(general).parameters.values())
     named, none_named = (", **named", " and not named") if has_keywords else ("", "")
     source.add(0, f"def {name}(input, *shape{named}):")
     source.add(1, f"if shape and shape[0].__class__ is int and {is_plain('input')} and {NO_MODE}{none_named}:")
-    source.add(2, "a = input._array", "if a.flags.c_contiguous:")
+    # a view may have any stride where its size is 1, which NumPy would not keep
+    source.add(2, "a = input._array", "if a.flags.c_contiguous and (a.base is None or 1 not in a.shape):")
     source.add(3, "try:", "    r = a.reshape(shape)")
     add_fallback(source, 3, "general(input, *shape)")
     add_wrap(source, 3)
@@ -420,8 +423,7 @@ def _add_fast_inplace(source: Source, fallback: str, operator: bool) -> None:
         f"if b.dtype is d and (d is F32 or d is F64 or d is I64) and (not (input._requires_grad or {n}._requires_grad) "
         "or not (not without_grad or thread.grad)):",
     )
-    source.add(4, f"if input._storage is not None and input._storage is {n}._storage and {n} is not input: return {fallback}")
-    _add_inplace_call(source, 4, "a, b, a", fallback)
+    _add_inplace_call(source, 4, "a, b, a", fallback, other=n)
     if operands[1].kind != "number":
         return
     source.add(
@@ -430,6 +432,10 @@ def _add_fast_inplace(source: Source, fallback: str, operator: bool) -> None:
         "(not input._requires_grad or not (not without_grad or thread.grad)):",
     )
     _add_inplace_call(source, 3, "a, b, a", fallback, scalar_source(n))
+
+
+# Whether no two elements of array ``a`` share a place; an array that owns its memory is asked soonest.
+_DISJOINT = "a.base is None or a.flags.c_contiguous or not overlaps_itself(a)"
 
 
 def _add_written_inplace(source: Source, fallback: str, kernel: Any) -> None:
@@ -460,7 +466,7 @@ def _add_written_inplace(source: Source, fallback: str, kernel: Any) -> None:
         )
     source.add(2, "if fits and not (needs and (not without_grad or thread.grad)):")
     source.add(3, "storage = input._storage", "if storage is None: storage = new_storage(input)")
-    source.add(3, "if (a.flags.c_contiguous or not overlaps_itself(a)) and (input._requires_grad is not INFERENCE or thread.inference):")
+    source.add(3, f"if ({_DISJOINT}) and (input._requires_grad is not INFERENCE or thread.inference):")
     source.add(
         4,
         "try:",
@@ -476,17 +482,21 @@ def _add_written_inplace(source: Source, fallback: str, kernel: Any) -> None:
     )
 
 
-def _add_inplace_call(source: Source, indent: int, arguments: str, fallback: str, before: str | None = None) -> None:
+def _add_inplace_call(
+    source: Source, indent: int, arguments: str, fallback: str, before: str | None = None, other: str | None = None
+) -> None:
+    """Lines that run the kernel (after line ``before``) over the operand, unless ``other`` may show part of the same memory."""
     source.add(
         indent,
         "storage = input._storage",
         "if storage is None: storage = new_storage(input)",
-        "if (a.flags.c_contiguous or not overlaps_itself(a)) and (input._requires_grad is not INFERENCE or thread.inference):",
+        *([] if other is None else [f"elif storage is {other}._storage and {other} is not input: return {fallback}"]),
+        f"if ({_DISJOINT}) and (input._requires_grad is not INFERENCE or thread.inference):",
         "    try:",
         *([] if before is None else [f"        {before}"]),
         f"        ignoring_fp({sized_kernel(source)}, {arguments})",
         "        storage.version += 1",
-        "        storage.changed = tick()",
+        "        storage.changed = next(clock)",
     )
     add_fallback(source, indent + 1, fallback, "storage._bump()")  # something may have been written
     source.add(indent + 1, "return input")

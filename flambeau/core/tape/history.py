@@ -31,7 +31,7 @@ from ..arrays.kinds import address, device_of, moved
 from ..shape import element_strides, is_dense, overlaps_itself
 from ..state import INFERENCE, grad_enabled, thread
 from ..storage import UntypedStorage
-from ..tensor import Tensor, ViewMeta, root_of, storage_of, wrap
+from ..tensor import Tensor, ViewMeta, blanks, root_of, storage_of, wrap
 from .node import INHERITED, Node, Output, StaleHistory, complain_freed, edge_of, graph_edge, new_node
 
 
@@ -46,7 +46,7 @@ def geometry_in(root: Tensor, array: np.ndarray) -> tuple[tuple[int, ...], tuple
 def make_view(array: np.ndarray, base: Tensor) -> Tensor:
     """A tensor around a view of ``base``'s memory; not recorded yet."""
     storage = storage_of(base)
-    view = object.__new__(Tensor)
+    view = next(blanks)
     view._array, view._storage, view._node = array, storage, None
     state = base._requires_grad
     view._requires_grad = state if state is False or state is INFERENCE else not grad_enabled() and inherited(base, array)

@@ -11,11 +11,9 @@ from typing import Any
 from ..dtype import of_array
 from ..state import INFERENCE
 from ..storage import UntypedStorage
-from ..tensor import Tensor, share, storage_of
+from ..tensor import Tensor, blanks, share, storage_of
 from .history import alias_leaf
 from .node import Node, Output, edge_of, graph_edge
-
-_new = object.__new__
 
 
 def is_saved_result(item: Any) -> bool:
@@ -104,7 +102,7 @@ def unpack_result(node: Node, item: Any) -> Any:
     array, storage, index = item
     if storage.changed > node.seq:
         complain_changed(node, of_array(array).legacy, array.shape, storage, f"output {index or 0} of {node.name()}")
-    tensor = _new(Tensor)
+    tensor = next(blanks)
     tensor._array, tensor._storage, tensor._view_of, tensor._requires_grad = array, storage, None, True
     tensor._node = node if index is None else Output(node, index)
     return tensor
