@@ -15,6 +15,8 @@ from ..core.calls.registry import TABLES, add_method, composite, old_order, over
 from ..core.layout import row_major as row_major_array
 from ..core.tensor import Tensor as TensorType
 
+_F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
+
 
 def conj(value: Any) -> Any:
     """The conjugate of a complex tensor or number; anything real unchanged."""
@@ -23,7 +25,8 @@ def conj(value: Any) -> Any:
         return value
     if kind is complex:
         return value.conjugate()
-    return value.conj() if value._array.dtype.kind == "c" else value
+    dtype = value._array.dtype
+    return value if dtype is _F32 or dtype is _F64 or dtype.kind != "c" else value.conj()
 
 
 def scaled(grad: Any, alpha: Any) -> Any:

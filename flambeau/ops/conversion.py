@@ -19,10 +19,11 @@ from ..core.layout import contiguous_format, empty_as, is_contiguous_as, laid_ou
 from ..core.shape import element_strides, restrided
 from ..core.state import INFERENCE, active, in_mode
 from ..core.tape.node import StaleHistory
-from ..core.tensor import Parameter, mark_of, share, storage_of
+from ..core.tensor import Parameter, blanks, mark_of, share, storage_of
 from ..core.tensor import Tensor as TensorType
+from .small import LIMIT  # noqa: F401  # for ``_SMALL_CAST``
 
-_new, _ref = object.__new__, weakref.ref
+_ref = weakref.ref
 
 
 def copied(array: np.ndarray, form: Any, dtype: np.dtype) -> np.ndarray:
@@ -86,7 +87,7 @@ def detach(input: Any) -> Any:
         storage = input._storage
         if storage is None:
             storage = storage_of(input)
-        detached = _new(TensorType)  # ``share`` spelled out: the call would be a third of the cost
+        detached = next(blanks)  # ``share`` spelled out: the call would be a third of the cost
         detached._array = input._array
         detached._storage = storage
         detached._node = detached._view_of = None
@@ -146,9 +147,22 @@ def alias(input: Tensor) -> Tensor:
 view_of_all = alias
 
 
-@op(name="_to_copy", method=False, out=False, grad={"input": lambda grad: grad}, fast=True)
+_float32, _float64 = dtypes.float32, dtypes.float64
+_SMALL_CAST = (
+    "ignoring_fp(a.astype, dtype.numpy) if memory_format is None and (dtype is _float32 or dtype is _float64) and "
+    "(d is F32 or d is F64 or d is I64) and a.size <= LIMIT and a.flags.c_contiguous and 1 not in a.shape "
+    "else ignoring_fp(_copied_as, a, dtype, memory_format)"
+)
+
+
+@op(name="_to_copy", method=False, out=False, grad={"input": lambda grad: grad}, fast=_SMALL_CAST)
 def to_copy(input: Tensor, dtype: Any, memory_format: Any = None) -> Tensor:
     """``input`` with another dtype, always a copy; see ``Tensor.to``."""
+    return _copied_as(input, dtype, memory_format)
+
+
+def _copied_as(input: np.ndarray, dtype: Any, memory_format: Any) -> np.ndarray:
+    """Kernel of ``_to_copy``."""
     target = dtype.numpy
     if memory_format is None or memory_format is preserve_format:
         if input.flags.c_contiguous and input.dtype is not target and input.dtype.kind != "c":
@@ -173,7 +187,7 @@ def to_device(input: Tensor, where: Any, source: Any) -> Tensor:
 
 def converted(input: Any, dtype: Any, copy: bool = False, form: Any = None) -> Any:
     """``input`` with a dtype: itself if nothing changes and no copy is wanted."""
-    have = input.dtype
+    have = dtypes.BY_NUM[input._array.dtype.num]
     if dtype is None or dtype is have:
         if form is not None and form is not preserve_format and not is_contiguous_as(input._array, form):
             return input.clone(memory_format=form)

@@ -17,11 +17,12 @@ from ..core.calls.creation import Creation, dtype_of, require_grad
 from ..core.calls.interruption import pass_on
 from ..core.calls.registry import composite, factory, method
 from ..core.device import cpu
-from ..core.state import run_ignoring_fp
+from ..core.state import ignoring_fp, run_ignoring_fp
 from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tensor import Tensor, share, wrap
 from .creation import array_like, fitting
 
+_ONLY_FLOATS = {float}
 _NUMBERS = frozenset((float, int, bool, complex))
 _SCALARS = (float, int, bool, complex, np.number, np.bool_)
 _NESTED = frozenset((list, tuple))
@@ -194,6 +195,8 @@ _COPY_WARNING = (
 
 def _inferred(data: Any) -> np.ndarray | None:
     """``plain_array`` in the dtype that PyTorch infers."""
+    if data.__class__ is list and set(map(type, data)) == _ONLY_FLOATS and (want := dtypes._default.numpy).itemsize >= 4:
+        return ignoring_fp(np.array, data, want)
     array = plain_array(data)
     if array is None or array.dtype is (want := _default_of(array)):
         return array

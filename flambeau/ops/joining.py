@@ -80,8 +80,9 @@ _concatenate = getattr(np.concatenate, "_implementation", np.concatenate)
     method=False,
     aliases=("concat", "concatenate"),
     canonicalize=_canonicalize_cat,
+    # NumPy keeps the order of columns-first inputs
     fast="(large(arrays, dim) if arrays[0].flags.c_contiguous else None) if arrays[0].size >= THRESHOLD "
-    "else _concatenate(arrays) if dim == 0 else _concatenate(arrays, dim)",
+    "else joined if (joined := _concatenate(arrays) if dim == 0 else _concatenate(arrays, dim)).flags.c_contiguous else None",
     grad={"tensors": _cat_gradients},
 )
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -154,7 +155,8 @@ def _fast_stack(arrays: list[np.ndarray], dim: int) -> np.ndarray | None:
     if not 0 < dim < ndim:
         if dim != ndim and dim != -1:
             return None
-        return _concatenate([array[..., None] for array in arrays], ndim)
+        result = _concatenate([array[..., None] for array in arrays], ndim)
+        return result if result.flags.c_contiguous else None
     # joined along the dimension that follows, which is then split: no array needs a further dimension first
     result = _concatenate(arrays, dim)
     return result.reshape((*shape[:dim], len(arrays), *shape[dim:])) if result.flags.c_contiguous else None

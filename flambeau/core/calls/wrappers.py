@@ -263,7 +263,7 @@ def _keeps_dtype(op: Op, kinds: str) -> bool:
 
 
 def _add_fast_list(source: Source, name: str, fallback: str, with_out: bool) -> None:
-    """The fast path of an operation over one list of tensors, all of the same dtype."""
+    """The fast path of an operation over one list of tensors, all of the same dtype, which the result has too."""
     op = source.op
     attrs = [p.name for p in op.params if p.kind == "attr"]
     source.first, source.arrays = "arrays[0]", {name: "arrays"}
@@ -299,8 +299,7 @@ def _add_fast_list(source: Source, name: str, fallback: str, with_out: bool) -> 
         "if arrays is not None and a.__class__ is ndarray:",
     )
     checked = op.promotion in CHECKED
-    add_call(source, 3, passed, fallback, checked)
-    source.add(3, f"if not r.flags.c_contiguous: return {fallback}")  # NumPy keeps the order of columns-first inputs
+    add_call(source, 3, passed, fallback, False)
     add_wrap(source, 3)
     source.add(3, "t._node = None", f"t._requires_grad = {UNRECORDED}")
     if op.rules is not None:
