@@ -147,6 +147,7 @@ INDEX = np.zeros((3, 4), np.int64)
 _LAYER, _STATE = arrays_of((3, 2, 5), (8, 5), (8, 2)), arrays_of((2, 2))
 WORK: dict[str, tuple[tuple[Any, ...], int]] = {
     "embedding": ((*arrays_of((50, 6)), INDEX, -1, False, False), 72),
+    "cdist": ((*arrays_of((20, 3), (30, 3)), 2.0, None), 1800),
     "gather": ((*arrays_of((3, 9)), 1, INDEX, False), 12),
     "scatter_add": ((*arrays_of((3, 9)), 1, INDEX, INDEX), 12),
     "index_select": ((*arrays_of((5, 7, 2)), 1, INDEX[0]), 40),

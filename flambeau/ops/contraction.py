@@ -361,9 +361,19 @@ def _signed_power(difference: Any, distance: Any, p: float) -> Any:
     return difference.sgn() * difference.abs() ** (p - 1) / distance ** (p - 1)
 
 
+_MANY = 25  # rows
+
+
 def _distance_gradients(grad: Any, x1: Any, x2: Any, result: Any, p: float, needs: Any) -> tuple[Any, Any]:
     if p == 0:
         return x1.new_zeros(x1.shape), x2.new_zeros(x2.shape)
+    if p == 2 and max(x1.shape[-2], x2.shape[-2]) > _MANY:  # sums of products instead of all differences, as PyTorch does it
+        met = result == 0
+        share = grad.masked_fill(met, 0) / result.masked_fill(met, 1)
+        middle = x2.detach().mean(-2, keepdim=True)  # what both have in common need not cancel
+        x1, x2 = x1 - middle, x2 - middle
+        first = share.sum(-1, keepdim=True) * x1 - share.matmul(x2) if needs[0] else None
+        return first, share.sum(-2).unsqueeze(-1) * x2 - share.mT.matmul(x1) if needs[1] else None
     slope = _signed_power(x1.unsqueeze(-2) - x2.unsqueeze(-3), result.unsqueeze(-1), p) * grad.unsqueeze(-1)
     return slope.sum(-2) if needs[0] else None, -slope.sum(-3) if needs[1] else None
 
@@ -395,7 +405,14 @@ def distances(difference: np.ndarray, p: float) -> np.ndarray:
     return (size**p).sum(-1) ** (1 / p)
 
 
-@op(method=False, promotion="same", out=False, canonicalize=_canonicalize_cdist, grad={"x1, x2": _distance_gradients})
+@op(
+    method=False,
+    promotion="same",
+    out=False,
+    canonicalize=_canonicalize_cdist,
+    work="x1.shape[-2] * x2.size",
+    grad={"x1, x2": _distance_gradients},
+)
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """Distances between every row of ``x1`` and every row of ``x2``.
 
@@ -431,4 +448,4 @@ def pdist(input: Tensor, p: float = 2.0) -> Any:
 
     n = input.shape[0]
     first, second = triu_indices(n, n, 1, device=input.device)
-    return resolve("linalg", "vector_norm")(input.index_select(0, first) - input.index_select(0, second), p, -1)
+    return cdist(input, input, p).reshape(-1).index_select(0, second.add_(first, alpha=n))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -88,13 +87,18 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     return _triangle(input, diagonal, False)
 
 
-def _triangle_indices(new: Creation, row: int, col: int, indices: Callable[..., Any], offset: int) -> np.ndarray:
+def _triangle_indices(new: Creation, row: int, col: int, is_lower: bool, offset: int) -> np.ndarray:
     if row < 0 or col < 0:
         raise RuntimeError(f"{'row' if row < 0 else 'col'} must be non-negative, got{min(row, col)}")
     kind = new.dtype or dtypes.int64
     if kind not in (dtypes.int64, dtypes.int32):
         raise RuntimeError(f"\"{new.name}\" not implemented for '{kind.legacy}'")
-    return np.stack(indices(row, offset, col)).astype(kind.numpy)
+    bounds = (np.arange(row) + (offset + is_lower)).clip(0, col)  # where the lower triangle ends in each row, or the upper one begins
+    first, counts = (np.zeros_like(bounds), bounds) if is_lower else (bounds, col - bounds)
+    result = np.empty((2, int(counts.sum())), kind.numpy)
+    result[0] = np.repeat(np.arange(row), counts)
+    result[1] = np.arange(result.shape[1]) - np.repeat(counts.cumsum() - counts - first, counts)
+    return result
 
 
 @factory()
@@ -107,7 +111,7 @@ def tril_indices(new: Creation, row: int, col: int, offset: int = 0) -> Any:
         ``(2, count)``.
     Source: torch.tril_indices.
     """
-    return _triangle_indices(new, row, col, np.tril_indices, offset)
+    return _triangle_indices(new, row, col, True, offset)
 
 
 @factory()
@@ -120,7 +124,7 @@ def triu_indices(new: Creation, row: int, col: int, offset: int = 0) -> Any:
         ``(2, count)``.
     Source: torch.triu_indices.
     """
-    return _triangle_indices(new, row, col, np.triu_indices, offset)
+    return _triangle_indices(new, row, col, False, offset)
 
 
 # -- diagonals ------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,134 @@
+"""Resampling along one dimension after another, and its adjoint: an element of the result is a weighted sum of a few others.
+
+An array is seen as ``(outer, size, inner)`` and becomes ``(outer, count, inner)``.  Element ``j`` along the dimension is made of
+``numbers[j]`` elements, whose places and weights stand in column ``j`` of two tables.  The adjoint is the same with the tables turned
+around: which elements of the result an element counts in, and for how much.
+
+      inner = 1     a register holds neighbours of the result, whose elements are gathered
+      elsewhere     a register holds neighbours along ``inner``, which all have the same places and weights
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays.native import contiguous, native
+from ..core.layout import channels_last, channels_last_3d, is_contiguous_as
+from .build import kernel
+from .language import Builder, Value
+from .memory import empty
+
+_SPAN = 4096  # elements of the result in a chunk
+_KINDS = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
+Table = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # numbers (count), places and weights (taps, count)
+
+
+@kernel
+def resample_axis(k: Builder, kind: str, weighted: bool, across: bool) -> None:
+    """One dimension; a unit is a block of the result along it, or across, all of ``inner`` for one element."""
+    x, y, numbers, places = k.array(), k.array(), k.array(), k.array()
+    weights = k.array() if weighted else None
+    size, count, inner, most, units, per, blocks = (k.integer() for _ in range(7))
+    lanes = k.lanes(kind)
+    zero = k.const(0, kind, lanes)
+
+    def block(u: Value) -> None:
+        row = u // blocks
+        first = (u - row * blocks) * _SPAN
+        source = k.at(x, row * size, kind)
+
+        def some(j: Value, mask: Value | None) -> None:
+            number = k.load(numbers, j, "i32", lanes, mask)
+
+            def tap(t: Value, total: Value) -> Value:
+                place = k.cast(k.load(places, t * count + j, "i32", lanes, mask), "i64")
+                is_there = number > k.splat(k.cast(t, "i32"), lanes)
+                value = k.gather(source, place, kind, is_there if mask is None else is_there & mask)
+                if weights is not None:
+                    value = value * k.load(weights, t * count + j, kind, lanes, mask)
+                return total + value
+
+            k.store(k.loop(0, most, tap, carried=(zero,)), y, row * count + j, kind, mask)
+
+        k.vector_loop(first, k.least(first + _SPAN, count), lanes, some)
+
+    def plane(u: Value) -> None:
+        outer = u // count
+        j = u - outer * count
+        source, target = k.at(x, outer * size * inner, kind), k.at(y, u * inner, kind)
+        number = k.cast(k.load(numbers, j, "i32"), "i64")
+
+        def some(i: Value, mask: Value | None) -> None:
+            def tap(t: Value, total: Value) -> Value:
+                value = k.load(source, k.cast(k.load(places, t * count + j, "i32"), "i64") * inner + i, kind, lanes, mask)
+                return total + (value if weights is None else value * k.load(weights, t * count + j, kind))
+
+            k.store(k.loop(0, number, tap, carried=(zero,)), target, i, kind, mask)
+
+        k.vector_loop(0, inner, lanes, some)
+
+    k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, units), plane if across else block))
+
+
+def _along(input: np.ndarray, axis: int, table: Table) -> np.ndarray:
+    numbers, places, weights = table
+    shape = input.shape
+    outer, size, inner, count = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]), len(numbers)
+    result = empty((*shape[:axis], count, *shape[axis + 1 :]), input.dtype)
+    weights = None if weights is None else np.ascontiguousarray(weights, input.dtype)
+    blocks = -(-count // _SPAN) if inner == 1 else 1
+    units = outer * (blocks if inner == 1 else count)
+    per = max(_SPAN // (count if inner == 1 else inner), 1)
+    arrays = [input, result, numbers.astype(np.int32), np.ascontiguousarray(places, np.int32)]
+    if weights is not None:
+        arrays.append(weights)
+    run = resample_axis(_KINDS[input.dtype], weights is not None, inner != 1)
+    run(-(-units // per), *map(id, arrays), size, count, inner, len(places), units, per, blocks)
+    return result
+
+
+def _forward(places: np.ndarray, weights: np.ndarray | None, size: int) -> Table:
+    """The tables of a plan, ``(count, taps)``, with one column an element of the result."""
+    return np.full(len(places), places.shape[1]), places.T, None if weights is None else weights.T
+
+
+def _adjoint(places: np.ndarray, weights: np.ndarray | None, size: int) -> Table:
+    """The same with a column for each of ``size`` elements of the input."""
+    flat = places.reshape(-1)
+    order = flat.argsort(kind="stable")
+    numbers = np.bincount(flat, minlength=size)
+    begins = np.cumsum(numbers) - numbers
+    column = flat[order]
+    line = np.arange(len(order)) - begins[column]
+    back = np.zeros((int(numbers.max()), size), np.int64)
+    back[line, column] = order // places.shape[1]
+    if weights is None:
+        return numbers, back, None
+    shares = np.zeros(back.shape, weights.dtype)
+    shares[line, column] = weights.reshape(-1)[order]
+    return numbers, back, shares
+
+
+def _each_axis(input: np.ndarray, plan: Any, sizes: Any, table: Any) -> np.ndarray | None:
+    if input.dtype not in _KINDS or not input.size or all(axis_plan is None for axis_plan in plan):
+        return None
+    if not input.flags.c_contiguous and input.ndim > 3 and is_contiguous_as(input, channels_last if input.ndim == 4 else channels_last_3d):
+        return None
+    result, first = contiguous(input), input.ndim - len(plan)
+    for axis, (axis_plan, size) in enumerate(zip(plan, sizes, strict=True), first):
+        if axis_plan is not None:
+            result = _along(result, axis, table(*axis_plan, size))
+    return result
+
+
+@native("nn.functional._resample")
+def resample(input: np.ndarray, plan: Any) -> np.ndarray | None:
+    return _each_axis(input, plan, input.shape[-len(plan) :], _forward)
+
+
+@native("nn.functional._resample_backward")
+def resample_backward(grad_output: np.ndarray, plan: Any, spatial: Any) -> np.ndarray | None:
+    return _each_axis(grad_output, plan, spatial, _adjoint)
