@@ -9,7 +9,8 @@ JOBS   ?= 2
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # One BLAS thread a process: two test processes with two spinning threads each would mostly wait for one another.
-PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
+# Rewritten test modules are kept: the second and the third run need not compile them again.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
 # The oracle is real PyTorch, the build that this machine's pip finds. CI and ORACLE=1 install it and insist on it.
 ifneq ($(filter true 1,$(CI) $(ORACLE)),)
