@@ -31,6 +31,11 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"the oracle is PyTorch {ORACLE_VERSION}, found {installed}")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests come first: one that comes last keeps one process busy while the others wait."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 def pytest_report_header() -> str:
     oracle = f"PyTorch {ORACLE_VERSION}" if HAS_ORACLE else "none (tests against real PyTorch are skipped)"
     return f"oracle: {oracle}; kernels: {os.environ.get('FLAMBEAU_KERNELS', 'default')}"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,13 @@ def module_name(path: Path) -> str:
 NAMES = {module_name(path) for path in FILES}
 
 
-def imports_of(path: Path) -> Iterator[Import]:
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
+def imports_of(path: Path) -> tuple[Import, ...]:
     """Every import of a file but those for the type checker. ``from . import x`` counts as importing x where x is a module."""
     package = module_name(path).split(".")
     if path.name != "__init__.py":
@@ -62,7 +69,7 @@ def imports_of(path: Path) -> Iterator[Import]:
             for child in ast.iter_child_nodes(node):
                 yield from visit(child, eager and not late)
 
-    yield from visit(ast.parse(path.read_text()), True)
+    return tuple(visit(parsed(path), True))
 
 
 def layer(name: str) -> int:
@@ -125,7 +132,7 @@ def test_the_package_imports_itself_relatively():
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in FILES
         if "_shim" not in path.parts  # lies on the path of modules by itself
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if (isinstance(node, ast.Import) and any(alias.name.split(".")[0] == "flambeau" for alias in node.names))
         or (isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").split(".")[0] == "flambeau")
     ]

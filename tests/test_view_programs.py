@@ -29,6 +29,8 @@ import flambeau
 from flambeau.core.shape import overlaps_itself
 from flambeau.core.tensor import storage_of
 
+pytestmark = pytest.mark.slow
+
 HAS_ORACLE = importlib.util.find_spec("torch") is not None
 MOST_TENSORS = 9
 _AS_ROWS = ".clone(memory_format=torch.contiguous_format)" if HAS_ORACLE else ".contiguous()"  # layouts of results are tested elsewhere
