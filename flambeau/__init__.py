@@ -133,6 +133,8 @@ def __getattr__(name: str) -> Any:
         from .core.protocols import printing
 
         attribute = getattr(printing, name)
+    elif name == "torch":  # packages write torch.torch
+        attribute = sys.modules[__name__]
     elif name == "compile":
         from .compiler import compile as attribute
     elif name.startswith("_foreach_"):
@@ -167,7 +169,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     late = (_SUBMODULES, _SERIALIZATION, _PRINTING, _SETTINGS, _AUTOCAST, _CHECKS, _MORE, _OF_C)
-    return sorted({"compile", *_names, *ops.names("torch")}.union(*late))
+    return sorted({"compile", "torch", *_names, *ops.names("torch")}.union(*late))
 
 
 __all__ = [

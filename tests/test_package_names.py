@@ -33,6 +33,7 @@ def shown(function: Callable[[Any], Any], library: Any) -> str:
 @pytest.mark.parametrize(
     "function",
     [
+        lambda torch: torch.torch is torch,
         lambda torch: torch._check(False),
         lambda torch: torch._check(False, lambda: "text"),
         lambda torch: torch._check(False, "text"),
