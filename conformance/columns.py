@@ -327,7 +327,10 @@ class Comparison:
             raise Differs(f"{where} is {short(got)} for {short(leaf)}")
         zero = np.zeros(tuple(leaf.shape))
         try:
-            mine, other = (zero if got is None else OURS.array(got)), (zero if want is None else array_of(want))
+            mine, other = (
+                (zero if got is None else OURS.array(got if got.layout is flambeau.strided else got.to_dense())),
+                (zero if want is None else array_of(want)),
+            )
             check_close(mine, other, self.name, str(leaf.dtype).removeprefix("torch."))
         except Differs as difference:
             raise Differs(f"{where}: {difference}") from None

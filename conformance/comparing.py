@@ -12,7 +12,7 @@ from libraries import OURS, TOLERANCE, expected_type, flat, relevant_strides
 
 import flambeau
 
-from .database import Unsupported, array_of
+from .database import SPARSE, Unsupported, array_of, parts_of
 
 # Of memory that nobody has written there is nothing to compare but its shape.
 UNDETERMINED = frozenset(
@@ -66,6 +66,8 @@ def attempt_loudly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> t
 
 def short(value: Any) -> str:
     if hasattr(value, "stride") and hasattr(value, "dtype"):
+        if str(value.layout) != "torch.strided":
+            return f"{str(value.layout).removeprefix('torch.')} {str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
         plain = value.is_contiguous()
         return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}{'' if plain else f'/{list(value.stride())}'}"
     if isinstance(value, (list, tuple)):
@@ -106,8 +108,14 @@ def check_results(got: Any, want: Any, name: str, values: bool = True) -> None:
             if not same and not (isinstance(a, float) and isinstance(b, float) and np.isclose(a, b, rtol=1e-5)):
                 raise Differs(f"result {k} is {a!r}, PyTorch has {b!r}")
             continue
+        if b.layout in SPARSE and isinstance(a, flambeau.Tensor):
+            if str(a.layout) != str(b.layout) or tuple(a.shape) != tuple(b.shape):
+                raise Differs(f"result {k} is {a.layout} of {tuple(a.shape)}, PyTorch has {b.layout} of {tuple(b.shape)}")
+            both = [parts_of(tensor.detach().coalesce() if tensor.is_sparse else tensor.detach()) for tensor in (a, b)]
+            check_results(*both, name, values)
+            continue
         if b.layout is not torch.strided:
-            raise Unsupported("sparse result")
+            raise Unsupported(f"a result of layout {b.layout}")
         if not isinstance(a, flambeau.Tensor):
             raise Differs(f"result {k} is a {type(a).__name__}, no tensor")
         if str(a.dtype) != str(b.dtype):

@@ -39,13 +39,28 @@ common_utils.extract_test_fn = core.extract_test_fn = lambda: None  # which look
 
 
 def array_of(tensor: Any) -> np.ndarray:
-    """The values of a PyTorch tensor, strides and all; shares its memory."""
+    """The values of a PyTorch tensor, strides and all; shares its memory. Of a sparse one, those of the dense tensor."""
+    if tensor.layout in SPARSE:
+        return array_of(tensor.detach().to_dense())
     tensor = torch.zeros_like(tensor) if tensor._is_zerotensor() else tensor.detach().resolve_conj().resolve_neg()
     if tensor.dtype is torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(numpy_dtype("bfloat16"))
     if tensor.dtype is torch.complex32:  # which NumPy does not have
         return tensor.to(torch.complex64).numpy()
     return tensor.numpy()
+
+
+SPARSE = {torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc}
+
+
+def parts_of(tensor: Any) -> list[Any]:
+    """Indices and values of a sparse tensor of either library."""
+    form = str(tensor.layout)
+    if form == "torch.sparse_coo":
+        return [tensor._indices(), tensor._values()]
+    if form in ("torch.sparse_csr", "torch.sparse_bsr"):
+        return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+    return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
 
 
 class Unsupported(Exception):
@@ -87,6 +102,8 @@ class Converter:
         return rebound(value) if is_written_for_tests(value) else value
 
     def tensor(self, value: Any) -> Any:
+        if value.layout in SPARSE and value.device.type == "cpu":
+            return self.leaf(self.sparse(value.detach()), value)
         if value.layout is not torch.strided or value.device.type != "cpu":
             raise Unsupported(f"{value.layout} tensor on {value.device}")
         plain = value.detach().resolve_conj().resolve_neg()
@@ -99,6 +116,13 @@ class Converter:
         except (RuntimeError, ValueError) as error:  # memory that was given up, or more dimensions than NumPy has
             raise Unsupported(str(error)) from error
         return self.leaf(result, value)
+
+    def sparse(self, value: Any) -> Any:
+        """A sparse tensor of the same indices and values."""
+        parts = [self.tensor(part) for part in parts_of(value)]
+        if value.layout is torch.sparse_coo:
+            return flambeau.sparse_coo_tensor(*parts, tuple(value.shape), is_coalesced=value.is_coalesced())
+        return flambeau.sparse_compressed_tensor(*parts, tuple(value.shape), layout=self(value.layout))
 
     def leaf(self, result: Any, value: Any) -> Any:
         """``result``, which requires grad if ``value`` does."""
@@ -179,6 +203,8 @@ FUNCTIONS = {name: found for name, entry in ENTRIES.items() if (found := our_fun
 def copied(value: Any) -> Any:
     """The same arguments with tensors of their own, outside any graph, strides kept."""
     if isinstance(value, torch.Tensor):
+        if value.layout in SPARSE:
+            return value.detach().clone()
         if value.layout is not torch.strided:
             raise Unsupported(str(value.layout))
         plain = value.detach()

@@ -86,5 +86,4 @@ GAPS: dict[str, tuple[Gap, ...]] = {
             "an internal check of PyTorch; IndexError, as narrow's, here",
         ),
     ),
-    "nn.functional.embedding": (Gap(("float",), "sparse gradients are not supported", "there are no sparse tensors"),),
 }

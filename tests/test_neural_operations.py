@@ -84,9 +84,13 @@ def test_embedding_scales_long_rows_in_place() -> None:
     np.testing.assert_allclose(np.linalg.norm(table.numpy(), axis=1), [4, 1, 4], rtol=1e-6)
 
 
-def test_sparse_embedding_says_that_it_is_not_supported() -> None:
-    with pytest.raises(NotImplementedError, match="sparse"):
-        F.embedding(flambeau.from_numpy(np.array([1])), tensor(3, 4), sparse=True)
+def test_sparse_embedding_has_an_entry_for_each_look_up() -> None:
+    table = tensor(3, 4).requires_grad_()
+    F.embedding(flambeau.from_numpy(np.array([2, 1, 2])), table, padding_idx=1, sparse=True).sum().backward()
+    assert table.grad.is_sparse and table.grad._indices().tolist() == [[2, 2]]
+    assert table.grad.to_dense().tolist() == [[0] * 4, [0] * 4, [2] * 4]
+    with pytest.raises(ValueError, match="max mode"):
+        F.embedding_bag(flambeau.from_numpy(np.array([[1]])), table, mode="max", sparse=True)
 
 
 def test_cross_entropy_is_finite_for_extreme_scores() -> None:

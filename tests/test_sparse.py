@@ -340,3 +340,69 @@ def test_sparse_gradients_add_up() -> None:
     with pytest.raises(RuntimeError, match="layout"):
         mask.grad = grad
     dense.grad = mask
+
+
+def trained(library: Any, name: str, mode: str = "sum", **options: Any) -> tuple[Any, ...]:
+    """Losses, the last gradient and the tables of two embeddings with sparse gradients."""
+    library.manual_seed(0)
+    one = library.nn.Embedding(10, 3, sparse=True, padding_idx=2)
+    bags = library.nn.EmbeddingBag(7, 3, mode=mode, sparse=True)
+    optimizer = getattr(library.optim, name)([*one.parameters(), *bags.parameters()], **options)
+    x, y = library.tensor([[1, 2, 3, 1], [4, 9, 2, 1]]), library.tensor([[1, 2, 3], [1, 1, 6]])
+    losses = []
+    for _ in range(4):
+        optimizer.zero_grad()
+        loss = (one(x) ** 2).sum() + (bags(y) ** 3).sum()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, repr(one.weight.grad), one.weight.detach().numpy(), bags.weight.detach().numpy(), repr(optimizer)
+
+
+@pytest.mark.oracle
+def test_embeddings_train_with_sparse_gradients_as_in_pytorch(oracle: Any) -> None:
+    for name, options in (
+        ("SparseAdam", {}),
+        ("SparseAdam", {"maximize": True, "lr": 0.1}),
+        ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.1, "mode": "mean"}),
+        ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True, "maximize": True}),
+        ("Adagrad", {"lr": 0.1, "lr_decay": 0.1}),
+    ):
+        for ours, theirs in zip(trained(T, name, **options), trained(oracle, name, **options), strict=True):
+            if isinstance(ours, str):
+                assert ours == theirs
+            else:
+                np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_optimizers_refuse_sparse_gradients_where_they_cannot_use_them() -> None:
+    for name, options in (("Adam", {}), ("RMSprop", {}), ("Adagrad", {"weight_decay": 0.1}), ("SGD", {"lr": 1, "weight_decay": 0.1})):
+        with pytest.raises(RuntimeError, match="sparse"):
+            trained(T, name, **options)
+    table = T.nn.Embedding(3, 2)
+    table(T.tensor([1])).sum().backward()
+    with pytest.raises(RuntimeError, match="dense gradients"):
+        T.optim.SparseAdam(table.parameters()).step()
+    with pytest.raises(ValueError, match="dense parameter"):
+        T.optim.SparseAdam([T.eye(2).to_sparse()])
+
+
+def test_sparse_steps_touch_nothing_else() -> None:
+    table = T.nn.Parameter(T.zeros(5, 2))
+    optimizer = T.optim.SparseAdam([table], lr=0.1)
+    for row in (1, 3):
+        table.grad = T.sparse_coo_tensor([[row]], [[1.0, -1.0]], (5, 2))
+        optimizer.step()
+    state = optimizer.state[table]
+    assert table[[0, 2, 4]].abs().sum() == 0 and (table[1, 0] < 0).item() and state["exp_avg"][0].abs().sum() == 0
+    assert state["step"] == 2 and table[1, 0].item() == pytest.approx(-0.1)
+
+
+def test_gather_with_a_sparse_gradient() -> None:
+    index = T.tensor([[0, 0], [2, 1]])
+    grads = []
+    for sparse_grad in (False, True):
+        x = T.arange(6.0).reshape(2, 3).requires_grad_()
+        (T.gather(x, 1, index, sparse_grad=sparse_grad) ** 2).sum().backward()
+        grads.append(x.grad)
+    assert grads[1].is_sparse and (grads[1].to_dense() == grads[0]).all()

@@ -286,7 +286,7 @@ def limits(indices: np.ndarray) -> tuple[int, int] | None:
 def embedding(
     weight: np.ndarray, indices: np.ndarray, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
 ) -> np.ndarray | None:
-    if sparse or weight.ndim != 2:
+    if weight.ndim != 2:
         return None
     return rows_at(weight, indices, 0, (*indices.shape, weight.shape[1]))
 

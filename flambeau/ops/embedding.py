@@ -36,8 +36,6 @@ def _look_up(
     weight: np.ndarray, indices: np.ndarray, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
 ) -> np.ndarray:
     _check_indices(weight, indices)
-    if sparse:
-        raise NotImplementedError("embedding: sparse gradients are not supported; use sparse=False")
     return weight.take(indices, axis=0)
 
 
@@ -94,14 +92,32 @@ def embedding_backward(grad_output: Tensor, indices: Tensor, rows: int, padding_
     return _add_rows(grad_output, indices, rows, padding_idx, scale_grad_by_freq)
 
 
+def sparse_gradient(grad: Any, indices: Any, shape: tuple[int, ...], padding_idx: int, scale_grad_by_freq: bool) -> Any:
+    """The gradient of a table as a COO tensor of the rows that were looked up, one entry for each look-up.
+
+    Raises:
+        RuntimeError: ``scale_grad_by_freq``.
+    """
+    from .sparse.construction import coo_tensor
+
+    if scale_grad_by_freq:
+        raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
+    places, rows = indices._array.reshape(-1).astype(np.int64), grad.reshape(-1, shape[1])
+    if padding_idx >= 0 and (kept := np.flatnonzero(places != padding_idx)).size < places.size:
+        places, rows = places[kept], rows.index_select(0, wrap(kept))
+    return coo_tensor(wrap(places[None]), rows, shape, places.size < 2)
+
+
 @op(
     method=False,
     out=False,
     work="indices.size * weight.shape[-1]",
     fast=_look_up,
     grad={
-        "weight": lambda grad, indices, weight_shape, padding_idx, scale_grad_by_freq: embedding_backward(
-            grad, indices, weight_shape[0], padding_idx, scale_grad_by_freq
+        "weight": lambda grad, indices, weight_shape, padding_idx, scale_grad_by_freq, sparse: (
+            sparse_gradient(grad, indices, weight_shape, padding_idx, scale_grad_by_freq)
+            if sparse
+            else embedding_backward(grad, indices, weight_shape[0], padding_idx, scale_grad_by_freq)
         )
     },
 )
@@ -113,12 +129,11 @@ def embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad
         indices: int64 or int32, any shape.
         padding_idx: row that gets no gradient; -1 for none.
         scale_grad_by_freq: divide each row's gradient by how often it was looked up.
-        sparse: must be False.
+        sparse: give the table's gradient as a COO tensor.
     Returns:
         ``(*indices.shape, D)``.
     Raises:
         IndexError: an index that is no row.
-        NotImplementedError: ``sparse=True``.
     Source: torch.embedding.
     """
     return _look_up(weight, indices, padding_idx, scale_grad_by_freq, sparse)
@@ -180,12 +195,11 @@ def functional_embedding(
         max_norm: longer rows that are looked up are first scaled to this length, in place.
         norm_type: exponent of that length.
         scale_grad_by_freq: divide each row's gradient by how often it was looked up.
-        sparse: must be False.
+        sparse: give the table's gradient as a COO tensor.
     Returns:
         ``(*input.shape, D)``.
     Raises:
         IndexError: an index that is no row.
-        NotImplementedError: ``sparse=True``.
     Gradient: each vector's gradient is added to its row.
     Source: torch.nn.functional.embedding.
     """
@@ -258,7 +272,7 @@ def embedding_bag(
     Raises:
         ValueError: arguments that do not fit each other.
         RuntimeError: an index that is no row.
-        NotImplementedError: ``sparse=True``, or weights with another mode than ``'sum'``.
+        NotImplementedError: weights with another mode than ``'sum'``.
     Source: torch.nn.functional.embedding_bag.
     """
     if weight.dtype is dtypes.int64 and input.is_floating_point():
@@ -267,6 +281,8 @@ def embedding_bag(
         raise ValueError("mode has to be one of sum, mean or max")
     if mode == "max" and scale_grad_by_freq:
         raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights")
     if per_sample_weights is not None:
         if mode != "sum":
             raise NotImplementedError(

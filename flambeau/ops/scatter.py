@@ -84,21 +84,34 @@ def _check_late(operation: str, input: np.ndarray, dim: int, index: np.ndarray) 
 
 # -- gather and scatter -------------------------------------------------------------------------------------------------------------
 def _canonicalize_gather(input: Any, dim: int, index: Any, sparse_grad: bool) -> tuple[Any, ...]:
-    if sparse_grad:
-        raise NotImplementedError("gather: sparse_grad=True is not supported yet")
     return input, _check_gather("gather", input, dim, index, None, True), index, sparse_grad
+
+
+def _sparse_gradient(grad: Any, shape: tuple[int, ...], dim: int, index: Any) -> Any:
+    """The gradient of ``gather`` as a COO tensor, one entry for each index."""
+    from .sparse.construction import coo_tensor
+
+    places = np.indices(index._array.shape).reshape(index._array.ndim, -1)
+    if places.shape[0]:
+        places[dim] = index._array.reshape(-1)
+    return coo_tensor(wrap(places), grad.reshape(-1), shape, False)
 
 
 @op(
     work="index.size",
     canonicalize=_canonicalize_gather,
-    grad={"input": lambda grad, input_shape, dim, index: grad.new_zeros(input_shape).scatter_add(dim, index, grad)},
+    grad={
+        "input": lambda grad, input_shape, dim, index, sparse_grad: (
+            _sparse_gradient(grad, input_shape, dim, index) if sparse_grad else grad.new_zeros(input_shape).scatter_add(dim, index, grad)
+        )
+    },
 )
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """``out[i][j] = input[index[i][j]][j]`` for ``dim=0``, and so on for the other dimensions.
 
     Args:
         index: int64 or int32 (any dtype where it is empty), as many dimensions as ``input``, nowhere larger except along ``dim``.
+        sparse_grad: give ``input``'s gradient as a COO tensor.
     Returns:
         ``index``'s shape, ``input``'s dtype.
     Raises:

@@ -139,7 +139,9 @@ class Plans:
                 if plan is None:
                     return None
             array = grad._array
-            if (grad.__class__ is not Tensor and grad.__class__ is not Parameter) or array.dtype != plan.dtype or array.shape != plan.shape:
+            if (grad.__class__ is not Tensor and grad.__class__ is not Parameter) or array.__class__ is not np.ndarray:
+                return None
+            if array.dtype != plan.dtype or array.shape != plan.shape:
                 return None
             if grad._storage is not None and grad._storage is param._storage:
                 return None

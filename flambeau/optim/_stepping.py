@@ -13,7 +13,7 @@ from .. import ops
 from ..autograd.grad_mode import enable_grad
 from ..core.dtype import dtype, float32, float64, get_default_dtype
 from ..core.state import set_grad, thread
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, storage_of
 from .optimizer import Optimizer, ParamsT
 
 CAPTURABLE_DEVICES = ("cuda",)
@@ -174,6 +174,25 @@ class GroupOptimizer(Optimizer):
         if not all(getattr(param._array.flags, "writeable", True) for param in params):  # other devices' arrays are
             raise ValueError("step: expected parameters that can be written to, got one whose memory is read-only")
         return params, grads, states
+
+
+def add_entries_(target: Tensor, entries: Tensor, alpha: float = 1.0) -> None:
+    """``target += alpha * entries`` of a COO tensor, in place, touching nothing else of ``target``."""
+    entries = entries.coalesce()
+    indices, values = entries._indices()._array, entries._values()._array
+    key = tuple(indices) if len(indices) else ...
+    target._array[key] += values if alpha == 1 else values * values.dtype.type(alpha)
+    storage_of(target)._bump()
+
+
+def entries_of(tensor: Tensor, places: Tensor) -> Tensor:
+    """The elements of a dense tensor at the places of a COO tensor."""
+    return tensor.sparse_mask(places)._values()
+
+
+def with_entries(places: Tensor, values: Tensor) -> Tensor:
+    """Other values at the places of a coalesced COO tensor."""
+    return ops.sparse_coo_tensor(places._indices(), values, places.shape, is_coalesced=True)
 
 
 def column(states: list[dict[str, Any]], name: str) -> list[Any]:

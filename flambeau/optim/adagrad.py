@@ -6,6 +6,7 @@ from typing import Any
 
 from .. import ops
 from ..core.tensor import Tensor
+from ._stepping import add_entries_, entries_of, number, with_entries
 from .elementwise import ElementwiseOptimizer, functional
 from .optimizer import ParamsT
 
@@ -25,7 +26,7 @@ class Adagrad(ElementwiseOptimizer):
         state: per parameter ``step`` and ``sum``, there from the start.
     Raises:
         ValueError: an option out of its range.
-        RuntimeError: sparse gradients, or ``fused`` with ``foreach`` or ``differentiable``.
+        RuntimeError: ``weight_decay`` with sparse gradients, or ``fused`` with ``foreach`` or ``differentiable``.
     Source: torch.optim.Adagrad. Duchi et al. 2011.
     """
 
@@ -63,6 +64,18 @@ class Adagrad(ElementwiseOptimizer):
     def _rule(f: Any, n: Any, param: Any, grad: Any, total: Any) -> Any:
         total = f.addcmul(total, grad, grad, 1)
         return f.addcdiv(param, grad, f.sqrt(total) + n.eps, n.step_size), total
+
+    @staticmethod
+    def _update_sparse(group: dict[str, Any], param: Tensor, grad: Tensor, state: dict[str, Any]) -> None:
+        if group["weight_decay"] != 0:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+        state["step"] += 1
+        grad = grad.coalesce()  # the update is not linear, so that each element must be there once
+        values = grad._values()
+        add_entries_(state["sum"], with_entries(grad, values * values))
+        root = entries_of(state["sum"], grad).sqrt() + group["eps"]
+        step_size = number(group["lr"]) / (1 + (state["step"].item() - 1) * group["lr_decay"])
+        add_entries_(param, with_entries(grad, values / root), -step_size)
 
 
 adagrad = functional(

@@ -112,11 +112,26 @@ class ElementwiseOptimizer(GroupOptimizer):
     def _update_group(self, group: dict[str, Any]) -> None:
         self._check_group(group)
         if not self._update_arrays(group):
+            if self._update_sparse is not None:
+                group = self._without_sparse(group)
             params, grads, states = self._gather(group)
             self._update_tensors(group, params, grads, states)
             for param, state in zip(params, states, strict=True):
                 if state:
                     self.state[param] = state
+
+    _update_sparse: Callable[..., None] | None = None  # updates a parameter whose gradient is sparse, where the optimizer can
+
+    def _without_sparse(self, group: dict[str, Any]) -> dict[str, Any]:
+        """Update the group's parameters with sparse gradients; the group of the others."""
+        of_sparse = [param for param in group["params"] if param.grad is not None and param.grad.is_sparse]
+        for param in of_sparse:
+            if not self.state.get(param) and (state := self._initial_state(param, group)):
+                self.state[param] = state
+            grad = -param.grad if group["maximize"] else param.grad
+            self._update_sparse(group, param, grad, self.state[param])  # type: ignore[misc]
+        known = {id(param) for param in of_sparse}
+        return {**group, "params": [param for param in group["params"] if id(param) not in known]} if of_sparse else group
 
     @classmethod
     def _advance(cls, group: dict[str, Any], counters: Sequence[Any]) -> tuple[Form, list[Any]]:

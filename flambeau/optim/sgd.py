@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.tensor import Tensor
+from ._stepping import add_entries_, number
 from .elementwise import ElementwiseOptimizer, functional
 from .optimizer import ParamsT
 
@@ -70,6 +71,18 @@ class SGD(ElementwiseOptimizer):
                 buffer = buffer * n.momentum + grad if n.taken is None else f.add(buffer * n.momentum, grad, n.taken)
             direction = f.add(grad, buffer, n.momentum) if n.nesterov else buffer
         return f.add(param, direction, n.step_size), buffer
+
+    @staticmethod
+    def _update_sparse(group: dict[str, Any], param: Tensor, grad: Tensor, state: dict[str, Any]) -> None:
+        if group["weight_decay"] != 0:
+            grad = grad.add(param, alpha=group["weight_decay"])  # raises, as in PyTorch: the sum is dense
+        momentum, lr = group["momentum"], number(group["lr"])
+        if momentum != 0:
+            buffer = state.get("momentum_buffer")
+            buffer = grad.clone() if buffer is None else buffer.mul(momentum).add(grad, alpha=1 - group["dampening"])
+            state["momentum_buffer"] = buffer
+            grad = grad.add(buffer, alpha=momentum) if group["nesterov"] else buffer
+        add_entries_(param, grad, -lr)
 
 
 sgd = functional(

@@ -26,6 +26,7 @@ from ...core.calls.annotations import Tensor
 from ...core.calls.registry import composite, op
 from ...core.layout import sparse_coo, sparse_csr, strided
 from ..arithmetic import conj
+from ..products import matmul as plain_matmul
 from ..products import mm as plain_mm
 from .construction import entries, with_values
 from .places import compressed_like
@@ -433,21 +434,46 @@ def sampled_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0,
         )
     if tuple(input.shape[-2:]) != (mat1.shape[-2], mat2.shape[-1]):
         raise RuntimeError(f"sampled_addmm: self.shape[-2:] must match the product's, got {list(input.shape)}")
-    mask = input.detach()
-    if mat1.ndim > 2:
-        from ..products import matmul
-
-        values = entries(matmul(mat1, mat2), mask)
-    else:
-        values = sampled_product(mat1, mat2, mask)
-    values = _scaled(values, alpha)
-    if beta != 0:
-        values = _scaled(input.values(), beta) + values
-    result = with_values(values, mask)
+    result = _sampled_addmm(input, mat1, mat2, beta, alpha)
     if out is None:
         return result
     out._array.adopt(result._array.copy())
     return out
+
+
+def _at_places(grad: Any, input: Any) -> Any:
+    """A gradient at the specified elements of ``input``; of batches as a dense tensor, which has products."""
+    mask = input.detach()
+    masked = with_values(entries(grad, mask), mask)
+    return masked if mask.ndim == 2 else masked.to_dense(masked_grad=False)
+
+
+@op(
+    name="_sampled_addmm",
+    promotion="same",
+    method=False,
+    out=False,
+    node_name="SparseSampledAddmmBackward0",
+    grad={
+        "input": lambda grad, beta: _scaled(grad, conj(beta)),
+        "mat1": lambda grad, input, mat2, alpha: _scaled(plain_matmul(_at_places(grad, input), conj(mat2).mT), conj(alpha)),
+        "mat2": lambda grad, input, mat1, alpha: _scaled(plain_matmul(_at_places(grad, input).mT, conj(mat1)).mT, conj(alpha)),
+    },
+)
+def _sampled_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, alpha: Any) -> Tensor:
+    """``torch.sparse.sampled_addmm`` of checked operands."""
+    return unsupported("sparse_sampled_addmm", input)
+
+
+def rule_of_sampled_addmm(input: SparseArray, mat1: np.ndarray, mat2: np.ndarray, beta: Any, alpha: Any) -> SparseArray:
+    values = sampled(mat1, mat2, input)
+    values = values if alpha == 1 else values * values.dtype.type(alpha)
+    if beta != 0:
+        values = (input.values if beta == 1 else input.values * values.dtype.type(beta)) + values
+    return input.with_values(values)
+
+
+rules["_sampled_addmm"] = rule_of_sampled_addmm
 
 
 @composite()
