@@ -13,7 +13,9 @@ from records.record import Record, Sample, numpy_dtype
 import flambeau
 import flambeau.autograd
 import flambeau.ops
+from flambeau.core.calls.casting import widened
 from flambeau.core.calls.registry import TABLES, resolve
+from flambeau.core.dtype import PAIR
 from flambeau.core.tensor import Tensor, storage_of, wrap
 
 HAS_ORACLE = importlib.util.find_spec("torch") is not None
@@ -85,7 +87,7 @@ class Library:
     def array(self, tensor: Any) -> np.ndarray:
         """The tensor's values; strides are the tensor's."""
         if not self.is_oracle:
-            return tensor._array
+            return widened(tensor._array) if tensor._array.dtype == PAIR else tensor._array
         tensor = tensor.detach().resolve_conj().resolve_neg()
         if tensor.dtype is self.torch.bfloat16:
             return tensor.view(self.torch.int16).numpy().view(numpy_dtype("bfloat16"))

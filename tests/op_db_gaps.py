@@ -32,11 +32,6 @@ _OUT_DTYPE = Gap(
     "out= of another float dtype is written with a cast",
 )
 _NUMBER_FIRST = Gap(("errors",), "accepted, PyTorch raises TypeError", "operators are plain functions, which take a number on the left")
-_NO_COMPLEX32 = Gap(
-    ("float", "integral", "complex", "gradient"),
-    "torch.complex32 is not supported",
-    "NumPy has no complex numbers of twice 16 bits",
-)
 
 GAPS: dict[str, tuple[Gap, ...]] = {
     "conj": (_CONJ,),
@@ -57,7 +52,6 @@ GAPS: dict[str, tuple[Gap, ...]] = {
     "__rmul__": (_NUMBER_FIRST,),
     "__ror__": (_NUMBER_FIRST,),
     "__rxor__": (_NUMBER_FIRST,),
-    "chalf": (_NO_COMPLEX32,),
     "arange": (
         Gap(
             ("errors",),

@@ -44,7 +44,7 @@ def fit(grad: Tensor, shape: tuple[int, ...], dtype: np.dtype, node: Node, edge:
     array = grad._array
     if array.dtype is not dtype and array.dtype != dtype:
         want = dtypes.BY_NUM[dtype.num]
-        if array.dtype.kind == "c" and not want.is_complex:
+        if array.dtype.kind in "cV" and not want.is_complex and grad.is_complex():
             grad = grad.real
         grad = grad.to(want)
     have = grad._array.shape
@@ -496,7 +496,7 @@ def seed_gradient(root: Tensor, grad: Tensor | None) -> Tensor:
     if grad is None:
         if array.size != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
-        if array.dtype.kind == "c":
+        if root.is_complex():
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {root.dtype}")
         if array.__class__ is not np.ndarray:
             return root.detach().new_ones(array.shape)
@@ -504,7 +504,7 @@ def seed_gradient(root: Tensor, grad: Tensor | None) -> Tensor:
         return wrap(one if not array.ndim else np.full(array.shape, one))
     if grad._array.shape != array.shape:
         raise RuntimeError(f"Mismatch in shape: grad_output[0] has a shape of {grad.shape} and output[0] has a shape of {root.shape}.")
-    if (grad._array.dtype.kind == "c") != (array.dtype.kind == "c") and array.dtype.kind != "c":
+    if array.dtype.kind != "c" and grad.is_complex() and not root.is_complex():
         raise RuntimeError(
             "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
             f"grad_output[0] has a dtype of {grad.dtype} and output[0] has a dtype of {root.dtype}."

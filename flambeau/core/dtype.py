@@ -73,6 +73,10 @@ def _abbreviation(name: str) -> str:
     return "f" + name[5:].replace("_x2", "x2").replace("_", "") if name.startswith("float4") else name.replace("float8_", "f8")
 
 
+# NumPy has no complex numbers of twice 16 bits: complex32 lies in memory as pairs, which casts alone understand. Everything that
+# computes gets complex64.
+PAIR = np.dtype([("real", np.float16), ("imag", np.float16)])
+
 # name, legacy tensor type's word, NumPy type, category, signed, bytes
 _TABLE = (
     ("bool", "Bool", np.bool_, BOOL, False, 1),
@@ -88,7 +92,7 @@ _TABLE = (
     ("bfloat16", "BFloat16", ml_dtypes.bfloat16, FLOATING, True, 2),
     ("float32", "Float", np.float32, FLOATING, True, 4),
     ("float64", "Double", np.float64, FLOATING, True, 8),
-    ("complex32", "ComplexHalf", None, COMPLEX, True, 4),
+    ("complex32", "ComplexHalf", PAIR, COMPLEX, True, 4),
     ("complex64", "ComplexFloat", np.complex64, COMPLEX, True, 8),
     ("complex128", "ComplexDouble", np.complex128, COMPLEX, True, 16),
     ("float8_e4m3fn", "Float8_e4m3fn", ml_dtypes.float8_e4m3fn, FLOATING, True, 1),
@@ -130,6 +134,7 @@ BY_NUM: dict[int, dtype] = {d.numpy.num: d for d in ALL.values() if d.numpy is n
 BY_NUM[np.dtype(np.longlong).num], BY_NUM[np.dtype(np.ulonglong).num] = int64, uint64
 
 REDUCED = frozenset((float16, bfloat16))  # kernels compute these in float32
+WIDENED = {float16: float32, bfloat16: float32, complex32: complex64}
 _FLOAT8 = frozenset(d for d in ALL.values() if d.name.startswith("float8"))
 _BAREBONES = frozenset((uint16, uint32, uint64))
 _SIGNED_ORDER = (int8, int16, int32, int64)

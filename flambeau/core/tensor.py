@@ -174,7 +174,7 @@ class Tensor:
         return self.dtype.is_floating_point
 
     def is_complex(self) -> bool:
-        return self._array.dtype.kind == "c"
+        return self.dtype.is_complex
 
     def is_signed(self) -> bool:
         return self.dtype.is_signed
@@ -433,12 +433,16 @@ class Tensor:
         if array.size != 1:
             raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
         value = array.item()
-        return value if value.__class__ in _PYTHON_NUMBERS else float(value)
+        if value.__class__ in _PYTHON_NUMBERS:
+            return value
+        return complex(*value) if value.__class__ is tuple else float(value)
 
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers; a number for a 0-d tensor."""
         array = self._array
-        return (array if array.dtype.kind in "biufc" and array.dtype.isbuiltin != 2 else array.astype(np.float32)).tolist()
+        if array.dtype.kind not in "biufc" or array.dtype.isbuiltin == 2:
+            array = self.to(dtypes.complex64)._array if array.dtype == dtypes.PAIR else array.astype(np.float32)
+        return array.tolist()
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The tensor as an array that shares its memory.
@@ -459,7 +463,7 @@ class Tensor:
                     f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
                 )
             return kind_of(self._array).to_host(self._array)
-        if self._array.dtype.isbuiltin == 2:
+        if self._array.dtype.isbuiltin == 2 or self._array.dtype == dtypes.PAIR:
             raise TypeError(f"Got unsupported ScalarType {self.dtype.legacy}")
         storage_of(self)  # the array escapes: from here on the memory is known to be shared
         return self._array[...]

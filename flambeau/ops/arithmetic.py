@@ -26,7 +26,9 @@ def conj(value: Any) -> Any:
     if kind is complex:
         return value.conjugate()
     dtype = value._array.dtype
-    return value if dtype is _F32 or dtype is _F64 or dtype.kind != "c" else value.conj()
+    if dtype is _F32 or dtype is _F64 or dtype.kind not in "cV" or not value.dtype.is_complex:
+        return value
+    return value.conj()
 
 
 def scaled(grad: Any, alpha: Any) -> Any:

@@ -28,7 +28,7 @@ _SIZED = (
     "else None"
 )
 _OF_DEFAULT, _OF_INPUT = (functools.partial(_SIZED.format, otherwise=otherwise) for otherwise in ("dtypes._default", "input.dtype"))
-_ONES = "(filled := np.empty({})).fill(1) or filled"
+_ONES = "None if {1} is dtypes.PAIR else (filled := np.empty({0}, {1})).fill(1) or filled"
 
 
 # -- sizes -> zeros, ones, empty --------------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def zeros(new: Creation, *sizes: Any, size: Any = None) -> Any:
     return new.make(np.zeros, _positive(new, sizes, size), new.dtype_or_default().numpy)
 
 
-@factory(out=True, fast=_OF_DEFAULT(array=_ONES.format("shape, kind")))
+@factory(out=True, fast=_OF_DEFAULT(array=_ONES.format("shape", "kind")))
 def ones(new: Creation, *sizes: Any, size: Any = None) -> Any:
     """A tensor of the given sizes, filled with 1.
 
@@ -201,7 +201,7 @@ def zeros_like(new: Creation, input: TensorLike, *, memory_format: Any = None) -
     return _like(new, input, memory_format, 0)
 
 
-@factory(fast=_LIKE.format(_ONES.format("a.shape, a.dtype")))
+@factory(fast=_LIKE.format(_ONES.format("a.shape", "a.dtype")))
 def ones_like(new: Creation, input: TensorLike, *, memory_format: Any = None) -> Any:
     """A tensor filled with 1, of another tensor's shape and dtype.
 
@@ -315,7 +315,7 @@ def new_zeros(new: Creation, input: TensorLike, *sizes: Any, size: Any = None) -
     return new.make(np.zeros, new.sizes(sizes, size), new.dtype_or_default().numpy)
 
 
-@new_factory(fast=_OF_INPUT(array=_ONES.format("shape, kind")))
+@new_factory(fast=_OF_INPUT(array=_ONES.format("shape", "kind")))
 def new_ones(new: Creation, input: TensorLike, *sizes: Any, size: Any = None) -> Any:
     """A tensor filled with 1, of this tensor's dtype.
 
@@ -383,7 +383,8 @@ def eye(new: Creation, n: int, m: int | None = None) -> Any:
     rows = n.__index__()
     columns = rows if m is None else m.__index__()
     array = new.make(np.zeros, (rows, columns), new.dtype_or_default().numpy)
-    array.reshape(-1)[: min(rows, columns) * columns : columns + 1] = 1
+    one = number_array(1, dtypes.complex32) if array.dtype == dtypes.PAIR else 1
+    array.reshape(-1)[: min(rows, columns) * columns : columns + 1] = one
     return array
 
 

@@ -153,6 +153,8 @@ def nested_array(data: Any, dtype: dtypes.dtype | None) -> np.ndarray:
     shape = _shape_of(data)
     if dtype is None:
         dtype = _infer(data)
+    if dtype is dtypes.complex32:
+        return cast_array(nested_array(data, dtypes.complex64), dtype)
     array = np.zeros(shape, dtype.numpy)
     if not shape:
         if not isinstance(data, _SCALARS):
@@ -171,6 +173,8 @@ def array_from(data: Any, dtype: dtypes.dtype | None, copy: bool) -> np.ndarray:
             return cast_array(checked, dtype)
         return checked.copy(order="K") if copy else checked
     array = plain_array(data)
+    if array is not None and dtype is dtypes.complex32:
+        return cast_array(array_from(data, dtypes.complex64, copy), dtype)
     if array is not None:
         want = _default_of(array) if dtype is None else dtype.numpy
         if array.dtype is want:
@@ -285,7 +289,8 @@ def _native(array: np.ndarray) -> np.ndarray:
             "given numpy array has byte order different from the native byte order. Conversion between byte orders is currently not "
             "supported."
         )
-    dtypes.of_array(array)
+    if dtypes.of_array(array) is dtypes.complex32:  # of structures, which NumPy's arrays may have
+        raise TypeError(f"can't convert np.ndarray of type numpy.void: {array.dtype}")
     for step, n in zip(array.strides, array.shape, strict=True):
         if step < 0 and n > 1:
             raise ValueError(

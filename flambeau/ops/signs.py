@@ -12,6 +12,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.calls import wrappers
 from ..core.calls.annotations import Number, Tensor
+from ..core.calls.casting import cast_array
 from ..core.calls.registry import add_method, composite, op, pointwise, primitive, view
 from .arithmetic import dtype_of, missing_derivative, order_of, reject, zeros
 from .limits import keep_where
@@ -232,7 +233,7 @@ def conj(input: Tensor) -> Tensor:
     Gradient: ``conj(grad)``.
     Source: torch.conj.
     """
-    return conjugated(input) if input._array.dtype.kind == "c" else input
+    return conjugated(input) if input._array.dtype.kind in "cV" and input.dtype.is_complex else input
 
 
 @composite(inplace=True, out=True)
@@ -242,7 +243,7 @@ def conj_physical(input: Tensor) -> Tensor:
     Gradient: ``conj(grad)``.
     Source: torch.conj_physical.
     """
-    return conjugated(input) if input._array.dtype.kind == "c" else input
+    return conjugated(input) if input._array.dtype.kind in "cV" and input.dtype.is_complex else input
 
 
 @composite()
@@ -270,13 +271,13 @@ def _embedded_real(grad: Any) -> Any:
 @view(name="_real", method=False, node_name="SelectBackward0", grad={"input": lambda grad: _embedded_real(grad)})
 def real_part(input: Tensor) -> Tensor:
     """View of the real parts."""
-    return input.real
+    return input.real if input.dtype.kind == "c" else input["real"]
 
 
 @view(name="_imag", method=False, node_name="SelectBackward0", grad={"input": lambda grad: _embedded_real(grad) * 1j})
 def imag_part(input: Tensor) -> Tensor:
     """View of the imaginary parts."""
-    return input.imag
+    return input.imag if input.dtype.kind == "c" else input["imag"]
 
 
 @composite(method=False)
@@ -286,7 +287,7 @@ def real(input: Tensor) -> Tensor:
     Gradient: ``grad`` as the real part.
     Source: torch.real.
     """
-    return real_part(input) if input._array.dtype.kind == "c" else input
+    return real_part(input) if input._array.dtype.kind in "cV" and input.dtype.is_complex else input
 
 
 @composite(method=False)
@@ -298,7 +299,7 @@ def imag(input: Tensor) -> Tensor:
     Gradient: ``grad`` as the imaginary part.
     Source: torch.imag.
     """
-    if input._array.dtype.kind != "c":
+    if not input.dtype.is_complex:
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
     return imag_part(input)
 
@@ -358,9 +359,10 @@ def complex_(real: Tensor, imag: Tensor) -> Tensor:
     Gradient: the parts of ``grad``.
     Source: torch.complex.
     """
-    result = np.empty_like(np.add(real, imag), dtypes.of_array(real).to_complex().numpy)
+    made = dtypes.of_array(real).to_complex()
+    result = np.empty_like(np.add(real, imag), dtypes.WIDENED.get(made, made).numpy)
     result.real, result.imag = real, imag
-    return result
+    return cast_array(result, made)
 
 
 @pointwise(
@@ -383,9 +385,10 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     Gradient: the parts of ``grad`` along the modulus and the argument.
     Source: torch.polar.
     """
-    output = np.empty_like(np.add(abs, angle), dtypes.of_array(abs).to_complex().numpy)
+    made = dtypes.of_array(abs).to_complex()
+    output = np.empty_like(np.add(abs, angle), dtypes.WIDENED.get(made, made).numpy)
     output.real, output.imag = np.multiply(abs, np.cos(angle)), np.multiply(abs, np.sin(angle))
-    return output
+    return cast_array(output, made)
 
 
 def _set_part(name: str) -> Any:

@@ -52,7 +52,7 @@ def _to_places(grad: Any, result1: Any, dim: Any, input_shape: Any) -> Any:
 
 # -- sort -----------------------------------------------------------------------------------------------------------------------
 def _canonicalize_sort(input: Any, dim: Any, descending: bool, stable: Any) -> tuple[Any, ...]:
-    if input._array.dtype.kind == "c":
+    if input.dtype.is_complex:
         raise RuntimeError("Sort currently does not support complex dtypes on CPU")
     return (input, wrap_dim(-1 if dim is None else dim.__index__(), input._array.ndim), descending, stable)
 

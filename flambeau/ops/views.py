@@ -623,9 +623,10 @@ def view_as_real(input: Tensor) -> Tensor:
         RuntimeError: a real tensor.
     Source: torch.view_as_real.
     """
-    if input.dtype.kind != "c":
+    kind = dtypes.of_array(input)
+    if not kind.is_complex:
         raise RuntimeError("view_as_real is only supported for complex tensors")
-    input, real = with_strides(input), input.real.dtype
+    input, real = with_strides(input), kind.to_real().numpy
     return restrided(input, (*input.shape, 2), (*input.strides, real.itemsize), 0, real)
 
 
@@ -651,8 +652,6 @@ def view_as_complex(input: Tensor) -> Tensor:
     if any(n != 1 and step % (2 * itemsize) for n, step in zip(input.shape[:-1], input.strides, strict=False)):
         raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
     target = dtypes.of_array(input).to_complex()
-    if target.numpy is None:
-        raise NotImplementedError(f"view_as_complex: dtype {target} is not supported yet")
     strides = tuple([step // (2 * itemsize) * 2 * itemsize for step in input.strides[:-1]])
     return restrided(input, input.shape[:-1], strides, 0, target.numpy)
 

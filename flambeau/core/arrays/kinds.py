@@ -28,7 +28,7 @@ import numpy as np
 from ..calls.casting import cast_array, cast_operands
 from ..calls.operation import Op
 from ..device import cpu, device, pinned_host
-from ..dtype import dtype
+from ..dtype import PAIR, dtype
 from ..state import crowded
 from . import native
 from .binder import Binder
@@ -385,6 +385,8 @@ def copied(array: Any, order: str = "C") -> Any:
 
 def fill_array(array: Any, value: Any) -> None:
     """Write one value to every element, on whatever device."""
+    if array.dtype == PAIR and not isinstance(value, np.void):
+        value = np.array((value.real, value.imag), PAIR)[()]
     if array.__class__ is np.ndarray:
         array.fill(value)
         return

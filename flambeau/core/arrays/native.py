@@ -37,6 +37,7 @@ import numpy as np
 
 from .. import late
 from ..calls.interruption import is_busy
+from ..dtype import PAIR
 from ..state import active, grad_enabled, ignoring_fp, in_mode, run_ignoring_fp
 
 if TYPE_CHECKING:
@@ -287,6 +288,13 @@ def add(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> Any:
         if not is_busy(error):
             raise
         return run_ignoring_fp(kernel, a, b, out)
+    except TypeError:
+        if a.dtype != PAIR:
+            raise
+        total = np.empty_like(a) if out is None else out
+        for part in ("real", "imag"):
+            total[part] = a[part] + b[part]
+        return total
 
 
 other_sums: list[Callable[..., Any]] = []  # what adds arrays that NumPy cannot: sparse ones

@@ -16,6 +16,23 @@ from .operation import Op
 _NUMBERS = (int, float, complex, np.number, np.bool_)
 
 
+_PAIRS = dtypes.PAIR.num
+
+
+def widened(array: np.ndarray) -> np.ndarray:
+    """complex32's pairs as complex64, in the same order in memory."""
+    result = np.empty_like(array, np.complex64)
+    result.real, result.imag = array["real"], array["imag"]
+    return result
+
+
+def _narrowed(array: np.ndarray) -> np.ndarray:
+    """Numbers as complex32's pairs, in the same order in memory."""
+    result = np.empty_like(array, dtypes.PAIR)
+    result["real"], result["imag"] = array.real, array.imag
+    return result
+
+
 def is_number(value: Any) -> bool:
     return isinstance(value, _NUMBERS)
 
@@ -28,6 +45,8 @@ def cast_array(array: np.ndarray, dtype: dtypes.dtype) -> np.ndarray:
     if array.dtype is target or array.dtype == target:
         return array
     source = array.dtype
+    if source.num == _PAIRS or target.num == _PAIRS:
+        return cast_array(widened(array), dtype) if source.num == _PAIRS else _narrowed(array)
     result = native.cast(array, target)
     if result is not None:
         return result
@@ -52,6 +71,8 @@ def number_array(value: Any, dtype: dtypes.dtype) -> np.ndarray:
         return np.array(value, dtype.numpy)
     if isinstance(value, complex) and not dtype.is_complex:
         value = value.real
+    if dtype is dtypes.complex32:
+        return np.array((value.real, value.imag), dtypes.PAIR)
     return np.array(value).astype(dtype.numpy)
 
 

@@ -283,7 +283,7 @@ def run_in_place(call: Call) -> Tensor:
     """``f_(input, ...)``: the result is written into the first operand."""
     op, values, operands = call.op, call.values, call.operands
     target = values[0]
-    if op.promotion == COMPLEX_TO_FLOAT and target._array.dtype.kind == "c":
+    if op.promotion == COMPLEX_TO_FLOAT and target.dtype.is_complex:
         raise RuntimeError(f"In-place {op.name} is not supported for complex tensors.")
     recorded = call.is_recorded()
     if recorded and op.name == "copy":
@@ -395,6 +395,10 @@ def compute(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) -> t
     if thread.observers:
         return _observed(op, values, operands, kind)
     dtype, result_dtype, common = promotion(op, operands)
+    if dtype is None and not op.is_view and op.name != "_to_copy":
+        for operand in operands:
+            if isinstance(operand, Tensor) and operand._array.dtype.num == _PAIRS:
+                return _widened(op, values, operands, kind)
     if op.broadcasts:
         broadcast_shape(*operand_shapes(op, values))
     if common is not dtype:
@@ -423,6 +427,26 @@ def compute(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) -> t
                 array = _laid_out_elementwise(op, array, operands)
         results.append(array)
     return results, is_tuple
+
+
+_PAIRS = dtypes.PAIR.num
+
+
+def _widened(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) -> tuple[list[Any], bool]:
+    """``compute`` with complex64 in place of complex32, in operands and results; not in those that the caller gave a dtype for."""
+    wanted = values[op.names.index("dtype")] if "dtype" in op.names else None
+
+    def wide(value: Any) -> Any:
+        if isinstance(value, Tensor) and value.dtype is dtypes.complex32:
+            return wrap(cast_array(value._array, dtypes.complex64))
+        return type(value)([wide(item) for item in value]) if value.__class__ is list or value.__class__ is tuple else value
+
+    plain = [dtypes.complex64 if value is dtypes.complex32 else wide(value) for value in values]
+    results, is_tuple = compute(op, plain, [wide(operand) for operand in operands], kind)
+    if wanted is not None and wanted is not dtypes.complex32:
+        return results, is_tuple
+    narrow = {np.dtype(np.complex64): dtypes.complex32, np.dtype(np.float32): dtypes.float16}
+    return [cast_array(array, narrow[array.dtype]) if array.dtype in narrow else array for array in results], is_tuple
 
 
 def _observed(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) -> tuple[list[Any], bool]:

@@ -47,6 +47,10 @@ def promotion(op: Op, operands: list[Any]) -> tuple[dtypes.dtype | None, dtypes.
     elif word == BOOL_TO_LONG and common is dtypes.bool_:
         common = dtypes.int64
     compute = dtypes.float32 if common in dtypes.REDUCED and op.opmath == "float32" else common
+    if common is dtypes.complex32:
+        compute = dtypes.complex64
+        if word == BOOL:
+            return compute, dtypes.bool_, compute
     if word == BOOL:
         return common, dtypes.bool_, common
     if word == COMPLEX_TO_FLOAT and common.is_complex:

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..dtype import bool_, complex64, complex128, float64, get_default_dtype, int64
+from ..calls.casting import widened
+from ..dtype import PAIR, bool_, complex64, complex128, float64, get_default_dtype, int64
 from ..state import run_ignoring_fp
 
 __all__ = ["get_printoptions", "printoptions", "set_printoptions", "tensor_format", "tensor_repr"]
@@ -166,7 +167,7 @@ class _Complex:
 
 def _zero_of(numpy_dtype: np.dtype) -> float:
     """The number that a comparison with 0 finds: all bits clear, which is 2**-127 in float8_e8m0fnu, a type without a zero."""
-    return float(np.zeros((), numpy_dtype).real)
+    return 0.0 if numpy_dtype == PAIR else float(np.zeros((), numpy_dtype).real)
 
 
 def _formatter_of(array: np.ndarray, zero: float) -> _Number | _Whole | _Complex:
@@ -186,6 +187,8 @@ def _as_doubles(array: np.ndarray) -> np.ndarray:
     """Floating point values as float64 (complex128), in which all of them are exact; others unchanged."""
     if array.dtype.kind in "biu":
         return array
+    if array.dtype == PAIR:
+        array = widened(array)
     # Widening a signalling NaN raises NumPy's "invalid value" flag, which is no business of whoever prints.
     return run_ignoring_fp(array.astype, np.complex128 if array.dtype.kind == "c" else np.float64)
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from .. import dtype as dtypes
 from ..calls.interruption import pass_on
-from ..dtype import BY_NUM, REDUCED, bfloat16, bool_, dtype, float16, float32, float64, int64, of_array
+from ..dtype import BY_NUM, PAIR, REDUCED, bfloat16, bool_, dtype, float16, float32, float64, int64, of_array
 from ..layout import empty_as
 from . import box_muller
 from .box_muller import fused_float32, fused_float64, libm
@@ -107,7 +107,7 @@ def _cast(values: np.ndarray, to: dtype) -> np.ndarray:
 
 def _as_real(array: np.ndarray) -> np.ndarray:
     """A complex array's real and imaginary parts as a last dimension of size 2, without a copy."""
-    part = np.float32 if array.dtype == np.complex64 else np.float64
+    part = of_array(array).to_real().numpy
     return array[..., None].view(part)
 
 
@@ -143,7 +143,7 @@ def fill_uniform(generator: Generator, out: np.ndarray, low: float = 0.0, high: 
         RuntimeError: bounds beyond the dtype's range, or ``low`` > ``high``.
         NotImplementedError: a dtype that is not floating point or complex.
     """
-    if out.dtype.kind == "c":
+    if out.dtype.kind == "c" or out.dtype == PAIR:
         out = _as_real(out)
     of = _floating(out, "check_uniform_bounds")
     largest = _LARGEST[of.name]
@@ -210,7 +210,7 @@ def fill_normal(generator: Generator, out: np.ndarray, mean: float = 0.0, std: f
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if out.size == 0:
         return
-    if out.dtype.kind == "c":
+    if out.dtype.kind == "c" or out.dtype == PAIR:
         out, std = _as_real(out), std / math.sqrt(2)
     _floating(out, "normal_kernel_cpu")
     if out.size < 16 or not out.flags.c_contiguous:
