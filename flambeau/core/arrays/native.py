@@ -281,6 +281,11 @@ def add(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> Any:
     try:
         return ignoring_fp(kernel, a, b, out)
     except TypeError:
+        if a.__class__ is np.ndarray and b.__class__ is np.ndarray and a.dtype == PAIR:
+            total = np.empty_like(a) if out is None else out
+            for part in ("real", "imag"):
+                total[part] = a[part] + b[part]
+            return total
         if not other_sums or (a.__class__ is np.ndarray and b.__class__ is np.ndarray):
             raise
         return other_sums[0](a, b, out)
@@ -288,13 +293,6 @@ def add(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> Any:
         if not is_busy(error):
             raise
         return run_ignoring_fp(kernel, a, b, out)
-    except TypeError:
-        if a.dtype != PAIR:
-            raise
-        total = np.empty_like(a) if out is None else out
-        for part in ("real", "imag"):
-            total[part] = a[part] + b[part]
-        return total
 
 
 other_sums: list[Callable[..., Any]] = []  # what adds arrays that NumPy cannot: sparse ones
