@@ -24,6 +24,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "empty_like": lambda torch, x: torch.empty_like(x),
     "full_like": lambda torch, x: torch.full_like(x, 2),
     "empty_strided": lambda torch, x: torch.empty_strided((2,), (1,)),
+    "empty_permuted": lambda torch, x: torch.empty_permuted((2,), (0,)),
     "new_zeros": lambda torch, x: x.new_zeros(3),
     "new_ones": lambda torch, x: x.new_ones((3, 2)),
     "new_empty": lambda torch, x: x.new_empty(3),

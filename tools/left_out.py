@@ -32,10 +32,8 @@ REASONS: tuple[tuple[str, str], ...] = (
     (_LATER + ": control flow and maps that are captured", "torch.cond torch.while_loop torch.vmap"),
     ("the type of annotations", "fft.Tensor"),
     (
-        _LATER + ": sparse tensors",
-        "torch.*sparse* torch.*indices_copy torch.values_copy torch.dsmm torch.hsmm torch.hspmm torch.saddmm torch.smm torch.spmm "
-        "torch.sspaddmm Tensor.*sparse* Tensor.*indices Tensor.values Tensor.coalesce Tensor.is_coalesced Tensor.dense_dim Tensor.smm "
-        "Tensor.sspaddmm Tensor.to_dense sparse.*",
+        "kernels of GPUs: matrices with two of four elements, a solver of cuDSS",
+        "sparse.SparseSemiStructured* sparse.to_sparse_semi_structured sparse.solve",
     ),
     (_LATER + ": nested tensors", "Tensor.to_padded_tensor"),
     (
