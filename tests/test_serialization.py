@@ -804,7 +804,7 @@ def test_pytorch_reads_ours_and_we_read_pytorch_s(name: str, weights_only: bool)
     assert read.dtype is theirs.dtype and torch.equal(read.contiguous().view(torch.uint8), theirs.view(torch.uint8))
     back = loaded(torch_saved(theirs), weights_only=weights_only)
     assert same_bits(back._array, ours._array)
-    if name not in ("uint16", "uint32", "uint64") and not name.startswith("float8"):  # the old format has no room for these
+    if name not in ("uint16", "uint32", "uint64", "complex32") and not name.startswith("float8"):  # the old format has no room for these
         read = torch.load(io.BytesIO(saved(ours, _use_new_zipfile_serialization=False)), weights_only=weights_only)
         assert torch.equal(read, theirs)
         assert same_bits(loaded(torch_saved(theirs, _use_new_zipfile_serialization=False), weights_only=weights_only)._array, ours._array)
