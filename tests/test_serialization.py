@@ -797,6 +797,7 @@ def torch_saved(value: Any, **arguments: Any) -> bytes:
 
 @pytest.mark.parametrize("name", ALL_DTYPES)
 @pytest.mark.parametrize("weights_only", [True, False])
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 def test_pytorch_reads_ours_and_we_read_pytorch_s(name: str, weights_only: bool) -> None:
     torch = pytest.importorskip("torch")
     ours, theirs = pair(name)
@@ -810,6 +811,7 @@ def test_pytorch_reads_ours_and_we_read_pytorch_s(name: str, weights_only: bool)
         assert same_bits(loaded(torch_saved(theirs, _use_new_zipfile_serialization=False), weights_only=weights_only)._array, ours._array)
 
 
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 def test_files_equal_pytorch_s_byte_for_byte(tmp_path: pathlib.Path) -> None:
     torch = pytest.importorskip("torch")
     ours, theirs = {}, {}
