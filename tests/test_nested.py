@@ -174,6 +174,7 @@ def test_gradients_reach_what_the_batch_is_made_of() -> None:
         (lambda b: F.scaled_dot_product_attention(b, b, torch.ones(4, 3, 4)), ValueError, "to be nested tensors"),
         (lambda b: F.scaled_dot_product_attention(b, b, b, torch.ones(3, 3)), ValueError, "Masks are not yet supported"),
         (lambda b: b.cumsum(1), NotImplementedError, "cumsum: not supported for nested tensors"),
+        (lambda b: torch.ones(2, 2).to_padded_tensor(0.0), NotImplementedError, "expected a nested tensor"),
         (lambda b: b.numpy(), RuntimeError, "not supported for tensor subclasses"),
         (lambda b: nested.as_nested_tensor(b), RuntimeError, "Converting between nested tensor layouts"),
         (lambda b: nested.as_nested_tensor(1), TypeError, "Expected first argument"),

@@ -35,7 +35,6 @@ REASONS: tuple[tuple[str, str], ...] = (
         "kernels of GPUs: matrices with two of four elements, a solver of cuDSS",
         "sparse.SparseSemiStructured* sparse.to_sparse_semi_structured sparse.solve",
     ),
-    (_LATER + ": nested tensors", "Tensor.to_padded_tensor"),
     (
         _LATER + ": quantized tensors",
         "torch.Q*Storage torch.*quantize* torch.q_* torch.qint* torch.quint* torch.qscheme torch.int_repr "

@@ -214,6 +214,14 @@ class Tensor:
     def is_same_size(self, other: Tensor) -> bool:
         return self._array.shape == other._array.shape
 
+    def to_padded_tensor(self, padding: float, output_size: Any = None) -> Tensor:
+        """The sequences of a nested tensor in a strided one; see ``torch.nested.to_padded_tensor``.
+
+        Raises:
+            NotImplementedError: the tensor is not nested.
+        """
+        raise NotImplementedError("to_padded_tensor: expected a nested tensor, got a strided one, which has nothing to pad")
+
     def __len__(self) -> int:
         if not self._array.ndim:
             raise TypeError("len() of a 0-d tensor")
