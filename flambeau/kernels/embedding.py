@@ -12,7 +12,7 @@ indices are first sorted into buckets, one for each range of rows, keeping their
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -100,9 +100,17 @@ def take_elements(k: Builder, index_kind: str, kind: str, along: bool) -> None:
     k.for_chunks(lambda c: _mark(k, bad, k.any(k.loop(c * per, k.least((c + 1) * per, units), unit, carried=(fine,)))))
 
 
+_COMBINE: dict[str, Callable[[Builder, Value, Value], Value]] = {
+    "sum": lambda k, a, b: a + b,
+    "prod": lambda k, a, b: a * b,
+    "amax": lambda k, a, b: k.maximum(a, b),
+    "amin": lambda k, a, b: k.minimum(a, b),
+}
+
+
 @kernel
-def add_elements(k: Builder, index_kind: str, kind: str, along: bool) -> None:
-    """Add ``source[a, b, c]`` at its index: to ``result[a, index, c]``, or if ``along`` to ``result[a, index]``.
+def add_elements(k: Builder, index_kind: str, kind: str, along: bool, reduce: str = "sum") -> None:
+    """Add ``source[a, b, c]`` at its index: to ``result[a, index, c]``, or if ``along`` to ``result[a, index]``; or combine it otherwise.
 
     A chunk owns some ``a``, and unless ``along`` a block of the columns ``c``.  Where an index is wrong, the sums are too.
     """
@@ -122,7 +130,7 @@ def add_elements(k: Builder, index_kind: str, kind: str, along: bool) -> None:
                 place, good = _place(k, index_row, c, index_kind, size, None)
                 place = k.select(good, place, 0)
                 at = place if along else place * c_size + c
-                k.store(k.load(to, at, kind) + k.load(source_row, c, kind), to, at, kind)
+                k.store(_COMBINE[reduce](k, k.load(to, at, kind), k.load(source_row, c, kind)), to, at, kind)
                 return wrong | ~good
 
             return k.loop(first, k.least(first + block, c_size), element, carried=(wrong,))
@@ -371,20 +379,63 @@ def embedding_backward(
 
 @native("_index_backward")
 def index_backward(input: np.ndarray, shape: Sequence[int], indices: Any) -> np.ndarray | None:
-    if len(indices) != 1 or indices[0] is None:
+    dim = len(indices) - 1
+    if any(entry is not None for entry in indices[:dim]) or indices[dim] is None:
         return None
+    if dim:
+        at = indices[dim]
+        return _along_dim(np.zeros(shape, input.dtype), dim, np.where(at < 0, at + shape[dim], at), input) if at.ndim == 1 else None
     return add_rows_at(input, indices[0], empty(shape, input.dtype), True, wrap=True)
 
 
 @native("_index_add")
 def index_add(input: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, alpha: Any = 1) -> np.ndarray | None:
-    if dim or not input.ndim or input.dtype not in _FLOATS or source.shape[1:] != input.shape[1:]:
+    if not input.ndim or input.dtype not in _FLOATS:
+        return None
+    if dim:
+        return _along_dim(input, dim, index, source if alpha == 1 else source * input.dtype.type(alpha))
+    if source.shape[1:] != input.shape[1:]:
         return None
     return add_rows_at(source, index, contiguous(input), False, factor=float(alpha))
 
 
+def _along_dim(input: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray) -> np.ndarray | None:
+    """``input`` with the entries of ``source`` along ``dim`` added at the positions ``index``."""
+    if source.ndim != input.ndim or source.shape[dim] != index.size:
+        return None
+    shape = [1] * source.ndim
+    shape[dim] = index.size
+    return scatter_add(input, dim, np.broadcast_to(index.reshape(shape), source.shape), source)
+
+
 @native("scatter_add")
 def scatter_add(input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray) -> np.ndarray | None:
+    return _combined(input, dim, index, src, "sum")
+
+
+@native("_scatter_reduce")
+def scatter_reduce(input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray, reduce: str, include_self: bool) -> np.ndarray | None:
+    word = "sum" if reduce == "mean" else reduce
+    start = input
+    if not include_self:
+        if input.dtype.kind not in "fi":
+            return None
+        low, high = (-np.inf, np.inf) if input.dtype.kind == "f" else (np.iinfo(input.dtype).min, np.iinfo(input.dtype).max)
+        start = np.full(input.shape, {"sum": 0, "prod": 1, "amax": low, "amin": high}[word], input.dtype)
+    result = _combined(start, dim, index, src, word)
+    if result is None or (include_self and reduce != "mean"):
+        return result
+    counts = _combined(np.full(input.shape, int(include_self), np.int64), dim, index, np.ones(src.shape, np.int64), "sum")
+    if counts is None:
+        return None
+    if reduce == "mean":
+        divisors = np.maximum(counts, 1)
+        result = result // divisors if result.dtype.kind == "i" else result / divisors.astype(result.dtype)
+    return result if include_self else np.where(counts == 0, input, result)
+
+
+def _combined(input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray, reduce: str) -> np.ndarray | None:
+    """A copy of ``input`` in which each element of ``src`` is combined with what stands at its index along ``dim``."""
     planes = _planes(input, dim, index)
     kind = KINDS.get(input.dtype)
     if planes is None or not input.shape[dim] or src.shape != index.shape or kind not in ("f32", "f64", "i32", "i64"):
@@ -397,6 +448,6 @@ def scatter_add(input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray)
     block = n if inner == 1 else min(inner, 64 if outer < 16 else 1024)
     sizes = (1, n, 1, n) if inner == 1 else (n, inner, -(-inner // block), block)
     units, per = outer * sizes[2], max(1, CHUNK // (16 * sizes[0] * block))
-    run = add_elements(_INDEX_KINDS[index.dtype], kind, inner == 1)
+    run = add_elements(_INDEX_KINDS[index.dtype], kind, inner == 1, reduce)
     run(-(-units // per), *map(id, (src, index, result, bad)), *sizes, size, units, per)
     return None if bad[0] else result

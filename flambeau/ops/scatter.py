@@ -356,6 +356,7 @@ def _product_gradients(grad: Any, input: Any, dim: int, index: Any, src: Any, in
     name="_scatter_reduce",
     method=False,
     inplace=True,
+    work="src.size",
     canonicalize=_canonicalize_reduce,
     node_name="ScatterReduceBackward0",
     grad={

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 
+import numpy as np
+
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite
@@ -72,10 +74,10 @@ def segment_reduce(
     word, nothing = _REDUCTIONS[reduce]
     segments = given.shape[-1] - (lengths is None)
     # Which segment an element belongs to; one behind the last where it belongs to none.
-    places = [[segments] * data.shape[axis] for _ in rows]
+    places = np.full((len(rows), data.shape[axis]), segments)
     for line, begins, sizes in zip(places, starts, counts, strict=True):
         for k, (start, count) in enumerate(zip(begins, sizes, strict=False)):
-            line[start : start + count] = [k] * count
+            line[start : start + count] = k
     trailing = (1,) * (data.ndim - axis - 1)
     index = given.new_tensor(places, dtype=dtypes.int64).reshape(*data.shape[: axis + 1], *trailing).expand(data.shape)
     shape = (*data.shape[:axis], segments + 1, *data.shape[axis + 1 :])

@@ -47,7 +47,7 @@ def _to_places(grad: Any, result1: Any, dim: Any, input_shape: Any) -> Any:
     """The gradient of a rearrangement: ``grad`` back at the places that the elements came from."""
     if not input_shape:
         return grad
-    return grad.new_zeros(input_shape).scatter(-1 if dim is None else dim, result1, grad)
+    return grad.new_zeros(input_shape).scatter_add(-1 if dim is None else dim, result1, grad)
 
 
 # -- sort -----------------------------------------------------------------------------------------------------------------------

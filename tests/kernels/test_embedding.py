@@ -129,3 +129,31 @@ def test_training_an_embedding_is_as_with_the_reference(dtype):
         wanted = gradient()
     assert torch.equal(results[0], wanted[0])
     torch.testing.assert_close(results[1], wanted[1])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64], ids=["float32", "int64"])
+@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
+def test_elements_are_combined_as_by_numpy(reduce, dtype):
+    rng = np.random.default_rng(4)
+    for shape, size, dim in (((90, 7), 5, 0), ((3, 120), 40, 1), ((2, 31, 9), 11, 1)):
+        x = rng.integers(-3, 4, tuple(size if d == dim else n for d, n in enumerate(shape))).astype(dtype)
+        source, index = rng.integers(-3, 4, shape).astype(dtype), rng.integers(0, size - 1, shape)
+        if dtype is np.float32:
+            source.reshape(-1)[3] = np.nan
+        for include_self in (True, False):
+            with native.disabled():
+                wanted = torch.from_numpy(x).scatter_reduce(
+                    dim, torch.from_numpy(index), torch.from_numpy(source), reduce, include_self=include_self
+                )
+            got = kernels.scatter_reduce(x, dim, index, source, reduce, include_self)
+            np.testing.assert_array_equal(got, wanted.numpy())
+    index[0] = size
+    assert kernels.scatter_reduce(x, dim, index, source, reduce, True) is None
+
+
+def test_rows_of_other_dimensions_are_added():
+    x, y, rows = torch.randn(40, 300), torch.randn(40, 500), torch.arange(500) % 290
+    with native.disabled():
+        wanted = x.index_add(1, rows, y, alpha=0.5), torch.autograd.functional.vjp(lambda x: x[:, rows - 300], x, y)[1]
+    torch.testing.assert_close(x.index_add(1, rows, y, alpha=0.5), wanted[0])
+    torch.testing.assert_close(torch.autograd.functional.vjp(lambda x: x[:, rows - 300], x, y)[1], wanted[1])
