@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 
-from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite
+from ..core.tensor import wrap
 
 # Word -> scatter_reduce's word, and the result of no elements.
 _REDUCTIONS = {"sum": ("sum", 0.0), "mean": ("sum", 0.0), "prod": ("prod", 1.0), "max": ("amax", -math.inf), "min": ("amin", math.inf)}
@@ -79,7 +79,7 @@ def segment_reduce(
         for k, (start, count) in enumerate(zip(begins, sizes, strict=False)):
             line[start : start + count] = k
     trailing = (1,) * (data.ndim - axis - 1)
-    index = given.new_tensor(places, dtype=dtypes.int64).reshape(*data.shape[: axis + 1], *trailing).expand(data.shape)
+    index = wrap(places).to(given.device).reshape(*data.shape[: axis + 1], *trailing).expand(data.shape)
     shape = (*data.shape[:axis], segments + 1, *data.shape[axis + 1 :])
     result = data.new_full(shape, nothing if initial is None else initial).scatter_reduce(axis, index, data, word)
     result = result.narrow(axis, 0, segments)
