@@ -227,7 +227,12 @@ def empty_like(new: Creation, input: TensorLike, *, memory_format: Any = None) -
     return _like(new, input, memory_format)
 
 
-@factory()
+# Numbers that no float32 is too small for; the slow path tells the others from infinity.
+_OF_ANY_FLOAT = "(fill_value.__class__ is float or fill_value.__class__ is int) and -1e38 < fill_value < 1e38"
+_FULL_LIKE = _LIKE.format("(filled := np.empty(a.shape, a.dtype)).fill(fill_value) or filled")
+
+
+@factory(fast=f"({_FULL_LIKE}) if (a.dtype is F32 or a.dtype is F64) and {_OF_ANY_FLOAT} else None")
 def full_like(new: Creation, input: TensorLike, fill_value: Any, *, memory_format: Any = None) -> Any:
     """A tensor filled with one value, of another tensor's shape and dtype.
 
@@ -363,7 +368,17 @@ def new_empty_strided(new: Creation, input: TensorLike, size: Sequence[int], str
     return new.make(checked_strided, "new_empty_strided", size, stride, new.dtype_or_default())
 
 
-@factory(out=True)
+def _with_diagonal(array: np.ndarray, columns: int) -> np.ndarray:
+    """A matrix of zeros, row-major, after 1 was written to its main diagonal."""
+    array.ravel()[: columns * columns : columns + 1] = number_array(1, dtypes.complex32) if array.dtype == dtypes.PAIR else 1
+    return array
+
+
+@factory(
+    out=True,
+    fast="_with_diagonal(np.zeros((n, m := n if m is None else m), kind), m) if n.__class__ is int and (m is None or m.__class__ is int) and "
+    "(kind := dtypes._default.numpy if dtype is None else dtype.numpy if dtype.__class__ is dtypes.dtype else None) is not None else None",
+)
 def eye(new: Creation, n: int, m: int | None = None) -> Any:
     """A matrix with 1 on its main diagonal and 0 elsewhere.
 
@@ -382,10 +397,7 @@ def eye(new: Creation, n: int, m: int | None = None) -> Any:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
     rows = n.__index__()
     columns = rows if m is None else m.__index__()
-    array = new.make(np.zeros, (rows, columns), new.dtype_or_default().numpy)
-    one = number_array(1, dtypes.complex32) if array.dtype == dtypes.PAIR else 1
-    array.reshape(-1)[: min(rows, columns) * columns : columns + 1] = one
-    return array
+    return _with_diagonal(new.make(np.zeros, (rows, columns), new.dtype_or_default().numpy), columns)
 
 
 @factory()

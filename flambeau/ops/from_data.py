@@ -244,7 +244,7 @@ def new_tensor(new: Creation, input: TensorLike, data: Any) -> Any:
     return _copied(new, data, "tensor.new_tensor(sourceTensor)")
 
 
-@factory(options=("dtype", "device"), follows="data", fast="_inferred(data) if dtype is None else None")
+@factory(options=("dtype", "device"), follows="data", fast="_inferred(data) if dtype is None else None", keeps=True)
 def as_tensor(new: Creation, data: Any, dtype: Any = None, device: Any = None) -> Any:
     """``data`` as a tensor, without a copy where it is a tensor or array of the wanted dtype.
 

@@ -147,6 +147,7 @@ class Factory(Declared):
         follows: the parameter from which device and dtype are taken where they are not given, if it is a tensor.
         fast: expression for the array of a plain call, whose result may be None: over the parameters, ``dtype``, the array ``a`` of a
             tensor that comes first, and names of the family's module. Other options but ``requires_grad`` are at their defaults then.
+        keeps: whether a tensor for ``follows`` is the result itself where no option is given.
     """
 
     returns = rules = None
@@ -162,6 +163,7 @@ class Factory(Declared):
         self.out: bool = given.pop("out", False)
         self.follows: str = given.pop("follows", "input")
         self.fast: str | None = given.pop("fast", None)
+        self.keeps: bool = given.pop("keeps", False)
         self.method = self.namespace == "Tensor"
         self.aliases = ()
         self.module, self.doc = body.__module__, body.__doc__

@@ -105,6 +105,9 @@ def make_factory(entry: Any) -> Any:
         parts.append(f"*{p.name}" if p.kind == "rest" else p.name if p.default is REQUIRED else f"{p.name}=default_{p.name}")
     source.add(0, f"def {entry.name}({', '.join(parts)}):")
     fallback = f"dispatch(op, {tuple_source(list(entry.names))}, {'out' if entry.out else 'None'}, FACTORY)"
+    if entry.keeps:
+        no_options = " and ".join(f"{name} is None" for name in entry.option_names)
+        source.add(1, f"if {is_plain(entry.follows)} and {no_options} and {NO_MODE}: return {entry.follows}")
     if entry.fast is not None:
         first = entry.params[0]
         conditions = [is_plain(first.name), f"{first.name}._array.__class__ is ndarray"] if first.kind == "tensor" else []
