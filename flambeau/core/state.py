@@ -5,6 +5,7 @@
 attribute.  While it is not empty, ``in_mode`` tells whether this thread is concerned; only then does a call take the slow path, which
 looks at the thread's own state.  So a fast path asks ``not (active and in_mode())``, and nobody reads ``active`` alone.
 ``without_grad`` is built alike: it is empty while every thread records; while it is not, ``thread.grad`` tells what this thread does.
+So is ``inferring``, for inference mode. Asking a thread takes about 60 ns, which these lists spare most calls.
 
 What switches a mode on sets the thread's word, adds 1 to ``thread.modes`` and puts an entry into ``active``, in plain statements: there is
 no call among them, because after a call, and when a function begins, a signal handler may raise.
@@ -69,6 +70,7 @@ class ThreadState(threading.local):
 
 thread = ThreadState()
 without_grad: list[None] = []  # one entry per thread that does not record
+inferring: list[None] = []  # one entry per thread in inference mode
 
 
 def in_mode() -> bool:
@@ -89,7 +91,7 @@ def grad_enabled() -> bool:
 
 def unrecorded() -> bool | int:
     """What goes into ``_requires_grad`` of a tensor that is made now and not recorded: False, or ``INFERENCE``."""
-    return thread.grad and False if without_grad else False
+    return thread.grad and False if inferring else False
 
 
 def set_grad(enabled: bool) -> None:
@@ -109,6 +111,10 @@ def set_inference(inference: bool, grad_mode: bool) -> None:
         without_grad[:0] = (None,)
     elif grad and not was:
         del without_grad[-1]
+    if grad is INFERENCE and was is not INFERENCE:
+        inferring[:0] = (None,)
+    elif was is INFERENCE and grad is not INFERENCE:
+        del inferring[-1]
 
 
 class observing:

@@ -16,7 +16,7 @@ from .arrays.kinds import copied as copy_of
 from .device import cpu, device
 from .layout import is_contiguous_as, sparse_coo, sparse_csr, strided
 from .shape import Size, contiguous_strides, element_strides, wrap_dim
-from .state import INFERENCE, grad_enabled, thread, unrecorded, without_grad
+from .state import INFERENCE, grad_enabled, inferring, thread, unrecorded
 from .storage import TypedStorage, UntypedStorage
 from .tape.hooks import RemovableHandle
 from .tape.node import INHERITED, AccumulateGrad, Inherited, Output, StaleHistory, edge_of, graph_edge
@@ -650,7 +650,7 @@ def wrap(array: np.ndarray) -> Tensor:
     tensor = next(blanks)
     tensor._array = array
     tensor._storage = tensor._node = tensor._view_of = tensor._grad = None
-    tensor._requires_grad = unrecorded() if without_grad else False
+    tensor._requires_grad = unrecorded() if inferring else False
     return tensor
 
 

@@ -376,8 +376,9 @@ def _with_diagonal(array: np.ndarray, columns: int) -> np.ndarray:
 
 @factory(
     out=True,
-    fast="_with_diagonal(np.zeros((n, m := n if m is None else m), kind), m) if n.__class__ is int and (m is None or m.__class__ is int) and "
-    "(kind := dtypes._default.numpy if dtype is None else dtype.numpy if dtype.__class__ is dtypes.dtype else None) is not None else None",
+    fast="_with_diagonal(np.zeros((n, m := n if m is None else m), kind), m) "
+    "if n.__class__ is int and (m is None or m.__class__ is int) and (kind := dtypes._default.numpy if dtype is None "
+    "else dtype.numpy if dtype.__class__ is dtypes.dtype else None) is not None else None",
 )
 def eye(new: Creation, n: int, m: int | None = None) -> Any:
     """A matrix with 1 on its main diagonal and 0 elsewhere.

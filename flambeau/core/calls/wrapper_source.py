@@ -14,7 +14,7 @@ import numpy as np
 from ..arrays.kinds import as_array, host
 from ..dtype import BY_NUM
 from ..shape import overlaps_itself
-from ..state import INFERENCE, active, clock, ignoring_fp, in_mode, run_ignoring_fp, thread, tick, without_grad
+from ..state import INFERENCE, active, clock, ignoring_fp, in_mode, inferring, run_ignoring_fp, thread, tick, without_grad
 from ..tape.derivatives import Item
 from ..tape.history import inherited, view_of
 from ..tape.node import Output
@@ -38,6 +38,7 @@ ENVIRONMENT = {
     "in_mode": in_mode,
     "thread": thread,
     "without_grad": without_grad,
+    "inferring": inferring,
     "ignoring_fp": ignoring_fp,
     "run_ignoring_fp": run_ignoring_fp,
     "tick": tick,
@@ -269,17 +270,12 @@ def add_record(source: Source, indent: int, numbers: frozenset[str] = frozenset(
         alike = op.promotion == SAME or sum(p.kind != "attr" for p in op.params) == 1
         guard = f" and ({'r.dtype is d or ' if alike else ''}r.dtype.kind in 'fcV')"
     unrecorded = "inherited(input, r) if input._requires_grad else input._requires_grad" if op.is_view else UNRECORDED
-    if _recorded_inputs(op, numbers):
-        source.add(indent, "if not without_grad or (g := thread.grad):")
-        _add_node(source, indent + 1, numbers, "r.shape", dtype, guard, asked=True)
-        source.add(indent + 2, "t._node = n", "t._requires_grad = True", "return t")
-        if not op.is_view:
-            source.add(indent + 1, "g = False")
-            unrecorded = "g"
+    if _add_node(source, indent, numbers, "r.shape", dtype, guard):
+        source.add(indent + 1, "t._node = n", "t._requires_grad = True", "return t")
     source.add(indent, "t._node = None", f"t._requires_grad = {unrecorded}", "return t")
 
 
-UNRECORDED = "thread.grad and False if without_grad else False"  # ``state.unrecorded`` without the call
+UNRECORDED = "thread.grad and False if inferring else False"  # ``state.unrecorded`` without the call
 
 
 def _recorded_inputs(op: Op, numbers: frozenset[str]) -> list[str]:
@@ -287,19 +283,18 @@ def _recorded_inputs(op: Op, numbers: frozenset[str]) -> list[str]:
     return [n for n in op.node.inputs if n not in numbers] if op.rules is not None else []
 
 
-def _add_node(source: Source, indent: int, numbers: frozenset[str], shape: str, dtype: str, guard: str, *, asked: bool = False) -> bool:
-    """Lines that make node ``n`` of a call with an input that requires grad; False where the call is never recorded.
+def _add_node(source: Source, indent: int, numbers: frozenset[str], shape: str, dtype: str, guard: str) -> bool:
+    """Lines that make node ``n`` of a call with an input that requires grad, ``guard`` being a further condition.
 
-    Args:
-        guard: a further condition; asked: whether it is known that this thread records.
+    Returns:
+        False where the call is never recorded.
     """
     op = source.op
     inputs = _recorded_inputs(op, numbers)
     if not inputs:
         return False
     kind = source.env[f"Kind{op.name}"] = op.node
-    recording = "" if asked else " and (not without_grad or thread.grad)"
-    source.add(indent, f"if ({' or '.join(_requires(op, n) for n in inputs)}){recording}{guard}:")
+    source.add(indent, f"if ({' or '.join(_requires(op, n) for n in inputs)}) and (not without_grad or thread.grad){guard}:")
     otherwise = _add_inference_check(source, indent + 1, numbers)
     edges = []
     for n in kind.inputs:
