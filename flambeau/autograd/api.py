@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.calls.override import wrappers
+from ..core.state import wrappers
 from ..core.tensor import Tensor
 from .engine import run_backward
 

@@ -34,6 +34,7 @@ modes.on_record = None  # called with every node made on the slow path; anomaly 
 
 active: list[None] = []  # one entry per mode that operations must look at, of all threads
 crowded: list[None] = []  # not empty once several devices of one kind are in use: then all calls choose their operands' device
+wrappers: set[Any] = set()  # classes of tensors around tensors, asked about every call, even where subclasses are switched off
 
 clock = itertools.count(1)  # one clock orders nodes of the tape and writes to storages
 tick = clock.__next__

@@ -38,7 +38,7 @@ import numpy as np
 from .. import late
 from ..calls.interruption import is_busy
 from ..dtype import PAIR
-from ..state import active, grad_enabled, ignoring_fp, in_mode, run_ignoring_fp
+from ..state import active, grad_enabled, ignoring_fp, in_mode, run_ignoring_fp, wrappers
 
 if TYPE_CHECKING:
     from ..calls.operation import Op
@@ -506,6 +506,8 @@ def fused_rule(rule: Callable[..., Any]) -> Callable[..., Any]:
     """What a node calls with a large gradient: one kernel for the whole rule, unless the gradient's own graph is wanted."""
 
     def large(*arguments: Any) -> Any:
+        if wrappers and any(argument.__class__ in wrappers for argument in arguments):
+            return rule(*arguments)
         if switch.on and not grad_enabled() and not (active and in_mode()) and not (foreign and _any_foreign_tensor(arguments)):
             part = _pointwise()
             result = None if part is None else part.run_rule(rule, arguments)

@@ -27,7 +27,7 @@ from ..arrays.kinds import KINDS, Kind, as_array, check_same_device, host, kind_
 from ..device import pinned_host
 from ..layout import laid_out_elementwise, strided
 from ..shape import broadcast_shape
-from ..state import crowded, grad_enabled, modes, run_ignoring_fp, thread
+from ..state import crowded, grad_enabled, modes, run_ignoring_fp, thread, wrappers
 from ..tape.history import check_overlap, check_writable, is_differentiable, make_view, needs_grad, rebase, set_creation_meta, watch
 from ..tape.node import Node, Output, edge_of, new_node
 from ..tape.saved import check_saved, pack_saved
@@ -35,7 +35,7 @@ from ..tensor import Parameter, Tensor, storage_of, wrap
 from .casting import cast_array, is_number
 from .creation import Creation, require_grad
 from .operation import COMPLEX_TO_FLOAT, REQUIRED, Op
-from .override import call_override, wrappers
+from .override import call_override
 from .promotion import promotion, rounded
 from .return_types import named_result
 

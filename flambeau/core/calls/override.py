@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..state import active, thread
+from ..state import active, thread, wrappers
 from ..tensor import Parameter, Tensor
-
-wrappers: set[Any] = set()  # classes that are asked whatever switches subclasses off: a backward pass, a ``__torch_function__``
 
 
 class DisableTorchFunctionSubclass:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..calls.override import wrappers
+from ..state import wrappers
 from ..tape.hooks import RemovableHandle
 from ..tensor import Tensor
 
