@@ -11,8 +11,12 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from ..core.arrays.native import attempt
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite
+from ..core.state import grad_enabled, in_mode
+from ..core.tensor import Tensor as TensorType
+from ..core.tensor import wrap
 from .creation import ones, zeros
 from .indexing import where
 from .ranges import linspace
@@ -118,6 +122,11 @@ def _cubic(flat: Any, spatial: Sequence[int], places: Sequence[Any], padding: st
     return total
 
 
+def _is_plain(tensor: Any) -> bool:
+    """Whether nothing is recorded of a tensor, so that a kernel may do the whole."""
+    return tensor.__class__ is TensorType and not (tensor.requires_grad and grad_enabled())
+
+
 def _require(condition: bool, message: str) -> None:
     if not condition:
         raise RuntimeError(f"grid_sampler(): {message}")
@@ -146,6 +155,10 @@ def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_m
         raise RuntimeError(f"expected scalar type {input.dtype.legacy} but found {grid.dtype.legacy}")
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f"\"grid_sampler_{rank}d_cpu_kernel_impl\" not implemented for '{input.dtype.legacy}'")
+    if _is_plain(input) and _is_plain(grid) and not in_mode():
+        found = attempt("_grid_sample", input._array.size, input._array, grid._array, mode, padding, bool(align_corners))
+        if found is not None:
+            return wrap(found)
     flat = input.flatten(2)
     coordinates = grid.flatten(1, -2).unbind(2)[::-1]
     places = [_in_pixels(coordinate, size, align_corners) for coordinate, size in zip(coordinates, spatial, strict=True)]
