@@ -73,7 +73,10 @@ _MORE = frozenset(
         "get_file_path has_lapack has_mkl has_openmp has_spectral init_num_threads is_vulkan_available "
         "legacy_contiguous_format prepare_multiprocessing_environment set_anomaly_enabled set_autocast_cpu_dtype "
         "set_autocast_cpu_enabled set_autocast_gpu_dtype sym_constrain_range sym_constrain_range_for_size "
-        "sym_fresh_size thread_safe_generator"
+        "sym_fresh_size thread_safe_generator "
+        "_empty_affine_quantized _make_per_channel_quantized_tensor _make_per_tensor_quantized_tensor empty_quantized per_channel_affine "
+        "per_channel_affine_float_qparams per_channel_symmetric per_tensor_affine per_tensor_symmetric qscheme quantize_per_channel "
+        "quantize_per_tensor quantize_per_tensor_dynamic"
     ).split()
 )
 _OF_C = frozenset(("PyTorchFileReader", "PyTorchFileWriter", "ScriptFunction", "ScriptModule", "DisableTorchFunctionSubclass", "Future"))

@@ -18,9 +18,44 @@ from .core.calls.override import DisableTorchFunction
 from .core.device import device as Device
 from .core.dtype import dtype
 from .core.layout import contiguous_format as legacy_contiguous_format
+from .core.protocols.quantized import (
+    _empty_affine_quantized,
+    _make_per_channel_quantized_tensor,
+    _make_per_tensor_quantized_tensor,
+    empty_quantized,
+    quantize_per_channel,
+    quantize_per_tensor,
+    quantize_per_tensor_dynamic,
+)
+from .core.quantizer import (
+    per_channel_affine,
+    per_channel_affine_float_qparams,
+    per_channel_symmetric,
+    per_tensor_affine,
+    per_tensor_symmetric,
+    qscheme,
+)
 from .core.storage import UntypedStorage as StorageBase
 
-__all__ = ["DisableTorchFunction", "GradScaler", "StorageBase", "legacy_contiguous_format"]
+__all__ = [
+    "DisableTorchFunction",
+    "GradScaler",
+    "StorageBase",
+    "_empty_affine_quantized",
+    "_make_per_channel_quantized_tensor",
+    "_make_per_tensor_quantized_tensor",
+    "empty_quantized",
+    "legacy_contiguous_format",
+    "per_channel_affine",
+    "per_channel_affine_float_qparams",
+    "per_channel_symmetric",
+    "per_tensor_affine",
+    "per_tensor_symmetric",
+    "qscheme",
+    "quantize_per_channel",
+    "quantize_per_tensor",
+    "quantize_per_tensor_dynamic",
+]
 
 has_lapack = has_openmp = has_spectral = True
 has_mkl = False

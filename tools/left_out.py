@@ -36,9 +36,8 @@ REASONS: tuple[tuple[str, str], ...] = (
         "sparse.SparseSemiStructured* sparse.to_sparse_semi_structured sparse.solve",
     ),
     (
-        _LATER + ": quantized tensors",
-        "torch.Q*Storage torch.*quantize* torch.q_* torch.qint* torch.quint* torch.qscheme torch.int_repr "
-        "torch.choose_qparams_optimized torch.fused_moving_avg_obs_fake_quant Tensor.q_* Tensor.qscheme Tensor.int_repr Tensor.dequantize",
+        "kernels over quantized tensors; they are moved, compared and saved, and call dequantize to compute",
+        "torch.Q*Storage torch.quantized_* torch.choose_qparams_optimized torch.fused_moving_avg_obs_fake_quant",
     ),
 )
 

@@ -73,6 +73,15 @@ def _abbreviation(name: str) -> str:
     return "f" + name[5:].replace("_x2", "x2").replace("_", "") if name.startswith("float4") else name.replace("float8_", "f8")
 
 
+# Tensors of these hold integers of NumPy's and say what they stand for (``protocols/quantized.py``); of the last two there are names only.
+_QUANTIZED = (
+    ("qint8", "QInt8", 1),
+    ("quint8", "QUInt8", 1),
+    ("qint32", "QInt32", 4),
+    ("quint4x2", "QUInt4x2", 1),
+    ("quint2x4", "QUInt2x4", 1),
+)
+
 # NumPy has no complex numbers of twice 16 bits: complex32 lies in memory as pairs, which casts alone understand. Everything that
 # computes gets complex64.
 PAIR = np.dtype([("real", np.float16), ("imag", np.float16)])
@@ -103,6 +112,7 @@ _TABLE = (
     # Of these there are names only, as PyTorch has no operations for them.
     ("float4_e2m1fn_x2", "Float4_e2m1fn_x2", None, FLOATING, True, 1),
     *((f"{word}int{bits}", f"{word.upper()}Int{bits}", None, INTEGER, not word, 1) for word in ("", "u") for bits in range(1, 8)),
+    *((name, legacy, None, INTEGER, name[1] != "u", size) for name, legacy, size in _QUANTIZED),
     *((f"bits{bits}", f"Bits{bits}", None, INTEGER, False, 2 if bits == "16" else 1) for bits in ("1x8", "2x4", "4x2", "8", "16")),
 )
 _ALIASES = {
@@ -126,6 +136,7 @@ uint16, uint32, uint64 = (ALL[n] for n in ("uint16", "uint32", "uint64"))
 float16, bfloat16, float32, float64 = (ALL[n] for n in ("float16", "bfloat16", "float32", "float64"))
 complex32, complex64, complex128 = (ALL[n] for n in ("complex32", "complex64", "complex128"))
 float8_e4m3fn, float8_e4m3fnuz, float8_e5m2 = (ALL[n] for n in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2"))
+qint8, quint8, qint32 = ALL["qint8"], ALL["quint8"], ALL["qint32"]
 float8_e5m2fnuz, float8_e8m0fnu = ALL["float8_e5m2fnuz"], ALL["float8_e8m0fnu"]
 
 BY_LEGACY = {d.legacy: d for d in ALL.values()}

@@ -69,6 +69,7 @@ FAMILIES = (
     "view_copies",
     "native_functions",
     "numbered_losses",
+    "quantization",
     "places",
     "segments",
     "sequences",

@@ -227,6 +227,8 @@ class iinfo:
     def __init__(self, type: dtypes.dtype):
         if not isinstance(type, dtypes.dtype) or type.category != dtypes.INTEGER:
             raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type}'")
+        if type.numpy is None:
+            raise NotImplementedError(f"\"dtype\" not implemented for '{type.legacy}'")
         facts = np.iinfo(type.numpy)
         self.dtype, self.bits, self.max, self.min = type.name, type.itemsize * 8, int(facts.max), int(facts.min)
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from ..core import dtype as dtypes
 from ..core import layout as layouts
+from ..core import quantizer
 from ..core.device import device
-from ..core.protocols import rebuild
+from ..core.protocols import quantized, rebuild
 from ..core.shape import Size
 from ..core.storage import UntypedStorage
 from ..core.tensor import Parameter, Tensor
@@ -106,12 +107,12 @@ CALLABLE: dict[str, Any] = {
     "torch._utils._rebuild_sparse_tensor": rebuild._rebuild_sparse_tensor,
     "torch._utils._rebuild_parameter": rebuild._rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": rebuild._rebuild_parameter_with_state,
+    "torch._utils._rebuild_qtensor": quantized._rebuild_qtensor,
     "torch._tensor._rebuild_from_type_v2": rebuild._rebuild_from_type_v2,
 }
 CALLABLE.update(
     (f"torch._utils.{name}", _unsupported(name))
     for name in (
-        "_rebuild_qtensor",
         "_rebuild_nested_tensor",
         "_rebuild_wrapper_subclass",
         "_rebuild_device_tensor_from_numpy",
@@ -126,6 +127,7 @@ VALUES: dict[str, Any] = {
     "torch.storage.UntypedStorage": UntypedStorage,
     "torch.UntypedStorage": UntypedStorage,
 }
+VALUES.update((repr(scheme), scheme) for scheme in quantizer.SCHEMES)
 VALUES.update((repr(dtype), dtype) for dtype in dtypes.ALL.values())
 VALUES.update((repr(layout), layout) for layout in vars(layouts).values() if isinstance(layout, layouts.memory_format))
 VALUES.update((f"{module}.{kind.name}", kind) for kind in STORAGE_TYPES.values() for module in ("torch", "torch.cuda", "torch.storage"))

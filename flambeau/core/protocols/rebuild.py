@@ -35,7 +35,11 @@ _HOOKS = frozenset(("_backward_hooks", "_post_accumulate_grad_hooks"))
 WITHOUT_STORAGE_CLASS = frozenset(
     dtype
     for dtype in dtypes.ALL.values()
-    if dtype.numpy is None or dtype.name in ("uint16", "uint32", "uint64", "complex32") or dtype.name.startswith("float8")
+    if (dtype.numpy is None and not dtype.name.startswith("q"))
+    or dtype.name in ("uint16", "uint32", "uint64", "complex32")
+    or dtype.name.startswith("float8")
+    or dtype.name in ("uint16", "uint32", "uint64", "complex32")
+    or dtype.name.startswith("float8")
 )
 
 # Storages whose bytes are read after the tensors are made (old files have them last), and what is to be done once they are there.

@@ -1,0 +1,189 @@
+"""Rounding to the steps of a quantization, whose derivative passes on what lies within the steps; questions to quantized tensors.
+
+Quantized tensors are a class of their own (``flambeau/_quantized.py``), which answers for itself; what stands here answers for others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import composite, op
+from ..core.shape import wrap_dim
+from ..core.state import grad_enabled
+
+
+# -- rounding to steps ------------------------------------------------------------------------------------------------------------------
+def _check_range(quant_min: int, quant_max: int) -> None:
+    if quant_min > quant_max:
+        raise RuntimeError("`quant_min` should be less than or         equal to `quant_max`.")
+
+
+def _check_fixed(operation: str, **parameters: Any) -> None:
+    for name, value in parameters.items():
+        if getattr(value, "requires_grad", False) and grad_enabled():
+            raise RuntimeError(
+                f"The function '{operation}' is not differentiable with respect to argument '{name}'. This input cannot have requires_grad "
+                "True."
+            )
+
+
+def _check_real(input: Any) -> None:
+    if not input.is_floating_point():
+        raise NotImplementedError(f"\"fake_quantize_tensor_cachemask_kernel_type_handling\" not implemented for '{input.dtype.legacy}'")
+
+
+def _steps(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray) -> np.ndarray:
+    """Number of the nearest step, halves to even, as float64; minus infinity for NaN."""
+    inverse = (np.float32(1) / scale.astype(np.float32)).astype(x.dtype)
+    if zero_point.dtype.kind == "f":
+        steps = np.rint(x * inverse + zero_point.astype(x.dtype)).astype(np.float64)
+    else:
+        steps = np.rint(x * inverse).astype(np.float64) + zero_point
+    return np.where(np.isnan(steps), -np.inf, steps)
+
+
+def _on_steps(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, quant_min: int, quant_max: int) -> np.ndarray:
+    steps = np.clip(_steps(x, scale, zero_point), quant_min, quant_max)
+    return ((steps - zero_point).astype(x.dtype) * scale.astype(x.dtype)).astype(x.dtype, copy=False)
+
+
+@op(name="_within_steps", method=False, out=False, grad=None)
+def within_steps(input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int) -> Tensor:
+    """Whether an element's step lies within the range."""
+    x = input.astype(np.float32) if dtypes.of_array(input) in dtypes.REDUCED else input
+    steps = _steps(x, scale, zero_point)
+    return (steps >= quant_min) & (steps <= quant_max)
+
+
+@op(
+    name="_fake_quantize",
+    method=False,
+    out=False,
+    node_name="FakeQuantizePerTensorAffineCachemaskBackward0",
+    grad={
+        "input": lambda grad, input, scale, zero_point, quant_min, quant_max: (
+            grad * within_steps(input.detach(), scale, zero_point, quant_min, quant_max)
+        )
+    },
+)
+def fake_quantize(input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int) -> Tensor:
+    """The nearest multiples of ``scale`` whose numbers, from ``zero_point`` on, lie within the range; both broadcast."""
+    if dtypes.of_array(input) in dtypes.REDUCED:
+        return _on_steps(input.astype(np.float32), scale, zero_point, quant_min, quant_max).astype(input.dtype)
+    return _on_steps(input, scale, zero_point, quant_min, quant_max)
+
+
+@composite(method=False)
+def fake_quantize_per_tensor_affine(input: Tensor, scale: Any, zero_point: Any, quant_min: int, quant_max: int) -> Tensor:
+    """What quantizing ``input`` and going back gives: ``(clamp(round(input / scale) + zero_point) - zero_point) * scale``.
+
+    Args:
+        input: floating point.
+        scale: size of a step, a number or a tensor of one element.
+        zero_point: number of the step that stands for 0, an int or an int32 tensor of one element.
+        quant_min, quant_max: the least and the greatest number of a step.
+    Raises:
+        RuntimeError: a range that is empty, or without ``zero_point``. NotImplementedError: integers.
+    Gradient: ``grad`` within the range, 0 beyond it.
+    Source: torch.fake_quantize_per_tensor_affine. Jacob et al. 2018.
+    """
+    _check_real(input)
+    _check_range(quant_min, quant_max)
+    if isinstance(zero_point, int) and not quant_min <= zero_point <= quant_max:
+        raise RuntimeError("`zero_point` must be between `quant_min` and `quant_max`.")
+    _check_fixed("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", scale=scale, zero_point=zero_point)
+    scale = scale.detach() if hasattr(scale, "detach") else input.new_tensor(scale, dtype=dtypes.float32)
+    if not hasattr(zero_point, "detach"):
+        zero_point = input.new_tensor(zero_point, dtype=dtypes.int32)
+    return fake_quantize(input, scale, zero_point.detach(), quant_min, quant_max)
+
+
+@composite(method=False)
+def fake_quantize_per_channel_affine(input: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int) -> Tensor:
+    """``fake_quantize_per_tensor_affine`` with a scale and a zero point for each channel.
+
+    Args:
+        input: floating point, ``C`` channels along ``axis``.
+        scale: ``(C,)``, float32.
+        zero_point: ``(C,)``, int32, float32 or float16.
+        quant_min, quant_max: the least and the greatest number of a step.
+    Raises:
+        IndexError: ``axis`` out of range.
+        RuntimeError: another dtype or number of scales or zero points, or a range that is empty or without one of the zero points.
+    Gradient: ``grad`` within the range, 0 beyond it.
+    Source: torch.fake_quantize_per_channel_affine. Krishnamoorthi 2018.
+    """
+    _check_real(input)
+    if scale.dtype is not dtypes.float32:
+        raise RuntimeError(f"Scale must be Float, found {scale.dtype.legacy}")
+    if zero_point.dtype not in (dtypes.int32, dtypes.float32, dtypes.float16):
+        raise RuntimeError(f"Zero-point must be Int32, Float or Half, found {zero_point.dtype.legacy}")
+    if scale.ndim != 1:
+        raise RuntimeError("scale should be a 1-D tensor")
+    if zero_point.ndim != 1:
+        raise RuntimeError("zero point should be a 1-D tensor")
+    if scale.numel() != zero_point.numel():
+        raise RuntimeError("scale and zero-point need to have the same dimensions")
+    wrap_dim(axis, input.ndim)
+    if axis < 0:
+        raise RuntimeError("`axis` must be between 0 and number of dimensions of input")
+    if scale.numel() != input.shape[axis]:
+        raise RuntimeError("dimensions of scale and zero-point are not consistent with input tensor")
+    _check_range(quant_min, quant_max)
+    _check_fixed("fake_quantize_per_channel_affine_cachemask", scale=scale, zero_point=zero_point)
+    points = zero_point.detach()
+    if (
+        not zero_point.is_floating_point()
+        and points.numel()
+        and not (quant_min <= points.min().item() and points.max().item() <= quant_max)
+    ):
+        raise RuntimeError("`zero_point` must be between `quant_min` and `quant_max`.")
+    shape = [-1 if dim == axis else 1 for dim in range(input.ndim)]
+    return fake_quantize(input, scale.detach().reshape(shape), points.reshape(shape), quant_min, quant_max)
+
+
+# -- questions to quantized tensors -----------------------------------------------------------------------------------------------------
+@composite()
+def dequantize(input: Any) -> Any:
+    """The numbers that a quantized tensor stands for, as float32; of a sequence, one after the other.
+
+    Args:
+        input: a tensor, which counts as float32 where it is not quantized, or a sequence of tensors.
+    Source: torch.dequantize.
+    """
+    if isinstance(input, (list, tuple)):
+        return tuple([tensor.dequantize() for tensor in input])
+    return input.dequantize() if input.is_quantized else input.to(dtypes.float32)
+
+
+def _declare(name: str, gives: str) -> None:
+    def refused(input: Tensor) -> Any:
+        raise NotImplementedError(f"Could not run 'aten::{name}': expected a quantized tensor, got one of dtype {input.dtype}")
+
+    refused.__doc__ = (
+        f"{gives} of a quantized tensor.\n\n    Raises:\n        NotImplementedError: another tensor.\n    Source: torch.{name}.\n    "
+    )
+    composite(name=name, method=True)(refused)
+
+
+_declare("int_repr", "The integers")
+_declare("q_scale", "The size of a step")
+_declare("q_zero_point", "The number of the step that stands for 0")
+_declare("q_per_channel_scales", "Sizes of steps, one for each channel,")
+_declare("q_per_channel_zero_points", "Numbers of the steps that stand for 0, one for each channel,")
+_declare("q_per_channel_axis", "The dimension of the channels")
+
+
+@composite(namespace="Tensor")
+def qscheme(input: Tensor) -> Any:
+    """How integers of a quantized tensor stand for numbers.
+
+    Raises:
+        NotImplementedError: a tensor that is not quantized.
+    Source: torch.Tensor.qscheme.
+    """
+    raise NotImplementedError(f"Could not run 'aten::qscheme': expected a quantized tensor, got one of dtype {input.dtype}")
