@@ -343,7 +343,7 @@ def quantize_per_tensor_dynamic(input: Tensor, dtype: Any, reduce_range: bool) -
     if dtype not in (dtypes.qint8, dtypes.quint8, dtypes.float16):
         raise RuntimeError("dtype must be torch.float16, torch.quint8, or torch.qint8")
     if dtype is dtypes.float16:
-        return input.to(dtype)  # type: ignore[return-value]
+        return input.to(dtype)
     _check(input, dtype)
     array = input.detach()._array
     least, greatest = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
@@ -404,7 +404,7 @@ def _rebuild_qtensor(
     storage: Any, storage_offset: int, size: Any, stride: Any, quantizer_params: Any, requires_grad: bool, backward_hooks: Any
 ) -> QuantizedTensor:
     """A quantized tensor from a file, whose every number is checked."""
-    dtype = getattr(storage, "dtype", None)
+    dtype: Any = getattr(storage, "dtype", None)
     rebuild._require(isinstance(storage, TypedStorage) and dtype in _INTEGERS, "a storage of a quantized dtype", dtype)
     rebuild._require(isinstance(quantizer_params, tuple) and len(quantizer_params) in (3, 4), "a quantizer's parameters", quantizer_params)
     scheme, scale, zero_point, *axis = quantizer_params
