@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from types import FunctionType
 from typing import Any
 
 from .amp.autocast_mode import set_autocast_dtype, set_autocast_enabled
@@ -268,3 +269,9 @@ def sym_constrain_range_for_size(size: Any, *, min: int | None = None, max: int 
 def sym_fresh_size(symint: Any) -> int:
     """``symint`` itself, as sizes are plain numbers. Source: torch.sym_fresh_size."""
     return symint
+
+
+_HOMES = (__name__, quantize_per_tensor.__module__)
+for _value in list(vars().values()):  # pickles name them by the module in which PyTorch's are found
+    if isinstance(_value, FunctionType) and _value.__module__ in _HOMES:
+        _value.__module__ = __package__
