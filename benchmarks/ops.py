@@ -221,7 +221,7 @@ F.max_pool2d_with_indices(images, 2)  F.avg_pool1d(flat_images, 2)  F.avg_pool2d
 F.adaptive_avg_pool1d(flat_images, 7)  F.adaptive_avg_pool2d(images, 7)  F.adaptive_avg_pool3d(volumes, 7)
 F.adaptive_max_pool1d(flat_images, 7)  F.adaptive_max_pool2d(images, 7)  F.adaptive_max_pool3d(volumes, 7)  F.lp_pool1d(flat_images, 2, 2)
 F.lp_pool2d(images, 2, 2)  F.lp_pool3d(volumes, 2, 2)  F.max_unpool2d(*F.max_pool2d_with_indices(images, 2), 2)
-F.fractional_max_pool2d(images, 2, output_ratio=0.5)  F.dropout(x, 0.1)  F.alpha_dropout(x, 0.1)  F.dropout2d(images, 0.1)
+F.fractional_max_pool2d(images, 2, output_ratio=(0.5, 0.5))  F.dropout(x, 0.1)  F.alpha_dropout(x, 0.1)  F.dropout2d(images, 0.1)
 dropout(x, 0.1, True)
 """
 LOSSES = """
