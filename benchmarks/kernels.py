@@ -26,7 +26,19 @@ LARGE: Shape = (2048, 2048)  # 4 million elements, 16 MB: beyond a core's own ca
 TALL: Shape = (4096, 512)  # 2 million, rows as long as those of a model
 MIDDLE: Shape = (256, 256)  # 64 thousand, 256 kB: within a core's second cache
 
+
+def _scattered(source: Source, shape: Shape) -> Any:
+    """A square matrix as COO entries, ten for each row, in any order."""
+    nodes = shape[0] * 40
+    indices = source.torch.stack([source.integers(nodes, nodes * 10), source.integers(nodes, nodes * 10)])
+    return source.torch.sparse_coo_tensor(indices, source.normal(nodes * 10), (nodes, nodes), check_invariants=True)
+
+
 OPERANDS: dict[str, Callable[[Source, Shape], Any]] = {
+    "scattered": _scattered,
+    "by_entries": lambda source, shape: _scattered(source, shape).coalesce(),
+    "by_rows": lambda source, shape: _scattered(source, shape).coalesce().to_sparse_csr(),
+    "features": lambda source, shape: source.normal(shape[0] * 40, 64),
     "x": lambda source, shape: source.normal(*shape),
     "y": lambda source, shape: source.normal(*shape),
     "positive": lambda source, shape: source.uniform(*shape, low=0.5, high=1.5),
@@ -119,6 +131,11 @@ INDEX: Rows = {
     "embedding": lambda torch, words, tokens: torch.nn.functional.embedding(tokens, words),
     "index_select": lambda torch, x, rows: x.index_select(0, rows),
 }
+SPARSE: Rows = {
+    "CSR times dense": lambda torch, by_rows, features: torch.sparse.mm(by_rows, features),
+    "COO times dense": lambda torch, by_entries, features: torch.sparse.mm(by_entries, features),
+    "coalesce": lambda torch, scattered: scattered.coalesce().values(),
+}
 RANDOM: Rows = {
     "rand": lambda torch: torch.rand(LARGE),
     "randn": lambda torch: torch.randn(LARGE),
@@ -144,6 +161,8 @@ TABLES: list[tuple[str, Shape, Rows, tuple[str, ...]]] = [
     ("copy", LARGE, COPY, ()),
     ("index", LARGE, INDEX, ()),
     ("index, backward", LARGE, INDEX, ("words", "x")),
+    ("sparse", MIDDLE, SPARSE, ()),
+    ("sparse, backward", MIDDLE, {"CSR times dense": SPARSE["CSR times dense"]}, ("features",)),
     ("random", LARGE, RANDOM, ()),
 ]
 

@@ -28,6 +28,7 @@ QUICK = {
     "ctc_speech": ["--words", "200", "--batch-size", "8"],
     "fine_tuning": ["--epochs", "1", "--batch-size", "96"],  # 10 steps of the first phase, then the frozen one
     "gan_2d": [],
+    "graph_network": ["--nodes", "1000"],
     "gru_forecast": ["--length", "1200", "--batch-size", "32"],
     "hogwild": [],
     "vae_digits": [],

@@ -78,7 +78,7 @@ def times(a: Any, b: Any) -> Any:
         left = scipy_rows(b)
         return np.ascontiguousarray((left.T @ _widened(a).T).T).astype(a.dtype, copy=False)
     if b.dtype.kind == "f" and b.ndim == 2:
-        result = native.attempt("_csr_times_dense", 1 << 30, *rows_form(a), b)
+        result = native.attempt("_csr_times_dense", a.nnz * b.shape[1], *rows_form(a), np.ascontiguousarray(b))
         if result is not None:
             return result
     return np.ascontiguousarray(scipy_rows(a) @ _widened(b)).astype(b.dtype, copy=False)
