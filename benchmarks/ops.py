@@ -127,7 +127,7 @@ sum(x)  sum(x, 0)  sum(x, 1)  sum(long)  nansum(x, 1)  mean(x)  mean(x, 0)  nanm
 any(x, 1)  count_nonzero(x)  logsumexp(x, 1)  logsumexp(x, 0)  amax(x, 0)  amin(x, 1)  aminmax(x)  argmax(x)  argmax(x, 0)  argmin(x, 1)
 max(x)  max(x, 1)  min(x, 0)  var(x)  var(x, 0)  std(x, 1)  var_mean(x, 1)  std_mean(x, 0)  norm(x)  norm(x, 1, 0)
 linalg.vector_norm(x)  linalg.vector_norm(x, 3, 1)  linalg.norm(x)  linalg.matrix_norm(x)  linalg.matrix_norm(x, 1)  dist(x, y)
-norm_except_dim(x)  renorm(x, 2, 0, 1.0)  trace(x)  cov(right)  corrcoef(right)
+norm_except_dim(x)  renorm(x, 2, 0, 1.0)  trace(x)  hash_tensor(x)  cov(right)  corrcoef(right)
 linalg.vecdot(x, y)  linalg.cross(triples, other_triples)  cross(triples, other_triples, dim=1)
 """
 SORTING = """
@@ -312,6 +312,13 @@ EXCLUDED: dict[str, str] = {
     "in place, of what has a row": r"index_put_|embedding_renorm_|Tensor\.(scatter_\w*|index_\w+_|fill_diagonal_|\w+(?<!_copy)_)",
     "a Python function for each element": r"Tensor\.(apply_|map_)",
     "other random numbers for each element than PyTorch's": r"rrelu_?|nn\.functional\.(rrelu|gumbel_softmax)|binomial",
+    "sparse tensors": r"""sparse_\w+|resize_as_sparse_|smm|spmm|hspmm|sspaddmm|saddmm|(indices|values|c?(row|col)_indices|crow_indices|ccol_indices)_copy|
+        sparse\.\w+""",
+    "quantised tensors": r"fake_quantize_\w+|dequantize|int_repr|q_\w+",
+    "methods: views, conversions, questions, and what has a row as a function": r"Tensor\.\w+",
+    "PyTorch's internal names of what has a row": r"""ops\..*|native_(layer|group|batch)_norm|batch_norm_update_stats|frobenius_norm|
+        nuclear_norm|matrix_rank|embedding_bag|binary_cross_entropy_with_logits|kl_div|poisson_nll_loss|(hinge|cosine)_embedding_loss|
+        margin_ranking_loss|triplet_margin_loss|max_pool1d_with_indices|slice_inverse|as_strided_|(nn\.functional\.)?conv_tbc""",
     "measured by another benchmark": r"""lstm|gru|rnn_\w+|lstm_cell|gru_cell|nn\.functional\.(multi_head_attention_forward|
         linear_cross_entropy)""",
 }
