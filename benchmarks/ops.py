@@ -312,7 +312,8 @@ EXCLUDED: dict[str, str] = {
     "in place, of what has a row": r"index_put_|embedding_renorm_|Tensor\.(scatter_\w*|index_\w+_|fill_diagonal_|\w+(?<!_copy)_)",
     "a Python function for each element": r"Tensor\.(apply_|map_)",
     "other random numbers for each element than PyTorch's": r"rrelu_?|nn\.functional\.(rrelu|gumbel_softmax)|binomial",
-    "sparse tensors": r"""sparse_\w+|resize_as_sparse_|smm|spmm|hspmm|sspaddmm|saddmm|(indices|values|c?(row|col)_indices|crow_indices|ccol_indices)_copy|
+    "sparse tensors": r"""sparse_\w+|resize_as_sparse_|smm|spmm|hspmm|sspaddmm|saddmm|
+        (indices|values|c?(row|col)_indices|crow_indices|ccol_indices)_copy|
         sparse\.\w+""",
     "quantised tensors": r"fake_quantize_\w+|dequantize|int_repr|q_\w+",
     "methods: views, conversions, questions, and what has a row as a function": r"Tensor\.\w+",
