@@ -73,6 +73,7 @@ class Converter:
     def __init__(self) -> None:
         self.leaves: list[tuple[Any, Any]] = []
         self.made: dict[int, tuple[Any, Any]] = {}
+        self.memory: dict[tuple[int, Any], tuple[Any, Any]] = {}
 
     def __call__(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -109,10 +110,13 @@ class Converter:
         plain = value.detach().resolve_conj().resolve_neg()
         if plain.dtype is torch.complex32:
             return self.leaf(flambeau.view_as_complex(self.tensor(torch.view_as_real(plain))).detach(), value)
-        memory = array_of(torch.empty(0, dtype=plain.dtype).set_(plain.untyped_storage()))
+        storage = plain.untyped_storage()
+        place = storage.data_ptr() or id(value), plain.dtype
+        if place not in self.memory:  # what shares memory there shares it here
+            self.memory[place] = flambeau.core.tensor.wrap(array_of(torch.empty(0, dtype=plain.dtype).set_(storage)).copy()), plain
         offset = plain.storage_offset() if plain.numel() else 0
         try:
-            result = flambeau.core.tensor.wrap(memory.copy()).as_strided(plain.shape, plain.stride(), offset).detach()
+            result = self.memory[place][0].as_strided(plain.shape, plain.stride(), offset).detach()
         except (RuntimeError, ValueError) as error:  # memory that was given up, or more dimensions than NumPy has
             raise Unsupported(str(error)) from error
         return self.leaf(result, value)

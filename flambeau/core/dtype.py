@@ -279,6 +279,25 @@ def can_cast(from_: dtype, to: dtype) -> bool:
     return not (from_.category == INTEGER and to is bool_)
 
 
+_CPP_NAMES = {
+    "bool": "bool",
+    "float32": "float",
+    "float64": "double",
+    "int64": "long int",
+    "int32": "int",
+    "int16": "short int",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
+
+
+def cpp_name(kind: dtype) -> str:
+    """The dtype as C++ calls it."""
+    return _CPP_NAMES.get(kind.name, f"c10::{kind.legacy}")
+
+
 def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The dtype of smallest size and category that is not below either.
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
+from ..core import dtype as dtypes
 from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
+from ..core.calls.out import SILENT
 from ..core.calls.registry import TABLES, composite, op, pointwise
 from ..core.tape.history import check_writable
 from .arithmetic import reject, row_major, scipy_function
@@ -481,6 +484,7 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     fast=True,
     inplace=False,
     row_major=True,
+    out=SILENT,
     node_name="LogSigmoidBackward0",
     grad={"input": lambda grad, input: grad * (-input).sigmoid()},
 )
@@ -623,9 +627,10 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     Gradient: ``grad`` outside the interval.
     Source: torch.nn.functional.softshrink.
     """
-    if lambd < 0:
-        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
     _floats("softshrink_cpu", input)
+    if lambd < 0:
+        most, kind = ml_dtypes.finfo(input.dtype).max, dtypes.of_array(input).legacy
+        raise RuntimeError(f"lambda must be in range [0, {float(most):g}] for input dtype {kind}, but found {lambd}")
     step = input.dtype.type(lambd)
     return np.where(input > step, input - step, np.where(input < -step, input + step, input * input.dtype.type(0)))
 

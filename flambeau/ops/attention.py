@@ -26,6 +26,7 @@ from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
 from ..core.calls.override import call_override
 from ..core.calls.registry import composite, op, resolve
+from ..core.dtype import cpp_name
 from ..core.layout import fused_gradient_strides, is_fused_attention, laid_out, preserved_strides
 from ..core.random.generator import Generator, default_generator
 from ..core.random.samplers import bernoulli_mask
@@ -349,30 +350,12 @@ def attention(
     return output, log_sum.reshape(*scores.lead, scores.length)
 
 
-_TYPE_NAMES = {
-    "float32": "float",
-    "float64": "double",
-    "int64": "long int",
-    "int32": "int",
-    "int16": "short int",
-    "int8": "signed char",
-    "uint8": "unsigned char",
-    "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
-}
-
-
-def _type_name(kind: Any) -> str:
-    """The dtype as C++ calls it."""
-    return _TYPE_NAMES.get(kind.name, f"c10::{kind.legacy}")
-
-
 # -- the public function -------------------------------------------------------------------------------------------------------
 def _check(query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool) -> None:
     """Complain about what PyTorch complains about before it chooses a kernel."""
     kinds = [tensor.dtype for tensor in (query, key, value)]
     if not kinds[0] is kinds[1] is kinds[2]:
-        query_kind, key_kind, value_kind = (_type_name(kind) for kind in kinds)
+        query_kind, key_kind, value_kind = (cpp_name(kind) for kind in kinds)
         raise RuntimeError(
             "Expected query, key, and value to have the same dtype, but got query.dtype: "
             f"{query_kind} key.dtype: {key_kind} and value.dtype: {value_kind} instead."
@@ -387,7 +370,7 @@ def _check(query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool) ->
         if kind not in (dtypes.bool_, kinds[0], dtypes.float32):
             raise RuntimeError(
                 "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
-                f"{_type_name(kind)} and  query.dtype: {_type_name(kinds[0])} instead."
+                f"{cpp_name(kind)} and  query.dtype: {cpp_name(kinds[0])} instead."
             )
         if is_causal:
             raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")

@@ -185,7 +185,7 @@ def avg_pool1d(
     return _pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", out=True)
 def avg_pool2d(
     input: Tensor,
     kernel_size: Any,
@@ -215,7 +215,7 @@ def avg_pool2d(
     return _pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", out=True)
 def avg_pool3d(
     input: Tensor,
     kernel_size: Any,

@@ -104,8 +104,9 @@ def equal(input: Tensor, other: Tensor) -> bool:
 def _canonicalize_close(input: Any, other: Any, rtol: float, atol: float, equal_nan: bool) -> tuple[Any, ...]:
     if input.dtype is not other.dtype:
         raise RuntimeError(f"{input.dtype.legacy} did not match {other.dtype.legacy}")
-    if rtol < 0 or atol < 0:
-        raise RuntimeError(f"isclose: expected rtol and atol of at least zero, got {rtol} and {atol}")
+    for name, bound in (("rtol", rtol), ("atol", atol)):
+        if bound < 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {bound}")
     return input, other, rtol, atol, equal_nan
 
 

@@ -10,6 +10,7 @@ from ..core import dtype as dtypes
 from ..core.arrays.kinds import perhaps
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
+from ..core.calls.out import Out
 from ..core.calls.registry import composite, op
 from ..core.shape import wrap_dim, wrap_dims
 from .reduction import cast_operand
@@ -52,6 +53,7 @@ def _fast_accumulate(ufunc: Any) -> Any:
     promotion="same",
     opmath="native",
     inplace=True,
+    out=Out(dtype="dtype"),
     canonicalize=_prepare,
     fast=_fast_accumulate(np.add),
     grad={"input": lambda grad, dim: reversed_cumsum(grad, dim)},
@@ -98,6 +100,7 @@ def _cumprod_gradient_with_zeros(grad: Any, input: Any, dim: int) -> Any:
     promotion="same",
     opmath="native",
     inplace=True,
+    out=Out(dtype="dtype"),
     canonicalize=_prepare,
     fast=_fast_accumulate(np.multiply),
     grad={"input": _cumprod_gradient},

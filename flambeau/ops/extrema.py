@@ -9,6 +9,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.arrays.kinds import perhaps
 from ..core.calls.annotations import Tensor
+from ..core.calls.out import EXACT, Out, same_dtype
 from ..core.calls.registry import composite, op, resolve
 from ..core.layout import row_major
 from ..core.shape import reduced_shape, wrap_dim, wrap_dims
@@ -118,9 +119,19 @@ def _extremum(ufunc: Any, input: np.ndarray, dim: tuple[int, ...], keepdim: bool
     return ufunc.reduce(input, axis=dim, keepdims=keepdim, out=out)
 
 
+def _complain_extremum(have: Any, want: Any) -> Exception:
+    return RuntimeError(
+        f"Expected the dtype for input and out to match, but got {have.legacy} for input's dtype and {want.legacy} for out's dtype."
+    )
+
+
+_EXTREMUM_OUT = Out(fits=same_dtype, complain=_complain_extremum)
+
+
 @op(
     promotion="same",
     opmath="native",
+    out=_EXTREMUM_OUT,
     canonicalize=_canonicalize_extremum("amax"),
     fast=_reduced(np.maximum),
     grad={"input": _shared_evenly},
@@ -145,6 +156,7 @@ def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
 @op(
     promotion="same",
     opmath="native",
+    out=_EXTREMUM_OUT,
     canonicalize=_canonicalize_extremum("amin"),
     fast=_reduced(np.minimum),
     grad={"input": _shared_evenly},
@@ -335,6 +347,7 @@ def _fast_aminmax(a: np.ndarray, dim: Any, keepdim: bool) -> Any:
 @op(
     promotion="same",
     opmath="native",
+    out=EXACT,
     canonicalize=_canonicalize_aminmax,
     fast=_fast_aminmax,
     returns=("min", "max"),

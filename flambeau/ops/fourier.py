@@ -212,6 +212,8 @@ def _sizes_and_dims(input: Any, s: Any, dim: Any) -> tuple[list[int], tuple[int,
     given = None if s is None else [value.__index__() for value in ((s,) if hasattr(s, "__index__") else s)]
     if dim is not None:
         dims = (dim,) if hasattr(dim, "__index__") else tuple(dim)
+        if dims and not input.ndim:
+            raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
         dims = tuple([wrap_dim(place.__index__(), input.ndim) for place in dims])
         if len(set(dims)) < len(dims):
             raise RuntimeError("FFT dims must be unique")

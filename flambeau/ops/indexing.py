@@ -21,6 +21,7 @@ from ..core.calls import wrappers
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import cast_array, checked_number
 from ..core.calls.interruption import pass_on
+from ..core.calls.out import APART
 from ..core.calls.promotion import common_dtype
 from ..core.calls.registry import composite, method, op, pointwise, primitive
 from ..core.layout import laid_out, order_of_dims, strides_in_order
@@ -679,6 +680,7 @@ def _canonicalize_select_mask(input: Any, mask: Any) -> tuple[Any, ...]:
 @op(
     broadcasts=True,
     elementwise=False,
+    out=APART,
     canonicalize=_canonicalize_select_mask,
     grad={"input": lambda grad, input_shape, mask: masked_select_gradient(grad, input_shape, mask)},
 )

@@ -17,6 +17,7 @@ from ..core.arrays.kinds import device_of, sent
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import cast_array, checked_number
 from ..core.calls.interruption import pass_on
+from ..core.calls.out import resize
 from ..core.calls.registry import composite, method, op, primitive
 from ..core.dtype import of_array
 from ..core.layout import contiguous_format, empty_as, format_strides
@@ -164,19 +165,6 @@ _slow_copy, _slow_fill, _slow_zero = (primitive(_name).inplace_wrapper for _name
 for _name, _function in (("copy", copy_), ("fill", fill_), ("zero", zero_)):
     primitive(_name).public_inplace = _function
     setattr(TensorType, _function.__name__, _function)
-
-
-def resize(tensor: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> None:
-    """Give ``tensor`` another shape over its storage, which grows if it is too small."""
-    strides = contiguous_strides(shape) if strides is None else strides
-    storage = storage_of(tensor)
-    dtype = tensor._array.dtype
-    offset = tensor.storage_offset() * dtype.itemsize
-    reach = 0 if 0 in shape else 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
-    needed = offset + reach * dtype.itemsize
-    if needed > storage.nbytes():
-        storage._grow(needed)
-    tensor._array = strided(storage._flat, shape, tuple(step * dtype.itemsize for step in strides), offset, dtype)
 
 
 @method()

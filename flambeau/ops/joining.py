@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.calls.annotations import Tensor
 from ..core.calls.interruption import pass_on
+from ..core.calls.out import Out
 from ..core.calls.registry import composite, old_keywords, op
 from ..core.layout import contiguous_format, empty_strided_array, format_strides, suggested_format
 from ..core.shape import Size, broadcast_shape, part_of, restrided, sizes_of, view_strides, wrap_dim
@@ -18,8 +19,10 @@ from ..core.tensor import Tensor as TensorType
 from ..core.tensor import wrap
 from .small import LIMIT
 
-
 # -- cat ------------------------------------------------------------------------------------------------------------------------
+_OUT = Out(complain=lambda have, want: TypeError(f"torch.cat(): input types can't be cast to the desired output type {want.legacy}"))
+
+
 def _is_skipped(shape: tuple[int, ...]) -> bool:
     return shape == (0,)  # an empty 1-d tensor fits anything: programs start lists with torch.tensor([])
 
@@ -80,6 +83,7 @@ _concatenate = getattr(np.concatenate, "_implementation", np.concatenate)
     method=False,
     aliases=("concat", "concatenate"),
     canonicalize=_canonicalize_cat,
+    out=_OUT,
     # NumPy keeps the order of columns-first inputs
     fast="(large(arrays, dim) if arrays[0].flags.c_contiguous else None) if arrays[0].size >= THRESHOLD "
     "else joined if (joined := _concatenate(arrays) if dim == 0 else _concatenate(arrays, dim)).flags.c_contiguous else None",
@@ -163,6 +167,7 @@ def _fast_stack(arrays: list[np.ndarray], dim: int) -> np.ndarray | None:
 
 
 @op(
+    out=_OUT,
     promotion="default",
     opmath="native",
     method=False,
@@ -206,20 +211,20 @@ def _require_tensors(tensors: Any, operation: str) -> Sequence[Any]:
     return tensors
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=_OUT)
 def hstack(tensors: Sequence[Tensor]) -> Any:
     """The tensors side by side: along dimension 1, or 0 for 1-d tensors; 0-d tensors count as 1-d. Source: torch.hstack."""
     raised = [tensor.reshape(1) if not tensor.ndim else tensor for tensor in _require_tensors(tensors, "hstack")]
     return cat(raised, 0 if raised[0].ndim == 1 else 1)
 
 
-@composite(method=False, out=True, aliases=("row_stack",))
+@composite(method=False, out=_OUT, aliases=("row_stack",))
 def vstack(tensors: Sequence[Tensor]) -> Any:
     """The tensors below each other, 1-d tensors as rows. Source: torch.vstack."""
     return cat([tensor.reshape(1, -1) if tensor.ndim < 2 else tensor for tensor in _require_tensors(tensors, "vstack")], 0)
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=_OUT)
 def dstack(tensors: Sequence[Tensor]) -> Any:
     """The tensors behind each other: along dimension 2, after raising each to three. Source: torch.dstack."""
     raised = []
@@ -230,7 +235,7 @@ def dstack(tensors: Sequence[Tensor]) -> Any:
     return cat(raised, 2)
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=_OUT)
 def column_stack(tensors: Sequence[Tensor]) -> Any:
     """The tensors side by side, 0-d and 1-d tensors as columns. Source: torch.column_stack."""
     raised = [tensor.reshape(-1, 1) if tensor.ndim < 2 else tensor for tensor in _require_tensors(tensors, "column_stack")]

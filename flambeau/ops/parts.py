@@ -110,7 +110,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     if not -size <= start <= size:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-size}, {size}], but got {start})")
+        raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {start})")
     start += size if start < 0 else 0
     if start + length > size:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
@@ -123,7 +123,7 @@ def narrow_method(input: Tensor, *args: Any, dimension: int | None = None, **kwa
     return narrow(input, *args, **kwargs) if dimension is None else narrow(input, dimension, *args, **kwargs)
 
 
-@composite()
+@composite(out=True)
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """``narrow`` as a copy. Source: torch.narrow_copy."""
     return narrow(input, dim, start, length).clone(memory_format=contiguous_format)
@@ -287,7 +287,9 @@ def _axis_split(name: str, least: int, dim_of: Any) -> Any:
     def split_along(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
         ndim = input._array.ndim
         if ndim < least:
-            raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension but got a tensor with {ndim} dimensions!")
+            raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {ndim} dimensions!")
+        if isinstance(indices_or_sections, str):
+            raise TypeError(f"{name}() received an invalid combination of arguments - got (Tensor, str), but expected an int or ints")
         dim = dim_of(ndim)
         size = input._array.shape[dim]
         if isinstance(indices_or_sections, int) and (indices_or_sections <= 0 or size % indices_or_sections):

@@ -39,6 +39,10 @@ def pool_geometry(
     kernel_size = ints(kernel_size, rank, name, "kernel_size", what="pooling")
     stride = kernel_size if stride is None or stride == () or stride == [] else ints(stride, rank, name, "stride", what="pooling")
     padding, dilation = ints(padding, rank, name, "padding", what="pooling"), ints(dilation, rank, name, "dilation", what="pooling")
+    if name == "max_pool1d":
+        for word, value in (("kernel_size", kernel_size[0]), ("stride", stride[0]), ("dilation", dilation[0])):
+            if value <= 0:
+                raise RuntimeError(f"max_pool1d() {word} must be greater than zero, but got {value}")
     if min(kernel_size) <= 0:
         raise RuntimeError(f"kernel size should be greater than zero, but got {name} kernel_size={kernel_size}")
     if min(stride) <= 0:
@@ -61,6 +65,8 @@ def pool_geometry(
     size = tuple([pooled_size(*window, ceil_mode) for window in zip(spatial, kernel_size, stride, padding, dilation, strict=True)])
     if min(size) < 1:
         channels = shape[-rank - 1]
+        if name == "max_pool1d":
+            raise RuntimeError(f"max_pool1d() Invalid computed output size: {size[0]}")
         raise RuntimeError(
             f"Given input size: ({'x'.join(map(str, (channels, *spatial)))}). Calculated output size: "
             f"({'x'.join(map(str, (channels, *size)))}). Output size is too small"
@@ -472,7 +478,11 @@ def adaptive_size(name: str, rank: int, output_size: Any, shape: Ints) -> Ints:
         if len(sizes) == 1 and rank == 1:
             pass
         elif len(sizes) != rank:
-            raise RuntimeError(f"{name}: output_size must be {rank}, got {len(sizes)} sizes")
+            if rank == 1:
+                raise RuntimeError(f"{name}() argument 'output_size' should contain one int (got {len(sizes)})")
+            if "avg" in name:
+                raise RuntimeError(f"{name}: output_size must be {rank}")
+            raise RuntimeError(f"{name}(): internal error: output_size.size() must be {rank}")
     else:
         sizes = [output_size if output_size is None else output_size.__index__()] * rank
     if len(shape) not in (rank + 1, rank + 2):

@@ -429,7 +429,6 @@ def _linear_input_gradient(grad: Any, weight: Any) -> Any:
     namespace="nn.functional",
     promotion="same",
     method=False,
-    out=False,
     fast_bool=False,
     canonicalize=_canonicalize_linear,
     work="8 * input.size",
@@ -580,7 +579,7 @@ def multi_dot(tensors: Any, *, out: Any = None) -> Any:
 
 
 def _write(out: Any, result: Any) -> Any:
-    from ..core.calls.dispatch import write_result
+    from ..core.calls.out import write_result
 
     write_result(out, result._array)
     return out

@@ -16,6 +16,7 @@ from ..core import dtype as dtypes
 from ..core.arrays.kinds import kind_of, make_at, place_of
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.creation import Creation, sizes_from
+from ..core.calls.out import resize_out
 from ..core.calls.registry import composite, factory, method
 from ..core.device import cpu, device
 from ..core.dtype import dtype as dtype_class
@@ -412,6 +413,7 @@ def _normal_of_tensors(stream: Generator, mean: Any, std: Any, out: Any) -> Any:
         result = wrap(_filled_at(first.device, _normal_filler(stream, 0.0, spread), np.empty, shape, first._array.dtype))
     else:
         _check_out(out, "normal")
+        resize_out(out, shape)
         result = _fill_out(out, shape, _normal_filler(stream, 0.0, spread))
     if isinstance(std, TensorClass):
         result.mul_(wrap(std._array))

@@ -94,6 +94,8 @@ def range_array(start: Any, end: Any, step: Any, dtype: dtypes.dtype) -> np.ndar
         first, by = int(start), int(step)
         if dtype is dtypes.int64:  # int64 alone is counted after truncation
             end, step, start = int(end), by, first
+            if not step:
+                raise ValueError("step must be nonzero")
             check_range(start, end, step)
         return cast_array(np.arange(_steps(start, end, step), dtype=np.int64) * by + first, dtype)
     check_range(start, end, step)
@@ -157,7 +159,9 @@ def spaced_array(start: Any, end: Any, steps: int, dtype: dtypes.dtype) -> np.nd
 
 def _check_steps(steps: Any, operation: str) -> int:
     if isinstance(steps, (bool, float)) or not hasattr(steps, "__index__"):
-        raise TypeError(f"{operation}(): argument 'steps' must be int, not {type(steps).__name__}")
+        raise TypeError(
+            f"{operation}() received an invalid combination of arguments - got 'steps' of type {type(steps).__name__}, but expected an int"
+        )
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     return steps.__index__()

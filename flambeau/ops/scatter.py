@@ -11,6 +11,7 @@ from ..core import dtype as dtypes
 from ..core.arrays import native
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import cast_array, checked_number, is_number
+from ..core.calls.out import APART, Out, complain_other, same_dtype
 from ..core.calls.registry import TABLES, composite, method, op
 from ..core.shape import wrap_dim
 from ..core.tensor import Tensor as TensorType
@@ -57,6 +58,8 @@ def _check_gather(operation: str, input: Any, dim: int, index: Any, limit: Any, 
     _require_index(operation, index)
     if max(i.ndim, 1) != max(a.ndim, 1):
         raise RuntimeError(f"Index tensor must have the same number of dimensions as {'input' if operation == 'gather' else 'self'} tensor")
+    if limit is not None and max(i.ndim, 1) != max(limit._array.ndim, 1):
+        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
     for d in range(i.ndim):
         if d != dim and a.ndim and i.shape[d] > a.shape[d]:
             raise RuntimeError(
@@ -99,6 +102,7 @@ def _sparse_gradient(grad: Any, shape: tuple[int, ...], dim: int, index: Any) ->
 
 @op(
     work="index.size",
+    out=Out(fits=same_dtype, complain=complain_other, apart=True),
     canonicalize=_canonicalize_gather,
     grad={
         "input": lambda grad, input_shape, dim, index, sparse_grad: (
@@ -259,7 +263,7 @@ def scatter(
     return scatter_reduce_values(input, dim, index, src, _REDUCE[reduce], True)
 
 
-composite()(scatter)
+composite(out=True)(scatter)
 
 
 @method()
@@ -373,7 +377,7 @@ def scatter_reduce_values(input: Tensor, dim: int, index: Tensor, src: Tensor, r
     return combined
 
 
-@composite()
+@composite(out=True)
 def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
     """``input`` with ``src`` combined at ``index`` along ``dim``.
 
@@ -432,6 +436,11 @@ def _check_source(name: str, shape: tuple[int, ...], dim: int, count: int, have:
         return
     want = (*shape[:dim], count, *shape[dim + 1 :]) if shape else (count,)
     if tuple(have) != want:
+        if name == "index_add" and len(have) != len(want):
+            raise RuntimeError(
+                "source tensor shape must match self tensor shape, excluding the specified dimension. "
+                f"Got self.shape = {list(shape)} source.shape = {list(have)}"
+            )
         raise RuntimeError(
             f"{name}(): Source/destination tensor must have same slice shapes except at dimension {dim}: expected source of shape "
             f"{list(want)} for {count} indices into {list(shape)}, got {list(have)}"
@@ -449,7 +458,7 @@ def _selected_size(input: np.ndarray, dim: int, index: np.ndarray) -> int:
     return index.size * (input.size // max(input.shape[dim], 1) if input.ndim else 1)
 
 
-@op(work="_selected_size(input, dim, index)", canonicalize=_canonicalize_rows("index_select"), grad={"input": _select_gradient})
+@op(work="_selected_size(input, dim, index)", out=APART, canonicalize=_canonicalize_rows("index_select"), grad={"input": _select_gradient})
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The entries of dimension ``dim`` at the positions ``index``; a copy.
 
@@ -495,7 +504,7 @@ def _row_gradient(grad: Any, dim: int, index: Any, source_shape: Any, alpha: Any
     return gradient if alpha == 1 else gradient * alpha
 
 
-@composite()
+@composite(out=True)
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
     """``input`` with ``alpha`` times the entries of ``source`` added at the positions ``index`` of ``dim``; repeated ones add up.
 
@@ -573,7 +582,7 @@ def _index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, in
     return scatter_reduce_values(input, wrapped, index.view(view).expand(source.shape), source, reduce, include_self)
 
 
-@composite()
+@composite(out=True)
 def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
     """``input`` with the entries of ``source`` combined at the positions ``index`` of ``dim``.
 
@@ -603,6 +612,7 @@ def _canonicalize_take(input: Any, index: Any, *rest: Any) -> tuple[Any, ...]:
 
 
 @op(
+    out=APART,
     canonicalize=_canonicalize_take,
     grad={"input": lambda grad, input_shape, index: grad.new_zeros(input_shape).put(index, grad, accumulate=True)},
 )
@@ -684,7 +694,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     return _with_part(input, src, lambda x: x.select(dim, index))
 
 
-@composite()
+@composite(out=True)
 def slice_scatter(input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     """A copy of ``input`` with ``src`` at a slice of ``dim``. Source: torch.slice_scatter."""
     wrapped = wrap_dim(dim, input._array.ndim)

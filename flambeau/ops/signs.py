@@ -13,6 +13,7 @@ from ..core import dtype as dtypes
 from ..core.calls import wrappers
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import cast_array
+from ..core.calls.out import Out, same_dtype
 from ..core.calls.registry import add_method, composite, op, pointwise, primitive, view
 from .arithmetic import dtype_of, missing_derivative, order_of, reject, zeros
 from .limits import keep_where
@@ -342,10 +343,19 @@ def _canonicalize_parts(kinds: str) -> Any:
     return canonicalize
 
 
+def _complain_parts(have: Any, want: Any) -> Exception:
+    words = f"Expected object of scalar type {have.legacy} but got scalar type {want.legacy} for argument 'out'"
+    return RuntimeError(words)
+
+
+_PARTS_OUT = Out(fits=same_dtype, complain=_complain_parts)
+
+
 @pointwise(
     promotion="keep",
     inplace=False,
     method=False,
+    out=_PARTS_OUT,
     canonicalize=_canonicalize_parts("complex"),
     grad={"real": lambda grad: grad.real, "imag": lambda grad: grad.imag},
 )
@@ -369,6 +379,7 @@ def complex_(real: Tensor, imag: Tensor) -> Tensor:
     promotion="keep",
     inplace=False,
     method=False,
+    out=_PARTS_OUT,
     canonicalize=_canonicalize_parts("polar"),
     grad={
         "abs": lambda grad, result: (grad.conj() * result.sgn()).real,

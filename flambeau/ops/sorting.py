@@ -11,6 +11,7 @@ from ..core.arrays.kinds import kind_of, missing_values
 from ..core.arrays.native import attempt, contiguous
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
+from ..core.calls.out import APART
 from ..core.calls.promotion import common_dtype
 from ..core.calls.registry import composite, op
 from ..core.layout import row_major
@@ -103,7 +104,7 @@ def sort(input: Tensor, dim: Any = -1, descending: bool = False, *, stable: bool
     return values, indices
 
 
-@composite()
+@composite(out=True)
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
     """Indices that sort ``input`` along ``dim``; see ``torch.sort``. Source: torch.argsort."""
     return sort(input.detach(), dim, descending, stable=stable)[1]
@@ -204,6 +205,7 @@ def place_of_rank(array: np.ndarray, rank: int, dim: int) -> np.ndarray:
 @op(
     promotion="same",
     opmath="native",
+    out=APART,
     canonicalize=_canonicalize_kth,
     returns=("values", "indices"),
     grad={

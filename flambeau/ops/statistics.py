@@ -312,7 +312,7 @@ def _edges_of(input: Any, bins: Any, range: Any) -> Any:
     return linspace(low, high, bins + 1, dtype=input.dtype, device=input.device)
 
 
-@composite()
+@composite(out=True)
 def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
     """Histogram with given bins.
 

@@ -15,7 +15,6 @@ seam for whatever stands around calls without being part of them.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -35,6 +34,7 @@ from ..tensor import Parameter, Tensor, storage_of, wrap
 from .casting import cast_array, is_number
 from .creation import Creation, require_grad
 from .operation import COMPLEX_TO_FLOAT, REQUIRED, Op
+from .out import into_out, with_dtype_of
 from .override import call_override
 from .promotion import promotion, rounded
 from .return_types import named_result
@@ -257,6 +257,8 @@ def run_function(call: Call) -> Any:
         kinds = ", ".join(type(operand).__name__ for operand in operands)
         raise TypeError(f"{op.name}() received an invalid combination of arguments - got ({kinds}), but expected at least one Tensor")
     kind = call.kind if KINDS else host
+    if out is not None:
+        values = with_dtype_of(op, values, out)
     if op.canonicalize is not None:
         values = op.canonicalize(*values) if kind is host else kind.bound(op.canonicalize)(*values)
     if out is not None and _into_out_directly(op, values, operands, out):
@@ -273,7 +275,8 @@ def run_function(call: Call) -> Any:
     else:
         tensors = [wrap(array) for array in results] if is_tuple else [wrap(results[0])]
     if out is not None:
-        return into_out(op, tensors, out, operands)
+        written = into_out(op, tensors, out, operands)
+        return package(op, written) if len(tensors) > 1 else written
     if call.is_recorded():
         record(op, values, tensors)
     return package(op, tensors) if is_tuple else tensors[0]
@@ -359,7 +362,9 @@ def run_composite(call: Call) -> Any:
     is_tuple = isinstance(result, tuple)
     tensors = [operand for operand in call.operands if isinstance(operand, Tensor)]
     written = into_out(entry, list(result) if is_tuple else [result], call.out, tensors)
-    return type(result)(written) if is_tuple else written
+    if is_tuple:
+        return type(result)(written) if hasattr(result, "_fields") else None  # PyTorch gives back no list of any length
+    return written
 
 
 def run_factory(call: Call) -> Any:
@@ -534,51 +539,6 @@ def make_node(op: Op, values: Sequence[Any], results: list[np.ndarray], tensors:
 
 
 # -- out= and in place ------------------------------------------------------------------------------------------
-def into_out(op: Op, tensors: list[Tensor], out: Any, operands: list[Any]) -> Any:
-    """Write results into ``out`` (a tensor, or a tuple of them), resizing it where PyTorch does.
-
-    Raises:
-        RuntimeError: a result that ``out``'s dtype cannot hold, or a call that would have to be recorded.
-    """
-    targets = tuple(out) if isinstance(out, (tuple, list)) else (out,)
-    if len(targets) != len(tensors):
-        raise TypeError(f"{op.name}(): expected {len(tensors)} tensors in 'out', got {len(targets)}")
-    if grad_enabled() and any(isinstance(tensor, Tensor) and tensor._requires_grad for tensor in (*operands, *targets)):
-        raise RuntimeError(
-            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-            "requires grad."
-        )
-    for target, result in zip(targets, tensors, strict=True):
-        if not isinstance(target, Tensor):
-            raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(target).__name__}")
-        write_result(target, result._array)
-    if len(tensors) == 1:
-        return out
-    return package(op, list(targets))
-
-
-def write_result(target: Tensor, array: np.ndarray) -> None:
-    """Write one result into ``target``, which is resized if its shape differs."""
-    have, want = dtypes.of_array(array), target.dtype
-    if not dtypes.can_cast(have, want):
-        raise RuntimeError(f"result type {have.legacy} can't be cast to the desired output type {want.legacy}")
-    check_same_device(target._array, array)
-    if target._array.shape != array.shape:
-        if target._array.size:
-            warnings.warn(
-                f"An output with one or more elements was resized since it had shape {list(target._array.shape)}, which does not match "
-                f"the required output shape {list(array.shape)}. This behavior is deprecated, and in a future PyTorch release outputs "
-                "will not be resized unless they have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, "
-                "to zero elements with t.resize_(0).",
-                UserWarning,
-                stacklevel=4,
-            )
-        target.resize_(array.shape)
-    check_writable(target, False)
-    target._array[...] = run_ignoring_fp(cast_array, array, want)
-    storage_of(target)._bump()
-
-
 def _into_out_directly(op: Op, values: Sequence[Any], operands: list[Any], out: Any) -> bool:
     """Have a native kernel write into ``out`` where it is large and fits exactly and nothing is recorded; whether it did."""
     if out.__class__ is not Tensor or not op.elementwise or out._array.__class__ is not np.ndarray or not native.pays(out._array.size):

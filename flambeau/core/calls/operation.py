@@ -73,6 +73,7 @@ class Op:
         fast: kernel of the fast path, or None where there is none; it may return None to take the slow path. A string is an
             expression over ``a`` (the first operand's array), ``d`` (its dtype), the attributes and names of the family's module, put
             into the wrapper as it is.
+        out: whether it takes ``out=``, or an ``out.Out`` that says what it asks of it.
         work: how much a call has to do, in elements, where that is not its first operand's size: an expression over the parameters,
             with arrays for the operands, and ``prod``. A factor in front (``8 * input.size``) says that an element costs as much as that
             many of an element-wise operation. ``native`` decides by it whether a native kernel runs; in an expression ``fast`` that
@@ -116,7 +117,7 @@ class Op:
         self.operator: str | None = options.pop("operator", None)
         self.inplace: bool = options.pop("inplace", False)
         self.may_overlap: bool = options.pop("may_overlap", False)
-        self.out: bool = options.pop("out", True)
+        self.out: Any = options.pop("out", True)
         self.aliases: tuple[str, ...] = options.pop("aliases", ())
         self.node_name: str | None = options.pop("node_name", None)
         self.fast_bool: bool = options.pop("fast_bool", True)

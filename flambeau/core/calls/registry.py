@@ -31,6 +31,7 @@ from .creation import OPTIONS
 from .dispatch import COMPOSITE, dispatch
 from .interruption import GENERATED
 from .operation import BOOL, REQUIRED, Op, Param, other_keywords
+from .out import SILENT
 from .override import call_override
 
 TABLES: dict[str, dict[str, Any]] = {
@@ -98,7 +99,7 @@ class Composite:
         self.name: str = options.pop("name", None) or declared_name(body)
         self.namespace: str = options.pop("namespace", "torch")
         self.method: bool = options.pop("method", True)
-        self.out: bool = options.pop("out", False)
+        self.out: Any = options.pop("out", False)
         self.inplace: bool = options.pop("inplace", False)
         self.aliases: tuple[str, ...] = options.pop("aliases", ())
         self.doc = body.__doc__
@@ -160,7 +161,7 @@ class Factory(Declared):
         self.name: str = given.pop("name", None) or declared_name(body)
         self.namespace: str = given.pop("namespace", "torch")
         self.option_names: tuple[str, ...] = given.pop("options", tuple(OPTIONS))
-        self.out: bool = given.pop("out", False)
+        self.out: Any = SILENT if given.pop("out", False) else None
         self.follows: str = given.pop("follows", "input")
         self.fast: str | None = given.pop("fast", None)
         self.keeps: bool = given.pop("keeps", False)

@@ -111,7 +111,7 @@ def make_factory(entry: Any) -> Any:
     if entry.fast is not None:
         first = entry.params[0]
         conditions = [is_plain(first.name), f"{first.name}._array.__class__ is ndarray"] if first.kind == "tensor" else []
-        conditions += [f"{name} is None" for name in ("out",) * entry.out + entry.option_names if name in ("out", "layout", "device")]
+        conditions += [f"{name} is None" for name in ("out",) * bool(entry.out) + entry.option_names if name in ("out", "layout", "device")]
         conditions += ["not pin_memory"] * ("pin_memory" in entry.option_names) + [NO_MODE]
         source.add(1, f"if {' and '.join(conditions)}:")
         add_names(source, entry.fast)
@@ -339,6 +339,7 @@ def _list_saved(op: Op, name: str, values: str) -> list[str]:
 
 def operator_slow(op: Op, values: tuple[Any, ...]) -> Any:
     """The slow path of an operator: operands that are neither tensors nor numbers get their chance with NotImplemented."""
+    _check_self(f"__{op.operator}__", values[0])
     for i in op.positions:
         value = values[i]
         if not isinstance(value, Tensor) and not is_number(value):
@@ -346,6 +347,12 @@ def operator_slow(op: Op, values: tuple[Any, ...]) -> Any:
                 continue
             return NotImplemented
     return dispatch(op, values)
+
+
+def _check_self(name: str, value: Any) -> None:
+    """Complain about an operator that was called through the class, with something else than a tensor in front."""
+    if not isinstance(value, Tensor) and not hasattr(type(value), "__torch_function__"):
+        raise TypeError(f"descriptor '{name}' for 'torch._C.TensorBase' objects doesn't apply to a '{type(value).__name__}' object")
 
 
 def make_reflected(op: Op, name: str) -> Any:
@@ -368,6 +375,7 @@ def make_reflected(op: Op, name: str) -> Any:
 
 def reflected_slow(op: Op, values: tuple[Any, ...]) -> Any:
     """The slow path of a reflected operator; the left operand is a number, or something else's turn."""
+    _check_self(f"__r{op.operator}__", values[1])
     if not isinstance(values[0], Tensor) and not is_number(values[0]):
         return NotImplemented
     return dispatch(op, values)

@@ -151,7 +151,7 @@ def fill_uniform(generator: Generator, out: np.ndarray, low: float = 0.0, high: 
         if not -largest <= value <= largest:
             raise RuntimeError(f"{name} is out of bounds for {of}: uniform_ got {name}={value}")
     if low > high:
-        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
     if high - low > largest:
         raise RuntimeError(f"uniform_ expects to-from <= std::numeric_limits<{of.legacy}>::max(), but found to={high} and from={low}")
     count = out.size
