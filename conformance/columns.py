@@ -428,7 +428,7 @@ def widened(value: Any) -> Any:
 def as_before(result: Any, model: Any) -> list[Any]:
     """Results with the dtypes and strides of ``model``'s."""
     paired = zip(flat(result), flat(model), strict=True)
-    return [torch.empty_like(b).copy_(a) if isinstance(b, torch.Tensor) else b for a, b in paired]
+    return [torch.empty_strided(b.shape, b.stride(), dtype=b.dtype).copy_(a) if isinstance(b, torch.Tensor) else b for a, b in paired]
 
 
 def differentiable(result: Any) -> list[Any]:

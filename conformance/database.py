@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import torch
 from records.record import numpy_dtype
@@ -45,6 +46,8 @@ def array_of(tensor: Any) -> np.ndarray:
     tensor = torch.zeros_like(tensor) if tensor._is_zerotensor() else tensor.detach().resolve_conj().resolve_neg()
     if tensor.dtype is torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(numpy_dtype("bfloat16"))
+    if str(tensor.dtype).startswith("torch.float8"):
+        return tensor.view(torch.uint8).numpy().view(getattr(ml_dtypes, str(tensor.dtype).removeprefix("torch.")))
     if tensor.dtype is torch.complex32:  # which NumPy does not have
         return tensor.to(torch.complex64).numpy()
     return tensor.numpy()

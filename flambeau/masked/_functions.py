@@ -307,13 +307,13 @@ def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype:
 @_of_masked_tensors
 def cumsum(input: Tensor, dim: int, *, dtype: Dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Running sums of the elements that ``mask`` shows. Source: torch.masked.cumsum."""
-    return _hidden_as(0, input if dtype is None else input.to(dtype), mask).cumsum(dim)
+    return _hidden_as(0, input if dtype is None else input.to(dtype), mask).cumsum(dim, dtype=dtype or input.dtype)
 
 
 @_of_masked_tensors
 def cumprod(input: Tensor, dim: int, *, dtype: Dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Running products of the elements that ``mask`` shows. Source: torch.masked.cumprod."""
-    return _hidden_as(1, input if dtype is None else input.to(dtype), mask).cumprod(dim)
+    return _hidden_as(1, input if dtype is None else input.to(dtype), mask).cumprod(dim, dtype=dtype or input.dtype)
 
 
 def logaddexp(

@@ -54,9 +54,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Any:
         if m == n:
             continue
         if m == 1:
-            b = b.sum(e, keepdim=True)
+            b = b.sum(e, keepdim=True, dtype=b.dtype)
         elif n == 1:
-            a = a.sum(d, keepdim=True)
+            a = a.sum(d, keepdim=True, dtype=a.dtype)
         else:
             raise RuntimeError(f"contracted dimensions need to match, but first has size {m} in dim {d} and second has size {n} in dim {e}")
     first, second = [wrap_dim(d, a.ndim) for d in first], [wrap_dim(d, b.ndim) for d in second]

@@ -200,7 +200,7 @@ def _convolution(
     out=False,
     fast=lambda input, weight, bias, stride, padding, dilation, transposed, output_padding, groups: (
         _convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
-        if input.dtype.kind != "V"
+        if input.dtype.itemsize != 2  # float16 and bfloat16 are computed in float32
         else None
     ),
     grad={"input, weight, bias": _derivatives},

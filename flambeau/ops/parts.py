@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.calls.annotations import Tensor
+from ..core.calls.out import SILENT
 from ..core.calls.registry import composite, method, op, view
 from ..core.layout import contiguous_format
 from ..core.shape import (
@@ -123,7 +124,7 @@ def narrow_method(input: Tensor, *args: Any, dimension: int | None = None, **kwa
     return narrow(input, *args, **kwargs) if dimension is None else narrow(input, dimension, *args, **kwargs)
 
 
-@composite(out=True)
+@composite(out=SILENT)
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """``narrow`` as a copy. Source: torch.narrow_copy."""
     return narrow(input, dim, start, length).clone(memory_format=contiguous_format)

@@ -44,6 +44,31 @@ def _apply(input: np.ndarray, plan: Any) -> np.ndarray:
     return result.copy() if result is input else np.ascontiguousarray(result)
 
 
+def _apply_bytes(image: np.ndarray, plan: Any) -> np.ndarray:
+    """``_apply`` to the bytes of images, rounded after each dimension, rows first, with weights of 16 bits, as PyTorch does it.
+
+    A weight is a multiple of ``2**-bits``, where ``bits`` is the largest number for which the largest weight has room in 16 bits.
+    """
+    result = image
+    for axis in (-1, -2):
+        axis_plan = plan[axis]
+        if axis_plan is None:
+            continue
+        places, weights = axis_plan[0], axis_plan[1].copy()
+        for tap in range(1, places.shape[1]):  # neighbours beyond the border are the one at it
+            again = places[:, tap] == places[:, tap - 1]
+            weights[again, tap] += weights[again, tap - 1]
+            weights[again, tap - 1] = 0
+        bits = next((k for k in range(22) if int(0.5 + weights.max() * 2.0 ** (k + 1)) >= 1 << 15), 22)
+        scaled = np.trunc(weights * 2.0**bits + np.copysign(0.5, weights)).astype(np.int64)
+        total = np.int64(1 << (bits - 1))
+        for tap in range(places.shape[1]):
+            factor = scaled[:, tap].reshape((-1,) + (1,) * (-axis - 1))
+            total = total + result.take(places[:, tap], axis=axis) * factor
+        result = (total >> bits).clip(0, 255).astype(np.uint8)
+    return result
+
+
 def _apply_transposed(grad: np.ndarray, plan: Any, spatial: Ints) -> np.ndarray:
     """The adjoint of ``_apply``: a matrix product along each dimension."""
     gradient, rank = grad, len(plan)
@@ -71,6 +96,8 @@ def resample(input: Tensor, plan: Any) -> Tensor:
     """``input`` with its last dimensions resampled after ``plan``."""
     last = is_channels_last(input)
     if input.dtype == np.uint8 and any(axis_plan is not None and axis_plan[1] is not None for axis_plan in plan):
+        if len(plan) == 2:
+            return in_layout(_apply_bytes(input, plan), last)
         return in_layout(np.rint(_apply(input.astype(np.float32), plan)).clip(0, 255).astype(np.uint8), last)
     return in_layout(_apply(input, plan), last)
 
@@ -264,7 +291,7 @@ def interpolate(
         raise RuntimeError(
             f"Input and output sizes should be greater than 0, but got input (H: {tuple(input.shape[2:])}) output (H: {sizes})"
         )
-    kind = np.float64 if input.dtype in (dtypes.float64, dtypes.complex128) else np.float32
+    kind = np.float64 if input.dtype in (dtypes.float64, dtypes.complex128, dtypes.uint8) else np.float32
     if input.dtype.category < dtypes.FLOATING and input.dtype is not dtypes.uint8:
         word = "upsample_nearest2d_out_frame" if mode.startswith("nearest") else f"compute_indices_weights_{mode}"
         raise NotImplementedError(f"\"{word}\" not implemented for '{input.dtype.legacy}'")

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
+from ..core.calls.out import LISTED
 from ..core.calls.registry import composite
 from ..core.layout import contiguous_format
 from ..core.state import grad_enabled
@@ -35,7 +36,7 @@ def _declare(name: str, view: Any, method: str = "") -> Callable[..., Any]:
     copy.__signature__, copy.__name__, copy.__module__ = signature, name, __name__  # type: ignore[attr-defined]
     shown = method or f"torch.{name.removesuffix('_copy')}"
     copy.__doc__ = f"What ``{shown}`` returns, copied: {'each part' if several else 'the result'} is row-major. Source: torch.{name}."
-    return composite(name=name, method=False, out=True)(copy)
+    return composite(name=name, method=False, out=LISTED if several else True)(copy)
 
 
 def _alias(input: Tensor) -> Tensor:

@@ -611,7 +611,9 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
         raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(have)}}}.")
     if not shape:
         return input.sum()
-    return input if have == shape else sum_to_shape(input, shape)
+    if have == shape:
+        return input
+    return sum_to_shape(input if input.is_floating_point() or input.is_complex() else input.long(), shape)
 
 
 # -- complex numbers as pairs ---------------------------------------------------------------------------------------------------

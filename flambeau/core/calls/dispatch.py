@@ -34,7 +34,7 @@ from ..tensor import Parameter, Tensor, storage_of, wrap
 from .casting import cast_array, is_number
 from .creation import Creation, require_grad
 from .operation import COMPLEX_TO_FLOAT, REQUIRED, Op
-from .out import into_out, with_dtype_of
+from .out import LISTED, into_out, with_dtype_of
 from .override import call_override
 from .promotion import promotion, rounded
 from .return_types import named_result
@@ -362,9 +362,9 @@ def run_composite(call: Call) -> Any:
     is_tuple = isinstance(result, tuple)
     tensors = [operand for operand in call.operands if isinstance(operand, Tensor)]
     written = into_out(entry, list(result) if is_tuple else [result], call.out, tensors)
-    if is_tuple:
-        return type(result)(written) if hasattr(result, "_fields") else None  # PyTorch gives back no list of any length
-    return written
+    if entry.out is LISTED:
+        return None
+    return type(result)(written) if is_tuple else written
 
 
 def run_factory(call: Call) -> Any:

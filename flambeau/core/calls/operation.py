@@ -80,7 +80,7 @@ class Op:
             kernel is ``large``, and ``THRESHOLD`` the work from which on it is to be called.
         fp_safe: the kernel of the fast path meets no floating-point errors, or silences NumPy itself.
         is_view: the kernel returns views of its first operand's array.
-        exact_scalar: a second operand of one element is not rounded to float16 or bfloat16 first.
+        exact_scalar: a last operand of one element is not rounded to float16 or bfloat16 first.
         opmath: how float16 and bfloat16 are computed: 'float32' (cast around the kernel) or 'native'.
         canonicalize: function (arrays and attributes in signature order) -> the same, or an error; checks before any work.
         returns: names of the fields where the result is a named tuple.

@@ -66,6 +66,7 @@ def any_dtype(have: dtypes.dtype, want: dtypes.dtype) -> bool:
 
 
 USUAL, SILENT, APART = Out(), Out(warns=False), Out(apart=True)
+LISTED = Out()  # a list of any length: the call returns nothing then
 EXACT = Out(fits=same_dtype, complain=complain_other)
 
 

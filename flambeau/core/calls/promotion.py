@@ -65,7 +65,7 @@ def rounded(op: Op, values: Sequence[Any], compute: dtypes.dtype | None, common:
     results = list(values)
     for i in op.positions:
         value = values[i]
-        if op.exact_scalar and i == op.positions[1] and (not isinstance(value, Tensor) or value._array.size == 1):
+        if op.exact_scalar and i == op.positions[-1] and (not isinstance(value, Tensor) or value._array.size == 1):
             continue
         if isinstance(value, Tensor):
             if value.dtype is not common:
