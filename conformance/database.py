@@ -179,7 +179,7 @@ def our_function(entry: Any) -> Callable[..., Any] | None:
         return attribute(flambeau.ops.aten, entry.op.__name__.partition(".")[0])
     if entry.name.startswith(("_segment_reduce", "torch._")):  # the function's name is another one
         return attribute(flambeau, entry.op.__name__)
-    candidate = attribute(flambeau, entry.name)
+    candidate = attribute(flambeau, entry.name) or attribute(flambeau, f"ops.aten.{entry.name}")
     if not callable(candidate):  # a dtype's name may be a method's too
         candidate = attribute(flambeau.Tensor, entry.name)
     if candidate is None and is_written_for_tests(entry.op):  # such as 'uniform', which exists in place only

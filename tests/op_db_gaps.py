@@ -50,4 +50,7 @@ GAPS: dict[str, tuple[Gap, ...]] = {
             "an internal check of PyTorch; IndexError, as narrow's, here",
         ),
     ),
+    "max_pool2d_with_indices_backward": (
+        Gap(("gradient",), "0 results require grad", "the function of torch.ops.aten is not differentiated again; max_pool2d is"),
+    ),
 }

@@ -245,8 +245,8 @@ def compatibility() -> str:
     parts = [
         HEADER + "# Compatibility\n",
         f"PyTorch {known['version']}'s public names, and how many of them flambeau has. A name counts when it exists and does not\n"
-        "merely raise NotImplementedError; how far operations do what PyTorch's do stands in [conformance.md](conformance.md), a row for each\n"
-        "entry of PyTorch's own database of operations.\n",
+        "merely raise NotImplementedError; how far operations do what PyTorch's do stands in [conformance.md](conformance.md), a row for\n"
+        "each entry of PyTorch's own database of operations.\n",
         table(("namespace", "PyTorch", "flambeau", "share"), rows),
         f"PyTorch's database of operations names {len(database)}; {len(database) - len(lacking)} of them exist here.\n",
         "## Devices\n",
