@@ -121,6 +121,16 @@ KNOWN = {
     **dict.fromkeys(("median", "nanmedian"), "PyTorch's NaN of nothing has history"),
     **dict.fromkeys(("histogram", "histogramdd"), "PyTorch gives the edges history for no values"),
     "segment_reduce": "PyTorch ends the process with a segmentation fault",
+    "native_batch_norm": "PyTorch refuses running moments that require grad, whatever their size",
+    "embedding_bag": "PyTorch leaves the bags of rows without columns unnumbered in one of two ways",
+    **dict.fromkeys(
+        ("conv_tbc", "nn.functional.conv_tbc"), "by way of conv1d, whose channels would be the times: PyTorch's has no such check"
+    ),
+    "ops.aten.max_pool2d_with_indices_backward": "the gradient of nothing is an empty array here, absent in PyTorch",
+    "slice_inverse": "PyTorch looks at the sizes in the backward pass only",
+    "_unsafe_masked_index": "PyTorch's filling for nothing has history",
+    "binary_cross_entropy_with_logits": "sizes that differ are refused as by nn.functional, with ValueError",
+    "dequantize": "PyTorch records that floating point numbers stay what they are, and fails in the backward pass",
     "bincount": "PyTorch ignores weights without values",
     **dict.fromkeys(
         ("embedding", "index_select", "index_add", "index_copy", "index_fill", "index_reduce"),

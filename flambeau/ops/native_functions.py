@@ -199,6 +199,8 @@ def batch_norm_update_stats(input: Tensor, running_mean: Tensor | None, running_
     Source: torch.batch_norm_update_stats.
     """
     check_float(input, "batch_norm_update_stats")
+    if not input.numel():
+        raise RuntimeError(f"input tensor must have at least one element, but got input_sizes = {list(input.shape)}")
     x = input.detach()
     channels = x.shape[1]
     check_channels(x, channels, running_mean=running_mean, running_var=running_var)
