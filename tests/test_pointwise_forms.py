@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import flambeau
+from flambeau.ops import arithmetic
 import flambeau.nn.functional
 
 # L is the library, F its nn.functional; f, g are floats, i integers, b bools, c complex numbers
@@ -19,7 +20,6 @@ EXPRESSIONS = (
     "f.clone().add_(2,g)",
     "f.clone().add_(-0.5,g)",
     "L.sub(f,2,g)",
-    "L.add(f,g,f)",
     "L.add(f,2,g,alpha=3)",
     "f.add(f,g,f,g)",
     "L.addmm(2,f.outer(g),3,f.outer(g),f.outer(f))",
@@ -246,10 +246,19 @@ def test_spelling_means_what_it_means_in_pytorch(expression: str, oracle: Module
 
 def test_an_old_order_takes_no_second_factor() -> None:
     a, third = flambeau.tensor([1.0, 2.0]), flambeau.tensor([0.0, 0.0])
-    for call in (lambda: flambeau.add(a, a, third), lambda: flambeau.add(a, 2, third, alpha=3), lambda: a.add_(2, a, third)):
+    for call in (lambda: flambeau.add(a, 2, third, alpha=3), lambda: a.add_(2, a, third)):
         with pytest.raises(TypeError, match="positional arguments but"):
             call()
     assert third.tolist() == [0.0, 0.0] and a.tolist() == [1.0, 2.0]
+
+
+def test_a_third_tensor_receives_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As PyTorch's first documents have it; PyTorch of today refuses it."""
+    a, third = flambeau.tensor([1.0, 2.0]), flambeau.tensor([0.0, 0.0])
+    monkeypatch.setattr(arithmetic, "_warned", set())  # it is said once
+    with pytest.warns(UserWarning, match="out="):
+        assert flambeau.add(a, a, third) is third
+    assert third.tolist() == [2.0, 4.0]
 
 
 def test_signatures_are_those_of_today() -> None:

@@ -150,6 +150,7 @@ def test_the_current_device_is_the_threads_own() -> None:
     assert torch.cuda.current_device() == 0
 
 
+@pytest.mark.filterwarnings("ignore:torch.set_default_tensor_type")
 def test_default_device() -> None:
     torch.set_default_device("cuda")
     try:
