@@ -66,14 +66,14 @@ COMPUTING := tests/test_operations.py tests/test_op_db.py tests/test_view_progra
 		and not (database and ($(WITHOUT_KERNELS)))'
 
 test: lint types $(VENV)/test.stamp $(ORACLE_STAMP)
-	FLAMBEAU_KERNELS=numpy $(PYTEST) -n $(JOBS) --ignore=tests/kernels
+	FLAMBEAU_KERNELS=numpy $(PYTEST) -n $(JOBS) --dist worksteal --ignore=tests/kernels
 	mkdir -p -m 700 $(VENV)/kernels
-	$(KERNELS) FLAMBEAU_KERNELS_FROM=1 $(PYTEST) -n $(JOBS) $(COMPUTING)
-	$(KERNELS) $(PYTEST) -n $(JOBS) tests/kernels
+	$(KERNELS) FLAMBEAU_KERNELS_FROM=1 $(PYTEST) -n $(JOBS) --dist worksteal $(COMPUTING)
+	$(KERNELS) $(PYTEST) -n $(JOBS) --dist worksteal tests/kernels
 
 quick: $(VENV)/test.stamp
 	$(BIN)/ruff check .
-	FLAMBEAU_KERNELS=numpy $(PYTEST) -q -x -m 'not slow' -n $(JOBS)
+	FLAMBEAU_KERNELS=numpy $(PYTEST) -q -x -m 'not slow' -n $(JOBS) --dist worksteal
 
 # Packages go to an environment of their own, where PyTorch is not: flambeau stands in for it.
 CLIENTS_VENV ?= .venv-clients

@@ -25,7 +25,7 @@ sizes = st.one_of(st.integers(1, 9), st.integers(10, 80))
 
 def _reference(name):
     """The kernel behind a declared operation of ops/normalization.py."""
-    return references._NORMS[name].kernel if name in references._NORMS else getattr(references, name).kernel
+    return references.NORMS[name].kernel if name in references.NORMS else getattr(references, name).kernel
 
 
 def _given(rng, shape, dtype, end=True, shift=0.0):
