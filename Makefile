@@ -13,7 +13,9 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
 # The oracle is real PyTorch, the build that this machine's pip finds. CI and ORACLE=1 install it and insist on it.
+EXTRAS := test
 ifneq ($(filter true 1,$(CI) $(ORACLE)),)
+EXTRAS := test,oracle
 ORACLE_STAMP := $(VENV)/oracle.stamp
 export FLAMBEAU_REQUIRE_ORACLE := 1
 endif
@@ -36,9 +38,9 @@ $(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
-	$(PIP) install -e '.[test]'
+	$(PIP) install -e '.[$(EXTRAS)]'
 	$(BIN)/python -m compileall -q flambeau
-	@touch $@ $(VENV)/demo.stamp
+	@touch $@ $(VENV)/demo.stamp $(ORACLE_STAMP)
 
 $(VENV)/oracle.stamp: pyproject.toml $(VENV)/test.stamp
 	$(PIP) install -e '.[oracle]'
