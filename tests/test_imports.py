@@ -20,7 +20,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = ["core", "autograd", "ops"]
 PROGRAMS = {"__main__", "_aliased", "_distribution", "_info", "_shim", "runner"}  # run flambeau from outside
 HEAVY = {"scipy", "llvmlite", "PIL", "matplotlib", "multiprocessing", "cupy", "mpi4py", "onnx", "safetensors", "sklearn"}
-WRAPS = {"multiprocessing": {"multiprocessing"}}  # by folder: what it is about, and may import with its files
+WRAPS = {"multiprocessing": {"multiprocessing"}, "vision": {"PIL"}}  # by folder: what it is about, and may import with its files
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def test_heavy_libraries_are_imported_late_and_pytorch_never():
         f"{path.relative_to(ROOT)}:{statement.line}: {statement.target}"
         for path in FILES
         for statement in imports_of(path)
-        if (statement.eager and statement.target.split(".")[0] in HEAVY - WRAPS.get(path.parent.name, set()))
+        if (statement.eager and statement.target.split(".")[0] in HEAVY - WRAPS.get(path.relative_to(PACKAGE).parts[0], set()))
         or statement.target.split(".")[0] in ("torch", "torchvision")
     ]
     assert not wrong, "\n".join(wrong)
