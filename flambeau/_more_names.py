@@ -191,33 +191,25 @@ def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
     set_detect_anomaly(enabled, check_nan)
 
 
+def _warn_of(old: str, instead: str) -> None:
+    warnings.warn(f"torch.{old} is deprecated. Please use torch.{instead} instead.", DeprecationWarning, stacklevel=3)
+
+
 def set_autocast_cpu_enabled(enabled: bool) -> None:
     """Switch autocasting on the CPU. Deprecated; use ``set_autocast_enabled('cpu', enabled)``. Source: torch.set_autocast_cpu_enabled."""
-    warnings.warn(
-        "torch.set_autocast_cpu_enabled(enabled) is deprecated. Please use torch.set_autocast_enabled('cpu', enabled) instead.",
-        DeprecationWarning,
-        stacklevel=2,
-    )
+    _warn_of("set_autocast_cpu_enabled(enabled)", "set_autocast_enabled('cpu', enabled)")
     set_autocast_enabled("cpu", enabled)
 
 
 def set_autocast_cpu_dtype(dtype: dtype) -> None:
     """The dtype of autocasting on the CPU. Deprecated; use ``set_autocast_dtype('cpu', dtype)``. Source: torch.set_autocast_cpu_dtype."""
-    warnings.warn(
-        "torch.set_autocast_cpu_dtype(dtype) is deprecated. Please use torch.set_autocast_dtype('cpu', dtype) instead.",
-        DeprecationWarning,
-        stacklevel=2,
-    )
+    _warn_of("set_autocast_cpu_dtype(dtype)", "set_autocast_dtype('cpu', dtype)")
     set_autocast_dtype("cpu", dtype)
 
 
 def set_autocast_gpu_dtype(dtype: dtype) -> None:
     """The dtype of autocasting on CUDA. Deprecated; use ``set_autocast_dtype('cuda', dtype)``. Source: torch.set_autocast_gpu_dtype."""
-    warnings.warn(
-        "torch.set_autocast_gpu_dtype(dtype) is deprecated. Please use torch.set_autocast_dtype('cuda', dtype) instead.",
-        DeprecationWarning,
-        stacklevel=2,
-    )
+    _warn_of("set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)")
     set_autocast_dtype("cuda", dtype)
 
 

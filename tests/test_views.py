@@ -159,6 +159,21 @@ def test_a_view_needs_strides_that_allow_it() -> None:
     assert flambeau.zeros(0, 3).t().view(0).shape == (0,)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("m.zeros(1, 4).t().view(1, 4, 1)", (4, 1, 4)),
+        ("m.zeros(1, 4).t().view(4, 1, 1)", (1, 4, 4)),
+        ("m.zeros(4, 1).t().view(4, 1)", (1, 1)),
+        ("m.zeros(3, 1, 4)[:, :, ::2].view(3, 2, 1)", (4, 2, 2)),
+        ("m.zeros(2, 4)[:1].t().view(2, 1, 2)", (2, 2, 1)),
+        ("m.zeros(4, 2)[:, :1].view(2, 1, 2, 1)", (4, 4, 2, 1)),
+    ],
+)
+def test_views_of_sizes_of_one_have_pytorchs_strides(text: str, expected: tuple[int, ...]) -> None:
+    assert eval(text, {"m": flambeau}).stride() == expected
+
+
 # -- as_strided, set_, resize_ ------------------------------------------------------------------------------------------------------
 def test_as_strided_counts_from_the_storage_not_from_the_view() -> None:
     x = flambeau.arange(10)

@@ -10,8 +10,8 @@ from .arrays.kinds import view_at
 from .shape import contiguous_strides, element_strides, is_dense, restrided
 
 
-class layout:
-    """How a tensor's values are laid out; ``torch.strided`` is what this package computes with. Source: torch.layout."""
+class Constant:
+    """A value of the package that is known by its name, printed and pickled as it."""
 
     __slots__ = ("name",)
 
@@ -25,19 +25,16 @@ class layout:
         return self.name
 
 
-class memory_format:
+class layout(Constant):
+    """How a tensor's values are laid out: ``torch.strided``, a sparse layout, or ``torch.jagged``. Source: torch.layout."""
+
+    __slots__ = ()
+
+
+class memory_format(Constant):
     """Order of dimensions in memory. Source: torch.memory_format."""
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str):
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"torch.{self.name}"
-
-    def __reduce__(self) -> str:
-        return self.name
+    __slots__ = ()
 
 
 strided, sparse_coo, sparse_csr, sparse_csc = layout("strided"), layout("sparse_coo"), layout("sparse_csr"), layout("sparse_csc")
@@ -49,11 +46,11 @@ _CHANNELS = {channels_last: 4, channels_last_3d: 5}
 
 
 def require_strided(given: layout | None, operation: str) -> None:
-    """Raise for layouts that are not supported yet.
+    """Raise where an operation is given another layout than ``torch.strided``, the only one that it has.
 
     Raises:
-        NotImplementedError: a sparse layout.
-        TypeError: no layout.
+        NotImplementedError: another layout.
+        TypeError: no layout at all.
     """
     if given is None or given is strided:
         return

@@ -7,20 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from .layout import Constant
 
-class qscheme:
+
+class qscheme(Constant):
     """How integers of a quantized tensor stand for numbers. Source: torch.qscheme."""
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str):
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"torch.{self.name}"
-
-    def __reduce__(self) -> str:
-        return self.name
+    __slots__ = ()
 
 
 per_tensor_affine, per_channel_affine = qscheme("per_tensor_affine"), qscheme("per_channel_affine")
