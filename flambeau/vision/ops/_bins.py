@@ -1,0 +1,173 @@
+"""Pooling of regions as a product with a sparse matrix.
+
+A pooled value is a weighted sum of pixels, and the weights depend on the regions only. So all pooled values of all channels are
+
+    pooled (K * PH * PW, C)  =  weights (K * PH * PW, N * H * W)  @  pixels (N * H * W, C)
+
+and the gradient is the product with the transposed matrix. A weight is a row's weight times a column's weight: bilinear interpolation and
+the bounds of the image work along each axis for itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from ...autograd.function import Function
+from ...core import dtype as dtypes
+from ...core.tensor import Tensor
+
+
+class _SparseProduct(Function):
+    """``matrix @ dense`` for a SciPy matrix, differentiable in ``dense`` any number of times."""
+
+    @staticmethod
+    def forward(ctx: Any, dense: Tensor, matrix: Any) -> Tensor:
+        ctx.matrix = matrix
+        return ops.as_tensor(matrix @ dense.detach().cpu().numpy(), device=dense.device)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, None]:
+        return _SparseProduct.apply(grads[0].contiguous(), ctx.matrix.T), None
+
+
+def pooled(input: Tensor, matrix: Any, shape: tuple[int, ...]) -> Tensor:
+    """``matrix`` times the pixels ``(P, C)`` of ``input``, reshaped; narrow floats are summed in float32."""
+    wide = input if input.dtype in (dtypes.float32, dtypes.float64) else input.float()
+    return _SparseProduct.apply(wide.contiguous(), matrix).to(input.dtype).reshape(shape)
+
+
+def region_array(rois: Tensor, input: Tensor) -> np.ndarray:
+    """The regions ``(K, 5)`` in the dtype in which ``input`` is pooled."""
+    wide = np.float64 if input.dtype is dtypes.float64 else np.float32
+    return rois.detach().cpu().to(dtypes.float64).numpy().astype(wide)
+
+
+def check_pooling(operation: str, input: Tensor, rois: Tensor) -> None:
+    """Raises:
+    RuntimeError: ``input`` or ``rois`` of another number of dimensions or of different dtypes.
+    """
+    if input.dim() != 4:
+        raise RuntimeError(f"{operation}: expected input of 4 dimensions (N, C, H, W), got {input.dim()}")
+    if rois.dim() != 2 or rois.size(1) != 5:
+        raise RuntimeError("rois must have shape as Tensor[K, 5]")
+    if input.dtype != rois.dtype:
+        raise RuntimeError(
+            f"Expected tensor for argument #1 'input' to have the same type as tensor for argument #2 'rois'; but type "
+            f"{input.type()} does not equal {rois.type()} (while checking arguments for {operation})"
+        )
+
+
+def interpolated(start: np.ndarray, size: np.ndarray, bins: int, grid: int, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Places and weights along one axis: ``grid`` points in each of ``bins`` bins, each between two pixels.
+
+    Args:
+        start: ``(K,)``, where regions begin, in pixels.
+        size: ``(K,)``, their extent.
+        bins: bins a region.
+        grid: points a bin.
+        length: pixels on the axis.
+    Returns:
+        Two arrays ``(K, bins, 2 * grid)``; points more than one pixel outside weigh nothing.
+    """
+    step = (size / bins)[:, None, None]
+    inner = (np.arange(grid, dtype=start.dtype) + start.dtype.type(0.5))[None, None, :]
+    point = start[:, None, None] + np.arange(bins, dtype=start.dtype)[None, :, None] * step + inner * step / start.dtype.type(grid)
+    outside = ~((point >= -1) & (point <= length))
+    point = np.where(outside, 0, np.maximum(point, 0))
+    low = np.minimum(point.astype(np.int64), length - 1)
+    high = np.minimum(low + 1, length - 1)
+    upper = np.where(low >= length - 1, 0, point - low).astype(start.dtype)
+    weight = np.concatenate([1 - upper, upper], axis=-1) * ~np.concatenate([outside, outside], axis=-1)
+    return np.concatenate([low, high], axis=-1), weight.astype(start.dtype)
+
+
+def bilinear_matrix(
+    regions: np.ndarray, size: np.ndarray, start: np.ndarray, bins: tuple[int, int], ratio: int, image: tuple[int, int, int], split: bool
+) -> Any:
+    """The weights of averages over interpolated points.
+
+    Args:
+        regions: ``(K,)``, the image each region lies in.
+        size: ``(K, 2)``, heights and widths in pixels.
+        start: ``(K, 2)``, their first corners, ``y, x``.
+        bins: bins vertically and horizontally.
+        ratio: points a bin along each axis; 0 or less for one a pixel, rounded up.
+        image: number of images, height and width.
+        split: whether each bin has pixels of its own, numbered last (position-sensitive pooling).
+    Returns:
+        A SciPy CSR matrix ``(K * bins, N * H * W)``, or ``(K * bins, N * H * W * bins)``.
+    """
+    from scipy.sparse import coo_matrix
+
+    count = len(regions)
+    per_bin = np.asarray(bins)
+    grids = np.full((count, 2), ratio) if ratio > 0 else np.ceil(size / per_bin.astype(size.dtype)).astype(np.int64)
+    _, height, width = image
+    number_of_bins = bins[0] * bins[1]
+    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    for grid in np.unique(grids, axis=0) if count else ():
+        if grid.min() <= 0:
+            continue
+        members = np.flatnonzero((grids == grid).all(axis=1))
+        y, weight_y = interpolated(start[members, 0], size[members, 0], bins[0], int(grid[0]), height)
+        x, weight_x = interpolated(start[members, 1], size[members, 1], bins[1], int(grid[1]), width)
+        weight = weight_y[:, :, None, :, None] * weight_x[:, None, :, None, :] / size.dtype.type(grid[0] * grid[1])
+        base = regions[members, None, None, None, None] * (height * width)
+        column = base + y[:, :, None, :, None] * width + x[:, None, :, None, :]
+        bin_number = np.arange(number_of_bins).reshape(1, *bins, 1, 1)
+        if split:
+            column = column * number_of_bins + bin_number
+        row = np.broadcast_to(members[:, None, None, None, None] * number_of_bins + bin_number, column.shape)
+        parts.append((weight.ravel(), row.ravel(), column.ravel()))
+    return _matrix(coo_matrix, parts, count * number_of_bins, image, number_of_bins if split else 1, size.dtype)
+
+
+def _matrix(make: Any, parts: list[Any], rows: int, image: tuple[int, int, int], times: int, dtype: Any) -> Any:
+    shape = (rows, image[0] * image[1] * image[2] * times)
+    if not parts:
+        return make(shape, dtype=dtype).tocsr()
+    weight, row, column = (np.concatenate(arrays) for arrays in zip(*parts))
+    return make((weight, (row, column)), shape=shape).tocsr()
+
+
+def mean_matrix(regions: np.ndarray, spans: tuple[np.ndarray, np.ndarray], bins: tuple[int, int], image: tuple[int, int, int]) -> Any:
+    """The weights of averages over whole pixels, each bin with pixels of its own.
+
+    Args:
+        regions: ``(K,)``, the image each region lies in.
+        spans: per axis ``(K, bins, 2)``, where a bin begins and ends.
+        bins: bins vertically and horizontally.
+        image: number of images, height and width.
+    Returns:
+        A SciPy CSR matrix ``(K * bins, N * H * W * bins)``; empty bins have no weights.
+    """
+    from scipy.sparse import coo_matrix
+
+    _, height, width = image
+    number_of_bins = bins[0] * bins[1]
+    parts = []
+    for k, number in enumerate(regions):
+        for b, (i, j) in enumerate(np.ndindex(*bins)):
+            (top, bottom), (left, right) = spans[0][k, i], spans[1][k, j]
+            if bottom <= top or right <= left:
+                continue
+            pixels = (number * height + np.arange(top, bottom)[:, None]) * width + np.arange(left, right)
+            column = pixels.ravel() * number_of_bins + b
+            parts.append((np.full(column.size, 1 / column.size), np.full(column.size, k * number_of_bins + b), column))
+    return _matrix(coo_matrix, parts, len(regions) * number_of_bins, image, number_of_bins, np.float64)
+
+
+def rounded(values: np.ndarray) -> np.ndarray:
+    """The nearest integers, halves away from zero, as C's ``round``."""
+    return (np.sign(values) * np.floor(np.abs(values) + 0.5)).astype(np.int64)
+
+
+def whole_spans(start: np.ndarray, size: np.ndarray, bins: int, limit: int, dtype: Any) -> np.ndarray:
+    """Where bins of whole pixels begin and end along one axis, ``(K, bins, 2)``; neighbours may share a pixel."""
+    step = size.astype(dtype)[:, None] / np.asarray(bins, dtype=dtype)
+    first = np.floor(np.arange(bins, dtype=dtype) * step).astype(np.int64)
+    last = np.ceil(np.arange(1, bins + 1, dtype=dtype) * step).astype(np.int64)
+    return np.clip(np.stack([first, last], axis=-1) + start[:, None, None], 0, limit)

@@ -1,0 +1,81 @@
+"""Position-sensitive RoIAlign: each bin reads channels of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import nn
+from ...core.tensor import Tensor
+from ...nn.modules.utils import _pair
+from ._bins import bilinear_matrix, check_pooling, pooled, region_array
+from ._utils import rois_of
+
+__all__ = ["PSRoIAlign", "ps_roi_align"]
+
+
+def channels_by_bin(operation: str, input: Tensor, bins: tuple[int, int]) -> tuple[Tensor, int]:
+    """Pixels ``(N * H * W * bins, C / bins)`` of an image whose channels are ``(C / bins, *bins)``, and ``C / bins``.
+
+    Raises:
+        RuntimeError: a number of channels that the bins do not divide.
+    """
+    images, channels, height, width = input.shape
+    if channels % (bins[0] * bins[1]) != 0:
+        raise RuntimeError("input channels must be a multiple of pooling height * pooling width")
+    per_bin = channels // (bins[0] * bins[1])
+    return input.reshape(images, per_bin, *bins, height, width).permute(0, 4, 5, 2, 3, 1).reshape(-1, per_bin), per_bin
+
+
+def ps_roi_align(input: Tensor, boxes: Any, output_size: Any, spatial_scale: float = 1.0, sampling_ratio: int = -1) -> Tensor:
+    """``roi_align`` where the bin ``(i, j)`` of output channel ``c`` reads input channel ``(c * PH + i) * PW + j``.
+
+    Args:
+        input: ``(N, C, H, W)``.
+        boxes: ``(K, 5)``, image number and two corners, or a list of ``(L, 4)``, one an image.
+        output_size: bins vertically and horizontally.
+        spatial_scale: from the boxes' coordinates to pixels.
+        sampling_ratio: points a bin along each axis; where not positive, the bin's size in pixels, rounded up.
+    Returns:
+        ``(K, C / (PH * PW), PH, PW)``.
+    Raises:
+        AssertionError: boxes of another shape.
+        RuntimeError: boxes of another dtype than ``input``; channels that the bins do not divide.
+    Gradient: with respect to ``input`` only.
+    Source: torchvision.ops.ps_roi_align. Li et al. 2017, Light-Head R-CNN.
+    """
+    rois = rois_of(boxes)
+    check_pooling("ps_roi_align", input, rois)
+    bins = _pair(output_size)
+    regions = region_array(rois, input)
+    pixels, channels = channels_by_bin("ps_roi_align", input, bins)
+    scale, half = regions.dtype.type(spatial_scale), regions.dtype.type(0.5)
+    start, end = regions[:, 2:0:-1] * scale - half, regions[:, 4:2:-1] * scale - half
+    image = (input.shape[0], input.shape[2], input.shape[3])
+    matrix = bilinear_matrix(regions[:, 0].astype(np.int64), end - start, start, bins, sampling_ratio, image, True)
+    return pooled(pixels, matrix, (len(regions), *bins, channels)).permute(0, 3, 1, 2).contiguous()
+
+
+class PSRoIAlign(nn.Module):
+    """``ps_roi_align`` as a module.
+
+    Args:
+        output_size: bins vertically and horizontally.
+        spatial_scale: from the boxes' coordinates to pixels.
+        sampling_ratio: points a bin along each axis.
+    Source: torchvision.ops.PSRoIAlign.
+    """
+
+    def __init__(self, output_size: Any, spatial_scale: float, sampling_ratio: int) -> None:
+        super().__init__()
+        self.output_size, self.spatial_scale, self.sampling_ratio = output_size, spatial_scale, sampling_ratio
+
+    def forward(self, input: Tensor, rois: Any) -> Tensor:
+        return ps_roi_align(input, rois, self.output_size, self.spatial_scale, self.sampling_ratio)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(output_size={self.output_size}, spatial_scale={self.spatial_scale}, "
+            f"sampling_ratio={self.sampling_ratio})"
+        )

@@ -1,0 +1,68 @@
+"""Position-sensitive RoIPool: each bin is the mean of whole pixels of channels of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import nn
+from ...core.tensor import Tensor
+from ...nn.modules.utils import _pair
+from ._bins import check_pooling, mean_matrix, pooled, region_array, rounded, whole_spans
+from ._utils import rois_of
+from .ps_roi_align import channels_by_bin
+
+__all__ = ["PSRoIPool", "ps_roi_pool"]
+
+
+def ps_roi_pool(input: Tensor, boxes: Any, output_size: Any, spatial_scale: float = 1.0) -> Tensor:
+    """Means of pixels, where the bin ``(i, j)`` of output channel ``c`` reads input channel ``(c * PH + i) * PW + j``.
+
+    Args:
+        input: ``(N, C, H, W)``.
+        boxes: ``(K, 5)``, image number and two corners, or a list of ``(L, 4)``, one an image.
+        output_size: bins vertically and horizontally.
+        spatial_scale: from the boxes' coordinates to pixels; the corners are then rounded.
+    Returns:
+        ``(K, C / (PH * PW), PH, PW)``; 0 in empty bins. The image's last row and column are never read, as in torchvision.
+    Raises:
+        AssertionError: boxes of another shape.
+        RuntimeError: boxes of another dtype than ``input``; channels that the bins do not divide.
+    Gradient: with respect to ``input`` only.
+    Source: torchvision.ops.ps_roi_pool. Dai et al. 2016, R-FCN.
+    """
+    rois = rois_of(boxes)
+    check_pooling("ps_roi_pool", input, rois)
+    bins = _pair(output_size)
+    regions = region_array(rois, input)
+    pixels, channels = channels_by_bin("ps_roi_pool", input, bins)
+    corners = rounded(regions[:, 1:] * regions.dtype.type(spatial_scale))
+    size = np.maximum(corners[:, 2:] - corners[:, :2], 1)
+    images, _, height, width = input.shape
+    spans = (
+        whole_spans(corners[:, 1], size[:, 1], bins[0], height - 1, regions.dtype),
+        whole_spans(corners[:, 0], size[:, 0], bins[1], width - 1, regions.dtype),
+    )
+    matrix = mean_matrix(regions[:, 0].astype(np.int64), spans, bins, (images, height, width)).astype(regions.dtype)
+    return pooled(pixels, matrix, (len(regions), *bins, channels)).permute(0, 3, 1, 2).contiguous()
+
+
+class PSRoIPool(nn.Module):
+    """``ps_roi_pool`` as a module.
+
+    Args:
+        output_size: bins vertically and horizontally.
+        spatial_scale: from the boxes' coordinates to pixels.
+    Source: torchvision.ops.PSRoIPool.
+    """
+
+    def __init__(self, output_size: Any, spatial_scale: float) -> None:
+        super().__init__()
+        self.output_size, self.spatial_scale = output_size, spatial_scale
+
+    def forward(self, input: Tensor, rois: Any) -> Tensor:
+        return ps_roi_pool(input, rois, self.output_size, self.spatial_scale)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(output_size={self.output_size}, spatial_scale={self.spatial_scale})"

@@ -1,0 +1,76 @@
+"""RoIAlign: features of regions by bilinear interpolation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import nn
+from ...core.tensor import Tensor
+from ...nn.modules.utils import _pair
+from ._bins import bilinear_matrix, check_pooling, pooled, region_array
+from ._utils import rois_of
+
+__all__ = ["RoIAlign", "roi_align"]
+
+
+def roi_align(
+    input: Tensor, boxes: Any, output_size: Any, spatial_scale: float = 1.0, sampling_ratio: int = -1, aligned: bool = False
+) -> Tensor:
+    """For each region a grid of bins, each the mean of the image at some points, interpolated between pixels.
+
+    Args:
+        input: ``(N, C, H, W)``.
+        boxes: ``(K, 5)``, image number and two corners, or a list of ``(L, 4)``, one an image.
+        output_size: bins vertically and horizontally.
+        spatial_scale: from the boxes' coordinates to pixels of ``input``.
+        sampling_ratio: points a bin along each axis; where not positive, the bin's size in pixels, rounded up.
+        aligned: whether pixel ``i`` covers ``[i, i + 1]`` with its value in the middle; otherwise its value lies at ``i``, and regions are
+            at least one pixel wide.
+    Returns:
+        ``(K, C, *output_size)``.
+    Raises:
+        AssertionError: boxes of another shape.
+        RuntimeError: boxes of another dtype than ``input``.
+    Gradient: with respect to ``input`` only.
+    Source: torchvision.ops.roi_align. He et al. 2017, Mask R-CNN, section 3.
+    """
+    rois = rois_of(boxes)
+    check_pooling("roi_align", input, rois)
+    bins = _pair(output_size)
+    regions = region_array(rois, input)
+    scale = regions.dtype.type(spatial_scale)
+    shift = regions.dtype.type(0.5 if aligned else 0.0)
+    start, end = regions[:, 2:0:-1] * scale - shift, regions[:, 4:2:-1] * scale - shift
+    size = end - start if aligned else np.maximum(end - start, regions.dtype.type(1))
+    images, channels, height, width = input.shape
+    matrix = bilinear_matrix(regions[:, 0].astype(np.int64), size, start, bins, sampling_ratio, (images, height, width), False)
+    pixels = input.permute(0, 2, 3, 1).reshape(-1, channels)
+    return pooled(pixels, matrix, (len(regions), *bins, channels)).permute(0, 3, 1, 2).contiguous()
+
+
+class RoIAlign(nn.Module):
+    """``roi_align`` as a module.
+
+    Args:
+        output_size: bins vertically and horizontally.
+        spatial_scale: from the boxes' coordinates to pixels.
+        sampling_ratio: points a bin along each axis.
+        aligned: whether values lie in the middle of pixels.
+    Source: torchvision.ops.RoIAlign.
+    """
+
+    def __init__(self, output_size: Any, spatial_scale: float, sampling_ratio: int, aligned: bool = False) -> None:
+        super().__init__()
+        self.output_size, self.spatial_scale = output_size, spatial_scale
+        self.sampling_ratio, self.aligned = sampling_ratio, aligned
+
+    def forward(self, input: Tensor, rois: Any) -> Tensor:
+        return roi_align(input, rois, self.output_size, self.spatial_scale, self.sampling_ratio, self.aligned)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(output_size={self.output_size}, spatial_scale={self.spatial_scale}, "
+            f"sampling_ratio={self.sampling_ratio}, aligned={self.aligned})"
+        )

@@ -1,0 +1,85 @@
+"""RoIPool: the largest value in each bin of a region."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import nn, ops
+from ...core.tensor import Tensor
+from ...nn.modules.utils import _pair
+from ._bins import check_pooling, region_array, rounded, whole_spans
+from ._utils import rois_of
+
+__all__ = ["RoIPool", "roi_pool"]
+
+
+def roi_pool(input: Tensor, boxes: Any, output_size: Any, spatial_scale: float = 1.0) -> Tensor:
+    """For each region a grid of bins, each the largest of its pixels.
+
+    Args:
+        input: ``(N, C, H, W)``.
+        boxes: ``(K, 5)``, image number and two corners, or a list of ``(L, 4)``, one an image.
+        output_size: bins vertically and horizontally.
+        spatial_scale: from the boxes' coordinates to pixels; the corners are then rounded, the last one included.
+    Returns:
+        ``(K, C, *output_size)``; 0 in empty bins.
+    Raises:
+        AssertionError: boxes of another shape.
+        RuntimeError: boxes of another dtype than ``input``.
+    Gradient: to the first largest pixel of each bin; none with respect to the boxes.
+    Source: torchvision.ops.roi_pool. Girshick 2015, Fast R-CNN.
+    """
+    rois = rois_of(boxes)
+    check_pooling("roi_pool", input, rois)
+    bins = _pair(output_size)
+    regions = region_array(rois, input)
+    corners = rounded(regions[:, 1:] * regions.dtype.type(spatial_scale))
+    size = np.maximum(corners[:, 2:] - corners[:, :2] + 1, 1)
+    _, channels, height, width = input.shape
+    rows = whole_spans(corners[:, 1], size[:, 1], bins[0], height, regions.dtype)
+    columns = whole_spans(corners[:, 0], size[:, 0], bins[1], width, regions.dtype)
+    places, empty = _largest(input.detach().cpu().numpy(), regions[:, 0].astype(np.int64), rows, columns)
+    index = ops.as_tensor(places, device=input.device)
+    values = input.reshape(-1)[index.reshape(-1)].reshape(len(regions), channels, *bins)
+    return values.masked_fill(ops.as_tensor(empty, device=input.device)[:, None], 0)
+
+
+def _largest(images: np.ndarray, numbers: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each bin's largest value lies in the flat image, ``(K, C, PH, PW)``, and which bins ``(K, PH, PW)`` are empty."""
+    _, channels, height, width = images.shape
+    regions, bins = len(numbers), (rows.shape[1], columns.shape[1])
+    places = np.zeros((regions, channels, *bins), dtype=np.int64)
+    empty = np.ones((regions, *bins), dtype=bool)
+    planes = np.arange(channels) * (height * width)
+    for k, i, j in np.ndindex(regions, *bins):
+        (top, bottom), (left, right) = rows[k, i], columns[k, j]
+        if bottom <= top or right <= left:
+            continue
+        block = images[numbers[k], :, top:bottom, left:right]
+        first = block.reshape(channels, -1).argmax(axis=1)
+        y, x = np.divmod(first, right - left)
+        places[k, :, i, j] = numbers[k] * channels * height * width + planes + (top + y) * width + left + x
+        empty[k, i, j] = False
+    return places, empty
+
+
+class RoIPool(nn.Module):
+    """``roi_pool`` as a module.
+
+    Args:
+        output_size: bins vertically and horizontally.
+        spatial_scale: from the boxes' coordinates to pixels.
+    Source: torchvision.ops.RoIPool.
+    """
+
+    def __init__(self, output_size: Any, spatial_scale: float) -> None:
+        super().__init__()
+        self.output_size, self.spatial_scale = output_size, spatial_scale
+
+    def forward(self, input: Tensor, rois: Any) -> Tensor:
+        return roi_pool(input, rois, self.output_size, self.spatial_scale)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(output_size={self.output_size}, spatial_scale={self.spatial_scale})"
