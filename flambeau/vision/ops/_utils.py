@@ -8,6 +8,7 @@ from typing import Any
 from ... import nn, ops
 from ...core import dtype as dtypes
 from ...core.tensor import Tensor
+from ...nn.normalization import _BatchNorm, _InstanceNorm
 
 __all__ = ["check_roi_boxes_shape", "convert_boxes_to_roi_format", "split_normalization_params"]
 
@@ -91,10 +92,10 @@ def split_normalization_params(model: Any, norm_classes: Sequence[type] | None =
     """
     if not norm_classes:
         norm_classes = (
-            nn.modules.batchnorm._BatchNorm,
+            _BatchNorm,
             nn.LayerNorm,
             nn.GroupNorm,
-            nn.modules.instancenorm._InstanceNorm,
+            _InstanceNorm,
             nn.LocalResponseNorm,
         )
     for cls in norm_classes:

@@ -63,9 +63,7 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
     if scores.dim() != 1:
         raise RuntimeError(f"scores should be a 1d tensor, got {scores.dim()}D")
     if boxes.size(0) != scores.size(0):
-        raise RuntimeError(
-            f"boxes and scores should have same number of elements in dimension 0, got {boxes.size(0)} and {scores.size(0)}"
-        )
+        raise RuntimeError(f"boxes and scores should have same number of elements in dimension 0, got {boxes.size(0)} and {scores.size(0)}")
     if boxes.dtype != scores.dtype:
         raise RuntimeError(f"dets should have the same type as scores, got {boxes.dtype} and {scores.dtype}")
     order = scores.detach().sort(stable=True, descending=True)[1]
@@ -121,7 +119,7 @@ def _batched_nms_coordinate_trick(boxes: Tensor, scores: Tensor, idxs: Tensor, i
 
 def _batched_nms_vanilla(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
     """One pass for each category."""
-    keep = ops.zeros_like(scores, dtype=dtypes.bool)
+    keep = ops.zeros_like(scores, dtype=dtypes.bool_)
     for category in ops.unique(idxs):
         members = ops.where(idxs == category)[0]
         keep[members[nms(boxes[members], scores[members], iou_threshold)]] = True
@@ -164,8 +162,8 @@ def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
 
     Args:
         boxes: ``(*, 4)``; rotated ones ``(*, 5)``, or ``(*, 8)`` for ``'xyxyxyxy'``.
-        in_fmt: ``'xyxy'`` two corners, ``'xywh'`` corner and size, ``'cxcywh'`` centre and size; rotated: ``'xywhr'``, ``'cxcywhr'`` with the
-            angle in degrees, counter-clockwise, and ``'xyxyxyxy'`` four corners from the top left clockwise.
+        in_fmt: ``'xyxy'`` two corners, ``'xywh'`` corner and size, ``'cxcywh'`` centre and size; rotated: ``'xywhr'``, ``'cxcywhr'`` with
+            the angle in degrees, counter-clockwise, and ``'xyxyxyxy'`` four corners from the top left clockwise.
         out_fmt: likewise.
     Returns:
         A new tensor; rotated boxes of integers are rounded.
@@ -272,9 +270,7 @@ def box_iou(boxes1: Tensor, boxes2: Tensor, fmt: str = "xyxy") -> Tensor:
         return intersection / union
     if fmt in _ROTATED:
         return rotated_iou(box_convert(boxes1, fmt, "xyxyxyxy"), box_convert(boxes2, fmt, "xyxyxyxy"))
-    raise ValueError(
-        f"Unsupported format '{fmt}'. Supported axis-aligned formats: {_ALIGNED}. Supported rotated formats: {_ROTATED}."
-    )
+    raise ValueError(f"Unsupported format '{fmt}'. Supported axis-aligned formats: {_ALIGNED}. Supported rotated formats: {_ROTATED}.")
 
 
 def generalized_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:

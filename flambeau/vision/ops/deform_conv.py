@@ -78,14 +78,10 @@ def _check_shapes(input: Tensor, offset: Tensor, weight: Tensor, mask: Tensor | 
     if per_group * groups != channels or weight.shape[0] % groups != 0:
         raise RuntimeError(f"deform_conv2d: {channels} input channels do not fit a weight of shape {tuple(weight.shape)}")
     if offset.shape[1] != offset_groups * 2 * taps:
-        raise RuntimeError(
-            f"offset.shape[1] is not valid: got: {offset.shape[1]} expected: {offset_groups * 2 * taps}"
-        )
+        raise RuntimeError(f"offset.shape[1] is not valid: got: {offset.shape[1]} expected: {offset_groups * 2 * taps}")
     if channels % offset_groups != 0:
         raise RuntimeError(f"deform_conv2d: {channels} input channels cannot be divided into {offset_groups} offset groups")
-    expected = tuple(
-        (input.shape[2 + k] + 2 * padding[k] - dilation[k] * (kernel[k] - 1) - 1) // stride[k] + 1 for k in range(2)
-    )
+    expected = tuple((input.shape[2 + k] + 2 * padding[k] - dilation[k] * (kernel[k] - 1) - 1) // stride[k] + 1 for k in range(2))
     if tuple(offset.shape[2:]) != expected:
         raise RuntimeError(f"offset output dims: ({offset.shape[2]}, {offset.shape[3]}) - computed output dims: {expected}")
     if offset.shape[0] != input.shape[0] or (mask is not None and mask.shape[0] != input.shape[0]):

@@ -39,9 +39,7 @@ def _drop_block(input: Tensor, p: float, block_size: int, inplace: bool, eps: fl
     return input * kept * scale
 
 
-def drop_block2d(
-    input: Tensor, p: float, block_size: int, inplace: bool = False, eps: float = 1e-06, training: bool = True
-) -> Tensor:
+def drop_block2d(input: Tensor, p: float, block_size: int, inplace: bool = False, eps: float = 1e-06, training: bool = True) -> Tensor:
     """Squares of ``input`` set to zero, each channel for itself; the rest is scaled so that the mean stays.
 
     Args:
@@ -60,9 +58,7 @@ def drop_block2d(
     return _drop_block(input, p, block_size, inplace, eps, training, 2)
 
 
-def drop_block3d(
-    input: Tensor, p: float, block_size: int, inplace: bool = False, eps: float = 1e-06, training: bool = True
-) -> Tensor:
+def drop_block3d(input: Tensor, p: float, block_size: int, inplace: bool = False, eps: float = 1e-06, training: bool = True) -> Tensor:
     """Cubes of ``input``, ``(N, C, D, H, W)``, set to zero; otherwise ``drop_block2d``.
 
     Source: torchvision.ops.drop_block3d. Ghiasi et al. 2018.

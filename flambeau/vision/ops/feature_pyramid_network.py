@@ -114,10 +114,10 @@ class FeaturePyramidNetwork(nn.Module):
 class LastLevelMaxPool(ExtraFPNBlock):
     """Adds ``"pool"``: every other pixel of the last map. Source: torchvision.ops.feature_pyramid_network.LastLevelMaxPool."""
 
-    def forward(self, x: Maps, y: Maps, names: list[str]) -> tuple[Maps, list[str]]:
+    def forward(self, results: Maps, x: Maps, names: list[str]) -> tuple[Maps, list[str]]:
         names.append("pool")
-        x.append(F.max_pool2d(x[-1], kernel_size=1, stride=2, padding=0))
-        return x, names
+        results.append(F.max_pool2d(results[-1], kernel_size=1, stride=2, padding=0))
+        return results, names
 
 
 class LastLevelP6P7(ExtraFPNBlock):
@@ -136,8 +136,8 @@ class LastLevelP6P7(ExtraFPNBlock):
         _initialise((self.p6, self.p7))
         self.use_P5 = in_channels == out_channels
 
-    def forward(self, p: Maps, c: Maps, names: list[str]) -> tuple[Maps, list[str]]:
-        p6 = self.p6(p[-1] if self.use_P5 else c[-1])
-        p.extend([p6, self.p7(F.relu(p6))])
+    def forward(self, results: Maps, x: Maps, names: list[str]) -> tuple[Maps, list[str]]:
+        p6 = self.p6(results[-1] if self.use_P5 else x[-1])
+        results.extend([p6, self.p7(F.relu(p6))])
         names.extend(["p6", "p7"])
-        return p, names
+        return results, names

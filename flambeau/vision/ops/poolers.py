@@ -39,9 +39,7 @@ class LevelMapper:
         return ops.clamp(level, min=self.k_min, max=self.k_max).to(dtypes.int64) - self.k_min
 
 
-def initLevelMapper(
-    k_min: int, k_max: int, canonical_scale: int = 224, canonical_level: int = 4, eps: float = 1e-6
-) -> LevelMapper:
+def initLevelMapper(k_min: int, k_max: int, canonical_scale: int = 224, canonical_level: int = 4, eps: float = 1e-6) -> LevelMapper:
     """A ``LevelMapper``. Source: torchvision.ops.poolers.initLevelMapper."""
     return LevelMapper(k_min, k_max, canonical_scale, canonical_level, eps)
 
@@ -105,8 +103,10 @@ class MultiScaleRoIAlign(nn.Module):
             return self._aligned(maps[0], rois, self.scales[0])
         levels = self.map_levels(boxes)
         places = [ops.where(levels == level)[0] for level in range(len(maps))]
+        unmapped = ops.where(levels >= len(maps))[0]  # maps that leave out levels between them: these regions stay zero
         parts = [self._aligned(feature, rois[place], scale).to(maps[0].dtype) for feature, place, scale in zip(maps, places, self.scales)]
-        return ops.cat(parts)[ops.argsort(ops.cat(places))]
+        parts.append(maps[0].new_zeros((len(unmapped), maps[0].shape[1], *self.output_size)))
+        return ops.cat(parts)[ops.argsort(ops.cat([*places, unmapped]))]
 
     def _aligned(self, feature: Tensor, rois: Tensor, scale: float) -> Tensor:
         return roi_align(feature, rois.to(feature.dtype), self.output_size, spatial_scale=scale, sampling_ratio=self.sampling_ratio)
