@@ -29,6 +29,8 @@ VALUES_OF |= {"linalg.eig": (0,), "linalg.eigh": (0,), "linalg.svd": (1,), "svd"
 _SUMS = {"float32": (1e-4, 1e-4), "complex64": (1e-4, 1e-4)}
 LOOSE: dict[str, dict[str, tuple[float, float]]] = {
     **{f"nn.functional.conv{kind}{rank}d": _SUMS for kind in ("", "_transpose") for rank in (1, 2, 3)},
+    "addbmm": _SUMS,
+    "matmul": _SUMS,
     "nn.functional.scaled_dot_product_attention": _SUMS,  # PyTorch's own float32 results are 2e-5 off those of float64
     "_upsample_bilinear2d_aa": {"float32": (1e-4, 1e-4)},  # PyTorch finds positions in float32, flambeau in float64
     "matrix_exp": {"float32": (1e-5, 1e-3), "complex64": (1e-5, 1e-3)},  # PyTorch's error for entries of 1e5
@@ -36,6 +38,8 @@ LOOSE: dict[str, dict[str, tuple[float, float]]] = {
     "special.polygamma.special_polygamma_n_0": {"float32": (5e-5, 1e-4)},
     # PyTorch's float64 results are 5e-7 off SciPy's
     **{f"special.bessel_{name}": {"float64": (1e-6, 1e-6)} for name in ("j0", "j1", "y0", "y1")},
+    # second derivatives change by 1e-7 where an operand changes by 1e-15
+    **{f"{name}_lowrank": {"float64": (2e-6, 2e-6), "complex128": (2e-6, 2e-6)} for name in ("svd", "pca")},
     "special.hermite_polynomial_he": {"float32": (1e-5, 1e-4)},
 }
 

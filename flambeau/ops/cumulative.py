@@ -207,22 +207,24 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     if input.dtype.kind == "c":
         if not input.size:
             return input.copy()
-        top = np.maximum.accumulate(input.real, axis=dim)
-        return _complex_logcumsumexp(input, dim, top)
+        return _complex_logcumsumexp(input, dim)
     out = np.empty(input.shape, input.dtype)
     np.logaddexp.accumulate(input, axis=dim, out=out)
     return out
 
 
-def _complex_logcumsumexp(input: np.ndarray, dim: int, top: np.ndarray) -> np.ndarray:
+def _complex_logcumsumexp(input: np.ndarray, dim: int) -> np.ndarray:
+    """The larger number plus ``log1p`` of the quotient, step by step: imaginary parts add up and are not brought back to (-pi, pi]."""
     moved, result = np.moveaxis(input, dim, 0), np.empty(input.shape, input.dtype)
-    into = np.moveaxis(result, dim, 0)
-    running = moved[0].copy()
-    into[0] = running
-    for i in range(1, len(moved)):
-        high = np.maximum(running.real, moved[i].real)
-        high = np.where(np.isfinite(high), high, 0)
-        running = np.log(np.exp(running - high) + np.exp(moved[i] - high)) + high
+    into, running = np.moveaxis(result, dim, 0), np.full(moved.shape[1:], -np.inf, np.complex128)
+    for i, term in enumerate(moved):
+        later = np.isnan(running) | (running.real >= term.real)
+        low, high = np.where(later, term, running), np.where(later, running, term)
+        same = ~np.isfinite(low.real) & (low.real == high.real)
+        running = np.log1p(np.exp(low - high)) + high
+        if same.any():
+            unscaled = np.log(np.exp(low) + np.exp(high))
+            running = np.where(same, np.where(low.real < 0, low, unscaled), running)
         into[i] = running
     return result
 

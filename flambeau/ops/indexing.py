@@ -813,18 +813,25 @@ def nonzero_rows(input: Tensor) -> Tensor:
     return rows if rows.size else view_at(np.empty(1, np.int64), rows.shape, rows.dtype, 0, (8, 8 * len(rows)))  # column by column
 
 
-@composite(out=True)
-def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+@composite()
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
     """Positions of the elements that are not zero.
 
     Args:
+        out: where to write them, one row per element.
         as_tuple: one 1-d tensor per dimension instead of one row per element.
     Returns:
         int64, shape (count, ndim).
+    Raises:
+        RuntimeError: ``out`` and ``as_tuple``.
     Source: torch.nonzero.
     """
+    if out is not None and not isinstance(out, TensorType):
+        raise TypeError(f"nonzero(): argument 'out' must be Tensor, not {type(out).__name__}")
     if not as_tuple:
-        return nonzero_rows(input)
+        return nonzero_rows(input, out=out)
+    if out is not None:
+        raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
     array = input._array if input._array.ndim else input._array.reshape(1)
     return tuple(wrap(places.astype(np.int64)) for places in array.nonzero())
 

@@ -67,7 +67,10 @@ def _vector_norm_gradient(grad: Any, x: Any, result: Any, ord: Any, dim: Any, ke
     if order == 1:
         return input.sgn() * grad
     if order == 2:
-        return input * (grad / result.masked_fill(result == 0, 1))
+        at_zero = result == 0
+        if perhaps(at_zero.any()):  # NaN in the second derivative, which is not there
+            return (input / result).masked_fill(at_zero, 0) * grad
+        return input * (grad / result)
     if math.isinf(order):
         size = input.abs()
         chosen = size.isnan() | (size == result) if perhaps(result.isnan().any()) else size == result

@@ -413,8 +413,12 @@ def _normal_of_tensors(stream: Generator, mean: Any, std: Any, out: Any) -> Any:
         result = wrap(_filled_at(first.device, _normal_filler(stream, 0.0, spread), np.empty, shape, first._array.dtype))
     else:
         _check_out(out, "normal")
+        if isinstance(std, TensorClass):
+            resize_out(out, shape)
+        else:  # drawn in the shape that out has, whose elements the means are added to
+            shape = broadcast_shape(out._array.shape, shape)
+        result = _fill_out(out, out._array.shape, _normal_filler(stream, 0.0, spread))
         resize_out(out, shape)
-        result = _fill_out(out, shape, _normal_filler(stream, 0.0, spread))
     if isinstance(std, TensorClass):
         result.mul_(wrap(std._array))
     result.add_(wrap(mean._array) if isinstance(mean, TensorClass) else _float(mean, "mean", "normal"))

@@ -10,6 +10,7 @@ import numpy as np
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.registry import TABLES, composite, pointwise
 from .arithmetic import conj, missing_derivative, order_of, reject, scipy_function
+from .rounding import round_
 
 
 def _real(name: str, input: np.ndarray) -> None:
@@ -162,6 +163,20 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     Source: torch.special.logsumexp.
     """
     return input.logsumexp(dim, keepdim)
+
+
+@composite(name="round", namespace="special", out=True)
+def special_round(input: Tensor, *, decimals: int = 0) -> Tensor:
+    """The nearest whole number, the even one of two that are equally near; see :func:`torch.round`, which takes integers too.
+
+    Args:
+        decimals: digits after the point to keep; before the point where negative.
+    Raises:
+        NotImplementedError: input that is not floating point.
+    Source: torch.special.round.
+    """
+    reject("round_cpu" if decimals else "round_vml_cpu", input._array, "biu")
+    return round_(input, decimals=decimals)
 
 
 # -- gamma function -------------------------------------------------------------------------------------------------------------
@@ -475,7 +490,6 @@ _ELSEWHERE = {
     "logit": ("logit",),
     "mvlgamma": ("multigammaln",),
     "polygamma": ("polygamma",),
-    "round": ("round",),
     "sigmoid": ("expit",),
     "sinc": ("sinc",),
     "xlogy": ("xlogy",),
