@@ -19,8 +19,9 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # core <- autograd <- ops <- everything else <- the package itself; a layer may import itself and what stands before it.
 LAYERS = ["core", "autograd", "ops"]
 PROGRAMS = {"__main__", "_aliased", "_distribution", "_info", "_shim", "runner"}  # run flambeau from outside
-HEAVY = {"scipy", "llvmlite", "PIL", "matplotlib", "multiprocessing", "cupy", "mpi4py", "onnx", "safetensors", "sklearn"}
-WRAPS = {"multiprocessing": {"multiprocessing"}, "vision": {"PIL"}}  # by folder: what it is about, and may import with its files
+HEAVY = {"scipy", "llvmlite", "PIL", "matplotlib", "multiprocessing", "cupy", "mpi4py", "onnx", "safetensors", "sklearn", "tensorboard"}
+# By folder: what it is about, and may import with its files.
+WRAPS = {"multiprocessing": {"multiprocessing"}, "vision": {"PIL"}, "utils/tensorboard": {"tensorboard"}}
 
 
 @dataclass(frozen=True)
@@ -139,12 +140,18 @@ def test_the_package_imports_itself_relatively():
     assert not wrong, "\n".join(wrong)
 
 
+def wrapped(path: Path) -> set[str]:
+    """The heavy libraries that a file may import with itself."""
+    folder = f"{path.relative_to(PACKAGE).parent.as_posix()}/"
+    return {library for wrapper, libraries in WRAPS.items() if folder.startswith(f"{wrapper}/") for library in libraries}
+
+
 def test_heavy_libraries_are_imported_late_and_pytorch_never():
     wrong = [
         f"{path.relative_to(ROOT)}:{statement.line}: {statement.target}"
         for path in FILES
         for statement in imports_of(path)
-        if (statement.eager and statement.target.split(".")[0] in HEAVY - WRAPS.get(path.relative_to(PACKAGE).parts[0], set()))
+        if (statement.eager and statement.target.split(".")[0] in HEAVY - wrapped(path))
         or statement.target.split(".")[0] in ("torch", "torchvision")
     ]
     assert not wrong, "\n".join(wrong)

@@ -1,0 +1,212 @@
+"""What one forward pass of a module computes, as a graph: inputs, parameters, operations with the modules they ran in, outputs.
+
+The pass runs once, with a mode that sees every public operation and hooks that see every module. Tensors are known by identity, and an
+in-place operation makes its node the source of the tensor and of the other tensors over the same memory.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from ..core.tensor import Tensor
+from ..nn.module import Module, register_module_forward_hook, register_module_forward_pre_hook
+from ..overrides import TorchFunctionMode
+
+Shape = tuple[int, ...]
+LONGEST_ATTRIBUTE = 120
+
+
+class Value(NamedTuple):
+    """One result of a node: the node's place in the graph, and which of its results."""
+
+    node: int
+    result: int
+
+
+@dataclass(slots=True)
+class Node:
+    """A step of the pass.
+
+    Attributes:
+        kind: ``"input"``, ``"parameter"``, ``"buffer"``, ``"constant"``, ``"operation"`` or ``"output"``.
+        name: name of the argument, parameter or operation.
+        scope: the modules that it ran in, the outermost first; a parameter's owner is the last.
+        inputs: what it takes.
+        shapes: of its results.
+        dtypes: of its results.
+        attributes: an operation's other arguments, as text.
+    """
+
+    kind: str
+    name: str
+    scope: tuple[str, ...]
+    inputs: list[Value] = field(default_factory=list)
+    shapes: list[Shape] = field(default_factory=list)
+    dtypes: list[str] = field(default_factory=list)
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """The tensors in nested tuples, lists and dictionaries."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from tensors_in(item)
+    elif isinstance(value, dict):
+        yield from tensors_in(tuple(value.values()))
+
+
+def arguments_of(inputs: Any) -> tuple[Any, ...]:
+    """A tuple of arguments; anything else is the only argument."""
+    return inputs if isinstance(inputs, tuple) else (inputs,)
+
+
+def trace_forward(model: Module, inputs: Any) -> tuple[list[Node], Any]:
+    """Run ``model(*inputs)`` once.
+
+    Args:
+        model: in the mode in which it shall run.
+        inputs: the argument, or a tuple of arguments.
+    Returns:
+        The nodes in the order in which they came to be, and what the model returned.
+    """
+    arguments = arguments_of(inputs)
+    recorder = Recorder(model)
+    recorder.add_inputs(arguments)
+    with ExitStack() as stack:
+        stack.enter_context(register_module_forward_pre_hook(recorder.enter_module))
+        stack.enter_context(register_module_forward_hook(recorder.leave_module, always_call=True))
+        stack.enter_context(Watching(recorder))
+        result = model(*arguments)
+    recorder.add_outputs(result)
+    return recorder.nodes, result
+
+
+class Watching(TorchFunctionMode):
+    """Shows every public operation to a recorder."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self._recorder.add_operation(func, args, kwargs or {}, result)
+        return result
+
+
+class Recorder:
+    """Collects the nodes of one pass."""
+
+    def __init__(self, model: Module) -> None:
+        self.nodes: list[Node] = []
+        self._model = model
+        self._scope: list[str] = []
+        self._values: dict[int, Value] = {}
+        self._kept: dict[int, Tensor] = {}  # a tensor that lives keeps its id
+        self._scopes = dict(_scopes(model))
+        self._states: dict[int, tuple[str, str, tuple[str, ...]]] = {}
+        for path, module in model.named_modules():
+            for kind, states in (("parameter", module._parameters), ("buffer", module._buffers)):
+                for name, tensor in states.items():
+                    if tensor is not None:
+                        self._states.setdefault(id(tensor), (kind, name, self._scopes[path]))
+        self._paths = {id(module): path for path, module in model.named_modules()}
+
+    # -- modules ------------------------------------------------------------------------------------------------------------
+    def enter_module(self, module: Module, args: Any) -> None:
+        path = self._paths.get(id(module))
+        self._scope.append(type(module).__name__ if path is None else self._scopes[path][-1])
+
+    def leave_module(self, module: Module, args: Any, result: Any) -> None:
+        self._scope.pop()
+
+    # -- nodes --------------------------------------------------------------------------------------------------------------
+    def _add(self, node: Node, results: Sequence[Tensor]) -> None:
+        node.shapes = [tuple(tensor.shape) for tensor in results]
+        node.dtypes = [str(tensor.dtype).removeprefix("torch.") for tensor in results]
+        self.nodes.append(node)
+        for number, tensor in enumerate(results):
+            self._values[id(tensor)] = Value(len(self.nodes) - 1, number)
+            self._kept[id(tensor)] = tensor
+
+    def _value(self, tensor: Tensor) -> Value:
+        """Where a tensor comes from; what nothing is known of is a parameter, a buffer or a constant."""
+        if id(tensor) not in self._values:
+            kind, name, scope = self._states.get(id(tensor), ("constant", "constant", tuple(self._scope)))
+            self._add(Node(kind, name, scope), [tensor])
+        return self._values[id(tensor)]
+
+    def add_inputs(self, arguments: tuple[Any, ...]) -> None:
+        names = argument_names(type(self._model).forward)[1:]
+        for place, argument in enumerate(arguments):
+            tensors = list(tensors_in(argument))
+            name = names[place] if place < len(names) else f"input{place}"
+            for number, tensor in enumerate(tensors):
+                self._add(Node("input", name if len(tensors) == 1 else f"{name}.{number}", ()), [tensor])
+
+    def add_outputs(self, result: Any) -> None:
+        for number, tensor in enumerate(tensors_in(result), 1):
+            value = self._value(tensor)
+            self._add(Node("output", f"output.{number}", (), [value]), [tensor])
+
+    def add_operation(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        name = getattr(function, "__name__", type(function).__name__)
+        results = list(tensors_in(result))
+        written = args[0] if name == "__setitem__" or (len(results) == 1 and args and results[0] is args[0]) else kwargs.get("out")
+        if name == "__setitem__":
+            results = [args[0]]
+        if not results:
+            return  # a question, such as a shape's
+        names = argument_names(function)
+        named = {**{names[place] if place < len(names) else str(place): value for place, value in enumerate(args)}, **kwargs}
+        inputs = [self._value(tensor) for tensor in tensors_in((args, {key: value for key, value in kwargs.items() if key != "out"}))]
+        others = {key: value for key, value in named.items() if value is not None and key != "out"}
+        attributes = {key: _text(value) for key, value in others.items() if next(tensors_in(value), None) is None}
+        stem = {"__setitem__": "index_put_", "__getitem__": "index"}.get(name, name.lstrip("_"))
+        self._add(Node("operation", stem, tuple(self._scope), inputs, attributes=attributes), results)
+        if isinstance(written, Tensor):
+            self._written(written)
+
+    def _written(self, tensor: Tensor) -> None:
+        """Every known tensor over the memory of one that was written to comes from the last node."""
+        root = _root(tensor)
+        for key, other in self._kept.items():
+            if _root(other) is root and self._values[key].node != len(self.nodes) - 1:
+                self._values[key] = self._values[id(tensor)]
+        self._values[id(root)], self._kept[id(root)] = self._values[id(tensor)], root
+
+
+def _root(tensor: Tensor) -> Tensor:
+    return tensor._base if tensor._is_view() and tensor._base is not None else tensor
+
+
+def _scopes(model: Module) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """From paths to the names of the modules on the way, as ``("Net", "Sequential[body]", "Linear[0]")``."""
+    scopes: dict[str, tuple[str, ...]] = {"": (type(model).__name__,)}
+    for path, module in model.named_modules():
+        if path:
+            above, _, name = path.rpartition(".")
+            scopes[path] = (*scopes[above], f"{type(module).__name__}[{name}]")
+    return iter(scopes.items())
+
+
+@lru_cache(maxsize=1024)
+def argument_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Names of a function's positional arguments; none where it does not tell."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    return tuple(parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL)
+
+
+def _text(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= LONGEST_ATTRIBUTE else f"{text[: LONGEST_ATTRIBUTE - 3]}..."
