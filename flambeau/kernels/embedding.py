@@ -142,6 +142,40 @@ def add_elements(k: Builder, index_kind: str, kind: str, along: bool, reduce: st
 
 
 @kernel
+def combine_rows(k: Builder, index_kind: str, kind: str, is_narrow: bool, reduce: str) -> None:
+    """``result[a, indices[b], c]`` combined with ``source[a, b, c]``, in the order of ``b``.
+
+    A chunk owns some ``a``, or of one ``a`` a block of the columns ``c``; ``is_narrow`` where there is one column.
+    """
+    source, indices, result, bad = k.array(), k.array(), k.array(), k.array()
+    count, width, blocks, block, size, wrap, units, per = (k.integer() for _ in range(8))
+    lanes = k.lanes(kind)
+
+    def unit(u: Value, wrong: Value) -> Value:
+        a = u // blocks
+        first = (u - a * blocks) * block
+        stop = k.least(first + block, width)
+
+        def entry(b: Value, wrong: Value) -> Value:
+            place, good = _place(k, indices, b, index_kind, size, wrap)
+            to = (a * size + k.select(good, place, 0)) * width
+            from_ = (a * count + b) * width
+
+            def some(c: Value, mask: Value | None) -> None:
+                many = 1 if is_narrow else lanes
+                old, new = k.load(result, to + c, kind, many, mask), k.load(source, from_ + c, kind, many, mask)
+                k.store(_COMBINE[reduce](k, old, new), result, to + c, kind, mask)
+
+            some(first, None) if is_narrow else k.vector_loop(first, stop, lanes, some)
+            return wrong | ~good
+
+        return k.loop(0, count, entry, carried=(wrong,))
+
+    fine = k.const(False, "b1")
+    k.for_chunks(lambda c: _mark(k, bad, k.loop(c * per, k.least((c + 1) * per, units), unit, carried=(fine,))))
+
+
+@kernel
 def sort_into_buckets(k: Builder, index_kind: str) -> None:
     """Positions of the indices, bucket by bucket: those of bucket ``b`` end at ``ends[b]`` in ``order``. One chunk."""
     indices, order, ends, bad = k.array(), k.array(), k.array(), k.array()
@@ -383,8 +417,7 @@ def index_backward(input: np.ndarray, shape: Sequence[int], indices: Any) -> np.
     if any(entry is not None for entry in indices[:dim]) or indices[dim] is None:
         return None
     if dim:
-        at = indices[dim]
-        return _along_dim(np.zeros(shape, input.dtype), dim, np.where(at < 0, at + shape[dim], at), input) if at.ndim == 1 else None
+        return combined_rows(np.zeros(shape, input.dtype), dim, indices[dim], input, "sum") if indices[dim].ndim == 1 else None
     return add_rows_at(input, indices[0], empty(shape, input.dtype), True, wrap=True)
 
 
@@ -393,19 +426,53 @@ def index_add(input: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray
     if not input.ndim or input.dtype not in _FLOATS:
         return None
     if dim:
-        return _along_dim(input, dim, index, source if alpha == 1 else source * input.dtype.type(alpha))
+        return combined_rows(contiguous(input), dim, index, source if alpha == 1 else source * input.dtype.type(alpha), "sum", wrap=False)
     if source.shape[1:] != input.shape[1:]:
         return None
     return add_rows_at(source, index, contiguous(input), False, factor=float(alpha))
 
 
-def _along_dim(input: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray) -> np.ndarray | None:
-    """``input`` with the entries of ``source`` along ``dim`` added at the positions ``index``."""
-    if source.ndim != input.ndim or source.shape[dim] != index.size:
+def combined_rows(result: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, reduce: str, wrap: bool = True) -> np.ndarray | None:
+    """``result``, row-major, whose entries at the positions ``index`` of ``dim`` are combined with those of ``source``."""
+    kind, index_kind = KINDS.get(result.dtype), _INDEX_KINDS.get(index.dtype)
+    if kind not in ("f32", "f64", "i32", "i64") or index_kind is None or source.dtype != result.dtype or not result.size or not index.size:
         return None
-    shape = [1] * source.ndim
-    shape[dim] = index.size
-    return scatter_add(input, dim, np.broadcast_to(index.reshape(shape), source.shape), source)
+    if source.shape != (*result.shape[:dim], index.size, *result.shape[dim + 1 :]):
+        return None
+    source = source if source.flags.c_contiguous else contiguous(source)
+    index = index if index.flags.c_contiguous else contiguous(index)
+    outer, width, bad = math.prod(result.shape[:dim]), math.prod(result.shape[dim + 1 :]), np.zeros(1, np.int64)
+    block = min(width, _COLUMNS if outer >= 16 else 64)
+    blocks = -(-width // block)
+    units, per = outer * blocks, max(1, CHUNK // (8 * index.size * block))
+    size = result.shape[dim]
+    run = combine_rows(index_kind, kind, width == 1, reduce)
+    arrays = source, index, result, bad
+    run(-(-units // per), *map(id, arrays), index.size, width, blocks, block, size, size if wrap else 0, units, per)
+    return None if bad[0] else result
+
+
+@native("_index_reduce")
+def index_reduce(input: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, reduce: str, include_self: bool) -> np.ndarray | None:
+    if not input.ndim or index.ndim != 1 or (reduce == "mean" and input.dtype.kind != "f"):
+        return None
+    if not input.size or not index.size or input.dtype.kind not in "fi" or index.min() < 0 or index.max() >= input.shape[dim]:
+        return None
+    result = contiguous(input)
+    if not include_self:
+        result[(slice(None),) * dim + (index,)] = _identity(reduce, input.dtype)
+    if combined_rows(result, dim, index, source, "sum" if reduce == "mean" else reduce) is None:
+        return None
+    if reduce != "mean":
+        return result
+    counts = np.bincount(index, minlength=input.shape[dim]) + int(include_self)
+    result /= np.maximum(counts, 1).astype(input.dtype).reshape(-1, *(1,) * (input.ndim - 1 - dim))
+    return result
+
+
+def _identity(reduce: str, dtype: np.dtype) -> Any:
+    low, high = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return {"sum": 0, "mean": 0, "prod": 1, "amax": low, "amin": high}[reduce]
 
 
 @native("scatter_add")
@@ -420,8 +487,7 @@ def scatter_reduce(input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarr
     if not include_self:
         if input.dtype.kind not in "fi":
             return None
-        low, high = (-np.inf, np.inf) if input.dtype.kind == "f" else (np.iinfo(input.dtype).min, np.iinfo(input.dtype).max)
-        start = np.full(input.shape, {"sum": 0, "prod": 1, "amax": low, "amin": high}[word], input.dtype)
+        start = np.full(input.shape, _identity(word, input.dtype), input.dtype)
     result = _combined(start, dim, index, src, word)
     if result is None or (include_self and reduce != "mean"):
         return result

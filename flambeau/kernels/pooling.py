@@ -599,6 +599,8 @@ def max_pool_with_places(
 
 @native("nn.functional._adaptive_max_pool1d", "nn.functional._adaptive_max_pool2d")
 def adaptive_max(input: np.ndarray, size: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    if len(size) == 1 and input.shape[-1] >= _WIDE * size[0]:
+        return largest_of_bins(input, size)
     return _planned(_pooling, input, _bins, (input.shape, size), len(size), "place")(input)
 
 
@@ -676,3 +678,99 @@ def adaptive_average_backward(grad_output: np.ndarray, spatial: Any) -> np.ndarr
         return None
     shape = (*grad_output.shape[: grad_output.ndim - rank], *spatial)
     return _planned(_spreading, grad_output, _bins, (shape, grad_output.shape[-rank:]), shape)(grad_output)
+
+
+# -- large bins -----------------------------------------------------------------------------------------------------------------------
+@kernel
+def bin_places(k: Builder, kind: str) -> None:
+    """The largest element of each bin of a plane, and its place; a register holds neighbours of one row of the bin, a unit is a plane.
+
+    Each lane keeps its first largest element or its last NaN; at the end the lanes are joined by the same rule.
+    """
+    x, values, places, limits = k.array(), k.array(), k.array(), k.array()
+    depth, height, width, counts, per, units = (
+        k.integer(),
+        k.integer(),
+        k.integer(),
+        [k.integer() for _ in range(3)],
+        k.integer(),
+        k.integer(),
+    )
+    lanes = k.lanes(kind)
+    area, bins = depth * height * width, counts[0] * counts[1] * counts[2]
+    offsets = [k.const(0, "i64"), counts[0] * 2, (counts[0] + counts[1]) * 2]
+
+    def bounds(dim: int, i: Value) -> tuple[Value, Value]:
+        return k.load(limits, offsets[dim] + i * 2, "i64"), k.load(limits, offsets[dim] + i * 2 + 1, "i64")
+
+    def joined(a: tuple[Value, Value], b: tuple[Value, Value]) -> tuple[Value, Value]:
+        later = (b[0] > a[0]) | (b[0].eq(a[0]) & (b[1] < a[1])) | (b[0].is_nan() & (~a[0].is_nan() | (b[1] > a[1])))
+        return k.select(later, b[0], a[0]), k.select(later, b[1], a[1])
+
+    def unit(u: Value) -> None:
+        plane = k.at(x, u * area, kind)
+
+        def one(o: Value) -> None:
+            down = o // counts[2]
+            front, back = bounds(0, down // counts[1])
+            top, bottom = bounds(1, down % counts[1])
+            left, right = bounds(2, o % counts[2])
+            first = k.cast((front * height + top) * width + left, "i32")
+
+            def line(d: Value, h: Value, *kept: Value) -> Any:
+                row = (d * height + h) * width
+
+                def some(w: Value, mask: Value | None, best: Value, at: Value) -> tuple[Value, Value]:
+                    here = k.load(plane, row + w, kind, lanes, mask)
+                    better = (here > best) | here.is_nan()
+                    better = better if mask is None else better & mask
+                    numbers = k.splat(k.cast(row + w, "i32"), lanes) + k.indices(lanes, "i32")
+                    return k.select(better, here, best), k.select(better, numbers, at)
+
+                return k.vector_loop(left, right, lanes, some, carried=kept)
+
+            start = (k.const(float("-inf"), kind, lanes), k.splat(first, lanes))
+            state = k.loop(
+                front, back, lambda d, *kept: k.loop(top, bottom, lambda h, *kept: line(d, h, *kept), carried=kept), carried=start
+            )
+            while state[0].lanes > 1:
+                (low, high), (low_at, high_at) = k.opmath(state[0]), k.opmath(state[1])
+                state = joined((low, low_at), (high, high_at))
+            k.store(state[0], values, u * bins + o, kind)
+            k.store(k.cast(state[1], "i64"), places, u * bins + o, "i64")
+
+        k.loop(0, bins, one)
+
+    k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, units), unit))
+
+
+_WIDE = 16  # elements of a bin of a line, from which on a register holds them rather than neighbouring bins
+
+
+def _is_plain(input: np.ndarray) -> bool:
+    """Whether the result of an array lies row by row: not where channels lie innermost, or might."""
+    return input.flags.c_contiguous and input.shape[1] != 1
+
+
+@native("nn.functional._adaptive_max_pool3d")
+def largest_of_bins(input: np.ndarray, size: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    rank, kind = len(size), _FLOATS.get(input.dtype)
+    lead, spatial = input.shape[: input.ndim - rank], input.shape[input.ndim - rank :]
+    area = math.prod(spatial)
+    if kind is None or not input.size or 0 in size or area >= 1 << 31 or (input.ndim > 3 and not _is_plain(input)):
+        return None
+    source = _together(input)
+    sizes, counts = [1] * (3 - rank) + list(spatial), [1] * (3 - rank) + list(size)
+    limits = np.array(
+        [
+            bound
+            for n, count in zip(sizes, counts, strict=True)
+            for b in range(count)
+            for bound in (b * n // count, -(-(b + 1) * n // count))
+        ],
+        np.int64,
+    )
+    values, places = empty((*lead, *size), input.dtype), empty((*lead, *size), np.int64)
+    chunks, per, units = _units(math.prod(lead), area * input.itemsize)
+    bin_places(kind)(chunks, *map(id, (source, values, places, limits)), *sizes, *counts, per, units)
+    return values, places

@@ -444,8 +444,26 @@ def pdist(input: Tensor, p: float = 2.0) -> Any:
     """
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D tensors")
-    from .matrices import triu_indices
+    return above_diagonal(cdist(input, input, p))
 
-    n = input.shape[0]
-    first, second = triu_indices(n, n, 1, device=input.device)
-    return cdist(input, input, p).reshape(-1).index_select(0, second.add_(first, alpha=n))
+
+@op(
+    name="_above_diagonal",
+    method=False,
+    out=False,
+    opmath="native",
+    grad={"input": lambda grad, input_shape: below_to_zero(grad, input_shape[0])},
+)
+def above_diagonal(input: Tensor) -> Tensor:
+    """What stands above the diagonal of a square matrix, row by row."""
+    return np.concatenate([input.reshape(-1)[:0], *[row[i:] for i, row in enumerate(input, 1)]])
+
+
+@op(name="_above_diagonal_backward", method=False, out=False, opmath="native", grad={"grad": lambda grad: above_diagonal(grad)})
+def below_to_zero(grad: Tensor, size: int) -> Tensor:
+    """The adjoint of ``_above_diagonal``: a square matrix with zeros on and below the diagonal."""
+    whole, end = np.zeros((size, size), grad.dtype), 0
+    for i in range(size):
+        begin, end = end, end + size - 1 - i
+        whole[i, i + 1 :] = grad[begin:end]
+    return whole

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays import native
 from ..core.calls.annotations import Tensor
 from ..core.calls.creation import Creation
 from ..core.calls.registry import composite, factory, op, resolve
@@ -95,9 +96,11 @@ def _triangle_indices(new: Creation, row: int, col: int, is_lower: bool, offset:
         raise RuntimeError(f"\"{new.name}\" not implemented for '{kind.legacy}'")
     bounds = (np.arange(row) + (offset + is_lower)).clip(0, col)  # where the lower triangle ends in each row, or the upper one begins
     first, counts = (np.zeros_like(bounds), bounds) if is_lower else (bounds, col - bounds)
-    result = np.empty((2, int(counts.sum())), kind.numpy)
-    result[0] = np.repeat(np.arange(row), counts)
-    result[1] = np.arange(result.shape[1]) - np.repeat(counts.cumsum() - counts - first, counts)
+    ends = np.concatenate(([0], counts.cumsum()))
+    result = np.empty((2, int(ends[-1])), kind.numpy)
+    if native.attempt("_triangle_places", result.size, result, first, ends) is None:
+        result[0] = np.repeat(np.arange(row), counts)
+        result[1] = np.arange(result.shape[1]) - np.repeat(ends[:-1] - first, counts)
     return result
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import native
 from ..core.calls.annotations import Tensor
 from ..core.calls.interruption import pass_on
 from ..core.calls.registry import composite, op
@@ -88,19 +89,47 @@ def _places(size: int, low: int, high: int, mode: str) -> np.ndarray:
     return np.where(at >= size, 2 * (size - 1) - at, at)
 
 
+def _rows_of(sizes: Sequence[int], pad: Any, mode: str) -> tuple[list[int], list[np.ndarray], list[int]]:
+    """How a native kernel pads the last dimensions, whose ``sizes`` are those without padding, as three.
+
+    Returns:
+        The three sizes, the places of the elements along each, and of a row's middle, which is copied as it is, where it begins in the
+        row, where in the padded row, and its length.
+    """
+    before, after = _sides(pad, len(sizes))
+    more = 3 - len(before)
+    held = [1] * more + list(sizes[len(sizes) - len(before) :])
+    amounts = [(0, 0)] * more + list(zip(before, after, strict=True))
+    tables = [np.ascontiguousarray(_places(size, *both, mode)) for size, both in zip(held, amounts, strict=True)]
+    low, high = amounts[2]
+    first, last = max(-low, 0), held[2] - max(-high, 0)
+    return held, tables, [min(first, last), max(low, 0), max(last - first, 0)]
+
+
 def _extend(input: np.ndarray, pad: Any, mode: str) -> np.ndarray:
     before, after = _sides(pad, input.ndim)
     result, lead = input, input.ndim - len(before)
+    last = is_channels_last(input)
+    if native.pays(input.size) and any(pad) and len(before) <= 3 and not last:
+        extended = native.attempt("_extended", input.size, input, *_rows_of(input.shape, pad, mode))
+        if extended is not None:
+            sides = zip(input.shape[lead:], before, after, strict=True)
+            return extended.reshape(*input.shape[:lead], *[n + low + high for n, low, high in sides])
     for k, (low, high) in enumerate(zip(before, after, strict=True)):
         if low or high:
             result = result.take(_places(input.shape[lead + k], low, high, mode), axis=lead + k)
-    return result.copy() if result is input else in_layout(np.ascontiguousarray(result), is_channels_last(input))
+    return result.copy() if result is input else in_layout(np.ascontiguousarray(result), last)
 
 
 def _fold_back(grad: np.ndarray, pad: Any, mode: str) -> np.ndarray:
     """The adjoint of ``_extend``: what was copied into the padding is added where it came from."""
     before, after = _sides(pad, grad.ndim)
     gradient, lead = grad, grad.ndim - len(before)
+    if native.pays(grad.size) and any(pad) and len(before) <= 3:
+        held = [n - low - high for n, low, high in zip(grad.shape[lead:], before, after, strict=True)]
+        folded = native.attempt("_folded_back", grad.size, grad, *_rows_of(held, pad, mode))
+        if folded is not None:
+            return folded.reshape(*grad.shape[:lead], *held)
     for k, (low, high) in enumerate(zip(before, after, strict=True)):
         if not low and not high:
             continue

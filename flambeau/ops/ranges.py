@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays import native
 from ..core.arrays.kinds import kind_of
 from ..core.calls.casting import cast_array
 from ..core.calls.creation import Creation
@@ -99,7 +100,9 @@ def range_array(start: Any, end: Any, step: Any, dtype: dtypes.dtype) -> np.ndar
             check_range(start, end, step)
         return cast_array(np.arange(_steps(start, end, step), dtype=np.int64) * by + first, dtype)
     check_range(start, end, step)
-    return cast_array(np.arange(_steps(start, end, step)) * float(step) + float(start), dtype)
+    count = _steps(start, end, step)
+    result = native.attempt("_progression", count, dtype.numpy, count, start, step, None)
+    return cast_array(np.arange(count) * float(step) + float(start), dtype) if result is None else result
 
 
 def _steps(start: Any, end: Any, step: Any) -> int:
@@ -150,11 +153,15 @@ def spaced_array(start: Any, end: Any, steps: int, dtype: dtypes.dtype) -> np.nd
     if steps == 1:
         return cast_array(np.full(1, first), dtype)
     step = (last - first) / compute.type(max(steps - 1, 1))
-    half, idx = steps // 2, np.arange(steps)
-    front: Any
-    back: Any
-    front, back = idx[:half].astype(compute), (steps - 1 - idx[half:]).astype(compute)
-    return cast_array(np.concatenate((first + step * front, last - step * back)), dtype)
+    if dtype.category == dtypes.FLOATING:
+        result = native.attempt("_progression", steps, dtype.numpy, steps, first, step, last)
+        if result is not None:
+            return result
+    half = steps // 2
+    places, values = np.arange(steps - half).astype(compute), np.empty(steps, compute)
+    np.add(places[:half] * step, first, out=values[:half])
+    np.subtract(last, places[::-1] * step, out=values[half:])
+    return cast_array(values, dtype)
 
 
 def _check_steps(steps: Any, operation: str) -> int:

@@ -448,8 +448,8 @@ def _check_source(name: str, shape: tuple[int, ...], dim: int, count: int, have:
 
 
 def _select_gradient(grad: Any, input_shape: Any, dim: int, index: Any) -> Any:
-    if dim == 0 and input_shape and index._array.ndim:  # as of ``input[index]``, without a zeroed tensor that is copied once more
-        return TABLES["torch"]["_index_backward"](grad, input_shape, [index._array])
+    if input_shape and index._array.ndim:  # as of ``input[..., index]``, without a zeroed tensor that is copied once more
+        return TABLES["torch"]["_index_backward"](grad, input_shape, [None] * dim + [index._array])
     return grad.new_zeros(input_shape).index_add(dim, index, grad)
 
 
@@ -576,10 +576,31 @@ def _index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, in
     _canonicalize_rows("index_reduce")(input, dim, index, source)
     if not input._array.ndim:
         return scatter_reduce_values(input.reshape(1), 0, index.reshape(-1), source.reshape(-1), reduce, include_self).reshape(())
-    wrapped = wrap_dim(dim, input._array.ndim)
-    view = [1] * input._array.ndim
-    view[wrapped] = -1
-    return scatter_reduce_values(input, wrapped, index.view(view).expand(source.shape), source, reduce, include_self)
+    return index_reduce_rows(input, wrap_dim(dim, input._array.ndim), index.reshape(-1), source, reduce, include_self)
+
+
+def _spread_index(index: Any, dim: int, shape: Any) -> Any:
+    """A vector of positions of ``dim`` as the index of ``scatter``."""
+    return index.view([-1 if d == dim else 1 for d in range(len(shape))]).expand(shape)
+
+
+@op(
+    name="_index_reduce",
+    method=False,
+    out=False,
+    work="source.size",
+    node_name="IndexReduceBackward0",
+    grad={
+        "input, source": lambda grad, input, dim, index, source, reduce, include_self, result: _reduce_gradients(
+            grad, input, dim, _spread_index(index, dim, source.shape), source, reduce, include_self, result
+        )
+    },
+)
+def index_reduce_rows(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, include_self: bool) -> Tensor:
+    combined = input.copy()
+    if index.size:
+        reduce_at(combined, _row_key(dim, index, combined.ndim), source, reduce, include_self)
+    return combined
 
 
 @composite(out=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import math
+from typing import Any
 
 import numpy as np
 
 from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite
+from ..core.calls.registry import composite, op
 from ..core.tensor import wrap
 
 # Word -> scatter_reduce's word, and the result of no elements.
@@ -18,6 +18,33 @@ _REDUCTIONS = {"sum": ("sum", 0.0), "mean": ("sum", 0.0), "prod": ("prod", 1.0),
 def _require(condition: bool, message: str) -> None:
     if not condition:
         raise RuntimeError(message)
+
+
+@op(
+    name="_segment_sums",
+    method=False,
+    out=False,
+    grad={"data": lambda grad, bounds, axis, data_shape: spread(grad, bounds, axis, data_shape)},
+)
+def segment_sums(data: Tensor, bounds: Any, axis: int) -> Tensor:
+    """Sums of neighbours along ``axis``: segment ``k`` of row ``b`` is from ``bounds[b, k]`` to ``bounds[b, k + 1]``."""
+    lead, trailing = data.shape[:axis], data.shape[axis + 1 :]
+    result = np.zeros((len(bounds), bounds.shape[1] - 1, *trailing), data.dtype)
+    for line, ends, sums in zip(data.reshape(-1, data.shape[axis], *trailing), bounds, result, strict=True):
+        filled = ends[1:] > ends[:-1]
+        if filled.any():
+            sums[filled] = np.add.reduceat(line[: ends[-1]], ends[:-1][filled], axis=0)
+    return result.reshape(*lead, bounds.shape[1] - 1, *trailing)
+
+
+@op(name="_segment_spread", method=False, out=False, grad={"sums": lambda grad, bounds, axis: segment_sums(grad, bounds, axis)})
+def spread(sums: Tensor, bounds: Any, axis: int, shape: Any) -> Tensor:
+    """The adjoint of ``_segment_sums``: each segment's value at all of its elements."""
+    trailing = shape[axis + 1 :]
+    result = np.zeros((len(bounds), shape[axis], *trailing), sums.dtype)
+    for line, ends, values in zip(result, bounds, sums.reshape(len(bounds), -1, *trailing), strict=True):
+        line[ends[0] : ends[-1]] = np.repeat(values, np.diff(ends), axis=0)
+    return result.reshape(shape)
 
 
 @composite(method=False)
@@ -59,31 +86,40 @@ def segment_reduce(
     axis += data.ndim if axis < 0 else 0
     name = "lengths" if lengths is not None else "offsets"
     _require(axis == given.ndim - 1, f"segment_reduce(): Expected axis to be the last dimension of {name} but got {axis}.")
-    rows = given.detach().long().reshape(-1, given.shape[-1]).tolist()
+    rows = np.array(given.detach().long().reshape(-1, given.shape[-1]).tolist(), np.int64).reshape(-1, given.shape[-1])
+    size = data.shape[axis]
     if lengths is not None:
-        counts = rows
-        starts = [list(itertools.accumulate(row, initial=0)) for row in rows]
+        counts, bounds = rows, np.zeros((len(rows), rows.shape[1] + 1), np.int64)
+        np.cumsum(rows, 1, out=bounds[:, 1:])
         if not unsafe:
-            _require(all(count >= 0 for row in rows for count in row), "lengths contains negative value!")
+            _require(bool((counts >= 0).all()), "lengths contains negative value!")
             _require(
-                all(ends[-1] == data.shape[axis] for ends in starts),
+                bool((bounds[:, -1] == size).all()),
                 "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe.",
             )
     else:
-        counts, starts = [[end - start for start, end in itertools.pairwise(row)] for row in rows], rows
+        counts, bounds = np.diff(rows), rows
     word, nothing = _REDUCTIONS[reduce]
-    segments = given.shape[-1] - (lengths is None)
-    # Which segment an element belongs to; one behind the last where it belongs to none.
-    places = np.full((len(rows), data.shape[axis]), segments)
-    for line, begins, sizes in zip(places, starts, counts, strict=True):
-        for k, (start, count) in enumerate(zip(begins, sizes, strict=False)):
-            line[start : start + count] = k
-    trailing = (1,) * (data.ndim - axis - 1)
-    index = wrap(places).to(given.device).reshape(*data.shape[: axis + 1], *trailing).expand(data.shape)
-    shape = (*data.shape[:axis], segments + 1, *data.shape[axis + 1 :])
-    result = data.new_full(shape, nothing if initial is None else initial).scatter_reduce(axis, index, data, word)
-    result = result.narrow(axis, 0, segments)
+    in_order = bounds.shape[1] > 0 and bool((counts >= 0).all() and (bounds[:, 0] >= 0).all() and (bounds[:, -1] <= size).all())
+    if word == "sum" and in_order and data.numel():
+        result = segment_sums(data, bounds, axis)
+        result = result if initial is None else result + initial
+    else:
+        result = _scattered(data, word, nothing if initial is None else initial, bounds, counts, axis)
     if reduce == "mean":
-        divisors = data.new_tensor([[count if initial is None else max(count, 1) for count in row] for row in counts])
-        result = result / divisors.reshape(*result.shape[: axis + 1], *trailing)
+        divisors = data.new_tensor((counts if initial is None else np.maximum(counts, 1)).tolist())
+        result = result / divisors.reshape(*result.shape[: axis + 1], *(1,) * (data.ndim - axis - 1))
     return result.contiguous()
+
+
+def _scattered(data: Any, word: str, start: float, bounds: np.ndarray, counts: np.ndarray, axis: int) -> Any:
+    """Segments reduced by ``scatter_reduce``, each beginning with ``start``."""
+    segments = counts.shape[1]
+    # Which segment an element belongs to; one behind the last where it belongs to none.
+    places = np.full((len(bounds), data.shape[axis]), segments)
+    for line, begins, sizes in zip(places, bounds, counts, strict=True):
+        for k, (first, count) in enumerate(zip(begins, sizes, strict=False)):
+            line[first : first + count] = k
+    index = wrap(places).to(data.device).reshape(*data.shape[: axis + 1], *(1,) * (data.ndim - axis - 1)).expand(data.shape)
+    shape = (*data.shape[:axis], segments + 1, *data.shape[axis + 1 :])
+    return data.new_full(shape, start).scatter_reduce(axis, index, data, word).narrow(axis, 0, segments)

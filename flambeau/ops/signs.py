@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays import native
 from ..core.calls import wrappers
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import cast_array
@@ -369,6 +370,9 @@ def complex_(real: Tensor, imag: Tensor) -> Tensor:
     Gradient: the parts of ``grad``.
     Source: torch.complex.
     """
+    joined = native.attempt("_joined_parts", real.size, real, imag, False)
+    if joined is not None:
+        return joined
     made = dtypes.of_array(real).to_complex()
     result = np.empty_like(np.add(real, imag), dtypes.WIDENED.get(made, made).numpy)
     result.real, result.imag = real, imag
@@ -396,6 +400,9 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     Gradient: the parts of ``grad`` along the modulus and the argument.
     Source: torch.polar.
     """
+    joined = native.attempt("_joined_parts", abs.size, abs, angle, True)
+    if joined is not None:
+        return joined
     made = dtypes.of_array(abs).to_complex()
     output = np.empty_like(np.add(abs, angle), dtypes.WIDENED.get(made, made).numpy)
     output.real, output.imag = np.multiply(abs, np.cos(angle)), np.multiply(abs, np.sin(angle))

@@ -35,3 +35,15 @@ def test_calls_that_are_left_to_numpy_and_near_points():
     with native.disabled():
         wanted = torch.nn.functional.pdist(near)
     assert torch.equal(torch.nn.functional.pdist(near), wanted)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 3, 120])
+def test_pairs_of_rows_in_their_order(rows):
+    points = torch.randn(rows, 3, dtype=torch.float64)
+    first, second = np.triu_indices(rows, 1)
+    wanted = np.linalg.norm(points.numpy()[first] - points.numpy()[second], axis=1)
+    np.testing.assert_allclose(torch.nn.functional.pdist(points).numpy(), wanted, atol=1e-13)
+    for is_lower, offset in ((False, 1), (True, 0), (True, -1)):
+        wanted = (np.tril_indices if is_lower else np.triu_indices)(rows, offset, 200)
+        got = (torch.tril_indices if is_lower else torch.triu_indices)(rows, 200, offset)
+        np.testing.assert_array_equal(got.numpy(), np.stack(wanted))

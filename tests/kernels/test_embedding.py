@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ import flambeau as torch
 from flambeau.core.arrays import native
 from flambeau.kernels import embedding as kernels
 from flambeau.kernels.pool import pool
+from flambeau.ops.scatter import reduce_at
 
 from .guard import guarded
 
@@ -157,3 +160,42 @@ def test_rows_of_other_dimensions_are_added():
         wanted = x.index_add(1, rows, y, alpha=0.5), torch.autograd.functional.vjp(lambda x: x[:, rows - 300], x, y)[1]
     torch.testing.assert_close(x.index_add(1, rows, y, alpha=0.5), wanted[0])
     torch.testing.assert_close(torch.autograd.functional.vjp(lambda x: x[:, rows - 300], x, y)[1], wanted[1])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64], ids=["float32", "int64"])
+@pytest.mark.parametrize("reduce", ["mean", "prod", "amax", "amin"])
+def test_rows_are_combined_as_by_numpy(reduce, dtype):
+    rng = np.random.default_rng(6)
+    for shape, dim in (((9, 700), 0), ((7, 9), 1), ((3, 9, 37), 1), ((2, 3, 9), 2), ((20, 9, 3), 1)):
+        for end in (True, False):
+            index = guarded(rng.integers(0, shape[dim] - 1, 30), end)
+            x = guarded(rng.integers(-3, 4, shape).astype(dtype), end)
+            source = guarded(rng.integers(-3, 4, (*shape[:dim], 30, *shape[dim + 1 :])).astype(dtype), end)
+            if dtype is np.float32:
+                source.reshape(-1)[5] = np.nan
+            for include_self in (True, False):
+                wanted = x.copy()
+                reduce_at(wanted, (slice(None),) * dim + (index,), source, reduce, include_self)
+                got = kernels.index_reduce(x, dim, index, source, reduce, include_self)
+                if reduce == "mean" and dtype is np.int64:
+                    assert got is None
+                else:
+                    np.testing.assert_allclose(got, wanted, rtol=1e-6)
+    index[3] = shape[dim]
+    assert (
+        kernels.index_reduce(x, dim, index, source, reduce, True) is None
+        and kernels.index_reduce(x, dim, index[:0], source, reduce, True) is None
+    )
+
+
+def test_gradients_of_selected_and_reduced_entries():
+    x, at = torch.randn(3, 40, 100, requires_grad=True), torch.randint(0, 40, (90,))
+    y, grad = torch.randn(3, 90, 100, requires_grad=True), torch.randn(3, 90, 100)
+    gradients = []
+    for context in (native.disabled(), nullcontext()):
+        with context:
+            selected = torch.autograd.grad(x.index_select(1, at), x, grad)
+            reduced = torch.autograd.grad(x.index_reduce(1, at, y, "mean"), (x, y), x.detach())
+            gradients.append([*selected, *reduced])
+    for one, two in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, two)

@@ -185,3 +185,25 @@ def test_maxima_have_second_derivatives():
     chosen = first != 0
     torch.testing.assert_close(second[chosen], 6 * x.detach()[chosen])
     assert not second[~chosen].any()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("special", [None, np.nan, -np.inf])
+def test_places_in_large_bins(dtype, special):
+    rng = np.random.default_rng(3)
+    for shape, size in (
+        ((2, 3, 130), (4,)),
+        ((5, 33), (2,)),
+        ((2, 2, 7, 9, 21), (2, 3, 4)),
+        ((3, 2, 5, 40), (2, 7, 3)),
+        ((1, 2, 1, 1, 1), (1, 1, 1)),
+    ):
+        for end in (True, False):
+            x = guarded(rng.integers(-4, 5, shape).astype(dtype), end)
+            if special is not None:
+                x[rng.random(shape) < 0.2] = special
+                x[0, 0] = special
+            for result, wanted in zip(kernels.largest_of_bins(x, size), pooling._adaptive_max(x, size), strict=True):
+                same(result, wanted)
+    assert kernels.largest_of_bins(x, (1, 0, 1)) is None and kernels.largest_of_bins(np.moveaxis(x, 1, -1), (1, 1, 1)) is None
+    assert kernels.adaptive_max(x.reshape(2, 1)[:1], (1,)) is not None

@@ -1,0 +1,57 @@
+"""Native padding by copies and its adjoint against the reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau.core.arrays import native
+from flambeau.ops import padding
+
+from .guard import guarded
+
+PADS = [(2, 3, 1, 4), (2, -3, -1, 4), (0, 0, 2, 1), (-2, -1, 3, 3), (17, 16, 1, 1)]
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int16", "complex64", "complex128"])
+def test_padding_is_that_of_the_reference(mode, dtype):
+    x = torch.randn(3, 4, 40, 37).mul(100).to(getattr(torch, dtype))
+    for pad in PADS:
+        for tensor in (
+            x,
+            x.mT.contiguous().mT,
+            x[:, 1:3],
+            x[..., ::2].expand(3, 4, 40, 19),
+            x.contiguous(memory_format=torch.channels_last),
+        ):
+            with native.disabled():
+                wanted = torch.nn.functional.pad(tensor, pad, mode)
+            result = torch.nn.functional.pad(tensor, pad, mode)
+            assert torch.equal(result, wanted) and result.stride() == wanted.stride()
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+def test_nothing_outside_is_touched_in_one_to_three_dimensions(mode):
+    rng = np.random.default_rng(0)
+    for shape, pad in (
+        ((3, 1, 5), (3, 4) if mode != "circular" else (3, 5)),
+        ((2, 2, 9, 6), (2, 1, 3, 2)),
+        ((2, 40, 33), (1, 1, 2, -2)),
+        ((1, 2, 4, 5, 6), (1, 2, 2, 1, 3, 0)),
+        ((1, 2, 4, 5, 6), (1, -2, 2, -1, 3, 3)),
+        ((2, 3, 50), (1, -9)),
+    ):
+        for end in (True, False):
+            x = guarded(rng.standard_normal(shape), end)
+            held, tables, row = padding._rows_of(shape, pad, mode)
+            lead = shape[: len(shape) - len(pad) // 2]
+            with native.disabled():
+                wanted = padding._extend(x, pad, mode)
+                grad = guarded(rng.standard_normal(wanted.shape), end)
+                folded = padding._fold_back(grad, pad, mode)
+            result = native.call_native("_extended", x, held, tables, row)
+            np.testing.assert_array_equal(result.reshape(wanted.shape), wanted)
+            result = native.call_native("_folded_back", grad, held, tables, row)
+            np.testing.assert_allclose(result.reshape(*lead, *folded.shape[len(lead) :]), folded, atol=1e-14)
