@@ -34,6 +34,7 @@ __all__ = ["install", "main", "Installation"]
 
 PACKAGE = __name__.partition(".")[0]
 ALIASES = {"torch": PACKAGE, "torchvision": f"{PACKAGE}.vision"}
+RENAMED: dict[type, str] = {}  # types that tell an aliased module as theirs, and what they told before
 
 USAGE = """usage: python -m flambeau script.py [argument ...]
        python -m flambeau -m package.module [argument ...]
@@ -81,6 +82,8 @@ class AliasLoader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         alias = module.__spec__.name  # type: ignore[union-attr]
         module.__spec__ = self.kept
+        if alias == "torch":
+            rename_tensors(module)
         # A submodule under the name of a function of its package: importing it under its alias must not put it in the function's place.
         for name, submodule in list(sys.modules.items()):
             parent, _, child = name.rpartition(".")
@@ -143,9 +146,24 @@ class Installation:
         take_aliases()
         sys.modules.update(self._displaced)
         self._displaced = {}
+        unname_tensors()
         unhook_find_spec()
         unhook_children()
         hide_shim()
+
+
+def rename_tensors(module: ModuleType) -> None:
+    """Have the types of tensors and parameters tell PyTorch's modules: packages look for "torch" in ``str(type(x))``."""
+    for kind, name in ((module.Tensor, "torch"), (module.nn.Parameter, "torch.nn.parameter")):
+        RENAMED.setdefault(kind, kind.__module__)
+        kind.__module__ = name
+
+
+def unname_tensors() -> None:
+    """Undo :func:`rename_tensors`."""
+    while RENAMED:
+        kind, name = RENAMED.popitem()
+        kind.__module__ = name
 
 
 def take_aliases() -> dict[str, ModuleType]:

@@ -438,6 +438,39 @@ def test_the_package_is_imported_late_and_its_absence_names_the_extra() -> None:
     assert done.returncode == 0, done.stderr
 
 
+TENSORBOARDX = """
+import sys
+import torch
+from tensorboardX import SummaryWriter
+assert str(type(torch.ones(1))) == "<class 'torch.Tensor'>" and torch.nn.Parameter.__module__ == "torch.nn.parameter"
+torch.manual_seed(0)
+with SummaryWriter(sys.argv[1]) as writer:
+    layer = torch.nn.Linear(2, 3)
+    for step in range(3):
+        writer.add_scalar("data/scalar1", torch.rand(1)[0], step)
+        writer.add_scalars("run_14h", {"a": layer(torch.ones(2)).sum(), "b": 2}, step)
+    writer.add_histogram("weights", layer.weight, 0)
+    writer.add_image("image", torch.rand(3, 8, 8), 0)
+    writer.add_embedding(torch.rand(4, 3), label_img=torch.rand(4, 3, 4, 4))
+    writer.add_pr_curve("curve", torch.randint(2, (9,)), torch.rand(9))
+"""
+
+
+def test_programs_with_tensorboardx_run_where_flambeau_stands_in(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboardX")
+    script = tmp_path / "program.py"
+    script.write_text(TENSORBOARDX)
+    command = [sys.executable, "-m", "flambeau", str(script), str(tmp_path / "run")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    accumulator = EventAccumulator(str(tmp_path / "run")).Reload()
+    flambeau.manual_seed(0)
+    flambeau.nn.Linear(2, 3)
+    expected = [flambeau.rand(1).item() for _ in range(3)]
+    assert [event.value for event in accumulator.Scalars("data/scalar1")] == pytest.approx(expected)
+    assert accumulator.Tags()["images"] == ["image"] and accumulator.Histograms("weights")[0].histogram_value.num == 6
+
+
 def test_tensorboard_serves_what_was_written(tmp_path: Path) -> None:
     """TensorBoard itself, on a port that the system chooses, asked by HTTP."""
     with warnings.catch_warnings():

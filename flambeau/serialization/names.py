@@ -138,6 +138,7 @@ OWN_DATA: dict[str, Any] = {
     for name, value in DATA.items()
     if name.startswith("torch.") and getattr(value, "__module__", "").startswith(f"{PACKAGE}.core.")
 }
+OWN_DATA.update({f"{PACKAGE}.core.tensor.{kind.__name__}": kind for kind in (Tensor, Parameter)})  # an alias renames these two
 
 # First spelling wins: torch.FloatStorage rather than torch.cuda.FloatStorage.
 DATA_NAMES: dict[int, tuple[str, str]] = {}
