@@ -303,7 +303,8 @@ EXCLUDED: dict[str, str] = {
         Tensor\.(to|cpu|cuda|type|type_as|new|new_\w+|pin_memory|contiguous)""",
     "memory that nobody writes": r"empty\w*|resize_as_|Tensor\.resize_?",
     "settings and states": r"[gs]et_\w+|manual_seed|seed|initial_seed",
-    "another spelling of what has a row": r"""range|bilinear|pairwise_distance|cosine_similarity|convolution|prelu|special\.logsumexp|
+    "another spelling of what has a row": r"""range|bilinear|pairwise_distance|cosine_similarity|convolution|prelu|
+        special\.(logsumexp|round)|
         (nn\.functional\.)?conv(_transpose)?\dd|(adaptive_)?(max|avg)_pool\dd|instance_norm|ctc_loss|native_channel_shuffle|
         grid_sampler\w*|affine_grid_generator|nn\.functional\.(\w+_with_indices|upsample\w*|triplet_margin_with_distance_loss)|
         Tensor\.(where|repeat|tile|flip|sum_to_size)|(native_)?dropout|(feature_|alpha_|feature_alpha_)?dropout_?|

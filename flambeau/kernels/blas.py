@@ -1,4 +1,4 @@
-"""The BLAS library that NumPy brought along, called from the pool's threads.
+"""The BLAS library that NumPy brought along, called from the pool's threads, and the LAPACK in it.
 
 A BLAS with threads of its own and a pool beside it get into each other's way: both keep their threads spinning for a while after a call,
 and on as many cores as threads every switch between them waits.  So large products are cut into blocks, and each block is one call of a
@@ -22,12 +22,24 @@ _NAMES = (("scipy_", "64_"), ("", "64_"), ("scipy_", ""), ("", ""))
 
 
 class Library(NamedTuple):
-    """Addresses of ``cblas_sgemm`` and ``cblas_dgemm``, and functions that read and set the library's number of threads."""
+    """Addresses of ``cblas_sgemm`` and ``cblas_dgemm``, functions that read and set the library's number of threads, and what finds others.
+
+    Attributes:
+        shared: the library. fortran: the form of its Fortran routines' names. integer: the dtype of their integers.
+    """
 
     sgemm: int
     dgemm: int
     threads: Any
     set_threads: Any
+    shared: Any
+    fortran: str
+    integer: str
+
+    def routine(self, name: str) -> int | None:
+        """The address of a routine of BLAS or LAPACK; None where the library has none."""
+        function = getattr(self.shared, self.fortran.format(name), None)
+        return None if function is None else _address(function)
 
 
 @cache
@@ -44,7 +56,8 @@ def library() -> Library | None:
                 pass_on(error)
                 continue
             set_threads.argtypes, set_threads.restype = (ctypes.c_int,), None
-            return Library(_address(single), _address(double), threads, set_threads)
+            fortran, integer = f"{prefix}{{}}_{suffix}", "int64" if suffix else "int32"
+            return Library(_address(single), _address(double), threads, set_threads, shared_library, fortran, integer)
     return None
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays import lapack
 from ..core.arrays.kinds import surely
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op, resolve
@@ -17,6 +18,7 @@ from .joining import cat
 from .linear_systems import solve_ex, solve_triangular
 from .matrix_checks import (
     LinAlgError,
+    by_lapack,
     columns,
     not_differentiable,
     require_kernel,
@@ -99,6 +101,9 @@ def qr(A: Tensor, mode: str = "reduced") -> Tensor:
             with more rows than columns.
     Source: torch.linalg.qr.
     """
+    factors = by_lapack("_qr", A, mode)
+    if factors is not None:
+        return factors
     if mode == "r":
         return np.empty((0,), A.dtype), columns(np.linalg.qr(A, mode="r"))
     q, r = np.linalg.qr(A, mode=mode)
@@ -139,6 +144,9 @@ def geqrf(input: Tensor) -> Tensor:
     """
     if not input.size:
         return input.copy(), np.zeros((*input.shape[:-2], min(input.shape[-2:])), input.dtype)
+    factors = by_lapack("_geqrf", input)
+    if factors is not None:
+        return factors
     packed, tau = np.linalg.qr(input, mode="raw")
     return columns(packed.swapaxes(-1, -2).astype(input.dtype)), tau.astype(input.dtype)
 
@@ -153,6 +161,23 @@ def _reflectors(input: Any, tau: Any) -> tuple[Any, Any]:
     inner = (vectors.mH @ vectors).triu(1)
     factors = tau.unsqueeze(-1) * inner
     return vectors, solve_triangular(factors, tau.diag_embed(), upper=True, unitriangular=True)
+
+
+def _by_lapack(*operands: Any) -> bool:
+    """Whether LAPACK may apply the reflections, without a derivative and on the host."""
+    return not any(map(_is_recorded, operands)) and all(operand._array.__class__ is np.ndarray for operand in operands)
+
+
+@op(name="_product_of_reflections", method=False, out=False, grad=None)
+def _product_of_reflections(A: Tensor, tau: Tensor) -> Tensor:
+    """``linalg.householder_product`` where no derivative is wanted."""
+    return lapack.orgqr(A, tau)
+
+
+@op(name="_apply_reflections", method=False, out=False, grad=None)
+def _apply_reflections(A: Tensor, tau: Tensor, other: Tensor, left: bool, transpose: bool) -> Tensor:
+    """``ormqr`` where no derivative is wanted."""
+    return lapack.ormqr(A, tau, other, left, transpose)
 
 
 def _by_columns(matrices: Any) -> Any:
@@ -182,6 +207,8 @@ def householder_product(A: Tensor, tau: Tensor) -> Any:
         raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     _require_factors(name, A, tau)
     require_kernel("orgqr_cpu", A)
+    if _by_lapack(A, tau):
+        return _product_of_reflections(A, tau)
     vectors, inner = _reflectors(A, tau)
     ones = resolve("torch", "eye")(m, n, dtype=A.dtype, device=A.device)
     return _by_columns(ones - vectors @ (inner @ vectors[..., :n, :].mH))
@@ -248,6 +275,8 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
     require_kernel("ormqr_cpu", input)
     if not tau.numel():
         return _by_columns(other)
+    if _by_lapack(input, tau, other):
+        return _apply_reflections(input, tau, other, left, transpose)
     vectors, inner = _reflectors(input, tau)
     inner = inner.mH if transpose else inner
     if left:
@@ -326,10 +355,13 @@ def eigh(A: Tensor, UPLO: str = "L") -> Tensor:
     Gradient: ``V (diag(gL) + skew(V^H gV) / 2 (L_j - L_i)) V^H``; finite where eigenvalues that it needs apart are distinct.
     Source: torch.linalg.eigh.
     """
-    try:
-        values, vectors = np.linalg.eigh(A, UPLO)
-    except np.linalg.LinAlgError:
-        values, vectors = np.full(A.shape[:-1], np.nan), A
+    result = by_lapack("_eigh", A, UPLO, True)
+    if result is None:
+        try:
+            result = np.linalg.eigh(A, UPLO)
+        except np.linalg.LinAlgError:
+            result = np.full(A.shape[:-1], np.nan), A
+    values, vectors = result
     if not np.isfinite(values).all():
         raise _not_converged("linalg.eigh", A, values, "is ill-conditioned or has too many repeated eigenvalues (error code: 1)")
     return values, columns(vectors)
@@ -345,7 +377,9 @@ def _not_converged(operation: str, A: Any, values: Any, what: str) -> LinAlgErro
 @op(name="_eigvalsh", namespace="linalg", method=False, promotion="same", canonicalize=_canonicalize_eigh, grad=None)
 def _eigenvalues_of_symmetric(A: Tensor, UPLO: str = "L") -> Tensor:
     """``linalg.eigvalsh`` where no derivative is wanted."""
-    values = np.linalg.eigvalsh(A, UPLO)
+    values = by_lapack("_eigh", A, UPLO, False)
+    if values is None:
+        values = np.linalg.eigvalsh(A, UPLO)
     if not np.isfinite(values).all():
         raise _not_converged("linalg.eigh", A, values, "is ill-conditioned or has too many repeated eigenvalues (error code: 1)")
     return values
@@ -424,7 +458,8 @@ def eig(A: Tensor) -> Tensor:
     Source: torch.linalg.eig.
     """
     _require_finite(A)
-    values, vectors = np.linalg.eig(A)
+    result = by_lapack("_eig", A, True)
+    values, vectors = np.linalg.eig(A) if result is None else result
     return values.astype(_complex_of(A.dtype)), columns(vectors.astype(_complex_of(A.dtype)))
 
 
@@ -432,7 +467,8 @@ def eig(A: Tensor) -> Tensor:
 def _eigenvalues(A: Tensor) -> Tensor:
     """``linalg.eigvals`` where no derivative is wanted."""
     _require_finite(A)
-    return np.linalg.eigvals(A).astype(_complex_of(A.dtype))
+    values = by_lapack("_eig", A, False)
+    return (np.linalg.eigvals(A) if values is None else values).astype(_complex_of(A.dtype))
 
 
 @composite(namespace="linalg", method=False, out=True)
@@ -506,11 +542,18 @@ def _canonicalize_svd(A: Any, full_matrices: bool, driver: Any) -> tuple[Any, ..
     return (A, full_matrices, driver)
 
 
-def _decompose(A: Any, full_matrices: bool, vectors: bool) -> Any:
-    try:
-        result = np.linalg.svd(A, full_matrices, vectors)
-    except np.linalg.LinAlgError:
-        result = np.full((*A.shape[:-2], min(A.shape[-2:])), np.nan)
+def _decomposed(A: Any, full_matrices: bool, vectors: bool) -> Any:
+    """U, S and Vh of matrices, or S alone.
+
+    Raises:
+        LinAlgError: values that are not finite.
+    """
+    result = by_lapack("_svd", A, full_matrices, vectors)
+    if result is None:
+        try:
+            result = np.linalg.svd(A, full_matrices, vectors)
+        except np.linalg.LinAlgError:
+            result = np.full((*A.shape[:-2], min(A.shape[-2:])), np.nan)
     values = result[1] if isinstance(result, tuple) else result
     if not np.isfinite(values).all():
         raise _not_converged("linalg.svd", A, np.where(np.isfinite(values), values, np.nan), "contained non-finite values")
@@ -542,14 +585,14 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: Any = None) -> Tensor:
     Gradient: finite where singular values are distinct and, of a matrix that is not square, not 0; only that of S otherwise.
     Source: torch.linalg.svd.
     """
-    U, S, Vh = _decompose(A, full_matrices, True)
+    U, S, Vh = _decomposed(A, full_matrices, True)
     return columns(U), S, columns(Vh)
 
 
 @op(name="_svdvals", namespace="linalg", method=False, promotion="same", grad=None)
 def _singular_values(A: Tensor) -> Tensor:
     """``linalg.svdvals`` where no derivative is wanted."""
-    return _decompose(A, False, False)
+    return _decomposed(A, False, False)
 
 
 @composite(namespace="linalg", method=False, out=True)

@@ -16,7 +16,7 @@ from ..core.shape import broadcast_shape, wrap_dim
 from .decompositions import eigvalsh, svdvals
 from .joining import cat
 from .linear_systems import inv, inv_ex, is_vector, solve
-from .matrix_checks import check_info, require_floating, require_matrices, require_square
+from .matrix_checks import by_lapack, check_info, require_floating, require_matrices, require_square
 from .norms import matrix_norm
 from .products import matmul
 
@@ -67,10 +67,12 @@ def _pseudo_inverse(A: Tensor, atol: Tensor | Number, rtol: Tensor | Number, her
     if not A.size:
         return np.zeros((*A.shape[:-2], A.shape[-1], A.shape[-2]), A.dtype)
     if hermitian:
-        values, left = np.linalg.eigh(A)
+        result = by_lapack("_eigh", A, "L", True)
+        values, left = np.linalg.eigh(A) if result is None else result
         right = left.swapaxes(-1, -2).conj()
     else:
-        left, values, right = np.linalg.svd(A, False)
+        result = by_lapack("_svd", A, False, True)
+        left, values, right = np.linalg.svd(A, False) if result is None else result
     size = np.abs(values)
     least = np.maximum(np.asarray(atol)[..., None], np.asarray(rtol)[..., None] * size.max(-1, keepdims=True))
     inverted = np.where(size > least, 1 / np.where(size > least, values, 1), 0).astype(values.dtype)

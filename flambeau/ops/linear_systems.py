@@ -16,6 +16,7 @@ from ..core.layout import contiguous_format
 from ..core.shape import broadcast_shape
 from .joining import cat
 from .matrix_checks import (
+    by_lapack,
     check_info,
     columns,
     not_differentiable,
@@ -77,14 +78,16 @@ def inv_ex(A: Tensor, *, check_errors: Any = False) -> Tensor:
     Gradient: ``-inv(A)^H grad inv(A)^H``.
     Source: torch.linalg.inv_ex.
     """
-    try:
-        return columns(np.linalg.inv(A)), _no_failures(A)
-    except np.linalg.LinAlgError:
-        pass
-    factors, pivots, info = lapack.lu_factor(A)
+    solution = by_lapack("_solve", A, np.eye(A.shape[-1], dtype=A.dtype))
+    if solution is None:
+        try:
+            return columns(np.linalg.inv(A)), _no_failures(A)
+        except np.linalg.LinAlgError:
+            factors, pivots, info = lapack.lu_factor(A)
+            solution = lapack.lu_solve(factors, pivots, np.eye(A.shape[-1], dtype=A.dtype), False), info
     if check_errors:
-        check_info(info, check_errors)
-    return lapack.lu_solve(factors, pivots, np.eye(A.shape[-1], dtype=A.dtype), False), info
+        check_info(solution[1], check_errors)
+    return solution
 
 
 @composite(namespace="linalg", method=False, out=True)
@@ -162,7 +165,18 @@ def det(A: Tensor) -> Tensor:
     Gradient: ``grad conj(det) A^-H``, of a singular matrix the cofactors from its singular values.
     Source: torch.linalg.det.
     """
+    factors = by_lapack("_lu_factor", A)
+    if factors is not None:
+        return np.multiply.reduce(_signed_diagonal(*factors[:2]), -1)
     return precise(np.asarray(np.linalg.det(A)), A.dtype)
+
+
+def _signed_diagonal(factors: Any, pivots: Any) -> Any:
+    """The diagonal of U, its first element with the sign of the rows' permutation."""
+    diagonal = factors.diagonal(0, -2, -1).copy()
+    swapped = (pivots != np.arange(1, pivots.shape[-1] + 1)).sum(-1) % 2 == 1
+    diagonal[..., 0] = np.where(swapped, -diagonal[..., 0], diagonal[..., 0])
+    return diagonal
 
 
 @composite(name="det", out=False)
@@ -207,6 +221,11 @@ def slogdet(A: Tensor) -> Tensor:
     Gradient: ``grad A^-H``.
     Source: torch.linalg.slogdet.
     """
+    factors = by_lapack("_lu_factor", A)
+    if factors is not None:
+        diagonal = _signed_diagonal(*factors[:2])
+        sizes = np.abs(diagonal)
+        return np.multiply.reduce(np.sign(diagonal), -1), np.log(sizes).sum(-1)
     sign, size = np.linalg.slogdet(A)
     return precise(np.asarray(sign), A.dtype), precise(np.asarray(size), A.real.dtype)
 
@@ -276,6 +295,11 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: Any = False) ->
     Gradient: ``L^-H S L^-1``, S the Hermitian part of what is below the diagonal of ``L^H grad``.
     Source: torch.linalg.cholesky_ex.
     """
+    result = by_lapack("_cholesky", A, upper)
+    if result is not None:
+        if check_errors:
+            check_info(result[1], check_errors)
+        return result
     lower = A.swapaxes(-1, -2).conj() if upper else A
     try:
         factor, info = np.linalg.cholesky(lower), _no_failures(A)
@@ -327,6 +351,9 @@ def _cholesky_solve_gradients(grad: Any, input2: Any, result: Any, upper: bool, 
 
 
 def _solve_with_factor(factor: Any, B: Any, upper: bool) -> Any:
+    result = by_lapack("_cholesky_solve", factor, B, upper)
+    if result is not None:
+        return result
     adjoint = factor.swapaxes(-1, -2).conj()
     first, second = (adjoint, factor) if upper else (factor, adjoint)
     return lapack.solve_triangular(second, lapack.solve_triangular(first, B, False, True, False), True, True, False)
@@ -383,6 +410,9 @@ def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     zero = input.diagonal(0, -2, -1) == 0
     if zero.any():
         check_info((zero.argmax(-1) + 1) * zero.any(-1), "cholesky_inverse")
+    result = by_lapack("_cholesky_inverse", input, upper)
+    if result is not None:
+        return result
     return _solve_with_factor(input, np.eye(input.shape[-1], dtype=input.dtype), upper)
 
 
@@ -770,13 +800,16 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: Any = Fal
     right = B[..., None] if vector else B
     matrix = A if left else A.swapaxes(-1, -2)
     right = right if left else right.swapaxes(-1, -2)
-    try:
-        solution, info = np.linalg.solve(matrix, right), _no_failures(A)
-    except np.linalg.LinAlgError:
-        factors, pivots, info = lapack.lu_factor(matrix)
-        if check_errors:
-            check_info(info, check_errors)
-        solution = lapack.lu_solve(factors, pivots, right, False)
+    result = by_lapack("_solve", matrix, right)
+    if result is None:
+        try:
+            result = np.linalg.solve(matrix, right), _no_failures(A)
+        except np.linalg.LinAlgError:
+            factors, pivots, info = lapack.lu_factor(matrix)
+            result = lapack.lu_solve(factors, pivots, right, False), info
+    solution, info = result
+    if check_errors:
+        check_info(info, check_errors)
     if vector:
         solution = solution[..., 0]
         return (columns(solution) if left and solution.ndim > 1 else np.ascontiguousarray(solution)), info

@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays.lapack import COST
+from ..core.arrays.native import attempt
 from ..core.calls.casting import cast_array
 from ..core.shape import broadcast_shape
 
@@ -66,6 +68,11 @@ def require_equation(operation: str, A: Any, B: Any, left: bool) -> None:
             f"({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})"
         )
     broadcast_shape(tuple(A.shape[:-2]), tuple(B.shape[:-2]))
+
+
+def by_lapack(name: str, A: Any, *arguments: Any) -> Any:
+    """What ``kernels/lapack.py`` has under ``name``; None where NumPy is to do it: a small matrix, or an array that lies elsewhere."""
+    return attempt(name, COST * A.size, A, *arguments)
 
 
 def columns(matrices: Any) -> Any:

@@ -108,7 +108,7 @@ class Record:
         is_view: whether results share memory with the first operand.
         expanded: whether inputs that repeat one row make sense (they are singular as matrices).
         layout_free: whether values do not depend on the inputs' order in memory (they do for ``as_strided``).
-        sign_free: whether results are unique up to signs or phases: their sizes are compared with PyTorch's.
+        sign_free: whether results are unique up to signs or phases: their sizes are compared.
         random: whether the operation draws from the generator, which is then seeded before each call.
         notes: why a flag is set.
     """

@@ -1,5 +1,6 @@
 """LAPACK's routines that NumPy has no function for, over batches of matrices: SciPy's bindings, called once per matrix.
 
+Where a matrix is not very small, or there are many, ``kernels/lapack.py`` calls the routines of NumPy's library from a native loop.
 Matrices lie with their columns contiguous, as LAPACK reads and leaves them; a batch of them is ``(*, m, n)``. Other kinds of arrays than
 the host's are copied to it and back (``Kind.hosted``).
 """
@@ -12,6 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from .native import attempt
+
+COST = 16  # an element of a matrix, in elements of an element-wise operation
 MANY = 32  # matrices from which on a step of elimination over all of them costs less than a call of LAPACK for each
 SMALL = 32  # size up to which that holds
 
@@ -44,6 +48,9 @@ def _each(lead: tuple[int, ...], *stacks: np.ndarray) -> Iterator[tuple[Any, ...
 # -- LU -----------------------------------------------------------------------------------------------------------------------------
 def lu_factor(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Both factors in one matrix, the pivots counted from 1, and the first zero on U's diagonal counted from 1 (0: none)."""
+    result = attempt("_lu_factor", COST * A.size, A)
+    if result is not None:
+        return result
     lead, (m, n) = A.shape[:-2], A.shape[-2:]
     factors, pivots = columns_of(A), np.empty((*lead, min(m, n)), np.int32)
     info = np.zeros(lead, np.int32)
@@ -94,6 +101,13 @@ def permutation(pivots: np.ndarray, rows: int) -> np.ndarray:
     order = np.empty((*pivots.shape[:-1], rows), np.int64)
     order[...] = np.arange(rows)
     count, steps = math.prod(pivots.shape[:-1]), pivots.shape[-1] if rows else 0
+    if count < MANY:
+        for line, swaps in zip(order.reshape(count, rows), pivots.reshape(count, steps).tolist()):
+            places = list(range(rows))
+            for k, other in enumerate(swaps):
+                places[k], places[other - 1] = places[other - 1], places[k]
+            line[:] = places
+        return order
     pivots = pivots[..., :steps]
     flat, swaps, places = order.reshape(count, rows), pivots.reshape(count, steps).astype(np.int64) - 1, np.arange(count)
     for k in range(steps):
@@ -113,6 +127,9 @@ def lu_solve(factors: np.ndarray, pivots: np.ndarray, B: np.ndarray, adjoint: bo
         raise RuntimeError(
             "Pivots given to lu_solve must all be smaller or equal to LU.size(-2). Did you properly pass the result of lu_factor?"
         )
+    result = attempt("_lu_solve", COST * B.size, factors, pivots, B, adjoint)
+    if result is not None:
+        return result
     lead = np.broadcast_shapes(factors.shape[:-2], B.shape[:-2])
     X = by_columns((*lead, *B.shape[-2:]), B.dtype)
     X[...] = B
@@ -126,6 +143,9 @@ def lu_solve(factors: np.ndarray, pivots: np.ndarray, B: np.ndarray, adjoint: bo
 # -- triangles ------------------------------------------------------------------------------------------------------------------------
 def solve_triangular(A: np.ndarray, B: np.ndarray, upper: bool, left: bool, unitriangular: bool) -> np.ndarray:
     """``A X = B``, or ``X A = B``, for triangular A; batches are broadcast, and a zero on the diagonal divides."""
+    result = attempt("_solve_triangular", COST * B.size, A, B, upper, left, unitriangular)
+    if result is not None:
+        return result
     from scipy.linalg import blas
 
     lead = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
@@ -163,9 +183,43 @@ def _substitute(A: np.ndarray, X: np.ndarray, upper: bool, unitriangular: bool, 
     X[...] = np.moveaxis(rows, (0, 1), (-2, -1))
 
 
+# -- reflections --------------------------------------------------------------------------------------------------------------------------
+def orgqr(A: np.ndarray, tau: np.ndarray) -> np.ndarray:
+    """The first columns, as many as A has, of the product of the reflections that ``geqrf`` leaves."""
+    result = attempt("_orgqr", COST * A.size, A, tau)
+    if result is not None:
+        return result
+    Q = columns_of(A)
+    if Q.size:
+        routine = _routine("ungqr" if A.dtype.kind == "c" else "orgqr", A.dtype)
+        for index in np.ndindex(*A.shape[:-2]):
+            Q[index] = routine(Q[index], tau[index])[0]
+    return Q
+
+
+def ormqr(A: np.ndarray, tau: np.ndarray, C: np.ndarray, left: bool, adjoint: bool) -> np.ndarray:
+    """``Q C`` or ``C Q`` with the whole product of the reflections, or with its adjoint."""
+    result = attempt("_ormqr", COST * C.size, A, tau, C, left, adjoint)
+    if result is not None:
+        return result
+    product = columns_of(C)
+    if product.size and tau.shape[-1]:
+        word, routine = "T", _routine("ormqr", A.dtype) if A.dtype.kind != "c" else None
+        if routine is None:
+            word, routine = "C", _routine("unmqr", A.dtype)
+        for index in np.ndindex(*C.shape[:-2]):
+            vectors = np.asfortranarray(A[index][:, : tau.shape[-1]])
+            room = 64 * (max(C.shape[-2:]) + 65)
+            product[index] = routine("L" if left else "R", word if adjoint else "N", vectors, tau[index], product[index], room)[0]
+    return product
+
+
 # -- symmetric matrices -----------------------------------------------------------------------------------------------------------------
 def cholesky(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Lower factors, and the order of the first leading minor that is not positive (0: none)."""
+    result = attempt("_cholesky", COST * A.size, A, False)
+    if result is not None:
+        return result
     factors, info = columns_of(A), np.zeros(A.shape[:-2], np.int32)
     if A.size:
         potrf = _routine("potrf", A.dtype)
@@ -182,6 +236,9 @@ def pivoted_cholesky(A: np.ndarray, upper: bool, tol: float) -> tuple[np.ndarray
 
 def ldl_factor(A: np.ndarray, hermitian: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Bunch and Kaufman's factors of the lower triangle in one matrix, the pivots, and the first zero in D (0: none)."""
+    result = attempt("_ldl_factor", COST * A.size, A, hermitian)
+    if result is not None:
+        return result
     factors, pivots = columns_of(A), np.empty(A.shape[:-1], np.int32)
     info = np.zeros(A.shape[:-2], np.int32)
     if A.size:
@@ -194,6 +251,9 @@ def ldl_factor(A: np.ndarray, hermitian: bool) -> tuple[np.ndarray, np.ndarray, 
 
 def ldl_solve(factors: np.ndarray, pivots: np.ndarray, B: np.ndarray, hermitian: bool) -> np.ndarray:
     """``A X = B`` from what ``ldl_factor`` returned; batches are broadcast."""
+    result = attempt("_ldl_solve", COST * B.size, factors, pivots, B, hermitian)
+    if result is not None:
+        return result
     lead = np.broadcast_shapes(factors.shape[:-2], B.shape[:-2])
     X = by_columns((*lead, *B.shape[-2:]), B.dtype)
     X[...] = B
@@ -215,6 +275,10 @@ def least_squares(A: np.ndarray, B: np.ndarray, rcond: float, driver: str) -> tu
     values = np.zeros((*lead, min(m, n)), A.real.dtype)
     if not min(m, n, count) or not rank.size:
         return X, rank, values, info
+    if driver == "gelsy":
+        result = attempt("_gelsy", COST * A.size, A, X, rcond)
+        if result is not None:
+            return result[0], result[1], values, info
     solve = _routine(driver, A.dtype)
     for index, matrix in _each(lead, A, 2):
         if driver == "gels":

@@ -1,0 +1,145 @@
+"""LAPACK over batches: what the native loop and SciPy's bindings compute fulfils the equations that define it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau.core.arrays import lapack as bindings
+from flambeau.core.arrays import native
+from flambeau.kernels import lapack
+from flambeau.kernels.blas import library
+
+pytestmark = pytest.mark.skipif(library() is None, reason="NumPy's LAPACK cannot be called")
+every_dtype = pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+every_lead = pytest.mark.parametrize("lead", [(), (2, 40)])
+SHAPES = ((5, 5), (7, 4), (4, 7), (1, 1))
+
+
+def normal(rng, dtype, *shape):
+    values = rng.standard_normal(shape)
+    return (values + 1j * rng.standard_normal(shape) if np.issubdtype(dtype, np.complexfloating) else values).astype(dtype)
+
+
+def adjoint(A):
+    return A.swapaxes(-1, -2).conj()
+
+
+def check(got, want, dtype, scale=1.0):
+    assert got.dtype == dtype
+    tolerance = 3e-4 if np.dtype(dtype).char in "fF" else 1e-10
+    np.testing.assert_allclose(got, want, rtol=tolerance, atol=scale * tolerance)
+
+
+@every_dtype
+@every_lead
+def test_factors_multiply_to_the_matrix(dtype, lead):
+    rng = np.random.default_rng(0)
+    for m, n in SHAPES:
+        A, short = normal(rng, dtype, *lead, m, n), min(m, n)
+        for mode, size in (("reduced", short), ("complete", m)):
+            Q, R = lapack.qr(A, mode)
+            assert Q.shape == (*lead, m, size) and R.shape == (*lead, size, n)
+            check(Q @ R, A, dtype)
+            check(adjoint(Q) @ Q, np.broadcast_to(np.eye(size), (*lead, size, size)), dtype)
+        for full in (False, True):
+            U, S, Vh = lapack.svd(A, full, True)
+            assert U.shape == (*lead, m, m if full else short) and Vh.shape == (*lead, n if full else short, n)
+            check((U[..., :short] * S[..., None, :]) @ Vh[..., :short, :], A, dtype)
+        check(lapack.svd(A, False, False), S, S.dtype)
+        factors, pivots, info = lapack.lu_factor(A)
+        L = np.tril(factors[..., :short], -1) + np.eye(m, short)
+        P = np.arange(m)[:, None] == bindings.permutation(pivots, m)[..., None, :]
+        check((P @ L).astype(dtype) @ np.triu(factors[..., :short, :]), A, dtype)
+        assert pivots.dtype == np.int32 and not info.any()
+
+
+@every_dtype
+@every_lead
+def test_eigenvectors_are_only_stretched(dtype, lead):
+    A = normal(np.random.default_rng(1), dtype, *lead, 5, 5)
+    for word in "LU":
+        values, vectors = lapack.eigh(A + adjoint(A), word, True)
+        check((A + adjoint(A)) @ vectors, vectors * values[..., None, :], dtype)
+        check(lapack.eigh(A + adjoint(A), word, False), values, values.dtype)
+    values, vectors = lapack.eig(A, True)
+    check(A @ vectors, vectors * values[..., None, :], values.dtype)
+    check(np.sort(np.abs(lapack.eig(A, False))), np.sort(np.abs(values)), values.real.dtype)
+
+
+@every_dtype
+@every_lead
+@pytest.mark.parametrize("bound", [False, True])
+def test_solutions_solve_and_reflections_multiply(dtype, lead, bound):
+    """Of the native loop, and of SciPy's bindings, which serve where there are no kernels."""
+    rng, way = np.random.default_rng(2), bindings if bound else lapack
+    n = 5
+    A, B, ones = normal(rng, dtype, *lead, n, n) + 3 * np.eye(n, dtype=dtype), normal(rng, dtype, n, 3), np.eye(n)
+    with native.disabled():
+        factors, pivots, _ = way.lu_factor(A)
+        check(A @ way.lu_solve(factors, pivots, B, False), np.broadcast_to(B, (*lead, n, 3)), dtype)
+        check(adjoint(A) @ way.lu_solve(factors, pivots, B, True), np.broadcast_to(B, (*lead, n, 3)), dtype)
+        for upper in (False, True):
+            T = np.triu(A) if upper else np.tril(A)
+            for lying in (T, np.ascontiguousarray(T.swapaxes(-1, -2)).swapaxes(-1, -2)):
+                check(T @ way.solve_triangular(lying, B, upper, True, False), np.broadcast_to(B, (*lead, n, 3)), dtype)
+                X = way.solve_triangular(lying, B.T, upper, False, False)
+                check(X @ T, np.broadcast_to(B.T, (*lead, 3, n)), dtype)
+        for hermitian in (False, True):
+            E = A + (adjoint(A) if hermitian else A.swapaxes(-1, -2))
+            packed, swaps, _ = way.ldl_factor(E, hermitian)
+            check(E @ way.ldl_solve(packed, swaps, B, hermitian), np.broadcast_to(B, (*lead, n, 3)), dtype)
+        tall = normal(rng, dtype, *lead, 7, n)
+        packed, tau = lapack.geqrf(tall)
+        Q, C = lapack.qr(tall, "complete")[0], normal(rng, dtype, *lead, 7, 3)
+        check(way.orgqr(packed, tau), Q[..., :n], dtype)
+        check(way.ormqr(packed, tau, C, True, False), Q @ C, dtype)
+        check(way.ormqr(packed, tau, C, True, True), adjoint(Q) @ C, dtype)
+        check(way.ormqr(packed, tau, adjoint(C), False, False), adjoint(C) @ Q, dtype)
+    if bound:
+        return
+    X, info = lapack.solve(A, B)
+    check(A @ X, np.broadcast_to(B, (*lead, n, 3)), dtype)
+    definite = A @ adjoint(A) + ones.astype(dtype)
+    for upper in (False, True):
+        factor, info = lapack.cholesky(definite, upper)
+        check(adjoint(factor) @ factor if upper else factor @ adjoint(factor), definite, dtype)
+        check(definite @ lapack.cholesky_solve(factor, B, upper), np.broadcast_to(B, (*lead, n, 3)), dtype, 10)
+        check(definite @ lapack.cholesky_inverse(factor, upper), np.broadcast_to(ones, A.shape), dtype, 10)
+        assert info.shape == lead and not info.any()
+    for m, columns in SHAPES:
+        A = normal(rng, dtype, *lead, m, columns)
+        place = np.zeros((*lead, max(m, columns), 3), dtype)
+        place[..., :m, :] = normal(rng, dtype, *lead, m, 3)
+        solution, rank = lapack.gelsy(A, place, 1e-6)
+        check(solution[..., :columns, :], np.linalg.pinv(A) @ place[..., :m, :], dtype, 10)
+        assert (rank == min(m, columns)).all()
+
+
+def test_matrices_that_fail_are_told():
+    A = torch.eye(30).repeat(50, 1, 1)
+    A[3, 4, 4] = 0.0
+    assert torch.linalg.lu_factor_ex(A)[2].nonzero().tolist() == [[3]] and torch.linalg.inv_ex(A)[1][3] == 5
+    assert torch.linalg.det(A).sum() == 49 and torch.linalg.slogdet(A)[1].isinf().sum() == 1
+    with pytest.raises(torch.linalg.LinAlgError, match=r"Batch element 3\): The solver failed"):
+        torch.linalg.solve(A, A)
+    A[3, 4, 4] = -1.0
+    assert torch.linalg.cholesky_ex(A)[1][3] == 5 and torch.linalg.det(A)[3] == -1
+    A[2] = float("nan")
+    for operation in (torch.linalg.eigh, torch.linalg.svd, torch.linalg.svdvals, torch.linalg.eigvalsh):
+        with pytest.raises(torch.linalg.LinAlgError, match="Batch element 2"):
+            operation(A)
+
+
+def test_results_do_not_depend_on_the_number_of_threads():
+    A = torch.randn(300, 9, 9)
+    before = torch.get_num_threads()
+    results = []
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            results.append([*torch.linalg.svd(A), *torch.linalg.qr(A), torch.linalg.inv(A)])
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
