@@ -1,0 +1,38 @@
+"""Models for images: ``torchvision.models``. Official files of weights load; nothing is downloaded unless weights are asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from ._api import SUBPACKAGES, Weights, WeightsEnum, get_model, get_model_builder, get_model_weights, get_weight, list_models
+from .alexnet import *
+from .convnext import *
+from .densenet import *
+from .efficientnet import *
+from .googlenet import *
+from .inception import *
+from .maxvit import *
+from .mnasnet import *
+from .mobilenet import *
+from .regnet import *
+from .resnet import *
+from .shufflenetv2 import *
+from .squeezenet import *
+from .swin_transformer import *
+from .vgg import *
+from .vision_transformer import *
+
+
+def __getattr__(name: str) -> Any:
+    if name in SUBPACKAGES:
+        try:
+            return importlib.import_module(f".{name}", __name__)
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *SUBPACKAGES})

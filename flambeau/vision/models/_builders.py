@@ -1,0 +1,97 @@
+"""What the families of models share: the functions that build a model by its name, and how layers are initialized."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from ... import nn
+from ._api import WeightsEnum, register_model
+from ._utils import _ovewrite_named_param, handle_legacy_interface
+
+M = TypeVar("M", bound=nn.Module)
+Layer = Callable[..., nn.Module]
+Draw = Callable[[Any], Any]
+
+NORMS = (nn.BatchNorm2d, nn.GroupNorm)
+
+kaiming_fan_out: Draw = partial(nn.init.kaiming_normal_, mode="fan_out", nonlinearity="relu")
+
+
+def normal(std: float) -> Draw:
+    """Draws from a normal distribution around zero."""
+    return partial(nn.init.normal_, mean=0.0, std=std)
+
+
+def initialize(model: nn.Module, draws: Mapping[type[nn.Module], Draw | None], norms: tuple[type[nn.Module], ...] = NORMS) -> None:
+    """Draw the weights of a model's layers, in the order in which it has them; biases are zeros, normalizations do nothing at first.
+
+    Args:
+        draws: what fills the weight, by the class of the layer; None leaves it.
+        norms: classes of normalizations.
+    """
+    for module in model.modules():
+        kind = next((kind for kind in (*draws, *norms) if isinstance(module, kind)), None)
+        if kind is None:
+            continue
+        if kind in draws:
+            draw = draws[kind]
+            if draw is not None:
+                draw(module.weight)
+        else:
+            nn.init.ones_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+
+
+def model_builder(
+    name: str,
+    weights: type[WeightsEnum],
+    build: Callable[..., M],
+    *,
+    pretrained: WeightsEnum | None = None,
+    prepare: Callable[[WeightsEnum, dict[str, Any]], Callable[[M], None] | None] | None = None,
+    renamed: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    **enforced: Any,
+) -> Callable[..., M]:
+    """The function ``name(*, weights=None, progress=True, **kwargs)``, registered under its name.
+
+    Args:
+        name: of the function, which the module of ``weights`` is to have.
+        weights: the enum of the model's weights.
+        build: makes the model of ``kwargs``.
+        pretrained: what the old argument ``pretrained=True`` stands for; an error when None.
+        prepare: changes ``kwargs`` for weights before the model is built; may return what is to be done with the model afterwards.
+        renamed: gives the entries of a file of weights the names that they have in the model.
+        enforced: keyword arguments of ``build`` that may be given no other values.
+    """
+
+    def builder(*, weights: Any = None, progress: bool = True, **kwargs: Any) -> M:
+        chosen = enum.verify(weights)
+        for parameter, value in enforced.items():
+            _ovewrite_named_param(kwargs, parameter, value)
+        if chosen is None:
+            return build(**kwargs)
+        finish = None if prepare is None else prepare(chosen, kwargs)
+        if chosen.meta["categories"] is not None:
+            _ovewrite_named_param(kwargs, "num_classes", len(chosen.meta["categories"]))
+        model = build(**kwargs)
+        state = chosen.get_state_dict(progress=progress, check_hash=True)
+        model.load_state_dict(state if renamed is None else renamed(state))
+        if finish is not None:
+            finish(model)
+        return model
+
+    enum: Any = weights
+    builder.__name__ = builder.__qualname__ = name
+    builder.__module__ = enum.__module__
+    builder.__annotations__["weights"] = enum | None
+    builder.__doc__ = f"""The model {name}. Source: torchvision.models.{name}.
+
+    Args:
+        weights: a member of ``{enum.__name__}``, or its name; initial weights when None.
+        progress: whether to show a bar while a file of weights is downloaded.
+        kwargs: arguments of the model's class.
+    """
+    return register_model()(handle_legacy_interface(weights=("pretrained", pretrained))(builder))

@@ -1,0 +1,164 @@
+"""What builders of models share with other packages' builders: old spellings of their arguments, and parts of a model by name."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from ... import nn
+from ._api import WeightsEnum
+
+__all__ = ["IntermediateLayerGetter"]
+
+D = TypeVar("D")
+V = TypeVar("V")
+
+_SINCE = "deprecated since 0.13 and may be removed in the future"
+
+
+class IntermediateLayerGetter(nn.ModuleDict):
+    """A model's own children, up to the last one that is asked for; called, it gives the results of those that are.
+
+    Each child is called once, in the order in which the model registered them, with the result of the one before. Parts of
+    children cannot be asked for.
+
+    Args:
+        model: the model.
+        return_layers: for the name of a child the name of its result.
+    Raises:
+        ValueError: the model has no such child.
+    Example:
+        >>> from flambeau.vision.models import resnet18
+        >>> from flambeau.vision.models._utils import IntermediateLayerGetter
+        >>> parts = IntermediateLayerGetter(resnet18(), {"layer1": "low", "layer3": "high"})
+        >>> {name: tuple(features.shape) for name, features in parts(torch.rand(1, 3, 64, 64)).items()}
+        {'low': (1, 64, 16, 16), 'high': (1, 256, 4, 4)}
+    Source: torchvision.models._utils.IntermediateLayerGetter.
+    """
+
+    _version = 2
+
+    def __init__(self, model: nn.Module, return_layers: dict[str, str]) -> None:
+        children = dict(model.named_children())
+        asked = {str(name): str(result) for name, result in return_layers.items()}
+        if not set(return_layers) <= set(children):
+            raise ValueError("return_layers are not present in model")
+        last = max((place for place, name in enumerate(children) if name in asked), default=0)
+        super().__init__(OrderedDict(list(children.items())[: last + 1]))
+        self.return_layers = return_layers
+
+    def forward(self, x: Any) -> OrderedDict[str, Any]:
+        results: OrderedDict[str, Any] = OrderedDict()
+        for name, module in self.items():
+            x = module(x)
+            if name in self.return_layers:
+                results[self.return_layers[name]] = x
+        return results
+
+
+def _make_divisible(v: float, divisor: int, min_value: int | None = None) -> int:
+    """The multiple of ``divisor`` nearest to ``v``, at least ``min_value`` (``divisor`` when None) and nine tenths of ``v``."""
+    least = divisor if min_value is None else min_value
+    rounded = max(least, int(v + divisor / 2) // divisor * divisor)
+    return rounded + divisor if rounded < 0.9 * v else rounded
+
+
+# -- old spellings of arguments ---------------------------------------------------------------------------------------------------
+def listed(names: Sequence[str]) -> str:
+    """Names in quotes, the last one after "and"."""
+    *others, last = [f"'{name}'" for name in names]
+    return f"{', '.join(others)}{',' if len(others) > 1 else ''} and {last}" if others else last
+
+
+def kwonly_to_pos_or_kw(fn: Callable[..., D]) -> Callable[..., D]:
+    """Decorates a function: its keyword-only arguments may be given by position, with a warning.
+
+    Raises:
+        TypeError: it has none.
+    """
+    parameters = inspect.signature(fn).parameters.values()
+    keywords = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    if not keywords:
+        raise TypeError(f"Found no keyword-only parameter on function '{fn.__name__}'")
+    positional = [parameter.kind for parameter in parameters].index(inspect.Parameter.KEYWORD_ONLY)
+
+    @functools.wraps(fn)
+    def wrapper(*args: Any, **kwargs: Any) -> D:
+        if late := dict(zip(keywords, args[positional:])):
+            warnings.warn(f"Using {listed(list(late))} as positional parameter(s) is {_SINCE}. Please use keyword parameter(s) instead.")
+        return fn(*args[:positional], **{**kwargs, **late})
+
+    return wrapper
+
+
+def handle_legacy_interface(**weights: tuple[str, Any]) -> Callable[[Callable[..., D]], Callable[..., D]]:
+    """Decorates a builder of models: ``pretrained=True`` and arguments by position are taken as they once were, with a warning.
+
+    Args:
+        weights: for the name of an argument that takes weights the name of the old argument, which was true or false, and the weights
+            that ``True`` stands for. Instead of these a function of the keyword arguments that gives them, or None where there are none.
+    """
+
+    def decorate(builder: Callable[..., D]) -> Callable[..., D]:
+        @kwonly_to_pos_or_kw
+        @functools.wraps(builder)
+        def inner(*args: Any, **kwargs: Any) -> D:
+            for name, (old_name, default) in weights.items():
+                _translate(builder.__name__, kwargs, name, old_name, default)
+            return builder(*args, **kwargs)
+
+        return inner
+
+    return decorate
+
+
+def _is_new_style(value: Any) -> bool:
+    return value is None or isinstance(value, WeightsEnum) or (isinstance(value, str) and value != "legacy")
+
+
+def _translate(builder: str, kwargs: dict[str, Any], name: str, old_name: str, default: Any) -> None:
+    """Put into ``kwargs`` what an old argument asks for, where there is one."""
+    by_position = name in kwargs  # where once the old argument stood
+    if _is_new_style(kwargs[name]) if by_position else old_name not in kwargs:
+        return
+    if by_position:
+        kwargs[old_name] = kwargs.pop(name)
+    message, chosen = "", None
+    if kwargs[old_name]:
+        chosen = default(kwargs) if callable(default) else default
+        if not isinstance(chosen, WeightsEnum):
+            raise ValueError(f"No weights available for model {builder}")
+        message = f" You can also use `{name}={type(chosen).__name__}.DEFAULT` to get the most up-to-date weights."
+    if not by_position:
+        warnings.warn(f"The parameter '{old_name}' is {_SINCE}, please use '{name}' instead.")
+    warnings.warn(
+        f"Arguments other than a weight enum or `None` for '{name}' are {_SINCE}. "
+        f"The current behavior is equivalent to passing `{name}={chosen}`.{message}"
+    )
+    del kwargs[old_name]
+    kwargs[name] = chosen
+
+
+def _ovewrite_named_param(kwargs: dict[str, Any], param: str, new_value: Any) -> None:
+    """Set a keyword argument that may be given already, but not with another value.
+
+    Raises:
+        ValueError: it is.
+    """
+    if kwargs.setdefault(param, new_value) != new_value:
+        raise ValueError(f"The parameter '{param}' expected value {new_value} but got {kwargs[param]} instead.")
+
+
+def _ovewrite_value_param(param: str, actual: V | None, expected: V) -> V:
+    """``expected``, unless ``actual`` is given and differs.
+
+    Raises:
+        ValueError: it does.
+    """
+    if actual is not None and actual != expected:
+        raise ValueError(f"The parameter '{param}' expected value {expected} but got {actual} instead.")
+    return expected

@@ -1,0 +1,440 @@
+"""Swin Transformers: attention within windows that move by half their size from one block to the next, in stages of halved size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ... import nn, ops
+from ...core.dtype import float32
+from ...core.tensor import Tensor
+from ..ops.misc import MLP, Permute
+from ..ops.stochastic_depth import StochasticDepth
+from ._api import weights_enum
+from ._builders import Layer, initialize, model_builder
+from ._relative_positions import relative_position_bias, relative_position_index
+from .vision_transformer import draw_perceptron
+
+__all__ = [
+    *("SwinTransformer", "Swin_T_Weights", "Swin_S_Weights", "Swin_B_Weights", "Swin_V2_T_Weights", "Swin_V2_S_Weights"),
+    *("Swin_V2_B_Weights", "swin_t", "swin_s", "swin_b", "swin_v2_t", "swin_v2_s", "swin_v2_b"),
+]
+
+F: Any = nn.functional
+
+
+# -- halving the size --------------------------------------------------------------------------------------------------------------
+def _patch_merging_pad(x: Tensor) -> Tensor:
+    """The four places of each square of 2 by 2 joined: ``(*, H, W, C)`` to ``(*, H / 2, W / 2, 4 * C)``, odd sizes padded."""
+    height, width, _ = x.shape[-3:]
+    x = F.pad(x, (0, 0, 0, width % 2, 0, height % 2))
+    corners = [x[..., row::2, column::2, :] for column in (0, 1) for row in (0, 1)]
+    return ops.cat(corners, -1)
+
+
+class PatchMerging(nn.Module):
+    """Squares of 2 by 2 places joined, normalized and mapped to twice the channels.
+
+    Args:
+        dim: channels.
+        norm_layer: built with four times the channels.
+    Shape:
+        ``(*, H, W, dim)`` to ``(*, H / 2, W / 2, 2 * dim)``, odd sizes rounded up.
+    """
+
+    def __init__(self, dim: int, norm_layer: Layer = nn.LayerNorm) -> None:
+        super().__init__()
+        self.dim = dim
+        self.reduction = nn.Linear(4 * dim, 2 * dim, bias=False)
+        self.norm = norm_layer(4 * dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.reduction(self.norm(_patch_merging_pad(x)))
+
+
+class PatchMergingV2(nn.Module):
+    """:class:`PatchMerging` whose normalization comes after the map, and is built with twice the channels."""
+
+    def __init__(self, dim: int, norm_layer: Layer = nn.LayerNorm) -> None:
+        super().__init__()
+        self.dim = dim
+        self.reduction = nn.Linear(4 * dim, 2 * dim, bias=False)
+        self.norm = norm_layer(2 * dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.reduction(_patch_merging_pad(x)))
+
+
+# -- attention in windows -----------------------------------------------------------------------------------------------------------
+def windows_of(x: Tensor, size: list[int]) -> Tensor:
+    """``(N, H, W, C)`` cut into windows: ``(N * windows, places, C)``."""
+    n, height, width, channels = x.shape
+    x = x.view(n, height // size[0], size[0], width // size[1], size[1], channels)
+    return x.permute(0, 1, 3, 2, 4, 5).reshape(-1, size[0] * size[1], channels)
+
+
+def from_windows(x: Tensor, size: list[int], shape: tuple[int, int, int, int]) -> Tensor:
+    """The inverse of :func:`windows_of`."""
+    n, height, width, channels = shape
+    x = x.view(n, height // size[0], width // size[1], size[0], size[1], channels)
+    return x.permute(0, 1, 3, 2, 4, 5).reshape(shape)
+
+
+# Rolled by the shift, the image's first rows stand behind its last ones. In the last window, which has both, a place attends only to
+# those from its own side:
+#
+#     rows    0 ... H - window | H - window ... H - shift | H - shift ... H (the first ones)
+#     region         0         |            1             |         2
+def shift_mask(x: Tensor, size: list[int], shift: list[int]) -> Tensor:
+    """``(windows, places, places)``: -100 for two places that were not neighbours before the shift, 0 for others."""
+    regions = []
+    for length, window, moved in zip(x.shape[1:3], size, shift):
+        place = ops.arange(length, device=x.device)
+        regions.append((place >= length - window).to(x.dtype) + ((place >= length - moved).to(x.dtype) if moved else 0.0))
+    region = 3 * regions[0][:, None] + regions[1][None, :]
+    windows = windows_of(region[None, :, :, None], size).squeeze(-1)
+    return ops.where(windows[:, None, :] != windows[:, :, None], -100.0, 0.0).to(x.dtype)
+
+
+def shifted_window_attention(
+    input: Tensor,
+    qkv_weight: Tensor,
+    proj_weight: Tensor,
+    relative_position_bias: Tensor,
+    window_size: list[int],
+    num_heads: int,
+    shift_size: list[int],
+    attention_dropout: float = 0.0,
+    dropout: float = 0.0,
+    qkv_bias: Tensor | None = None,
+    proj_bias: Tensor | None = None,
+    logit_scale: Tensor | None = None,
+    training: bool = True,
+) -> Tensor:
+    """Attention of the places of a window to each other, the windows moved by ``shift_size``.
+
+    Args:
+        input: ``(N, H, W, C)``; padded by zeros to whole windows.
+        qkv_weight, qkv_bias: the map to queries, keys and values.
+        proj_weight, proj_bias: the map of the results.
+        relative_position_bias: ``(1, num_heads, places, places)``, added to the scores.
+        window_size: rows and columns of a window.
+        num_heads: heads.
+        shift_size: rows and columns; a dimension with one window is not moved.
+        attention_dropout, dropout: probabilities, for the weights and the results.
+        logit_scale: ``(num_heads, 1, 1)``, logarithms of the factors of cosines (version 2); scaled products when None.
+        training: whether there is dropout.
+    Returns:
+        ``input``'s shape.
+    Source: torchvision.models.swin_transformer.shifted_window_attention. Liu et al. 2021, section 3.2; 2022, section 3.
+    """
+    _, height, width, channels = input.shape
+    x = F.pad(input, (0, 0, 0, -width % window_size[1], 0, -height % window_size[0]))
+    padded = tuple(x.shape)
+    shift = [0 if window >= length else moved for window, length, moved in zip(window_size, padded[1:3], shift_size)]
+    if sum(shift) > 0:
+        x = ops.roll(x, shifts=(-shift[0], -shift[1]), dims=(1, 2))
+    mask = shift_mask(x, window_size, shift) if sum(shift) > 0 else None
+    x = windows_of(x, window_size)
+    batch, places, _ = x.shape
+    if logit_scale is not None and qkv_bias is not None:  # keys have no bias in version 2
+        third = qkv_bias.numel() // 3
+        qkv_bias = ops.cat((qkv_bias[:third], ops.zeros_like(qkv_bias[third : 2 * third]), qkv_bias[2 * third :]))
+    heads = F.linear(x, qkv_weight, qkv_bias).reshape(batch, places, 3, num_heads, channels // num_heads)
+    query, key, value = heads.permute(2, 0, 3, 1, 4).unbind(0)
+    if logit_scale is None:
+        scores = (query * (channels // num_heads) ** -0.5) @ key.transpose(-2, -1)
+    else:
+        scores = F.normalize(query, dim=-1) @ F.normalize(key, dim=-1).transpose(-2, -1)
+        scores = scores * ops.clamp(logit_scale, max=math.log(100.0)).exp()
+    scores = scores + relative_position_bias
+    if mask is not None:
+        by_image = scores.view(-1, mask.shape[0], num_heads, places, places) + mask[:, None]
+        scores = by_image.view(batch, num_heads, places, places)
+    weights = F.dropout(F.softmax(scores, dim=-1), p=attention_dropout, training=training)
+    x = (weights @ value).transpose(1, 2).reshape(batch, places, channels)
+    x = F.dropout(F.linear(x, proj_weight, proj_bias), p=dropout, training=training)
+    x = from_windows(x, window_size, padded)
+    if sum(shift) > 0:
+        x = ops.roll(x, shifts=(shift[0], shift[1]), dims=(1, 2))
+    return x[:, :height, :width].contiguous()
+
+
+class ShiftedWindowAttention(nn.Module):
+    """:func:`shifted_window_attention` with its maps and a table of biases.
+
+    Args:
+        dim: channels.
+        window_size, shift_size: rows and columns.
+        num_heads: heads.
+        qkv_bias, proj_bias: whether the maps have biases.
+        attention_dropout, dropout: probabilities.
+    Attributes:
+        relative_position_bias_table: a row for each difference of two places, drawn from a truncated normal distribution of 0.02.
+    Raises:
+        ValueError: sizes of other than two numbers.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        window_size: list[int],
+        shift_size: list[int],
+        num_heads: int,
+        qkv_bias: bool = True,
+        proj_bias: bool = True,
+        attention_dropout: float = 0.0,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if len(window_size) != 2 or len(shift_size) != 2:
+            raise ValueError("window_size and shift_size must be of length 2")
+        self.window_size = window_size
+        self.shift_size = shift_size
+        self.num_heads = num_heads
+        self.attention_dropout = attention_dropout
+        self.dropout = dropout
+        self.qkv = nn.Linear(dim, dim * 3, bias=qkv_bias)
+        self.proj = nn.Linear(dim, dim, bias=proj_bias)
+        self.define_relative_position_bias_table()
+        self.define_relative_position_index()
+
+    def define_relative_position_bias_table(self) -> None:
+        height, width = self.window_size
+        self.relative_position_bias_table = nn.Parameter(ops.zeros((2 * height - 1) * (2 * width - 1), self.num_heads))
+        nn.init.trunc_normal_(self.relative_position_bias_table, std=0.02)
+
+    def define_relative_position_index(self) -> None:
+        self.register_buffer("relative_position_index", relative_position_index(*self.window_size).flatten())
+
+    def get_relative_position_bias(self) -> Tensor:
+        return relative_position_bias(self.relative_position_bias_table, self.relative_position_index, math.prod(self.window_size))
+
+    def _attend(self, x: Tensor, logit_scale: Tensor | None) -> Tensor:
+        return shifted_window_attention(
+            x,
+            self.qkv.weight,
+            self.proj.weight,
+            self.get_relative_position_bias(),
+            self.window_size,
+            self.num_heads,
+            shift_size=self.shift_size,
+            attention_dropout=self.attention_dropout,
+            dropout=self.dropout,
+            qkv_bias=self.qkv.bias,
+            proj_bias=self.proj.bias,
+            logit_scale=logit_scale,
+            training=self.training,
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._attend(x, None)
+
+
+class ShiftedWindowAttentionV2(ShiftedWindowAttention):
+    """Attention by cosines, whose biases a small perceptron computes from the logarithms of differences of places.
+
+    Attributes:
+        logit_scale: logarithms of the cosines' factors, of 10 at first.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        window_size: list[int],
+        shift_size: list[int],
+        num_heads: int,
+        qkv_bias: bool = True,
+        proj_bias: bool = True,
+        attention_dropout: float = 0.0,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(dim, window_size, shift_size, num_heads, qkv_bias, proj_bias, attention_dropout, dropout)
+        self.logit_scale = nn.Parameter(ops.log(10 * ops.ones((num_heads, 1, 1))))
+        self.cpb_mlp = nn.Sequential(nn.Linear(2, 512), nn.ReLU(inplace=True), nn.Linear(512, num_heads, bias=False))
+        if qkv_bias:
+            self.qkv.bias.detach()[dim : 2 * dim].zero_()
+
+    def define_relative_position_bias_table(self) -> None:
+        """The differences themselves, -8 to 8 and by the logarithm: ``(1, 2 * height - 1, 2 * width - 1, 2)``."""
+        scaled = [ops.arange(-(size - 1), size, dtype=float32) / (size - 1) * 8 for size in self.window_size]
+        differences = ops.stack(ops.meshgrid(*scaled, indexing="ij"), dim=-1).unsqueeze(0)
+        table = ops.sign(differences) * ops.log2(ops.abs(differences) + 1.0) / 3.0
+        self.register_buffer("relative_coords_table", table)
+
+    def get_relative_position_bias(self) -> Tensor:
+        table = self.cpb_mlp(self.relative_coords_table).view(-1, self.num_heads)
+        return 16 * ops.sigmoid(relative_position_bias(table, self.relative_position_index, math.prod(self.window_size)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._attend(x, self.logit_scale)
+
+
+# -- blocks ---------------------------------------------------------------------------------------------------------------------------
+class SwinTransformerBlock(nn.Module):
+    """Attention and a perceptron, normalization before each, the input added to each.
+
+    Args:
+        dim, num_heads, window_size, shift_size, attention_dropout, dropout: of the attention.
+        mlp_ratio: features in the perceptron, in ``dim``.
+        stochastic_depth_prob: probability that an image leaves out a part in training.
+        norm_layer: built with ``dim``.
+        attn_layer: class of the attention.
+    Shape:
+        ``(N, H, W, dim)`` to the same.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        num_heads: int,
+        window_size: list[int],
+        shift_size: list[int],
+        mlp_ratio: float = 4.0,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        stochastic_depth_prob: float = 0.0,
+        norm_layer: Layer = nn.LayerNorm,
+        attn_layer: Layer = ShiftedWindowAttention,
+    ) -> None:
+        super().__init__()
+        self.norm1 = norm_layer(dim)
+        self.attn = attn_layer(dim, window_size, shift_size, num_heads, attention_dropout=attention_dropout, dropout=dropout)
+        self.stochastic_depth = StochasticDepth(stochastic_depth_prob, "row")
+        self.norm2 = norm_layer(dim)
+        self.mlp = MLP(dim, [int(dim * mlp_ratio), dim], activation_layer=nn.GELU, inplace=None, dropout=dropout)
+        draw_perceptron(self.mlp)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.stochastic_depth(self.attn(self.norm1(x)))
+        return x + self.stochastic_depth(self.mlp(self.norm2(x)))
+
+
+class SwinTransformerBlockV2(SwinTransformerBlock):
+    """:class:`SwinTransformerBlock` whose normalizations come after attention and perceptron."""
+
+    def __init__(
+        self,
+        dim: int,
+        num_heads: int,
+        window_size: list[int],
+        shift_size: list[int],
+        mlp_ratio: float = 4.0,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        stochastic_depth_prob: float = 0.0,
+        norm_layer: Layer = nn.LayerNorm,
+        attn_layer: Layer = ShiftedWindowAttentionV2,
+    ) -> None:
+        settings = (mlp_ratio, dropout, attention_dropout, stochastic_depth_prob, norm_layer, attn_layer)
+        super().__init__(dim, num_heads, window_size, shift_size, *settings)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.stochastic_depth(self.norm1(self.attn(x)))
+        return x + self.stochastic_depth(self.norm2(self.mlp(x)))
+
+
+class SwinTransformer(nn.Module):
+    """Patches, stages of blocks of which every second one moves its windows, the mean over places, and a linear layer.
+
+    Args:
+        patch_size: rows and columns.
+        embed_dim: channels of the first stage; each further one has twice as many.
+        depths, num_heads: blocks and heads of each stage.
+        window_size: rows and columns of a window.
+        mlp_ratio, dropout, attention_dropout: of the blocks.
+        stochastic_depth_prob: probability that an image leaves out a part of a block in training; it rises from 0 to this.
+        num_classes: features of the result.
+        norm_layer: ``LayerNorm`` with ``eps`` 1e-5 when None.
+        block: :class:`SwinTransformerBlock` when None.
+        downsample_layer: built with the channels and ``norm_layer`` between two stages.
+    Shape:
+        ``(N, 3, H, W)`` to ``(N, num_classes)``.
+    Source: torchvision.models.SwinTransformer. Liu et al. 2021, "Swin Transformer"; 2022, "Swin Transformer V2".
+    """
+
+    def __init__(
+        self,
+        patch_size: list[int],
+        embed_dim: int,
+        depths: list[int],
+        num_heads: list[int],
+        window_size: list[int],
+        mlp_ratio: float = 4.0,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        stochastic_depth_prob: float = 0.1,
+        num_classes: int = 1000,
+        norm_layer: Layer | None = None,
+        block: Layer | None = None,
+        downsample_layer: Layer = PatchMerging,
+    ) -> None:
+        super().__init__()
+        self.num_classes = num_classes
+        block, norm_layer = block or SwinTransformerBlock, norm_layer or partial(nn.LayerNorm, eps=1e-5)
+        size = (patch_size[0], patch_size[1])
+        patches = nn.Conv2d(3, embed_dim, kernel_size=size, stride=size)
+        layers: list[nn.Module] = [nn.Sequential(patches, Permute([0, 2, 3, 1]), norm_layer(embed_dim))]
+        count, total, dim = 0, sum(depths), embed_dim
+        rest: dict[str, Any] = {
+            "mlp_ratio": mlp_ratio,
+            "dropout": dropout,
+            "attention_dropout": attention_dropout,
+            "norm_layer": norm_layer,
+        }
+        for stage, (depth, heads) in enumerate(zip(depths, num_heads)):
+            if stage > 0:
+                layers.append(downsample_layer(dim, norm_layer))
+                dim *= 2
+            blocks = []
+            for i in range(depth):
+                shift = [0 if i % 2 == 0 else length // 2 for length in window_size]
+                probability = stochastic_depth_prob * float(count) / (total - 1)
+                blocks.append(block(dim, heads, window_size=window_size, shift_size=shift, stochastic_depth_prob=probability, **rest))
+                count += 1
+            layers.append(nn.Sequential(*blocks))
+        self.features = nn.Sequential(*layers)
+        self.norm = norm_layer(dim)
+        self.permute = Permute([0, 3, 1, 2])
+        self.avgpool = nn.AdaptiveAvgPool2d(1)
+        self.flatten = nn.Flatten(1)
+        self.head = nn.Linear(dim, num_classes)
+        initialize(self, {nn.Linear: partial(nn.init.trunc_normal_, std=0.02)}, norms=())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.flatten(self.avgpool(self.permute(self.norm(self.features(x))))))
+
+
+def _builder(
+    name: str, weights: Any, embed_dim: int, depth: int, window: int, stochastic_depth_prob: float, **version: Any
+) -> Callable[..., SwinTransformer]:
+    build = partial(
+        SwinTransformer,
+        patch_size=[4, 4],
+        embed_dim=embed_dim,
+        depths=[2, 2, depth, 2],
+        num_heads=[embed_dim // 32 * 2**stage for stage in range(4)],
+        window_size=[window, window],
+        stochastic_depth_prob=stochastic_depth_prob,
+        **version,
+    )
+    return model_builder(name, weights, build, pretrained=weights.IMAGENET1K_V1)
+
+
+Swin_T_Weights = weights_enum("Swin_T_Weights", __name__)
+Swin_S_Weights = weights_enum("Swin_S_Weights", __name__)
+Swin_B_Weights = weights_enum("Swin_B_Weights", __name__)
+Swin_V2_T_Weights = weights_enum("Swin_V2_T_Weights", __name__)
+Swin_V2_S_Weights = weights_enum("Swin_V2_S_Weights", __name__)
+Swin_V2_B_Weights = weights_enum("Swin_V2_B_Weights", __name__)
+
+_V2: dict[str, Any] = {"block": SwinTransformerBlockV2, "downsample_layer": PatchMergingV2}
+
+swin_t = _builder("swin_t", Swin_T_Weights, 96, 6, 7, 0.2)
+swin_s = _builder("swin_s", Swin_S_Weights, 96, 18, 7, 0.3)
+swin_b = _builder("swin_b", Swin_B_Weights, 128, 18, 7, 0.5)
+swin_v2_t = _builder("swin_v2_t", Swin_V2_T_Weights, 96, 6, 8, 0.2, **_V2)
+swin_v2_s = _builder("swin_v2_s", Swin_V2_S_Weights, 96, 18, 8, 0.3, **_V2)
+swin_v2_b = _builder("swin_v2_b", Swin_V2_B_Weights, 128, 18, 8, 0.5, **_V2)

@@ -1,0 +1,111 @@
+"""VGG: stacks of 3x3 convolutions between poolings, with and without batch normalization."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ... import nn
+from ...core.tensor import Tensor
+from ._api import weights_enum
+from ._builders import initialize, kaiming_fan_out, model_builder, normal
+
+__all__ = [
+    *("VGG", "VGG11_Weights", "VGG11_BN_Weights", "VGG13_Weights", "VGG13_BN_Weights", "VGG16_Weights", "VGG16_BN_Weights"),
+    *("VGG19_Weights", "VGG19_BN_Weights", "vgg11", "vgg11_bn", "vgg13", "vgg13_bn", "vgg16", "vgg16_bn", "vgg19", "vgg19_bn"),
+]
+
+
+class VGG(nn.Module):
+    """Convolutions, then three linear layers.
+
+    Args:
+        features: a module that gives 512 channels.
+        num_classes: features of the result.
+        init_weights: whether to draw the weights as below; the layers' own initial weights otherwise.
+        dropout: probability, after the first two linear layers.
+    Shape:
+        ``(N, 3, H, W)``, at least 32 by 32, to ``(N, num_classes)``.
+    Attributes:
+        features: convolutions, drawn from normal distributions by their number of outputs (Kaiming).
+        classifier: linear layers, drawn from a normal distribution of standard deviation 0.01.
+    Source: torchvision.models.VGG. Simonyan and Zisserman 2015, "Very deep convolutional networks", table 1.
+    """
+
+    def __init__(self, features: nn.Module, num_classes: int = 1000, init_weights: bool = True, dropout: float = 0.5) -> None:
+        super().__init__()
+        self.features = features
+        self.avgpool = nn.AdaptiveAvgPool2d((7, 7))
+        self.classifier = nn.Sequential(
+            *(nn.Linear(512 * 7 * 7, 4096), nn.ReLU(True), nn.Dropout(p=dropout)),
+            *(nn.Linear(4096, 4096), nn.ReLU(True), nn.Dropout(p=dropout)),
+            nn.Linear(4096, num_classes),
+        )
+        if init_weights:
+            initialize(self, {nn.Conv2d: kaiming_fan_out, nn.Linear: normal(0.01)}, norms=(nn.BatchNorm2d,))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.classifier(self.avgpool(self.features(x)).flatten(1))
+
+
+def make_layers(cfg: list[str | int], batch_norm: bool = False) -> nn.Sequential:
+    """The convolutions of a row of the table: channels, and ``"M"`` for a pooling."""
+    layers: list[nn.Module] = []
+    channels = 3
+    for entry in cfg:
+        if isinstance(entry, str):
+            layers.append(nn.MaxPool2d(kernel_size=2, stride=2))
+            continue
+        layers.append(nn.Conv2d(channels, entry, kernel_size=3, padding=1))
+        if batch_norm:
+            layers.append(nn.BatchNorm2d(entry))
+        layers.append(nn.ReLU(inplace=True))
+        channels = entry
+    return nn.Sequential(*layers)
+
+
+def configuration(*repeats: int) -> list[str | int]:
+    """A row of the table: how often there are 64, 128, 256, 512 and 512 channels."""
+    rows = ([channels] * count + ["M"] for channels, count in zip((64, 128, 256, 512, 512), repeats))
+    return [entry for row in rows for entry in row]
+
+
+cfgs = {
+    "A": configuration(1, 1, 2, 2, 2),
+    "B": configuration(2, 2, 2, 2, 2),
+    "D": configuration(2, 2, 3, 3, 3),
+    "E": configuration(2, 2, 4, 4, 4),
+}
+
+
+def _vgg(cfg: str, batch_norm: bool, **kwargs: Any) -> VGG:
+    return VGG(make_layers(cfgs[cfg], batch_norm=batch_norm), **kwargs)
+
+
+def _without_drawing(weights: Any, kwargs: dict[str, Any]) -> None:
+    kwargs["init_weights"] = False
+
+
+def _builder(name: str, weights: Any, cfg: str, batch_norm: bool = False) -> Callable[..., VGG]:
+    build = partial(_vgg, cfg, batch_norm)
+    return model_builder(name, weights, build, pretrained=weights.IMAGENET1K_V1, prepare=_without_drawing)
+
+
+VGG11_Weights = weights_enum("VGG11_Weights", __name__)
+VGG11_BN_Weights = weights_enum("VGG11_BN_Weights", __name__)
+VGG13_Weights = weights_enum("VGG13_Weights", __name__)
+VGG13_BN_Weights = weights_enum("VGG13_BN_Weights", __name__)
+VGG16_Weights = weights_enum("VGG16_Weights", __name__)
+VGG16_BN_Weights = weights_enum("VGG16_BN_Weights", __name__)
+VGG19_Weights = weights_enum("VGG19_Weights", __name__)
+VGG19_BN_Weights = weights_enum("VGG19_BN_Weights", __name__)
+
+vgg11 = _builder("vgg11", VGG11_Weights, "A")
+vgg11_bn = _builder("vgg11_bn", VGG11_BN_Weights, "A", True)
+vgg13 = _builder("vgg13", VGG13_Weights, "B")
+vgg13_bn = _builder("vgg13_bn", VGG13_BN_Weights, "B", True)
+vgg16 = _builder("vgg16", VGG16_Weights, "D")
+vgg16_bn = _builder("vgg16_bn", VGG16_BN_Weights, "D", True)
+vgg19 = _builder("vgg19", VGG19_Weights, "E")
+vgg19_bn = _builder("vgg19_bn", VGG19_BN_Weights, "E", True)
