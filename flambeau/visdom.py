@@ -172,7 +172,8 @@ class Visdom:
 
     def _kept(self, msg: dict[str, Any], endpoint: str) -> Any:
         """What a server would do with a message."""
-        windows, name = self._windows.setdefault(msg["eid"], {}), msg.get("win")
+        windows: dict[Any, Any] = self._windows.setdefault(msg["eid"], {})
+        name = msg.get("win")
         if endpoint == "events":
             kind = msg["data"][0].get("type", "") if msg["data"] else ""
             is_plot = "layout" in msg

@@ -544,6 +544,12 @@ class Module(HookMethods, ConvertMethods, StateMethods):
             return f"{self._get_name()}({extra_lines[0]})"
         return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a tree that opens and closes."""
+        from .notebook import module_html
+
+        return module_html(self)
+
 
 def _indented(text: str) -> str:
     """``text`` with every line but the first moved in by two spaces."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.tensor import Tensor, swap
 
+_SEEING = {"summary": "model_summary", "draw_graph": "model_drawing"}
 _BACKENDS = ("generate_methods_for_privateuse1_backend", "rename_privateuse1_backend")
 
 
@@ -33,6 +34,8 @@ def __getattr__(name: str) -> Any:
         from . import backend_registration
 
         return getattr(backend_registration, name)
+    if name in _SEEING:
+        return getattr(importlib.import_module(f"{__name__}.{_SEEING[name]}"), name)
     full_name = f"{__name__}.{name}"
     try:
         return importlib.import_module(full_name)

@@ -40,6 +40,7 @@ class Node:
         shapes: of its results.
         dtypes: of its results.
         attributes: an operation's other arguments, as text.
+        calls: for each module of ``scope`` the number of its call, by which two calls of one module differ; operations have it.
     """
 
     kind: str
@@ -49,6 +50,7 @@ class Node:
     shapes: list[Shape] = field(default_factory=list)
     dtypes: list[str] = field(default_factory=list)
     attributes: dict[str, str] = field(default_factory=dict)
+    calls: tuple[int, ...] = ()
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
@@ -108,6 +110,8 @@ class Recorder:
         self.nodes: list[Node] = []
         self._model = model
         self._scope: list[str] = []
+        self._calls: list[int] = []
+        self._number_of_calls = 0
         self._values: dict[int, Value] = {}
         self._kept: dict[int, Tensor] = {}  # a tensor that lives keeps its id
         self._scopes = dict(_scopes(model))
@@ -123,9 +127,12 @@ class Recorder:
     def enter_module(self, module: Module, args: Any) -> None:
         path = self._paths.get(id(module))
         self._scope.append(type(module).__name__ if path is None else self._scopes[path][-1])
+        self._calls.append(self._number_of_calls)
+        self._number_of_calls += 1
 
     def leave_module(self, module: Module, args: Any, result: Any) -> None:
         self._scope.pop()
+        self._calls.pop()
 
     # -- nodes --------------------------------------------------------------------------------------------------------------
     def _add(self, node: Node, results: Sequence[Tensor]) -> None:
@@ -170,7 +177,7 @@ class Recorder:
         others = {key: value for key, value in named.items() if value is not None and key != "out"}
         attributes = {key: _text(value) for key, value in others.items() if next(tensors_in(value), None) is None}
         stem = {"__setitem__": "index_put_", "__getitem__": "index"}.get(name, name.lstrip("_"))
-        self._add(Node("operation", stem, tuple(self._scope), inputs, attributes=attributes), results)
+        self._add(Node("operation", stem, tuple(self._scope), inputs, attributes=attributes, calls=tuple(self._calls)), results)
         if isinstance(written, Tensor):
             self._written(written)
 

@@ -32,6 +32,7 @@ _METHODS: dict[type, dict[str, Any]] = {
         "__new__": staticmethod(_late("legacy", "construct_default")),
         "__repr__": _late("printing", "tensor_repr"),
         "__format__": _late("printing", "tensor_format"),
+        "_repr_html_": _late("notebook", "tensor_html"),
         "__reduce_ex__": _late("rebuild", "reduce_tensor"),
         "__deepcopy__": _late("rebuild", "deepcopy_tensor"),
         "module_load": _late("rebuild", "module_load"),
