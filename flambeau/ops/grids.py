@@ -1,7 +1,8 @@
 """Images looked up at places that a grid names: ``grid_sample``, and the grids of affine maps.
 
 Places are coordinates between -1 and 1 along each spatial dimension, the last dimension first.  Everything is made of differentiable
-operations, so that derivatives of every order are there.
+operations, so that derivatives of every order are there; what is large goes through an operation with a kernel, whose derivative is a
+kernel, and whose second derivative is that of the composition.
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.arrays.native import attempt
+import numpy as np
+
+from ..autograd.api import grad as gradients_of
+from ..autograd.grad_mode import enable_grad, no_grad
+from ..core.arrays.native import attempt, is_there
 from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite
+from ..core.calls.registry import composite, op
 from ..core.state import grad_enabled, in_mode
 from ..core.tensor import Tensor as TensorType
 from ..core.tensor import wrap
@@ -23,6 +28,7 @@ from .ranges import linspace
 
 _MODES = ("bilinear", "nearest", "bicubic")
 _PADDINGS = ("zeros", "border", "reflection")
+_KERNELS_OF = (np.float32, np.float64)
 _CUBIC = -0.75  # the free parameter of Keys' cubic convolution, as in PyTorch
 _CHANGED = (
     "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the "
@@ -122,9 +128,61 @@ def _cubic(flat: Any, spatial: Sequence[int], places: Sequence[Any], padding: st
     return total
 
 
-def _is_plain(tensor: Any) -> bool:
-    """Whether nothing is recorded of a tensor, so that a kernel may do the whole."""
-    return tensor.__class__ is TensorType and not (tensor.requires_grad and grad_enabled())
+def _composed(input: Any, grid: Any, mode: str, padding: str, align_corners: bool) -> Any:
+    """The whole in differentiable operations."""
+    spatial = tuple(input.shape[2:])
+    flat = input.flatten(2)
+    coordinates = grid.flatten(1, -2).unbind(2)[::-1]
+    places = [_in_pixels(coordinate, size, align_corners) for coordinate, size in zip(coordinates, spatial, strict=True)]
+    if mode == "bicubic":
+        result = _cubic(flat, spatial, places, padding, align_corners)
+    else:
+        places = [_padded(place, size, padding, align_corners) for place, size in zip(places, spatial, strict=True)]
+        result = _linear(flat, spatial, places) if mode == "bilinear" else _nearest(flat, spatial, [place.round() for place in places])
+    return result.reshape(*input.shape[:2], *grid.shape[1:-1])
+
+
+def _gradients(grad: Any, input: Any, grid: Any, mode: str, padding: str, align_corners: bool, needs: Sequence[bool]) -> tuple[Any, ...]:
+    """Of a sampling that a kernel did: by a kernel too, or where they are recorded, or there is none, by the composition."""
+    is_recorded = grad_enabled()
+    if not is_recorded:
+        arrays = grad._array, input._array, grid._array
+        given = attempt("_grid_sample_backward", grid._array.size, *arrays, mode, padding, align_corners, *map(bool, needs))
+        if given is not None:
+            return tuple([wrap(array) if need else None for array, need in zip(given, needs, strict=True)])
+    with enable_grad():
+        # Aliases: a gradient at an operand must not pass through it to another one that it was computed from.
+        own, lines = [
+            operand.view_as(operand) if is_recorded else operand.detach().requires_grad_(need)
+            for operand, need in zip((input, grid), needs, strict=True)
+        ]
+        result = _composed(own, lines, mode, padding, align_corners)
+    wanted = [alias for alias, need in zip((own, lines), needs, strict=True) if need]
+    given = iter(gradients_of(result, wanted, grad, create_graph=is_recorded, allow_unused=True))
+    return tuple([next(given) if need else None for need in needs])
+
+
+def _of_kernel(rank: int) -> Any:
+    @op(
+        name=f"_grid_sample{rank}d",
+        method=False,
+        out=False,
+        work="grid.size",
+        node_name=f"GridSampler{rank}DBackward0",
+        grad={
+            "input, grid": lambda grad, input, grid, mode, padding, align_corners, needs: _gradients(
+                grad, input, grid, mode, padding, align_corners, needs
+            )
+        },
+    )
+    def sampled(input: Tensor, grid: Tensor, mode: str, padding: str, align_corners: bool) -> Tensor:
+        with no_grad():
+            return _composed(wrap(input), wrap(grid), mode, padding, align_corners)._array
+
+    return sampled
+
+
+_SAMPLED = {rank: _of_kernel(rank) for rank in (2, 3)}
 
 
 def _require(condition: bool, message: str) -> None:
@@ -155,19 +213,11 @@ def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_m
         raise RuntimeError(f"expected scalar type {input.dtype.legacy} but found {grid.dtype.legacy}")
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f"\"grid_sampler_{rank}d_cpu_kernel_impl\" not implemented for '{input.dtype.legacy}'")
-    if _is_plain(input) and _is_plain(grid) and not in_mode():
-        found = attempt("_grid_sample", input._array.size, input._array, grid._array, mode, padding, bool(align_corners))
-        if found is not None:
-            return wrap(found)
-    flat = input.flatten(2)
-    coordinates = grid.flatten(1, -2).unbind(2)[::-1]
-    places = [_in_pixels(coordinate, size, align_corners) for coordinate, size in zip(coordinates, spatial, strict=True)]
-    if mode == "bicubic":
-        result = _cubic(flat, spatial, places, padding, align_corners)
-    else:
-        places = [_padded(place, size, padding, align_corners) for place, size in zip(places, spatial, strict=True)]
-        result = _linear(flat, spatial, places) if mode == "bilinear" else _nearest(flat, spatial, [place.round() for place in places])
-    return result.reshape(*input.shape[:2], *grid.shape[1:-1])
+    align_corners = bool(align_corners)
+    plain = input.__class__ is TensorType and grid.__class__ is TensorType and not in_mode()
+    if plain and input.dtype.numpy in _KERNELS_OF and input._array.size and is_there(f"_grid_sample{rank}d", grid._array.size):
+        return _SAMPLED[rank](input, grid, mode, padding, align_corners)
+    return _composed(input, grid, mode, padding, align_corners)
 
 
 def _of_rank(rank: int) -> Any:
