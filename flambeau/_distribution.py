@@ -1,9 +1,11 @@
-"""``python -m flambeau alias``: a small distribution called torch in the current environment, which means flambeau.
+"""``python -m flambeau alias``: small distributions called torch and torchvision in the current environment, which mean flambeau.
 
     torch/__init__.py                    imports flambeau in its place
     torch-2.13.0+....dist-info/          what pip, importlib.metadata and requirements read
+    torchvision/__init__.py              imports flambeau.vision in its place
+    torchvision-0.28.0+....dist-info/
 
-``python -m flambeau`` gives its child processes the same two, from a folder of their own on ``PYTHONPATH``.
+``python -m flambeau`` gives its child processes the same, from a folder of their own on ``PYTHONPATH``.
 """
 
 from __future__ import annotations
@@ -20,47 +22,53 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .version import __version__, release
+from .version import __version__, release, vision
 
-__all__ = ["AliasDistribution", "install", "installed", "main", "metadata_text", "remove", "write_shim"]
+__all__ = ["DISTRIBUTIONS", "AliasDistribution", "install", "installed", "main", "metadata_text", "remove", "write_shim"]
 
 MARK = "Summary: flambeau in PyTorch's place"
+DISTRIBUTIONS = {"torch": str(__version__), "torchvision": vision}
+NEEDS = {"torch": "flambeau", "torchvision": "flambeau[vision]"}
+OWNERS = {"torch": "PyTorch", "torchvision": "torchvision"}
+MODULES = {"torch": "flambeau", "torchvision": "flambeau.vision"}
 
 
-def metadata_text() -> str:
-    """``METADATA`` of the distribution."""
-    return f"Metadata-Version: 2.1\nName: torch\nVersion: {__version__}\n{MARK}\nRequires-Dist: flambeau\n"
+def metadata_text(name: str) -> str:
+    """``METADATA`` of a distribution."""
+    return f"Metadata-Version: 2.1\nName: {name}\nVersion: {DISTRIBUTIONS[name]}\n{MARK}\nRequires-Dist: {NEEDS[name]}\n"
 
 
-def shim_text(root: str | None) -> str:
-    """``torch/__init__.py``."""
+def shim_text(name: str, root: str | None) -> str:
+    """``torch/__init__.py``, or torchvision's."""
     path = "" if root is None else f"sys.path.append({root!r})\n"
     return f'''"""flambeau in PyTorch's place: written by ``python -m flambeau alias --install``, taken away by ``alias --remove``."""
 
 import sys
 
 {path}import flambeau.runner
+import {MODULES[name]}
 
 flambeau.runner.install()
-sys.modules[__name__] = flambeau
+sys.modules[__name__] = {MODULES[name]}
 '''
 
 
-def write_shim(folder: Path, root: str | None = None) -> list[Path]:
-    """Write the distribution into a folder that is on the path of modules.
+def write_shim(folder: Path, name: str, root: str | None = None) -> list[Path]:
+    """Write a distribution into a folder that is on the path of modules.
 
     Args:
+        name: torch or torchvision.
         root: folder to add to the path first, where flambeau is not installed.
     Returns:
         The files, relative to ``folder``.
     """
-    information = folder / f"torch-{__version__}.dist-info"
+    information = folder / f"{name}-{DISTRIBUTIONS[name]}.dist-info"
     texts = {
-        folder / "torch" / "__init__.py": shim_text(root),
-        information / "METADATA": metadata_text(),
+        folder / name / "__init__.py": shim_text(name, root),
+        information / "METADATA": metadata_text(name),
         information / "WHEEL": f"Wheel-Version: 1.0\nGenerator: flambeau {release}\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         information / "INSTALLER": "flambeau\n",
-        information / "top_level.txt": "torch\n",
+        information / "top_level.txt": f"{name}\n",
     }
     for file, text in texts.items():
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -75,10 +83,13 @@ def write_shim(folder: Path, root: str | None = None) -> list[Path]:
 
 
 class AliasDistribution(metadata.Distribution):
-    """The distribution as ``importlib.metadata`` is told of it where it lies nowhere: a name, a version and no files."""
+    """A distribution as ``importlib.metadata`` is told of it where it lies nowhere: a name, a version and no files."""
+
+    def __init__(self, name: str) -> None:
+        self.alias = name
 
     def read_text(self, filename: Any) -> str | None:
-        return {"METADATA": metadata_text(), "top_level.txt": "torch\n"}.get(str(filename))
+        return {"METADATA": metadata_text(self.alias), "top_level.txt": f"{self.alias}\n"}.get(str(filename))
 
     def locate_file(self, path: Any) -> Any:
         return Path(__file__).parent / "_shim" / path
@@ -89,9 +100,9 @@ def site_packages() -> Path:
     return Path(sysconfig.get_paths()["purelib"])
 
 
-def installed(folder: Path) -> Iterator[metadata.Distribution]:
-    """The distributions called torch in a folder."""
-    yield from metadata.distributions(name="torch", path=[str(folder)])
+def installed(folder: Path, name: str) -> Iterator[metadata.Distribution]:
+    """The distributions of that name in a folder."""
+    yield from metadata.distributions(name=name, path=[str(folder)])
 
 
 def is_alias(distribution: metadata.Distribution) -> bool:
@@ -99,27 +110,37 @@ def is_alias(distribution: metadata.Distribution) -> bool:
 
 
 def install() -> str:
-    """Put the alias into the current environment; a sentence about it.
+    """Put the aliases into the current environment; a sentence about them.
 
     Raises:
-        RuntimeError: real PyTorch, or something else called torch, is there.
+        RuntimeError: real PyTorch or torchvision, or something else of these names, is there.
     """
     folder = site_packages()
-    others = [found for found in installed(folder) if not is_alias(found)]
-    if others:
-        raise RuntimeError(f"PyTorch {others[0].version} is installed in {folder}; uninstall it first, or use python -m flambeau script.py")
-    if (folder / "torch").exists() and not list(installed(folder)):
-        raise RuntimeError(f"{folder / 'torch'} exists and belongs to no distribution; it is left alone")
+    for name in DISTRIBUTIONS:
+        check_free(folder, name)
     # Everything is written beside its place first, so that a failure leaves things as they were.
     scratch = Path(tempfile.mkdtemp(prefix=".torch-alias-", dir=folder))
     try:
-        write_shim(scratch, None if is_importable_from(folder) else str(Path(__file__).resolve().parent.parent))
+        root = None if is_importable_from(folder) else str(Path(__file__).resolve().parent.parent)
+        for name in DISTRIBUTIONS:
+            write_shim(scratch, name, root)
         remove()
         for part in sorted(scratch.iterdir()):
             os.rename(part, folder / part.name)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return f"torch {__version__} in {folder} means flambeau"
+    return f"{' and '.join(f'{name} {version}' for name, version in DISTRIBUTIONS.items())} in {folder} mean flambeau"
+
+
+def check_free(folder: Path, name: str) -> None:
+    """Raise where the name is taken by another than us."""
+    distributions = list(installed(folder, name))
+    for distribution in distributions:
+        if not is_alias(distribution):
+            advice = "uninstall it first, or use python -m flambeau script.py"
+            raise RuntimeError(f"{OWNERS[name]} {distribution.version} is installed in {folder}; {advice}")
+    if (folder / name).exists() and not distributions:
+        raise RuntimeError(f"{folder / name} exists and belongs to no distribution; it is left alone")
 
 
 def is_importable_from(folder: Path) -> bool:
@@ -128,30 +149,32 @@ def is_importable_from(folder: Path) -> bool:
 
 
 def remove() -> str:
-    """Take the alias out of the current environment; a sentence about it."""
+    """Take the aliases out of the current environment; a sentence about them."""
     folder = site_packages()
-    aliases = [found for found in installed(folder) if is_alias(found)]
-    if not aliases:
-        return f"no alias in {folder}"
-    for distribution in aliases:
-        shutil.rmtree(folder / f"torch-{distribution.version}.dist-info")
-    shutil.rmtree(folder / "torch", ignore_errors=True)
-    return f"removed from {folder}"
+    aliases = [(name, own.version) for name in DISTRIBUTIONS for own in installed(folder, name) if is_alias(own)]
+    for name, version in aliases:
+        shutil.rmtree(folder / f"{name}-{version}.dist-info")
+        shutil.rmtree(folder / name, ignore_errors=True)
+    return f"removed from {folder}" if aliases else f"no alias in {folder}"
 
 
 def status() -> str:
-    """What ``import torch`` means in the current environment, as a sentence."""
+    """What ``import torch`` and ``import torchvision`` mean in the current environment, a line for each."""
     folder = site_packages()
-    for distribution in installed(folder):
-        whose = "flambeau" if is_alias(distribution) else "PyTorch"
-        return f"torch {distribution.version} in {folder} is {whose}"
-    return f"no torch in {folder}"
+    lines = []
+    for name, owner in OWNERS.items():
+        distribution = next(installed(folder, name), None)
+        if distribution is None:
+            lines.append(f"no {name} in {folder}")
+        else:
+            lines.append(f"{name} {distribution.version} in {folder} is {'flambeau' if is_alias(distribution) else owner}")
+    return "\n".join(lines)
 
 
 USAGE = """usage: python -m flambeau alias --install | --remove | --status
 
-Puts a distribution called torch into the current environment, by which pip, pytest, notebooks and the processes they start
-find flambeau under that name; takes it out again; says what is there."""
+Puts distributions called torch and torchvision into the current environment, by which pip, pytest, notebooks and the processes
+they start find flambeau under these names; takes them out again; says what is there."""
 
 
 def main(words: list[str]) -> None:

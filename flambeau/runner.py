@@ -12,7 +12,7 @@ In a program of one's own::
     with flambeau.runner.install():  # or: only inside the block
         import somebodys_model
 
-``importlib.metadata`` answers for torch too. Processes that the program starts mean flambeau as well: those of ``multiprocessing`` by their
+``importlib.metadata`` answers for both too. Processes that the program starts mean flambeau as well: those of ``multiprocessing`` by their
 command line, others by ``PYTHONPATH``, which gets the folder ``_shim``. ``_distribution`` writes the same into an environment for good.
 """
 
@@ -116,12 +116,12 @@ class AliasFinder(MetaPathFinder):
         return alias
 
     def find_distributions(self, context: Any = None) -> Iterator[Any]:
-        """What ``importlib.metadata`` is told of torch."""
-        name = getattr(context, "name", None)
-        if name is None or name.lower() == "torch":
+        """What ``importlib.metadata`` is told of torch and torchvision."""
+        asked = getattr(context, "name", None)
+        for name in ALIASES if asked is None else {asked.lower()} & set(ALIASES):
             from ._distribution import AliasDistribution
 
-            yield AliasDistribution()
+            yield AliasDistribution(name)
 
 
 class Installation:

@@ -11,6 +11,7 @@ implemented = "2.13.0"  # of PyTorch, whose documentation is the specification
 
 # Programs compare it with releases of PyTorch; the label behind the plus sign says whose it is.
 __version__ = TorchVersion(f"{implemented}+flambeau.{release}")
+vision = f"0.28.0+flambeau.{release}"  # likewise, of torchvision
 cuda: str | None = None
 hip: str | None = None
 rocm: str | None = None

@@ -61,8 +61,12 @@ import importlib.metadata, importlib.util, subprocess, sys
 import torch
 assert importlib.metadata.version("torch") == torch.__version__
 assert importlib.metadata.distribution("Torch").metadata["Name"] == "torch"
-assert importlib.util.find_spec("torch")
-child = "import importlib.metadata; a = importlib.metadata.version('torch'); import torch.nn; print(a, torch.nn.__name__)"
+assert importlib.util.find_spec("torch") and importlib.util.find_spec("torchvision") and importlib.util.find_spec("torchvision.ops")
+import torchvision
+assert importlib.metadata.version("torchvision") == torchvision.__version__ == torchvision.version.__version__
+assert torchvision.__name__ == "flambeau.vision" and torchvision.get_image_backend() == "PIL"
+child = "import importlib.metadata as m; a = m.version('torchvision'); import torchvision.ops, torch.nn; "
+child += "print(m.version('torch'), torch.nn.__name__, a == torchvision.__version__, torchvision.ops.__name__)"
 print(subprocess.check_output([sys.executable, "-c", child], text=True), end="")
 print(subprocess.check_output([sys.executable, "-m", "torch.utils.collect_env"], text=True).splitlines()[1])
 """
@@ -71,7 +75,10 @@ print(subprocess.check_output([sys.executable, "-m", "torch.utils.collect_env"],
 def test_a_program_and_its_children_mean_flambeau(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     version = str(torch.__version__)
-    assert output(start("-m", "flambeau", tmp_path / "program.py")) == [f"{version} flambeau.nn", f"PyTorch version: {version}"]
+    assert output(start("-m", "flambeau", tmp_path / "program.py")) == [
+        f"{version} flambeau.nn True flambeau.vision.ops",
+        f"PyTorch version: {version}",
+    ]
 
 
 def test_uninstall_leaves_children_as_they_were() -> None:
@@ -86,8 +93,9 @@ print(os.environ.get("PYTHONPATH") == before)
 
 
 def test_the_shim_says_what_the_package_says() -> None:
-    folder = ROOT / "flambeau" / "_shim" / "torch.dist-info"
-    assert (folder / "METADATA").read_text() == _distribution.metadata_text()
+    for name in ("torch", "torchvision"):
+        text = (ROOT / "flambeau" / "_shim" / f"{name}.dist-info" / "METADATA").read_text()
+        assert text == _distribution.metadata_text(name)
 
 
 @pytest.fixture(scope="module")
@@ -106,20 +114,25 @@ def test_an_alias_is_installed_shown_and_removed(environment: Path, tmp_path: Pa
     def alias(option: str) -> list[str]:
         return output(start("-m", "flambeau", "alias", option, python=environment, PYTHONPATH=needs))
 
-    assert alias("--status") == [f"no torch in {site}"]
-    assert alias("--install") == [f"torch {torch.__version__} in {site} means flambeau"]
-    assert alias("--status") == [f"torch {torch.__version__} in {site} is flambeau"]
+    versions = {"torch": torch.__version__, "torchvision": torch.version.vision}
+    assert alias("--status") == [f"no {name} in {site}" for name in versions]
+    both = " and ".join(f"{name} {version}" for name, version in versions.items())
+    assert alias("--install") == [f"{both} in {site} mean flambeau"]
+    assert alias("--status") == [f"{name} {version} in {site} is flambeau" for name, version in versions.items()]
     assert alias("--install") == alias("--install")
-    assert sorted(path.name for path in Path(site).iterdir() if "torch" in path.name) == ["torch", f"torch-{torch.__version__}.dist-info"]
+    files = sorted(path.name for path in Path(site).iterdir() if "torch" in path.name)
+    assert files == sorted([*versions, *(f"{name}-{version}.dist-info" for name, version in versions.items())])
     program = f"""
 import sys
 sys.path.insert(0, {site!r})
-import torch.nn as nn, importlib.metadata
-print(nn.__name__, importlib.metadata.version("torch"))
+import torchvision.ops, torch.nn as nn, importlib.metadata
+print(nn.__name__, torchvision.ops.__name__, importlib.metadata.version("torch"), importlib.metadata.version("torchvision"))
 """
-    assert output(start("-c", program, python=environment, PYTHONPATH=needs)) == [f"flambeau.nn {torch.__version__}"]
-    record = next(Path(site).glob("torch-*/RECORD")).read_text().splitlines()
-    assert all((Path(site) / row.split(",")[0]).exists() for row in record)
+    said = f"flambeau.nn flambeau.vision.ops {' '.join(versions.values())}"
+    assert output(start("-c", program, python=environment, PYTHONPATH=needs)) == [said]
+    for name in versions:
+        record = next(Path(site).glob(f"{name}-*/RECORD")).read_text().splitlines()
+        assert record and all((Path(site) / row.split(",")[0]).exists() for row in record)
     assert alias("--remove") == [f"removed from {site}"]
     assert alias("--remove") == [f"no alias in {site}"]
     assert not [path for path in Path(site).iterdir() if "torch" in path.name]
@@ -136,7 +149,9 @@ def test_an_alias_does_not_touch_what_is_there(environment: Path) -> None:
     (site / "torch-2.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.0\n")
     process = start("-m", "flambeau", "alias", "--install", python=environment, PYTHONPATH=needs)
     assert process.returncode == 1 and "PyTorch 2.0 is installed" in process.stderr
-    assert output(start("-m", "flambeau", "alias", "--status", python=environment, PYTHONPATH=needs)) == [f"torch 2.0 in {site} is PyTorch"]
+    assert output(start("-m", "flambeau", "alias", "--status", python=environment, PYTHONPATH=needs))[:1] == [
+        f"torch 2.0 in {site} is PyTorch"
+    ]
     assert (site / "torch" / "__init__.py").read_text() == ""
 
 

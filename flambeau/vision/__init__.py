@@ -9,8 +9,46 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__version__ = "0.28.0"
+from .version import __version__ as __version__
+
 _SUBMODULES = ("datasets", "io", "models", "ops", "transforms", "tv_tensors", "utils")
+
+
+def get_image_backend() -> str:
+    """The library that reads images: Pillow. Source: torchvision.get_image_backend."""
+    return "PIL"
+
+
+def set_image_backend(backend: str) -> None:
+    """Choose the library that reads images; there is one. Source: torchvision.set_image_backend.
+
+    Raises:
+        ValueError: unknown library.
+        NotImplementedError: accimage.
+    """
+    if backend not in ("PIL", "accimage"):
+        raise ValueError(f"Invalid backend '{backend}'. Options are 'PIL' and 'accimage'")
+    if backend == "accimage":
+        raise NotImplementedError("set_image_backend: images are read by Pillow alone, not by accimage")
+
+
+def get_video_backend() -> str:
+    """The library that reads videos: PyAV. Source: torchvision.get_video_backend."""
+    return "pyav"
+
+
+def set_video_backend(backend: str) -> None:
+    """Choose the library that reads videos; there is one. Source: torchvision.set_video_backend.
+
+    Raises:
+        NotImplementedError: another one.
+    """
+    if backend != "pyav":
+        raise NotImplementedError(f"set_video_backend: only 'pyav' is supported, got {backend!r}")
+
+
+def disable_beta_transforms_warning() -> None:
+    """There is no such warning any more. Source: torchvision.disable_beta_transforms_warning."""
 
 
 def __getattr__(name: str) -> Any:
