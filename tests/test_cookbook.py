@@ -9,6 +9,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import oracle_vision
 import pytest
 
 import flambeau
@@ -16,8 +17,17 @@ import flambeau
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(path for path in (ROOT / "docs" / "cookbook").glob("*.md") if path.stem != "README")
 MAIN = '__name__ == "__main__"'
-# PyTorch's own test databases, imported by other tests, forbid setting the flags of its back ends; old spellings are gone there.
-NOT_ON_PYTORCH = {"Back-end switches and versions", "Accepted old spellings"}
+# PyTorch's own test databases, imported by other tests, forbid setting the flags of its back ends; old spellings are gone there; the last
+# takes seconds, and others are our own.
+NOT_ON_PYTORCH = {
+    "Back-end switches and versions",
+    "Accepted old spellings",
+    "Curves in windows",
+    "A table of layers",
+    "A drawing of a graph",
+}
+NOT_ON_PYTORCH |= {"VGG features and fc7"}
+WITH_KERNELS = {"known-networks"}  # pages whose networks take seconds without kernels
 
 
 def recipes(page):
@@ -27,12 +37,20 @@ def recipes(page):
         yield match[1], match[2], text[: match.start(2)].count("\n") + 1
 
 
-def run_as_script(code, folder):
+def run_as_script(code, folder, **settings):
     script = folder / "recipe.py"
     script.write_text(code)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **settings}
     done = subprocess.run([sys.executable, script], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def on_pytorch(code):
+    """A recipe with PyTorch, and torchvision, in flambeau's place."""
+    if "vision" in code:
+        oracle_vision.torchvision()
+    code = code.replace("from flambeau import vision as torchvision", "import torchvision").replace("flambeau.vision", "torchvision")
+    return re.sub(r"\bflambeau\b", "torch", code)
 
 
 @pytest.fixture
@@ -52,6 +70,9 @@ def test_recipes_run(page, library, tmp_path, monkeypatch):
     if library == "torch":
         pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
+    if page.stem in WITH_KERNELS and library == "flambeau":
+        run_as_script("\n".join(f"exec({code!r}, {{'__name__': 'recipe'}})" for _, code, _ in recipes(page)), tmp_path, FLAMBEAU_KERNELS="")
+        return
     for title, code, line in recipes(page):
         if MAIN in code:  # processes that are started import it
             if library == "flambeau":
@@ -60,7 +81,7 @@ def test_recipes_run(page, library, tmp_path, monkeypatch):
         if library == "torch" and title in NOT_ON_PYTORCH:
             continue
         # Line numbers in a traceback are the page's.
-        source = "\n" * (line - 1) + re.sub(r"\bflambeau\b", library, code)
+        source = "\n" * (line - 1) + (on_pytorch(code) if library == "torch" else code)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # some show old spellings
             exec(compile(source, str(page), "exec"), {"__name__": "recipe"})
