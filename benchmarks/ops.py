@@ -313,6 +313,7 @@ EXCLUDED: dict[str, str] = {
     "in place, of what has a row": r"index_put_|embedding_renorm_|Tensor\.(scatter_\w*|index_\w+_|fill_diagonal_|\w+(?<!_copy)_)",
     "a Python function for each element": r"Tensor\.(apply_|map_)",
     "other random numbers for each element than PyTorch's": r"rrelu_?|nn\.functional\.(rrelu|gumbel_softmax)|binomial",
+    "an iteration of what has rows, from random numbers": "lobpcg",
     "sparse tensors": r"""sparse_\w+|resize_as_sparse_|smm|spmm|hspmm|sspaddmm|saddmm|
         (indices|values|c?(row|col)_indices|crow_indices|ccol_indices)_copy|
         sparse\.\w+""",

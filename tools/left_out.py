@@ -28,7 +28,6 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("scaled products of float8 matrices, for GPUs of NVIDIA's and AMD's", "nn.functional.scaled_mm nn.functional.scaled_grouped_mm"),
     (_LATER + ": groups of products", "nn.functional.grouped_mm"),
     ("a check of an old compiler of PyTorch's", "nn.functional.assert_int_or_pair"),
-    (_LATER + ": eigenvalues by iteration", "torch.lobpcg"),
     (_LATER + ": control flow and maps that are captured", "torch.cond torch.while_loop torch.vmap"),
     ("the type of annotations", "fft.Tensor"),
     (

@@ -95,6 +95,7 @@ declare_late(
     "is_coalesced coalesce _coalesced_ to_dense to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc "
     "sparse_mask sparse_resize_ sparse_resize_and_clear_ resize_as_sparse_ smm sspaddmm",
 )
+declare_late(f"{__name__}.eigen_iteration", torch="lobpcg")
 
 
 def __getattr__(name: str) -> Any:
