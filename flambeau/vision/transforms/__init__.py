@@ -1,0 +1,20 @@
+"""Transforms of images: the classic ones here, those of images, videos, masks, boxes and points in :mod:`.v2`."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from . import functional
+from .autoaugment import AugMix, AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide
+from .transforms import *  # noqa: F403
+from .transforms import RandomTransforms as RandomTransforms
+from .transforms import __all__ as _names
+
+__all__ = [*_names, "AugMix", "AutoAugment", "AutoAugmentPolicy", "RandAugment", "TrivialAugmentWide", "functional"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("v2", "_presets"):
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

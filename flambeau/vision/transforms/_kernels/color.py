@@ -1,0 +1,390 @@
+"""Colours: what changes each pixel by itself, or by all pixels' distribution. Channels are red, green and blue, or grey alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import PIL.Image
+
+from .... import ops
+from ....core import dtype as dtypes
+from ....core.tensor import Tensor
+from ....nn import functional
+from ... import tv_tensors
+from . import pil
+from .conversion import max_value, num_value_bits, pil_to_tensor, to_dtype_image, to_pil_image
+from .registry import kernel_of, register
+
+_IMAGES = (Tensor, tv_tensors.Image, tv_tensors.Video)
+_STILLS = (Tensor, tv_tensors.Image)
+_LUMA = (0.2989, 0.587, 0.114)  # ITU-R BT.601
+
+
+def _channels(image: Tensor) -> int:
+    channels = image.shape[-3]
+    if channels not in (1, 3):
+        raise TypeError(f"Input image tensor permitted channel values are 1 or 3, but found {channels}")
+    return channels
+
+
+def _check_factor(name: str, factor: float) -> None:
+    if factor < 0:
+        raise ValueError(f"{name} ({factor}) is not non-negative.")
+
+
+def _bounded(values: Tensor, like: Tensor) -> Tensor:
+    """``values``, a tensor of our own, within the range of ``like``'s dtype and of this dtype."""
+    return values.clamp_(0, max_value(like.dtype)).to(like.dtype)
+
+
+def _blend(image: Tensor, other: Tensor, ratio: float) -> Tensor:
+    return _bounded(image.mul(float(ratio)).add_(other, alpha=1.0 - float(ratio)), image)
+
+
+# -- grey --------------------------------------------------------------------------------------------------------------------------------
+def rgb_to_grayscale(inpt: Any, num_output_channels: int = 1) -> Any:
+    """The brightness that the eye sees, ``0.2989 R + 0.587 G + 0.114 B``, in one channel or three equal ones.
+
+    Source: torchvision.transforms.v2.functional.rgb_to_grayscale.
+    """
+    return kernel_of(rgb_to_grayscale, type(inpt))(inpt, num_output_channels=num_output_channels)
+
+
+to_grayscale = rgb_to_grayscale
+
+
+def _grey(image: Tensor) -> Tensor:
+    """The brightness in floating point, ``(..., 1, H, W)``; whole numbers below it for whole numbers."""
+    red, green, blue = image.unbind(-3)
+    grey = red.mul(_LUMA[0]).add_(green, alpha=_LUMA[1]).add_(blue, alpha=_LUMA[2]).unsqueeze(-3)
+    return grey if image.is_floating_point() else grey.floor_()
+
+
+def _check_outputs(num_output_channels: int) -> None:
+    if num_output_channels not in (1, 3):
+        raise ValueError(f"num_output_channels must be 1 or 3, got {num_output_channels}.")
+
+
+@register(rgb_to_grayscale, *_STILLS)
+def rgb_to_grayscale_image(image: Tensor, num_output_channels: int = 1) -> Tensor:
+    _check_outputs(num_output_channels)
+    if image.shape[-3] == 1:
+        return image.clone() if num_output_channels == 1 else image.repeat_interleave(3, -3)
+    grey = _grey(image).to(image.dtype)
+    return grey.expand(image.shape) if num_output_channels == 3 else grey
+
+
+@register(rgb_to_grayscale, PIL.Image.Image)
+def rgb_to_grayscale_image_pil(image: Any, num_output_channels: int = 1) -> Any:
+    _check_outputs(num_output_channels)
+    return pil.to_grayscale(image, num_output_channels)
+
+
+def grayscale_to_rgb(inpt: Any) -> Any:
+    """Grey images with three equal channels; others as they are. Source: torchvision.transforms.v2.functional.grayscale_to_rgb."""
+    return kernel_of(grayscale_to_rgb, type(inpt))(inpt)
+
+
+@register(grayscale_to_rgb, *_STILLS)
+def grayscale_to_rgb_image(image: Tensor) -> Tensor:
+    return image if image.shape[-3] >= 3 else rgb_to_grayscale_image(image, 3)
+
+
+@register(grayscale_to_rgb, PIL.Image.Image)
+def grayscale_to_rgb_image_pil(image: Any) -> Any:
+    return image.convert("RGB")
+
+
+# -- brightness, contrast, saturation, hue, sharpness --------------------------------------------------------------------------------------
+def adjust_brightness(inpt: Any, brightness_factor: float) -> Any:
+    """``inpt`` mixed with black: 0 is black, 1 ``inpt`` itself. Source: torchvision.transforms.v2.functional.adjust_brightness."""
+    return kernel_of(adjust_brightness, type(inpt))(inpt, brightness_factor=brightness_factor)
+
+
+@register(adjust_brightness, *_IMAGES)
+def adjust_brightness_image(image: Tensor, brightness_factor: float) -> Tensor:
+    _check_factor("brightness_factor", brightness_factor)
+    _channels(image)
+    return _bounded(image.mul(float(brightness_factor)), image)
+
+
+@register(adjust_brightness, PIL.Image.Image)
+def adjust_brightness_image_pil(image: Any, brightness_factor: float) -> Any:
+    return pil.adjust_brightness(image, brightness_factor)
+
+
+def adjust_saturation(inpt: Any, saturation_factor: float) -> Any:
+    """``inpt`` mixed with its grey image. Source: torchvision.transforms.v2.functional.adjust_saturation."""
+    return kernel_of(adjust_saturation, type(inpt))(inpt, saturation_factor=saturation_factor)
+
+
+@register(adjust_saturation, *_IMAGES)
+def adjust_saturation_image(image: Tensor, saturation_factor: float) -> Tensor:
+    _check_factor("saturation_factor", saturation_factor)
+    return image if _channels(image) == 1 else _blend(image, _grey(image), saturation_factor)
+
+
+@register(adjust_saturation, PIL.Image.Image)
+def adjust_saturation_image_pil(image: Any, saturation_factor: float) -> Any:
+    return pil.adjust_saturation(image, saturation_factor)
+
+
+def adjust_contrast(inpt: Any, contrast_factor: float) -> Any:
+    """``inpt`` mixed with its mean brightness. Source: torchvision.transforms.v2.functional.adjust_contrast."""
+    return kernel_of(adjust_contrast, type(inpt))(inpt, contrast_factor=contrast_factor)
+
+
+@register(adjust_contrast, *_IMAGES)
+def adjust_contrast_image(image: Tensor, contrast_factor: float) -> Tensor:
+    _check_factor("contrast_factor", contrast_factor)
+    if _channels(image) == 3:
+        grey = _grey(image)
+    else:
+        grey = image if image.is_floating_point() else image.float()
+    return _blend(image, grey.mean(dim=(-3, -2, -1), keepdim=True), contrast_factor)
+
+
+@register(adjust_contrast, PIL.Image.Image)
+def adjust_contrast_image_pil(image: Any, contrast_factor: float) -> Any:
+    return pil.adjust_contrast(image, contrast_factor)
+
+
+def adjust_sharpness(inpt: Any, sharpness_factor: float) -> Any:
+    """``inpt`` mixed with a smoothed image; its border stays. Source: torchvision.transforms.v2.functional.adjust_sharpness."""
+    return kernel_of(adjust_sharpness, type(inpt))(inpt, sharpness_factor=sharpness_factor)
+
+
+@register(adjust_sharpness, *_IMAGES)
+def adjust_sharpness_image(image: Tensor, sharpness_factor: float) -> Tensor:
+    channels = _channels(image)
+    _check_factor("sharpness_factor", sharpness_factor)
+    height, width = image.shape[-2:]
+    if not image.numel() or height <= 2 or width <= 2:
+        return image
+    dtype = image.dtype if image.is_floating_point() else dtypes.float32
+    images = image.reshape(-1, channels, height, width).to(dtype, copy=True)
+    weight = ops.full((channels, 1, 3, 3), 1 / 13, dtype=dtype)
+    weight[..., 1, 1] = 5 / 13
+    smoothed = functional.conv2d(images, weight, groups=channels)
+    if not image.is_floating_point():
+        smoothed.round_()
+    inside = images[..., 1:-1, 1:-1]
+    inside.add_(smoothed.sub_(inside), alpha=1.0 - sharpness_factor)
+    return _bounded(images, image).reshape(image.shape)
+
+
+@register(adjust_sharpness, PIL.Image.Image)
+def adjust_sharpness_image_pil(image: Any, sharpness_factor: float) -> Any:
+    return pil.adjust_sharpness(image, sharpness_factor)
+
+
+def adjust_hue(inpt: Any, hue_factor: float) -> Any:
+    """``inpt`` with its hues turned, by half a circle at -0.5 and 0.5. Source: torchvision.transforms.v2.functional.adjust_hue."""
+    return kernel_of(adjust_hue, type(inpt))(inpt, hue_factor=hue_factor)
+
+
+def _hue_saturation_value(image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """In floating point from 0 to 1, hue in turns; grey has hue and saturation 0."""
+    red, green, _ = image.unbind(-3)
+    least, most = ops.aminmax(image, dim=-3)
+    span = most - least
+    is_grey = span == 0
+    saturation = span / ops.where(is_grey, 1.0, most)
+    below = (most.unsqueeze(-3) - image) / ops.where(is_grey, 1.0, span).unsqueeze(-3)
+    red_below, green_below, blue_below = below.unbind(-3)
+    of_green_or_blue = ops.where(most == green, 2.0 + red_below - blue_below, 4.0 + green_below - red_below)
+    sixths = ops.where(most == red, blue_below - green_below, of_green_or_blue)
+    return sixths.mul_(1.0 / 6.0).add_(1.0).fmod_(1.0), saturation, most
+
+
+# For each sixth of the circle where red, green and blue come from: the value, the least, falling, rising.
+_SECTORS = [[0, 2, 1, 1, 3, 0], [3, 0, 0, 2, 1, 1], [1, 1, 3, 0, 0, 2]]
+
+
+def _from_hue_saturation_value(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
+    sixths = hue * 6
+    sector = ops.floor(sixths)
+    part = sixths.sub_(sector)
+    colourful = saturation * part
+    least = (1.0 - saturation).mul_(value).clamp_(0.0, 1.0)
+    falling = (1.0 - colourful).mul_(value).clamp_(0.0, 1.0)
+    rising = (colourful + (1.0 - saturation)).mul_(value).clamp_(0.0, 1.0)
+    choices = ops.stack([value, least, falling, rising], -3)
+    chosen = ops.tensor(_SECTORS)[:, sector.long().remainder_(6)]
+    return choices.gather(-3, chosen.moveaxis(0, -3))
+
+
+@register(adjust_hue, *_IMAGES)
+def adjust_hue_image(image: Tensor, hue_factor: float) -> Tensor:
+    if not -0.5 <= hue_factor <= 0.5:
+        raise ValueError(f"hue_factor ({hue_factor}) is not in [-0.5, 0.5].")
+    if _channels(image) == 1 or not image.numel():
+        return image
+    hue, saturation, value = _hue_saturation_value(to_dtype_image(image, dtypes.float32, scale=True))
+    turned = _from_hue_saturation_value(hue.add_(hue_factor).remainder_(1.0), saturation, value)
+    return to_dtype_image(turned, image.dtype, scale=True)
+
+
+@register(adjust_hue, PIL.Image.Image)
+def adjust_hue_image_pil(image: Any, hue_factor: float) -> Any:
+    return pil.adjust_hue(image, hue_factor)
+
+
+# -- curves ----------------------------------------------------------------------------------------------------------------------------
+def adjust_gamma(inpt: Any, gamma: float, gain: float = 1) -> Any:
+    """``gain * value ** gamma``, values from 0 to 1. Source: torchvision.transforms.v2.functional.adjust_gamma."""
+    return kernel_of(adjust_gamma, type(inpt))(inpt, gamma=gamma, gain=gain)
+
+
+@register(adjust_gamma, *_IMAGES)
+def adjust_gamma_image(image: Tensor, gamma: float, gain: float = 1.0) -> Tensor:
+    if gamma < 0:
+        raise ValueError("Gamma should be a non-negative real number")
+    exact = image if image.is_floating_point() else to_dtype_image(image, dtypes.float32, scale=True)
+    curved = exact.pow(gamma)
+    if gain != 1.0:
+        curved = curved.mul_(gain).clamp_(0.0, 1.0)
+    return to_dtype_image(curved, image.dtype, scale=True)
+
+
+@register(adjust_gamma, PIL.Image.Image)
+def adjust_gamma_image_pil(image: Any, gamma: float, gain: float = 1.0) -> Any:
+    return pil.adjust_gamma(image, gamma, gain)
+
+
+def posterize(inpt: Any, bits: int) -> Any:
+    """The most significant ``bits`` of each value alone. Source: torchvision.transforms.v2.functional.posterize."""
+    return kernel_of(posterize, type(inpt))(inpt, bits=bits)
+
+
+@register(posterize, *_IMAGES)
+def posterize_image(image: Tensor, bits: int) -> Tensor:
+    if not isinstance(bits, int) or not 0 <= bits <= 8:
+        raise TypeError(f"bits must be a positive integer in the range [0, 8], got {bits} instead.")
+    if image.is_floating_point():
+        levels = 1 << bits
+        return image.mul(levels).floor_().clamp_(0, levels - 1).mul_(1.0 / levels)
+    dropped = num_value_bits(image.dtype) - bits
+    return image if dropped <= 0 else image & (((1 << bits) - 1) << dropped)
+
+
+@register(posterize, PIL.Image.Image)
+def posterize_image_pil(image: Any, bits: int) -> Any:
+    return pil.posterize(image, bits)
+
+
+def solarize(inpt: Any, threshold: float) -> Any:
+    """Values from ``threshold`` on inverted. Source: torchvision.transforms.v2.functional.solarize."""
+    return kernel_of(solarize, type(inpt))(inpt, threshold=threshold)
+
+
+@register(solarize, *_IMAGES)
+def solarize_image(image: Tensor, threshold: float) -> Tensor:
+    if threshold > max_value(image.dtype):
+        raise TypeError(f"Threshold should be less or equal the maximum value of the dtype, but got {threshold}")
+    return ops.where(image >= threshold, invert_image(image), image)
+
+
+@register(solarize, PIL.Image.Image)
+def solarize_image_pil(image: Any, threshold: float) -> Any:
+    return pil.solarize(image, threshold)
+
+
+def invert(inpt: Any) -> Any:
+    """Black for white. Source: torchvision.transforms.v2.functional.invert."""
+    return kernel_of(invert, type(inpt))(inpt)
+
+
+@register(invert, *_IMAGES)
+def invert_image(image: Tensor) -> Tensor:
+    if image.is_floating_point():
+        return 1.0 - image
+    return image.bitwise_not() if image.dtype is dtypes.uint8 else image.bitwise_xor(max_value(image.dtype))
+
+
+register(invert, PIL.Image.Image)(pil.invert)
+
+
+# -- by all pixels ---------------------------------------------------------------------------------------------------------------------
+def autocontrast(inpt: Any) -> Any:
+    """Each channel stretched from its least and most to black and white. Source: torchvision.transforms.v2.functional.autocontrast."""
+    return kernel_of(autocontrast, type(inpt))(inpt)
+
+
+@register(autocontrast, *_IMAGES)
+def autocontrast_image(image: Tensor) -> Tensor:
+    _channels(image)
+    if not image.numel():
+        return image
+    exact = image if image.is_floating_point() else image.float()
+    least, most = exact.amin(dim=(-2, -1), keepdim=True), exact.amax(dim=(-2, -1), keepdim=True)
+    is_flat = least == most
+    span = (most - least).mul_(1.0 / max_value(image.dtype))
+    stretched = exact.sub(ops.where(is_flat, 0.0, least)).div_(ops.where(is_flat, 1.0, span))
+    return _bounded(stretched, image)
+
+
+register(autocontrast, PIL.Image.Image)(pil.autocontrast)
+
+
+def equalize(inpt: Any) -> Any:
+    """Each channel with its 256 levels moved so that about equally many pixels have each.
+
+    Source: torchvision.transforms.v2.functional.equalize.
+    """
+    return kernel_of(equalize, type(inpt))(inpt)
+
+
+@register(equalize, *_IMAGES)
+def equalize_image(image: Tensor) -> Tensor:
+    if not image.numel():
+        return image
+    levels = to_dtype_image(image, dtypes.uint8, scale=True)
+    flat = levels.flatten(0, -3).flatten(1).long() if levels.ndim > 2 else levels.reshape(1, -1).long()
+    offsets = 256 * ops.arange(flat.shape[0]).unsqueeze(1)
+    counts = ops.bincount((flat + offsets).reshape(-1), minlength=256 * flat.shape[0]).view(-1, 256)
+    up_to = counts.cumsum(1)
+    # the brightest level that occurs does not count, as in Pillow
+    brightest = counts.gather(1, up_to.argmax(1, keepdim=True))
+    step = (flat.shape[1] - brightest).div_(255, rounding_mode="floor")
+    moved = (up_to[:, :-1] + step // 2).div_(step.clamp(min=1), rounding_mode="floor").clamp_(0, 255)
+    table = functional.pad(moved, [1, 0])
+    equalized = table.gather(1, flat).to(dtypes.uint8)
+    result = ops.where(step != 0, equalized, levels.reshape(flat.shape)).reshape(image.shape)
+    return to_dtype_image(result, image.dtype, scale=True)
+
+
+register(equalize, PIL.Image.Image)(pil.equalize)
+
+
+# -- channels --------------------------------------------------------------------------------------------------------------------------
+def permute_channels(inpt: Any, permutation: Any) -> Any:
+    """Channels in another order: the first is channel ``permutation[0]``. Source: torchvision.transforms.v2.functional.permute_channels."""
+    return kernel_of(permute_channels, type(inpt))(inpt, permutation=permutation)
+
+
+@register(permute_channels, *_IMAGES)
+def permute_channels_image(image: Tensor, permutation: Any) -> Tensor:
+    channels = image.shape[-3]
+    if len(permutation) != channels:
+        raise ValueError(f"Length of permutation does not match number of channels: {len(permutation)} != {channels}")
+    return image.index_select(-3, ops.as_tensor(permutation)) if image.numel() else image
+
+
+@register(permute_channels, PIL.Image.Image)
+def permute_channels_image_pil(image: Any, permutation: Any) -> Any:
+    return to_pil_image(permute_channels_image(pil_to_tensor(image), permutation))
+
+
+adjust_brightness_video = adjust_brightness_image
+adjust_contrast_video = adjust_contrast_image
+adjust_gamma_video = adjust_gamma_image
+adjust_hue_video = adjust_hue_image
+adjust_saturation_video = adjust_saturation_image
+adjust_sharpness_video = adjust_sharpness_image
+autocontrast_video = autocontrast_image
+equalize_video = equalize_image
+invert_video = invert_image
+permute_channels_video = permute_channels_image
+posterize_video = posterize_image
+solarize_video = solarize_image

@@ -1,0 +1,221 @@
+"""Normalising, smoothing, noise, erasing, lossy compression, and frames taken out of a video."""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import Any
+
+import PIL.Image
+
+from .... import ops
+from ....core import dtype as dtypes
+from ....core.tensor import Tensor
+from ....nn import functional
+from ... import tv_tensors
+from .conversion import pil_to_tensor, to_pil_image
+from .registry import kernel_of, register
+
+_IMAGES = (Tensor, tv_tensors.Image, tv_tensors.Video)
+
+
+def normalize(inpt: Any, mean: Any, std: Any, inplace: bool = False) -> Any:
+    """``(inpt - mean) / std`` for each channel.
+
+    Args:
+        inpt: floating point, ``(..., C, H, W)``.
+        mean, std: a number for each channel.
+        inplace: write over ``inpt``.
+    Raises:
+        TypeError: whole numbers.
+        ValueError: fewer than three dimensions, or a deviation of 0.
+    Source: torchvision.transforms.v2.functional.normalize.
+    """
+    return kernel_of(normalize, type(inpt))(inpt, mean=mean, std=std, inplace=inplace)
+
+
+@register(normalize, *_IMAGES)
+def normalize_image(image: Tensor, mean: Any, std: Any, inplace: bool = False) -> Tensor:
+    if not image.is_floating_point():
+        raise TypeError(f"Input tensor should be a float tensor. Got {image.dtype}.")
+    if image.ndim < 3:
+        raise ValueError(f"Expected tensor to be a tensor image of size (..., C, H, W). Got {image.shape}.")
+    if not isinstance(std, Tensor) and (not all(std) if isinstance(std, (tuple, list)) else std == 0):
+        raise ValueError("std evaluated to zero, leading to division by zero.")
+    shift, scale = [_by_channel(values, image.dtype) for values in (mean, std)]
+    return (image.sub_(shift) if inplace else image.sub(shift)).div_(scale)
+
+
+def _by_channel(values: Any, dtype: Any) -> Tensor:
+    tensor = ops.as_tensor(values, dtype=dtype)
+    return tensor.view(-1, 1, 1) if tensor.ndim == 1 else tensor
+
+
+normalize_video = normalize_image
+
+
+# -- smoothing -------------------------------------------------------------------------------------------------------------------------
+def gaussian_blur(inpt: Any, kernel_size: Any, sigma: Any = None) -> Any:
+    """``inpt`` smoothed by a Gaussian; at the border it is mirrored.
+
+    Args:
+        inpt: an image or video.
+        kernel_size: odd; ``(along x, along y)`` or one for both.
+        sigma: the deviation in pixels; 0.35 and 0.15 of ``kernel_size`` unless told.
+    Raises:
+        ValueError: sizes that are even or below zero, deviations that are not above zero.
+    Source: torchvision.transforms.v2.functional.gaussian_blur.
+    """
+    return kernel_of(gaussian_blur, type(inpt))(inpt, kernel_size=kernel_size, sigma=sigma)
+
+
+def _blur_arguments(kernel_size: Any, sigma: Any) -> tuple[list[int], list[float]]:
+    sizes = [kernel_size] * 2 if isinstance(kernel_size, int) else list(kernel_size)
+    if len(sizes) != 2:
+        raise ValueError(f"If kernel_size is a sequence its length should be 2. Got {len(sizes)}")
+    if any(size % 2 == 0 or size < 0 for size in sizes):
+        raise ValueError(f"kernel_size should have odd and positive integers. Got {sizes}")
+    if sigma is None:
+        return sizes, [size * 0.15 + 0.35 for size in sizes]
+    if not isinstance(sigma, (list, tuple, int, float)):
+        raise TypeError(f"sigma should be either float or sequence of floats. Got {type(sigma)}")
+    sigmas: list[Any] = list(sigma) if isinstance(sigma, (list, tuple)) else [sigma]
+    if len(sigmas) == 1:
+        sigmas = sigmas * 2
+    if len(sigmas) != 2:
+        raise ValueError(f"If sigma is a sequence, its length should be 2. Got {len(sigmas)}")
+    if any(value <= 0.0 for value in sigmas):
+        raise ValueError(f"sigma should have positive values. Got {sigmas}")
+    return sizes, [float(value) for value in sigmas]
+
+
+def _gaussian(size: int, sigma: float, dtype: Any) -> Tensor:
+    reach = (size - 1) / (2.0 * math.sqrt(2.0))  # so that the square is half of that of the distance
+    return ops.softmax(ops.linspace(-reach, reach, size, dtype=dtype).div_(sigma).pow_(2).neg_(), 0)
+
+
+@register(gaussian_blur, *_IMAGES)
+def gaussian_blur_image(image: Tensor, kernel_size: Any, sigma: Any = None) -> Tensor:
+    (width, height), sigmas = _blur_arguments(kernel_size, sigma)
+    if not image.numel():
+        return image
+    dtype = image.dtype if image.is_floating_point() else dtypes.float32
+    across, down = [_gaussian(size, value, dtype) for size, value in zip((width, height), sigmas)]
+    channels = image.shape[-3]
+    images = image.reshape(-1, *image.shape[-3:]).to(dtype)
+    images = functional.pad(images, [width // 2, width // 2, height // 2, height // 2], mode="reflect")
+    # a Gaussian is a product: two passes of a row and a column do what one of the whole window would
+    images = functional.conv2d(images, across.expand(channels, 1, 1, width), groups=channels)
+    images = functional.conv2d(images, down.unsqueeze(-1).expand(channels, 1, height, 1), groups=channels)
+    return (images if image.is_floating_point() else images.round_().to(image.dtype)).reshape(image.shape)
+
+
+gaussian_blur_video = gaussian_blur_image
+
+
+@register(gaussian_blur, PIL.Image.Image)
+def gaussian_blur_image_pil(image: Any, kernel_size: Any, sigma: Any = None) -> Any:
+    return to_pil_image(gaussian_blur_image(pil_to_tensor(image), kernel_size, sigma), mode=image.mode)
+
+
+# -- noise -----------------------------------------------------------------------------------------------------------------------------
+def gaussian_noise(inpt: Any, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> Any:
+    """``inpt`` and normally distributed noise, whose mean and deviation count 1 for white.
+
+    Args:
+        inpt: floating point or uint8.
+        clip: keep values between black and white; bytes start again at the other end without it.
+    Raises:
+        ValueError: a deviation below zero, another dtype, or a PIL image.
+    Source: torchvision.transforms.v2.functional.gaussian_noise.
+    """
+    return kernel_of(gaussian_noise, type(inpt))(inpt, mean=mean, sigma=sigma, clip=clip)
+
+
+@register(gaussian_noise, *_IMAGES)
+def gaussian_noise_image(image: Tensor, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> Tensor:
+    if sigma < 0:
+        raise ValueError(f"sigma shouldn't be negative. Got {sigma}")
+    if image.is_floating_point():
+        noisy = image + (mean + ops.randn_like(image) * sigma)
+        return noisy.clamp(0, 1) if clip else noisy
+    if image.dtype is not dtypes.uint8:
+        raise ValueError(f"Input tensor is expected to be in uint8 or float dtype, got dtype={image.dtype}")
+    noise = mean * 255 + ops.randn_like(image, dtype=dtypes.float32) * (sigma * 255)
+    noisy = image + noise.to(dtypes.int16)
+    return (noisy.clamp(0, 255) if clip else noisy).to(dtypes.uint8)
+
+
+gaussian_noise_video = gaussian_noise_image
+
+
+@register(gaussian_noise, PIL.Image.Image)
+def gaussian_noise_image_pil(image: Any, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> Any:
+    raise ValueError("Gaussian Noise is not implemented for PIL images.")
+
+
+# -- erasing ---------------------------------------------------------------------------------------------------------------------------
+def erase(inpt: Any, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = False) -> Any:
+    """``inpt`` with ``v`` in the window of size ``(h, w)`` at row ``i`` and column ``j``.
+
+    Source: torchvision.transforms.v2.functional.erase.
+    """
+    return kernel_of(erase, type(inpt))(inpt, i=i, j=j, h=h, w=w, v=v, inplace=inplace)
+
+
+@register(erase, *_IMAGES)
+def erase_image(image: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = False) -> Tensor:
+    result = image if inplace else image.clone()
+    result[..., i : i + h, j : j + w] = v
+    return result
+
+
+erase_video = erase_image
+
+
+@register(erase, PIL.Image.Image)
+def erase_image_pil(image: Any, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = False) -> Any:
+    return to_pil_image(erase_image(pil_to_tensor(image), i, j, h, w, v, True), mode=image.mode)
+
+
+# -- compression -----------------------------------------------------------------------------------------------------------------------
+def jpeg(image: Any, quality: int) -> Any:
+    """``image`` as it comes back from a JPEG file of this quality, from 1 to 100. Source: torchvision.transforms.v2.functional.jpeg."""
+    return kernel_of(jpeg, type(image))(image, quality=quality)
+
+
+@register(jpeg, PIL.Image.Image)
+def jpeg_image_pil(image: Any, quality: int) -> Any:
+    file = io.BytesIO()
+    image.save(file, format="JPEG", quality=quality)
+    return PIL.Image.open(file).copy()
+
+
+@register(jpeg, *_IMAGES)
+def jpeg_image(image: Tensor, quality: int) -> Tensor:
+    if image.dtype is not dtypes.uint8:
+        raise RuntimeError(f"jpeg: expected an image of dtype torch.uint8, got {image.dtype}")
+    if image.shape[-3] not in (1, 3):
+        raise RuntimeError(f"The number of channels should be 1 or 3, got: {image.shape[-3]}")
+    images = image.reshape(-1, *image.shape[-3:])
+    if not images.shape[0]:
+        return image.clone()
+    compressed = [pil_to_tensor(jpeg_image_pil(to_pil_image(picture), quality)) for picture in images]
+    return ops.stack(compressed).view(image.shape)
+
+
+jpeg_video = jpeg_image
+
+
+# -- frames ----------------------------------------------------------------------------------------------------------------------------
+def uniform_temporal_subsample(inpt: Any, num_samples: int) -> Any:
+    """``num_samples`` frames at equal distances, the first and the last among them.
+
+    Source: torchvision.transforms.v2.functional.uniform_temporal_subsample.
+    """
+    return kernel_of(uniform_temporal_subsample, type(inpt))(inpt, num_samples=num_samples)
+
+
+@register(uniform_temporal_subsample, Tensor, tv_tensors.Video)
+def uniform_temporal_subsample_video(video: Tensor, num_samples: int) -> Tensor:
+    return video.index_select(-4, ops.linspace(0, video.shape[-4] - 1, num_samples).long())

@@ -1,0 +1,129 @@
+"""Kernels by functional and type of input.
+
+A functional such as ``resize`` asks :func:`kernel_of` for the function that serves the type of its input. Kernels of images and videos work
+on plain tensors; :func:`register` wraps their result as the kind that came in. Kernels of boxes, points and masks are told what the tensor
+knows of itself; :func:`register_described` looks at their signature, passes it on, and leaves out what they do not ask for.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from ....core.tensor import Tensor
+from ... import tv_tensors
+
+Kernel = Callable[..., Any]
+KERNELS: dict[Kernel, dict[type, Kernel]] = {}
+_DESCRIPTIONS = ("format", "canvas_size", "clamping_mode")
+
+
+def is_pure_tensor(inpt: Any) -> bool:
+    """Whether ``inpt`` is a tensor that does not say what it shows."""
+    return isinstance(inpt, Tensor) and not isinstance(inpt, tv_tensors.TVTensor)
+
+
+def plain(inpt: Any) -> Any:
+    return inpt.as_subclass(Tensor) if isinstance(inpt, tv_tensors.TVTensor) else inpt
+
+
+def _enter(functional: Kernel, kind: type, kernel: Kernel) -> None:
+    table = KERNELS.setdefault(functional, {})
+    if kind in table:
+        raise ValueError(f"Functional {functional} already has a kernel registered for type {kind}.")
+    table[kind] = kernel
+
+
+def _wrapping(kernel: Kernel) -> Kernel:
+    @functools.wraps(kernel)
+    def wrapping(inpt: Any, *args: Any, **kwargs: Any) -> Any:
+        output = kernel(inpt.as_subclass(Tensor), *args, **kwargs)
+        if isinstance(output, tuple):
+            return tuple([tv_tensors.wrap(part, like=inpt) for part in output])
+        return tv_tensors.wrap(output, like=inpt)
+
+    return wrapping
+
+
+def register(functional: Kernel, *kinds: type, wrap: bool = True) -> Callable[[Kernel], Kernel]:
+    """Decorator: the kernel of ``functional`` for ``kinds``; results are of the input's kind unless ``wrap`` is False."""
+
+    def decorator(kernel: Kernel) -> Kernel:
+        for kind in kinds:
+            _enter(functional, kind, _wrapping(kernel) if wrap and issubclass(kind, tv_tensors.TVTensor) else kernel)
+        return kernel
+
+    return decorator
+
+
+def register_described(functional: Kernel, kind: type) -> Callable[[Kernel], Kernel]:
+    """Decorator: a kernel that may ask for ``format``, ``canvas_size`` and ``clamping_mode``, and may return a new size, too."""
+
+    def decorator(kernel: Kernel) -> Kernel:
+        accepted = inspect.signature(kernel).parameters
+        described = [name for name in _DESCRIPTIONS if name in accepted and name in kind.__annotations__]
+        names = list(inspect.signature(functional).parameters)[1:]
+
+        @functools.wraps(kernel)
+        def run(inpt: Any, *args: Any, **kwargs: Any) -> Any:
+            given = {**dict(zip(names, args)), **kwargs}
+            options = {name: value for name, value in given.items() if name in accepted}
+            options.update((name, getattr(inpt, name)) for name in described)
+            output = kernel(inpt.as_subclass(Tensor), **options)
+            if isinstance(output, tuple):
+                return tv_tensors.wrap(output[0], like=inpt, canvas_size=output[1])
+            return tv_tensors.wrap(output, like=inpt)
+
+        _enter(functional, kind, run)
+        return kernel
+
+    return decorator
+
+
+def kernel_of(functional: Kernel, input_type: type, *, allow_passthrough: bool = False) -> Kernel:
+    """The kernel that serves ``input_type``; that which returns its input where there is none and that is allowed.
+
+    Raises:
+        TypeError: there is none.
+        ValueError: ``functional`` looks up no kernels.
+    """
+    table = KERNELS.get(functional)
+    if not table:
+        raise ValueError(f"No kernel registered for functional {functional.__name__}.")
+    for kind in input_type.__mro__:
+        if kind in table:
+            return table[kind]
+        if kind is tv_tensors.TVTensor:  # other kinds are not served as plain tensors
+            break
+    if allow_passthrough:
+        return lambda inpt, *args, **kwargs: inpt
+    raise TypeError(f"Functional F.{functional.__name__} supports inputs of type {table.keys()}, but got {input_type} instead.")
+
+
+def register_kernel(functional: Any, tv_tensor_cls: type) -> Callable[[Kernel], Kernel]:
+    """Decorator: a kernel for a kind of tensor of one's own.
+
+    Args:
+        functional: a function of ``transforms.v2.functional``, or its name.
+        tv_tensor_cls: a class derived from ``TVTensor``.
+    Raises:
+        ValueError: another function, another class, or one of the library's own kinds.
+    Source: torchvision.transforms.v2.functional.register_kernel.
+    """
+    if isinstance(functional, str):
+        from ..v2 import functional as namespace
+
+        if not hasattr(namespace, functional):
+            raise ValueError(f"Could not find functional with name '{functional}' in torchvision.transforms.v2.functional.")
+        functional = getattr(namespace, functional)
+    elif functional not in KERNELS:
+        raise ValueError(
+            f"Kernels can only be registered on functionals from the torchvision.transforms.v2.functional namespace, but got {functional}."
+        )
+    if not (isinstance(tv_tensor_cls, type) and issubclass(tv_tensor_cls, tv_tensors.TVTensor)):
+        raise ValueError(f"Kernels can only be registered for subclasses of torchvision.tv_tensors.TVTensor, but got {tv_tensor_cls}.")
+    if tv_tensor_cls in vars(tv_tensors).values():
+        raise ValueError(f"Kernels cannot be registered for the builtin tv_tensor classes, but got {tv_tensor_cls}")
+    return register(functional, tv_tensor_cls, wrap=False)

@@ -1,0 +1,630 @@
+"""Mirroring, resizing, padding and cutting out: what keeps rows and columns straight."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from numbers import Number
+from typing import Any
+
+import PIL.Image
+
+from .... import ops
+from ....core import dtype as dtypes
+from ....core.tensor import Tensor
+from ....nn import functional
+from ... import tv_tensors
+from ...tv_tensors import BoundingBoxFormat, is_rotated_bounding_format
+from . import pil
+from .meta import clamped, converted
+from .modes import PIL_MODES, InterpolationMode, checked_mode
+from .registry import kernel_of, register, register_described
+from .rotated import parallelogram_to_box
+
+_IMAGES = (Tensor, tv_tensors.Image, tv_tensors.Video)
+_LINEAR = (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC, InterpolationMode.LANCZOS)
+_NEAREST = (InterpolationMode.NEAREST, InterpolationMode.NEAREST_EXACT)
+_F: Any = BoundingBoxFormat
+
+
+def as_image(kernel: Callable[..., Tensor], mask: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """``kernel`` on a mask, which may lack the dimension of channels."""
+    if mask.ndim >= 3:
+        return kernel(mask, *args, **kwargs)
+    return kernel(mask.unsqueeze(0), *args, **kwargs).squeeze(0)
+
+
+def offset_for(format: BoundingBoxFormat, x: float, y: float) -> list[float]:
+    """What is added to the numbers of a box that is moved by ``(x, y)``."""
+    if format == _F.XYXYXYXY:
+        return [x, y] * 4
+    if format == _F.XYXY:
+        return [x, y] * 2
+    return [x, y, 0, 0, 0] if is_rotated_bounding_format(format) else [x, y, 0, 0]
+
+
+# -- mirrors -----------------------------------------------------------------------------------------------------------------------------
+def horizontal_flip(inpt: Any) -> Any:
+    """Left and right exchanged. Source: torchvision.transforms.v2.functional.horizontal_flip."""
+    return kernel_of(horizontal_flip, type(inpt))(inpt)
+
+
+def vertical_flip(inpt: Any) -> Any:
+    """Top and bottom exchanged. Source: torchvision.transforms.v2.functional.vertical_flip."""
+    return kernel_of(vertical_flip, type(inpt))(inpt)
+
+
+hflip, vflip = horizontal_flip, vertical_flip
+
+
+@register(horizontal_flip, *_IMAGES, tv_tensors.Mask)
+def horizontal_flip_image(image: Tensor) -> Tensor:
+    return image.flip(-1)
+
+
+@register(vertical_flip, *_IMAGES, tv_tensors.Mask)
+def vertical_flip_image(image: Tensor) -> Tensor:
+    return image.flip(-2)
+
+
+horizontal_flip_video = horizontal_flip_mask = horizontal_flip_image
+vertical_flip_video = vertical_flip_mask = vertical_flip_image
+register(horizontal_flip, PIL.Image.Image)(pil.hflip)
+register(vertical_flip, PIL.Image.Image)(pil.vflip)
+
+
+@register_described(horizontal_flip, tv_tensors.KeyPoints)
+def horizontal_flip_keypoints(keypoints: Tensor, canvas_size: tuple[int, int]) -> Tensor:
+    x, y = keypoints.unbind(-1)
+    return ops.stack([canvas_size[1] - 1 - x, y], -1)
+
+
+@register_described(vertical_flip, tv_tensors.KeyPoints)
+def vertical_flip_keypoints(keypoints: Tensor, canvas_size: tuple[int, int]) -> Tensor:
+    x, y = keypoints.unbind(-1)
+    return ops.stack([x, canvas_size[0] - 1 - y], -1)
+
+
+def _radians(angle: Tensor) -> Tensor:
+    return angle.mul(math.pi).div(180)
+
+
+@register_described(horizontal_flip, tv_tensors.BoundingBoxes)
+def horizontal_flip_bounding_boxes(bounding_boxes: Tensor, format: BoundingBoxFormat, canvas_size: tuple[int, int]) -> Tensor:
+    width = canvas_size[1]
+    x, y, *rest = bounding_boxes.unbind(-1)
+    if format == _F.XYXY:
+        x2, y2 = rest
+        flipped = [width - x2, y, width - x, y2]
+    elif format == _F.XYWH:
+        flipped = [width - (x + rest[0]), y, *rest]
+    elif format == _F.CXCYWH:
+        flipped = [width - x, y, *rest]
+    elif format == _F.XYXYXYXY:  # the corners change places, too
+        x2, y2, x3, y3, x4, y4 = rest
+        flipped = [width - x2, y2, width - x, y, width - x4, y4, width - x3, y3]
+    elif format == _F.XYWHR:
+        along, across, angle = rest
+        radians = _radians(angle)
+        flipped = [width - (x + along * radians.cos()), y - along * radians.sin(), along, across, -angle]
+    else:
+        flipped = [width - x, y, *rest[:2], -rest[2]]
+    return ops.stack(flipped, -1)
+
+
+@register_described(vertical_flip, tv_tensors.BoundingBoxes)
+def vertical_flip_bounding_boxes(bounding_boxes: Tensor, format: BoundingBoxFormat, canvas_size: tuple[int, int]) -> Tensor:
+    height = canvas_size[0]
+    x, y, *rest = bounding_boxes.unbind(-1)
+    if format == _F.XYXY:
+        x2, y2 = rest
+        flipped = [x, height - y2, x2, height - y]
+    elif format == _F.XYWH:
+        flipped = [x, height - (y + rest[1]), *rest]
+    elif format == _F.CXCYWH:
+        flipped = [x, height - y, *rest]
+    elif format == _F.XYXYXYXY:
+        x2, y2, x3, y3, x4, y4 = rest
+        flipped = [x2, height - y2, x, height - y, x4, height - y4, x3, height - y3]
+    elif format == _F.XYWHR:
+        along, across, angle = rest
+        radians = _radians(angle)
+        flipped = [x + along * radians.cos(), height - (y - along * radians.sin()), along, across, 180 - angle]
+    else:
+        flipped = [x, height - y, *rest[:2], 180 - rest[2]]
+    return ops.stack(flipped, -1)
+
+
+# -- resizing ----------------------------------------------------------------------------------------------------------------------------
+def resized_size(canvas_size: Sequence[int], size: Any, max_size: int | None = None) -> tuple[int, int]:
+    """Height and width that are asked for by the shorter side alone, by both, or by the longer side at most.
+
+    Raises:
+        ValueError: ``max_size`` beside two sizes, below the shorter side, or missing without a size.
+    """
+    height, width = canvas_size
+    short, long = min(height, width), max(height, width)
+    sizes = [size] if isinstance(size, int) else size
+    if sizes is None:
+        if not isinstance(max_size, int):
+            raise ValueError(f"max_size must be an integer when size is None, but got {max_size} instead.")
+        new_short, new_long = int(max_size * short / long), max_size
+    elif len(sizes) == 1:
+        new_short, new_long = sizes[0], int(sizes[0] * long / short)
+        if max_size is not None:
+            if max_size <= new_short:
+                raise ValueError(
+                    f"max_size = {max_size} must be strictly greater than the requested size for the smaller edge size = {size}"
+                )
+            if new_long > max_size:
+                new_short, new_long = int(max_size * new_short / new_long), max_size
+    else:
+        if max_size is not None:
+            raise ValueError(
+                "max_size should only be passed if size is None or specifies the length of the smaller edge, "
+                "i.e. size should be an int or a sequence of length 1 in torchscript mode."
+            )
+        return sizes[0], sizes[1]
+    return (new_long, new_short) if width <= height else (new_short, new_long)
+
+
+def resize(
+    inpt: Any,
+    size: Any,
+    interpolation: Any = InterpolationMode.BILINEAR,
+    max_size: int | None = None,
+    antialias: bool | None = True,
+) -> Any:
+    """``inpt`` at another size.
+
+    Args:
+        inpt: an image, video, mask, boxes or points.
+        size: ``(height, width)``, or the length of the shorter side; None with ``max_size``, which is the longer side's length then.
+        interpolation: an :class:`InterpolationMode`, its name, or Pillow's number; masks take the nearest pixel in any case.
+        max_size: the most that the longer side gets.
+        antialias: widen the filter when the image shrinks; always for PIL images.
+    Source: torchvision.transforms.v2.functional.resize.
+    """
+    options = {"interpolation": interpolation, "max_size": max_size, "antialias": antialias}
+    return kernel_of(resize, type(inpt))(inpt, size=size, **options)
+
+
+def _interpolated(image: Tensor, sizes: tuple[int, int], mode: InterpolationMode, antialias: bool) -> Tensor:
+    align_corners = False if mode in _LINEAR else None
+    return functional.interpolate(image, size=list(sizes), mode=mode.value, align_corners=align_corners, antialias=antialias)
+
+
+@register(resize, *_IMAGES)
+def resize_image(
+    image: Tensor,
+    size: Any,
+    interpolation: Any = InterpolationMode.BILINEAR,
+    max_size: int | None = None,
+    antialias: bool | None = True,
+) -> Tensor:
+    mode = checked_mode(interpolation)
+    antialias = bool(antialias) and mode in _LINEAR
+    if mode is InterpolationMode.LANCZOS and not antialias:
+        raise ValueError("InterpolationMode.LANCZOS requires antialias=True")
+    *batch, channels, height, width = image.shape
+    sizes = resized_size((height, width), size, max_size)
+    if sizes == (height, width):
+        return image
+    result_shape = (*batch, channels, *sizes)
+    if not image.numel():
+        return image.reshape(result_shape)
+    dtype = image.dtype
+    images = image.reshape(-1, channels, height, width)
+    if dtype in (dtypes.float32, dtypes.float64, dtypes.uint8):
+        return _interpolated(images, sizes, mode, antialias).reshape(result_shape)
+    result = _interpolated(images.float(), sizes, mode, antialias)
+    return (result if dtype.is_floating_point else result.round_()).to(dtype).reshape(result_shape)
+
+
+resize_video = resize_image
+
+
+@register(resize, PIL.Image.Image)
+def resize_image_pil(
+    image: Any,
+    size: Any,
+    interpolation: Any = InterpolationMode.BILINEAR,
+    max_size: int | None = None,
+    antialias: bool | None = True,
+) -> Any:
+    if antialias is False:
+        warnings.warn("Anti-alias option is always applied for PIL Image input. Argument antialias is ignored.", stacklevel=4)
+    height, width = resized_size((image.height, image.width), size, max_size)
+    mode = checked_mode(interpolation)
+    return image if (height, width) == (image.height, image.width) else image.resize((width, height), PIL_MODES[mode])
+
+
+@register_described(resize, tv_tensors.Mask)
+def resize_mask(mask: Tensor, size: Any, interpolation: Any = InterpolationMode.BILINEAR, max_size: int | None = None) -> Tensor:
+    mode = checked_mode(interpolation)
+    mode = mode if mode in _NEAREST else InterpolationMode.NEAREST
+    return as_image(resize_image, mask, size, mode, max_size)
+
+
+@register_described(resize, tv_tensors.KeyPoints)
+def resize_keypoints(keypoints: Tensor, size: Any, canvas_size: tuple[int, int], max_size: int | None = None) -> tuple[Tensor, Any]:
+    height, width = resized_size(canvas_size, size, max_size)
+    ratios = ops.tensor([width / canvas_size[1], height / canvas_size[0]])
+    return keypoints.mul(ratios).to(keypoints.dtype), (height, width)
+
+
+@register_described(resize, tv_tensors.BoundingBoxes)
+def resize_bounding_boxes(
+    bounding_boxes: Tensor,
+    canvas_size: tuple[int, int],
+    size: Any,
+    max_size: int | None = None,
+    format: BoundingBoxFormat = BoundingBoxFormat.XYXY,
+    clamping_mode: str | None = "soft",
+) -> tuple[Tensor, Any]:
+    sizes = resized_size(canvas_size, size, max_size)
+    if sizes == tuple(canvas_size):
+        return bounding_boxes, canvas_size
+    ratios = [sizes[1] / canvas_size[1], sizes[0] / canvas_size[0]]
+    if not is_rotated_bounding_format(format):
+        return bounding_boxes.mul(ops.tensor(ratios * 2)).to(bounding_boxes.dtype), sizes
+    corners = converted(bounding_boxes, format, _F.XYXYXYXY).reshape(-1, 8).mul(ops.tensor(ratios * 4))
+    boxes = clamped(parallelogram_to_box(corners), _F.XYXYXYXY, sizes, clamping_mode)
+    return converted(boxes, _F.XYXYXYXY, format).to(bounding_boxes.dtype).reshape(bounding_boxes.shape), sizes
+
+
+# -- padding -----------------------------------------------------------------------------------------------------------------------------
+def padding_sides(padding: Any) -> list[int]:
+    """Left, right, top and bottom of a padding in any of its forms.
+
+    Raises:
+        ValueError: a sequence of another length than 1, 2 and 4.
+        TypeError: neither an integer nor a sequence.
+    """
+    if isinstance(padding, int):
+        return [padding] * 4
+    if not isinstance(padding, (tuple, list)):
+        raise TypeError(f"`padding` should be an integer or tuple or list of integers, but got {padding}")
+    if len(padding) not in (1, 2, 4):
+        raise ValueError(f"Padding must be an int or a 1, 2, or 4 element tuple or list. Found {len(padding)}")
+    left, top, right, bottom = list(padding) * (4 // len(padding))
+    return [left, right, top, bottom]
+
+
+def pad(inpt: Any, padding: Any, fill: Any = None, padding_mode: str = "constant") -> Any:
+    """``inpt`` with a border around it.
+
+    Args:
+        inpt: an image, video, mask, boxes or points.
+        padding: the border's width; ``(left and right, top and bottom)``, or ``(left, top, right, bottom)``. Below zero it cuts off.
+        fill: what the border consists of: a number, or one for each channel.
+        padding_mode: ``'constant'``; ``'edge'``, the outermost pixels again; ``'reflect'`` and ``'symmetric'``, the image mirrored without
+            its outermost pixels and with them. For boxes and points ``'constant'`` alone.
+    Source: torchvision.transforms.v2.functional.pad.
+    """
+    return kernel_of(pad, type(inpt))(inpt, padding=padding, fill=fill, padding_mode=padding_mode)
+
+
+def _mirrored(size: int, before: int, after: int) -> Tensor:
+    """The places that a row of ``size`` pixels is read at to be mirrored at both ends, or cut."""
+    inside = list(range(max(-before, 0), size - max(-after, 0)))
+    return ops.tensor([*inside[: max(before, 0)][::-1], *inside, *inside[::-1][: max(after, 0)]])
+
+
+def _padded(images: Tensor, sides: list[int], fill: float, padding_mode: str) -> Tensor:
+    if padding_mode == "constant":
+        return functional.pad(images, sides, mode="constant", value=float(fill))
+    if padding_mode == "symmetric":
+        left, right, top, bottom = sides
+        rows, columns = _mirrored(images.shape[-2], top, bottom), _mirrored(images.shape[-1], left, right)
+        return images[..., rows[:, None], columns]
+    mode = "replicate" if padding_mode == "edge" else padding_mode
+    exact = images if images.is_floating_point() else images.float()
+    return functional.pad(exact, sides, mode=mode).to(images.dtype)
+
+
+@register(pad, *_IMAGES)
+def pad_image(image: Tensor, padding: Any, fill: Any = None, padding_mode: str = "constant") -> Tensor:
+    sides = padding_sides(padding)
+    if padding_mode not in pil.PADDING_MODES:
+        raise ValueError(
+            f"`padding_mode` should be either `'constant'`, `'edge'`, `'reflect'` or `'symmetric'`, but got `'{padding_mode}'`."
+        )
+    fills = [0] if fill is None else [fill] if isinstance(fill, (int, float)) else list(fill)
+    *batch, channels, height, width = image.shape
+    images = image.reshape(-1, channels, height, width)
+    if len(fills) == 1:
+        result = _padded(images, sides, fills[0], padding_mode)
+    elif padding_mode != "constant":
+        raise ValueError(f"Padding mode '{padding_mode}' is not supported if fill is not scalar")
+    else:
+        result = _padded(images, sides, 0, padding_mode)
+        left, right, top, bottom = [max(side, 0) for side in sides]
+        colour = ops.tensor(fills).to(image.dtype).reshape(-1, 1, 1)
+        result[..., :top, :] = colour
+        result[..., :left] = colour
+        result[..., result.shape[-2] - bottom :, :] = colour
+        result[..., result.shape[-1] - right :] = colour
+    return result.reshape(*batch, *result.shape[1:])
+
+
+pad_video = pad_image
+register(pad, PIL.Image.Image)(pil.pad)
+
+
+@register_described(pad, tv_tensors.Mask)
+def pad_mask(mask: Tensor, padding: Any, fill: Any = None, padding_mode: str = "constant") -> Tensor:
+    if isinstance(fill, (tuple, list)):
+        raise ValueError("Non-scalar fill value is not supported")
+    return as_image(pad_image, mask, padding, fill, padding_mode)
+
+
+@register_described(pad, tv_tensors.KeyPoints)
+def pad_keypoints(
+    keypoints: Tensor, canvas_size: tuple[int, int], padding: Any, padding_mode: str = "constant"
+) -> tuple[Tensor, tuple[int, int]]:
+    if padding_mode != "constant":
+        raise ValueError(f"Padding mode '{padding_mode}' is not supported with KeyPoints (supported modes are constant)")
+    left, right, top, bottom = padding_sides(padding)
+    size = (canvas_size[0] + top + bottom, canvas_size[1] + left + right)
+    return keypoints + ops.tensor([left, top], dtype=keypoints.dtype), size
+
+
+@register_described(pad, tv_tensors.BoundingBoxes)
+def pad_bounding_boxes(
+    bounding_boxes: Tensor,
+    format: BoundingBoxFormat,
+    canvas_size: tuple[int, int],
+    padding: Any,
+    padding_mode: str = "constant",
+    clamping_mode: str | None = "soft",
+) -> tuple[Tensor, tuple[int, int]]:
+    if padding_mode != "constant":
+        raise ValueError(f"Padding mode '{padding_mode}' is not supported with bounding boxes")
+    left, right, top, bottom = padding_sides(padding)
+    size = (canvas_size[0] + top + bottom, canvas_size[1] + left + right)
+    boxes = bounding_boxes + ops.tensor(offset_for(format, left, top), dtype=bounding_boxes.dtype)
+    return clamped(boxes, format, size, clamping_mode), size
+
+
+# -- cutting out -------------------------------------------------------------------------------------------------------------------------
+def crop(inpt: Any, top: int, left: int, height: int, width: int) -> Any:
+    """The window of this size whose upper left corner is at ``(top, left)``; zeros where it leaves the image.
+
+    Source: torchvision.transforms.v2.functional.crop.
+    """
+    return kernel_of(crop, type(inpt))(inpt, top=top, left=left, height=height, width=width)
+
+
+@register(crop, *_IMAGES)
+def crop_image(image: Tensor, top: int, left: int, height: int, width: int) -> Tensor:
+    rows, columns = image.shape[-2:]
+    bottom, right = top + height, left + width
+    if top >= 0 and left >= 0 and bottom <= rows and right <= columns:
+        return image[..., top:bottom, left:right]
+    sides = [
+        max(min(right, 0) - left, 0),
+        max(right - max(columns, left), 0),
+        max(min(bottom, 0) - top, 0),
+        max(bottom - max(rows, top), 0),
+    ]
+    inside = image[..., max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)]
+    return functional.pad(inside, sides)
+
+
+crop_video = crop_image
+register(crop, PIL.Image.Image)(pil.crop)
+
+
+@register_described(crop, tv_tensors.Mask)
+def crop_mask(mask: Tensor, top: int, left: int, height: int, width: int) -> Tensor:
+    return as_image(crop_image, mask, top, left, height, width)
+
+
+@register_described(crop, tv_tensors.KeyPoints)
+def crop_keypoints(keypoints: Tensor, top: int, left: int, height: int, width: int) -> tuple[Tensor, tuple[int, int]]:
+    return keypoints - ops.tensor([left, top], dtype=keypoints.dtype), (height, width)
+
+
+@register_described(crop, tv_tensors.BoundingBoxes)
+def crop_bounding_boxes(
+    bounding_boxes: Tensor, format: BoundingBoxFormat, top: int, left: int, height: int, width: int, clamping_mode: str | None = "soft"
+) -> tuple[Tensor, tuple[int, int]]:
+    boxes = bounding_boxes - ops.tensor(offset_for(format, left, top), dtype=bounding_boxes.dtype)
+    if format == _F.XYXYXYXY:
+        boxes = parallelogram_to_box(boxes)
+    return clamped(boxes, format, (height, width), clamping_mode), (height, width)
+
+
+def two_sizes(size: Any) -> list[int]:
+    """Height and width of a size in any of its forms; of a sequence, whatever it has."""
+    if isinstance(size, Number):
+        return [int(size)] * 2  # type: ignore[call-overload]
+    return [size[0]] * 2 if len(size) == 1 else list(size)
+
+
+def _missing(size: Sequence[int], image_size: Sequence[int]) -> list[int]:
+    """Left, top, right and bottom borders that bring an image to at least ``size``."""
+    down, across = [max(wanted - there, 0) for wanted, there in zip(size, image_size)]
+    return [across // 2, down // 2, (across + 1) // 2, (down + 1) // 2]
+
+
+def _centre(size: Sequence[int], image_size: Sequence[int]) -> tuple[int, int]:
+    top, left = [round((there - wanted) / 2.0) for wanted, there in zip(size, image_size)]
+    return top, left
+
+
+def center_crop(inpt: Any, output_size: Any) -> Any:
+    """The window of this size in the middle; zeros around images that are smaller.
+
+    Source: torchvision.transforms.v2.functional.center_crop.
+    """
+    return kernel_of(center_crop, type(inpt))(inpt, output_size=output_size)
+
+
+@register(center_crop, *_IMAGES)
+def center_crop_image(image: Tensor, output_size: Any) -> Tensor:
+    size = two_sizes(output_size)
+    if not image.numel():
+        return image.reshape(*image.shape[:-2], *size)
+    borders = _missing(size, image.shape[-2:])
+    if any(borders):
+        left, top, right, bottom = borders
+        image = functional.pad(image, [left, right, top, bottom])
+    return crop_image(image, *_centre(size, image.shape[-2:]), *size)
+
+
+center_crop_video = center_crop_image
+
+
+@register(center_crop, PIL.Image.Image)
+def center_crop_image_pil(image: Any, output_size: Any) -> Any:
+    size = two_sizes(output_size)
+    borders = _missing(size, pil.size(image))
+    if any(borders):
+        image = pil.pad(image, borders)
+    return image if pil.size(image) == size else pil.crop(image, *_centre(size, pil.size(image)), *size)
+
+
+@register_described(center_crop, tv_tensors.Mask)
+def center_crop_mask(mask: Tensor, output_size: Any) -> Tensor:
+    return as_image(center_crop_image, mask, output_size)
+
+
+@register_described(center_crop, tv_tensors.KeyPoints)
+def center_crop_keypoints(inpt: Tensor, canvas_size: tuple[int, int], output_size: Any) -> tuple[Tensor, tuple[int, int]]:
+    size = two_sizes(output_size)
+    return crop_keypoints(inpt, *_centre(size, canvas_size), *size)
+
+
+@register_described(center_crop, tv_tensors.BoundingBoxes)
+def center_crop_bounding_boxes(
+    bounding_boxes: Tensor, format: BoundingBoxFormat, canvas_size: tuple[int, int], output_size: Any, clamping_mode: str | None = "soft"
+) -> tuple[Tensor, tuple[int, int]]:
+    size = two_sizes(output_size)
+    return crop_bounding_boxes(bounding_boxes, format, *_centre(size, canvas_size), *size, clamping_mode=clamping_mode)
+
+
+def resized_crop(
+    inpt: Any,
+    top: int,
+    left: int,
+    height: int,
+    width: int,
+    size: Any,
+    interpolation: Any = InterpolationMode.BILINEAR,
+    antialias: bool | None = True,
+) -> Any:
+    """``crop``, then ``resize`` to ``size``. Source: torchvision.transforms.v2.functional.resized_crop."""
+    window = {"top": top, "left": left, "height": height, "width": width}
+    return kernel_of(resized_crop, type(inpt))(inpt, **window, size=size, interpolation=interpolation, antialias=antialias)
+
+
+@register(resized_crop, *_IMAGES)
+def resized_crop_image(
+    image: Tensor,
+    top: int,
+    left: int,
+    height: int,
+    width: int,
+    size: Any,
+    interpolation: Any = InterpolationMode.BILINEAR,
+    antialias: bool | None = True,
+) -> Tensor:
+    return resize_image(crop_image(image, top, left, height, width), size, interpolation, antialias=antialias)
+
+
+resized_crop_video = resized_crop_image
+
+
+@register(resized_crop, PIL.Image.Image)
+def resized_crop_image_pil(
+    image: Any,
+    top: int,
+    left: int,
+    height: int,
+    width: int,
+    size: Any,
+    interpolation: Any = InterpolationMode.BILINEAR,
+    antialias: bool | None = True,
+) -> Any:
+    return resize_image_pil(pil.crop(image, top, left, height, width), size, interpolation, antialias=antialias)
+
+
+@register_described(resized_crop, tv_tensors.Mask)
+def resized_crop_mask(mask: Tensor, top: int, left: int, height: int, width: int, size: Any) -> Tensor:
+    return resize_mask(crop_mask(mask, top, left, height, width), size)
+
+
+@register_described(resized_crop, tv_tensors.KeyPoints)
+def resized_crop_keypoints(keypoints: Tensor, top: int, left: int, height: int, width: int, size: Any) -> tuple[Tensor, tuple[int, int]]:
+    points, canvas_size = crop_keypoints(keypoints, top, left, height, width)
+    return resize_keypoints(points, size, canvas_size)
+
+
+@register_described(resized_crop, tv_tensors.BoundingBoxes)
+def resized_crop_bounding_boxes(
+    bounding_boxes: Tensor,
+    format: BoundingBoxFormat,
+    top: int,
+    left: int,
+    height: int,
+    width: int,
+    size: Any,
+    clamping_mode: str | None = "soft",
+) -> tuple[Tensor, tuple[int, int]]:
+    boxes, canvas_size = crop_bounding_boxes(bounding_boxes, format, top, left, height, width, clamping_mode)
+    return resize_bounding_boxes(boxes, canvas_size, size, format=format, clamping_mode=clamping_mode)
+
+
+# -- five and ten windows ----------------------------------------------------------------------------------------------------------------
+def five_crop(inpt: Any, size: Any) -> tuple[Any, ...]:
+    """Windows of this size in the four corners and in the middle.
+
+    Raises:
+        ValueError: a size that is not two numbers, or larger than the image.
+    Source: torchvision.transforms.v2.functional.five_crop.
+    """
+    return kernel_of(five_crop, type(inpt))(inpt, size=size)
+
+
+def ten_crop(inpt: Any, size: Any, vertical_flip: bool = False) -> tuple[Any, ...]:
+    """``five_crop`` of the image and of its mirror image. Source: torchvision.transforms.v2.functional.ten_crop."""
+    return kernel_of(ten_crop, type(inpt))(inpt, size=size, vertical_flip=vertical_flip)
+
+
+def _five(image: Any, size: Any, image_size: Sequence[int], crop: Any, center_crop: Any) -> tuple[Any, ...]:
+    sizes = two_sizes(size)
+    if len(sizes) != 2:
+        raise ValueError("Please provide only two dimensions (h, w) for size.")
+    bottom, right = [there - wanted for wanted, there in zip(sizes, image_size)]
+    if bottom < 0 or right < 0:
+        raise ValueError(f"Requested crop size {size} is bigger than input size {tuple(image_size)}")
+    corners = [(0, 0), (0, right), (bottom, 0), (bottom, right)]
+    return (*[crop(image, top, left, *sizes) for top, left in corners], center_crop(image, sizes))
+
+
+@register(five_crop, *_IMAGES)
+def five_crop_image(image: Tensor, size: Any) -> tuple[Tensor, ...]:
+    return _five(image, size, image.shape[-2:], crop_image, center_crop_image)
+
+
+@register(ten_crop, *_IMAGES)
+def ten_crop_image(image: Tensor, size: Any, vertical_flip: bool = False) -> tuple[Tensor, ...]:
+    mirrored = vertical_flip_image(image) if vertical_flip else horizontal_flip_image(image)
+    return five_crop_image(image, size) + five_crop_image(mirrored, size)
+
+
+five_crop_video, ten_crop_video = five_crop_image, ten_crop_image
+
+
+@register(five_crop, PIL.Image.Image)
+def five_crop_image_pil(image: Any, size: Any) -> tuple[Any, ...]:
+    return _five(image, size, pil.size(image), pil.crop, center_crop_image_pil)
+
+
+@register(ten_crop, PIL.Image.Image)
+def ten_crop_image_pil(image: Any, size: Any, vertical_flip: bool = False) -> tuple[Any, ...]:
+    mirrored = pil.vflip(image) if vertical_flip else pil.hflip(image)
+    return five_crop_image_pil(image, size) + five_crop_image_pil(mirrored, size)

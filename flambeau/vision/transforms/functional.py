@@ -1,0 +1,432 @@
+"""Transforms as functions, in the classic form: of PIL images and plain tensors ``(..., C, H, W)``.
+
+They check their arguments as torchvision's do and leave the work to the kernels that :mod:`.v2.functional` shows, too.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ...core import dtype as dtypes
+from ...core.dtype import dtype as Dtype
+from ...core.tensor import Tensor
+from ._kernels import color, conversion, filters, meta, pil, warps, windows
+from ._kernels.conversion import pil_to_tensor, to_pil_image, to_tensor
+from ._kernels.modes import PIL_MODES, InterpolationMode, mode_from_int
+
+__all__ = [
+    "InterpolationMode",
+    "adjust_brightness",
+    "adjust_contrast",
+    "adjust_gamma",
+    "adjust_hue",
+    "adjust_saturation",
+    "adjust_sharpness",
+    "affine",
+    "autocontrast",
+    "center_crop",
+    "convert_image_dtype",
+    "crop",
+    "elastic_transform",
+    "equalize",
+    "erase",
+    "five_crop",
+    "gaussian_blur",
+    "get_dimensions",
+    "get_image_num_channels",
+    "get_image_size",
+    "hflip",
+    "invert",
+    "normalize",
+    "pad",
+    "perspective",
+    "pil_modes_mapping",
+    "pil_to_tensor",
+    "posterize",
+    "resize",
+    "resized_crop",
+    "rgb_to_grayscale",
+    "rotate",
+    "solarize",
+    "ten_crop",
+    "to_grayscale",
+    "to_pil_image",
+    "to_tensor",
+    "vflip",
+]
+
+pil_modes_mapping = PIL_MODES
+
+
+def _check_image(img: Any) -> None:
+    if isinstance(img, Tensor):
+        if img.ndim < 2:
+            raise TypeError("Tensor is not a torch image.")
+    else:
+        pil.check(img)
+
+
+def _check_colours(img: Any) -> None:
+    _check_image(img)
+    if isinstance(img, Tensor):
+        if img.ndim < 3:
+            raise TypeError(f"Input image tensor should have at least 3 dimensions, but found {img.ndim}")
+        if img.shape[-3] not in (1, 3):
+            raise TypeError(f"Input image tensor permitted channel values are [1, 3], but found {img.shape[-3]}")
+
+
+def _mode(interpolation: Any) -> InterpolationMode:
+    if isinstance(interpolation, int):
+        return mode_from_int(interpolation)
+    if not isinstance(interpolation, InterpolationMode):
+        raise TypeError("Argument interpolation should be a InterpolationMode or a corresponding Pillow integer constant")
+    return interpolation
+
+
+# -- sizes and dtypes ------------------------------------------------------------------------------------------------------------------
+def get_dimensions(img: Any) -> list[int]:
+    """Channels, height and width. Source: torchvision.transforms.functional.get_dimensions."""
+    if isinstance(img, Tensor):
+        _check_image(img)
+        return meta.get_dimensions_image(img)
+    return pil.dimensions(img)
+
+
+def get_image_size(img: Any) -> list[int]:
+    """Width and height. Source: torchvision.transforms.functional.get_image_size."""
+    return get_dimensions(img)[:0:-1]
+
+
+def get_image_num_channels(img: Any) -> int:
+    """Number of channels. Source: torchvision.transforms.functional.get_image_num_channels."""
+    return get_dimensions(img)[0]
+
+
+def convert_image_dtype(image: Tensor, dtype: Dtype = dtypes.float32) -> Tensor:
+    """``image`` as ``dtype``, such that black stays black and white white.
+
+    Raises:
+        TypeError: no tensor.
+        RuntimeError: floating point to whole numbers that have more bits than it.
+    Source: torchvision.transforms.functional.convert_image_dtype.
+    """
+    if not isinstance(image, Tensor):
+        raise TypeError("Input img should be Tensor Image")
+    if image.is_floating_point():
+        conversion.check_precision(image.dtype, dtype, "cast")
+    elif dtype.is_floating_point:
+        return image.to(dtype).div_(conversion.max_value(image.dtype))
+    return conversion.convert_image_dtype(image, dtype)
+
+
+def normalize(tensor: Tensor, mean: Any, std: Any, inplace: bool = False) -> Tensor:
+    """``(tensor - mean) / std`` for each channel of ``(..., C, H, W)``.
+
+    Raises:
+        TypeError: no tensor, or whole numbers.
+        ValueError: fewer than three dimensions, or a deviation of 0.
+    Source: torchvision.transforms.functional.normalize.
+    """
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"img should be Tensor Image. Got {type(tensor)}")
+    return filters.normalize_image(tensor, mean, std, inplace)
+
+
+# -- geometry --------------------------------------------------------------------------------------------------------------------------
+def resize(
+    img: Any,
+    size: Any,
+    interpolation: Any = InterpolationMode.BILINEAR,
+    max_size: int | None = None,
+    antialias: bool | None = True,
+) -> Any:
+    """``img`` at another size.
+
+    Args:
+        img: a PIL image or a tensor.
+        size: ``(height, width)``, or the length of the shorter side.
+        interpolation: an :class:`InterpolationMode` or Pillow's number.
+        max_size: the most that the longer side gets.
+        antialias: widen the filter when the image shrinks, ``BILINEAR`` and ``BICUBIC`` alone; always for PIL images.
+    Raises:
+        TypeError: another kind of mode.
+        ValueError: a size that is not one or two numbers, or ``max_size`` beside two.
+    Source: torchvision.transforms.functional.resize.
+    """
+    mode = _mode(interpolation)
+    _check_image(img)
+    if isinstance(size, (list, tuple)):
+        if len(size) not in (1, 2):
+            raise ValueError(f"Size must be an int or a 1 or 2 element tuple/list, not a {len(size)} element tuple/list")
+        if max_size is not None and len(size) != 1:
+            raise ValueError(
+                "max_size should only be passed if size specifies the length of the smaller edge, "
+                "i.e. size should be an int or a sequence of length 1 in torchscript mode."
+            )
+    if isinstance(img, Tensor):
+        smooth = bool(antialias) and mode in (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC)
+        if mode is InterpolationMode.BICUBIC and img.dtype is dtypes.uint8:  # the kernel of bytes cuts off overshoots in between
+            return windows.resize_image(img.float(), size, mode, max_size, smooth).round_().clamp_(0, 255).to(img.dtype)
+        return windows.resize_image(img, size, mode, max_size, smooth)
+    return windows.resize_image_pil(img, size, mode, max_size, antialias)
+
+
+def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -> Any:
+    """``img`` with a border around it.
+
+    Args:
+        img: a PIL image or a tensor.
+        padding: the border's width; ``(left and right, top and bottom)``, or ``(left, top, right, bottom)``.
+        fill: a number; for PIL images one for each channel, too.
+        padding_mode: ``'constant'``, ``'edge'``, ``'reflect'`` or ``'symmetric'``.
+    Source: torchvision.transforms.functional.pad.
+    """
+    if not isinstance(img, Tensor):
+        return pil.pad(img, padding, fill, padding_mode)
+    _check_image(img)
+    if not isinstance(padding, (int, tuple, list)):
+        raise TypeError("Got inappropriate padding arg")
+    if fill is not None and not isinstance(fill, (int, float)):
+        raise TypeError("Got inappropriate fill arg")
+    if not isinstance(padding_mode, str):
+        raise TypeError("Got inappropriate padding_mode arg")
+    if isinstance(padding, (tuple, list)) and len(padding) not in (1, 2, 4):
+        raise ValueError(f"Padding must be an int or a 1, 2, or 4 element tuple, not a {len(padding)} element tuple")
+    if padding_mode not in pil.PADDING_MODES:
+        raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
+    return windows.as_image(windows.pad_image, img, padding, fill, padding_mode)
+
+
+def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
+    """The window of this size whose upper left corner is at ``(top, left)``. Source: torchvision.transforms.functional.crop."""
+    _check_image(img)
+    return (windows.crop_image if isinstance(img, Tensor) else pil.crop)(img, top, left, height, width)
+
+
+def center_crop(img: Any, output_size: Any) -> Any:
+    """The window of this size in the middle. Source: torchvision.transforms.functional.center_crop."""
+    _check_image(img)
+    return windows.center_crop(img, output_size)
+
+
+def resized_crop(
+    img: Any,
+    top: int,
+    left: int,
+    height: int,
+    width: int,
+    size: Any,
+    interpolation: Any = InterpolationMode.BILINEAR,
+    antialias: bool | None = True,
+) -> Any:
+    """``crop``, then ``resize`` to ``size``. Source: torchvision.transforms.functional.resized_crop."""
+    return resize(crop(img, top, left, height, width), size, interpolation, antialias=antialias)
+
+
+def hflip(img: Any) -> Any:
+    """Left and right exchanged. Source: torchvision.transforms.functional.hflip."""
+    _check_image(img)
+    return windows.horizontal_flip(img)
+
+
+def vflip(img: Any) -> Any:
+    """Top and bottom exchanged. Source: torchvision.transforms.functional.vflip."""
+    _check_image(img)
+    return windows.vertical_flip(img)
+
+
+def five_crop(img: Any, size: Any) -> tuple[Any, ...]:
+    """Windows of this size in the four corners and in the middle. Source: torchvision.transforms.functional.five_crop."""
+    _check_image(img)
+    return windows.five_crop(img, size)
+
+
+def ten_crop(img: Any, size: Any, vertical_flip: bool = False) -> tuple[Any, ...]:
+    """``five_crop`` of the image and of its mirror image. Source: torchvision.transforms.functional.ten_crop."""
+    _check_image(img)
+    return windows.ten_crop(img, size, vertical_flip)
+
+
+def _get_perspective_coeffs(startpoints: Any, endpoints: Any) -> list[float]:
+    return warps.perspective_coefficients(startpoints, endpoints)
+
+
+def perspective(img: Any, startpoints: Any, endpoints: Any, interpolation: Any = InterpolationMode.BILINEAR, fill: Any = None) -> Any:
+    """``img`` seen such that four points go from where they are to ``endpoints``. Source: torchvision.transforms.functional.perspective."""
+    mode = _mode(interpolation)
+    _check_image(img)
+    return warps.perspective(img, startpoints, endpoints, mode, fill)
+
+
+def rotate(
+    img: Any, angle: float, interpolation: Any = InterpolationMode.NEAREST, expand: bool = False, center: Any = None, fill: Any = None
+) -> Any:
+    """``img`` turned by ``angle`` degrees, anticlockwise.
+
+    Args:
+        img: a PIL image or a tensor.
+        angle: degrees.
+        interpolation: an :class:`InterpolationMode` or Pillow's number.
+        expand: make the image large enough to hold all of the result.
+        center: ``(x, y)`` of the fixed point; the middle unless told.
+        fill: what comes in from outside.
+    Source: torchvision.transforms.functional.rotate.
+    """
+    mode = _mode(interpolation)
+    if not isinstance(angle, (int, float)):
+        raise TypeError("Argument angle should be int or float")
+    if center is not None and not isinstance(center, (list, tuple)):
+        raise TypeError("Argument center should be a sequence")
+    _check_image(img)
+    return warps.rotate(img, angle, mode, expand, center, fill)
+
+
+def affine(
+    img: Any,
+    angle: float,
+    translate: Any,
+    scale: float,
+    shear: Any,
+    interpolation: Any = InterpolationMode.NEAREST,
+    fill: Any = None,
+    center: Any = None,
+) -> Any:
+    """``img`` turned, sheared, scaled and moved; angles in degrees. Source: torchvision.transforms.functional.affine."""
+    mode = _mode(interpolation)
+    warps.affine_arguments(angle, translate, scale, shear, center)
+    _check_image(img)
+    return warps.affine(img, angle, translate, scale, shear, mode, fill, center)
+
+
+def elastic_transform(img: Any, displacement: Tensor, interpolation: Any = InterpolationMode.BILINEAR, fill: Any = None) -> Any:
+    """``img`` with each pixel read at its place and ``displacement``, ``(1, H, W, 2)``.
+
+    Source: torchvision.transforms.functional.elastic_transform.
+    """
+    if isinstance(interpolation, int):
+        warnings.warn(
+            "Argument interpolation should be of type InterpolationMode instead of int. Please, use InterpolationMode enum.", stacklevel=2
+        )
+    if not isinstance(displacement, Tensor):
+        raise TypeError("Argument displacement should be a Tensor")
+    if not isinstance(img, Tensor) and not pil.is_pil_image(img):
+        raise TypeError(f"img should be PIL Image or Tensor. Got {type(img)}")
+    return warps.elastic(img, displacement, _mode(interpolation), fill)
+
+
+# -- colours ---------------------------------------------------------------------------------------------------------------------------
+def adjust_brightness(img: Any, brightness_factor: float) -> Any:
+    """``img`` mixed with black: 0 is black, 1 ``img`` itself. Source: torchvision.transforms.functional.adjust_brightness."""
+    _check_colours(img)
+    return color.adjust_brightness(img, brightness_factor)
+
+
+def adjust_contrast(img: Any, contrast_factor: float) -> Any:
+    """``img`` mixed with its mean brightness. Source: torchvision.transforms.functional.adjust_contrast."""
+    _check_colours(img)
+    return color.adjust_contrast(img, contrast_factor)
+
+
+def adjust_saturation(img: Any, saturation_factor: float) -> Any:
+    """``img`` mixed with its grey image. Source: torchvision.transforms.functional.adjust_saturation."""
+    _check_colours(img)
+    return color.adjust_saturation(img, saturation_factor)
+
+
+def adjust_hue(img: Any, hue_factor: float) -> Any:
+    """``img`` with its hues turned, by half a circle at -0.5 and 0.5. Source: torchvision.transforms.functional.adjust_hue."""
+    _check_colours(img)
+    return color.adjust_hue(img, hue_factor)
+
+
+def adjust_gamma(img: Any, gamma: float, gain: float = 1) -> Any:
+    """``gain * value ** gamma``, values from 0 to 1. Source: torchvision.transforms.functional.adjust_gamma."""
+    _check_colours(img)
+    result = color.adjust_gamma(img, gamma, gain)
+    return result.clamp(0, 1) if isinstance(img, Tensor) and img.is_floating_point() else result
+
+
+def adjust_sharpness(img: Any, sharpness_factor: float) -> Any:
+    """``img`` mixed with a smoothed image. Source: torchvision.transforms.functional.adjust_sharpness."""
+    _check_colours(img)
+    return color.adjust_sharpness(img, sharpness_factor)
+
+
+def to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
+    """A PIL image in grey. Source: torchvision.transforms.functional.to_grayscale."""
+    if not pil.is_pil_image(img):
+        raise TypeError("Input should be PIL Image")
+    return pil.to_grayscale(img, num_output_channels)
+
+
+def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
+    """``0.2989 R + 0.587 G + 0.114 B``, in one channel or three equal ones. Source: torchvision.transforms.functional.rgb_to_grayscale."""
+    _check_colours(img)
+    return color.rgb_to_grayscale(img, num_output_channels)
+
+
+def invert(img: Any) -> Any:
+    """Black for white. Source: torchvision.transforms.functional.invert."""
+    _check_colours(img)
+    return color.invert(img)
+
+
+def _check_bytes(img: Any) -> None:
+    _check_colours(img)
+    if isinstance(img, Tensor) and img.dtype is not dtypes.uint8:
+        raise TypeError(f"Only torch.uint8 image tensors are supported, but found {img.dtype}")
+
+
+def posterize(img: Any, bits: int) -> Any:
+    """The most significant ``bits`` of each byte alone. Source: torchvision.transforms.functional.posterize."""
+    if not 0 <= bits <= 8:
+        raise ValueError(f"The number if bits should be between 0 and 8. Got {bits}")
+    _check_bytes(img)
+    return color.posterize(img, bits)
+
+
+def solarize(img: Any, threshold: float) -> Any:
+    """Values from ``threshold`` on inverted. Source: torchvision.transforms.functional.solarize."""
+    _check_colours(img)
+    return color.solarize(img, threshold)
+
+
+def autocontrast(img: Any) -> Any:
+    """Each channel stretched from its least and most to black and white. Source: torchvision.transforms.functional.autocontrast."""
+    _check_colours(img)
+    return color.autocontrast(img)
+
+
+def equalize(img: Any) -> Any:
+    """Each channel of bytes with its levels moved so that about equally many pixels have each.
+
+    Source: torchvision.transforms.functional.equalize.
+    """
+    _check_bytes(img)
+    if isinstance(img, Tensor) and img.ndim > 4:
+        raise TypeError(f"Input image tensor should have 3 or 4 dimensions, but found {img.ndim}")
+    return color.equalize(img)
+
+
+# -- filters ---------------------------------------------------------------------------------------------------------------------------
+def erase(img: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = False) -> Tensor:
+    """A tensor with ``v`` in the window of size ``(h, w)`` at row ``i`` and column ``j``.
+
+    Source: torchvision.transforms.functional.erase.
+    """
+    if not isinstance(img, Tensor):
+        raise TypeError(f"img should be Tensor Image. Got {type(img)}")
+    return filters.erase_image(img, i, j, h, w, v, inplace)
+
+
+def gaussian_blur(img: Any, kernel_size: Any, sigma: Any = None) -> Any:
+    """``img`` smoothed by a Gaussian of odd ``kernel_size`` and deviation ``sigma``.
+
+    Source: torchvision.transforms.functional.gaussian_blur.
+    """
+    if not isinstance(kernel_size, (int, list, tuple)):
+        raise TypeError(f"kernel_size should be int or a sequence of integers. Got {type(kernel_size)}")
+    if not isinstance(img, Tensor) and not pil.is_pil_image(img):
+        raise TypeError(f"img should be PIL Image or Tensor. Got {type(img)}")
+    return filters.gaussian_blur(img, kernel_size, sigma)

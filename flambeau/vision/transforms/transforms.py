@@ -1,0 +1,923 @@
+"""Transforms of PIL images and plain tensors ``(..., C, H, W)``, to be put together with :class:`Compose`."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Callable, Sequence
+from numbers import Number, Real
+from typing import Any
+
+from ... import ops
+from ...core.dtype import dtype as Dtype
+from ...core.tensor import Tensor
+from ...nn.module import Module
+from . import functional as F
+from ._kernels import arguments, draws
+from ._kernels.modes import InterpolationMode, mode_from_int
+
+__all__ = [
+    *("CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "ElasticTransform", "FiveCrop", "GaussianBlur", "Grayscale"),
+    *("InterpolationMode", "Lambda", "LinearTransformation", "Normalize", "PILToTensor", "Pad", "RandomAdjustSharpness", "RandomAffine"),
+    *("RandomApply", "RandomAutocontrast", "RandomChoice", "RandomCrop", "RandomEqualize", "RandomErasing", "RandomGrayscale"),
+    *("RandomHorizontalFlip", "RandomInvert", "RandomOrder", "RandomPerspective", "RandomPosterize", "RandomResizedCrop"),
+    *("RandomRotation", "RandomSizedCrop", "RandomSolarize", "RandomVerticalFlip", "Resize", "Scale", "TenCrop", "ToPILImage", "ToTensor"),
+]
+
+_TWO_SIZES = "Please provide only two dimensions (h, w) for size."
+
+
+def _shown(transform: Any, *names: str, separator: str = ", ") -> str:
+    """``transform`` as it is printed, with these attributes."""
+    return f"{type(transform).__name__}({separator.join(f'{name}={getattr(transform, name)}' for name in names)})"
+
+
+def _lines(transform: Any, *lines: Any) -> str:
+    return "\n".join([f"{type(transform).__name__}(", *[f"    {line}" for line in lines], ")"])
+
+
+def _mode(interpolation: Any) -> Any:
+    return mode_from_int(interpolation) if isinstance(interpolation, int) else interpolation
+
+
+def _checked_fill(fill: Any) -> Any:
+    if fill is None:
+        return 0
+    if not isinstance(fill, (Sequence, Number)):
+        raise TypeError("Fill should be either a sequence or a number.")
+    return fill
+
+
+def _fill_for(fill: Any, img: Any) -> Any:
+    """``fill`` with a number for each channel of a tensor."""
+    if not isinstance(img, Tensor):
+        return fill
+    return [float(fill)] * F.get_image_num_channels(img) if isinstance(fill, (int, float)) else [float(value) for value in fill]
+
+
+# -- containers --------------------------------------------------------------------------------------------------------------------------
+class Compose:
+    """``transforms`` one after another.
+
+    Args:
+        transforms: functions of one argument, such as transforms.
+
+    Example:
+        >>> import flambeau as torch
+        >>> from flambeau.vision import transforms
+        >>> halve = transforms.Compose([transforms.CenterCrop(2), transforms.Normalize([0.5], [0.5])])
+        >>> halve(torch.ones(1, 4, 4)).shape
+        torch.Size([1, 2, 2])
+
+    Source: torchvision.transforms.Compose.
+    """
+
+    def __init__(self, transforms: Any):
+        self.transforms = transforms
+
+    def __call__(self, img: Any) -> Any:
+        for transform in self.transforms:
+            img = transform(img)
+        return img
+
+    def __repr__(self) -> str:
+        return _lines(self, *self.transforms)
+
+
+class Lambda:
+    """A function as a transform. Source: torchvision.transforms.Lambda."""
+
+    def __init__(self, lambd: Callable[[Any], Any]):
+        if not callable(lambd):
+            raise TypeError(f"Argument lambd should be callable, got {type(lambd).__name__!r}")
+        self.lambd = lambd
+
+    def __call__(self, img: Any) -> Any:
+        return self.lambd(img)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class RandomTransforms:
+    """The base of what takes some of its transforms."""
+
+    def __init__(self, transforms: Any):
+        if not isinstance(transforms, Sequence):
+            raise TypeError("Argument transforms should be a sequence")
+        self.transforms = transforms
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return _lines(self, *self.transforms)
+
+
+class RandomApply(Module):
+    """All of ``transforms`` with probability ``p``, otherwise none. Source: torchvision.transforms.RandomApply."""
+
+    def __init__(self, transforms: Any, p: float = 0.5):
+        super().__init__()
+        self.transforms = transforms
+        self.p = p
+
+    def forward(self, img: Any) -> Any:
+        if self.p < ops.rand(1):
+            return img
+        for transform in self.transforms:
+            img = transform(img)
+        return img
+
+    def __repr__(self) -> str:
+        return _lines(self, f"p={self.p}", *self.transforms)
+
+
+class RandomOrder(RandomTransforms):
+    """All of ``transforms``, in an order that Python's ``random`` draws. Source: torchvision.transforms.RandomOrder."""
+
+    def __call__(self, img: Any) -> Any:
+        order = list(range(len(self.transforms)))
+        random.shuffle(order)
+        for index in order:
+            img = self.transforms[index](img)
+        return img
+
+
+class RandomChoice(RandomTransforms):
+    """One of ``transforms``, which Python's ``random`` draws with weights ``p``. Source: torchvision.transforms.RandomChoice."""
+
+    def __init__(self, transforms: Any, p: Sequence[float] | None = None):
+        super().__init__(transforms)
+        if p is not None and not isinstance(p, Sequence):
+            raise TypeError("Argument p should be a sequence")
+        self.p = p
+
+    def __call__(self, *args: Any) -> Any:
+        return random.choices(self.transforms, weights=self.p)[0](*args)
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()}(p={self.p})"
+
+
+# -- conversion --------------------------------------------------------------------------------------------------------------------------
+class ToTensor:
+    """A PIL image or an array ``(H, W, C)`` as a tensor ``(C, H, W)``; bytes become numbers from 0 to 1.
+
+    Source: torchvision.transforms.ToTensor.
+    """
+
+    def __call__(self, pic: Any) -> Tensor:
+        return F.to_tensor(pic)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class PILToTensor:
+    """A PIL image as a tensor ``(C, H, W)`` with the image's own values. Source: torchvision.transforms.PILToTensor."""
+
+    def __call__(self, pic: Any) -> Tensor:
+        return F.pil_to_tensor(pic)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class ConvertImageDtype(Module):
+    """A tensor as ``dtype``; black stays black and white white. Source: torchvision.transforms.ConvertImageDtype."""
+
+    def __init__(self, dtype: Dtype):
+        super().__init__()
+        self.dtype = dtype
+
+    def forward(self, image: Tensor) -> Tensor:
+        return F.convert_image_dtype(image, self.dtype)
+
+
+class ToPILImage:
+    """A tensor ``(C, H, W)`` or an array ``(H, W, C)`` as a PIL image. Source: torchvision.transforms.ToPILImage."""
+
+    def __init__(self, mode: str | None = None):
+        self.mode = mode
+
+    def __call__(self, pic: Any) -> Any:
+        return F.to_pil_image(pic, self.mode)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'' if self.mode is None else f'mode={self.mode}'})"
+
+
+class Normalize(Module):
+    """``(x - mean) / std`` for each channel of a tensor. Source: torchvision.transforms.Normalize."""
+
+    def __init__(self, mean: Any, std: Any, inplace: bool = False):
+        super().__init__()
+        self.mean = mean
+        self.std = std
+        self.inplace = inplace
+
+    def forward(self, tensor: Tensor) -> Tensor:
+        return F.normalize(tensor, self.mean, self.std, self.inplace)
+
+    def __repr__(self) -> str:
+        return _shown(self, "mean", "std")
+
+
+class LinearTransformation(Module):
+    """``(x - mean_vector) @ transformation_matrix`` of flattened tensors, whitening for example.
+
+    Args:
+        transformation_matrix: ``(D, D)`` for images with ``D = C H W`` numbers.
+        mean_vector: ``(D)``.
+    Raises:
+        ValueError: shapes, dtypes or devices that do not fit.
+    Source: torchvision.transforms.LinearTransformation.
+    """
+
+    def __init__(self, transformation_matrix: Tensor, mean_vector: Tensor):
+        super().__init__()
+        check_linear_map(transformation_matrix, mean_vector)
+        self.transformation_matrix = transformation_matrix
+        self.mean_vector = mean_vector
+
+    def forward(self, tensor: Tensor) -> Tensor:
+        return linearly_mapped(tensor, self.transformation_matrix, self.mean_vector)
+
+    def __repr__(self) -> str:
+        matrix, mean = self.transformation_matrix.tolist(), self.mean_vector.tolist()
+        return f"{type(self).__name__}(transformation_matrix={matrix}, mean_vector={mean})"
+
+
+def check_linear_map(matrix: Tensor, mean: Tensor) -> None:
+    if matrix.size(0) != matrix.size(1):
+        raise ValueError(f"transformation_matrix should be square. Got {tuple(matrix.size())} rectangular matrix.")
+    if mean.size(0) != matrix.size(0):
+        raise ValueError(
+            f"mean_vector should have the same length {mean.size(0)} as any one of the dimensions of the "
+            f"transformation_matrix [{tuple(matrix.size())}]"
+        )
+    if matrix.device != mean.device:
+        raise ValueError(f"Input tensors should be on the same device. Got {matrix.device} and {mean.device}")
+    if matrix.dtype != mean.dtype:
+        raise ValueError(f"Input tensors should have the same dtype. Got {matrix.dtype} and {mean.dtype}")
+
+
+def linearly_mapped(tensor: Tensor, matrix: Tensor, mean: Tensor) -> Tensor:
+    channels, height, width = tensor.shape[-3:]
+    count = channels * height * width
+    if count != matrix.shape[0]:
+        raise ValueError(
+            f"Input tensor and transformation matrix have incompatible shape.[{channels} x {height} x {width}] != {matrix.shape[0]}"
+        )
+    if tensor.device.type != mean.device.type:
+        raise ValueError(
+            f"Input tensor should be on the same device as transformation matrix and mean vector. Got {tensor.device} vs {mean.device}"
+        )
+    flat = tensor.reshape(-1, count) - mean
+    return ops.mm(flat, matrix.to(flat.dtype)).reshape(tensor.shape)
+
+
+# -- sizes and windows -------------------------------------------------------------------------------------------------------------------
+class Resize(Module):
+    """Images at another size.
+
+    Args:
+        size: ``(height, width)``, or the length of the shorter side.
+        interpolation: an :class:`InterpolationMode` or Pillow's number.
+        max_size: the most that the longer side gets.
+        antialias: widen the filter when the image shrinks; always for PIL images.
+    Source: torchvision.transforms.Resize.
+    """
+
+    def __init__(
+        self,
+        size: Any,
+        interpolation: Any = InterpolationMode.BILINEAR,
+        max_size: int | None = None,
+        antialias: bool | None = True,
+    ):
+        super().__init__()
+        if not isinstance(size, (int, Sequence)):
+            raise TypeError(f"Size should be int or sequence. Got {type(size)}")
+        if isinstance(size, Sequence) and len(size) not in (1, 2):
+            raise ValueError("If size is a sequence, it should have 1 or 2 values")
+        self.size = size
+        self.max_size = max_size
+        self.interpolation = _mode(interpolation)
+        self.antialias = antialias
+
+    def forward(self, img: Any) -> Any:
+        return F.resize(img, self.size, self.interpolation, self.max_size, self.antialias)
+
+    def __repr__(self) -> str:
+        detail = f"(size={self.size}, interpolation={self.interpolation.value}, max_size={self.max_size}, antialias={self.antialias})"
+        return f"{type(self).__name__}{detail}"
+
+
+class CenterCrop(Module):
+    """The window of this size in the middle; zeros around smaller images. Source: torchvision.transforms.CenterCrop."""
+
+    def __init__(self, size: Any):
+        super().__init__()
+        self.size = arguments.setup_size(size, _TWO_SIZES)
+
+    def forward(self, img: Any) -> Any:
+        return F.center_crop(img, self.size)
+
+    def __repr__(self) -> str:
+        return _shown(self, "size")
+
+
+class Pad(Module):
+    """A border around images; ``functional.pad`` has the arguments. Source: torchvision.transforms.Pad."""
+
+    def __init__(self, padding: Any, fill: Any = 0, padding_mode: str = "constant"):
+        super().__init__()
+        if not isinstance(padding, (Number, tuple, list)):
+            raise TypeError("Got inappropriate padding arg")
+        if not isinstance(fill, (Number, tuple, list)):
+            raise TypeError("Got inappropriate fill arg")
+        if padding_mode not in ("constant", "edge", "reflect", "symmetric"):
+            raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
+        if isinstance(padding, Sequence) and len(padding) not in (1, 2, 4):
+            raise ValueError(f"Padding must be an int or a 1, 2, or 4 element tuple, not a {len(padding)} element tuple")
+        self.padding = padding
+        self.fill = fill
+        self.padding_mode = padding_mode
+
+    def forward(self, img: Any) -> Any:
+        return F.pad(img, self.padding, self.fill, self.padding_mode)
+
+    def __repr__(self) -> str:
+        return _shown(self, "padding", "fill", "padding_mode")
+
+
+class RandomCrop(Module):
+    """A window of this size at a random place.
+
+    Args:
+        size: ``(height, width)``, or one number for both.
+        padding: a border that is put around the image first.
+        pad_if_needed: put one around images that are too small.
+        fill, padding_mode: what it consists of, as for :class:`Pad`.
+    Raises:
+        ValueError: when called with an image that is too small.
+    Source: torchvision.transforms.RandomCrop.
+    """
+
+    def __init__(self, size: Any, padding: Any = None, pad_if_needed: bool = False, fill: Any = 0, padding_mode: str = "constant"):
+        super().__init__()
+        self.size = tuple(arguments.setup_size(size, _TWO_SIZES))
+        self.padding = padding
+        self.pad_if_needed = pad_if_needed
+        self.fill = fill
+        self.padding_mode = padding_mode
+
+    @staticmethod
+    def get_params(img: Any, output_size: Any) -> tuple[int, int, int, int]:
+        """Top, left, height and width of a window."""
+        _, height, width = F.get_dimensions(img)
+        wanted_height, wanted_width = output_size
+        if height < wanted_height or width < wanted_width:
+            raise ValueError(f"Required crop size {(wanted_height, wanted_width)} is larger than input image size {(height, width)}")
+        if (height, width) == (wanted_height, wanted_width):
+            return 0, 0, height, width
+        top = draws.whole(0, height - wanted_height + 1)
+        return top, draws.whole(0, width - wanted_width + 1), wanted_height, wanted_width
+
+    def forward(self, img: Any) -> Any:
+        if self.padding is not None:
+            img = F.pad(img, self.padding, self.fill, self.padding_mode)
+        _, height, width = F.get_dimensions(img)
+        if self.pad_if_needed and width < self.size[1]:
+            img = F.pad(img, [self.size[1] - width, 0], self.fill, self.padding_mode)
+        if self.pad_if_needed and height < self.size[0]:
+            img = F.pad(img, [0, self.size[0] - height], self.fill, self.padding_mode)
+        return F.crop(img, *self.get_params(img, self.size))
+
+    def __repr__(self) -> str:
+        return _shown(self, "size", "padding")
+
+
+class RandomResizedCrop(Module):
+    """A window of random area and shape, resized.
+
+    Args:
+        size: ``(height, width)`` of the result, or one number for both.
+        scale: bounds of the window's share of the area.
+        ratio: bounds of its width divided by its height.
+        interpolation, antialias: as for :class:`Resize`.
+    Source: torchvision.transforms.RandomResizedCrop. Szegedy et al. 2014, "Going Deeper with Convolutions".
+    """
+
+    def __init__(
+        self,
+        size: Any,
+        scale: Any = (0.08, 1.0),
+        ratio: Any = (3.0 / 4.0, 4.0 / 3.0),
+        interpolation: Any = InterpolationMode.BILINEAR,
+        antialias: bool | None = True,
+    ):
+        super().__init__()
+        self.size = arguments.setup_size(size, _TWO_SIZES)
+        check_bounds(scale, ratio)
+        self.interpolation = _mode(interpolation)
+        self.antialias = antialias
+        self.scale = scale
+        self.ratio = ratio
+
+    @staticmethod
+    def get_params(img: Any, scale: Any, ratio: Any) -> tuple[int, int, int, int]:
+        """Top, left, height and width of a window."""
+        _, height, width = F.get_dimensions(img)
+        return draws.resized_window(height, width, scale, ratio)
+
+    def forward(self, img: Any) -> Any:
+        window = self.get_params(img, self.scale, self.ratio)
+        return F.resized_crop(img, *window, self.size, self.interpolation, antialias=self.antialias)
+
+    def __repr__(self) -> str:
+        scale, ratio = [tuple([round(value, 4) for value in bounds]) for bounds in (self.scale, self.ratio)]
+        more = f"interpolation={self.interpolation.value}, antialias={self.antialias}"
+        return f"{type(self).__name__}(size={self.size}, scale={scale}, ratio={ratio}, {more})"
+
+
+def check_bounds(scale: Any, ratio: Any) -> None:
+    if not isinstance(scale, Sequence):
+        raise TypeError("Scale should be a sequence")
+    if not isinstance(ratio, Sequence):
+        raise TypeError("Ratio should be a sequence")
+    if scale[0] > scale[1] or ratio[0] > ratio[1]:
+        warnings.warn("Scale and ratio should be of kind (min, max)", stacklevel=3)
+
+
+class FiveCrop(Module):
+    """A tuple of the windows in the four corners and in the middle. Source: torchvision.transforms.FiveCrop."""
+
+    def __init__(self, size: Any):
+        super().__init__()
+        self.size = arguments.setup_size(size, _TWO_SIZES)
+
+    def forward(self, img: Any) -> tuple[Any, ...]:
+        return F.five_crop(img, self.size)
+
+    def __repr__(self) -> str:
+        return _shown(self, "size")
+
+
+class TenCrop(Module):
+    """A tuple of :class:`FiveCrop` of the image and of its mirror image. Source: torchvision.transforms.TenCrop."""
+
+    def __init__(self, size: Any, vertical_flip: bool = False):
+        super().__init__()
+        self.size = arguments.setup_size(size, _TWO_SIZES)
+        self.vertical_flip = vertical_flip
+
+    def forward(self, img: Any) -> tuple[Any, ...]:
+        return F.ten_crop(img, self.size, self.vertical_flip)
+
+    def __repr__(self) -> str:
+        return _shown(self, "size", "vertical_flip")
+
+
+# -- old names -----------------------------------------------------------------------------------------------------------------------------
+class Scale(Resize):
+    """The old name of :class:`Resize`."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        warnings.warn("The use of the transforms.Scale transform is deprecated, please use transforms.Resize instead.", stacklevel=2)
+        super().__init__(*args, **kwargs)
+
+
+class RandomSizedCrop(RandomResizedCrop):
+    """The old name of :class:`RandomResizedCrop`."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        warnings.warn(
+            "The use of the transforms.RandomSizedCrop transform is deprecated, please use transforms.RandomResizedCrop instead.",
+            stacklevel=2,
+        )
+        super().__init__(*args, **kwargs)
+
+
+# -- maps ----------------------------------------------------------------------------------------------------------------------------------
+class RandomPerspective(Module):
+    """With probability ``p`` an image whose corners are moved inwards by up to ``distortion_scale`` halves of its size.
+
+    Source: torchvision.transforms.RandomPerspective.
+    """
+
+    def __init__(self, distortion_scale: float = 0.5, p: float = 0.5, interpolation: Any = InterpolationMode.BILINEAR, fill: Any = 0):
+        super().__init__()
+        self.p = p
+        self.interpolation = _mode(interpolation)
+        self.distortion_scale = distortion_scale
+        self.fill = _checked_fill(fill)
+
+    @staticmethod
+    def get_params(width: int, height: int, distortion_scale: float) -> tuple[list[list[int]], list[list[int]]]:
+        """The corners, and where they go."""
+        return draws.perspective(width, height, distortion_scale)
+
+    def forward(self, img: Any) -> Any:
+        _, height, width = F.get_dimensions(img)
+        if not draws.happens(self.p):
+            return img
+        startpoints, endpoints = self.get_params(width, height, self.distortion_scale)
+        return F.perspective(img, startpoints, endpoints, self.interpolation, _fill_for(self.fill, img))
+
+    def __repr__(self) -> str:
+        return _shown(self, "p")
+
+
+class RandomRotation(Module):
+    """Images turned by a random angle.
+
+    Args:
+        degrees: bounds of the angle, or its largest distance from 0.
+        interpolation, expand, center, fill: as for ``functional.rotate``.
+    Source: torchvision.transforms.RandomRotation.
+    """
+
+    def __init__(
+        self,
+        degrees: Any,
+        interpolation: Any = InterpolationMode.NEAREST,
+        expand: bool = False,
+        center: Any = None,
+        fill: Any = 0,
+    ):
+        super().__init__()
+        self.degrees = arguments.setup_angle(degrees, "degrees")
+        if center is not None:
+            arguments.check_sequence(center, "center", (2,))
+        self.center = center
+        self.interpolation = _mode(interpolation)
+        self.expand = expand
+        self.fill = _checked_fill(fill)
+
+    @staticmethod
+    def get_params(degrees: Any) -> float:
+        """The angle."""
+        return draws.uniform(float(degrees[0]), float(degrees[1]))
+
+    def forward(self, img: Any) -> Any:
+        fill = _fill_for(self.fill, img)
+        return F.rotate(img, self.get_params(self.degrees), self.interpolation, self.expand, self.center, fill)
+
+    def __repr__(self) -> str:
+        center = "" if self.center is None else f", center={self.center}"
+        fill = "" if self.fill is None else f", fill={self.fill}"
+        mode = self.interpolation.value
+        return f"{type(self).__name__}(degrees={self.degrees}, interpolation={mode}, expand={self.expand}{center}{fill})"
+
+
+class RandomAffine(Module):
+    """Images turned, moved, scaled and sheared.
+
+    Args:
+        degrees: bounds of the angle, or its largest distance from 0.
+        translate: largest shares of the width and the height.
+        scale: bounds of the factor.
+        shear: bounds of the angle along x, and along y, in degrees, or its largest distance from 0.
+        interpolation, fill, center: as for ``functional.affine``.
+    Source: torchvision.transforms.RandomAffine.
+    """
+
+    def __init__(
+        self,
+        degrees: Any,
+        translate: Any = None,
+        scale: Any = None,
+        shear: Any = None,
+        interpolation: Any = InterpolationMode.NEAREST,
+        fill: Any = 0,
+        center: Any = None,
+    ):
+        super().__init__()
+        self.degrees, self.shear = arguments.setup_affine(degrees, translate, scale, shear, center)
+        self.translate = translate
+        self.scale = scale
+        self.interpolation = _mode(interpolation)
+        self.fill = _checked_fill(fill)
+        self.center = center
+
+    @staticmethod
+    def get_params(degrees: Any, translate: Any, scale_ranges: Any, shears: Any, img_size: Any) -> Any:
+        """Angle, translation, scale and shear, for an image of ``img_size``, ``(width, height)``."""
+        return draws.affine([float(bound) for bound in degrees], translate, scale_ranges, shears, img_size[1], img_size[0])
+
+    def forward(self, img: Any) -> Any:
+        _, height, width = F.get_dimensions(img)
+        fill = _fill_for(self.fill, img)
+        drawn = self.get_params(self.degrees, self.translate, self.scale, self.shear, [width, height])
+        angle, translate, scale, shear = drawn
+        return F.affine(img, angle, translate, scale, shear, self.interpolation, fill, self.center)
+
+    def __repr__(self) -> str:
+        shown = [f"degrees={self.degrees}"]
+        shown += [f"{name}={getattr(self, name)}" for name in ("translate", "scale", "shear") if getattr(self, name) is not None]
+        if self.interpolation is not InterpolationMode.NEAREST:
+            shown.append(f"interpolation={self.interpolation.value}")
+        if self.fill != 0:
+            shown.append(f"fill={self.fill}")
+        if self.center is not None:
+            shown.append(f"center={self.center}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _two_floats(value: Any, name: str) -> Any:
+    if not isinstance(value, (float, Sequence)):
+        raise TypeError(f"{name} should be float or a sequence of floats. Got {type(value)}")
+    if isinstance(value, float):
+        return [value, value]
+    if len(value) != 2:
+        raise ValueError(f"If {name} is a sequence its length should be 2. Got {len(value)}")
+    for element in value:
+        if not isinstance(element, float):
+            raise TypeError(f"{name} should be a sequence of floats. Got {type(element)}")
+    return value
+
+
+class ElasticTransform(Module):
+    """Images with each pixel displaced at random, and smoothly.
+
+    Args:
+        alpha: the strength of displacements, in pixels.
+        sigma: the deviation of the Gaussian that smooths them, in pixels.
+        interpolation, fill: as for ``functional.elastic_transform``.
+    Source: torchvision.transforms.ElasticTransform. Simard et al. 2003.
+    """
+
+    def __init__(self, alpha: Any = 50.0, sigma: Any = 5.0, interpolation: Any = InterpolationMode.BILINEAR, fill: Any = 0):
+        super().__init__()
+        self.alpha = _two_floats(alpha, "alpha")
+        self.sigma = _two_floats(sigma, "sigma")
+        self.interpolation = _mode(interpolation)
+        if not isinstance(fill, (int, float, list, tuple)):
+            raise TypeError(f"fill should be int or float or a list or tuple of them. Got {type(fill)}")
+        self.fill = [float(value) for value in (fill if isinstance(fill, (list, tuple)) else [fill])]
+
+    @staticmethod
+    def get_params(alpha: Any, sigma: Any, size: Any) -> Tensor:
+        """Displacements for an image of ``size``, ``[height, width]``."""
+        return draws.displacement(alpha, sigma, *size)
+
+    def forward(self, tensor: Any) -> Any:
+        _, height, width = F.get_dimensions(tensor)
+        displacement = self.get_params(self.alpha, self.sigma, [height, width])
+        return F.elastic_transform(tensor, displacement, self.interpolation, self.fill)
+
+    def __repr__(self) -> str:
+        return _shown(self, "alpha", "sigma", "interpolation", "fill")
+
+
+# -- colours -------------------------------------------------------------------------------------------------------------------------------
+class ColorJitter(Module):
+    """Brightness, contrast, saturation and hue changed at random, in random order.
+
+    Args:
+        brightness, contrast, saturation: bounds of the factor, or its largest distance from 1.
+        hue: bounds of the turn between -0.5 and 0.5, or its largest distance from 0.
+    Source: torchvision.transforms.ColorJitter.
+    """
+
+    def __init__(self, brightness: Any = 0, contrast: Any = 0, saturation: Any = 0, hue: Any = 0):
+        super().__init__()
+        self.brightness = arguments.jitter_bounds(brightness, "brightness", 1, 0, float("inf"))
+        self.contrast = arguments.jitter_bounds(contrast, "contrast", 1, 0, float("inf"))
+        self.saturation = arguments.jitter_bounds(saturation, "saturation", 1, 0, float("inf"))
+        self.hue = arguments.jitter_bounds(hue, "hue", 0, -0.5, 0.5)
+
+    @staticmethod
+    def get_params(brightness: Any, contrast: Any, saturation: Any, hue: Any) -> tuple[Any, ...]:
+        """The order, and the factors."""
+        order, factors = draws.jitter((brightness, contrast, saturation, hue))
+        return (order, *factors)
+
+    def forward(self, img: Any) -> Any:
+        order, *factors = self.get_params(self.brightness, self.contrast, self.saturation, self.hue)
+        functions = (F.adjust_brightness, F.adjust_contrast, F.adjust_saturation, F.adjust_hue)
+        for index in order.tolist():
+            if factors[index] is not None:
+                img = functions[index](img, factors[index])
+        return img
+
+    def __repr__(self) -> str:
+        return _shown(self, "brightness", "contrast", "saturation", "hue")
+
+
+class Grayscale(Module):
+    """Images in grey, of one channel or three equal ones. Source: torchvision.transforms.Grayscale."""
+
+    def __init__(self, num_output_channels: int = 1):
+        super().__init__()
+        self.num_output_channels = num_output_channels
+
+    def forward(self, img: Any) -> Any:
+        return F.rgb_to_grayscale(img, num_output_channels=self.num_output_channels)
+
+    def __repr__(self) -> str:
+        return _shown(self, "num_output_channels")
+
+
+class _WithProbability(Module):
+    """What is done with probability ``p`` and shows ``shown`` of its attributes."""
+
+    shown: tuple[str, ...] = ("p",)
+    separator = ","
+
+    def __init__(self, p: float = 0.5):
+        super().__init__()
+        self.p = p
+
+    def transformed(self, img: Any) -> Any:
+        raise NotImplementedError
+
+    def forward(self, img: Any) -> Any:
+        return self.transformed(img) if draws.happens(self.p) else img
+
+    def __repr__(self) -> str:
+        return _shown(self, *self.shown, separator=self.separator)
+
+
+class RandomHorizontalFlip(_WithProbability):
+    """Left and right exchanged with probability ``p``. Source: torchvision.transforms.RandomHorizontalFlip."""
+
+    def transformed(self, img: Any) -> Any:
+        return F.hflip(img)
+
+
+class RandomVerticalFlip(_WithProbability):
+    """Top and bottom exchanged with probability ``p``. Source: torchvision.transforms.RandomVerticalFlip."""
+
+    def transformed(self, img: Any) -> Any:
+        return F.vflip(img)
+
+
+class RandomGrayscale(_WithProbability):
+    """Grey with as many channels as before, with probability ``p``. Source: torchvision.transforms.RandomGrayscale."""
+
+    def __init__(self, p: float = 0.1):
+        super().__init__(p)
+
+    def transformed(self, img: Any) -> Any:
+        return F.rgb_to_grayscale(img, num_output_channels=F.get_image_num_channels(img))
+
+
+class RandomInvert(_WithProbability):
+    """Black for white with probability ``p``. Source: torchvision.transforms.RandomInvert."""
+
+    def transformed(self, img: Any) -> Any:
+        return F.invert(img)
+
+
+class RandomPosterize(_WithProbability):
+    """The most significant ``bits`` of each byte alone, with probability ``p``. Source: torchvision.transforms.RandomPosterize."""
+
+    shown = ("bits", "p")
+
+    def __init__(self, bits: int, p: float = 0.5):
+        super().__init__(p)
+        self.bits = bits
+
+    def transformed(self, img: Any) -> Any:
+        return F.posterize(img, self.bits)
+
+
+class RandomSolarize(_WithProbability):
+    """Values from ``threshold`` on inverted, with probability ``p``. Source: torchvision.transforms.RandomSolarize."""
+
+    shown = ("threshold", "p")
+
+    def __init__(self, threshold: float, p: float = 0.5):
+        super().__init__(p)
+        self.threshold = threshold
+
+    def transformed(self, img: Any) -> Any:
+        return F.solarize(img, self.threshold)
+
+
+class RandomAdjustSharpness(_WithProbability):
+    """Sharpness changed by a factor with probability ``p``. Source: torchvision.transforms.RandomAdjustSharpness."""
+
+    shown = ("sharpness_factor", "p")
+
+    def __init__(self, sharpness_factor: float, p: float = 0.5):
+        super().__init__(p)
+        self.sharpness_factor = sharpness_factor
+
+    def transformed(self, img: Any) -> Any:
+        return F.adjust_sharpness(img, self.sharpness_factor)
+
+
+class RandomAutocontrast(_WithProbability):
+    """Contrast stretched with probability ``p``. Source: torchvision.transforms.RandomAutocontrast."""
+
+    def transformed(self, img: Any) -> Any:
+        return F.autocontrast(img)
+
+
+class RandomEqualize(_WithProbability):
+    """The histogram made even with probability ``p``. Source: torchvision.transforms.RandomEqualize."""
+
+    def transformed(self, img: Any) -> Any:
+        return F.equalize(img)
+
+
+# -- erasing and smoothing -----------------------------------------------------------------------------------------------------------------
+class RandomErasing(Module):
+    """With probability ``p`` a window of random area and shape erased, of tensors alone.
+
+    Args:
+        p: the probability.
+        scale: bounds of the window's share of the area.
+        ratio: bounds of its height divided by its width.
+        value: what stands there then: a number, one for each channel, or ``'random'``, normally distributed.
+        inplace: write over the tensor.
+    Source: torchvision.transforms.RandomErasing. Zhong et al. 2017.
+    """
+
+    def __init__(self, p: float = 0.5, scale: Any = (0.02, 0.33), ratio: Any = (0.3, 3.3), value: Any = 0, inplace: bool = False):
+        super().__init__()
+        check_erasing(scale, ratio, value)
+        if p < 0 or p > 1:
+            raise ValueError("Random erasing probability should be between 0 and 1")
+        self.p = p
+        self.scale = scale
+        self.ratio = ratio
+        self.value = value
+        self.inplace = inplace
+
+    @staticmethod
+    def get_params(img: Tensor, scale: Any, ratio: Any, value: Any = None) -> tuple[int, int, int, int, Tensor]:
+        """Top, left, height, width and contents of the window."""
+        channels, height, width = img.shape[-3:]
+        drawn = draws.erased_window(channels, height, width, scale, ratio, value)
+        return (0, 0, height, width, img) if drawn is None else drawn
+
+    def forward(self, img: Tensor) -> Tensor:
+        if not draws.happens(self.p):
+            return img
+        value = erased_value(self.value)
+        if value is not None and len(value) not in (1, img.shape[-3]):
+            raise ValueError(f"If value is a sequence, it should have either a single value or {img.shape[-3]} (number of input channels)")
+        return F.erase(img, *self.get_params(img, self.scale, self.ratio, value), self.inplace)
+
+    def __repr__(self) -> str:
+        return _shown(self, "p", "scale", "ratio", "value", "inplace")
+
+
+def check_erasing(scale: Any, ratio: Any, value: Any) -> None:
+    if not isinstance(value, (Number, str, tuple, list)):
+        raise TypeError("Argument value should be either a number or str or a sequence")
+    if isinstance(value, str) and value != "random":
+        raise ValueError("If value is str, it should be 'random'")
+    check_bounds(scale, ratio)
+    if scale[0] < 0 or scale[1] > 1:
+        raise ValueError("Scale should be between 0 and 1")
+
+
+def erased_value(value: Any) -> list[float] | None:
+    """A number for each channel or for all; None for random ones."""
+    if isinstance(value, str):
+        return None
+    return [float(number) for number in value] if isinstance(value, (list, tuple)) else [float(value)]
+
+
+class GaussianBlur(Module):
+    """Images smoothed by a Gaussian of random deviation.
+
+    Args:
+        kernel_size: odd; ``(along x, along y)`` or one for both.
+        sigma: the deviation in pixels, or its bounds.
+    Source: torchvision.transforms.GaussianBlur.
+    """
+
+    def __init__(self, kernel_size: Any, sigma: Any = (0.1, 2.0)):
+        super().__init__()
+        self.kernel_size = arguments.setup_size(kernel_size, "Kernel size should be a tuple/list of two integers")
+        if any(size <= 0 or size % 2 == 0 for size in self.kernel_size):
+            raise ValueError("Kernel size value should be an odd and positive number.")
+        if isinstance(sigma, Real):
+            if sigma <= 0:
+                raise ValueError("If sigma is a single number, it must be positive.")
+            sigma = (sigma, sigma)
+        elif not (isinstance(sigma, Sequence) and len(sigma) == 2):
+            raise ValueError("sigma should be a single number or a list/tuple with length 2.")
+        elif not 0.0 < sigma[0] <= sigma[1]:
+            raise ValueError("sigma values should be positive and of the form (min, max).")
+        self.sigma = sigma
+
+    @staticmethod
+    def get_params(sigma_min: float, sigma_max: float) -> float:
+        """The deviation."""
+        return draws.uniform(sigma_min, sigma_max)
+
+    def forward(self, img: Any) -> Any:
+        sigma = self.get_params(self.sigma[0], self.sigma[1])
+        return F.gaussian_blur(img, self.kernel_size, [sigma, sigma])
+
+    def __repr__(self) -> str:
+        return _shown(self, "kernel_size", "sigma")

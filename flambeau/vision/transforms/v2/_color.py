@@ -1,0 +1,191 @@
+"""Transforms of colours; boxes, points and masks pass as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .... import ops
+from .._kernels import arguments, color, draws
+from ..transforms import ColorJitter as _ClassicColorJitter
+from ._transform import RandomApplyTransform, Transform
+from ._utils import query_chw
+
+
+class Grayscale(Transform):
+    """Images in grey, of one channel or three equal ones. Source: torchvision.transforms.v2.Grayscale."""
+
+    def __init__(self, num_output_channels: int = 1):
+        super().__init__()
+        self.num_output_channels = num_output_channels
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return self._call_kernel(color.rgb_to_grayscale, inpt, num_output_channels=self.num_output_channels)
+
+
+class RandomGrayscale(RandomApplyTransform):
+    """Grey with as many channels as before, with probability ``p``. Source: torchvision.transforms.v2.RandomGrayscale."""
+
+    def __init__(self, p: float = 0.1):
+        super().__init__(p=p)
+
+    def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
+        return {"num_output_channels": query_chw(flat_inputs)[0]}
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return self._call_kernel(color.rgb_to_grayscale, inpt, **params)
+
+
+class RGB(Transform):
+    """Grey images with three equal channels; others as they are. Source: torchvision.transforms.v2.RGB."""
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return self._call_kernel(color.grayscale_to_rgb, inpt)
+
+
+_ADJUSTING = {
+    "brightness_factor": color.adjust_brightness,
+    "contrast_factor": color.adjust_contrast,
+    "saturation_factor": color.adjust_saturation,
+    "hue_factor": color.adjust_hue,
+}
+
+
+class ColorJitter(Transform):
+    """Brightness, contrast, saturation and hue changed at random, in random order.
+
+    Args:
+        brightness, contrast, saturation: bounds of the factor, or its largest distance from 1; None for no change.
+        hue: bounds of the turn between -0.5 and 0.5, or its largest distance from 0.
+    Source: torchvision.transforms.v2.ColorJitter.
+    """
+
+    get_params = staticmethod(_ClassicColorJitter.get_params)
+
+    def __init__(self, brightness: Any = None, contrast: Any = None, saturation: Any = None, hue: Any = None):
+        super().__init__()
+        most = float("inf")
+        self.brightness = None if brightness is None else arguments.jitter_bounds(brightness, "brightness", 1, 0, most)
+        self.contrast = None if contrast is None else arguments.jitter_bounds(contrast, "contrast", 1, 0, most)
+        self.saturation = None if saturation is None else arguments.jitter_bounds(saturation, "saturation", 1, 0, most)
+        self.hue = None if hue is None else arguments.jitter_bounds(hue, "hue", 0, -0.5, 0.5)
+
+    def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
+        order, factors = draws.jitter((self.brightness, self.contrast, self.saturation, self.hue))
+        return {"fn_idx": order, **dict(zip(_ADJUSTING, factors))}
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        names = list(_ADJUSTING)
+        for index in params["fn_idx"].tolist():
+            name = names[index]
+            if params[name] is not None:
+                inpt = self._call_kernel(_ADJUSTING[name], inpt, **{name: params[name]})
+        return inpt
+
+
+class RandomChannelPermutation(Transform):
+    """Channels in random order. Source: torchvision.transforms.v2.RandomChannelPermutation."""
+
+    def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
+        return {"permutation": ops.randperm(query_chw(flat_inputs)[0])}
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return self._call_kernel(color.permute_channels, inpt, **params)
+
+
+class RandomPhotometricDistort(Transform):
+    """Brightness, contrast, saturation, hue and the channels' order, each changed with probability ``p``.
+
+    Args:
+        brightness, contrast, saturation, hue: bounds.
+        p: the probability of each.
+    Source: torchvision.transforms.v2.RandomPhotometricDistort. Liu et al. 2016, "SSD".
+    """
+
+    def __init__(
+        self,
+        brightness: tuple[float, float] = (0.875, 1.125),
+        contrast: tuple[float, float] = (0.5, 1.5),
+        saturation: tuple[float, float] = (0.5, 1.5),
+        hue: tuple[float, float] = (-0.05, 0.05),
+        p: float = 0.5,
+    ):
+        super().__init__()
+        self.brightness = brightness
+        self.contrast = contrast
+        self.hue = hue
+        self.saturation = saturation
+        self.p = p
+
+    def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
+        channels, _, _ = query_chw(flat_inputs)
+        bounds = (self.brightness, self.contrast, self.saturation, self.hue)
+        params: dict[str, Any] = {
+            name: draws.uniform(bound[0], bound[1]) if draws.happens(self.p) else None for name, bound in zip(_ADJUSTING, bounds)
+        }
+        params["contrast_before"] = bool(ops.rand(()) < 0.5)
+        params["channel_permutation"] = ops.randperm(channels) if draws.happens(self.p) else None
+        return params
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        names = ["brightness_factor", "saturation_factor", "hue_factor"]
+        names.insert(1 if params["contrast_before"] else 3, "contrast_factor")
+        for name in names:
+            if params[name] is not None:
+                inpt = self._call_kernel(_ADJUSTING[name], inpt, **{name: params[name]})
+        if params["channel_permutation"] is not None:
+            inpt = self._call_kernel(color.permute_channels, inpt, permutation=params["channel_permutation"])
+        return inpt
+
+
+class RandomEqualize(RandomApplyTransform):
+    """The histogram made even with probability ``p``. Source: torchvision.transforms.v2.RandomEqualize."""
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return self._call_kernel(color.equalize, inpt)
+
+
+class RandomInvert(RandomApplyTransform):
+    """Black for white with probability ``p``. Source: torchvision.transforms.v2.RandomInvert."""
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return self._call_kernel(color.invert, inpt)
+
+
+class RandomPosterize(RandomApplyTransform):
+    """The most significant ``bits`` of each value alone, with probability ``p``. Source: torchvision.transforms.v2.RandomPosterize."""
+
+    def __init__(self, bits: int, p: float = 0.5):
+        super().__init__(p=p)
+        self.bits = bits
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return self._call_kernel(color.posterize, inpt, bits=self.bits)
+
+
+class RandomSolarize(RandomApplyTransform):
+    """Values from ``threshold`` on inverted, with probability ``p``. Source: torchvision.transforms.v2.RandomSolarize."""
+
+    def __init__(self, threshold: float, p: float = 0.5):
+        super().__init__(p=p)
+        self.threshold = threshold
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return self._call_kernel(color.solarize, inpt, threshold=self.threshold)
+
+
+class RandomAutocontrast(RandomApplyTransform):
+    """Contrast stretched with probability ``p``. Source: torchvision.transforms.v2.RandomAutocontrast."""
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return self._call_kernel(color.autocontrast, inpt)
+
+
+class RandomAdjustSharpness(RandomApplyTransform):
+    """Sharpness changed by a factor with probability ``p``. Source: torchvision.transforms.v2.RandomAdjustSharpness."""
+
+    def __init__(self, sharpness_factor: float, p: float = 0.5):
+        super().__init__(p=p)
+        self.sharpness_factor = sharpness_factor
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return self._call_kernel(color.adjust_sharpness, inpt, sharpness_factor=self.sharpness_factor)

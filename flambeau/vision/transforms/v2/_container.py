@@ -1,0 +1,91 @@
+"""Transforms made of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .... import ops
+from ....nn.containers import ModuleList
+from ._transform import Transform
+
+
+def _check(transforms: Any, *kinds: type) -> None:
+    if not isinstance(transforms, (Sequence, *kinds)):
+        raise TypeError("Argument transforms should be a sequence of callables")
+    if not transforms:
+        raise ValueError("Pass at least one transform")
+
+
+class _Container(Transform):
+    transforms: Sequence[Callable[..., Any]]
+
+    def _applied(self, transforms: Any, inputs: tuple[Any, ...]) -> Any:
+        """``inputs`` after each of ``transforms``; one input goes in and comes out by itself."""
+        single = len(inputs) == 1
+        for transform in transforms:
+            outputs = transform(*inputs)
+            inputs = (outputs,) if single else outputs
+        return inputs[0] if single else inputs
+
+    def extra_repr(self) -> str:
+        return "\n".join(f"    {transform}" for transform in self.transforms)
+
+
+class Compose(_Container):
+    """``transforms`` one after another. Source: torchvision.transforms.v2.Compose."""
+
+    def __init__(self, transforms: Sequence[Callable[..., Any]]):
+        super().__init__()
+        _check(transforms)
+        self.transforms = transforms
+
+    def forward(self, *inputs: Any) -> Any:
+        return self._applied(self.transforms, inputs)
+
+
+class RandomApply(_Container):
+    """All of ``transforms`` with probability ``p``, otherwise none. Source: torchvision.transforms.v2.RandomApply."""
+
+    def __init__(self, transforms: Any, p: float = 0.5):
+        super().__init__()
+        _check(transforms, ModuleList)
+        self.transforms = transforms
+        if not 0.0 <= p <= 1.0:
+            raise ValueError("`p` should be a floating point value in the interval [0.0, 1.0].")
+        self.p = p
+
+    def forward(self, *inputs: Any) -> Any:
+        return self._applied(() if ops.rand(1) >= self.p else self.transforms, inputs)
+
+
+class RandomChoice(_Container):
+    """One of ``transforms``, drawn with weights ``p``. Source: torchvision.transforms.v2.RandomChoice."""
+
+    def __init__(self, transforms: Sequence[Callable[..., Any]], p: Sequence[float] | None = None):
+        _check(transforms)
+        weights = [1] * len(transforms) if p is None else p
+        if len(weights) != len(transforms):
+            raise ValueError(f"Length of p doesn't match the number of transforms: {len(weights)} != {len(transforms)}")
+        super().__init__()
+        self.transforms = transforms
+        self.p = [weight / sum(weights) for weight in weights]
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.transforms[int(ops.multinomial(ops.tensor(self.p), 1))](*inputs)
+
+    extra_repr = Transform.extra_repr
+
+
+class RandomOrder(_Container):
+    """All of ``transforms`` in random order. Source: torchvision.transforms.v2.RandomOrder."""
+
+    def __init__(self, transforms: Sequence[Callable[..., Any]]):
+        _check(transforms)
+        super().__init__()
+        self.transforms = transforms
+
+    def forward(self, *inputs: Any) -> Any:
+        return self._applied([self.transforms[index] for index in ops.randperm(len(self.transforms)).tolist()], inputs)
+
+    extra_repr = Transform.extra_repr

@@ -1,0 +1,404 @@
+"""Conversions, formats of boxes, filters, and what fits nowhere else."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import PIL.Image
+
+from ....core import dtype as dtypes
+from ....core.dtype import dtype as Dtype
+from ....core.tensor import Tensor
+from ....utils._pytree import tree_flatten, tree_unflatten
+from ... import tv_tensors
+from .._kernels import arguments, conversion, draws, filters, meta
+from ..transforms import GaussianBlur as _ClassicGaussianBlur
+from ..transforms import check_linear_map, linearly_mapped
+from ._transform import Transform
+from ._utils import check_type, get_bounding_boxes, get_keypoints, has_any, is_pure_tensor, parse_labels_getter, setup_number_or_seq
+
+
+class Identity(Transform):
+    """Inputs as they are. Source: torchvision.transforms.v2.Identity."""
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return inpt
+
+
+class Lambda(Transform):
+    """A function of all inputs that are of one of ``types``. Source: torchvision.transforms.v2.Lambda."""
+
+    _transformed_types = (object,)
+
+    def __init__(self, lambd: Callable[[Any], Any], *types: type):
+        super().__init__()
+        self.lambd = lambd
+        self.types = types or self._transformed_types
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return self.lambd(inpt) if isinstance(inpt, self.types) else inpt
+
+    def extra_repr(self) -> str:
+        name = getattr(self.lambd, "__name__", None)
+        return ", ".join([*([name] if name else []), f"types={[kind.__name__ for kind in self.types]}"])
+
+
+# -- conversion --------------------------------------------------------------------------------------------------------------------------
+class PILToTensor(Transform):
+    """PIL images as plain tensors with the image's own values. Source: torchvision.transforms.v2.PILToTensor."""
+
+    _transformed_types = (PIL.Image.Image,)
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return conversion.pil_to_tensor(inpt)
+
+
+class ToImage(Transform):
+    """Plain tensors, PIL images and arrays as ``tv_tensors.Image``. Source: torchvision.transforms.v2.ToImage."""
+
+    _transformed_types = (is_pure_tensor, PIL.Image.Image, np.ndarray)
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return conversion.to_image(inpt)
+
+
+class ToPILImage(Transform):
+    """Tensors and arrays as PIL images. Source: torchvision.transforms.v2.ToPILImage."""
+
+    _transformed_types = (is_pure_tensor, tv_tensors.Image, np.ndarray)
+
+    def __init__(self, mode: str | None = None):
+        super().__init__()
+        self.mode = mode
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return conversion.to_pil_image(inpt, mode=self.mode)
+
+
+class ToPureTensor(Transform):
+    """Images, boxes and so on as plain tensors. Source: torchvision.transforms.v2.ToPureTensor."""
+
+    _transformed_types = (tv_tensors.TVTensor,)
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return inpt.as_subclass(Tensor)
+
+
+class ToTensor(Transform):
+    """Deprecated: :class:`ToImage` and :class:`ToDtype` with ``scale=True`` do the same. Source: torchvision.transforms.v2.ToTensor."""
+
+    _transformed_types = (PIL.Image.Image, np.ndarray)
+
+    def __init__(self) -> None:
+        warnings.warn(
+            "The transform `ToTensor()` is deprecated and will be removed in a future release. "
+            "Instead, please use `v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])`."
+            "Output is equivalent up to float precision.",
+            stacklevel=2,
+        )
+        super().__init__()
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return conversion.to_tensor(inpt)
+
+
+class ConvertImageDtype(Transform):
+    """Images and videos as ``dtype``; black stays black and white white. Source: torchvision.transforms.v2.ConvertImageDtype."""
+
+    def __init__(self, dtype: Dtype = dtypes.float32):
+        super().__init__()
+        self.dtype = dtype
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return self._call_kernel(conversion.to_dtype, inpt, dtype=self.dtype, scale=True)
+
+
+class ToDtype(Transform):
+    """Tensors as another dtype.
+
+    Args:
+        dtype: for images and videos; or a dictionary from types of input to dtypes or None, ``'others'`` for those that are not named.
+        scale: black stays black and white white.
+    Raises:
+        ValueError: neither, or when called with a type that the dictionary does not know.
+    Source: torchvision.transforms.v2.ToDtype.
+    """
+
+    _transformed_types = (Tensor,)
+
+    def __init__(self, dtype: Any, scale: bool = False):
+        super().__init__()
+        if not isinstance(dtype, (dict, Dtype)):
+            raise ValueError(f"dtype must be a dict or a torch.dtype, got {type(dtype)} instead")
+        if isinstance(dtype, dict) and Tensor in dtype and any(kind in dtype for kind in (tv_tensors.Image, tv_tensors.Video)):
+            warnings.warn(
+                "Got `dtype` values for `torch.Tensor` and either `tv_tensors.Image` or `tv_tensors.Video`. "
+                "Note that a plain `torch.Tensor` will *not* be transformed by this (or any other transformation) "
+                "in case a `tv_tensors.Image` or `tv_tensors.Video` is present in the input.",
+                stacklevel=2,
+            )
+        self.dtype = dtype
+        self.scale = scale
+
+    def _dtype_for(self, inpt: Any, shows_pixels: bool) -> Dtype | None:
+        if isinstance(self.dtype, Dtype):
+            return self.dtype if shows_pixels else None
+        kind = type(inpt) if type(inpt) in self.dtype else "others"
+        if kind not in self.dtype:
+            raise ValueError(
+                f"No dtype was specified for type {type(inpt)}. "
+                "If you only need to convert the dtype of images or videos, you can just pass e.g. dtype=torch.float32. "
+                "If you're passing a dict as dtype, "
+                'you can use "others" as a catch-all key '
+                'e.g. dtype={tv_tensors.Mask: torch.int64, "others": None} to pass-through the rest of the inputs.'
+            )
+        if self.dtype[kind] is None and self.scale and shows_pixels:
+            warnings.warn("scale was set to True but no dtype was specified for images or videos: no scaling will be done.", stacklevel=4)
+        return self.dtype[kind]
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        dtype = self._dtype_for(inpt, is_pure_tensor(inpt) or isinstance(inpt, (tv_tensors.Image, tv_tensors.Video)))
+        return inpt if dtype is None else self._call_kernel(conversion.to_dtype, inpt, dtype=dtype, scale=self.scale)
+
+
+# -- values ------------------------------------------------------------------------------------------------------------------------------
+def _refuse_pictures(transform: Any, flat_inputs: list[Any]) -> None:
+    if has_any(flat_inputs, PIL.Image.Image):
+        raise TypeError(f"{type(transform).__name__}() does not support PIL images.")
+
+
+class LinearTransformation(Transform):
+    """``(x - mean_vector) @ transformation_matrix`` of flattened images. Source: torchvision.transforms.v2.LinearTransformation."""
+
+    _transformed_types = (is_pure_tensor, tv_tensors.Image, tv_tensors.Video)
+
+    def __init__(self, transformation_matrix: Tensor, mean_vector: Tensor):
+        super().__init__()
+        check_linear_map(transformation_matrix, mean_vector)
+        self.transformation_matrix = transformation_matrix
+        self.mean_vector = mean_vector
+
+    def check_inputs(self, flat_inputs: list[Any]) -> None:
+        _refuse_pictures(self, flat_inputs)
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        mapped = linearly_mapped(inpt, self.transformation_matrix, self.mean_vector)
+        return mapped if is_pure_tensor(inpt) else tv_tensors.wrap(mapped, like=inpt)
+
+
+class Normalize(Transform):
+    """``(x - mean) / std`` for each channel of images and videos. Source: torchvision.transforms.v2.Normalize."""
+
+    def __init__(self, mean: Any, std: Any, inplace: bool = False):
+        super().__init__()
+        self.mean = list(mean)
+        self.std = list(std)
+        self.inplace = inplace
+
+    def check_inputs(self, flat_inputs: list[Any]) -> None:
+        _refuse_pictures(self, flat_inputs)
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return self._call_kernel(filters.normalize, inpt, mean=self.mean, std=self.std, inplace=self.inplace)
+
+
+class GaussianBlur(Transform):
+    """Images smoothed by a Gaussian of random deviation.
+
+    Args:
+        kernel_size: odd; ``(along x, along y)`` or one for both.
+        sigma: the deviation in pixels, or its bounds.
+    Source: torchvision.transforms.v2.GaussianBlur.
+    """
+
+    get_params = staticmethod(_ClassicGaussianBlur.get_params)
+
+    def __init__(self, kernel_size: Any, sigma: Any = (0.1, 2.0)):
+        super().__init__()
+        self.kernel_size = arguments.setup_size(kernel_size, "Kernel size should be a tuple/list of two integers")
+        if any(size <= 0 or size % 2 == 0 for size in self.kernel_size):
+            raise ValueError("Kernel size value should be an odd and positive number.")
+        self.sigma = setup_number_or_seq(sigma, "sigma")
+        if not 0.0 < self.sigma[0] <= self.sigma[1]:
+            raise ValueError(f"sigma values should be positive and of the form (min, max). Got {self.sigma}")
+
+    def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
+        return {"sigma": [draws.uniform(self.sigma[0], self.sigma[1])] * 2}
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return self._call_kernel(filters.gaussian_blur, inpt, kernel_size=self.kernel_size, **params)
+
+
+class GaussianNoise(Transform):
+    """Images and normally distributed noise; its mean and deviation count 1 for white. Source: torchvision.transforms.v2.GaussianNoise."""
+
+    def __init__(self, mean: float = 0.0, sigma: float = 0.1, clip: bool = True):
+        super().__init__()
+        self.mean = mean
+        self.sigma = sigma
+        self.clip = clip
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return self._call_kernel(filters.gaussian_noise, inpt, mean=self.mean, sigma=self.sigma, clip=self.clip)
+
+
+class UniformTemporalSubsample(Transform):
+    """``num_samples`` frames of videos at equal distances. Source: torchvision.transforms.v2.UniformTemporalSubsample."""
+
+    _transformed_types = (Tensor,)
+
+    def __init__(self, num_samples: int):
+        super().__init__()
+        self.num_samples = num_samples
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return self._call_kernel(filters.uniform_temporal_subsample, inpt, num_samples=self.num_samples)
+
+
+# -- boxes and points --------------------------------------------------------------------------------------------------------------------
+class ConvertBoundingBoxFormat(Transform):
+    """Boxes in another format. Source: torchvision.transforms.v2.ConvertBoundingBoxFormat."""
+
+    _transformed_types = (tv_tensors.BoundingBoxes,)
+
+    def __init__(self, format: Any):
+        super().__init__()
+        self.format = format
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return meta.convert_bounding_box_format(inpt, new_format=self.format)
+
+
+class ClampBoundingBoxes(Transform):
+    """Boxes cut to their image. Source: torchvision.transforms.v2.ClampBoundingBoxes."""
+
+    _transformed_types = (tv_tensors.BoundingBoxes,)
+
+    def __init__(self, clamping_mode: str | None = "auto"):
+        super().__init__()
+        self.clamping_mode = clamping_mode
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return meta.clamp_bounding_boxes(inpt, clamping_mode=self.clamping_mode)
+
+
+class ClampKeyPoints(Transform):
+    """Points moved to the nearest pixel of their image. Source: torchvision.transforms.v2.ClampKeyPoints."""
+
+    _transformed_types = (tv_tensors.KeyPoints,)
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        return meta.clamp_keypoints(inpt)
+
+
+class SetClampingMode(Transform):
+    """Boxes that are cut in another way from here on. Source: torchvision.transforms.v2.SetClampingMode."""
+
+    _transformed_types = (tv_tensors.BoundingBoxes,)
+
+    def __init__(self, clamping_mode: str | None):
+        super().__init__()
+        if clamping_mode not in (None, "soft", "hard"):
+            raise ValueError(f"clamping_mode must be soft, hard or None, got {clamping_mode}")
+        self.clamping_mode = clamping_mode
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        boxes = inpt.clone()
+        boxes.clamping_mode = self.clamping_mode
+        return boxes
+
+
+class _Sanitizing(Transform):
+    """The base of what leaves out rows of boxes or points, and the labels that belong to them."""
+
+    _labels_getter: Callable[[Any], Any]
+    _words: str
+
+    def _rows(self, flat_inputs: list[Any]) -> Any:
+        raise NotImplementedError
+
+    def _valid(self, rows: Any) -> Tensor:
+        raise NotImplementedError
+
+    def _labels(self, inputs: Any) -> tuple[Tensor, ...]:
+        labels = self._labels_getter(inputs)
+        several = () if labels is None else labels if isinstance(labels, (tuple, list)) else (labels,)
+        for label in several:
+            if not isinstance(label, Tensor):
+                raise ValueError(f"The labels in the input to forward() must be a tensor or None, got {type(label)} instead.")
+        return tuple(several)
+
+    def forward(self, *inputs: Any) -> Any:
+        whole = inputs if len(inputs) > 1 else inputs[0]
+        labels = self._labels(whole)
+        flat_inputs, spec = tree_flatten(whole)
+        rows = self._rows(flat_inputs)
+        for label in labels:
+            if rows.shape[0] != label.shape[0]:
+                raise ValueError(
+                    f"Number of {self._words} (shape={rows.shape}) must match the number of labels.Found labels with shape={label.shape})."
+                )
+        params = {"valid": self._valid(rows), "labels": labels}
+        return tree_unflatten([self.transform(inpt, params) for inpt in flat_inputs], spec)
+
+    def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
+        if any(inpt is label for label in params["labels"]):
+            return inpt[params["valid"]]
+        if not check_type(inpt, self._transformed_types):
+            return inpt
+        try:
+            return tv_tensors.wrap(inpt.as_subclass(Tensor)[params["valid"]], like=inpt)
+        except IndexError:  # a mask of classes, which has no row for each box
+            return inpt
+
+
+class SanitizeBoundingBoxes(_Sanitizing):
+    """Without boxes that leave the image or are too small, and without their labels and masks.
+
+    Args:
+        min_size: the least width and height, at least 1.
+        min_area: the least area, at least 1.
+        labels_getter: takes the labels, a tensor or several, out of the inputs; ``'default'`` looks for a name with ``label`` in it.
+    Source: torchvision.transforms.v2.SanitizeBoundingBoxes.
+    """
+
+    _transformed_types = (tv_tensors.BoundingBoxes, tv_tensors.Mask)
+    _words = "boxes"
+
+    def __init__(self, min_size: float = 1.0, min_area: float = 1.0, labels_getter: Any = "default"):
+        super().__init__()
+        if min_size < 1:
+            raise ValueError(f"min_size must be >= 1, got {min_size}.")
+        if min_area < 1:
+            raise ValueError(f"min_area must be >= 1, got {min_area}.")
+        self.min_size = min_size
+        self.min_area = min_area
+        self.labels_getter = labels_getter
+        self._labels_getter = parse_labels_getter(labels_getter)
+
+    def _rows(self, flat_inputs: list[Any]) -> Any:
+        return get_bounding_boxes(flat_inputs)
+
+    def _valid(self, rows: Any) -> Tensor:
+        return meta.valid_boxes(rows, rows.format, rows.canvas_size, self.min_size, self.min_area)
+
+
+class SanitizeKeyPoints(_Sanitizing):
+    """Without rows that have points outside of the image, and without their labels. Source: torchvision.transforms.v2.SanitizeKeyPoints."""
+
+    _transformed_types = (tv_tensors.KeyPoints,)
+    _words = "keypoints"
+
+    def __init__(self, labels_getter: Any = None):
+        super().__init__()
+        self.labels_getter = labels_getter
+        self._labels_getter = parse_labels_getter(labels_getter)
+
+    def _rows(self, flat_inputs: list[Any]) -> Any:
+        return get_keypoints(flat_inputs)
+
+    def _valid(self, rows: Any) -> Tensor:
+        return meta.valid_keypoints(rows, rows.canvas_size)

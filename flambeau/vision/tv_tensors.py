@@ -1,0 +1,343 @@
+"""Tensors that say what they show: images, videos, masks, bounding boxes and key points.
+
+A transform of :mod:`~flambeau.vision.transforms.v2` treats each kind in its own way. Operations on them return plain tensors, except for
+``clone``, ``to``, ``detach``, ``requires_grad_`` and ``pin_memory``; :func:`set_return_type` changes that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from typing import Any
+
+import PIL.Image
+
+from .. import ops
+from ..core.calls.override import DisableTorchFunctionSubclass
+from ..core.tensor import Tensor
+from ..utils._pytree import tree_flatten
+
+__all__ = [
+    *("BoundingBoxFormat", "BoundingBoxes", "Image", "KeyPoints", "Mask", "TVTensor", "Video"),
+    *("is_rotated_bounding_format", "set_return_type", "wrap"),
+]
+
+_keeps_kind = False  # whether every operation returns its input's kind
+_ALWAYS_KEEP_KIND = {getattr(Tensor, name) for name in ("clone", "to", "detach", "requires_grad_", "pin_memory")}
+
+
+class _Restored:
+    """Puts the former return type back at the end of a ``with`` block."""
+
+    def __init__(self, before: bool):
+        self.before = before
+
+    def __enter__(self) -> _Restored:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        global _keeps_kind
+        _keeps_kind = self.before
+
+
+def set_return_type(return_type: str) -> _Restored:
+    """What operations on these tensors return: ``'Tensor'``, as at first, or ``'TVTensor'``, their own kind.
+
+    Transforms return the kind they are given whatever is set.
+
+    Returns:
+        Nothing needed for a setting that stays; a context manager that puts the former one back.
+    Raises:
+        ValueError: another word; case does not matter.
+    Source: torchvision.tv_tensors.set_return_type.
+    """
+    global _keeps_kind
+    before = _keeps_kind
+    try:
+        _keeps_kind = {"tensor": False, "tvtensor": True}[return_type.lower()]
+    except KeyError:
+        raise ValueError(f"return_type must be 'TVTensor' or 'Tensor', got {return_type}") from None
+    return _Restored(before)
+
+
+class TVTensor(Tensor):
+    """The base of all kinds; a kind of one's own derives from it. Source: torchvision.tv_tensors.TVTensor."""
+
+    @staticmethod
+    def _to_tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool | None = None) -> Tensor:
+        if requires_grad is None:
+            requires_grad = data.requires_grad if isinstance(data, Tensor) else False
+        return ops.as_tensor(data, dtype=dtype, device=device).requires_grad_(requires_grad)
+
+    @classmethod
+    def _wrap_output(cls, output: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        if isinstance(output, Tensor) and not isinstance(output, cls):
+            return output.as_subclass(cls)
+        if isinstance(output, (tuple, list)):
+            return type(output)(cls._wrap_output(part, args, kwargs) for part in output)
+        return output
+
+    @classmethod
+    def wrap(cls, tensor: Tensor, like: Any, **kwargs: Any) -> Any:
+        """``tensor`` as this kind, with what ``like`` knows besides its elements."""
+        return tensor.as_subclass(cls)
+
+    @classmethod
+    def __torch_function__(cls, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        if not all(issubclass(cls, other) for other in types):
+            return NotImplemented
+        with DisableTorchFunctionSubclass():
+            output = func(*args, **kwargs or {})
+        # a_tensor.to(an_image) comes here too: its first operand decides
+        if _keeps_kind or (func in _ALWAYS_KEEP_KIND and isinstance(args[0], cls)):
+            return cls._wrap_output(output, args, kwargs)
+        if isinstance(output, cls):
+            return output.as_subclass(Tensor)
+        return output
+
+    def _make_repr(self, **metadata: Any) -> str:
+        more = ", ".join(f"{name}={value}" for name, value in metadata.items())
+        return f"{super().__repr__()[:-1]}, {more})"
+
+    @property
+    def shape(self) -> Any:
+        with DisableTorchFunctionSubclass():
+            return super().shape
+
+    @property
+    def ndim(self) -> Any:
+        with DisableTorchFunctionSubclass():
+            return super().ndim
+
+    @property
+    def device(self) -> Any:
+        with DisableTorchFunctionSubclass():
+            return super().device
+
+    @property
+    def dtype(self) -> Any:
+        with DisableTorchFunctionSubclass():
+            return super().dtype
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.detach().clone().requires_grad_(self.requires_grad)
+
+
+def _from_picture(data: Any) -> Any:
+    if isinstance(data, PIL.Image.Image):
+        from .transforms._kernels.conversion import pil_to_tensor
+
+        return pil_to_tensor(data)
+    return data
+
+
+class Image(TVTensor):
+    """Images ``(..., C, H, W)``.
+
+    Args:
+        data: what becomes a tensor, or a PIL image; ``(H, W)`` becomes ``(1, H, W)``.
+        dtype, device: those of ``data`` unless told.
+        requires_grad: that of a tensor ``data``, otherwise False.
+    Raises:
+        ValueError: fewer than two dimensions.
+    Source: torchvision.tv_tensors.Image.
+    """
+
+    def __new__(cls, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool | None = None) -> Image:
+        tensor = cls._to_tensor(_from_picture(data), dtype=dtype, device=device, requires_grad=requires_grad)
+        if tensor.ndim < 2:
+            raise ValueError(f"Tensor must be 2D or higher, got {tensor.ndim}D tensor.")
+        return (tensor.unsqueeze(0) if tensor.ndim == 2 else tensor).as_subclass(cls)
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return self._make_repr()
+
+
+class Video(TVTensor):
+    """Videos ``(..., T, C, H, W)``. Source: torchvision.tv_tensors.Video."""
+
+    def __new__(cls, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool | None = None) -> Video:
+        tensor = cls._to_tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)
+        if tensor.ndim < 4:
+            raise ValueError(f"Video: expected at least 4 dimensions, (..., T, C, H, W), got {tensor.ndim}")
+        return tensor.as_subclass(cls)
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return self._make_repr()
+
+
+class Mask(TVTensor):
+    """Masks ``(..., H, W)`` of segments or objects; a PIL image becomes ``(1, H, W)``. Source: torchvision.tv_tensors.Mask."""
+
+    def __new__(cls, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool | None = None) -> Mask:
+        return cls._to_tensor(_from_picture(data), dtype=dtype, device=device, requires_grad=requires_grad).as_subclass(cls)
+
+
+class BoundingBoxFormat(Enum):
+    """What the numbers of a box are: two corners, or one or the centre with width and height; ``R``: and an angle in degrees.
+
+    ``XYXYXYXY`` gives the four corners of a box that may be turned. Source: torchvision.tv_tensors.BoundingBoxFormat.
+    """
+
+    XYXY = "XYXY"
+    XYWH = "XYWH"
+    CXCYWH = "CXCYWH"
+    XYWHR = "XYWHR"
+    CXCYWHR = "CXCYWHR"
+    XYXYXYXY = "XYXYXYXY"
+
+
+_ROTATED = ("XYWHR", "CXCYWHR", "XYXYXYXY")
+
+
+def is_rotated_bounding_format(format: BoundingBoxFormat | str) -> bool:
+    """Whether boxes of this format may be turned."""
+    if not isinstance(format, (BoundingBoxFormat, str)):
+        raise ValueError(f"format should be str or BoundingBoxFormat, got {type(format)}")
+    return (format if isinstance(format, str) else format.value) in _ROTATED
+
+
+def _described(args: Any, kwargs: Any, kind: type) -> Any:
+    """The first of a call's operands that is of this kind: a result is described as it is."""
+    operands, _ = tree_flatten((tuple(args), kwargs or {}))
+    return next(operand for operand in operands if isinstance(operand, kind))
+
+
+class BoundingBoxes(TVTensor):
+    """Boxes ``(N, 4)``, or ``(N, 5)`` and ``(N, 8)`` for those that are turned.
+
+    Args:
+        data: what becomes a tensor; a single box ``(4)`` becomes ``(1, 4)``.
+        format: a :class:`BoundingBoxFormat` or its name.
+        canvas_size: height and width of the image they lie in.
+        clamping_mode: how transforms cut boxes that leave the image: ``'soft'``, ``'hard'``, or None for not at all. It matters for turned
+            boxes; the others are cut to the image either way.
+        dtype, device, requires_grad: as for :class:`Image`.
+    Raises:
+        ValueError: another number of dimensions, another mode, or integers for turned boxes.
+    Source: torchvision.tv_tensors.BoundingBoxes.
+    """
+
+    format: BoundingBoxFormat
+    canvas_size: tuple[int, int]
+    clamping_mode: str | None
+
+    @classmethod
+    def _wrap(
+        cls, tensor: Tensor, *, format: Any, canvas_size: tuple[int, int], clamping_mode: str | None = "soft", check_dims: bool = True
+    ) -> BoundingBoxes:
+        if check_dims:
+            if tensor.ndim == 1:
+                tensor = tensor.unsqueeze(0)
+            elif tensor.ndim != 2:
+                raise ValueError(f"Expected a 1D or 2D tensor, got {tensor.ndim}D")
+        if clamping_mode not in (None, "hard", "soft"):
+            raise ValueError(f"clamping_mode must be None, hard or soft, got {clamping_mode}.")
+        boxes = tensor.as_subclass(cls)
+        boxes.format = BoundingBoxFormat[format.upper()] if isinstance(format, str) else format
+        boxes.canvas_size = canvas_size
+        boxes.clamping_mode = clamping_mode
+        return boxes
+
+    @classmethod
+    def wrap(cls, tensor: Tensor, like: Any, **kwargs: Any) -> BoundingBoxes:
+        described = {name: kwargs.get(name, getattr(like, name)) for name in ("format", "canvas_size", "clamping_mode")}
+        return cls._wrap(tensor, **described)
+
+    def __new__(
+        cls,
+        data: Any,
+        *,
+        format: BoundingBoxFormat | str,
+        canvas_size: tuple[int, int],
+        clamping_mode: str | None = "soft",
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: bool | None = None,
+    ) -> BoundingBoxes:
+        tensor = cls._to_tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)
+        if not tensor.is_floating_point() and is_rotated_bounding_format(format):
+            raise ValueError(f"Rotated bounding boxes should be floating point tensors, got {tensor.dtype}.")
+        return cls._wrap(tensor, format=format, canvas_size=canvas_size, clamping_mode=clamping_mode)
+
+    @classmethod
+    def _wrap_output(cls, output: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        like = _described(args, kwargs, BoundingBoxes)
+
+        def wrapped(part: Tensor) -> BoundingBoxes:
+            described = {"format": like.format, "canvas_size": like.canvas_size, "clamping_mode": like.clamping_mode}
+            return BoundingBoxes._wrap(part, **described, check_dims=False)
+
+        return _each_tensor(output, BoundingBoxes, wrapped)
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return self._make_repr(format=self.format, canvas_size=self.canvas_size, clamping_mode=self.clamping_mode)
+
+
+class KeyPoints(TVTensor):
+    """Points ``(..., 2)``, x before y: polygons ``(N, points, 2)``, skeletons ``(N, bones, 2, 2)`` and the like.
+
+    Args:
+        data: what becomes a tensor; a single point ``(2)`` becomes ``(1, 2)``.
+        canvas_size: height and width of the image they lie in.
+        dtype, device, requires_grad: as for :class:`Image`.
+    Raises:
+        ValueError: another last dimension.
+    Source: torchvision.tv_tensors.KeyPoints.
+    """
+
+    canvas_size: tuple[int, int]
+
+    @classmethod
+    def _wrap(cls, tensor: Tensor, *, canvas_size: tuple[int, int], check_dims: bool = True) -> KeyPoints:
+        if check_dims:
+            if tensor.ndim == 1:
+                tensor = tensor.unsqueeze(0)
+            elif tensor.shape[-1] != 2:
+                raise ValueError(f"Expected a tensor of shape (..., 2), not {tensor.shape}")
+        points = tensor.as_subclass(cls)
+        points.canvas_size = canvas_size
+        return points
+
+    @classmethod
+    def wrap(cls, tensor: Tensor, like: Any, **kwargs: Any) -> KeyPoints:
+        return cls._wrap(tensor, canvas_size=kwargs.get("canvas_size", like.canvas_size))
+
+    def __new__(
+        cls, data: Any, *, canvas_size: tuple[int, int], dtype: Any = None, device: Any = None, requires_grad: bool | None = None
+    ) -> KeyPoints:
+        return cls._wrap(cls._to_tensor(data, dtype=dtype, device=device, requires_grad=requires_grad), canvas_size=canvas_size)
+
+    @classmethod
+    def _wrap_output(cls, output: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        canvas_size = _described(args, kwargs, KeyPoints).canvas_size
+        return _each_tensor(output, KeyPoints, lambda part: KeyPoints._wrap(part, canvas_size=canvas_size, check_dims=False))
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return self._make_repr(canvas_size=self.canvas_size)
+
+
+def _each_tensor(output: Any, kind: type, wrapped: Callable[[Tensor], Any]) -> Any:
+    if isinstance(output, Tensor) and not isinstance(output, kind):
+        return wrapped(output)
+    if isinstance(output, (tuple, list)):
+
+        def parts() -> Iterator[Any]:
+            for part in output:
+                yield wrapped(part)
+
+        return type(output)(parts())
+    return output
+
+
+def wrap(wrappee: Tensor, *, like: Any, **kwargs: Any) -> Any:
+    """``wrappee`` as a tensor of ``like``'s kind, described as ``like`` is.
+
+    Args:
+        wrappee: a plain tensor.
+        like: the tensor whose kind it gets.
+        kwargs: what is described otherwise, ``canvas_size`` for example.
+    Source: torchvision.tv_tensors.wrap.
+    """
+    method = getattr(type(like), "wrap", None)
+    return wrappee.as_subclass(type(like)) if method is None else method(wrappee, like, **kwargs)
