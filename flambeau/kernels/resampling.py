@@ -43,15 +43,16 @@ def resample_axis(k: Builder, kind: str, weighted: bool, across: bool) -> None:
         def some(j: Value, mask: Value | None) -> None:
             number = k.load(numbers, j, "i32", lanes, mask)
 
-            def tap(t: Value, total: Value) -> Value:
-                place = k.cast(k.load(places, t * count + j, "i32", lanes, mask), "i64")
+            def tap(t: Value, total: Value, at: Value) -> tuple[Value, Value]:
+                place = k.cast(k.load(places, at, "i32", lanes, mask), "i64")
                 is_there = number > k.splat(k.cast(t, "i32"), lanes)
                 value = k.gather(source, place, kind, is_there if mask is None else is_there & mask)
                 if weights is not None:
-                    value = value * k.load(weights, t * count + j, kind, lanes, mask)
-                return total + value
+                    value = value * k.load(weights, at, kind, lanes, mask)
+                return total + value, at + count
 
-            k.store(k.loop(0, most, tap, carried=(zero,)), y, row * count + j, kind, mask)
+            total, _ = k.loop(0, most, tap, carried=(zero, j))
+            k.store(total, y, row * count + j, kind, mask)
 
         k.vector_loop(first, k.least(first + _SPAN, count), lanes, some)
 
@@ -62,11 +63,12 @@ def resample_axis(k: Builder, kind: str, weighted: bool, across: bool) -> None:
         number = k.cast(k.load(numbers, j, "i32"), "i64")
 
         def some(i: Value, mask: Value | None) -> None:
-            def tap(t: Value, total: Value) -> Value:
-                value = k.load(source, k.cast(k.load(places, t * count + j, "i32"), "i64") * inner + i, kind, lanes, mask)
-                return total + (value if weights is None else value * k.load(weights, t * count + j, kind))
+            def tap(t: Value, total: Value, at: Value) -> tuple[Value, Value]:
+                value = k.load(source, k.cast(k.load(places, at, "i32"), "i64") * inner + i, kind, lanes, mask)
+                return total + (value if weights is None else value * k.load(weights, at, kind)), at + count
 
-            k.store(k.loop(0, number, tap, carried=(zero,)), target, i, kind, mask)
+            total, _ = k.loop(0, number, tap, carried=(zero, j))
+            k.store(total, target, i, kind, mask)
 
         k.vector_loop(0, inner, lanes, some)
 
