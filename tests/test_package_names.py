@@ -195,8 +195,6 @@ def test_modes_and_subclasses_as_torch_c_tells_them():
         "_dynamo",
         "distributed.nn.functional",
         "distributed.optim",
-        "distributions",
-        "distributions.constraints",
         "nn.attention.flex_attention",
         "profiler",
         "utils._python_dispatch",

@@ -1,36 +1,179 @@
-"""``torch.distributions``: the names, for checks of types and for paths that a program does not take. Nothing is supported yet."""
+"""``torch.distributions``: distributions with differentiable samples, transforms of them, constraints, divergences.
+
+Files hold families; PyTorch's names of files, which programs import from and pickles mention, stand for the same modules. SciPy is
+imported when a function of its is first computed.
+"""
 
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 
-from .. import _unsupported
 from ..core import late as _late
-from . import constraints as constraints
+from . import categories, counts, location_scale, matrices, positive, unit_interval, vectors
+from .categories import Categorical, Multinomial, OneHotCategorical, OneHotCategoricalStraightThrough, RelaxedOneHotCategorical
+from .constraint_registry import biject_to, transform_to
+from .counts import Bernoulli, Binomial, Geometric, NegativeBinomial, Poisson
+from .distribution import Distribution
+from .exp_family import ExponentialFamily
+from .independent import Independent
+from .kl import kl_divergence, register_kl
+from .location_scale import Cauchy, Gumbel, HalfCauchy, HalfNormal, Laplace, LogNormal, Normal, StudentT, Uniform, VonMises
+from .matrices import LKJCholesky, Wishart
+from .mixture_same_family import MixtureSameFamily
+from .positive import Chi2, Exponential, FisherSnedecor, Gamma, GeneralizedPareto, InverseGamma, Pareto, Weibull
+from .transformed_distribution import TransformedDistribution
+from .transforms import (
+    AbsTransform,
+    AffineTransform,
+    CatTransform,
+    ComposeTransform,
+    CorrCholeskyTransform,
+    CumulativeDistributionTransform,
+    ExpTransform,
+    IndependentTransform,
+    LowerCholeskyTransform,
+    PositiveDefiniteTransform,
+    PowerTransform,
+    ReshapeTransform,
+    SigmoidTransform,
+    SoftmaxTransform,
+    SoftplusTransform,
+    StackTransform,
+    StickBreakingTransform,
+    TanhTransform,
+    Transform,
+    identity_transform,
+)
+from .unit_interval import Beta, ContinuousBernoulli, Kumaraswamy, RelaxedBernoulli
+from .vectors import Dirichlet, LogisticNormal, LowRankMultivariateNormal, MultivariateNormal
 
 _late.adopt(__name__)
 
-__all__: list[str] = []
+# PyTorch's files that are part of a file here, with the classes in them.
+FILES: dict[ModuleType, dict[str, tuple[type, ...]]] = {
+    categories: {
+        "categorical": (Categorical,),
+        "multinomial": (Multinomial,),
+        "one_hot_categorical": (OneHotCategorical, OneHotCategoricalStraightThrough),
+        "relaxed_categorical": (categories.ExpRelaxedCategorical, RelaxedOneHotCategorical),
+    },
+    counts: {
+        "bernoulli": (Bernoulli,),
+        "binomial": (Binomial,),
+        "geometric": (Geometric,),
+        "negative_binomial": (NegativeBinomial,),
+        "poisson": (Poisson,),
+    },
+    location_scale: {
+        "cauchy": (Cauchy,),
+        "gumbel": (Gumbel,),
+        "half_cauchy": (HalfCauchy,),
+        "half_normal": (HalfNormal,),
+        "laplace": (Laplace,),
+        "log_normal": (LogNormal,),
+        "normal": (Normal,),
+        "studentT": (StudentT,),
+        "uniform": (Uniform,),
+        "von_mises": (VonMises,),
+    },
+    matrices: {"lkj_cholesky": (LKJCholesky,), "wishart": (Wishart,)},
+    positive: {
+        "chi2": (Chi2,),
+        "exponential": (Exponential,),
+        "fishersnedecor": (FisherSnedecor,),
+        "gamma": (Gamma,),
+        "generalized_pareto": (GeneralizedPareto,),
+        "inverse_gamma": (InverseGamma,),
+        "pareto": (Pareto,),
+        "weibull": (Weibull,),
+    },
+    unit_interval: {
+        "beta": (Beta,),
+        "continuous_bernoulli": (ContinuousBernoulli,),
+        "kumaraswamy": (Kumaraswamy,),
+        "relaxed_bernoulli": (unit_interval.LogitRelaxedBernoulli, RelaxedBernoulli),
+    },
+    vectors: {
+        "dirichlet": (Dirichlet,),
+        "logistic_normal": (LogisticNormal,),
+        "lowrank_multivariate_normal": (LowRankMultivariateNormal,),
+        "multivariate_normal": (MultivariateNormal,),
+    },
+}
+for _module, _files in FILES.items():
+    for _file, _kinds in _files.items():
+        sys.modules[f"{__name__}.{_file}"] = globals()[_file] = _module
+        for _kind in _kinds:
+            _kind.__module__ = f"{__name__}.{_file}"
+del _module, _files, _file, _kinds, _kind
 
-globals().update(
-    _unsupported.names(
-        "distributions",
-        "biject_to broadcast_all identity_transform kl_divergence logits_to_probs probs_to_logits register_kl transform_to",
-        "AbsTransform AffineTransform Bernoulli Beta Binomial CatTransform Categorical Cauchy Chi2 ComposeTransform ContinuousBernoulli "
-        "CorrCholeskyTransform CumulativeDistributionTransform Dirichlet Distribution ExpTransform Exponential ExponentialFamily "
-        "FisherSnedecor Gamma GeneralizedPareto Geometric Gumbel HalfCauchy HalfNormal Independent IndependentTransform InverseGamma "
-        "Kumaraswamy LKJCholesky Laplace LogNormal LogisticNormal LowRankMultivariateNormal LowerCholeskyTransform MixtureSameFamily "
-        "Multinomial MultivariateNormal NegativeBinomial Normal OneHotCategorical OneHotCategoricalStraightThrough Pareto Poisson "
-        "PositiveDefiniteTransform PowerTransform RelaxedBernoulli RelaxedOneHotCategorical ReshapeTransform SigmoidTransform "
-        "SoftmaxTransform SoftplusTransform StackTransform StickBreakingTransform StudentT TanhTransform Transform "
-        "TransformedDistribution Uniform VonMises Weibull Wishart",
-    )
-)
-# PyTorch's files, by whose names packages import the classes.
-for _file in (
-    "bernoulli beta binomial categorical cauchy chi2 dirichlet distribution exponential gamma geometric gumbel independent kl laplace "
-    "log_normal mixture_same_family multinomial multivariate_normal negative_binomial normal one_hot_categorical poisson studentT "
-    "transformed_distribution transforms uniform utils"
-).split():
-    sys.modules[f"{__name__}.{_file}"] = globals()[_file] = sys.modules[__name__]
-del _file
+__all__ = [
+    "AbsTransform",
+    "AffineTransform",
+    "Bernoulli",
+    "Beta",
+    "Binomial",
+    "CatTransform",
+    "Categorical",
+    "Cauchy",
+    "Chi2",
+    "ComposeTransform",
+    "ContinuousBernoulli",
+    "CorrCholeskyTransform",
+    "CumulativeDistributionTransform",
+    "Dirichlet",
+    "Distribution",
+    "ExpTransform",
+    "Exponential",
+    "ExponentialFamily",
+    "FisherSnedecor",
+    "Gamma",
+    "GeneralizedPareto",
+    "Geometric",
+    "Gumbel",
+    "HalfCauchy",
+    "HalfNormal",
+    "Independent",
+    "IndependentTransform",
+    "InverseGamma",
+    "Kumaraswamy",
+    "LKJCholesky",
+    "Laplace",
+    "LogNormal",
+    "LogisticNormal",
+    "LowRankMultivariateNormal",
+    "LowerCholeskyTransform",
+    "MixtureSameFamily",
+    "Multinomial",
+    "MultivariateNormal",
+    "NegativeBinomial",
+    "Normal",
+    "OneHotCategorical",
+    "OneHotCategoricalStraightThrough",
+    "Pareto",
+    "Poisson",
+    "PositiveDefiniteTransform",
+    "PowerTransform",
+    "RelaxedBernoulli",
+    "RelaxedOneHotCategorical",
+    "ReshapeTransform",
+    "SigmoidTransform",
+    "SoftmaxTransform",
+    "SoftplusTransform",
+    "StackTransform",
+    "StickBreakingTransform",
+    "StudentT",
+    "TanhTransform",
+    "Transform",
+    "TransformedDistribution",
+    "Uniform",
+    "VonMises",
+    "Weibull",
+    "Wishart",
+    "biject_to",
+    "identity_transform",
+    "kl_divergence",
+    "register_kl",
+    "transform_to",
+]

@@ -49,6 +49,7 @@ FAMILIES = (
     "low_rank",
     "extrema",
     "random",
+    "gamma_numbers",
     "dropout",
     "convolution",
     "padding",

@@ -1,0 +1,295 @@
+"""The base class of distributions, and of those that are known by their parameters alone."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ..autograd import no_grad
+from ..core.shape import Size
+from ..core.tensor import Tensor
+from . import constraints
+from .utils import broadcast_all, lazy_property
+
+__all__ = ["Distribution"]
+
+
+class Distribution:
+    """A probability distribution, or a batch of them.
+
+    A sample has the shape ``sample_shape + batch_shape + event_shape``: how often it was asked for, which of the batch, and one value.
+    ``log_prob`` gives one number for each event.
+
+    Args:
+        batch_shape: of the parameters. event_shape: of one value.
+        validate_args: whether parameters and values are checked; the class's default when None.
+    Attributes:
+        has_rsample: whether samples are differentiable in the parameters.
+        has_enumerate_support: whether all values can be listed.
+    Raises:
+        ValueError: a parameter outside of its constraint.
+    Source: torch.distributions.Distribution.
+    """
+
+    has_rsample = False
+    has_enumerate_support = False
+    _validate_args = __debug__
+    _batch_shape: Size
+    _event_shape: Size
+
+    @staticmethod
+    def set_default_validate_args(value: bool) -> None:
+        """Whether parameters and values are checked where a program does not say; on, unless Python runs with ``-O``.
+
+        Raises:
+            ValueError: neither True nor False.
+        """
+        if value not in (True, False):
+            raise ValueError
+        Distribution._validate_args = value
+
+    def __init__(self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None):
+        self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
+        if validate_args is not None:
+            self._validate_args = validate_args
+        if self._validate_args:
+            self._check_parameters()
+        super().__init__()
+
+    def _check_parameters(self) -> None:
+        try:
+            arg_constraints = self.arg_constraints
+        except NotImplementedError:
+            warnings.warn(
+                f"{self.__class__} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or initialize the distribution "
+                "with `validate_args=False` to turn off validation.",
+                stacklevel=3,
+            )
+            return
+        for name, constraint in arg_constraints.items():
+            if constraints.is_dependent(constraint):
+                continue
+            if name not in self.__dict__ and isinstance(getattr(type(self), name), lazy_property):
+                continue  # follows from the others
+            value = getattr(self, name)
+            if not bool(constraint.check(value).all()):
+                raise ValueError(
+                    f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} "
+                    f"to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
+                )
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """The distribution with its parameters expanded to ``batch_shape``, without copying or checking them again.
+
+        Args:
+            batch_shape: the shape. _instance: the new distribution to fill in, for subclasses with an ``expand`` of their own.
+        """
+        raise NotImplementedError
+
+    @property
+    def batch_shape(self) -> Size:
+        """The shape of the parameters."""
+        return self._batch_shape
+
+    @property
+    def event_shape(self) -> Size:
+        """The shape of one value."""
+        return self._event_shape
+
+    @property
+    def arg_constraints(self) -> dict[str, constraints.Constraint]:
+        """By name, the set that each parameter lies in."""
+        raise NotImplementedError
+
+    @property
+    def support(self) -> Any:
+        """The set of values."""
+        raise NotImplementedError
+
+    @property
+    def mean(self) -> Tensor:
+        """The expected value."""
+        raise NotImplementedError
+
+    @property
+    def mode(self) -> Tensor:
+        """The value of the highest density."""
+        raise NotImplementedError(f"{self.__class__} does not implement mode")
+
+    @property
+    def variance(self) -> Tensor:
+        """The expected squared distance from the mean."""
+        raise NotImplementedError
+
+    @property
+    def stddev(self) -> Tensor:
+        """The square root of the variance."""
+        return self.variance.sqrt()
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Values drawn without a gradient, of shape ``sample_shape + batch_shape + event_shape``."""
+        with no_grad():
+            return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """Values drawn so that gradients reach the parameters, where ``has_rsample``."""
+        raise NotImplementedError
+
+    def sample_n(self, n: int) -> Tensor:
+        """``sample((n,))``; superseded."""
+        warnings.warn("`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", FutureWarning, stacklevel=2)
+        return self.sample(Size((n,)))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The logarithm of the density, or of the probability, of ``value``."""
+        raise NotImplementedError
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """The probability of all values up to ``value``."""
+        raise NotImplementedError
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """The number up to which the values have probability ``value``."""
+        raise NotImplementedError
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """All values, along a new first dimension: the n-th value for every distribution of the batch.
+
+        Args:
+            expand: to the shape of the batch; else its dimensions have size 1.
+        """
+        raise NotImplementedError
+
+    def entropy(self) -> Tensor:
+        """The entropy, in nats."""
+        raise NotImplementedError
+
+    def perplexity(self) -> Tensor:
+        """The exponential of the entropy."""
+        return self.entropy().exp()
+
+    def _extended_shape(self, sample_shape: Any = ()) -> Size:
+        """The shape of ``sample(sample_shape)``."""
+        return Size((*sample_shape, *self._batch_shape, *self._event_shape))
+
+    def _validate_sample(self, value: Tensor) -> None:
+        """Check that ``value`` is a tensor whose last dimensions fit the distribution's, inside of the support.
+
+        Raises:
+            ValueError: it is not.
+        """
+        if not isinstance(value, Tensor):
+            raise ValueError("The value argument to log_prob must be a Tensor")
+        shape, expected = value.shape, (*self._batch_shape, *self._event_shape)
+        event_shape = shape[len(shape) - len(self._event_shape) :]
+        if event_shape != self._event_shape:
+            raise ValueError(f"The right-most size of value must match event_shape: {shape} vs {self._event_shape}.")
+        if any(i != j and 1 not in (i, j) for i, j in zip(reversed(shape), reversed(expected))):
+            raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {shape} vs {Size(expected)}.")
+        try:
+            support = self.support
+        except NotImplementedError:
+            warnings.warn(
+                f"{self.__class__} does not define `support` to enable sample validation. Please initialize the distribution with "
+                "`validate_args=False` to turn off validation.",
+                stacklevel=2,
+            )
+            return
+        if support is None:
+            raise AssertionError("support is unexpectedly None")
+        if not bool(support.check(value).all()):
+            raise ValueError(
+                f"Expected value argument ({type(value).__name__} of shape {tuple(shape)}) to be within the support ({support!r}) "
+                f"of the distribution {self!r}, but found invalid values:\n{value}"
+            )
+
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """An instance for ``expand`` to fill in; of a subclass, only where ``cls.__init__`` is also its own."""
+        if _instance is None and type(self).__init__ != cls.__init__:  # type: ignore[misc]
+            raise NotImplementedError(
+                f"Subclass {self.__class__.__name__} of {cls.__name__} that defines a custom __init__ method "
+                "must also define a custom .expand() method."
+            )
+        return self.__new__(type(self)) if _instance is None else _instance
+
+    def __repr__(self) -> str:
+        values = {name: self.__dict__[name] for name in self.arg_constraints if name in self.__dict__}
+        shown = (f"{name}: {value if value.numel() == 1 else value.size()}" for name, value in values.items())
+        return f"{self.__class__.__name__}({', '.join(shown)})"
+
+
+class Parametric(Distribution):
+    """A distribution that is known by the tensors that ``arg_constraints`` names, and by the attributes in ``_beside``.
+
+    The dimensions of an event in a parameter are those of its constraint, the others are the batch; so ``expand`` is the same for all.
+    """
+
+    _beside: tuple[str, ...] = ()  # tensors of the batch's shape beside the parameters, expanded with them
+    _fixed: tuple[str, ...] = ()  # attributes that are the same for the whole batch
+
+    def _hold(self, validate_args: bool | None, **parameters: Any) -> None:
+        """Keep parameters, broadcast against each other, of which each element belongs to one distribution."""
+        for name, value in zip(parameters, broadcast_all(*parameters.values())):
+            setattr(self, name, value)
+        Distribution.__init__(self, value.shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        new = self._get_checked_instance(declaring_class(self), _instance)
+        batch_shape = Size(batch_shape)
+        for name in self._fixed:
+            setattr(new, name, getattr(self, name))
+        for name, constraint in self.arg_constraints.items():
+            if name in self.__dict__:
+                setattr(new, name, _expanded(self.__dict__[name], batch_shape, constraint.event_dim))
+        for name in self._beside:
+            value = self.__dict__[name]
+            setattr(new, name, _expanded(value, batch_shape, value.dim() - len(self._batch_shape)))
+        Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+
+def declaring_class(distribution: Distribution) -> type:
+    """The class of this package that a distribution, perhaps of a program's subclass, is one of."""
+    return next(kind for kind in type(distribution).__mro__ if kind.__module__.startswith(f"{__package__}."))
+
+
+def _expanded(value: Tensor, batch_shape: Size, event_dim: int) -> Tensor:
+    """A parameter with its dimensions before the last ``event_dim`` expanded."""
+    return value.expand(batch_shape + value.shape[value.dim() - event_dim :])
+
+
+class Binary(Parametric):
+    """A distribution of the probability of an event, given as ``probs`` or as ``logits``, the log odds; the other one is made late."""
+
+    probs: Any
+    logits: Any
+
+    def _hold_chances(self, probs: Any, logits: Any, validate_args: bool | None, **parameters: Any) -> None:
+        """Keep one of ``probs`` and ``logits``, broadcast against what else there is."""
+        given = _only_one(probs, logits)
+        *values, chances = broadcast_all(*parameters.values(), probs if logits is None else logits)
+        vars(self).update(zip(parameters, values), **{given: chances})
+        Distribution.__init__(self, chances.shape, validate_args=validate_args)
+
+    @property
+    def _param(self) -> Tensor:
+        return next(value for name, value in self.__dict__.items() if name in ("probs", "logits"))
+
+    @property
+    def param_shape(self) -> Size:
+        return self._param.shape
+
+    def _new(self, *args: Any, **kwargs: Any) -> Tensor:
+        return self._param.new(*args, **kwargs)
+
+
+def _only_one(probs: Any, logits: Any) -> str:
+    """Which of the two was given.
+
+    Raises:
+        ValueError: both or none.
+    """
+    if (probs is None) == (logits is None):
+        raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+    return "logits" if probs is None else "probs"
