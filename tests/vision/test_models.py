@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import importlib
 import inspect
 import pickle
 import warnings
@@ -55,7 +56,7 @@ def test_names_are_the_oracles() -> None:
     assert models.list_models(models, include=["resnet18", "alex*"]) == ["alexnet", "resnet18"]
     files = "alexnet convnext densenet efficientnet googlenet inception maxvit mnasnet mobilenet mobilenetv2 mobilenetv3 regnet resnet"
     for file in f"{files} shufflenetv2 squeezenet swin_transformer vgg vision_transformer".split():
-        ours, other = (__import__(f"{package.__name__}.{file}", fromlist=["_"]) for package in (models, theirs))
+        ours, other = (importlib.import_module(f"{package.__name__}.{file}") for package in (models, theirs))
         assert sorted(ours.__all__) == sorted(other.__all__), file
         for name in other.__all__:
             assert hasattr(models, name)
@@ -291,3 +292,46 @@ def test_parts_of_a_model_by_name() -> None:
     assert torch.equal(parts(images)["all"], model.features(images))
     with pytest.raises(ValueError, match="not present"):
         _utils.IntermediateLayerGetter(model, {"layer9": "x"})
+
+
+# -- results of parts ---------------------------------------------------------------------------------------------------------------
+@pytest.mark.oracle
+def test_results_of_parts_are_the_oracles() -> None:
+    import torch as real
+
+    ours, theirs = (importlib.import_module(f"{package.__name__}.feature_extraction") for package in (models, oracle()))
+    nodes = {"layer2.0.relu_1": "second", "avgpool": "mean", "maxpool": "pooled", "layer1": "stage"}
+    model, other = (vision_models.built(library, package, "resnet18").double() for library, package in ((torch, models), (real, oracle())))
+    extractor, expected = ours.create_feature_extractor(model, nodes), theirs.create_feature_extractor(other, nodes)
+    image = real.randn(2, 3, 32, 32, dtype=real.float64)
+    for training in (True, False):
+        results, wanted = extractor.train(training)(torch.from_numpy(image.numpy())), expected.train(training)(image)
+        assert list(results) == list(wanted) and type(results) is OrderedDict
+        for name, value in wanted.items():
+            assert results[name].detach().numpy() == pytest.approx(value.detach().numpy(), rel=1e-8)
+    assert extractor.fc is model.fc and list(extractor.state_dict()) == list(model.state_dict())
+    assert model.eval()(torch.ones(1, 3, 32, 32, dtype=torch.float64)).shape == (1, 1000) and not model.layer1._forward_hooks
+
+
+def test_parts_have_to_be_modules() -> None:
+    from flambeau.vision.models import feature_extraction
+
+    model = models.SqueezeNet("1_1")
+    extract = feature_extraction.create_feature_extractor
+    assert list(extract(model, train_return_nodes=["features"], eval_return_nodes=["classifier"]).eval()(torch.ones(1, 3, 32, 32))) == [
+        "classifier"
+    ]
+    for arguments, kind, words in (
+        ({"return_nodes": ["flatten"]}, NotImplementedError, "need torch.fx; got 'flatten'"),
+        ({"return_nodes": ["features"], "tracer_kwargs": {}}, NotImplementedError, "tracer_kwargs"),
+        ({}, ValueError, "Either `return_nodes`"),
+        ({"train_return_nodes": ["features"]}, ValueError, "both should be specified"),
+    ):
+        with pytest.raises(kind, match=words):
+            extract(model, **arguments)
+    with pytest.raises(RuntimeError, match="did not come to .'features_1'."):
+        extract(model, ["features_1"])(torch.ones(1, 3, 32, 32))
+    with pytest.raises(NotImplementedError, match="get_graph_node_names"):
+        feature_extraction.get_graph_node_names(model)
+    with pytest.raises(NotImplementedError, match="quantization.resnet18 is not supported"):
+        from flambeau.vision.models.quantization import resnet18  # noqa: F401
