@@ -36,8 +36,8 @@ except ModuleNotFoundError:
     class tqdm:  # type: ignore[no-redef]
         """A progress bar without a bar, for want of tqdm: the share that is done, on stderr."""
 
-        def __init__(self, total: float | None = None, disable: bool = False, **kwargs: Any) -> None:
-            self.total, self.disable, self.n = total, disable, 0
+        def __init__(self, total: float | None = None, disable: bool = False, initial: int = 0, **kwargs: Any) -> None:
+            self.total, self.disable, self.n = total, disable, initial
 
         def update(self, n: int = 1) -> None:
             self.n += n

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import io
-import struct
-import zlib
 from typing import Any
 
 import numpy as np
 import pytest
 from oracle_vision import torchvision
 from PIL import Image
+from small_datasets import deep_png
 
 import flambeau
 from flambeau.vision import io as vision_io
 from flambeau.vision.io import ImageReadMode
-from flambeau.vision.io.png import SIGNATURE
 
 LEVELS = np.random.default_rng(0).integers(0, 256, (6, 5, 3), np.uint8)
 SMOOTH = np.add.outer(np.arange(16), np.arange(24))[..., None].repeat(3, 2).astype(np.uint8) * np.array([1, 3, 5], np.uint8)
@@ -60,28 +58,6 @@ def test_png_of_bits_palettes_and_16_bits():
     image = vision_io.decode_png(tensor(content(deep, format="PNG")))
     assert image.dtype is flambeau.uint16
     np.testing.assert_array_equal(image.numpy(), channels_first(deep))
-
-
-def deep_png(values: Any, color: int, interlaced: int = 0) -> bytes:
-    """A PNG file with 16 bits a channel, each row with the next of the five filters."""
-    height, width, count = values.shape
-    rows = values.astype(">u2").reshape(height, -1).view(np.uint8).astype(int)
-    step, packed, above = 2 * count, bytearray(), np.zeros(rows.shape[1], int)
-    for idx, row in enumerate(rows):
-        left, corner = np.r_[[0] * step, row[:-step]], np.r_[[0] * step, above[:-step]]
-        total = left + above - corner
-        distance = np.abs(total - np.stack([left, above, corner]))
-        paeth = np.choose(distance.argmin(0), [left, above, corner])
-        guesses = [0, left, above, (left + above) // 2, paeth]
-        packed += bytes([idx % 5]) + ((row - guesses[idx % 5]) % 256).astype(np.uint8).tobytes()
-        above = row
-    header = struct.pack(">IIBBBBB", width, height, 16, color, 0, 0, interlaced)
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    data = zlib.compress(bytes(packed))
-    return SIGNATURE + chunk(b"IHDR", header) + chunk(b"IDAT", data[:20]) + chunk(b"IDAT", data[20:]) + chunk(b"IEND", b"")
 
 
 @pytest.mark.parametrize(("color", "count"), [(2, 3), (4, 2), (6, 4)])

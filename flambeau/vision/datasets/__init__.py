@@ -1,0 +1,142 @@
+"""Data sets of images. Source: torchvision.datasets."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from ..._unsupported import names as _unsupported_names
+from ._optical_flow import HD1K, FlyingChairs, FlyingThings3D, KittiFlow, Sintel
+from ._stereo_matching import (
+    CarlaStereo,
+    CREStereo,
+    ETH3DStereo,
+    FallingThingsStereo,
+    InStereo2k,
+    Kitti2012Stereo,
+    Kitti2015Stereo,
+    Middlebury2014Stereo,
+    SceneFlowStereo,
+    SintelStereo,
+)
+from .arrays import FER2013, PCAM, MovingMNIST
+from .caltech import Caltech101, Caltech256
+from .captions import SBU, Flickr8k, Flickr30k
+from .cifar import CIFAR10, CIFAR100
+from .classification import (
+    DTD,
+    GTSRB,
+    SUN397,
+    CLEVRClassification,
+    Country211,
+    EuroSAT,
+    FGVCAircraft,
+    Imagenette,
+    RenderedSST2,
+    StanfordCars,
+)
+from .coco import CocoCaptions, CocoDetection
+from .detection import Cityscapes, Kitti, OxfordIIITPet, SBDataset, WIDERFace
+from .faces import CelebA, LFWPairs, LFWPeople
+from .fakedata import FakeData
+from .flowers102 import Flowers102
+from .folder import DatasetFolder, ImageFolder
+from .food101 import Food101
+from .imagenet import ImageNet
+from .inaturalist import INaturalist
+from .lsun import LSUN, LSUNClass
+from .mnist import EMNIST, KMNIST, MNIST, QMNIST, FashionMNIST
+from .omniglot import Omniglot
+from .phototour import PhotoTour
+from .places365 import Places365
+from .semeion import SEMEION
+from .stl10 import STL10
+from .svhn import SVHN
+from .usps import USPS
+from .vision import VisionDataset
+from .voc import VOCDetection, VOCSegmentation
+
+__all__ = (
+    "LSUN",
+    "LSUNClass",
+    "ImageFolder",
+    "DatasetFolder",
+    "FakeData",
+    "CocoCaptions",
+    "CocoDetection",
+    "CIFAR10",
+    "CIFAR100",
+    "EMNIST",
+    "FashionMNIST",
+    "QMNIST",
+    "MNIST",
+    "KMNIST",
+    "MovingMNIST",
+    "StanfordCars",
+    "STL10",
+    "SUN397",
+    "SVHN",
+    "PhotoTour",
+    "SEMEION",
+    "Omniglot",
+    "SBU",
+    "Flickr8k",
+    "Flickr30k",
+    "Flowers102",
+    "VOCSegmentation",
+    "VOCDetection",
+    "Cityscapes",
+    "ImageNet",
+    "Caltech101",
+    "Caltech256",
+    "CelebA",
+    "WIDERFace",
+    "SBDataset",
+    "VisionDataset",
+    "USPS",
+    "Kinetics",
+    "HMDB51",
+    "UCF101",
+    "Places365",
+    "Kitti",
+    "INaturalist",
+    "LFWPeople",
+    "LFWPairs",
+    "KittiFlow",
+    "Sintel",
+    "FlyingChairs",
+    "FlyingThings3D",
+    "HD1K",
+    "Food101",
+    "DTD",
+    "FER2013",
+    "GTSRB",
+    "CLEVRClassification",
+    "OxfordIIITPet",
+    "PCAM",
+    "Country211",
+    "FGVCAircraft",
+    "EuroSAT",
+    "RenderedSST2",
+    "Kitti2012Stereo",
+    "Kitti2015Stereo",
+    "CarlaStereo",
+    "Middlebury2014Stereo",
+    "CREStereo",
+    "FallingThingsStereo",
+    "SceneFlowStereo",
+    "SintelStereo",
+    "InStereo2k",
+    "ETH3DStereo",
+    "wrap_dataset_for_transforms_v2",
+    "Imagenette",
+)
+
+# Films: there is no decoder for them.
+globals().update(_unsupported_names("vision.datasets", kinds="Kinetics HMDB51 UCF101"))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "wrap_dataset_for_transforms_v2":
+        return getattr(importlib.import_module("..tv_tensors", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

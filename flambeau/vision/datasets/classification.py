@@ -1,0 +1,506 @@
+"""Data sets for classification that are one archive of image files: textures, satellites, aircraft, traffic signs, scenes and others."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from .folder import ImageFolder, Loader, default_loader, find_classes, make_dataset
+from .labelled import LabelledFiles, missing_folder
+from .matlab import read_mat
+from .utils import download_and_extract_archive, verify_str_arg
+from .vision import DAMAGED, NOT_FOUND, Root, Transform
+
+
+class DTD(LabelledFiles):
+    """5,640 photographs of 47 textures.
+
+    Args:
+        root: folder in which ``dtd`` holds the files.
+        split: ``"train"``, ``"val"`` or ``"test"``.
+        partition: from 1 to 10, one of ten ways to split.
+        transform, target_transform: functions of the image and of the index of its class.
+        download: fetch the archive where it is missing.
+        loader: function of a path that gives an image.
+    Raises:
+        ValueError: another ``split`` or ``partition``.
+        RuntimeError: files are missing, damaged, or cannot be fetched.
+    Source: torchvision.datasets.DTD.
+    """
+
+    _URL = "https://www.robots.ox.ac.uk/~vgg/data/dtd/download/dtd-r1.0.1.tar.gz"
+    _MD5 = "fff73e5086ae6bdbea199a49dfb8a4c1"
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "train",
+        partition: int = 1,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+    ) -> None:
+        self._split = verify_str_arg(split, "split", ("train", "val", "test"))
+        if not isinstance(partition, int) or not 1 <= partition <= 10:
+            raise ValueError(f"Parameter 'partition' should be an integer with `1 <= partition <= 10`, but got {partition} instead")
+        self._partition = partition
+        super().__init__(root, transform, target_transform, loader)
+        self._base_folder = Path(self.root) / type(self).__name__.lower()
+        self._data_folder = self._base_folder / "dtd"
+        self._prepare(download, NOT_FOUND)
+        lines = (self._data_folder / "labels" / f"{split}{partition}.txt").read_text().split()
+        self._set_classes(sorted({line.partition("/")[0] for line in lines}))
+        images = self._data_folder / "images"
+        self._set_samples([(images.joinpath(*line.split("/")), self.class_to_idx[line.partition("/")[0]]) for line in lines])
+
+    def _missing(self) -> str | None:
+        return missing_folder(self._data_folder)
+
+    def download(self) -> None:
+        """Download the archive and unpack it, unless what is in it is there."""
+        if self._missing() is not None:
+            self._fetch(self._base_folder)
+
+    def extra_repr(self) -> str:
+        return f"split={self._split}, partition={self._partition}"
+
+
+class FGVCAircraft(LabelledFiles):
+    """10,000 photographs of 100 aircraft, which belong to 70 families of 30 manufacturers.
+
+    Args:
+        root: folder in which ``fgvc-aircraft-2013b`` holds the files.
+        split: ``"train"``, ``"val"``, ``"trainval"`` or ``"test"``.
+        annotation_level: ``"variant"``, ``"family"`` or ``"manufacturer"``: what the classes are.
+        transform, target_transform: functions of the image and of the index of its class.
+        download: fetch the archive where it is missing.
+        loader: function of a path that gives an image.
+    Raises:
+        ValueError: another ``split`` or ``annotation_level``.
+        RuntimeError: files are missing, damaged, or cannot be fetched.
+    Source: torchvision.datasets.FGVCAircraft.
+    """
+
+    _URL = "https://www.robots.ox.ac.uk/~vgg/data/fgvc-aircraft/archives/fgvc-aircraft-2013b.tar.gz"
+    _LEVELS = {"variant": "variants.txt", "family": "families.txt", "manufacturer": "manufacturers.txt"}
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "trainval",
+        annotation_level: str = "variant",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+    ) -> None:
+        super().__init__(root, transform, target_transform, loader)
+        self._split = verify_str_arg(split, "split", ("train", "val", "trainval", "test"))
+        self._annotation_level = verify_str_arg(annotation_level, "annotation_level", tuple(self._LEVELS))
+        self._data_path = os.path.join(self.root, "fgvc-aircraft-2013b")
+        self._prepare(download, NOT_FOUND)
+        folder = os.path.join(self._data_path, "data")
+        with open(os.path.join(folder, self._LEVELS[annotation_level])) as file:
+            self._set_classes([line.strip() for line in file])
+        with open(os.path.join(folder, f"images_{annotation_level}_{split}.txt")) as file:
+            rows = [line.strip().split(" ", 1) for line in file]
+        self._set_samples([(os.path.join(folder, "images", f"{name}.jpg"), self.class_to_idx[label]) for name, label in rows])
+
+    def _missing(self) -> str | None:
+        return missing_folder(self._data_path)
+
+
+class GTSRB(LabelledFiles):
+    """More than 50,000 photographs of 43 traffic signs in Germany.
+
+    Args:
+        root: folder in which ``gtsrb`` holds the files.
+        split: ``"train"`` or ``"test"``.
+        transform, target_transform: functions of the image and of the index of its class.
+        download: fetch the archives where they are missing.
+    Raises:
+        ValueError: another ``split``.
+        RuntimeError: files are missing, damaged, or cannot be fetched.
+    Source: torchvision.datasets.GTSRB.
+    """
+
+    _URL = "https://sid.erda.dk/public/archives/daaeac0d7ce1152aea9b61d9f1e19370/"
+    _ARCHIVES = {
+        "train": [("GTSRB-Training_fixed.zip", "513f3c79a4c5141765e10e952eaa2478")],
+        "test": [
+            ("GTSRB_Final_Test_Images.zip", "c7e4e6327067d32654124b0fe9e82185"),
+            ("GTSRB_Final_Test_GT.zip", "fe31e9c9270bbcd7b84b7f21a9d9d9e5"),
+        ],
+    }
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "train",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+    ) -> None:
+        super().__init__(root, transform, target_transform)
+        self._split = verify_str_arg(split, "split", ("train", "test"))
+        self._base_folder = Path(self.root) / "gtsrb"
+        self._target_folder = self._base_folder / "GTSRB" / ("Training" if split == "train" else "Final_Test/Images")
+        self._prepare(download, NOT_FOUND)
+        if split == "train":
+            self._set_samples(make_dataset(str(self._target_folder), extensions=(".ppm",)))
+        else:
+            with open(self._base_folder / "GT-final_test.csv") as file:
+                rows = list(csv.DictReader(file, delimiter=";", skipinitialspace=True))
+            self._set_samples([(str(self._target_folder / row["Filename"]), int(row["ClassId"])) for row in rows])
+
+    def _missing(self) -> str | None:
+        return missing_folder(self._target_folder)
+
+    def download(self) -> None:
+        """Download the archives of the split and unpack them, unless what is in them is there."""
+        if self._missing() is not None:
+            for name, md5 in self._ARCHIVES[self._split]:
+                download_and_extract_archive(f"{self._URL}{name}", download_root=str(self._base_folder), md5=md5)
+
+
+class RenderedSST2(LabelledFiles):
+    """Pictures of 9,613 sentences about films, which like the film or do not.
+
+    Args:
+        root: folder in which ``rendered-sst2`` holds the files.
+        split: ``"train"``, ``"val"`` or ``"test"``.
+        transform, target_transform: functions of the image and of 0 (negative) or 1 (positive).
+        download: fetch the archive where it is missing.
+        loader: function of a path that gives an image.
+    Raises:
+        ValueError: another ``split``.
+        RuntimeError: files are missing, damaged, or cannot be fetched.
+    Source: torchvision.datasets.RenderedSST2.
+    """
+
+    _URL = "https://openaipublic.azureedge.net/clip/data/rendered-sst2.tgz"
+    _MD5 = "2384d08e9dcfa4bd55b324e610496ee5"
+    _FOLDERS = {"train": "train", "val": "valid", "test": "test"}
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "train",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+    ) -> None:
+        super().__init__(root, transform, target_transform, loader)
+        self._split = verify_str_arg(split, "split", tuple(self._FOLDERS))
+        self._base_folder = Path(self.root) / "rendered-sst2"
+        self._set_classes(["negative", "positive"])
+        self._prepare(download, NOT_FOUND)
+        self._set_samples(make_dataset(str(self._folder()), extensions=("png",)))
+
+    def _folder(self) -> Path:
+        return self._base_folder / self._FOLDERS[self._split]
+
+    def _missing(self) -> str | None:
+        return missing_folder(*(self._folder() / name for name in self.classes))
+
+    def extra_repr(self) -> str:
+        return f"split={self._split}"
+
+
+class StanfordCars(LabelledFiles):
+    """16,185 photographs of 196 cars. They cannot be downloaded any more.
+
+    Args:
+        root: folder in which ``stanford_cars`` holds the files.
+        split: ``"train"`` or ``"test"``.
+        transform, target_transform: functions of the image and of the index of its class.
+        download: has to be False.
+        loader: function of a path that gives an image.
+    Raises:
+        ValueError: another ``split``, or ``download``.
+        RuntimeError: files are missing or damaged.
+    Source: torchvision.datasets.StanfordCars.
+    """
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "train",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+    ) -> None:
+        super().__init__(root, transform, target_transform, loader)
+        self._split = verify_str_arg(split, "split", ("train", "test"))
+        self._base_folder = Path(self.root) / "stanford_cars"
+        self._devkit = self._base_folder / "devkit"
+        is_train = split == "train"
+        self._annotations_mat_path = (
+            self._devkit / "cars_train_annos.mat" if is_train else self._base_folder / "cars_test_annos_withlabels.mat"
+        )
+        self._images_base_path = self._base_folder / ("cars_train" if is_train else "cars_test")
+        if download:
+            self.download()
+        self._prepare(False, "Dataset not found.")
+        rows = read_mat(self._annotations_mat_path, squeeze_me=True)["annotations"]
+        self._set_samples([(str(self._images_base_path / row["fname"]), row["class"] - 1) for row in rows])
+        self._set_classes(read_mat(self._devkit / "cars_meta.mat", squeeze_me=True)["class_names"].tolist())
+
+    def _missing(self) -> str | None:
+        if not self._annotations_mat_path.exists():
+            return str(self._annotations_mat_path)
+        return missing_folder(self._devkit, self._images_base_path)
+
+    def download(self) -> None:
+        """Raises ValueError: the archive is no longer where it was."""
+        raise ValueError("The original URL is broken so the StanfordCars dataset cannot be downloaded anymore.")
+
+
+class SUN397(LabelledFiles):
+    """108,753 photographs of 397 kinds of scenes.
+
+    Args:
+        root: folder in which ``SUN397`` holds the files.
+        transform, target_transform: functions of the image and of the index of its class.
+        download: fetch the archive where it is missing.
+        loader: function of a path that gives an image.
+    Raises:
+        RuntimeError: files are missing, damaged, or cannot be fetched.
+    Source: torchvision.datasets.SUN397.
+    """
+
+    _URL = _DATASET_URL = "http://vision.princeton.edu/projects/2010/SUN/SUN397.tar.gz"
+    _MD5 = _DATASET_MD5 = "8ca2778205c41d23104230ba66911c7a"
+
+    def __init__(
+        self,
+        root: Root,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+    ) -> None:
+        super().__init__(root, transform, target_transform, loader)
+        self._data_dir = Path(self.root) / "SUN397"
+        self._prepare(download, NOT_FOUND)
+        # Each line: "/", the first letter, "/", the class.
+        self._set_classes([line[3:].strip() for line in (self._data_dir / "ClassName.txt").read_text().splitlines()])
+        paths = list(self._data_dir.rglob("sun_*.jpg"))
+        self._set_samples([(path, self.class_to_idx["/".join(path.relative_to(self._data_dir).parts[1:-1])]) for path in paths])
+
+    def _missing(self) -> str | None:
+        return missing_folder(self._data_dir)
+
+
+class CLEVRClassification(LabelledFiles):
+    """100,000 rendered pictures of simple objects, with the number of objects as label.
+
+    Args:
+        root: folder in which ``clevr`` holds the files.
+        split: ``"train"``, ``"val"``, or ``"test"``, which has no labels.
+        transform, target_transform: functions of the image and of its label.
+        download: fetch the archive where it is missing.
+        loader: function of a path that gives an image.
+    Raises:
+        ValueError: another ``split``.
+        RuntimeError: files are missing, damaged, or cannot be fetched.
+    Source: torchvision.datasets.CLEVRClassification.
+    """
+
+    _URL = "https://dl.fbaipublicfiles.com/clevr/CLEVR_v1.0.zip"
+    _MD5 = "b11922020e72d0cd9154779b2d3d07d2"
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "train",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+    ) -> None:
+        self._split = verify_str_arg(split, "split", ("train", "val", "test"))
+        super().__init__(root, transform, target_transform, loader)
+        self._base_folder = Path(self.root) / "clevr"
+        self._data_folder = self._base_folder / "CLEVR_v1.0"
+        self._prepare(download, DAMAGED)
+        self._image_files = sorted((self._data_folder / "images" / split).glob("*"))
+        counts: dict[str, int | None] = dict.fromkeys(path.name for path in self._image_files)
+        if split != "test":
+            content = json.loads((self._data_folder / "scenes" / f"CLEVR_{split}_scenes.json").read_text())
+            counts = {scene["image_filename"]: len(scene["objects"]) for scene in content["scenes"]}
+        self._labels = [counts[path.name] for path in self._image_files]
+
+    def _missing(self) -> str | None:
+        return missing_folder(self._data_folder)
+
+    def download(self) -> None:
+        """Download the archive and unpack it, unless what is in it is there."""
+        if self._missing() is not None:
+            self._fetch(self._base_folder)
+
+    def extra_repr(self) -> str:
+        return f"split={self._split}"
+
+
+class Imagenette(LabelledFiles):
+    """Ten classes of ImageNet that are easy to tell apart.
+
+    Args:
+        root: folder in which the archive's folder holds the files.
+        split: ``"train"`` or ``"val"``.
+        size: ``"full"``, or ``"320px"`` or ``"160px"`` for the shorter side.
+        download: fetch the archive where it is missing.
+        transform, target_transform: functions of the image and of the index of its class.
+        loader: function of a path that gives an image.
+    Attributes:
+        classes: tuples of names.
+        class_to_idx: index of each name.
+        wnids, wnid_to_idx: what WordNet calls the classes, and index of each.
+    Raises:
+        ValueError: another ``split`` or ``size``.
+        RuntimeError: files are missing, damaged, or cannot be fetched.
+    Source: torchvision.datasets.Imagenette.
+    """
+
+    _ARCHIVES = {
+        "full": ("https://s3.amazonaws.com/fast-ai-imageclas/imagenette2.tgz", "fe2fc210e6bb7c5664d602c3cd71e612"),
+        "320px": ("https://s3.amazonaws.com/fast-ai-imageclas/imagenette2-320.tgz", "3df6f0d01a2c9592104656642f5e78a3"),
+        "160px": ("https://s3.amazonaws.com/fast-ai-imageclas/imagenette2-160.tgz", "e793b78cc4c9e9a4ccc0c1155377a412"),
+    }
+    _WNID_TO_CLASS = {
+        "n01440764": ("tench", "Tinca tinca"),
+        "n02102040": ("English springer", "English springer spaniel"),
+        "n02979186": ("cassette player",),
+        "n03000684": ("chain saw", "chainsaw"),
+        "n03028079": ("church", "church building"),
+        "n03394916": ("French horn", "horn"),
+        "n03417042": ("garbage truck", "dustcart"),
+        "n03425413": ("gas pump", "gasoline pump", "petrol pump", "island dispenser"),
+        "n03445777": ("golf ball",),
+        "n03888257": ("parachute", "chute"),
+    }
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "train",
+        size: str = "full",
+        download: bool = False,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        loader: Loader = default_loader,
+    ) -> None:
+        super().__init__(root, transform, target_transform, loader)
+        self._split = verify_str_arg(split, "split", ["train", "val"])
+        self._size = verify_str_arg(size, "size", ["full", "320px", "160px"])
+        self._URL, self._MD5 = self._ARCHIVES[size]
+        self._size_root = Path(self.root) / Path(self._URL).stem
+        self._image_root = str(self._size_root / split)
+        self._prepare(download, f"{NOT_FOUND}.")
+        self.wnids, self.wnid_to_idx = find_classes(self._image_root)
+        self.classes = [self._WNID_TO_CLASS[wnid] for wnid in self.wnids]
+        self.class_to_idx = {name: self.wnid_to_idx[wnid] for wnid in self.wnids for name in self._WNID_TO_CLASS[wnid]}
+        self._set_samples(make_dataset(self._image_root, self.wnid_to_idx, extensions=".jpeg"))
+
+    def _missing(self) -> str | None:
+        return missing_folder(self._size_root)
+
+
+class _ArchivedFolder(ImageFolder):
+    """Images of an archive, in one folder for each class."""
+
+    _URL: str
+    _MD5: str
+
+    def __init__(self, root: Root, base: str, folder: str, download: bool, **options: Any) -> None:
+        self.root = os.path.expanduser(os.fspath(root))
+        self._base_folder = os.path.join(self.root, base)
+        self._data_folder = os.path.join(self._base_folder, folder)
+        if download:
+            self.download()
+        if self._missing() is not None:
+            raise RuntimeError(f"{NOT_FOUND} (missing or damaged: {self._missing()})")
+        super().__init__(self._data_folder, **options)
+        self.root = os.path.expanduser(os.fspath(root))
+
+    def _missing(self) -> str | None:
+        return missing_folder(self._data_folder)
+
+    def _download_root(self) -> str:
+        return self._base_folder
+
+    def download(self) -> None:
+        """Download the archive and unpack it, unless what is in it is there."""
+        if self._missing() is not None:
+            download_and_extract_archive(self._URL, download_root=self._download_root(), md5=self._MD5)
+
+
+class EuroSAT(_ArchivedFolder):
+    """27,000 pictures of ten kinds of land, seen by a satellite.
+
+    Args:
+        root: folder in which ``eurosat`` holds the files.
+        transform, target_transform: functions of the image and of the index of its class.
+        download: fetch the archive where it is missing.
+        loader: function of a path that gives an image.
+    Raises:
+        RuntimeError: files are missing, damaged, or cannot be fetched.
+    Source: torchvision.datasets.EuroSAT.
+    """
+
+    _URL = "https://huggingface.co/datasets/torchgeo/eurosat/resolve/c877bcd43f099cd0196738f714544e355477f3fd/EuroSAT.zip"
+    _MD5 = "c8fa014336c82ac7804f0398fcb19387"
+
+    def __init__(
+        self,
+        root: Root,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+    ) -> None:
+        super().__init__(root, "eurosat", "2750", download, transform=transform, target_transform=target_transform, loader=loader)
+
+
+class Country211(_ArchivedFolder):
+    """Photographs of 211 countries.
+
+    Args:
+        root: folder in which ``country211`` holds the files.
+        split: ``"train"``, ``"valid"`` or ``"test"``.
+        transform, target_transform: functions of the image and of the index of its class.
+        download: fetch the archive where it is missing.
+        loader: function of a path that gives an image.
+    Raises:
+        ValueError: another ``split``.
+        RuntimeError: files are missing, damaged, or cannot be fetched.
+    Source: torchvision.datasets.Country211.
+    """
+
+    _URL = "https://openaipublic.azureedge.net/clip/data/country211.tgz"
+    _MD5 = "84988d7644798601126c29e9877aab6a"
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "train",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+    ) -> None:
+        self._split = verify_str_arg(split, "split", ("train", "valid", "test"))
+        super().__init__(root, "country211", split, download, transform=transform, target_transform=target_transform, loader=loader)
+
+    def _missing(self) -> str | None:
+        return missing_folder(self._base_folder)
+
+    def _download_root(self) -> str:
+        return str(self.root)

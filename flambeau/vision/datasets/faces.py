@@ -1,0 +1,280 @@
+"""Photographs of faces: CelebA and LFW. Sources: torchvision.datasets.celeba, torchvision.datasets.lfw."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from .caltech import opened
+from .detection import one_or_all
+from .folder import Loader, default_loader
+from .utils import check_integrity, download_file_from_google_drive, extract_archive, verify_str_arg
+from .vision import DAMAGED, Prepared, Root, Transform
+
+
+class CelebA(Prepared[Any]):
+    """202,599 photographs of 10,177 people, with forty attributes, a box and five points each.
+
+    Args:
+        root: folder in which ``celeba`` holds the files.
+        split: ``"train"``, ``"valid"``, ``"test"`` or ``"all"``.
+        target_type: ``"attr"``, ``"identity"``, ``"bbox"``, ``"landmarks"``, or a list of these; the target of an empty list is None.
+        transform, target_transform: functions of the image, which is Pillow's, and of the target.
+        download: fetch the files where they are missing, by the package gdown.
+    Attributes:
+        filename: names of the files.
+        attr, identity, bbox, landmarks_align: ``(n, 40)``, ``(n, 1)``, ``(n, 4)`` and ``(n, 10)``, int64.
+        attr_names: names of the attributes.
+    Raises:
+        ValueError: another ``split`` or type.
+        RuntimeError: files are missing, damaged, or cannot be fetched.
+    Source: torchvision.datasets.CelebA.
+    """
+
+    base_folder = "celeba"
+    file_list = [  # on Google Drive
+        ("0B7EVK8r0v71pZjFTYXZWM3FlRnM", "00d2c5bc6d35e252742224ab0c1e8fcb", "img_align_celeba.zip"),
+        ("0B7EVK8r0v71pblRyaVFSWGxPY0U", "75e246fa4810816ffd6ee81facbd244c", "list_attr_celeba.txt"),
+        ("1_ee_0u7vcNLOfNLegJRHmolfH5ICW-XS", "32bd1bd63d3c78cd57e08160ec5ed1e2", "identity_CelebA.txt"),
+        ("0B7EVK8r0v71pbThiMVRxWXZ4dU0", "00566efa6fedff7a56946cd1c10f1c16", "list_bbox_celeba.txt"),
+        ("0B7EVK8r0v71pd0FJY3Blby1HUTQ", "cc24ecafdb5b50baae59b03474781f8c", "list_landmarks_align_celeba.txt"),
+        ("0B7EVK8r0v71pY0NSMzRuSXJEVkk", "d32c9cbf5e040fd4025c592c306e6668", "list_eval_partition.txt"),
+    ]
+    _PARTS = ("train", "valid", "test", "all")
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "train",
+        target_type: list[str] | str = "attr",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+    ) -> None:
+        super().__init__(root, transform=transform, target_transform=target_transform)
+        self.split = split
+        self.target_type = target_type if isinstance(target_type, list) else [target_type]
+        if not self.target_type and target_transform is not None:
+            raise RuntimeError("target_transform is specified but target_type is empty")
+        self._prepare(download, DAMAGED)
+        part = verify_str_arg(split.lower() if isinstance(split, str) else split, "split", self._PARTS)
+        names, parts, _ = self._table("list_eval_partition.txt")
+        chosen = np.arange(len(names)) if part == "all" else np.nonzero(parts[:, 0] == self._PARTS.index(part))[0]
+        self.filename = [names[index] for index in chosen]
+        attributes, self.attr_names = self._table("list_attr_celeba.txt", heads=2)[1:]
+        self.attr = ops.from_numpy((attributes[chosen] + 1) // 2)  # -1 and 1 in the file
+        self.identity = ops.from_numpy(self._table("identity_CelebA.txt")[1][chosen])
+        self.bbox = ops.from_numpy(self._table("list_bbox_celeba.txt", heads=2)[1][chosen])
+        self.landmarks_align = ops.from_numpy(self._table("list_landmarks_align_celeba.txt", heads=2)[1][chosen])
+
+    def _table(self, name: str, heads: int = 0) -> tuple[list[str], Any, list[str]]:
+        """First words, numbers, and names of the columns of a file that begins with so many lines of other things."""
+        with open(os.path.join(self.root, self.base_folder, name)) as file:
+            lines = file.read().splitlines()
+        rows = [line.split() for line in lines[heads:]]
+        # A blank at the end of a line of names makes an empty one, which programs that know torchvision expect.
+        names = re.split(" +", lines[heads - 1].lstrip()) if heads else []
+        return [row[0] for row in rows], np.array([row[1:] for row in rows], np.int64), names
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        targets = [self._target(kind, index) for kind in self.target_type]
+        image = opened(os.path.join(self.root, self.base_folder, "img_align_celeba", self.filename[index]))
+        return self._transformed(image, one_or_all(targets))
+
+    def _target(self, kind: str, index: int) -> Any:
+        if kind == "identity":
+            return self.identity[index, 0]
+        tensors = {"attr": self.attr, "bbox": self.bbox, "landmarks": self.landmarks_align}
+        if kind not in tensors:
+            raise ValueError(f'Target type "{kind}" is not recognized.')
+        return tensors[kind][index]
+
+    def __len__(self) -> int:
+        return len(self.attr)
+
+    def _missing(self) -> str | None:
+        folder = os.path.join(self.root, self.base_folder)
+        for _, md5, name in self.file_list:
+            if not name.endswith(".zip") and not check_integrity(os.path.join(folder, name), md5):
+                return os.path.join(folder, name)
+        images = os.path.join(folder, "img_align_celeba")
+        return None if os.path.isdir(images) else images
+
+    def download(self) -> None:
+        """Download the files and unpack the images, unless all is there."""
+        if self._missing() is None:
+            return
+        folder = os.path.join(self.root, self.base_folder)
+        for file_id, md5, name in self.file_list:
+            download_file_from_google_drive(file_id, folder, name, md5)
+        extract_archive(os.path.join(folder, "img_align_celeba.zip"))
+
+    def extra_repr(self) -> str:
+        return f"Target type: {self.target_type}\nSplit: {self.split}"
+
+
+class _LFW(Prepared[Any]):
+    """Labeled Faces in the Wild, which cannot be downloaded any more."""
+
+    base_folder = "lfw-py"
+    download_url_prefix = "http://vis-www.cs.umass.edu/lfw/"
+    file_dict = {
+        "original": ("lfw", "lfw.tgz", "a17d05bd522c52d84eca14327a23d494"),
+        "funneled": ("lfw_funneled", "lfw-funneled.tgz", "1b42dfed7d15c9b2dd63d5e5840c86ad"),
+        "deepfunneled": ("lfw-deepfunneled", "lfw-deepfunneled.tgz", "68331da3eb755a505a502b5aacb3c201"),
+    }
+    checksums = {
+        "pairs.txt": "9f1ba174e4e1c508ff7cdf10ac338a7d",
+        "pairsDevTest.txt": "5132f7440eb68cf58910c8a45a2ac10b",
+        "pairsDevTrain.txt": "4f27cbf15b2da4a85c1907eb4181ad21",
+        "people.txt": "450f0863dd89e85e73936a6d71a3474b",
+        "peopleDevTest.txt": "e4bf5be0a43b5dcd9dc5ccfcb8fb19c5",
+        "peopleDevTrain.txt": "54eaac34beb6d042ed3a7d883e247a21",
+        "lfw-names.txt": "a6d0a479bd074669f656265a6e693f6d",
+    }
+    annot_file = {"10fold": "", "train": "DevTrain", "test": "DevTest"}
+    names = "lfw-names.txt"
+
+    def __init__(
+        self,
+        root: Root,
+        split: str,
+        image_set: str,
+        view: str,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+    ) -> None:
+        super().__init__(os.path.join(root, self.base_folder), transform=transform, target_transform=target_transform)
+        self.image_set = verify_str_arg(image_set.lower(), "image_set", self.file_dict.keys())
+        folder, self.filename, self.md5 = self.file_dict[self.image_set]
+        self.view = view
+        self.split = verify_str_arg(split.lower(), "split", ["10fold", "train", "test"])
+        self.labels_file = f"{view}{self.annot_file[self.split]}.txt"
+        self.data: list[Any] = []
+        if download:
+            self.download()
+        self._prepare(False, DAMAGED)
+        self.images_dir = os.path.join(self.root, folder)
+        self._loader = loader
+
+    def _missing(self) -> str | None:
+        files = [(self.filename, self.md5), (self.labels_file, self.checksums[self.labels_file])]
+        if self.view == "people":
+            files.append((self.names, self.checksums[self.names]))
+        return next((name for name, md5 in files if not check_integrity(os.path.join(self.root, name), md5)), None)
+
+    def download(self) -> None:
+        """Raises ValueError: the archives are no longer where they were."""
+        raise ValueError(
+            "LFW dataset is no longer available for automatic download. Please download the dataset manually and place it in the "
+            "specified directory. A commonly used mirror is available at: https://www.kaggle.com/datasets/jessicali9530/lfw-dataset"
+        )
+
+    def _rows(self) -> list[list[str]]:
+        with open(os.path.join(self.root, self.labels_file)) as file:
+            return [line.strip().split("\t") for line in file]
+
+    def _get_path(self, identity: str, no: int | str) -> str:
+        return os.path.join(self.images_dir, identity, f"{identity}_{int(no):04d}.jpg")
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def extra_repr(self) -> str:
+        return f"Alignment: {self.image_set}\nSplit: {self.split}"
+
+
+class LFWPeople(_LFW):
+    """13,233 photographs of 5,749 people. They cannot be downloaded any more.
+
+    Args:
+        root: folder in which ``lfw-py`` holds the files.
+        split: ``"10fold"``, ``"train"`` or ``"test"``.
+        image_set: ``"original"``, ``"funneled"`` or ``"deepfunneled"``: how faces were brought to the middle.
+        transform, target_transform: functions of the image and of the index of the person.
+        download: has to be False.
+        loader: function of a path that gives an image.
+    Raises:
+        ValueError: another ``split`` or ``image_set``, or ``download``.
+        RuntimeError: files are missing or damaged.
+    Source: torchvision.datasets.LFWPeople.
+    """
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "10fold",
+        image_set: str = "funneled",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+    ) -> None:
+        super().__init__(root, split, image_set, "people", transform, target_transform, download, loader)
+        with open(os.path.join(self.root, self.names)) as file:
+            self.class_to_idx = {line.split()[0]: index for index, line in enumerate(file)}
+        self.targets: list[int] = []
+        rows, start = self._rows(), 1 if self.split == "10fold" else 0
+        for _ in range(int(rows[0][0]) if self.split == "10fold" else 1):  # each part: a number of lines, then the lines
+            count = int(rows[start][0])
+            for identity, images in rows[start + 1 : start + 1 + count]:
+                self.data += [self._get_path(identity, number) for number in range(1, int(images) + 1)]
+                self.targets += [self.class_to_idx[identity]] * int(images)
+            start += count + 1
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        return self._transformed(self._loader(self.data[index]), self.targets[index])
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}\nClasses (identities): {len(self.class_to_idx)}"
+
+
+class LFWPairs(_LFW):
+    """Pairs of photographs of one person or of two. They cannot be downloaded any more.
+
+    Args:
+        root: folder in which ``lfw-py`` holds the files.
+        split: ``"10fold"``, ``"train"`` or ``"test"``.
+        image_set: ``"original"``, ``"funneled"`` or ``"deepfunneled"``: how faces were brought to the middle.
+        transform, target_transform: functions of an image, and of 1 for one person or 0 for two.
+        download: has to be False.
+        loader: function of a path that gives an image.
+    Raises:
+        ValueError: another ``split`` or ``image_set``, or ``download``.
+        RuntimeError: files are missing or damaged.
+    Source: torchvision.datasets.LFWPairs.
+    """
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "10fold",
+        image_set: str = "funneled",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+    ) -> None:
+        super().__init__(root, split, image_set, "pairs", transform, target_transform, download, loader)
+        self.pair_names: list[tuple[str, str]] = []
+        self.targets: list[int] = []
+        (head, *rows) = self._rows()
+        folds = int(head[0]) if self.split == "10fold" else 1
+        for row in rows[: 2 * folds * int(head[-1])]:  # of one person: name, two numbers; of two: each with a number
+            first, second = (row[0], row[1]), (row[-2] if len(row) == 4 else row[0], row[-1])
+            self.pair_names.append((first[0], second[0]))
+            self.data.append((self._get_path(*first), self._get_path(*second)))
+            self.targets.append(int(len(row) == 3))
+
+    def __getitem__(self, index: int) -> tuple[Any, Any, int]:
+        first, second = (self._loader(path) for path in self.data[index])
+        if self.transform is not None:
+            first, second = self.transform(first), self.transform(second)
+        target = self.targets[index]
+        return first, second, target if self.target_transform is None else self.target_transform(target)

@@ -1,0 +1,109 @@
+"""Color images of which most have no label, in files of bytes. Source: torchvision.datasets.stl10."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from .utils import check_integrity, download_and_extract_archive, verify_str_arg
+from .vision import DAMAGED, Prepared, Root, Transform
+
+
+class STL10(Prepared[Any]):
+    """Color images of 96 by 96 pixels in ten classes: 5,000 to train with, 8,000 to test with, 100,000 without a label.
+
+    Args:
+        root: folder in which ``stl10_binary`` holds the files.
+        split: ``"train"``, ``"test"``, ``"unlabeled"`` or ``"train+unlabeled"``.
+        folds: from 0 to 9, one of ten sets of 1,000 images to train with; all when None.
+        transform, target_transform: functions of the image, which is Pillow's, and of the index of its class, -1 without a label.
+        download: fetch the files where they are missing.
+    Attributes:
+        data: array ``(n, 3, 96, 96)``, uint8.
+        labels: array ``(n,)``.
+        classes: their names.
+    Raises:
+        ValueError: another ``split`` or fold.
+        RuntimeError: files are missing, damaged, or cannot be fetched.
+    Source: torchvision.datasets.STL10.
+    """
+
+    base_folder = "stl10_binary"
+    url = "http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz"
+    filename = "stl10_binary.tar.gz"
+    tgz_md5 = "91f7769df0f17e558f3565bffb0c7dfb"
+    class_names_file = "class_names.txt"
+    folds_list_file = "fold_indices.txt"
+    train_list = [
+        ["train_X.bin", "918c2871b30a85fa023e0c44e0bee87f"],
+        ["train_y.bin", "5a34089d4802c674881badbb80307741"],
+        ["unlabeled_X.bin", "5242ba1fed5e4be9e1e742405eb56ca4"],
+    ]
+    test_list = [["test_X.bin", "7f263ba9f9e0b06b93213547f721ac82"], ["test_y.bin", "36f9794fa4beb8a2c72628de14fa638e"]]
+    splits = ("train", "train+unlabeled", "unlabeled", "test")
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "train",
+        folds: int | None = None,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+    ) -> None:
+        super().__init__(root, transform=transform, target_transform=target_transform)
+        self.split = verify_str_arg(split, "split", self.splits)
+        self.folds = _checked_fold(folds)
+        self._prepare(download, DAMAGED)
+        parts = [self._part(name) for name in split.split("+")]
+        self.data = np.concatenate([images for images, _ in parts]) if len(parts) > 1 else parts[0][0]
+        self.labels = np.concatenate([labels for _, labels in parts]) if len(parts) > 1 else parts[0][1]
+        path = self._path(self.class_names_file)
+        if os.path.isfile(path):
+            with open(path) as file:
+                self.classes = file.read().splitlines()
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.root, self.base_folder, name)
+
+    def _part(self, name: str) -> tuple[Any, Any]:
+        """Images and labels to train with, to test with, or unlabeled; of one fold, where one is wanted."""
+        # In the file, columns come before rows.
+        images = np.fromfile(self._path(f"{name}_X.bin"), np.uint8).reshape(-1, 3, 96, 96).transpose(0, 1, 3, 2)
+        if name == "unlabeled":
+            return images, np.full(len(images), -1)
+        labels = np.fromfile(self._path(f"{name}_y.bin"), np.uint8) - 1
+        if name != "train" or self.folds is None:
+            return images, labels
+        with open(self._path(self.folds_list_file)) as file:
+            chosen = np.array(file.read().splitlines()[self.folds].split(), np.int64)
+        return images[chosen], labels[chosen]
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        return self._transformed(Image.fromarray(self.data[index].transpose(1, 2, 0)), int(self.labels[index]))
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def _missing(self) -> str | None:
+        files = [(self._path(name), md5) for name, md5 in self.train_list + self.test_list]
+        return next((path for path, md5 in files if not check_integrity(path, md5)), None)
+
+    def download(self) -> None:
+        """Download the archive and unpack it, unless all is there."""
+        if self._missing() is not None:
+            download_and_extract_archive(self.url, self.root, filename=self.filename, md5=self.tgz_md5)
+
+    def extra_repr(self) -> str:
+        return f"Split: {self.split}"
+
+
+def _checked_fold(fold: Any) -> int | None:
+    if fold is not None and not isinstance(fold, int):
+        raise ValueError(f"Expected type None or int for argument folds, but got type {type(fold)}.")
+    if fold is not None and fold not in range(10):
+        raise ValueError(f"Value for argument folds should be in the range [0, 10), but got {fold}.")
+    return fold
