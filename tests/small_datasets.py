@@ -471,9 +471,9 @@ def cityscapes(root: Path) -> None:
 
 def celeba(root: Path) -> None:
     base = root / "celeba"
-    names = [f"{number:06d}.jpg" for number in range(1, 5)]
+    names = [f"{number:06d}.jpg" for number in range(1, 7)]
     pictures(base / "img_align_celeba", *names)
-    parts = dict(zip(names, (0, 1, 2, 0)))
+    parts = dict(zip(names, (0, 1, 2, 0, 1, 2)))
     write(base / "list_eval_partition.txt", "".join(f"{name} {part}\n" for name, part in parts.items()))
     write(base / "identity_CelebA.txt", "".join(f"{name} {part + 100}\n" for name, part in parts.items()))
     write(base / "list_attr_celeba.txt", "4\nBald Young \n" + "".join(f"{name} -1  1\n" for name in names))
