@@ -25,6 +25,7 @@ NOT_ON_PYTORCH = {
     "Curves in windows",
     "A table of layers",
     "A drawing of a graph",
+    "A discrete space",
 }
 NOT_ON_PYTORCH |= {"VGG features and fc7"}
 WITH_KERNELS = {"known-networks"}  # pages whose networks take seconds without kernels
