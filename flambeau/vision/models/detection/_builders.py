@@ -1,0 +1,117 @@
+"""What the functions that build detectors share: which weights, how many classes, how much of the backbone is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .... import nn
+from ...ops import FrozenBatchNorm2d
+from .._api import register_model
+from .._utils import _ovewrite_value_param, handle_legacy_interface
+from ..resnet import ResNet50_Weights, resnet50
+from ._utils import overwrite_eps
+from .backbone_utils import _resnet_fpn_extractor, _validate_trainable_layers
+
+IMAGENET = ResNet50_Weights.IMAGENET1K_V1
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How a detector is built.
+
+    Attributes:
+        weights: of the whole detector, or None.
+        weights_backbone: of the backbone alone, or None.
+        num_classes: classes, background included.
+        trained: whether there are weights of either kind.
+        layers: parts of the backbone that are trained.
+        progress: whether downloads show a bar.
+    """
+
+    weights: Any
+    weights_backbone: Any
+    num_classes: int
+    trained: bool
+    layers: int
+    progress: bool
+
+    def load(self, model: nn.Module, old_eps: Any = None) -> Any:
+        """``model`` with the weights; those of ``old_eps`` were trained with frozen norms without an epsilon."""
+        if self.weights is not None:
+            model.load_state_dict(self.weights.get_state_dict(progress=self.progress, check_hash=True))
+            if self.weights == old_eps:
+                overwrite_eps(model, 0.0)
+        return model
+
+
+def choose(
+    enums: tuple[Any, Any],
+    weights: Any,
+    weights_backbone: Any,
+    num_classes: int | None,
+    trainable_backbone_layers: int | None,
+    progress: bool,
+    *,
+    stages: tuple[int, int] = (5, 3),
+    classes: int = 91,
+) -> Choice:
+    """Weights by name or member, and what follows from them.
+
+    Args:
+        enums: of the detector's and of the backbone's weights.
+        weights, weights_backbone, num_classes, trainable_backbone_layers, progress: the builder's arguments.
+        stages: parts that the backbone has, and how many of them are trained unless it is said.
+        classes: how many there are unless it is said.
+    """
+    chosen, backbone = enums[0].verify(weights), enums[1].verify(weights_backbone)
+    if chosen is not None:
+        backbone = None
+        num_classes = _ovewrite_value_param("num_classes", num_classes, len(chosen.meta["categories"]))
+    trained = chosen is not None or backbone is not None
+    layers = _validate_trainable_layers(trained, trainable_backbone_layers, *stages)
+    return Choice(chosen, backbone, classes if num_classes is None else num_classes, trained, layers, progress)
+
+
+def detector_builder(
+    enum: Any, backbone_enum: Any, backbone_pretrained: Any, pretrained: Any = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorates a function that builds a detector: it is registered, and takes the old arguments too.
+
+    Args:
+        enum: of the detector's weights.
+        backbone_enum: of the backbone's.
+        backbone_pretrained: what ``pretrained_backbone=True`` stands for.
+        pretrained: what ``pretrained=True`` stands for; COCO_V1 when None.
+    """
+
+    def decorate(builder: Callable[..., Any]) -> Callable[..., Any]:
+        builder.__annotations__.update(weights=enum | None, weights_backbone=backbone_enum | None)
+        legacy = handle_legacy_interface(
+            weights=("pretrained", enum.COCO_V1 if pretrained is None else pretrained),
+            weights_backbone=("pretrained_backbone", backbone_pretrained),
+        )
+        return register_model()(legacy(builder))
+
+    return decorate
+
+
+def resnet_pyramid(choice: Choice, norm_layer: Any = None, pyramid_norm: Any = None, **extractor: Any) -> Any:
+    """ResNet-50 with a pyramid; with weights its norms are frozen, unless ``norm_layer`` says otherwise.
+
+    Args:
+        choice: weights and layers.
+        norm_layer: normalisation in the ResNet.
+        pyramid_norm: normalisation in the pyramid.
+        extractor: arguments of ``_resnet_fpn_extractor``; ``extra_blocks`` is a function that makes them.
+    """
+    if norm_layer is None:
+        norm_layer = FrozenBatchNorm2d if choice.trained else nn.BatchNorm2d
+    backbone = resnet50(weights=choice.weights_backbone, progress=choice.progress, norm_layer=norm_layer)
+    if "extra_blocks" in extractor:
+        extractor["extra_blocks"] = extractor["extra_blocks"]()  # its weights are drawn after the ResNet's
+    return _resnet_fpn_extractor(backbone, choice.layers, norm_layer=pyramid_norm, **extractor)
+
+
+__all__ = ["IMAGENET", "Choice", "choose", "detector_builder", "resnet_pyramid"]

@@ -1,0 +1,177 @@
+"""Keypoint R-CNN: Faster R-CNN with key points for each box."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .... import nn
+from ....core.tensor import Tensor
+from ....nn import functional as F
+from ...ops import MultiScaleRoIAlign
+from .._api import weights_enum
+from .._utils import _ovewrite_value_param
+from ..resnet import ResNet50_Weights
+from ._builders import IMAGENET, choose, detector_builder, resnet_pyramid
+from .anchor_utils import AnchorGenerator
+from .faster_rcnn import FasterRCNN, check_parts, initialise_convolutions, pyramid_pool
+
+__all__ = ["KeypointRCNN", "KeypointRCNN_ResNet50_FPN_Weights", "keypointrcnn_resnet50_fpn"]
+
+
+class KeypointRCNN(FasterRCNN):
+    """Keypoint R-CNN over a backbone; targets have ``keypoints`` ``(n, K, 3)`` too, and detections likewise with their scores.
+
+    Args:
+        backbone to bbox_reg_weights: see ``FasterRCNN``; ``min_size`` is one of six from 640 to 800 when None.
+        keypoint_roi_pool: features of boxes for key points.
+        keypoint_head: convolutions over them.
+        keypoint_predictor: a heat map for each key point; None with ``num_keypoints``.
+        num_keypoints: key points of an object; 17 when None.
+        kwargs: of ``GeneralizedRCNNTransform``.
+    Raises:
+        ValueError: both ``num_keypoints`` and ``keypoint_predictor``, and what ``FasterRCNN`` raises.
+        TypeError: a pool of another class.
+    Source: torchvision.models.detection.KeypointRCNN. He et al. 2017, section 5.
+    """
+
+    def __init__(
+        self,
+        backbone: Any,
+        num_classes: int | None = None,
+        min_size: Any = None,
+        max_size: int = 1333,
+        image_mean: list[float] | None = None,
+        image_std: list[float] | None = None,
+        rpn_anchor_generator: AnchorGenerator | None = None,
+        rpn_head: nn.Module | None = None,
+        rpn_pre_nms_top_n_train: int = 2000,
+        rpn_pre_nms_top_n_test: int = 1000,
+        rpn_post_nms_top_n_train: int = 2000,
+        rpn_post_nms_top_n_test: int = 1000,
+        rpn_nms_thresh: float = 0.7,
+        rpn_fg_iou_thresh: float = 0.7,
+        rpn_bg_iou_thresh: float = 0.3,
+        rpn_batch_size_per_image: int = 256,
+        rpn_positive_fraction: float = 0.5,
+        rpn_score_thresh: float = 0.0,
+        box_roi_pool: MultiScaleRoIAlign | None = None,
+        box_head: nn.Module | None = None,
+        box_predictor: nn.Module | None = None,
+        box_score_thresh: float = 0.05,
+        box_nms_thresh: float = 0.5,
+        box_detections_per_img: int = 100,
+        box_fg_iou_thresh: float = 0.5,
+        box_bg_iou_thresh: float = 0.5,
+        box_batch_size_per_image: int = 512,
+        box_positive_fraction: float = 0.25,
+        bbox_reg_weights: Any = None,
+        keypoint_roi_pool: MultiScaleRoIAlign | None = None,
+        keypoint_head: nn.Module | None = None,
+        keypoint_predictor: nn.Module | None = None,
+        num_keypoints: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        check_parts(backbone, keypoint_roi_pool=keypoint_roi_pool)
+        if num_keypoints is not None and keypoint_predictor is not None:
+            raise ValueError("num_keypoints should be None when keypoint_predictor is specified")
+        if min_size is None:
+            min_size = (640, 672, 704, 736, 768, 800)
+        pool = pyramid_pool(14) if keypoint_roi_pool is None else keypoint_roi_pool
+        if keypoint_head is None:
+            keypoint_head = KeypointRCNNHeads(backbone.out_channels, (512,) * 8)
+        if keypoint_predictor is None:
+            keypoint_predictor = KeypointRCNNPredictor(512, 17 if num_keypoints is None else num_keypoints)
+        super().__init__(
+            *(backbone, num_classes, min_size, max_size, image_mean, image_std, rpn_anchor_generator, rpn_head),
+            *(rpn_pre_nms_top_n_train, rpn_pre_nms_top_n_test, rpn_post_nms_top_n_train, rpn_post_nms_top_n_test, rpn_nms_thresh),
+            *(rpn_fg_iou_thresh, rpn_bg_iou_thresh, rpn_batch_size_per_image, rpn_positive_fraction, rpn_score_thresh),
+            *(box_roi_pool, box_head, box_predictor, box_score_thresh, box_nms_thresh, box_detections_per_img),
+            *(box_fg_iou_thresh, box_bg_iou_thresh, box_batch_size_per_image, box_positive_fraction, bbox_reg_weights),
+            **kwargs,
+        )
+        self.roi_heads.keypoint_roi_pool = pool
+        self.roi_heads.keypoint_head = keypoint_head
+        self.roi_heads.keypoint_predictor = keypoint_predictor
+
+
+class KeypointRCNNHeads(nn.Sequential):
+    """Convolutions of 3x3 with ReLU.
+
+    Args:
+        in_channels: channels of the features.
+        layers: channels of each convolution.
+    Source: torchvision.models.detection.keypoint_rcnn.KeypointRCNNHeads.
+    """
+
+    def __init__(self, in_channels: int, layers: Sequence[int]) -> None:
+        blocks: list[nn.Module] = []
+        for channels in layers:
+            blocks += [nn.Conv2d(in_channels, channels, 3, stride=1, padding=1), nn.ReLU(inplace=True)]
+            in_channels = channels
+        super().__init__(*blocks)
+        initialise_convolutions(self)
+
+
+class KeypointRCNNPredictor(nn.Module):
+    """A heat map for each key point, four times as large as the features.
+
+    Args:
+        in_channels: channels of the features.
+        num_keypoints: key points.
+    Source: torchvision.models.detection.keypoint_rcnn.KeypointRCNNPredictor.
+    """
+
+    def __init__(self, in_channels: int, num_keypoints: int) -> None:
+        super().__init__()
+        self.kps_score_lowres = nn.ConvTranspose2d(in_channels, num_keypoints, 4, stride=2, padding=1)
+        nn.init.kaiming_normal_(self.kps_score_lowres.weight, mode="fan_out", nonlinearity="relu")
+        nn.init.zeros_(self.kps_score_lowres.bias)
+        self.up_scale = 2
+        self.out_channels = num_keypoints
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.interpolate(
+            self.kps_score_lowres(x),
+            scale_factor=float(self.up_scale),
+            mode="bilinear",
+            align_corners=False,
+            recompute_scale_factor=False,
+        )
+
+
+KeypointRCNN_ResNet50_FPN_Weights = weights_enum("KeypointRCNN_ResNet50_FPN_Weights", __name__)
+
+
+def _old_weights(kwargs: dict[str, Any]) -> Any:
+    """What ``pretrained=True`` and ``pretrained="legacy"`` stand for."""
+    legacy = kwargs["pretrained"] == "legacy"
+    return KeypointRCNN_ResNet50_FPN_Weights.COCO_LEGACY if legacy else KeypointRCNN_ResNet50_FPN_Weights.COCO_V1
+
+
+@detector_builder(KeypointRCNN_ResNet50_FPN_Weights, ResNet50_Weights, IMAGENET, pretrained=_old_weights)
+def keypointrcnn_resnet50_fpn(
+    *,
+    weights: Any = None,
+    progress: bool = True,
+    num_classes: int | None = None,
+    num_keypoints: int | None = None,
+    weights_backbone: Any = IMAGENET,
+    trainable_backbone_layers: int | None = None,
+    **kwargs: Any,
+) -> KeypointRCNN:
+    """Keypoint R-CNN over ResNet-50 with a pyramid, for persons where it is not said otherwise.
+
+    Args:
+        num_keypoints: key points of an object; 17 without weights.
+        weights, progress, num_classes, weights_backbone, trainable_backbone_layers, kwargs: as those of ``fasterrcnn_resnet50_fpn``;
+            2 classes without weights.
+    Source: torchvision.models.detection.keypointrcnn_resnet50_fpn.
+    """
+    enums = KeypointRCNN_ResNet50_FPN_Weights, ResNet50_Weights
+    choice = choose(enums, weights, weights_backbone, num_classes, trainable_backbone_layers, progress, classes=2)
+    if choice.weights is not None:
+        num_keypoints = _ovewrite_value_param("num_keypoints", num_keypoints, len(choice.weights.meta["keypoint_names"]))
+    points = 17 if num_keypoints is None else num_keypoints
+    model = KeypointRCNN(resnet_pyramid(choice), choice.num_classes, num_keypoints=points, **kwargs)
+    return choice.load(model, old_eps=KeypointRCNN_ResNet50_FPN_Weights.COCO_V1)

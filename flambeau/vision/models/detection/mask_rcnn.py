@@ -1,0 +1,204 @@
+"""Mask R-CNN: Faster R-CNN with a mask for each box."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .... import nn
+from ...ops import MultiScaleRoIAlign
+from ...ops.misc import Conv2dNormActivation
+from .._api import weights_enum
+from ..resnet import ResNet50_Weights
+from ._builders import IMAGENET, choose, detector_builder, resnet_pyramid
+from .anchor_utils import AnchorGenerator
+from .faster_rcnn import FasterRCNN, check_parts, initialise_convolutions, pyramid_pool, second_version
+
+__all__ = [
+    "MaskRCNN",
+    "MaskRCNN_ResNet50_FPN_V2_Weights",
+    "MaskRCNN_ResNet50_FPN_Weights",
+    "maskrcnn_resnet50_fpn",
+    "maskrcnn_resnet50_fpn_v2",
+]
+
+
+class MaskRCNN(FasterRCNN):
+    """Mask R-CNN over a backbone; targets have ``masks`` ``(n, H, W)`` too, and detections ``(n, 1, H, W)``.
+
+    Args:
+        backbone to bbox_reg_weights: see ``FasterRCNN``.
+        mask_roi_pool: features of boxes for masks.
+        mask_head: convolutions over them.
+        mask_predictor: logits of a mask for each class; None with ``num_classes``.
+        kwargs: of ``GeneralizedRCNNTransform``.
+    Raises:
+        ValueError: both ``num_classes`` and ``mask_predictor``, and what ``FasterRCNN`` raises.
+        TypeError: a pool of another class.
+    Source: torchvision.models.detection.MaskRCNN. He et al. 2017.
+    """
+
+    def __init__(
+        self,
+        backbone: Any,
+        num_classes: int | None = None,
+        min_size: Any = 800,
+        max_size: int = 1333,
+        image_mean: list[float] | None = None,
+        image_std: list[float] | None = None,
+        rpn_anchor_generator: AnchorGenerator | None = None,
+        rpn_head: nn.Module | None = None,
+        rpn_pre_nms_top_n_train: int = 2000,
+        rpn_pre_nms_top_n_test: int = 1000,
+        rpn_post_nms_top_n_train: int = 2000,
+        rpn_post_nms_top_n_test: int = 1000,
+        rpn_nms_thresh: float = 0.7,
+        rpn_fg_iou_thresh: float = 0.7,
+        rpn_bg_iou_thresh: float = 0.3,
+        rpn_batch_size_per_image: int = 256,
+        rpn_positive_fraction: float = 0.5,
+        rpn_score_thresh: float = 0.0,
+        box_roi_pool: MultiScaleRoIAlign | None = None,
+        box_head: nn.Module | None = None,
+        box_predictor: nn.Module | None = None,
+        box_score_thresh: float = 0.05,
+        box_nms_thresh: float = 0.5,
+        box_detections_per_img: int = 100,
+        box_fg_iou_thresh: float = 0.5,
+        box_bg_iou_thresh: float = 0.5,
+        box_batch_size_per_image: int = 512,
+        box_positive_fraction: float = 0.25,
+        bbox_reg_weights: Any = None,
+        mask_roi_pool: MultiScaleRoIAlign | None = None,
+        mask_head: nn.Module | None = None,
+        mask_predictor: nn.Module | None = None,
+        **kwargs: Any,
+    ) -> None:
+        check_parts(backbone, mask_roi_pool=mask_roi_pool)
+        if num_classes is not None and mask_predictor is not None:
+            raise ValueError("num_classes should be None when mask_predictor is specified")
+        pool = pyramid_pool(14) if mask_roi_pool is None else mask_roi_pool
+        if mask_head is None:
+            mask_head = MaskRCNNHeads(backbone.out_channels, (256, 256, 256, 256), 1)
+        if mask_predictor is None:
+            mask_predictor = MaskRCNNPredictor(256, 256, num_classes)
+        super().__init__(
+            *(backbone, num_classes, min_size, max_size, image_mean, image_std, rpn_anchor_generator, rpn_head),
+            *(rpn_pre_nms_top_n_train, rpn_pre_nms_top_n_test, rpn_post_nms_top_n_train, rpn_post_nms_top_n_test, rpn_nms_thresh),
+            *(rpn_fg_iou_thresh, rpn_bg_iou_thresh, rpn_batch_size_per_image, rpn_positive_fraction, rpn_score_thresh),
+            *(box_roi_pool, box_head, box_predictor, box_score_thresh, box_nms_thresh, box_detections_per_img),
+            *(box_fg_iou_thresh, box_bg_iou_thresh, box_batch_size_per_image, box_positive_fraction, bbox_reg_weights),
+            **kwargs,
+        )
+        self.roi_heads.mask_roi_pool = pool
+        self.roi_heads.mask_head = mask_head
+        self.roi_heads.mask_predictor = mask_predictor
+
+
+class MaskRCNNHeads(nn.Sequential):
+    """Convolutions of 3x3 with ReLU.
+
+    Args:
+        in_channels: channels of the features.
+        layers: channels of each convolution.
+        dilation: of all of them; the maps keep their size.
+        norm_layer: normalisation after each convolution.
+    Source: torchvision.models.detection.mask_rcnn.MaskRCNNHeads.
+    """
+
+    _version = 2
+
+    def __init__(
+        self, in_channels: int, layers: Sequence[int], dilation: int, norm_layer: Callable[..., Any] | None = None
+    ) -> None:
+        blocks = []
+        for channels in layers:
+            blocks.append(
+                Conv2dNormActivation(
+                    in_channels, channels, kernel_size=3, stride=1, padding=dilation, dilation=dilation, norm_layer=norm_layer
+                )
+            )
+            in_channels = channels
+        super().__init__(*blocks)
+        initialise_convolutions(self)
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *args: Any) -> None:
+        """Files of version 1 name the convolutions ``mask_fcn1`` and so on."""
+        version = local_metadata.get("version", None)
+        if version is None or version < 2:
+            for place in range(len(self)):
+                for name in ("weight", "bias"):
+                    old = f"{prefix}mask_fcn{place + 1}.{name}"
+                    if old in state_dict:
+                        state_dict[f"{prefix}{place}.0.{name}"] = state_dict.pop(old)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
+
+
+class MaskRCNNPredictor(nn.Sequential):
+    """Logits of a mask for each class, twice as large as the features.
+
+    Args:
+        in_channels: channels of the features.
+        dim_reduced: channels between the two layers.
+        num_classes: classes, background included.
+    Source: torchvision.models.detection.mask_rcnn.MaskRCNNPredictor.
+    """
+
+    def __init__(self, in_channels: int, dim_reduced: int, num_classes: Any) -> None:
+        super().__init__(
+            OrderedDict(
+                conv5_mask=nn.ConvTranspose2d(in_channels, dim_reduced, 2, 2, 0),
+                relu=nn.ReLU(inplace=True),
+                mask_fcn_logits=nn.Conv2d(dim_reduced, num_classes, 1, 1, 0),
+            )
+        )
+        for name, parameter in self.named_parameters():
+            if "weight" in name:
+                nn.init.kaiming_normal_(parameter, mode="fan_out", nonlinearity="relu")
+
+
+MaskRCNN_ResNet50_FPN_Weights = weights_enum("MaskRCNN_ResNet50_FPN_Weights", __name__)
+MaskRCNN_ResNet50_FPN_V2_Weights = weights_enum("MaskRCNN_ResNet50_FPN_V2_Weights", __name__)
+
+
+@detector_builder(MaskRCNN_ResNet50_FPN_Weights, ResNet50_Weights, IMAGENET)
+def maskrcnn_resnet50_fpn(
+    *,
+    weights: Any = None,
+    progress: bool = True,
+    num_classes: int | None = None,
+    weights_backbone: Any = IMAGENET,
+    trainable_backbone_layers: int | None = None,
+    **kwargs: Any,
+) -> MaskRCNN:
+    """Mask R-CNN over ResNet-50 with a pyramid; arguments as those of ``fasterrcnn_resnet50_fpn``.
+
+    Source: torchvision.models.detection.maskrcnn_resnet50_fpn.
+    """
+    enums = MaskRCNN_ResNet50_FPN_Weights, ResNet50_Weights
+    choice = choose(enums, weights, weights_backbone, num_classes, trainable_backbone_layers, progress)
+    model = MaskRCNN(resnet_pyramid(choice), num_classes=choice.num_classes, **kwargs)
+    return choice.load(model, old_eps=MaskRCNN_ResNet50_FPN_Weights.COCO_V1)
+
+
+@detector_builder(MaskRCNN_ResNet50_FPN_V2_Weights, ResNet50_Weights, IMAGENET)
+def maskrcnn_resnet50_fpn_v2(
+    *,
+    weights: Any = None,
+    progress: bool = True,
+    num_classes: int | None = None,
+    weights_backbone: Any = None,
+    trainable_backbone_layers: int | None = None,
+    **kwargs: Any,
+) -> MaskRCNN:
+    """Mask R-CNN over ResNet-50, second version; arguments as those of ``fasterrcnn_resnet50_fpn``.
+
+    Source: torchvision.models.detection.maskrcnn_resnet50_fpn_v2. Li et al. 2021.
+    """
+    enums = MaskRCNN_ResNet50_FPN_V2_Weights, ResNet50_Weights
+    choice = choose(enums, weights, weights_backbone, num_classes, trainable_backbone_layers, progress)
+    backbone = resnet_pyramid(choice, norm_layer=nn.BatchNorm2d, pyramid_norm=nn.BatchNorm2d)
+    parts = second_version(backbone.out_channels)
+    mask_head = MaskRCNNHeads(backbone.out_channels, [256, 256, 256, 256], 1, norm_layer=nn.BatchNorm2d)
+    return choice.load(MaskRCNN(backbone, num_classes=choice.num_classes, mask_head=mask_head, **parts, **kwargs))

@@ -1,0 +1,320 @@
+"""RetinaNet: a dense detector trained with the focal loss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from .... import nn, ops
+from ....core.tensor import Tensor
+from ...ops import Conv2dNormActivation, sigmoid_focal_loss
+from ...ops import boxes as box_ops
+from ...ops.feature_pyramid_network import LastLevelP6P7
+from .._api import weights_enum
+from ..resnet import ResNet50_Weights
+from ._builders import IMAGENET, choose, detector_builder, resnet_pyramid
+from ._dense import DenseDetector, best_of_level, split_by_level, unmatched
+from ._utils import BoxCoder, Matcher, Target, _box_loss, rows_of_predictions
+from .anchor_utils import AnchorGenerator
+from .faster_rcnn import IMAGE_MEAN, IMAGE_STD, check_parts
+from .transform import GeneralizedRCNNTransform
+
+__all__ = [
+    "RetinaNet",
+    "RetinaNet_ResNet50_FPN_V2_Weights",
+    "RetinaNet_ResNet50_FPN_Weights",
+    "retinanet_resnet50_fpn",
+    "retinanet_resnet50_fpn_v2",
+]
+
+Norm = Callable[..., Any]
+
+
+def _default_anchorgen() -> AnchorGenerator:
+    """Three sizes, a third of an octave apart, for each of five maps; three proportions."""
+    sizes = tuple((x, int(x * 2 ** (1.0 / 3)), int(x * 2 ** (2.0 / 3))) for x in (32, 64, 128, 256, 512))
+    return AnchorGenerator(sizes, ((0.5, 1.0, 2.0),) * len(sizes))
+
+
+def _initialise(module: nn.Module) -> None:
+    """Normal weights of standard deviation 0.01, biases 0."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Conv2d):
+            nn.init.normal_(layer.weight, std=0.01)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+
+
+def rarely(layer: Any, probability: float) -> None:
+    """Normal weights of standard deviation 0.01, and a bias with which the logits say ``probability`` at first."""
+    nn.init.normal_(layer.weight, std=0.01)
+    nn.init.constant_(layer.bias, -math.log((1 - probability) / probability))
+
+
+class _Tower(nn.Module):
+    """Four convolutions over each map; files of version 1 count the activations among them."""
+
+    _version = 2
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *args: Any) -> None:
+        version = local_metadata.get("version", None)
+        if version is None or version < 2:
+            for place in range(4):
+                for name in ("weight", "bias"):
+                    old = f"{prefix}conv.{2 * place}.{name}"
+                    if old in state_dict:
+                        state_dict[f"{prefix}conv.{place}.0.{name}"] = state_dict.pop(old)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
+
+
+def _convolutions(channels: int, norm_layer: Norm | None) -> nn.Sequential:
+    return nn.Sequential(*(Conv2dNormActivation(channels, channels, norm_layer=norm_layer) for _ in range(4)))
+
+
+class RetinaNetHead(nn.Module):
+    """The heads of classes and of boxes.
+
+    Args:
+        in_channels: channels of the maps.
+        num_anchors: anchors a pixel.
+        num_classes: classes.
+        norm_layer: normalisation after each convolution.
+    Shape:
+        A list of maps to ``{"cls_logits": (N, anchors, num_classes), "bbox_regression": (N, anchors, 4)}``.
+    Source: torchvision.models.detection.retinanet.RetinaNetHead.
+    """
+
+    def __init__(self, in_channels: int, num_anchors: int, num_classes: int, norm_layer: Norm | None = None) -> None:
+        super().__init__()
+        self.classification_head = RetinaNetClassificationHead(in_channels, num_anchors, num_classes, norm_layer=norm_layer)
+        self.regression_head = RetinaNetRegressionHead(in_channels, num_anchors, norm_layer=norm_layer)
+
+    def compute_loss(
+        self, targets: Sequence[Target], head_outputs: dict[str, Tensor], anchors: Sequence[Tensor], matched_idxs: Sequence[Tensor]
+    ) -> dict[str, Tensor]:
+        """The losses of classes and of boxes."""
+        return {
+            "classification": self.classification_head.compute_loss(targets, head_outputs, matched_idxs),
+            "bbox_regression": self.regression_head.compute_loss(targets, head_outputs, anchors, matched_idxs),
+        }
+
+    def forward(self, x: list[Tensor]) -> dict[str, Tensor]:
+        return {"cls_logits": self.classification_head(x), "bbox_regression": self.regression_head(x)}
+
+
+class RetinaNetClassificationHead(_Tower):
+    """Logits of classes for each anchor.
+
+    Args:
+        in_channels: channels of the maps.
+        num_anchors: anchors a pixel.
+        num_classes: classes.
+        prior_probability: what every logit says at first.
+        norm_layer: normalisation after each convolution.
+    Source: torchvision.models.detection.retinanet.RetinaNetClassificationHead. Lin et al. 2017, section 4.
+    """
+
+    def __init__(
+        self, in_channels: int, num_anchors: int, num_classes: int, prior_probability: float = 0.01, norm_layer: Norm | None = None
+    ) -> None:
+        super().__init__()
+        self.conv = _convolutions(in_channels, norm_layer)
+        _initialise(self.conv)
+        self.cls_logits = nn.Conv2d(in_channels, num_anchors * num_classes, kernel_size=3, stride=1, padding=1)
+        rarely(self.cls_logits, prior_probability)
+        self.num_classes, self.num_anchors = num_classes, num_anchors
+        self.BETWEEN_THRESHOLDS = Matcher.BETWEEN_THRESHOLDS
+
+    def compute_loss(self, targets: Sequence[Target], head_outputs: dict[str, Tensor], matched_idxs: Sequence[Tensor]) -> Tensor:
+        """The focal loss of all anchors but those between the thresholds, by the number of matched ones, over the images' mean."""
+        losses = []
+        for target, logits, matches in zip(targets, head_outputs["cls_logits"], matched_idxs):
+            matched = ops.where(matches >= 0)[0]
+            wanted = ops.zeros_like(logits)
+            wanted[matched, target["labels"][matches[matched]]] = 1.0
+            valid = matches != self.BETWEEN_THRESHOLDS
+            losses.append(sigmoid_focal_loss(logits[valid], wanted[valid], reduction="sum") / max(1, matched.numel()))
+        return ops.stack(losses).sum() / len(targets)
+
+    def forward(self, x: list[Tensor]) -> Tensor:
+        return ops.cat([rows_of_predictions(self.cls_logits(self.conv(feature)), self.num_classes) for feature in x], dim=1)
+
+
+class RetinaNetRegressionHead(_Tower):
+    """Offsets of the box for each anchor.
+
+    Args:
+        in_channels: channels of the maps.
+        num_anchors: anchors a pixel.
+        norm_layer: normalisation after each convolution.
+    Source: torchvision.models.detection.retinanet.RetinaNetRegressionHead.
+    """
+
+    def __init__(self, in_channels: int, num_anchors: int, norm_layer: Norm | None = None) -> None:
+        super().__init__()
+        self.conv = _convolutions(in_channels, norm_layer)
+        self.bbox_reg = nn.Conv2d(in_channels, num_anchors * 4, kernel_size=3, stride=1, padding=1)
+        _initialise(self.bbox_reg)
+        _initialise(self.conv)
+        self.box_coder = BoxCoder(weights=(1.0, 1.0, 1.0, 1.0))
+        self._loss_type = "l1"
+
+    def compute_loss(
+        self, targets: Sequence[Target], head_outputs: dict[str, Tensor], anchors: Sequence[Tensor], matched_idxs: Sequence[Tensor]
+    ) -> Tensor:
+        """The loss of matched anchors' boxes, by their number, over the images' mean."""
+        losses = []
+        for target, offsets, own, matches in zip(targets, head_outputs["bbox_regression"], anchors, matched_idxs):
+            matched = ops.where(matches >= 0)[0]
+            wanted = target["boxes"][matches[matched]]
+            loss = _box_loss(self._loss_type, self.box_coder, own[matched], wanted, offsets[matched])
+            losses.append(loss / max(1, matched.numel()))
+        return ops.stack(losses).sum() / max(1, len(targets))
+
+    def forward(self, x: list[Tensor]) -> Tensor:
+        return ops.cat([rows_of_predictions(self.bbox_reg(self.conv(feature)), 4) for feature in x], dim=1)
+
+
+class RetinaNet(DenseDetector):
+    """RetinaNet over a backbone.
+
+    Args:
+        backbone: images to a map or a dict of maps of ``backbone.out_channels`` channels.
+        num_classes: classes, background included.
+        min_size, max_size: the images' shorter side after resizing, and the limit of the longer one.
+        image_mean, image_std: by which images are normalised; ImageNet's when None.
+        anchor_generator: anchors; of three sizes and three proportions for each of five maps when None.
+        head: predictions; a ``RetinaNetHead`` when None.
+        proposal_matcher: which anchor belongs to which target.
+        score_thresh: least score of a detection.
+        nms_thresh: overlap above which a detection of the same class is suppressed.
+        detections_per_img: most detections.
+        fg_iou_thresh, bg_iou_thresh: overlaps from which on an anchor belongs to a target, and below which it is background.
+        topk_candidates: most detections of a map before suppression.
+        kwargs: of ``GeneralizedRCNNTransform``.
+    Shape:
+        See ``DenseDetector``.
+    Raises:
+        ValueError: a backbone without ``out_channels``.
+        TypeError: an anchor generator of another class.
+    Source: torchvision.models.detection.RetinaNet. Lin et al. 2017, "Focal loss for dense object detection".
+    """
+
+    def __init__(
+        self,
+        backbone: Any,
+        num_classes: int,
+        min_size: Any = 800,
+        max_size: int = 1333,
+        image_mean: list[float] | None = None,
+        image_std: list[float] | None = None,
+        anchor_generator: AnchorGenerator | None = None,
+        head: nn.Module | None = None,
+        proposal_matcher: Matcher | None = None,
+        score_thresh: float = 0.05,
+        nms_thresh: float = 0.5,
+        detections_per_img: int = 300,
+        fg_iou_thresh: float = 0.5,
+        bg_iou_thresh: float = 0.4,
+        topk_candidates: int = 1000,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__()
+        check_parts(backbone, anchor_generator=anchor_generator)
+        self.backbone = backbone
+        anchors = _default_anchorgen() if anchor_generator is None else anchor_generator
+        self.anchor_generator = anchors
+        self.head = RetinaNetHead(backbone.out_channels, anchors.num_anchors_per_location()[0], num_classes) if head is None else head
+        if proposal_matcher is None:
+            proposal_matcher = Matcher(fg_iou_thresh, bg_iou_thresh, allow_low_quality_matches=True)
+        self.proposal_matcher = proposal_matcher
+        self.box_coder = BoxCoder(weights=(1.0, 1.0, 1.0, 1.0))
+        mean = list(IMAGE_MEAN) if image_mean is None else image_mean
+        std = list(IMAGE_STD) if image_std is None else image_std
+        self.transform = GeneralizedRCNNTransform(min_size, max_size, mean, std, **kwargs)
+        self.score_thresh, self.nms_thresh = score_thresh, nms_thresh
+        self.detections_per_img, self.topk_candidates = detections_per_img, topk_candidates
+
+    def compute_loss(self, targets: Sequence[Target], head_outputs: dict[str, Tensor], anchors: Sequence[Tensor]) -> dict[str, Tensor]:
+        """The losses of anchors that are matched with targets."""
+        matches = []
+        for own, target in zip(anchors, targets):
+            empty = target["boxes"].numel() == 0
+            matches.append(unmatched(own) if empty else self.proposal_matcher(box_ops.box_iou(target["boxes"], own)))
+        return self.head.compute_loss(targets, head_outputs, anchors, matches)
+
+    def _losses(
+        self, targets: list[Target], outputs: dict[str, Tensor], anchors: list[Tensor], pixels: list[int]
+    ) -> dict[str, Tensor]:
+        return self.compute_loss(targets, outputs, anchors)
+
+    def postprocess_detections(
+        self, head_outputs: dict[str, list[Tensor]], anchors: list[list[Tensor]], image_shapes: list[tuple[int, int]]
+    ) -> list[Target]:
+        """The detections of each image, from predictions and anchors map by map."""
+        detections = []
+        for index, shape in enumerate(image_shapes):
+            parts = []
+            for logits, offsets, own in zip(head_outputs["cls_logits"], head_outputs["bbox_regression"], anchors[index]):
+                scores, places, labels = best_of_level(ops.sigmoid(logits[index]), self.score_thresh, self.topk_candidates)
+                boxes = self.box_coder.decode_single(offsets[index][places], own[places])
+                parts.append((box_ops.clip_boxes_to_image(boxes, shape), scores, labels))
+            detections.append(self._suppressed(parts))
+        return detections
+
+    def _detections(
+        self, outputs: dict[str, Tensor], anchors: list[Tensor], shapes: list[tuple[int, int]], pixels: list[int]
+    ) -> list[Target]:
+        per_pixel = outputs["cls_logits"].size(1) // sum(pixels)
+        return self.postprocess_detections(*split_by_level(outputs, anchors, [count * per_pixel for count in pixels]), shapes)
+
+
+RetinaNet_ResNet50_FPN_Weights = weights_enum("RetinaNet_ResNet50_FPN_Weights", __name__)
+RetinaNet_ResNet50_FPN_V2_Weights = weights_enum("RetinaNet_ResNet50_FPN_V2_Weights", __name__)
+
+
+@detector_builder(RetinaNet_ResNet50_FPN_Weights, ResNet50_Weights, IMAGENET)
+def retinanet_resnet50_fpn(
+    *,
+    weights: Any = None,
+    progress: bool = True,
+    num_classes: int | None = None,
+    weights_backbone: Any = IMAGENET,
+    trainable_backbone_layers: int | None = None,
+    **kwargs: Any,
+) -> RetinaNet:
+    """RetinaNet over ResNet-50 with a pyramid; arguments as those of ``fasterrcnn_resnet50_fpn``.
+
+    Source: torchvision.models.detection.retinanet_resnet50_fpn.
+    """
+    enums = RetinaNet_ResNet50_FPN_Weights, ResNet50_Weights
+    choice = choose(enums, weights, weights_backbone, num_classes, trainable_backbone_layers, progress)
+    backbone = resnet_pyramid(choice, returned_layers=[2, 3, 4], extra_blocks=partial(LastLevelP6P7, 256, 256))
+    return choice.load(RetinaNet(backbone, choice.num_classes, **kwargs), old_eps=RetinaNet_ResNet50_FPN_Weights.COCO_V1)
+
+
+@detector_builder(RetinaNet_ResNet50_FPN_V2_Weights, ResNet50_Weights, IMAGENET)
+def retinanet_resnet50_fpn_v2(
+    *,
+    weights: Any = None,
+    progress: bool = True,
+    num_classes: int | None = None,
+    weights_backbone: Any = None,
+    trainable_backbone_layers: int | None = None,
+    **kwargs: Any,
+) -> RetinaNet:
+    """RetinaNet over ResNet-50, second version: group norms in the head, the generalised IoU's loss of boxes.
+
+    Source: torchvision.models.detection.retinanet_resnet50_fpn_v2. Zhang et al. 2020.
+    """
+    enums = RetinaNet_ResNet50_FPN_V2_Weights, ResNet50_Weights
+    choice = choose(enums, weights, weights_backbone, num_classes, trainable_backbone_layers, progress)
+    extra = partial(LastLevelP6P7, 2048, 256)
+    backbone = resnet_pyramid(choice, norm_layer=nn.BatchNorm2d, returned_layers=[2, 3, 4], extra_blocks=extra)
+    anchors = _default_anchorgen()
+    per_pixel = anchors.num_anchors_per_location()[0]
+    head = RetinaNetHead(backbone.out_channels, per_pixel, choice.num_classes, norm_layer=partial(nn.GroupNorm, 32))
+    head.regression_head._loss_type = "giou"
+    return choice.load(RetinaNet(backbone, choice.num_classes, anchor_generator=anchors, head=head, **kwargs))
