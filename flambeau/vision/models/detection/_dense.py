@@ -51,9 +51,7 @@ class DenseDetector(nn.Module):
         detections = self._detections(outputs, anchors, batch.image_sizes, pixels)
         return self.eager_outputs({}, self.transform.postprocess(detections, batch.image_sizes, original))
 
-    def _losses(
-        self, targets: list[Target], outputs: dict[str, Tensor], anchors: list[Tensor], pixels: list[int]
-    ) -> dict[str, Tensor]:
+    def _losses(self, targets: list[Target], outputs: dict[str, Tensor], anchors: list[Tensor], pixels: list[int]) -> dict[str, Tensor]:
         raise NotImplementedError
 
     def _detections(

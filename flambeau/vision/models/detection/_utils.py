@@ -251,7 +251,7 @@ def _box_loss(
     bbox_regression_per_image: Tensor,
     cnf: dict[str, float] | None = None,
 ) -> Tensor:
-    """The summed loss of predicted offsets: ``'l1'`` and ``'smooth_l1'`` of the offsets, ``'giou'``, ``'diou'`` and ``'ciou'`` of the boxes."""
+    """The summed loss of predicted offsets: their own (``'l1'``, ``'smooth_l1'``), or their boxes' (``'giou'``, ``'diou'``, ``'ciou'``)."""
     overlap_losses = {"ciou": complete_box_iou_loss, "diou": distance_box_iou_loss, "giou": generalized_box_iou_loss}
     settings = cnf or {}
     if type in overlap_losses:

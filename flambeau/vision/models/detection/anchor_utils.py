@@ -152,9 +152,7 @@ class DefaultBoxGenerator(nn.Module):
         return ops.cat(boxes, dim=0)
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(aspect_ratios={self.aspect_ratios}, clip={self.clip}, scales={self.scales}, steps={self.steps})"
-        )
+        return f"{type(self).__name__}(aspect_ratios={self.aspect_ratios}, clip={self.clip}, scales={self.scales}, steps={self.steps})"
 
     def forward(self, image_list: ImageList, feature_maps: list[Tensor]) -> list[Tensor]:
         height, width = image_list.tensors.shape[-2:]

@@ -131,9 +131,7 @@ def _validate_trainable_layers(is_trained: bool, trainable_backbone_layers: int 
     elif trainable_backbone_layers is None:
         trainable_backbone_layers = default_value
     if not 0 <= trainable_backbone_layers <= max_value:
-        raise ValueError(
-            f"Trainable backbone layers should be in the range [0,{max_value}], got {trainable_backbone_layers} "
-        )
+        raise ValueError(f"Trainable backbone layers should be in the range [0,{max_value}], got {trainable_backbone_layers} ")
     return trainable_backbone_layers
 
 

@@ -351,6 +351,4 @@ def fasterrcnn_mobilenet_v3_large_fpn(
     Source: torchvision.models.detection.fasterrcnn_mobilenet_v3_large_fpn.
     """
     arguments = weights, weights_backbone, num_classes, trainable_backbone_layers, progress
-    return _fasterrcnn_mobilenet_v3_large_fpn(
-        FasterRCNN_MobileNet_V3_Large_FPN_Weights, arguments, {"rpn_score_thresh": 0.05, **kwargs}
-    )
+    return _fasterrcnn_mobilenet_v3_large_fpn(FasterRCNN_MobileNet_V3_Large_FPN_Weights, arguments, {"rpn_score_thresh": 0.05, **kwargs})

@@ -259,9 +259,7 @@ class FCOS(DenseDetector):
         matches[preference < 1e-5] = -1
         return matches
 
-    def _losses(
-        self, targets: list[Target], outputs: dict[str, Tensor], anchors: list[Tensor], pixels: list[int]
-    ) -> dict[str, Tensor]:
+    def _losses(self, targets: list[Target], outputs: dict[str, Tensor], anchors: list[Tensor], pixels: list[int]) -> dict[str, Tensor]:
         return self.compute_loss(targets, outputs, anchors, pixels)
 
     def postprocess_detections(

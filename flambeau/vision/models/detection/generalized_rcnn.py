@@ -21,8 +21,9 @@ class GeneralizedRCNN(nn.Module):
         roi_heads: maps and proposals to detections.
         transform: prepares images and targets, and brings detections back to the images' coordinates.
     Shape:
-        A list of images ``(3, H_i, W_i)`` and, when training, of targets: dicts with ``boxes`` ``(n, 4)``, ``labels`` ``(n,)`` and what else
-        the heads need. When training to a dict of losses, otherwise to a dict of ``boxes``, ``labels``, ``scores`` for each image.
+        A list of images ``(3, H_i, W_i)`` and, when training, of targets: dicts with ``boxes`` ``(n, 4)``, ``labels`` ``(n,)`` and
+        what else the heads need. When training to a dict of losses, otherwise to a dict of ``boxes``, ``labels``, ``scores`` for each
+        image.
     Raises:
         AssertionError: no targets when training, boxes of another shape, or without height or width.
     Source: torchvision.models.detection.generalized_rcnn.GeneralizedRCNN.

@@ -82,14 +82,14 @@ class KeypointRCNN(FasterRCNN):
             keypoint_head = KeypointRCNNHeads(backbone.out_channels, (512,) * 8)
         if keypoint_predictor is None:
             keypoint_predictor = KeypointRCNNPredictor(512, 17 if num_keypoints is None else num_keypoints)
-        super().__init__(
+        arguments: tuple[Any, ...] = (
             *(backbone, num_classes, min_size, max_size, image_mean, image_std, rpn_anchor_generator, rpn_head),
             *(rpn_pre_nms_top_n_train, rpn_pre_nms_top_n_test, rpn_post_nms_top_n_train, rpn_post_nms_top_n_test, rpn_nms_thresh),
             *(rpn_fg_iou_thresh, rpn_bg_iou_thresh, rpn_batch_size_per_image, rpn_positive_fraction, rpn_score_thresh),
             *(box_roi_pool, box_head, box_predictor, box_score_thresh, box_nms_thresh, box_detections_per_img),
             *(box_fg_iou_thresh, box_bg_iou_thresh, box_batch_size_per_image, box_positive_fraction, bbox_reg_weights),
-            **kwargs,
         )
+        super().__init__(*arguments, **kwargs)
         self.roi_heads.keypoint_roi_pool = pool
         self.roi_heads.keypoint_head = keypoint_head
         self.roi_heads.keypoint_predictor = keypoint_predictor

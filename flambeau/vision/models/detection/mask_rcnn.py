@@ -83,14 +83,14 @@ class MaskRCNN(FasterRCNN):
             mask_head = MaskRCNNHeads(backbone.out_channels, (256, 256, 256, 256), 1)
         if mask_predictor is None:
             mask_predictor = MaskRCNNPredictor(256, 256, num_classes)
-        super().__init__(
+        arguments: tuple[Any, ...] = (
             *(backbone, num_classes, min_size, max_size, image_mean, image_std, rpn_anchor_generator, rpn_head),
             *(rpn_pre_nms_top_n_train, rpn_pre_nms_top_n_test, rpn_post_nms_top_n_train, rpn_post_nms_top_n_test, rpn_nms_thresh),
             *(rpn_fg_iou_thresh, rpn_bg_iou_thresh, rpn_batch_size_per_image, rpn_positive_fraction, rpn_score_thresh),
             *(box_roi_pool, box_head, box_predictor, box_score_thresh, box_nms_thresh, box_detections_per_img),
             *(box_fg_iou_thresh, box_bg_iou_thresh, box_batch_size_per_image, box_positive_fraction, bbox_reg_weights),
-            **kwargs,
         )
+        super().__init__(*arguments, **kwargs)
         self.roi_heads.mask_roi_pool = pool
         self.roi_heads.mask_head = mask_head
         self.roi_heads.mask_predictor = mask_predictor
@@ -109,9 +109,7 @@ class MaskRCNNHeads(nn.Sequential):
 
     _version = 2
 
-    def __init__(
-        self, in_channels: int, layers: Sequence[int], dilation: int, norm_layer: Callable[..., Any] | None = None
-    ) -> None:
+    def __init__(self, in_channels: int, layers: Sequence[int], dilation: int, norm_layer: Callable[..., Any] | None = None) -> None:
         blocks = []
         for channels in layers:
             blocks.append(

@@ -245,9 +245,7 @@ class RetinaNet(DenseDetector):
             matches.append(unmatched(own) if empty else self.proposal_matcher(box_ops.box_iou(target["boxes"], own)))
         return self.head.compute_loss(targets, head_outputs, anchors, matches)
 
-    def _losses(
-        self, targets: list[Target], outputs: dict[str, Tensor], anchors: list[Tensor], pixels: list[int]
-    ) -> dict[str, Tensor]:
+    def _losses(self, targets: list[Target], outputs: dict[str, Tensor], anchors: list[Tensor], pixels: list[int]) -> dict[str, Tensor]:
         return self.compute_loss(targets, outputs, anchors)
 
     def postprocess_detections(

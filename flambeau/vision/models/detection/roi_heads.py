@@ -152,8 +152,7 @@ def keypointrcnn_loss(keypoint_logits: Tensor, proposals: Tensors, gt_keypoints:
     boxes, points, height, width = keypoint_logits.shape
     if height != width:
         raise ValueError(
-            "keypoint_logits height and width (last two elements of shape) should be equal. "
-            f"Instead got H = {height} and W = {width}"
+            f"keypoint_logits height and width (last two elements of shape) should be equal. Instead got H = {height} and W = {width}"
         )
     pairs = [keypoints_to_heatmap(own[matches], rois, height) for rois, own, matches in zip(proposals, gt_keypoints, keypoint_matched_idxs)]
     wanted = ops.cat([cells.reshape(-1) for cells, _ in pairs], dim=0)
@@ -285,9 +284,7 @@ class RoIHeads(nn.Module):
         places, labels = self.assign_targets_to_proposals(candidates, boxes, [target["labels"] for target in targets])
         used = self.subsample(labels)
         candidates, places, labels = ([values[k] for values, k in zip(lists, used)] for lists in (candidates, places, labels))
-        matched = [
-            (own if own.numel() > 0 else own.new_zeros((1, 4)))[place] for own, place in zip(boxes, places)
-        ]
+        matched = [(own if own.numel() > 0 else own.new_zeros((1, 4)))[place] for own, place in zip(boxes, places)]
         return candidates, places, labels, self.box_coder.encode(matched, candidates)
 
     # detections

@@ -179,9 +179,7 @@ class SSD(DenseDetector):
         rank = others.sort(1, descending=True)[1].sort(1)[1]
         return losses[matched].sum() + losses[rank < wanted].sum()
 
-    def _losses(
-        self, targets: list[Target], outputs: dict[str, Tensor], anchors: list[Tensor], pixels: list[int]
-    ) -> dict[str, Tensor]:
+    def _losses(self, targets: list[Target], outputs: dict[str, Tensor], anchors: list[Tensor], pixels: list[int]) -> dict[str, Tensor]:
         matches = []
         for own, target in zip(anchors, targets):
             empty = target["boxes"].numel() == 0

@@ -167,9 +167,7 @@ def ssdlite320_mobilenet_v3_large(
     choice = choose(enums, weights, weights_backbone, num_classes, trainable_backbone_layers, progress, stages=(6, 6))
     norm = partial(nn.BatchNorm2d, eps=0.001, momentum=0.03) if norm_layer is None else norm_layer
     initial = choice.weights_backbone is None
-    mobilenet = mobilenet_v3_large(
-        weights=choice.weights_backbone, progress=progress, norm_layer=norm, reduced_tail=initial, **kwargs
-    )
+    mobilenet = mobilenet_v3_large(weights=choice.weights_backbone, progress=progress, norm_layer=norm, reduced_tail=initial, **kwargs)
     if initial:
         _normal_init(mobilenet)
     backbone = _mobilenet_extractor(mobilenet, choice.layers, norm)
@@ -178,7 +176,11 @@ def ssdlite320_mobilenet_v3_large(
     check_maps(channels, anchors)
     head = SSDLiteHead(channels, anchors.num_anchors_per_location(), choice.num_classes, norm)
     settings = {
-        **{"score_thresh": 0.001, "nms_thresh": 0.55, "detections_per_img": 300, "topk_candidates": 300},
-        **{"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]},
+        "score_thresh": 0.001,
+        "nms_thresh": 0.55,
+        "detections_per_img": 300,
+        "topk_candidates": 300,
+        "image_mean": [0.5, 0.5, 0.5],
+        "image_std": [0.5, 0.5, 0.5],
     }
     return choice.load(SSD(backbone, anchors, (320, 320), choice.num_classes, head=head, **{**settings, **kwargs}))

@@ -1,0 +1,167 @@
+"""DeepLabV3: a classifier of pixels that sees them in surroundings of several sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from .... import nn, ops
+from ....core.tensor import Tensor
+from ....nn import functional as F
+from .._api import weights_enum
+from ..mobilenetv3 import MobileNet_V3_Large_Weights, mobilenet_v3_large
+from ..resnet import ResNet50_Weights, ResNet101_Weights, resnet50, resnet101
+from ._utils import (
+    RESNET_PLACES,
+    _SimpleSegmentationModel,
+    mobilenet_places,
+    segmentation_builder,
+    segmentation_model,
+    with_classifiers,
+)
+from .fcn import FCNHead
+
+__all__ = [
+    "DeepLabV3",
+    "DeepLabV3_MobileNet_V3_Large_Weights",
+    "DeepLabV3_ResNet50_Weights",
+    "DeepLabV3_ResNet101_Weights",
+    "deeplabv3_mobilenet_v3_large",
+    "deeplabv3_resnet50",
+    "deeplabv3_resnet101",
+]
+
+
+class DeepLabV3(_SimpleSegmentationModel):
+    """DeepLabV3; see ``_SimpleSegmentationModel``. Source: torchvision.models.segmentation.DeepLabV3. Chen et al. 2017."""
+
+
+def _block(convolution: nn.Module, channels: int) -> tuple[nn.Module, ...]:
+    return convolution, nn.BatchNorm2d(channels), nn.ReLU()
+
+
+class DeepLabHead(nn.Sequential):
+    """Surroundings of several sizes, a convolution, and one of each pixel to scores.
+
+    Args:
+        in_channels: channels of the map.
+        num_classes: classes.
+        atrous_rates: dilations of the surroundings.
+    Source: torchvision.models.segmentation.deeplabv3.DeepLabHead.
+    """
+
+    def __init__(self, in_channels: int, num_classes: int, atrous_rates: Sequence[int] = (12, 24, 36)) -> None:
+        super().__init__(
+            ASPP(in_channels, atrous_rates), *_block(nn.Conv2d(256, 256, 3, padding=1, bias=False), 256), nn.Conv2d(256, num_classes, 1)
+        )
+
+
+class ASPPConv(nn.Sequential):
+    """A dilated convolution, batch norm, ReLU. Source: torchvision.models.segmentation.deeplabv3.ASPPConv."""
+
+    def __init__(self, in_channels: int, out_channels: int, dilation: int) -> None:
+        convolution = nn.Conv2d(in_channels, out_channels, 3, padding=dilation, dilation=dilation, bias=False)
+        super().__init__(*_block(convolution, out_channels))
+
+
+class ASPPPooling(nn.Sequential):
+    """The mean of the whole map at every pixel. Source: torchvision.models.segmentation.deeplabv3.ASPPPooling."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__(nn.AdaptiveAvgPool2d(1), *_block(nn.Conv2d(in_channels, out_channels, 1, bias=False), out_channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.interpolate(super().forward(x), size=x.shape[-2:], mode="bilinear", align_corners=False)
+
+
+class ASPP(nn.Module):
+    """Surroundings of several sizes: each pixel, dilated convolutions, and the whole map, put together by one convolution.
+
+    Args:
+        in_channels: channels of the map.
+        atrous_rates: dilations.
+        out_channels: channels of each part and of the result.
+    Source: torchvision.models.segmentation.deeplabv3.ASPP. Chen et al. 2017, section 3.3.
+    """
+
+    def __init__(self, in_channels: int, atrous_rates: Sequence[int], out_channels: int = 256) -> None:
+        super().__init__()
+        parts: list[nn.Module] = [nn.Sequential(*_block(nn.Conv2d(in_channels, out_channels, 1, bias=False), out_channels))]
+        parts += [ASPPConv(in_channels, out_channels, rate) for rate in atrous_rates]
+        parts.append(ASPPPooling(in_channels, out_channels))
+        self.convs = nn.ModuleList(parts)
+        joined = nn.Conv2d(len(parts) * out_channels, out_channels, 1, bias=False)
+        self.project = nn.Sequential(*_block(joined, out_channels), nn.Dropout(0.5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.project(ops.cat([part(x) for part in self.convs], dim=1))
+
+
+DeepLabV3_ResNet50_Weights = weights_enum("DeepLabV3_ResNet50_Weights", __name__)
+DeepLabV3_ResNet101_Weights = weights_enum("DeepLabV3_ResNet101_Weights", __name__)
+DeepLabV3_MobileNet_V3_Large_Weights = weights_enum("DeepLabV3_MobileNet_V3_Large_Weights", __name__)
+
+
+def _deeplabv3_resnet(resnet: Callable[..., Any], weights: Any, num_classes: int, aux: bool | None) -> DeepLabV3:
+    backbone = resnet(weights=weights, replace_stride_with_dilation=[False, True, True])
+    return with_classifiers(DeepLabV3, DeepLabHead, FCNHead, backbone, RESNET_PLACES, num_classes, aux)
+
+
+def _deeplabv3_mobilenetv3(weights: Any, num_classes: int, aux: bool | None) -> DeepLabV3:
+    features = mobilenet_v3_large(weights=weights, dilated=True).features
+    return with_classifiers(DeepLabV3, DeepLabHead, FCNHead, features, mobilenet_places(features, (-1, -4)), num_classes, aux)
+
+
+@segmentation_builder(DeepLabV3_ResNet50_Weights, ResNet50_Weights)
+def deeplabv3_resnet50(
+    *,
+    weights: Any = None,
+    progress: bool = True,
+    num_classes: int | None = None,
+    aux_loss: bool | None = None,
+    weights_backbone: Any = ResNet50_Weights.IMAGENET1K_V1,
+    **kwargs: Any,
+) -> DeepLabV3:
+    """DeepLabV3 over a dilated ResNet-50; arguments as those of ``fcn_resnet50``.
+
+    Source: torchvision.models.segmentation.deeplabv3_resnet50.
+    """
+    enums = DeepLabV3_ResNet50_Weights.verify(weights), ResNet50_Weights.verify(weights_backbone)
+    return segmentation_model(partial(_deeplabv3_resnet, resnet50), *enums, progress, num_classes, aux_loss, kwargs)
+
+
+@segmentation_builder(DeepLabV3_ResNet101_Weights, ResNet101_Weights)
+def deeplabv3_resnet101(
+    *,
+    weights: Any = None,
+    progress: bool = True,
+    num_classes: int | None = None,
+    aux_loss: bool | None = None,
+    weights_backbone: Any = ResNet101_Weights.IMAGENET1K_V1,
+    **kwargs: Any,
+) -> DeepLabV3:
+    """DeepLabV3 over a dilated ResNet-101; arguments as those of ``fcn_resnet50``.
+
+    Source: torchvision.models.segmentation.deeplabv3_resnet101.
+    """
+    enums = DeepLabV3_ResNet101_Weights.verify(weights), ResNet101_Weights.verify(weights_backbone)
+    return segmentation_model(partial(_deeplabv3_resnet, resnet101), *enums, progress, num_classes, aux_loss, kwargs)
+
+
+@segmentation_builder(DeepLabV3_MobileNet_V3_Large_Weights, MobileNet_V3_Large_Weights)
+def deeplabv3_mobilenet_v3_large(
+    *,
+    weights: Any = None,
+    progress: bool = True,
+    num_classes: int | None = None,
+    aux_loss: bool | None = None,
+    weights_backbone: Any = MobileNet_V3_Large_Weights.IMAGENET1K_V1,
+    **kwargs: Any,
+) -> DeepLabV3:
+    """DeepLabV3 over a dilated MobileNet v3; arguments as those of ``fcn_resnet50``.
+
+    Source: torchvision.models.segmentation.deeplabv3_mobilenet_v3_large.
+    """
+    enums = DeepLabV3_MobileNet_V3_Large_Weights.verify(weights), MobileNet_V3_Large_Weights.verify(weights_backbone)
+    return segmentation_model(_deeplabv3_mobilenetv3, *enums, progress, num_classes, aux_loss, kwargs)
