@@ -8,10 +8,12 @@ import pickle
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 
 import flambeau as torch
 from flambeau import nn
+from flambeau.core.arrays import meta_array
 from flambeau.core.arrays.meta_array import MetaArray
 
 F = nn.functional
@@ -128,6 +130,15 @@ def test_a_softmax_that_no_memory_could_hold() -> None:
     torch.softmax(x, 1).sum().backward()
     assert x.grad.is_meta and x.grad.shape == x.shape
     assert time.perf_counter() - begin < 5  # seconds; it would be minutes and 320 GB
+
+
+def test_reshaping_a_transposed_array_reads_no_memory() -> None:
+    array = meta_array.empty((100000, 200000), np.float32).transpose()
+    assert array.reshape(-1).strides == (4,) and array.reshape(100000, 2, 100000).strides == (8, 4, 800000)
+    assert array.reshape(2, 100000, 100000).strides == (400000, 4, 800000)
+    images = torch.empty(2, 64, 400, 400, device="meta").to(memory_format=torch.channels_last)
+    result = torch.conv2d(images, torch.empty(64, 64, 3, 3, device="meta"), padding=1)
+    assert result.shape == (2, 64, 400, 400) and result.is_contiguous(memory_format=torch.channels_last)
 
 
 def test_in_place_and_out() -> None:

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..layout import elementwise_strides
-from ..shape import contiguous_strides
+from ..shape import contiguous_strides, view_strides
 from .kinds import missing_values
 
 _as_strided = np.lib.stride_tricks.as_strided
@@ -103,12 +103,9 @@ class MetaArray:
         return empty(reached, self._frame.dtype, order) if view is None else view
 
     def _viewed(self, shape: tuple[int, ...], order: Any) -> MetaArray | None:
-        frame = self._frame.view()
-        try:
-            frame.shape = shape
-        except AttributeError:
-            return None
-        return framed(frame) if order == "C" else None
+        """Another shape of the same elements; None where it needs a copy. NumPy would make the copy to find that out."""
+        strides = view_strides(self._frame, shape) if order == "C" else None
+        return None if strides is None else framed(_as_strided(self._frame, shape, strides))
 
     def ravel(self, order: str = "C") -> MetaArray:
         return self.reshape(-1, order=order)
