@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays.native import native
-from . import channels_last, depthwise
+from . import channels_last, depthwise, volumes
 from . import target as targets
 from .language import KINDS
 from .memory import empty
@@ -164,9 +164,9 @@ def _empty_last(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return np.moveaxis(empty((shape[0], *shape[2:], shape[1]), dtype), -1, 1)
 
 
-def _unfit(*arrays: np.ndarray) -> bool:
+def _unfit(*arrays: np.ndarray, ranks: tuple[int, ...] = (3, 4)) -> bool:
     first = arrays[0]
-    return first.ndim not in (3, 4) or first.dtype not in _DTYPES or any(a.size == 0 or a.dtype != first.dtype for a in arrays)
+    return first.ndim not in ranks or first.dtype not in _DTYPES or any(a.size == 0 or a.dtype != first.dtype for a in arrays)
 
 
 _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
@@ -364,6 +364,12 @@ def correlate(
     x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, stride: Any, padding: Any, dilation: Any, groups: int, last: bool
 ) -> np.ndarray | None:
     """The convolution; geometry has been checked."""
+    if x.ndim == 5:
+        return (
+            None
+            if last or _unfit(x, weight, ranks=(5,))
+            else volumes.correlate(correlate, x, weight, bias, stride, padding, dilation, groups)
+        )
     return _planned(_correlation, x, weight, stride, padding, dilation, groups, last)(x, weight, bias)
 
 
@@ -380,6 +386,9 @@ def spread(
     last: bool,
 ) -> np.ndarray | None:
     """The gradient with respect to the input, which is the transposed convolution."""
+    if grad.ndim == 5:
+        unfit = last or _unfit(grad, weight, ranks=(5,))
+        return None if unfit else volumes.spread(spread, grad, weight, bias, spatial, stride, padding, dilation, groups)
     return _planned(_spreading, grad, weight, spatial, stride, padding, dilation, groups, last)(grad, weight, bias)
 
 
@@ -388,6 +397,9 @@ def correlate_pair(
     x: np.ndarray, grad: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> np.ndarray | None:
     """The gradient with respect to the weight."""
+    if x.ndim == 5:
+        unfit = _unfit(x, grad, ranks=(5,))
+        return None if unfit else volumes.correlate_pair(correlate_pair, x, grad, kernel_size, stride, padding, dilation, groups)
     return _planned(_weight_gradient, x, grad, kernel_size, stride, padding, dilation, groups)(x, grad)
 
 

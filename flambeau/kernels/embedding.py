@@ -500,15 +500,24 @@ def scatter_reduce(input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarr
     return result if include_self else np.where(counts == 0, input, result)
 
 
-def _combined(input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray, reduce: str) -> np.ndarray | None:
-    """A copy of ``input`` in which each element of ``src`` is combined with what stands at its index along ``dim``."""
+@native("_scattered_sums")
+def scattered_sums(src: np.ndarray, dim: int, index: np.ndarray, shape: Sequence[int]) -> np.ndarray | None:
+    if not len(shape) or KINDS.get(src.dtype) not in ("f32", "f64"):
+        return None
+    result = empty(tuple(shape), src.dtype)
+    result.fill(0)
+    return _combined(result, dim % len(shape), index, src, "sum", is_new=True)
+
+
+def _combined(input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray, reduce: str, is_new: bool = False) -> np.ndarray | None:
+    """A copy of ``input`` in which each element of ``src`` is combined with what stands at its index along ``dim``; itself if it is new."""
     planes = _planes(input, dim, index)
     kind = KINDS.get(input.dtype)
     if planes is None or not input.shape[dim] or src.shape != index.shape or kind not in ("f32", "f64", "i32", "i64"):
         return None
     outer, n, inner = planes
     size = input.shape[dim]
-    result, bad = contiguous(input), np.zeros(1, np.int64)
+    result, bad = input if is_new else contiguous(input), np.zeros(1, np.int64)
     src = src if src.flags.c_contiguous else contiguous(src)
     index = index if index.flags.c_contiguous else contiguous(index)
     block = n if inner == 1 else min(inner, 64 if outer < 16 else 1024)

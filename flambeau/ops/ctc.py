@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays import native
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op
 from ..core.tensor import Tensor as TensorClass
@@ -116,6 +117,22 @@ def _complain_derivative() -> None:
     raise RuntimeError("derivative for aten::_ctc_loss_backward is not implemented")
 
 
+def _alignments(log_probs: np.ndarray, states: np.ndarray, skips: np.ndarray) -> np.ndarray:
+    """``alpha``, ``(N, T, states)``."""
+    steps, batch, _ = log_probs.shape
+    emitted = np.take_along_axis(log_probs, np.broadcast_to(states, (steps, *states.shape)), 2)
+    alphas = np.empty((batch, *emitted.shape[::2]), log_probs.dtype)
+    # Two states before the first. Everything is in the second of them at first, from where the first blank and the first label are near.
+    alpha = np.full((batch, states.shape[1] + 2), -np.inf, log_probs.dtype)
+    alpha[:, 1] = 0
+    for t in range(steps):
+        alpha[:, 2:] = _log_sum(alpha[:, 2:], alpha[:, 1:-1], alpha[:, :-2] + skips)
+        alpha[:, 1] = -np.inf
+        alpha[:, 2:] += emitted[t]
+        alphas[:, t] = alpha[:, 2:]
+    return alphas
+
+
 @op(
     name="_ctc_loss",
     method=False,
@@ -140,17 +157,10 @@ def _ctc_loss(
     if states.min() < 0 or states.max() >= classes:
         wrong = states[(states < 0) | (states >= classes)]
         raise RuntimeError(f"ctc_loss: expected labels from 0 to {classes - 1}, got {int(wrong[0])}")
-    emitted = np.take_along_axis(log_probs, np.broadcast_to(states, (steps, *states.shape)), 2)
     skips = _skips(states, log_probs.dtype)
-    alphas = np.empty((batch, *emitted.shape[::2]), log_probs.dtype)
-    # Two states before the first. Everything is in the second of them at first, from where the first blank and the first label are near.
-    alpha = np.full((batch, states.shape[1] + 2), -np.inf, log_probs.dtype)
-    alpha[:, 1] = 0
-    for t in range(steps):
-        alpha[:, 2:] = _log_sum(alpha[:, 2:], alpha[:, 1:-1], alpha[:, :-2] + skips)
-        alpha[:, 1] = -np.inf
-        alpha[:, 2:] += emitted[t]
-        alphas[:, t] = alpha[:, 2:]
+    alphas = native.attempt("_ctc_alignments", steps * states.size, log_probs, states, skips)
+    if alphas is None:
+        alphas = _alignments(log_probs, states, skips)
     samples, last = np.arange(batch), np.array(input_lengths) - 1
     at_blank, at_label = (alphas[samples, np.maximum(last, 0), end] for end in _ends(states, target_lengths))
     lengths = np.array(target_lengths)

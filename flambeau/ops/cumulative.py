@@ -14,6 +14,7 @@ from ..core.calls.out import Out
 from ..core.calls.registry import composite, op
 from ..core.shape import wrap_dim, wrap_dims
 from .reduction import cast_operand
+from .scatter import scattered_sums
 
 _F4 = np.dtype(np.float32)
 
@@ -138,7 +139,7 @@ def _running(ufunc: Any, at_least: Any, input: np.ndarray, dim: int) -> tuple[np
 def _running_gradient(grad: Any, result1: Any, dim: int, input_shape: Any) -> Any:
     if not input_shape:
         return grad
-    return grad.new_zeros(input_shape).scatter_add(dim, result1, grad)
+    return scattered_sums(grad, dim, result1, input_shape)
 
 
 @op(opmath="native", canonicalize=_prepare, returns=("values", "indices"), grad={"input": _running_gradient})

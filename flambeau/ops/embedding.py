@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays import native
 from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op
+from ..core.state import wrappers
 from ..core.tensor import storage_of, wrap
 from .patches import product
 
@@ -242,6 +244,34 @@ def bags_of(indices: np.ndarray, offsets: Any, include_last_offset: bool) -> tup
     return indices, starts if include_last_offset else np.append(starts, indices.size)
 
 
+def _is_plain(table: Any) -> bool:
+    return table.__class__ is np.ndarray and table.ndim == 2 and table.dtype in (np.float32, np.float64)
+
+
+def _sums_of_bags(weight: np.ndarray, indices: np.ndarray, bounds: Any, scale_grad_by_freq: bool) -> np.ndarray:
+    work = indices.size * weight.shape[1]
+    if native.pays(work):
+        dense = native.contiguous(weight)
+        result = native.attempt("_csr_times_dense", work, bounds, indices, np.ones(indices.size, weight.dtype), dense)
+        if result is not None:
+            return result
+    result, filled = np.zeros((len(bounds) - 1, weight.shape[1]), weight.dtype), bounds[1:] > bounds[:-1]
+    if filled.any():
+        result[filled] = np.add.reduceat(weight.take(indices, axis=0), bounds[:-1][filled], axis=0)
+    return result
+
+
+def _rule_of_bags(grad: Any, indices: Any, weight_shape: Any, bounds: Any, scale_grad_by_freq: bool) -> Any:
+    bags = wrap(np.arange(len(bounds) - 1).repeat(np.diff(bounds)))
+    return embedding_backward(embedding(grad, bags), indices, weight_shape[0], -1, scale_grad_by_freq)
+
+
+@op(name="_bag_sums", method=False, out=False, node_name="EmbeddingBagBackward0", fast=_sums_of_bags, grad={"weight": _rule_of_bags})
+def bag_sums(weight: Tensor, indices: Tensor, bounds: Any, scale_grad_by_freq: bool) -> Tensor:
+    """Sums of the rows of ``weight`` at ``indices``; bag ``b`` has those from ``bounds[b]`` to ``bounds[b + 1]``."""
+    return _sums_of_bags(weight, indices, bounds, scale_grad_by_freq)
+
+
 @composite(namespace="nn.functional")
 def embedding_bag(
     input: Tensor,
@@ -315,6 +345,9 @@ def embedding_bag(
     bag = np.arange(lengths.size).repeat(lengths)
     bag = np.append(bag, np.zeros(indices.size - bag.size, bag.dtype))[keep]
     counts = np.bincount(bag, minlength=lengths.size)
+    if mode != "max" and per_sample_weights is None and not sparse and weight.__class__ not in wrappers and _is_plain(weight._array):
+        sums = bag_sums(weight, wrap(indices[keep]), np.concatenate(([0], counts.cumsum())), scale_grad_by_freq)
+        return sums if mode == "sum" else sums / wrap(np.maximum(counts, 1).astype(sums._array.dtype)[:, None])
     rows = embedding(weight, wrap(indices[keep]), -1, scale_grad_by_freq, sparse)
     if mode == "max":
         return _bag_maxima(rows, bag, counts)

@@ -15,6 +15,7 @@ from ..core.layout import row_major
 from ..core.shape import reduced_shape, wrap_dim, wrap_dims
 from ..core.tensor import Tensor as TensorType
 from .reduction import array_dims, kept
+from .scatter import scattered_sums
 from .small import LIMIT, row_places
 
 _LARGEST, _SMALLEST = (np.maximum, "argmax"), (np.minimum, "argmin")
@@ -60,7 +61,7 @@ def to_place(grad: Any, indices: Any, dim: int, keepdim: bool, shape: tuple[int,
         return grad
     if not keepdim:
         grad, indices = grad.unsqueeze(dim), indices.unsqueeze(dim)
-    return grad.new_zeros(shape).scatter(dim, indices, grad)
+    return scattered_sums(grad, dim, indices, shape)
 
 
 def index_along(finder: str, array: np.ndarray, dim: int, keepdim: bool) -> np.ndarray:

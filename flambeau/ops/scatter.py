@@ -106,7 +106,7 @@ def _sparse_gradient(grad: Any, shape: tuple[int, ...], dim: int, index: Any) ->
     canonicalize=_canonicalize_gather,
     grad={
         "input": lambda grad, input_shape, dim, index, sparse_grad: (
-            _sparse_gradient(grad, input_shape, dim, index) if sparse_grad else grad.new_zeros(input_shape).scatter_add(dim, index, grad)
+            _sparse_gradient(grad, input_shape, dim, index) if sparse_grad else scattered_sums(grad, dim, index, input_shape)
         )
     },
 )
@@ -176,6 +176,23 @@ _SCATTER_RULES = {
     "input": lambda grad, dim, index: grad.scatter(dim, index, 0),
     "src": lambda grad, dim, index, src_shape: placed(grad.gather(dim, index), src_shape),
 }
+
+
+@op(
+    name="_scattered_sums",
+    method=False,
+    out=False,
+    work="prod(shape)",
+    opmath="native",
+    grad={"src": lambda grad, dim, index: grad.gather(dim, index)},
+)
+def scattered_sums(src: Tensor, dim: int, index: Tensor, shape: Any) -> Tensor:
+    """Zeros of ``shape`` with ``src`` added at ``index`` along ``dim``: what ``gather`` and its kin have as derivative."""
+    result = np.zeros(tuple(shape), src.dtype)
+    if index.size:
+        target = result if result.ndim else result.reshape(1)
+        np.add.at(target, _along(index, wrap_dim(dim, len(shape))), src.reshape(index.shape or (1,)))
+    return result
 
 
 def placed(part: Any, shape: Any) -> Any:

@@ -19,6 +19,7 @@ from ..core.shape import wrap_dim
 from ..core.tensor import wrap
 from .creation import array_like
 from .extrema import require_real, taken_along, to_place
+from .scatter import scattered_sums
 
 _I8 = np.dtype(np.int64)
 
@@ -48,7 +49,7 @@ def _to_places(grad: Any, result1: Any, dim: Any, input_shape: Any) -> Any:
     """The gradient of a rearrangement: ``grad`` back at the places that the elements came from."""
     if not input_shape:
         return grad
-    return grad.new_zeros(input_shape).scatter_add(-1 if dim is None else dim, result1, grad)
+    return scattered_sums(grad, -1 if dim is None else dim, result1, input_shape)
 
 
 # -- sort -----------------------------------------------------------------------------------------------------------------------

@@ -306,3 +306,33 @@ def test_on_lesser_processors(target: str) -> None:
     if "expected one of" in done.stderr:
         pytest.skip(f"this machine cannot run {target}")
     assert done.stdout.strip() == "ok", done.stderr
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding", "dilation", "groups"),
+    [
+        ((3, 3, 3), (1, 1, 1), (0, 0, 0), (1, 1, 1), 1),
+        ((2, 3, 1), (2, 1, 2), (1, 2, 0), (1, 2, 1), 2),
+        ((3, 2, 2), (3, 2, 1), (2, 0, 1), (2, 1, 2), 1),
+        ((1, 2, 3), (1, 1, 1), (0, 1, 1), (1, 1, 1), 1),
+    ],
+)
+def test_volumes_by_images(kernel, stride, padding, dilation, groups, dtype, monkeypatch):
+    monkeypatch.setattr(convolution.volumes, "_ROOM", 20_000)
+    rng = np.random.default_rng(0)
+    x = guarded(rng.standard_normal((3, 4, 7, 9, 8)).astype(dtype), True)
+    weight = guarded(rng.standard_normal((6, 4 // groups, *kernel)).astype(dtype), False)
+    bias = rng.standard_normal(6).astype(dtype)
+    close = {"rtol": 1e-4, "atol": 1e-4} if dtype is np.float32 else {"rtol": 1e-12, "atol": 1e-12}
+    wanted = reference.correlate(x, weight, stride, padding, padding, dilation, groups)
+    for volume in (x, np.swapaxes(x.swapaxes(2, 4).copy(), 2, 4)):
+        result = convolution.correlate(volume, weight, bias, stride, padding, dilation, groups, False)
+        np.testing.assert_allclose(result, wanted + bias.reshape(-1, 1, 1, 1), **close)
+    grad = guarded(rng.standard_normal(wanted.shape).astype(dtype), True)
+    result = convolution.correlate_pair(x, grad, kernel, stride, padding, dilation, groups)
+    np.testing.assert_allclose(result, reference.correlate_pair(x, grad, kernel, stride, padding, dilation, groups), **close)
+    result = convolution.spread(grad, weight, None, x.shape[2:], stride, padding, dilation, groups, False)
+    np.testing.assert_allclose(result, reference.spread(grad, weight, x.shape[2:], stride, padding, dilation, groups), **close)
+    assert convolution.correlate(x, weight, None, stride, padding, dilation, groups, True) is None
+    assert convolution.correlate(x.astype(np.float16), weight, None, stride, padding, dilation, groups, False) is None

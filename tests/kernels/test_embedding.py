@@ -199,3 +199,31 @@ def test_gradients_of_selected_and_reduced_entries():
             gradients.append([*selected, *reduced])
     for one, two in zip(*gradients, strict=True):
         torch.testing.assert_close(one, two)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_bags_are_summed_without_their_rows(mode):
+    weight = torch.randn(50, 40, dtype=torch.float64, requires_grad=True)
+    tokens, offsets = torch.randint(0, 50, (700,)), torch.tensor([0, 3, 3, 250, 699])
+    for padding in (None, 7):
+        results = []
+        for context in (native.disabled(), nullcontext()):
+            with context:
+                y = F.embedding_bag(tokens, weight, offsets, mode=mode, padding_idx=padding)
+                results.append((y, *torch.autograd.grad(y.square().sum(), weight)))
+        for one, two in zip(*results, strict=True):
+            torch.testing.assert_close(one, two)
+        kept = [[t for t in bag.tolist() if t != padding] for bag in tokens.tensor_split(offsets[1:])]
+        wanted = torch.stack([weight[bag].sum(0) / (max(len(bag), 1) if mode == "mean" else 1) for bag in kept])
+        torch.testing.assert_close(results[0][0], wanted)
+
+
+def test_gradients_at_places_along_a_dimension():
+    x, index = torch.randn(30, 400, requires_grad=True), torch.randint(0, 400, (20, 500))
+    gradients = []
+    for context in (native.disabled(), nullcontext()):
+        with context:
+            taken = x.gather(1, index)
+            gradients.append([*torch.autograd.grad((taken * taken).sum(), x), *torch.autograd.grad(x.topk(3, 0)[0].sum(), x)])
+    for one, two in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, two)
