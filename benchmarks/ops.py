@@ -251,10 +251,10 @@ _SINGLE = {"m": "matrix", "p": "definite", "e": "even", "r": "right"}
 _BATCH = {"m": "small", "p": "small_definite", "e": "small_even", "r": "other_small"}
 BACKWARD_CUMULATIVE = """
 cumsum(x, 1)  cumprod(near_one, 1)  cummax(x, 1)[0]  logcumsumexp(x, 1)  sort(x, dim=1, stable=True)[0]  topk(x, 10)[0]
-kthvalue(x, n // 10)[0]  median(x, 1)[0]  gather(x, 1, order)  scatter_add(x, 1, order, y)  index_select(x, 1, rows)  index_add(x, 0, rows, y)
-masked_select(x, mask)
-cdist(points, other_points)  F.unfold(images, 3)  F.pad(images, (2, 2, 2, 2), 'reflect')  F.max_pool2d(images, 3, 1)  roll(x, 3, 1)
-cat([x, y])  flip(x, (0,))  var(x, 1)  prod(near_one, 1)  amax(x, 1)  logsumexp(x, 1)  F.softmax(x, 1)  F.nll_loss(x, labels)
+kthvalue(x, n // 10)[0]  median(x, 1)[0]  gather(x, 1, order)  scatter_add(x, 1, order, y)  index_select(x, 1, rows)
+index_add(x, 0, rows, y)  masked_select(x, mask)  cdist(points, other_points)  F.unfold(images, 3)  F.pad(images, (2, 2, 2, 2), 'reflect')
+F.max_pool2d(images, 3, 1)  roll(x, 3, 1)  cat([x, y])  flip(x, (0,))  var(x, 1)  prod(near_one, 1)  amax(x, 1)  logsumexp(x, 1)
+F.softmax(x, 1)  F.nll_loss(x, labels)
 """
 BACKWARD_LINEAR = """
 linalg.inv({m})  linalg.det({m})  linalg.slogdet({m})[1]  linalg.cholesky({p})  linalg.solve({m}, {r})  linalg.qr({m})[0]
