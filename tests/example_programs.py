@@ -31,6 +31,7 @@ QUICK = {
     "graph_network": ["--nodes", "1000"],
     "gru_forecast": ["--length", "1200", "--batch-size", "32"],
     "hogwild": [],
+    "images": ["--images", "300", "--batch-size", "16", "--no-logs"],
     "vae_digits": [],
     "word_transformer": ["--words", "8_000", "--vocabulary", "500", "--batch-size", "8"],
 }
@@ -39,13 +40,17 @@ QUICK = {
 RUN_ALL = """
 import contextlib, io, json, runpy, sys
 outputs = []
+if "flambeau" not in sys.modules:  # torchvision beside PyTorch's build for the CPU
+    sys.path.append("TESTS")
+    import oracle_vision
+    oracle_vision.torchvision()
 for path, arguments in json.loads(sys.argv[1]):
     sys.argv = [path, *arguments]
     with contextlib.redirect_stdout(io.StringIO()) as output, contextlib.suppress(SystemExit):
         runpy.run_path(path, run_name="__main__")
     outputs.append(output.getvalue())
 json.dump(outputs, sys.stdout)
-"""
+""".replace("TESTS", str(ROOT / "tests"))
 
 
 def run(*words: object, folder: Path) -> str:
@@ -57,11 +62,17 @@ def run(*words: object, folder: Path) -> str:
     return process.stdout
 
 
+def run_programs(arguments: dict[str, list[str]], *, on_flambeau: bool, folder: Path) -> dict[str, str]:
+    """What programs print, by name, run in one process with these arguments."""
+    programs = [(str(ROOT / "examples" / f"{name}.py"), words) for name, words in arguments.items()]
+    interpreter = ["-m", "flambeau"] if on_flambeau else []
+    return dict(zip(arguments, json.loads(run(*interpreter, "-c", RUN_ALL, json.dumps(programs), folder=folder))))
+
+
 def run_quickly(*, on_flambeau: bool, folder: Path) -> dict[str, str]:
     """What every program prints in its first 20 steps, run in one process."""
-    programs = [(str(ROOT / "examples" / f"{name}.py"), [*arguments, "--steps", "20"]) for name, arguments in QUICK.items()]
-    interpreter = ["-m", "flambeau"] if on_flambeau else []
-    return dict(zip(QUICK, json.loads(run(*interpreter, "-c", RUN_ALL, json.dumps(programs), folder=folder))))
+    quick = {name: [*words, "--steps", "20"] for name, words in QUICK.items()}
+    return run_programs(quick, on_flambeau=on_flambeau, folder=folder)
 
 
 def losses(output: str) -> list[list[float]]:
@@ -84,14 +95,14 @@ def main() -> None:
     )
     parser.add_argument("--steps", type=int, help="only so many steps of each")
     options = parser.parse_args()
-    limit = [] if options.steps is None else ["--steps", options.steps]
+    limit = [] if options.steps is None else ["--steps", str(options.steps)]
     print(f"{'program':18} {'flambeau, s':>12} {'PyTorch, s':>12} {'first losses, relative difference':>36}")
     with tempfile.TemporaryDirectory() as folder:
         for name in options.names:
-            program, outputs, seconds = ROOT / "examples" / f"{name}.py", [], []
-            for interpreter in (["-m", "flambeau"], []):
+            outputs, seconds = [], []
+            for on_flambeau in (True, False):
                 start = time.perf_counter()
-                outputs.append(losses(run(*interpreter, program, *limit, folder=Path(folder))))
+                outputs.append(losses(run_programs({name: limit}, on_flambeau=on_flambeau, folder=Path(folder))[name]))
                 seconds.append(time.perf_counter() - start)
             print(f"{name:18} {seconds[0]:12.1f} {seconds[1]:12.1f} {largest_difference(*outputs):36.2g}", flush=True)
 
