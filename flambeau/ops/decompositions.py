@@ -44,12 +44,12 @@ def _qr_gradient(grads: Any, result0: Any, result1: Any, mode: str) -> Any:
     Of a wide matrix this holds for its square part X; the rest is ``Y = Q V``, so that ``gY = Q gV``, and ``Y gV^H`` is added to ``gQ``.
     """
     q, r = result0, result1
-    rows, columns = q.shape[-2], r.shape[-1]
     if mode == "r":
         raise RuntimeError(
             "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, mode='reduced') if you "
             "are going to differentiate through linalg.qr."
         )
+    rows, columns = q.shape[-2], r.shape[-1]
     if mode == "complete" and rows > columns:
         raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols.")
     grad_q, grad_r = grads

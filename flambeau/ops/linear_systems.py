@@ -132,16 +132,37 @@ def _cofactors(A: Any) -> Any:
     return (U * (phase * _products_of_others(S))[..., None, :]) @ Vh
 
 
+def _cofactors_beside_zero(A: Any) -> Any:
+    """Conjugated cofactors of a matrix with at most one singular value of 0, differentiable as often as one likes.
+
+    In the fixed frames of its singular vectors the matrix is ``X = [[R, c], [r, x]]`` with a regular R, and by R's inverse and the Schur
+    complement ``s = x - r R^-1 c`` its adjugate is ``det(R) [[s R^-1 + R^-1 c r R^-1, -R^-1 c], [-r R^-1, 1]]``.
+    """
+    U, _, Vh = resolve("linalg", "svd")(A.detach())
+    X = U.mH @ A @ Vh.mH
+    R, c, r, x = X[..., :-1, :-1], X[..., :-1, -1:], X[..., -1:, :-1], X[..., -1:, -1:]
+    inverse = inv_ex(R)[0]
+    column, row = inverse @ c, r @ inverse
+    corner = (x - r @ column) * inverse + column @ row
+    adjugate = cat([cat([corner, -column], -1), cat([-row, x.new_ones(x.shape)], -1)], -2)
+    return (det(R) * det(U) * det(Vh)).conj()[..., None, None] * (U @ adjugate.mH @ Vh)
+
+
 def _det_gradient(grad: Any, A: Any, result: Any) -> Any:
     scale = (grad * result.conj())[..., None, None]
-    singular = result.abs() < 100 * np.finfo(A.dtype.numpy).eps
+    precision, n = np.finfo(A.dtype.numpy).eps, A.shape[-1]
+    singular = result.abs() < 100 * precision
     if not perhaps(singular.any()):
         return scale * inv_ex(A)[0].mH
-    chosen = singular[..., None, None]
-    n = A.shape[-1]
-    spread = A.new_ones(n).cumsum(0).diag_embed()  # what has distinct singular values stands for regular matrices here
+    S = resolve("linalg", "svdvals")(A.detach())
+    twice = singular & (S[..., max(n - 2, 0)] <= 100 * precision * S[..., 0]) if n > 1 else singular & False
+    chosen, doubly = singular[..., None, None], twice[..., None, None]
+    spread = A.new_ones(n).cumsum(0).diag_embed()  # what has distinct singular values stands for the other matrices
     regular = scale * inv_ex(A.where(~chosen, _identity(A)))[0].mH
-    return (grad[..., None, None] * _cofactors(A.where(chosen, spread))).where(chosen, regular)
+    of_singular = _cofactors_beside_zero(A.where(chosen & ~doubly, spread))
+    if perhaps(twice.any()):
+        of_singular = _cofactors(A.where(doubly, spread)).where(doubly, of_singular)
+    return (grad[..., None, None] * of_singular).where(chosen, regular)
 
 
 @op(
