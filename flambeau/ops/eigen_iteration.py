@@ -191,7 +191,7 @@ def _require(holds: bool, message: str) -> None:
 
 def _iterate(A: Any, B: Any, X: Any, iK: Any, sizes: tuple[int, int, int], options: Any, method: str, tracker: Any) -> tuple[Any, Any]:
     """Eigenvalues and eigenvectors of each matrix of a batch."""
-    (m, n, k), lead = sizes, A.shape[:-2]
+    (m, n, k), (integers, numbers, choices), lead = sizes, options, A.shape[:-2]
     randn, kind = resolve("torch", "randn"), A.dtype
     if len(lead):
         A, B, X = [None if part is None else part.reshape(-1, *part.shape[-2:]) for part in (A, B, X)]
@@ -200,8 +200,9 @@ def _iterate(A: Any, B: Any, X: Any, iK: Any, sizes: tuple[int, int, int], optio
         start = randn((m, n), dtype=kind, device=A.device) if X is None else X[i] if len(lead) else X
         _require(tuple(start.shape) == (m, n), f"X must have the shape {(m, n)}, got {tuple(start.shape)}")
         if len(lead):
-            options[0]["batch_index"] = i
-        worker = LOBPCG(*[part if part is None or not len(lead) else part[i] for part in (A, B)], start, iK, *options, method, tracker)
+            integers["batch_index"] = i
+        matrix, metric = [part if part is None or not len(lead) else part[i] for part in (A, B)]
+        worker = LOBPCG(matrix, metric, start, iK, integers, numbers, choices, method, tracker)
         worker.run()
         E.append(worker.E[:k])
         U.append(worker.X[:, :k])
