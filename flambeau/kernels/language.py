@@ -486,19 +486,24 @@ class Builder:
         self.declared[name] = f"declare void @{name}({raw.type}, ptr, i32, <{value.lanes} x i1>)"
         self.effect(f"call void @{name}({raw.type} {raw.text}, ptr {at.text}, i32 {size}, <{value.lanes} x i1> {mask.text})")
 
-    def gather(self, pointer: Value, index: Value, kind: str, mask: Value | None = None) -> Value:
-        """The elements at ``index`` (i64, one per lane); masked lanes are not read and are zero."""
+    def gather(self, pointer: Value, index: Value, kind: str, mask: Value | None = None, step: str | None = None) -> Value:
+        """The elements at ``index`` (i64, one per lane); masked lanes are not read and are zero.
+
+        ``index`` counts elements of ``step`` where that is another kind: with ``u8``, elements begin at any byte.
+        """
         if index.lanes == 1:
-            return self.load(pointer, index, kind)
+            return self.load(self.at(pointer, index, step), 0, kind) if step else self.load(pointer, index, kind)
         memory = "i16" if kind == "bf16" else kind
         n = index.lanes
-        at = self.emit(f"getelementptr {_memory_name(kind)}, ptr {pointer.text}, {index.type} {index.text}", "ptr", n)
+        at = self.emit(f"getelementptr {_memory_name(step or kind)}, ptr {pointer.text}, {index.type} {index.text}", "ptr", n)
         name = f"llvm.masked.gather.v{n}{'i8' if memory == 'b8' else _intrinsic_element(memory)}.v{n}p0"
         result = llvm_name(memory, n)
         self.declared[name] = f"declare {result} @{name}(<{n} x ptr>, i32, <{n} x i1>, {result})"
         lanes = mask.text if mask is not None else "splat (i1 true)"
         got = self.emit(
-            f"call {result} @{name}(<{n} x ptr> {at.text}, i32 {SIZES[kind]}, <{n} x i1> {lanes}, {result} zeroinitializer)", memory, n
+            f"call {result} @{name}(<{n} x ptr> {at.text}, i32 {SIZES[step or kind]}, <{n} x i1> {lanes}, {result} zeroinitializer)",
+            memory,
+            n,
         )
         return self._from_memory(got, kind)
 

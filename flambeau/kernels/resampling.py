@@ -6,6 +6,8 @@ around: which elements of the result an element counts in, and for how much.
 
       inner = 1     a register holds neighbours of the result, whose elements are gathered
       elsewhere     a register holds neighbours along ``inner``, which all have the same places and weights
+
+Bytes are resampled as Pillow does it: weights are whole numbers, and each dimension's result is rounded to bytes, rows first.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from .language import Builder, Value
 from .memory import empty
 
 _SPAN = 4096  # elements of the result in a chunk
+_FEW = 8  # along ``inner``: fewer are gathered
 _KINDS = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 Table = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # numbers (count), places and weights (taps, count)
 
@@ -126,8 +129,89 @@ def _each_axis(input: np.ndarray, plan: Any, sizes: Any, table: Any) -> np.ndarr
     return result
 
 
+@kernel
+def resample_bytes_axis(k: Builder, across: bool) -> None:
+    """One dimension of bytes; units as in ``resample_axis``, weights in units of ``2**-bits``."""
+    x, y, places, weights = k.array(), k.array(), k.array(), k.array()
+    size, count, inner, taps, bits, total, units, per, blocks = (k.integer() for _ in range(9))
+    lanes = k.lanes("i32")
+    shift = k.splat(k.cast(bits, "i32"), lanes)
+    half = k.splat(k.const(1, "i32"), lanes) << (shift - 1)
+
+    def store(value: Value, target: Value, i: Value, mask: Value | None) -> None:
+        k.store(k.cast(k.least(k.most(value >> shift, 0), 255), "u8"), target, i, "u8", mask)
+
+    def block(u: Value) -> None:
+        row = u // blocks
+        first = (u - row * blocks) * _SPAN
+        begin = row * size
+        source = k.at(x, begin, "u8")
+        last = k.splat(total - 4 - begin, lanes)  # a byte is taken out of four, which must not leave the array
+
+        def some(j: Value, mask: Value | None) -> None:
+            def tap(t: Value, value: Value) -> Value:
+                place = k.cast(k.load(places, t * count + j, "i32", lanes, mask), "i64")
+                at = k.least(place, last)
+                four = k.gather(source, at, "i32", mask, "u8")
+                byte = (four >> k.cast((place - at) << 3, "i32")) & 255
+                return value + byte * k.load(weights, t * count + j, "i32", lanes, mask)
+
+            store(k.loop(0, taps, tap, carried=(half,)), y, row * count + j, mask)
+
+        k.vector_loop(first, k.least(first + _SPAN, count), lanes, some)
+
+    def plane(u: Value) -> None:
+        outer = u // count
+        j = u - outer * count
+        source, target = k.at(x, outer * size * inner, "u8"), k.at(y, u * inner, "u8")
+
+        def some(i: Value, mask: Value | None) -> None:
+            def tap(t: Value, value: Value) -> Value:
+                place = k.cast(k.load(places, t * count + j, "i32"), "i64")
+                byte = k.cast(k.load(source, place * inner + i, "u8", lanes, mask), "i32")
+                return value + byte * k.splat(k.load(weights, t * count + j, "i32"), lanes)
+
+            store(k.loop(0, taps, tap, carried=(half,)), target, i, mask)
+
+        k.vector_loop(0, inner, lanes, some)
+
+    k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, units), plane if across else block))
+
+
+def _bytes_along(input: np.ndarray, axis: int, places: np.ndarray, weights: np.ndarray, bits: int) -> np.ndarray:
+    shape = input.shape
+    outer, size, inner, (count, taps) = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]), places.shape
+    result = empty((*shape[:axis], count, *shape[axis + 1 :]), input.dtype)
+    if 1 < inner < _FEW:  # pixels with their channels: as many neighbours more
+        places = (places[:, None] * inner + np.arange(inner)[:, None]).reshape(-1, taps)
+        weights = weights.repeat(inner, 0)
+        size, count, inner = size * inner, count * inner, 1
+    tables = [np.ascontiguousarray(table.T, np.int32) for table in (places, weights)]
+    blocks = -(-count // _SPAN) if inner == 1 else 1
+    units = outer * (blocks if inner == 1 else count)
+    per = max(_SPAN // (count if inner == 1 else inner), 1)
+    run = resample_bytes_axis(inner != 1)
+    arrays = map(id, (input, result, *tables))
+    run(-(-units // per), *arrays, size, count, inner, taps, bits, input.size, units, per, blocks)
+    return result
+
+
+def _bytes(input: np.ndarray, plan: Any) -> np.ndarray | None:
+    """Images of bytes ``(N, C, H, W)`` in either layout."""
+    if input.size < 4 or any(axis_plan is not None and len(axis_plan) != 3 for axis_plan in plan):
+        return None
+    last = not input.flags.c_contiguous and is_contiguous_as(input, channels_last)
+    result, width = (input.transpose(0, 2, 3, 1), 2) if last else (contiguous(input), 3)
+    for axis, axis_plan in ((width, plan[1]), (width - 1, plan[0])):  # rows first
+        if axis_plan is not None:
+            result = _bytes_along(result, axis, *axis_plan)
+    return result.transpose(0, 3, 1, 2) if last else result
+
+
 @native("nn.functional._resample")
 def resample(input: np.ndarray, plan: Any) -> np.ndarray | None:
+    if input.dtype == np.uint8:
+        return _bytes(input, plan) if input.ndim == 4 else None
     return _each_axis(input, plan, input.shape[-len(plan) :], _forward)
 
 

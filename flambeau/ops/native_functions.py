@@ -29,7 +29,7 @@ from .padding import constant_pad_nd
 from .parts import as_strided
 from .patches import product
 from .pooling import scatter_planes
-from .resampling import resample, sampling_plan
+from .resampling import bytes_plan, resample, sampling_plan
 from .softmaxes import softmax
 from .sorting import without_derivative
 from .view_copies import part
@@ -437,8 +437,11 @@ def upsample_bilinear2d_aa(
         if scale_factors is None:
             raise RuntimeError("Must specify exactly one of output_size and scale_factors")
         output_size = [int(size * scale) for size, scale in zip(spatial, scale_factors, strict=True)]
+    asked = (spatial, tuple(output_size), "bilinear", align_corners, tuple(scales), True)
+    if input.dtype is dtypes.uint8:
+        return resample(input, bytes_plan(*asked))
     kind = input.dtype.numpy if input.dtype in (dtypes.float32, dtypes.float64) else np.float32
-    return resample(input, sampling_plan(spatial, tuple(output_size), "bilinear", align_corners, scales, True, kind))
+    return resample(input, sampling_plan(*asked, kind))
 
 
 # -- indices under a mask ------------------------------------------------------------------------------------------------------------------

@@ -1,11 +1,13 @@
 """Images of another size: interpolation, and pixels or channels put in another order.
 
 Interpolation is linear and separable: along each dimension an output element is a weighted sum of a few input elements.  A *plan*
-holds for each dimension the places and weights, ``(output size, taps)``, or None where the dimension stays as it is.
+holds for each dimension the places and weights, ``(output size, taps)``, or None where the dimension stays as it is.  For images of bytes
+the weights are whole numbers, in units of ``2**-bits``, and ``bits`` is the third of the dimension's plan.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from typing import Any
@@ -45,25 +47,16 @@ def _apply(input: np.ndarray, plan: Any) -> np.ndarray:
 
 
 def _apply_bytes(image: np.ndarray, plan: Any) -> np.ndarray:
-    """``_apply`` to the bytes of images, rounded after each dimension, rows first, with weights of 16 bits, as PyTorch does it.
-
-    A weight is a multiple of ``2**-bits``, where ``bits`` is the largest number for which the largest weight has room in 16 bits.
-    """
+    """``_apply`` to the bytes of images, rounded after each dimension, rows first, as PyTorch and Pillow do it."""
     result = image
     for axis in (-1, -2):
         axis_plan = plan[axis]
         if axis_plan is None:
             continue
-        places, weights = axis_plan[0], axis_plan[1].copy()
-        for tap in range(1, places.shape[1]):  # neighbours beyond the border are the one at it
-            again = places[:, tap] == places[:, tap - 1]
-            weights[again, tap] += weights[again, tap - 1]
-            weights[again, tap - 1] = 0
-        bits = next((k for k in range(22) if int(0.5 + weights.max() * 2.0 ** (k + 1)) >= 1 << 15), 22)
-        scaled = np.trunc(weights * 2.0**bits + np.copysign(0.5, weights)).astype(np.int64)
+        places, weights, bits = axis_plan
         total = np.int64(1 << (bits - 1))
         for tap in range(places.shape[1]):
-            factor = scaled[:, tap].reshape((-1,) + (1,) * (-axis - 1))
+            factor = weights[:, tap].reshape((-1,) + (1,) * (-axis - 1))
             total = total + result.take(places[:, tap], axis=axis) * factor
         result = (total >> bits).clip(0, 255).astype(np.uint8)
     return result
@@ -96,7 +89,7 @@ def resample(input: Tensor, plan: Any) -> Tensor:
     """``input`` with its last dimensions resampled after ``plan``."""
     last = is_channels_last(input)
     if input.dtype == np.uint8 and any(axis_plan is not None and axis_plan[1] is not None for axis_plan in plan):
-        if len(plan) == 2:
+        if any(axis_plan is not None and len(axis_plan) == 3 for axis_plan in plan):
             return in_layout(_apply_bytes(input, plan), last)
         return in_layout(np.rint(_apply(input.astype(np.float32), plan)).clip(0, 255).astype(np.uint8), last)
     return in_layout(_apply(input, plan), last)
@@ -199,6 +192,28 @@ def sampling_plan(spatial: Ints, sizes: Ints, mode: str, align_corners: bool, sc
     return tuple(plan)
 
 
+@functools.lru_cache(64)  # data sets are resized from few sizes to one
+def bytes_plan(spatial: Ints, sizes: Ints, mode: str, align_corners: bool, scales: Any, antialias: bool) -> tuple[Any, ...]:
+    """A plan for images of bytes, with weights of 16 bits.
+
+    They are in units of ``2**-bits``, where ``bits`` is the largest number for which the largest weight has room in 16 bits.
+    """
+
+    def quantized(axis_plan: Any) -> Any:
+        if axis_plan is None or axis_plan[1] is None:
+            return axis_plan
+        places, weights = axis_plan[0], axis_plan[1].copy()
+        for tap in range(1, places.shape[1]):  # neighbours beyond the border are the one at it
+            again = places[:, tap] == places[:, tap - 1]
+            weights[again, tap] += weights[again, tap - 1]
+            weights[again, tap - 1] = 0
+        bits = next((k for k in range(22) if int(0.5 + weights.max() * 2.0 ** (k + 1)) >= 1 << 15), 22)
+        return places, np.trunc(weights * 2.0**bits + np.copysign(0.5, weights)).astype(np.int64), bits
+
+    plan = sampling_plan(spatial, sizes, mode, align_corners, scales, antialias, np.float64)
+    return tuple([quantized(axis_plan) for axis_plan in plan])
+
+
 # -- interpolation -------------------------------------------------------------------------------------------------------------------
 def _sizes(input: Any, size: Any, scale_factor: Any, recompute: bool | None) -> tuple[Ints, list[Any]]:
     """Output sizes, and the scale factors that sampling positions follow (None: the ratio of the sizes).
@@ -297,8 +312,10 @@ def interpolate(
         raise NotImplementedError(f"\"{word}\" not implemented for '{input.dtype.legacy}'")
     if antialias and input.dtype in dtypes.REDUCED:
         raise NotImplementedError(f"\"compute_index_ranges_weights\" not implemented for '{input.dtype.legacy}'")
-    plan = sampling_plan(tuple(input.shape[2:]), sizes, mode, bool(align_corners), scales, antialias, kind)
-    return resample(input, plan)
+    asked = (tuple(input.shape[2:]), sizes, mode, bool(align_corners), tuple(scales), antialias)
+    if input.dtype is dtypes.uint8 and rank == 2:
+        return resample(input, bytes_plan(*asked))
+    return resample(input, sampling_plan(*asked, kind))
 
 
 def _deprecated(name: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 import flambeau as torch
 from flambeau.core.arrays import native
 from flambeau.kernels import resampling as kernels
-from flambeau.ops.resampling import sampling_plan
+from flambeau.ops.resampling import bytes_plan, sampling_plan
 
 from .guard import guarded
 
@@ -60,3 +60,26 @@ def test_other_layouts_are_the_same():
     assert last.is_contiguous(memory_format=torch.channels_last) and turned.is_contiguous()
     torch.testing.assert_close(last, wanted)
     torch.testing.assert_close(turned, wanted, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("channels_last", [False, True], ids=["rows", "pixels"])
+@pytest.mark.parametrize(
+    ("mode", "shape", "sizes", "antialias"),
+    [
+        ("bilinear", (2, 3, 33, 45), (70, 11), True),
+        ("bicubic", (1, 3, 40, 21), (9, 77), True),
+        ("bicubic", (2, 1, 5, 4), (7, 9), False),
+        ("bilinear", (1, 2, 3, 9000), (2, 4500), False),
+    ],
+    ids=lambda case: str(case),
+)
+def test_bytes_are_those_of_the_reference(mode, shape, sizes, antialias, channels_last):
+    pixels = np.random.default_rng(1).integers(0, 256, shape).astype(np.uint8)
+    plan = bytes_plan(shape[2:], sizes, mode, False, (None, None), antialias)
+    for end in (True, False):
+        x = guarded(pixels.transpose(0, 2, 3, 1), end).transpose(0, 3, 1, 2) if channels_last else guarded(pixels, end)
+        y = kernels.resample(x, plan)
+        with native.disabled():
+            wanted = torch.nn.functional._resample(torch.from_numpy(x), plan).numpy()
+        np.testing.assert_array_equal(y, wanted)
+        assert y.strides == wanted.strides

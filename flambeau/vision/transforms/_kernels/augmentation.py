@@ -99,8 +99,8 @@ def mixed(image: Any, mixture_width: int, chain_depth: int, alpha: float, frame_
     batch = pixels.reshape(*(1,) * max(frame_dims - pixels.ndim, 0), *pixels.shape)
     count = batch.shape[0]
     per_image = (count, *(1,) * (batch.ndim - 1))
-    kept, rest = ops._sample_dirichlet(ops.full((2,), float(alpha)).expand(count, -1)).unbind(1)
-    weights = ops._sample_dirichlet(ops.full((mixture_width,), float(alpha)).expand(count, -1)) * rest.unsqueeze(1)
+    kept, rest = ops._sample_dirichlet(ops.full((2,), float(alpha), device=batch.device).expand(count, -1)).unbind(1)
+    weights = ops._sample_dirichlet(ops.full((mixture_width,), float(alpha), device=batch.device).expand(count, -1)) * rest.unsqueeze(1)
     total = kept.reshape(per_image) * batch
     for weight in weights.unbind(1):
         chained = batch

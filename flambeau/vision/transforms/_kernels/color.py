@@ -163,7 +163,7 @@ def adjust_sharpness_image(image: Tensor, sharpness_factor: float) -> Tensor:
         return image
     dtype = image.dtype if image.is_floating_point() else dtypes.float32
     images = image.reshape(-1, channels, height, width).to(dtype, copy=True)
-    weight = ops.full((channels, 1, 3, 3), 1 / 13, dtype=dtype)
+    weight = ops.full((channels, 1, 3, 3), 1 / 13, dtype=dtype, device=image.device)
     weight[..., 1, 1] = 5 / 13
     smoothed = functional.conv2d(images, weight, groups=channels)
     if not image.is_floating_point():
@@ -210,7 +210,7 @@ def _from_hue_saturation_value(hue: Tensor, saturation: Tensor, value: Tensor) -
     falling = (1.0 - colourful).mul_(value).clamp_(0.0, 1.0)
     rising = (colourful + (1.0 - saturation)).mul_(value).clamp_(0.0, 1.0)
     choices = ops.stack([value, least, falling, rising], -3)
-    chosen = ops.tensor(_SECTORS)[:, sector.long().remainder_(6)]
+    chosen = ops.tensor(_SECTORS, device=sector.device)[:, sector.long().remainder_(6)]
     return choices.gather(-3, chosen.moveaxis(0, -3))
 
 
@@ -341,7 +341,7 @@ def equalize_image(image: Tensor) -> Tensor:
         return image
     levels = to_dtype_image(image, dtypes.uint8, scale=True)
     flat = levels.flatten(0, -3).flatten(1).long() if levels.ndim > 2 else levels.reshape(1, -1).long()
-    offsets = 256 * ops.arange(flat.shape[0]).unsqueeze(1)
+    offsets = 256 * ops.arange(flat.shape[0], device=flat.device).unsqueeze(1)
     counts = ops.bincount((flat + offsets).reshape(-1), minlength=256 * flat.shape[0]).view(-1, 256)
     up_to = counts.cumsum(1)
     # the brightest level that occurs does not count, as in Pillow
@@ -368,7 +368,7 @@ def permute_channels_image(image: Tensor, permutation: Any) -> Tensor:
     channels = image.shape[-3]
     if len(permutation) != channels:
         raise ValueError(f"Length of permutation does not match number of channels: {len(permutation)} != {channels}")
-    return image.index_select(-3, ops.as_tensor(permutation)) if image.numel() else image
+    return image.index_select(-3, ops.as_tensor(permutation, device=image.device)) if image.numel() else image
 
 
 @register(permute_channels, PIL.Image.Image)

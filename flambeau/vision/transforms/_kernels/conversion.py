@@ -12,7 +12,7 @@ from .... import ops
 from ....core import dtype as dtypes
 from ....core.dtype import dtype as Dtype
 from ....core.dtype import get_default_dtype
-from ....core.tensor import Tensor
+from ....core.tensor import Tensor, wrap
 from ... import tv_tensors
 from . import pil
 from .registry import kernel_of, register
@@ -55,8 +55,10 @@ def to_tensor(pic: Any) -> Tensor:
         pixels = pixels.reshape(pic.height, pic.width, pil.num_channels(pic))
     else:
         raise TypeError(f"pic should be PIL Image or ndarray. Got {type(pic)}")
-    planes = ops.from_numpy(np.array(pixels.transpose(2, 0, 1), order="C"))
-    return planes.to(get_default_dtype()).div_(255) if planes.dtype is dtypes.uint8 else planes
+    if pixels.dtype != np.uint8:
+        return ops.from_numpy(np.array(pixels.transpose(2, 0, 1), order="C"))
+    planes = wrap(np.ascontiguousarray(pixels)).permute(2, 0, 1).contiguous()  # not to be written to: it may be Pillow's memory
+    return planes.to(get_default_dtype()).div_(255)
 
 
 def pil_to_tensor(pic: Any) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import math
 from typing import Any
@@ -10,7 +11,7 @@ import PIL.Image
 
 from .... import ops
 from ....core import dtype as dtypes
-from ....core.tensor import Tensor
+from ....core.tensor import Tensor, wrap
 from ....nn import functional
 from ... import tv_tensors
 from .conversion import pil_to_tensor, to_pil_image
@@ -42,12 +43,21 @@ def normalize_image(image: Tensor, mean: Any, std: Any, inplace: bool = False) -
         raise ValueError(f"Expected tensor to be a tensor image of size (..., C, H, W). Got {image.shape}.")
     if not isinstance(std, Tensor) and (not all(std) if isinstance(std, (tuple, list)) else std == 0):
         raise ValueError("std evaluated to zero, leading to division by zero.")
-    shift, scale = [_by_channel(values, image.dtype) for values in (mean, std)]
+    shift, scale = [_by_channel(values, image) for values in (mean, std)]
     return (image.sub_(shift) if inplace else image.sub(shift)).div_(scale)
 
 
-def _by_channel(values: Any, dtype: Any) -> Tensor:
-    tensor = ops.as_tensor(values, dtype=dtype)
+@functools.lru_cache(64)
+def _channel_constants(values: tuple[float, ...], dtype: Any) -> Any:
+    return ops.tensor(values, dtype=dtype).view(-1, 1, 1).numpy()
+
+
+def _by_channel(values: Any, image: Tensor) -> Tensor:
+    """``values`` to compute with ``image``, ``(..., C, H, W)``; not to be written to."""
+    plain = image.device.type == "cpu" and image.dtype in (dtypes.float32, dtypes.float64)
+    if plain and isinstance(values, (tuple, list)) and all(isinstance(value, (int, float)) for value in values):
+        return wrap(_channel_constants(tuple(values), image.dtype))
+    tensor = ops.as_tensor(values, dtype=image.dtype, device=image.device)
     return tensor.view(-1, 1, 1) if tensor.ndim == 1 else tensor
 
 
@@ -100,7 +110,7 @@ def gaussian_blur_image(image: Tensor, kernel_size: Any, sigma: Any = None) -> T
     if not image.numel():
         return image
     dtype = image.dtype if image.is_floating_point() else dtypes.float32
-    across, down = [_gaussian(size, value, dtype) for size, value in zip((width, height), sigmas)]
+    across, down = [_gaussian(size, value, dtype).to(image.device) for size, value in zip((width, height), sigmas)]
     channels = image.shape[-3]
     images = image.reshape(-1, *image.shape[-3:]).to(dtype)
     images = functional.pad(images, [width // 2, width // 2, height // 2, height // 2], mode="reflect")
@@ -218,4 +228,4 @@ def uniform_temporal_subsample(inpt: Any, num_samples: int) -> Any:
 
 @register(uniform_temporal_subsample, Tensor, tv_tensors.Video)
 def uniform_temporal_subsample_video(video: Tensor, num_samples: int) -> Tensor:
-    return video.index_select(-4, ops.linspace(0, video.shape[-4] - 1, num_samples).long())
+    return video.index_select(-4, ops.linspace(0, video.shape[-4] - 1, num_samples, device=video.device).long())

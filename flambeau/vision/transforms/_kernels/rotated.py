@@ -51,7 +51,7 @@ def _order(corners: Tensor) -> Tensor:
     x, y = corners[..., 0::2], corners[..., 1::2]
     x_most, y_most = x.abs().amax(1, keepdim=True), y.abs().amax(1, keepdim=True)
     first = (y / y_most + x / x_most * 100).min(dim=1).indices
-    return (first.unsqueeze(1) * 2 + ops.arange(8)).remainder_(8)
+    return (first.unsqueeze(1) * 2 + ops.arange(8, device=first.device)).remainder_(8)
 
 
 def _lines(corners: Tensor) -> tuple[Tensor, Tensor]:

@@ -49,11 +49,10 @@ def _check_sampling(image: Tensor, mode: InterpolationMode, fill: Any) -> None:
 
 
 def _filled(images: Tensor, grid: Tensor, mode: str, fill: Any) -> Tensor:
-    inside = ops.ones(images.shape[0], 1, *images.shape[-2:], dtype=images.dtype)
+    inside = images.new_ones(images.shape[0], 1, *images.shape[-2:])
     sampled = functional.grid_sample(ops.cat([images, inside], 1), grid, mode=mode, padding_mode="zeros", align_corners=False)
     result, share = sampled[:, :-1], sampled[:, -1:]
-    colour = ops.tensor([float(value) for value in (fill if isinstance(fill, (tuple, list)) else [fill])], dtype=images.dtype)
-    colour = colour.view(1, -1, 1, 1)
+    colour = images.new_tensor(fill if isinstance(fill, (tuple, list)) else [fill]).view(1, -1, 1, 1)
     return ops.where(share < 0.5, colour, result) if mode == "nearest" else (result - colour).mul_(share).add_(colour)
 
 
@@ -64,7 +63,7 @@ def _sampled(image: Tensor, grid: Tensor, mode: InterpolationMode, fill: Any) ->
     if not image.numel():
         return image.reshape(result_shape)
     images = image.reshape(-1, channels, height, width).to(grid.dtype)
-    grid = grid.expand(images.shape[0], -1, -1, -1)
+    grid = grid.to(image.device).expand(images.shape[0], -1, -1, -1)
     if fill is None:
         result = functional.grid_sample(images, grid, mode=mode.value, padding_mode="zeros", align_corners=False)
     else:
@@ -219,7 +218,7 @@ def affine_mask(mask: Tensor, angle: float, translate: Any, scale: float, shear:
 
 def _mapped(points: Tensor, matrix: Tensor) -> Tensor:
     """Points ``(N, 2)`` under a map ``(2, 3)``."""
-    return ops.matmul(ops.cat([points, ops.ones(points.shape[0], 1, dtype=points.dtype)], -1), matrix.T)
+    return ops.matmul(ops.cat([points, points.new_ones(points.shape[0], 1)], -1), matrix.T.to(points.device))
 
 
 class _PointMap:
@@ -251,7 +250,7 @@ def _affine_keypoints(keypoints: Tensor, canvas_size: Any, expand: bool, **place
     result = run(points.reshape(-1, 2))
     if expand:
         offset, canvas_size = run.expanded()
-        result = result - offset
+        result = result - offset.to(result.device)
     return result.reshape(keypoints.shape).to(keypoints.dtype), canvas_size
 
 
@@ -289,7 +288,7 @@ def _affine_boxes(
     result = _box_around(run(_corners_of(exact, format)), rotated)
     if expand:
         offset, canvas_size = run.expanded()
-        result = result - offset.repeat(4 if rotated else 2)
+        result = result - offset.repeat(4 if rotated else 2).to(result.device)
     between = _F.XYXYXYXY if rotated else _F.XYXY
     result = converted(clamped(result, between, canvas_size, clamping_mode), between, format)
     return result.reshape(boxes.shape).to(boxes.dtype), canvas_size
@@ -592,7 +591,7 @@ def elastic_image(image: Tensor, displacement: Tensor, interpolation: Any = Inte
     size = tuple(image.shape[-2:])
     _check_displacement(displacement, size)
     dtype = dtypes.float32 if image.dtype is dtypes.float16 else _grid_dtype(image)
-    grid = _identity_grid(size, dtype).add_(displacement.to(dtype))
+    grid = _identity_grid(size, dtype).to(image.device).add_(displacement.to(image.device, dtype))
     exact = image.to(dtype) if image.is_floating_point() else image
     return _sampled(exact, grid, checked_mode(interpolation), fill).to(image.dtype)
 
@@ -613,10 +612,10 @@ def elastic_mask(mask: Tensor, displacement: Tensor, fill: Any = None) -> Tensor
 def _displaced(points: Tensor, displacement: Tensor, canvas_size: Any) -> Tensor:
     """Where points ``(N, 2)`` go, to the nearest pixel and to first order: against the displacement."""
     rows, columns = canvas_size
-    inverse = _identity_grid(canvas_size, displacement.dtype).sub_(displacement)
+    inverse = _identity_grid(canvas_size, displacement.dtype).to(points.device).sub_(displacement.to(points.device))
     x, y = points.long().unbind(-1)
     places = inverse[0, y.clamp(0, rows - 1), x.clamp(0, columns - 1)]
-    return places.add_(1).mul_(0.5 * ops.tensor([columns, rows], dtype=displacement.dtype)).sub_(0.5)
+    return places.add_(1).mul_(0.5 * inverse.new_tensor([columns, rows])).sub_(0.5)
 
 
 @register_described(elastic, tv_tensors.KeyPoints)

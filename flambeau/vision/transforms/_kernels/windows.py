@@ -250,7 +250,7 @@ def resize_mask(mask: Tensor, size: Any, interpolation: Any = InterpolationMode.
 @register_described(resize, tv_tensors.KeyPoints)
 def resize_keypoints(keypoints: Tensor, size: Any, canvas_size: tuple[int, int], max_size: int | None = None) -> tuple[Tensor, Any]:
     height, width = resized_size(canvas_size, size, max_size)
-    ratios = ops.tensor([width / canvas_size[1], height / canvas_size[0]])
+    ratios = ops.tensor([width / canvas_size[1], height / canvas_size[0]], device=keypoints.device)
     return keypoints.mul(ratios).to(keypoints.dtype), (height, width)
 
 
@@ -268,8 +268,9 @@ def resize_bounding_boxes(
         return bounding_boxes, canvas_size
     ratios = [sizes[1] / canvas_size[1], sizes[0] / canvas_size[0]]
     if not is_rotated_bounding_format(format):
-        return bounding_boxes.mul(ops.tensor(ratios * 2)).to(bounding_boxes.dtype), sizes
-    corners = converted(bounding_boxes, format, _F.XYXYXYXY).reshape(-1, 8).mul(ops.tensor(ratios * 4))
+        return bounding_boxes.mul(ops.tensor(ratios * 2, device=bounding_boxes.device)).to(bounding_boxes.dtype), sizes
+    corners = converted(bounding_boxes, format, _F.XYXYXYXY).reshape(-1, 8)
+    corners = corners.mul(ops.tensor(ratios * 4, device=corners.device))
     boxes = clamped(parallelogram_to_box(corners), _F.XYXYXYXY, sizes, clamping_mode)
     return converted(boxes, _F.XYXYXYXY, format).to(bounding_boxes.dtype).reshape(bounding_boxes.shape), sizes
 
@@ -318,7 +319,7 @@ def _padded(images: Tensor, sides: list[int], fill: float, padding_mode: str) ->
     if padding_mode == "symmetric":
         left, right, top, bottom = sides
         rows, columns = _mirrored(images.shape[-2], top, bottom), _mirrored(images.shape[-1], left, right)
-        return images[..., rows[:, None], columns]
+        return images[..., rows[:, None].to(images.device), columns.to(images.device)]
     mode = "replicate" if padding_mode == "edge" else padding_mode
     exact = images if images.is_floating_point() else images.float()
     return functional.pad(exact, sides, mode=mode).to(images.dtype)
@@ -341,7 +342,7 @@ def pad_image(image: Tensor, padding: Any, fill: Any = None, padding_mode: str =
     else:
         result = _padded(images, sides, 0, padding_mode)
         left, right, top, bottom = [max(side, 0) for side in sides]
-        colour = ops.tensor(fills).to(image.dtype).reshape(-1, 1, 1)
+        colour = ops.tensor(fills).to(image.device, image.dtype).reshape(-1, 1, 1)
         result[..., :top, :] = colour
         result[..., :left] = colour
         result[..., result.shape[-2] - bottom :, :] = colour
@@ -368,7 +369,7 @@ def pad_keypoints(
         raise ValueError(f"Padding mode '{padding_mode}' is not supported with KeyPoints (supported modes are constant)")
     left, right, top, bottom = padding_sides(padding)
     size = (canvas_size[0] + top + bottom, canvas_size[1] + left + right)
-    return keypoints + ops.tensor([left, top], dtype=keypoints.dtype), size
+    return keypoints + keypoints.new_tensor([left, top]), size
 
 
 @register_described(pad, tv_tensors.BoundingBoxes)
@@ -384,7 +385,7 @@ def pad_bounding_boxes(
         raise ValueError(f"Padding mode '{padding_mode}' is not supported with bounding boxes")
     left, right, top, bottom = padding_sides(padding)
     size = (canvas_size[0] + top + bottom, canvas_size[1] + left + right)
-    boxes = bounding_boxes + ops.tensor(offset_for(format, left, top), dtype=bounding_boxes.dtype)
+    boxes = bounding_boxes + bounding_boxes.new_tensor(offset_for(format, left, top))
     return clamped(boxes, format, size, clamping_mode), size
 
 
@@ -424,14 +425,14 @@ def crop_mask(mask: Tensor, top: int, left: int, height: int, width: int) -> Ten
 
 @register_described(crop, tv_tensors.KeyPoints)
 def crop_keypoints(keypoints: Tensor, top: int, left: int, height: int, width: int) -> tuple[Tensor, tuple[int, int]]:
-    return keypoints - ops.tensor([left, top], dtype=keypoints.dtype), (height, width)
+    return keypoints - keypoints.new_tensor([left, top]), (height, width)
 
 
 @register_described(crop, tv_tensors.BoundingBoxes)
 def crop_bounding_boxes(
     bounding_boxes: Tensor, format: BoundingBoxFormat, top: int, left: int, height: int, width: int, clamping_mode: str | None = "soft"
 ) -> tuple[Tensor, tuple[int, int]]:
-    boxes = bounding_boxes - ops.tensor(offset_for(format, left, top), dtype=bounding_boxes.dtype)
+    boxes = bounding_boxes - bounding_boxes.new_tensor(offset_for(format, left, top))
     if format == _F.XYXYXYXY:
         boxes = parallelogram_to_box(boxes)
     return clamped(boxes, format, (height, width), clamping_mode), (height, width)
