@@ -12,7 +12,7 @@ class Case:
     """One distribution with parameters.
 
     Attributes:
-        make: from a library's ``distributions`` and a function from lists to float64 tensors of that library.
+        make: from a library's ``distributions`` and a function from lists to tensors of that library.
         scipy: from ``scipy.stats`` to the frozen distribution of the batch's first element, of one number each.
         other: makes a second one, for divergences.
         unlike: what PyTorch answers otherwise; ``docs/compatibility.md`` says why.
@@ -128,8 +128,8 @@ CASES: dict[str, Case] = {
         lambda D, t: D.Uniform(t([-0.5, -1]), t([3.0, 2])),
     ),
     "VonMises": Case(
-        lambda D, t: D.VonMises(t([0.5, -1]), t([1.5, 6])),
-        lambda s: s.vonmises(1.5, 0.5),
+        lambda D, t: D.VonMises(t([0.0, -1]), t([1.5, 6])),
+        lambda s: s.vonmises(1.5),
         unlike=("log_prob", "expanded log_prob", "variance", "expanded variance", "stddev", "expanded stddev", "gradient"),
     ),
     "Weibull": Case(lambda D, t: D.Weibull(t([1.5, 0.5]), t([0.8, 2.0])), lambda s: s.weibull_min(0.8, 0, 1.5)),
@@ -138,12 +138,12 @@ CASES: dict[str, Case] = {
 }
 
 
-def made(case: str, library: Any, *, other: bool = False) -> tuple[Any, list[Any]]:
+def made(case: str, library: Any, *, other: bool = False, dtype: str = "float64") -> tuple[Any, list[Any]]:
     """A case's distribution in a library, and the leaves that it was made of."""
     leaves: list[Any] = []
 
     def leaf(values: Any) -> Any:
-        leaves.append(library.tensor(values, dtype=library.float64, requires_grad=True))
+        leaves.append(library.tensor(values, dtype=getattr(library, dtype), requires_grad=True))
         return leaves[-1]
 
     make = CASES[case].other if other else CASES[case].make

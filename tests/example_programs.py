@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Arguments that make 20 steps quick and leave everything in them.
 QUICK = {
     "actor_critic": [],
+    "bayesian_regression": [],
     "char_gpt": ["--batch-size", "4", "--layers", "2"],
     "char_lstm": ["--characters", "30_000", "--batch-size", "8", "--hidden", "64"],
     "char_mlp": [],
@@ -32,6 +33,7 @@ QUICK = {
     "gru_forecast": ["--length", "1200", "--batch-size", "32"],
     "hogwild": [],
     "images": ["--images", "300", "--batch-size", "16", "--no-logs"],
+    "vae": [],
     "vae_digits": [],
     "word_transformer": ["--words", "8_000", "--vocabulary", "500", "--batch-size", "8"],
 }

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 import warnings
 from functools import partial
 from typing import Any
@@ -18,7 +16,6 @@ import flambeau.distributions as D
 from flambeau.core.random import rejection
 from flambeau.distributions import constraints, transforms
 
-ABSOLUTE = 1e-12
 QUESTIONS = ("mean", "mode", "variance", "stddev", "batch_shape", "event_shape", "has_rsample", "has_enumerate_support", "support")
 CALLS = ("entropy", "perplexity", "enumerate_support", "__repr__")
 
@@ -47,10 +44,10 @@ def answer(ask: Any) -> Any:
         return type(error).__name__, " ".join(str(error).replace("flambeau", "torch").split())
 
 
-def check_same(ours: Any, theirs: Any, what: str) -> None:
+def check_same(ours: Any, theirs: Any, what: str, relative: float = 1e-8) -> None:
     if isinstance(ours, np.ndarray) and isinstance(theirs, np.ndarray):
         assert ours.shape == theirs.shape and ours.dtype == theirs.dtype, what
-        np.testing.assert_allclose(ours, theirs, 1e-8, ABSOLUTE, err_msg=what)
+        np.testing.assert_allclose(ours, theirs, relative, relative * 1e-4, err_msg=what)
     else:
         assert ours == theirs, what
 
@@ -77,13 +74,13 @@ def check_answers(name: str, variant: str, ours: Any, theirs: Any, libraries: tu
     check("log_prob of NaN", lambda of, its: of.log_prob(its.full(values.shape[1:], math.nan)))
 
 
-def check_samples(variant: str, ours: Any, theirs: Any, libraries: tuple[Any, Any]) -> None:
+def check_samples(variant: str, ours: Any, theirs: Any, libraries: tuple[Any, Any], relative: float = 1e-9) -> None:
     for shape in ((), (3,), (2, 3)):
         for method in ("sample", "rsample"):
             for library in libraries:
                 library.manual_seed(7)
             drawn = [answer(partial(getattr(of, method), shape)) for of in (ours, theirs)]
-            check_same(*drawn, f"{variant}{method} {shape}")
+            check_same(*drawn, f"{variant}{method} {shape}", relative)
 
 
 @pytest.mark.oracle
@@ -105,6 +102,14 @@ def test_a_distribution_is_pytorchs(name, oracle):
     ours, theirs = (of.expand((2, *of.batch_shape)) for of in (ours, theirs))
     check_answers(name, "expanded ", ours, theirs, libraries)
     check_samples("expanded ", ours, theirs, libraries)
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore:Singular sample detected")
+def test_samples_in_float32_are_pytorchs(oracle):
+    libraries = (torch, oracle)
+    for name in CASES:
+        check_samples(f"{name}: ", *(made(name, library, dtype="float32")[0] for library in libraries), libraries, 2e-4)  # type: ignore[misc]
 
 
 def by_kind() -> dict[str, str]:
@@ -394,8 +399,7 @@ def test_dirichlet_gradients_stay_on_the_simplex():
     assert torch.allclose(gradient, exact, atol=0.01)
 
 
-def test_of_two_gradients_of_a_symmetric_start():
-    """Around the middle of the continuous Bernoulli the series and the closed form meet."""
+def test_the_series_of_the_continuous_bernoulli_meets_the_closed_form():
     for p in (0.499 - 1e-9, 0.499 + 1e-9, 0.501 - 1e-9, 0.501 + 1e-9):
         of = D.ContinuousBernoulli(torch.tensor(p))
         assert float(of.mean) == pytest.approx(0.5 + (p - 0.5) / 3, abs=1e-9)
@@ -403,11 +407,12 @@ def test_of_two_gradients_of_a_symmetric_start():
 
 
 def test_the_von_mises_density_is_scipys():
-    stats = pytest.importorskip("scipy.stats")
-    of, value = D.VonMises(torch.tensor([0.5, -1.0]), torch.tensor([1.5, 600.0])), torch.tensor([0.3, -1.1])
-    expected = stats.vonmises([1.5, 600.0], [0.5, -1.0]).logpdf(value.numpy())
-    np.testing.assert_allclose(of.log_prob(value), expected, 1e-12)
-    i0e, i1e = (getattr(pytest.importorskip("scipy.special"), name)([1.5, 600.0]) for name in ("i0e", "i1e"))
+    special = pytest.importorskip("scipy.special")
+    kappa, loc, value = np.array([1.5, 600.0]), np.array([0.5, -1.0]), np.array([0.3, -1.1])
+    i0e, i1e = special.i0e(kappa), special.i1e(kappa)
+    of = D.VonMises(torch.tensor(loc), torch.tensor(kappa))
+    expected = kappa * (np.cos(value - loc) - 1) - np.log(2 * np.pi * i0e)
+    np.testing.assert_allclose(of.log_prob(torch.tensor(value)), expected, 1e-10)
     np.testing.assert_allclose(of.variance, 1 - i1e / i0e, 1e-10)
 
 
@@ -531,16 +536,6 @@ def test_pickles_and_files_of_distributions(tmp_path):
     assert torch.equal(
         loaded.base_dist.base_dist.scale if hasattr(loaded.base_dist, "base_dist") else loaded.base_dist.scale, torch.ones(2)
     )
-
-
-def test_importing_distributions_loads_no_scipy():
-    code = """
-import sys, flambeau
-assert "flambeau.distributions" not in sys.modules
-import flambeau.distributions
-assert "scipy" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_every_constraint_and_transform_is_listed():
