@@ -125,6 +125,20 @@ def test_a_small_detector_detects_and_learns_as_the_oracles(kind, oracle):
     assert max(found.values()) < 1e-5, found
 
 
+def test_a_small_faster_rcnn_learns_two_boxes():
+    model = small_model(torch, torch.vision, "faster")
+    images = [torch.from_numpy(image).float() for image in IMAGES]
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    totals = []
+    for _ in range(20):
+        loss = sum(model(images, vision_tasks.targets(torch, [(40, 40)] * 2)).values())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        totals.append(loss.item())
+    assert sum(totals[-5:]) < 0.7 * sum(totals[:5]), totals
+
+
 @pytest.mark.oracle
 def test_a_small_segmentation_model_is_the_oracles(oracle):
     results = []
