@@ -273,7 +273,7 @@ def voc(root: Path) -> None:
         for name in names:
             picture(base / "JPEGImages" / f"{name}.jpg")
             picture(base / "SegmentationClass" / f"{name}.png", "L")
-            box = "<bndbox><xmin>1</xmin><ymax> 9 </ymax></bndbox>"
+            box = "<bndbox><xmin>1</xmin><ymax> 4 </ymax><ymin>2</ymin><xmax>5</xmax></bndbox>"
             objects = f"<object><name>cat</name>{box}<part>a</part><part>b</part></object>" * (1 + (name == "000002"))
             write(base / "Annotations" / f"{name}.xml", f"<annotation><folder>x</folder><owner/>{objects}</annotation>")
         for kind in ("Main", "Segmentation"):

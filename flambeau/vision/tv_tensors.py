@@ -341,3 +341,11 @@ def wrap(wrappee: Tensor, *, like: Any, **kwargs: Any) -> Any:
     """
     method = getattr(type(like), "wrap", None)
     return wrappee.as_subclass(type(like)) if method is None else method(wrappee, like, **kwargs)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "wrap_dataset_for_transforms_v2":
+        from .datasets.wrapping import wrap_dataset_for_transforms_v2  # late: data sets load more than tensors need
+
+        return wrap_dataset_for_transforms_v2
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -702,3 +702,117 @@ def test_boxes_of_boundaries_are_fetched_and_moved(files, tmp_path, monkeypatch)
     files.content["train_noval.txt"] = b"2008_000000\n"
     assert len(datasets.SBDataset(tmp_path / "a", "train_noval", download=True)) == 1
     assert json.dumps(sorted(path for path, _ in files.requests)) == '["benchmark.tgz", "train_noval.txt"]'
+
+
+# -- targets for transforms of the second version --------------------------------------------------------------------------
+WRAPPED = [
+    ("VOCDetection", {}, None),
+    ("VOCDetection", {}, "all"),
+    ("VOCDetection", {}, ["labels"]),
+    ("VOCSegmentation", {}, None),
+    ("SBDataset", {"mode": "segmentation"}, None),
+    ("CelebA", {"target_type": ["identity", "bbox"]}, None),
+    ("CelebA", {"target_type": "bbox", "split": "all"}, None),
+    ("Kitti", {}, None),
+    ("Kitti", {}, {"type", "boxes", "alpha"}),
+    ("Kitti", {"train": False}, None),
+    ("OxfordIIITPet", {"target_types": ["category", "segmentation"]}, None),
+    ("Cityscapes", {"target_type": ["instance", "semantic"]}, None),
+    ("WIDERFace", {}, None),
+    ("WIDERFace", {"split": "val"}, ["bbox", "pose"]),
+    ("WIDERFace", {"split": "test"}, None),
+    ("MNIST", {}, None),
+    ("EuroSAT", {}, None),
+    ("Caltech101", {}, None),
+]
+REFUSED = [
+    ("Caltech101", {"target_type": "annotation"}, None),
+    ("SBDataset", {}, None),
+    ("CelebA", {}, None),
+    ("Cityscapes", {"target_type": "color"}, None),
+    ("MNIST", {}, "all"),
+    ("Kitti", {}, ["color"]),
+    ("Kitti", {}, 3),
+    ("Kitti", {}, "boxes"),
+    ("Places365", {"small": True}, None),
+]
+
+
+def described(value: Any) -> Any:
+    """``plain``, with the kind of each tensor and what it says of itself."""
+    if isinstance(value, dict):
+        return {key: described(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [described(entry) for entry in value]
+    more = {name: str(getattr(value, name)) for name in ("format", "canvas_size") if hasattr(value, "canvas_size")}
+    return type(value).__name__, more, plain(value)
+
+
+def small(name: str) -> Case:
+    return next(case for case in CASES if case.name == name)
+
+
+@pytest.mark.oracle
+@not_closed_by_torchvision
+@pytest.mark.usefixtures("_any_checksum")
+@pytest.mark.parametrize(("name", "options", "keys"), WRAPPED)
+def test_wrapped_targets_are_torchvisions(theirs, built, name, options, keys):
+    root, results = str(built(small(name))), []
+    for library in (datasets, theirs):
+        dataset = library.wrap_dataset_for_transforms_v2(getattr(library, name)(root, **options), keys)
+        assert isinstance(dataset, getattr(library, name)) and type(dataset).__name__ == f"Wrapped{name}"
+        results.append([described(dataset[index]) for index in range(len(dataset))])
+    assert results[0] == results[1] != []
+
+
+@pytest.mark.oracle
+@not_closed_by_torchvision
+@pytest.mark.usefixtures("_any_checksum")
+@pytest.mark.parametrize(("name", "options", "keys"), REFUSED)
+def test_what_cannot_be_wrapped_is_refused_as_in_torchvision(theirs, built, name, options, keys):
+    root, kinds = str(built(small(name))), []
+    for library in (datasets, theirs):
+        with pytest.raises((TypeError, ValueError, RuntimeError)) as error:
+            library.wrap_dataset_for_transforms_v2(getattr(library, name)(root, **options), keys)
+        kinds.append(type(error.value))
+    assert kinds[0] is kinds[1]
+
+
+@pytest.mark.usefixtures("_any_checksum")
+def test_wrapped_data_sets_transform_and_travel(built, tmp_path, monkeypatch):
+    from flambeau.vision import tv_tensors
+    from flambeau.vision.transforms import v2
+
+    root = built(small("VOCDetection"))
+    transforms = v2.Compose([v2.ToImage(), v2.RandomHorizontalFlip(1.0)])
+    dataset = tv_tensors.wrap_dataset_for_transforms_v2(datasets.VOCDetection(root, transforms=transforms), "all")
+    for current in (dataset, pickle.loads(pickle.dumps(dataset))):
+        image, target = current[0]
+        assert isinstance(image, tv_tensors.Image) and isinstance(target["boxes"], tv_tensors.BoundingBoxes)
+        assert current.images == dataset.images and len(current) == 2
+    with pytest.raises(TypeError, match="meant for subclasses"):
+        datasets.wrap_dataset_for_transforms_v2([1, 2])
+    with pytest.raises(AttributeError):
+        datasets.nothing  # noqa: B018
+
+
+def test_wrapped_coco(tmp_path, monkeypatch):
+    coco(tmp_path)
+    content = json.loads((tmp_path / "annotations.json").read_text())
+    for record in content["annotations"]:
+        record.update(category_id=5, segmentation=[[0, 0, 3, 0, 3, 3]])
+    write(tmp_path / "boxes.json", json.dumps(content))
+    dataset = datasets.CocoDetection(tmp_path, tmp_path / "boxes.json")
+    target = datasets.wrap_dataset_for_transforms_v2(dataset)[1][1]
+    assert target["boxes"].tolist() == [[1, 2, 4, 6]] * 2 and target["labels"].tolist() == [5, 5] and target["image_id"] == 3
+    with pytest.raises(NotImplementedError, match="pycocotools"):
+        datasets.wrap_dataset_for_transforms_v2(datasets.CocoDetection(tmp_path, tmp_path / "boxes.json"), ["masks"])[1]
+    # As much of pycocotools' interface as is needed: a mask that is all of the image.
+    package = types.ModuleType("pycocotools.mask")
+    package.frPyObjects = lambda outlines, height, width: (height, width)
+    package.merge = lambda size: size
+    package.decode = lambda size: np.ones(size, np.uint8)
+    monkeypatch.setitem(sys.modules, "pycocotools", types.ModuleType("pycocotools"))
+    monkeypatch.setitem(sys.modules, "pycocotools.mask", package)
+    masks = datasets.wrap_dataset_for_transforms_v2(dataset, ["masks", "bbox"])[1][1]
+    assert masks["masks"].shape == (2, 5, 6) and masks["bbox"] == [[1, 2, 3, 4]] * 2

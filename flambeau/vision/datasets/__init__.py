@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from ..._unsupported import names as _unsupported_names
@@ -138,5 +137,7 @@ globals().update(_unsupported_names("vision.datasets", kinds="Kinetics HMDB51 UC
 
 def __getattr__(name: str) -> Any:
     if name == "wrap_dataset_for_transforms_v2":
-        return getattr(importlib.import_module("..tv_tensors", __name__), name)
+        from .wrapping import wrap_dataset_for_transforms_v2  # late: it needs the transforms
+
+        return wrap_dataset_for_transforms_v2
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
