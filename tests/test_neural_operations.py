@@ -193,3 +193,16 @@ def test_training_follows_pytorch_step_by_step() -> None:
 def test_training_lowers_the_loss() -> None:
     losses = _train(flambeau, F, 40)
     assert np.mean(losses[-4:]) < 0.9 * np.mean(losses[:4])
+
+
+def test_a_kernel_of_one_place_over_one_sample_is_a_product_of_matrices() -> None:
+    for convolve, sizes in ((F.conv1d, (3,)), (F.conv2d, (3, 4)), (F.conv3d, (3, 4, 2))):
+        images = tensor(2, 5, *sizes, requires_grad=True)
+        weight, bias = tensor(7, 5, *(1 for _ in sizes), seed=1, requires_grad=True), tensor(7, seed=2)
+        both = convolve(images, weight, bias)
+        expected = flambeau.autograd.grad(both[1].sin().sum(), (images, weight))
+        for kernel in (weight, weight.transpose(0, 1).contiguous().transpose(0, 1)):
+            one = convolve(images[1:], kernel, bias)
+            assert one.is_contiguous() and flambeau.allclose(one, both[1:])
+            gradients = flambeau.autograd.grad(one.sin().sum(), (images, weight))
+            assert all(flambeau.allclose(*pair) for pair in zip(gradients, expected, strict=True))

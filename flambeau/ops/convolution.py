@@ -41,8 +41,9 @@ def _geometry(
     transposed: bool,
     output_padding: Ints,
     groups: int,
-) -> tuple[Ints, int]:
-    """For operands of ``convolution`` of these shapes and dtypes: the result's sizes if transposed, and its multiply-adds, about.
+) -> tuple[Ints, int, bool]:
+    """For operands of ``convolution`` of these shapes and dtypes: the result's sizes if transposed, its multiply-adds, about, and
+    whether it is one product of matrices (a kernel of one place over a single sample).
 
     Raises:
         RuntimeError: what is wrong with them.
@@ -98,7 +99,7 @@ def _geometry(
             min(spatial, default=1) > 0 or product(x) == 0,
             f"conv_transpose: calculated output size {spatial} is too small for input size {x[2:]} and padding {padding}",
         )
-        return spatial, work // w[0]
+        return spatial, work // w[0], False
     have = [n + 2 * p for n, p in zip(x[2:], padding, strict=True)]
     need = [d * (k - 1) + 1 for d, k in zip(dilation, w[2:], strict=True)]
     _require(
@@ -107,7 +108,8 @@ def _geometry(
         f"({' x '.join(map(str, have))}). Kernel size: ({' x '.join(map(str, need))}). Kernel size can't be greater than actual "
         "input size",
     )
-    return (), work // (max(w[1], 1) * product(stride))
+    is_product = x[0] == 1 == groups and max((*w[2:], *stride), default=1) == 1 and max(padding, default=0) == 0
+    return (), work // (max(w[1], 1) * product(stride)), is_product
 
 
 def _type_name(dtype: Any) -> str:
@@ -174,10 +176,15 @@ def _convolution(
     )
     output_padding = ints(output_padding, rank, "convolution", "output_padding")
     bias_is = (None, None) if bias is None else (bias.shape, bias.dtype)
-    spatial, work = _geometry(
+    spatial, work, is_product = _geometry(
         input.shape, weight.shape, bias_is[0], input.dtype, weight.dtype, bias_is[1],
         stride, padding, dilation, bool(transposed), output_padding, groups,
     )  # fmt: skip
+    if is_product and input.flags.c_contiguous and weight.flags.c_contiguous:
+        result = np.matmul(weight.reshape(weight.shape[:2]), input.reshape(input.shape[1], -1))
+        if bias is not None:
+            result += bias[:, None]
+        return result.reshape(1, weight.shape[0], *input.shape[2:])
     last = is_channels_last(input) or is_channels_last(weight)
     if transposed:
         result = native.attempt("_spread", work // _PER_ELEMENT, input, weight, bias, spatial, stride, padding, dilation, groups, last)
