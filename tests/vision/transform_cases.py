@@ -19,7 +19,8 @@ KINDS = ("rgb", "grey", "bytes", "floats", "batch")
 class Case:
     """``seeds`` is how often it runs, each time with another seed; ``levels`` how far apart bytes of tensors may be.
 
-    One level is what rounding can do to a transform; where two follow one another, the second may double it.
+    One level is what rounding can do to a transform; where two follow one another, the second may double it. ``picture_levels`` is the same
+    for PIL images: 0, but where they are transformed as tensors.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Case:
     kinds: Sequence[str] = KINDS
     seeds: int = 1
     levels: int = 1
+    picture_levels: int = 0
 
 
 def pixels_of_sample() -> np.ndarray:
@@ -160,6 +162,7 @@ SHARED = [
     Case("auto augment svhn", lambda T, t: T.AutoAugment(T.AutoAugmentPolicy.SVHN), BYTES, levels=2, seeds=4),
     Case("rand augment", lambda T, t: T.RandAugment(), BYTES, levels=2, seeds=8),
     Case("trivial augment", lambda T, t: T.TrivialAugmentWide(fill=3), BYTES, seeds=8),
+    Case("aug mix", lambda T, t: T.AugMix(), BYTES, seeds=4, levels=2, picture_levels=1),
     Case("compose", lambda T, t: T.Compose([T.Resize(15), T.RandomCrop(9), T.RandomHorizontalFlip()])),
     Case("random apply", lambda T, t: T.RandomApply([T.Pad(1), T.Resize(7)], p=0.6), seeds=2),
     Case("random order", lambda T, t: T.RandomOrder([T.Pad(1), T.Resize(7), T.CenterCrop(6)]), seeds=2),
@@ -231,5 +234,7 @@ V2 = [
     Case("dtype scaled", lambda T, t: T.ToDtype(t.float32, scale=True), (*SCENES, *TENSORS)),
     Case("identity", lambda T, t: T.Identity(), SCENES),
     Case("lambda by type", lambda T, t: T.Lambda(lambda value: value + 1, t.Tensor), SCENES),
+    Case("mixed up", lambda T, t: T.MixUp(num_classes=3), ("labelled",), seeds=2),
+    Case("cut and mixed", lambda T, t: T.CutMix(num_classes=3), ("labelled",), seeds=2),
     Case("video augmented", lambda T, t: T.RandAugment(), ("video",), seeds=3, levels=2),
 ]

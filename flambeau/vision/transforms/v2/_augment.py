@@ -82,7 +82,7 @@ class _Mixing(Transform):
 
         super().__init__()
         self.alpha = float(alpha)
-        self._dist = distributions.Beta(ops.tensor([alpha]), ops.tensor([alpha]))  # type: ignore[attr-defined, unused-ignore]
+        self._dist = distributions.Beta(ops.tensor([alpha]), ops.tensor([alpha]))
         self.num_classes = num_classes
         self._labels_getter = parse_labels_getter(labels_getter)
 
