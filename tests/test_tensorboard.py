@@ -357,12 +357,16 @@ def test_graphs_have_the_modules_and_operations_of_pytorchs(oracle: ModuleType, 
 def test_graphs_link_what_is_written_in_place() -> None:
     from flambeau.utils.tensorboard._pytorch_graph import graph
 
-    class Net(flambeau.nn.Module):
+    nn = flambeau.nn
+
+    class Net(nn.Module):
         def forward(self, x: Any, unused: Any) -> Any:
             y = x * 2
+            row = y[0].contiguous()
             y[:, 0].add_(1)
             y[0] = 3
-            return y.max(1)[1], y
+            nn.functional.relu(y, inplace=True)
+            return y.max(1)[1], row
 
     net = Net().train()
     definition, _ = graph(net, (flambeau.ones(2, 3), flambeau.ones(1)))
@@ -370,12 +374,15 @@ def test_graphs_link_what_is_written_in_place() -> None:
     assert links == {
         "input/x": [],
         "Net/mul": ["input/x"],
+        "Net/index": ["Net/mul"],
+        "Net/contiguous": ["Net/index"],
         "Net/select": ["Net/mul"],
         "Net/add_": ["Net/select"],
         "Net/index_put_": ["Net/add_"],
-        "Net/max": ["Net/index_put_"],
+        "Net/relu": ["Net/index_put_"],
+        "Net/max": ["Net/relu"],
         "output/output.1": ["Net/max:1"],
-        "output/output.2": ["Net/index_put_"],
+        "output/output.2": ["Net/relu"],
     }
     assert net.training
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from ..core.tensor import Tensor
@@ -166,7 +167,6 @@ class Recorder:
     def add_operation(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         name = getattr(function, "__name__", type(function).__name__)
         results = list(tensors_in(result))
-        written = args[0] if name == "__setitem__" or (len(results) == 1 and args and results[0] is args[0]) else kwargs.get("out")
         if name == "__setitem__":
             results = [args[0]]
         if not results:
@@ -178,8 +178,11 @@ class Recorder:
         attributes = {key: _text(value) for key, value in others.items() if next(tensors_in(value), None) is None}
         stem = {"__setitem__": "index_put_", "__getitem__": "index"}.get(name, name.lstrip("_"))
         self._add(Node("operation", stem, tuple(self._scope), inputs, attributes=attributes, calls=tuple(self._calls)), results)
-        if isinstance(written, Tensor):
-            self._written(written)
+        is_in_place = name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or named.get("inplace") is True
+        if (is_in_place or named.get("out") is not None) and len(
+            results
+        ) == 1:  # what is named so and gives a new tensor is alone in its memory
+            self._written(results[0])
 
     def _written(self, tensor: Tensor) -> None:
         """Every known tensor over the memory of one that was written to comes from the last node."""
@@ -211,7 +214,8 @@ def argument_names(function: Callable[..., Any]) -> tuple[str, ...]:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return ()
-    return tuple(parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL)
+    positional = takewhile(lambda parameter: parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD), parameters)
+    return tuple(parameter.name for parameter in positional)
 
 
 def _text(value: Any) -> str:
