@@ -473,6 +473,27 @@ def test_a_program_has_distributions_of_its_own():
         D.kl._KL_MEMOIZE.clear()
 
 
+def test_a_package_has_a_base_class_of_its_own():
+    class Base:
+        """What a package's distributions share, beside ``Distribution``."""
+
+    class Own(D.Normal, Base):
+        pass
+
+    @D.register_kl(Base, D.Distribution)
+    def far(p: Any, q: Any) -> str:
+        return "far"
+
+    try:
+        assert D.kl_divergence(Own(0.0, 1.0), D.Cauchy(0.0, 1.0)) == "far"
+        assert D.kl_divergence(Own(0.0, 1.0), D.Normal(0.0, 1.0)) == 0
+    finally:
+        del D.kl._KL_REGISTRY[Base, D.Distribution]
+        D.kl._KL_MEMOIZE.clear()
+    with pytest.raises(TypeError, match="Expected type_p to be a subclass of Distribution"):
+        D.register_kl("Normal", D.Normal)
+
+
 def test_validation_is_a_choice():
     assert D.Normal(0.0, -1.0, validate_args=False).scale == -1
     D.Distribution.set_default_validate_args(False)

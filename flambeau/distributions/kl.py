@@ -56,13 +56,13 @@ def register_kl(type_p: Any, type_q: Any) -> Callable[[Rule], Rule]:
     warning.
 
     Args:
-        type_p, type_q: subclasses of ``Distribution``.
+        type_p, type_q: classes; a package may have a base class of its own for its distributions.
     Raises:
-        TypeError: something else.
+        TypeError: no classes.
     Source: torch.distributions.register_kl.
     """
     for name, kind in (("type_p", type_p), ("type_q", type_q)):
-        if not issubclass(kind, Distribution):
+        if not isinstance(kind, type):
             raise TypeError(f"Expected {name} to be a subclass of Distribution but got {kind}")
 
     def decorator(rule: Rule) -> Rule:
@@ -73,10 +73,16 @@ def register_kl(type_p: Any, type_q: Any) -> Callable[[Rule], Rule]:
     return decorator
 
 
+def _distance(kind: type, base: type) -> int:
+    """How far a base class is from a class; abstract ones that only say so are the farthest."""
+    return kind.__mro__.index(base) if base in kind.__mro__ else len(kind.__mro__)
+
+
 def _dispatch_kl(type_p: type, type_q: type) -> Any:
     """The rule for two classes; NotImplemented where there is none."""
-    place_p, place_q = ({kind: place for place, kind in enumerate(of.__mro__)} for of in (type_p, type_q))
-    fitting = [(place_p[p], place_q[q], p, q) for p, q in _KL_REGISTRY if p in place_p and q in place_q]
+    fitting = [
+        (_distance(type_p, p), _distance(type_q, q), p, q) for p, q in _KL_REGISTRY if issubclass(type_p, p) and issubclass(type_q, q)
+    ]
     if not fitting:
         return NotImplemented
     left = min(fitting, key=lambda match: match[:2])[2:]
