@@ -43,7 +43,7 @@ def _row_major_copy(array: np.ndarray) -> np.ndarray:
 
 @op(
     fast="(a.copy() if a.base is None or 1 not in a.shape else _row_major_copy(a)) "
-    "if memory_format is None and 0 < a.size < THRESHOLD and a.flags.c_contiguous "
+    "if memory_format is None and 0 < a.size < THRESHOLD and (a.flags.c_contiguous or a.ndim == 1) "
     "else None if a.size < THRESHOLD else large(a, memory_format)",
     grad={"input": lambda grad: grad},
     out=False,

@@ -419,6 +419,12 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> A
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
         return input.new_empty((0,))
+    if r == 2:
+        from .matrices import triu_indices
+
+        count = input.numel()
+        places = triu_indices(count, count, 0 if with_replacement else 1, device=input.device)
+        return stack([input.index_select(0, row) for row in places], 1)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = np.array(list(choose(range(input.numel()), r)), np.int64).reshape(-1, r)
     return input.index_select(0, wrap(rows.reshape(-1))).reshape(-1, r)

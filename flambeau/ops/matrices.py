@@ -203,6 +203,7 @@ def _canonicalize_trace(input: Any) -> tuple[Any, ...]:
     promotion="same",
     out=False,
     canonicalize=_canonicalize_trace,
+    fast=lambda input: np.asarray(_trace(input)) if input.ndim == 2 else None,
     grad={"input": _trace_gradient},
 )
 def trace(input: Tensor) -> Tensor:
@@ -213,8 +214,11 @@ def trace(input: Tensor) -> Tensor:
     Gradient: ``grad`` on the diagonal.
     Source: torch.trace.
     """
-    diagonal = input.diagonal()
-    return np.add.reduce(diagonal, dtype=np.int64 if input.dtype.kind in "biu" else None)
+    return _trace(input)
+
+
+def _trace(input: np.ndarray) -> Any:
+    return np.add.reduce(input.diagonal(), dtype=np.int64 if input.dtype.kind in "biu" else None)
 
 
 @op(name="_on_diagonal", method=False, opmath="native", grad={"input": lambda grad: grad.diagonal().sum()})

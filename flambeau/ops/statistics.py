@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.arrays.kinds import surely
-from ..core.arrays.native import limits
+from ..core.arrays.native import attempt, limits, pays
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op
 from ..core.layout import row_major
@@ -292,7 +292,14 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Any:
     if tuple(weights.shape) != tuple(input.shape):
         raise RuntimeError("weights should be 1-d and have the same length as input")
     kind = np.float32 if weights.dtype is dtypes.float32 else np.float64
-    counts = np.bincount(array.astype(_I8, copy=False), weights._array.astype(np.float64), minlength)
+    places, values = array.astype(_I8, copy=False), weights._array.astype(np.float64)
+    counts = None
+    if pays(places.size):
+        size = max(limits(places)[1] + 1, minlength)
+        if size <= max(places.size, minlength):
+            counts = attempt("_scattered_sums", places.size, values, 0, places, (int(size),))
+    if counts is None:
+        counts = np.bincount(places, values, minlength)
     result = wrap(counts.astype(kind))
     return without_derivative(result, weights, "bincount") if weights.requires_grad else result
 
