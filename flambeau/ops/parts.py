@@ -428,7 +428,16 @@ def _canonicalize_diagonal(input: Any, offset: int, dim1: int, dim2: int) -> tup
     return input, offset, a, b
 
 
+def _quick_diagonal(input: Any, offset: int, dim1: int, dim2: int) -> Any:
+    """The main diagonal of a row-major matrix."""
+    if input.ndim != 2 or offset or dim1 or dim2 != 1 or not input.size or not input.flags.c_contiguous:
+        return None
+    rows, columns = input.shape
+    return input.reshape(-1)[: min(rows, columns) * columns : columns + 1]
+
+
 @view(
+    fast=_quick_diagonal,
     canonicalize=_canonicalize_diagonal,
     grad={"input": lambda grad, input_shape, offset, dim1, dim2: diagonal_gradient(grad, input_shape, offset, dim1, dim2)},
 )

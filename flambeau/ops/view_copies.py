@@ -21,7 +21,7 @@ from .views import expand_to, permute, reshape, squeeze, t, transpose, unsqueeze
 
 
 def _copied(view: Any) -> Any:
-    return view.clone(memory_format=contiguous_format)
+    return view.clone() if view.ndim == 1 else view.clone(memory_format=contiguous_format)
 
 
 def _declare(name: str, view: Any, method: str = "") -> Callable[..., Any]:

@@ -749,3 +749,12 @@ def test_a_gradient_that_shares_memory_with_what_it_is_added_to() -> None:
     want = memory[1:] + memory[:-1]
     x.backward(memory[:-1])
     assert torch.equal(x.grad, want)
+
+
+def test_a_matrix_and_the_product_of_vectors_are_added_at_once():
+    x, a, b = torch.randn(130, 140), torch.randn(130), torch.randn(280)[::2]
+    wanted = x.numpy() + np.multiply.outer(a.numpy(), b.numpy())
+    for matrix in (x, x.t().contiguous().t(), x[:1].expand(130, 140), x[0]):
+        wanted = matrix.numpy() + np.multiply.outer(a.numpy(), b.numpy())
+        np.testing.assert_array_equal(torch.addr(matrix, a, b).numpy(), wanted)
+    np.testing.assert_allclose(torch.addr(x, a, b, beta=2).numpy(), 2 * x.numpy() + np.multiply.outer(a.numpy(), b.numpy()), rtol=1e-5)
