@@ -583,7 +583,7 @@ def test_nothing_is_written_outside_of_the_folder(tmp_path, name, member):
     if member.startswith("/") and not name.endswith(".zip"):  # the leading slash is left out
         utils.extract_archive(tmp_path / "in" / name, tmp_path / "in" / "out")
     else:
-        with pytest.raises(RuntimeError, match="outside"):
+        with pytest.raises(RuntimeError, match="outside|traversal|absolute path"):
             utils.extract_archive(tmp_path / "in" / name, tmp_path / "in" / "out")
         assert os.listdir(tmp_path / "in" / "out") == []
     assert not (tmp_path / "evil.txt").exists() and not (tmp_path / "in" / "evil.txt").exists()

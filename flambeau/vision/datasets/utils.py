@@ -25,6 +25,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import numpy as np
 
+from ...hub import _extract as extract_inside
 from ...hub import tqdm
 
 try:
@@ -250,20 +251,19 @@ def download_file_from_google_drive(file_id: str, root: PathLike, filename: Path
 # -- archives -------------------------------------------------------------------------------------------------------------
 OPENERS: dict[str, Callable[..., Any]] = {".bz2": bz2.open, ".gz": gzip.open, ".xz": lzma.open}
 ALIASES = {".tbz": (".tar", ".bz2"), ".tbz2": (".tar", ".bz2"), ".tgz": (".tar", ".gz")}
-DAMAGE = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError)
+DAMAGE = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError, ValueError)
 
 
 def _extract_tar(path: PathLike, folder: str) -> None:
+    if not hasattr(tarfile, "data_filter"):
+        raise RuntimeError("extract_archive: unpacking tar archives safely needs Python 3.11.4 or newer")
     with tarfile.open(path) as archive:
         archive.extractall(folder, filter="data")  # nothing outside of the folder, no devices
 
 
 def _extract_zip(path: PathLike, folder: str) -> None:
     with zipfile.ZipFile(path) as archive:
-        for name in archive.namelist():
-            if ".." in re.split(r"[/\\]", name) or os.path.isabs(name) or os.path.splitdrive(name)[0]:
-                raise zipfile.BadZipFile(f"{name!r} would lie outside of the folder")
-        archive.extractall(folder)
+        extract_inside(archive, folder)
 
 
 EXTRACTORS: dict[str, Callable[[PathLike, str], None]] = {".tar": _extract_tar, ".zip": _extract_zip}
