@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .core.calls.registry import TABLES
+from .core.calls.registry import TABLES, import_late
 from .core.calls.return_types import _made, named_result
 
 _NAMESPACES = ("torch", "linalg")
@@ -19,6 +19,7 @@ _WITHOUT_OUT = frozenset(("histogramdd", "solve", "lstsq", "symeig", "eig"))
 def _classes() -> dict[str, Any]:
     """Every class by name: those of the registry's operations, and those that composites made."""
     classes = {name: named_result(name, fields) for name, fields in _OF_COMPOSITES.items()}
+    import_late()
     classes.update((name, cls) for name, cls in _made.items() if not name.startswith("_"))
     for namespace in _NAMESPACES:
         for entry in TABLES[namespace].values():

@@ -225,6 +225,10 @@ import flambeau
 after = state()
 print("changed:", *(name for name in before if before[name] != after[name]))
 print("heavy:", *sorted(set(%r) & set(sys.modules)))
+print("late:", *sorted(name for name in flambeau.ops.LATE if f"flambeau.ops.{name}" in sys.modules))
+flambeau.linalg.det
+sys.modules.pop("flambeau.ops.linear_systems")  # as after an import that was interrupted
+print(flambeau.eye(2).logdet().item(), flambeau.lu_solve.__name__)
 """
 
 
@@ -232,4 +236,19 @@ def test_importing_the_package_changes_no_global_state_and_loads_nothing_heavy()
     heavy = sorted(HEAVY | {"torch", "torchvision", "flambeau.distributions", "flambeau.spaces"})
     process = subprocess.run([sys.executable, "-c", STATE % heavy], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert process.returncode == 0, process.stderr
-    assert process.stdout.splitlines() == ["changed:", "heavy:"]
+    assert process.stdout.splitlines() == ["changed:", "heavy:", "late:", "0.0 lu_solve"]
+
+
+def test_late_families_say_which_methods_they_declare():
+    from flambeau.core.calls.registry import TABLES, import_late
+    from flambeau.ops import LATE
+
+    import_late()
+    declared: dict[str, set[str]] = {name: set() for name in LATE}
+    for namespace in ("torch", "Tensor"):
+        for name, entry in TABLES[namespace].items():
+            family = entry.module.removeprefix("flambeau.ops.").partition(".")[0]
+            if family in LATE and (getattr(entry, "method", False) or namespace == "Tensor"):
+                declared[family].add(name)
+                assert not entry.inplace, f"{name}_ has to be listed as a method too"
+    assert declared == {family: set(methods.split()) for family, methods in LATE.items()}

@@ -37,6 +37,8 @@ OTHERS = {
     "ops/matrices.py": {"a.size > 4096"},
     "ops/reduction.py": {"array.size > 1 << 14", "a.size > 16384"},
     "ops/small.py": {"a.size > LIMIT", "0 < a.size <= LIMIT"},
+    "utils/tensorboard/summary.py": {"tensor.numel() * tensor.itemsize >= LARGEST_MESSAGE"},
+    "vision/ops/boxes.py": {"boxes.numel() > _SEPARATE_FROM"},  # classes one by one instead of all together
     "ops/softmaxes.py": {"input.size > LIMIT"},
     "serialization/archive.py": {"size >= LIMIT"},  # of a file's classic form
     "optim/_arrays.py": {"array.size <= BLOCK", "grad.size < BLOCK", "size + grad.size > BLOCK"},  # blocks of passes by NumPy
@@ -154,6 +156,10 @@ WORK: dict[str, tuple[tuple[Any, ...], int]] = {
     "index_select": ((*arrays_of((5, 7, 2)), 1, INDEX[0]), 40),
     "_index": ((*arrays_of((5, 7, 2)), [None, INDEX]), 120),
     "_index_add": ((*arrays_of((50, 6)), 0, INDEX[0], *arrays_of((4, 6)), 1), 24),
+    "_index_reduce": ((*arrays_of((50, 6)), 0, INDEX[0], *arrays_of((4, 6)), "amax", True), 24),
+    "_scattered_sums": ((*arrays_of((3, 9)), 1, INDEX, (3, 9)), 27),
+    "_grid_sample2d": ((*arrays_of((1, 2, 4, 4), (1, 3, 5, 2)), 0, 0, False), 30),
+    "_grid_sample3d": ((*arrays_of((1, 2, 4, 4, 4), (1, 2, 3, 5, 3)), 0, 0, False), 90),
     "_repeat": ((*arrays_of((5, 6)), (2, 3)), 180),
     "_put_parts": ((arrays_of((2,), (3,)), (5,), None), 5),
     "nn.functional._nll_loss_backward": ((*arrays_of(()), INDEX[0], None, (4, 9), "mean", -100), 36),

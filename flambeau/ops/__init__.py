@@ -18,11 +18,8 @@ FAMILIES = (
     "trigonometry",
     "exponential",
     "special",
-    "polynomials",
     "activation",
     "softmaxes",
-    "attention",
-    "multi_head_attention",
     "views",
     "parts",
     "conversion",
@@ -42,11 +39,6 @@ FAMILIES = (
     "matrices",
     "contraction",
     "products",
-    "linear_systems",
-    "decompositions",
-    "least_squares",
-    "old_matrices",
-    "low_rank",
     "extrema",
     "random",
     "gamma_numbers",
@@ -58,45 +50,51 @@ FAMILIES = (
     "normalization",
     "loss",
     "class_loss",
-    "margin_loss",
-    "ctc",
     "functional_dropout",
     "embedding",
-    "unpooling",
-    "unfolding",
-    "resampling",
-    "grids",
     "joining",
-    "view_copies",
-    "native_functions",
-    "numbered_losses",
     "quantization",
     "places",
-    "segments",
-    "sequences",
-    "recurrent",
-    "windows",
-    "fourier",
-    "spectrograms",
     "from_data",
 )
 
 for _family in FAMILIES:
     importlib.import_module(f".{_family}", __name__)
-    if _family in TABLES["torch"]:
+    if TABLES["torch"].declared(_family):
         del globals()[_family]  # ``ops.scatter`` is the operation; its family stays reachable as ``flambeau.ops.scatter`` by import
 
-declare_late(
-    f"{__name__}.sparse",
-    torch="sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor sparse_compressed_tensor is_coalesced "
-    "resize_as_sparse_ smm spmm dsmm hsmm hspmm sspaddmm saddmm indices_copy values_copy crow_indices_copy col_indices_copy "
-    "ccol_indices_copy row_indices_copy",
-    sparse="mm addmm sampled_addmm sum softmax log_softmax spdiags",
-    methods="_indices _values indices values crow_indices col_indices ccol_indices row_indices sparse_dim dense_dim _dimI _dimV _nnz "
+# Families that many programs never use, imported with the first use of one of their names -> the methods that they declare.
+LATE = {
+    "attention": "",
+    "multi_head_attention": "",
+    "recurrent": "",
+    "resampling": "",
+    "grids": "",
+    "unfolding": "",
+    "unpooling": "",
+    "margin_loss": "",
+    "numbered_losses": "",
+    "ctc": "",
+    "sequences": "",
+    "segments": "",
+    "linear_systems": "inverse det slogdet logdet cholesky cholesky_solve cholesky_inverse lu lu_solve triangular_solve",
+    "decompositions": "qr geqrf orgqr ormqr svd",
+    "least_squares": "pinverse matrix_exp",
+    "old_matrices": "solve gesv trtrs lstsq gels potrf potri potrs pstrf btrifact btrifact_with_info btrisolve symeig eig",
+    "low_rank": "",
+    "eigen_iteration": "",
+    "polynomials": "",
+    "fourier": "",
+    "spectrograms": "stft istft",
+    "windows": "",
+    "view_copies": "unsafe_split unsafe_split_with_sizes unsafe_chunk",
+    "native_functions": "hash_tensor slice_inverse",
+    "sparse": "_indices _values indices values crow_indices col_indices ccol_indices row_indices sparse_dim dense_dim _dimI _dimV _nnz "
     "is_coalesced coalesce _coalesced_ to_dense to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc "
     "sparse_mask sparse_resize_ sparse_resize_and_clear_ resize_as_sparse_ smm sspaddmm",
-)
-declare_late(f"{__name__}.eigen_iteration", torch="lobpcg")
+}
+for _family, _methods in LATE.items():
+    declare_late(f"{__name__}.{_family}", _methods)
 
 
 def __getattr__(name: str) -> Any:

@@ -11,9 +11,8 @@ from ..core import dtype as dtypes
 from ..core.arrays.kinds import perhaps
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
-from ..core.calls.registry import composite, op
+from ..core.calls.registry import TABLES, composite, op
 from ..core.shape import reduced_shape, wrap_dim, wrap_dims
-from .decompositions import svdvals
 from .matrix_checks import require_floating, require_numbers
 from .reduction import add_reduce, array_dims, kept
 
@@ -159,7 +158,7 @@ def _extreme(values: Any, ord: float, dim: int, keepdim: bool = False) -> Any:
 
 
 def _spectral(A: Any, ord: Any, dims: tuple[int, int], keepdim: bool) -> Any:
-    values = svdvals(_to_back(A, dims))
+    values = TABLES["linalg"]["svdvals"].wrapper(_to_back(A, dims))
     norms = values.sum(-1) if ord == "nuc" else _extreme(values, ord, -1)
     if keepdim:
         for axis in sorted(dims):

@@ -34,9 +34,27 @@ from .operation import BOOL, REQUIRED, Op, Param, other_keywords
 from .out import SILENT
 from .override import call_override
 
-TABLES: dict[str, dict[str, Any]] = {
-    name: {} for name in ("torch", "nn.functional", "Tensor", "linalg", "fft", "special", "sparse", "ops.aten")
-}
+
+class Namespace(dict[str, Any]):
+    """Entries by name. A name that no family has declared so far is looked for in the families that are imported late."""
+
+    def declared(self, name: str) -> bool:
+        """Whether there is that name already. One of a module whose import was interrupted is none."""
+        return dict.__contains__(self, name) and dict.__getitem__(self, name).module in sys.modules
+
+    def __contains__(self, name: Any) -> bool:
+        return self.declared(name) or any(self.declared(name) for _ in _late_imports())
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self:
+            return dict.__getitem__(self, name)
+        raise KeyError(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default
+
+
+TABLES = {name: Namespace() for name in ("torch", "nn.functional", "Tensor", "linalg", "fft", "special", "sparse", "ops.aten")}
 
 
 # What a decorator for operations is to type checkers. With a callable as its result they know every declared operation from the
@@ -102,7 +120,7 @@ class Composite:
         self.out: Any = options.pop("out", False)
         self.inplace: bool = options.pop("inplace", False)
         self.aliases: tuple[str, ...] = options.pop("aliases", ())
-        self.doc = body.__doc__
+        self.module, self.doc = body.__module__, body.__doc__
         self.shorten: Callable[[Any], Any] | None = None  # puts a fast path in front of the wrapper
         self.rules = self.returns = None
         if options:
@@ -341,11 +359,12 @@ def add_method(name: str, make: Callable[[], Any]) -> None:
 
 def _register(entry: Any) -> None:
     table = TABLES[entry.namespace]
+    is_late = any(entry.module == module or entry.module.startswith(f"{module}.") for module in _late)
     for name in (entry.name, *entry.aliases):
-        if name in table and not isinstance(table[name], LateEntry):
+        if table.declared(name) and not (is_late and table[name].module == entry.module):  # not a second try after an interruption
             raise TypeError(f"operation {entry.namespace}.{name} is declared twice")
         table[name] = entry
-        if entry.method and entry.namespace in ("torch", "Tensor"):
+        if entry.method and entry.namespace in ("torch", "Tensor") and not is_late:
             add_method(name, lambda: entry.wrapper)
         if entry.inplace:
             if entry.namespace != "nn.functional":
@@ -354,42 +373,29 @@ def _register(entry: Any) -> None:
                 table[name + "_"] = InplaceEntry(entry)
 
 
-class LateEntry:
-    """A name of a family that is imported when one of its names is first used; the family's declaration then takes its place."""
-
-    kernel = rules = returns = None
-    overloads = ()
-    inplace = False
-
-    def __init__(self, module: str, namespace: str, name: str):
-        self.module, self.namespace, self.name = module, namespace, name
-
-    @property
-    def wrapper(self) -> Any:
-        importlib.import_module(self.module)
-        return TABLES[self.namespace][self.name].wrapper
+_late: dict[str, frozenset[str]] = {}  # modules of families that are imported when one of their names is used -> their methods
 
 
-_LATE: set[str] = set()
+def declare_late(module: str, methods: str = "") -> None:
+    """Leave a family's import to the first use of one of its names.
+
+    Args:
+        methods: the Tensor methods that it declares; attributes of a class cannot be looked for as names of a namespace can.
+    """
+    _late[module] = frozenset(methods.split())
+
+    def method_of(name: str) -> Any:
+        importlib.import_module(module)
+        return resolve("Tensor" if TABLES["Tensor"].declared(name) else "torch", name)
+
+    for name in _late[module]:
+        add_method(name, functools.partial(method_of, name))
 
 
-def declare_late(module: str, **names: str) -> None:
-    """Say which operations (by namespace) and methods (as ``methods``) a family declares that is imported when one of them is used."""
-    _LATE.add(module)
-
-    def method_of(name: str) -> Callable[[], Any]:
-        def make() -> Any:
-            importlib.import_module(module)
-            made = Tensor.__dict__[name]
-            return made.function if isinstance(made, LazyMethod) else made
-
-        return make
-
-    for name in names.pop("methods", "").split():
-        add_method(name, method_of(name))
-    for namespace, listed in names.items():
-        for name in listed.split():
-            TABLES[namespace][name] = LateEntry(module, namespace, name)
+def _late_imports() -> Iterator[Any]:
+    """Import one late family after another; where another thread imports one at the moment, wait for it."""
+    for module in _late:
+        yield importlib.import_module(module)
 
 
 class InplaceEntry:
@@ -397,7 +403,7 @@ class InplaceEntry:
 
     def __init__(self, entry: Any):
         self.entry = entry
-        self.name, self.doc, self.namespace = entry.name + "_", None, entry.namespace
+        self.name, self.doc, self.namespace, self.module = entry.name + "_", None, entry.namespace, entry.module
 
     @property
     def wrapper(self) -> Any:
@@ -529,14 +535,20 @@ def primitive(name: str, namespace: str = "torch") -> Entry:
     return TABLES[namespace][name]
 
 
+def import_late() -> None:
+    """Import the late families too."""
+    for _ in _late_imports():
+        pass
+
+
 def names(namespace: str) -> list[str]:
+    import_late()
     return sorted(TABLES[namespace])
 
 
 def entries() -> Iterator[Any]:
     """Every primitive and composite once, those of late families too."""
-    for module in sorted(_LATE):
-        importlib.import_module(module)
+    import_late()
     seen = set()
     for table in TABLES.values():
         for entry in table.values():
@@ -550,6 +562,7 @@ __all__ = [
     "composite",
     "entries",
     "factory",
+    "import_late",
     "method",
     "names",
     "old_keywords",
