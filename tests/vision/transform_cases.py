@@ -162,7 +162,7 @@ SHARED = [
     Case("auto augment svhn", lambda T, t: T.AutoAugment(T.AutoAugmentPolicy.SVHN), BYTES, levels=2, seeds=4),
     Case("rand augment", lambda T, t: T.RandAugment(), BYTES, levels=2, seeds=8),
     Case("trivial augment", lambda T, t: T.TrivialAugmentWide(fill=3), BYTES, seeds=8),
-    Case("aug mix", lambda T, t: T.AugMix(), BYTES, seeds=4, levels=2, picture_levels=1),
+    Case("aug mix", lambda T, t: T.AugMix(), BYTES, seeds=4, levels=2, picture_levels=2),
     Case("compose", lambda T, t: T.Compose([T.Resize(15), T.RandomCrop(9), T.RandomHorizontalFlip()])),
     Case("random apply", lambda T, t: T.RandomApply([T.Pad(1), T.Resize(7)], p=0.6), seeds=2),
     Case("random order", lambda T, t: T.RandomOrder([T.Pad(1), T.Resize(7), T.CenterCrop(6)]), seeds=2),

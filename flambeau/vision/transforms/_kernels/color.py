@@ -350,8 +350,9 @@ def equalize_image(image: Tensor) -> Tensor:
     moved = (up_to[:, :-1] + step // 2).div_(step.clamp(min=1), rounding_mode="floor").clamp_(0, 255)
     table = functional.pad(moved, [1, 0])
     equalized = table.gather(1, flat).to(dtypes.uint8)
-    result = ops.where(step != 0, equalized, levels.reshape(flat.shape)).reshape(image.shape)
-    return to_dtype_image(result, image.dtype, scale=True)
+    if not step.all():  # a channel with one level, or nearly
+        equalized = ops.where(step != 0, equalized, levels.reshape(flat.shape))
+    return to_dtype_image(equalized.reshape(image.shape), image.dtype, scale=True)
 
 
 register(equalize, PIL.Image.Image)(pil.equalize)

@@ -64,7 +64,7 @@ def _sampled(image: Tensor, grid: Tensor, mode: InterpolationMode, fill: Any) ->
         return image.reshape(result_shape)
     images = image.reshape(-1, channels, height, width).to(grid.dtype)
     grid = grid.to(image.device).expand(images.shape[0], -1, -1, -1)
-    if fill is None:
+    if fill is None or (mode is InterpolationMode.NEAREST and not np.any(fill)):  # what lies outside is 0 anyway
         result = functional.grid_sample(images, grid, mode=mode.value, padding_mode="zeros", align_corners=False)
     else:
         result = _filled(images, grid, mode.value, fill)
@@ -129,16 +129,23 @@ def _expanded_size(matrix: list[float], width: int, height: int) -> tuple[int, i
     return int(most[0] - least[0]), int(most[1] - least[1])
 
 
+def _places(x: Tensor, y: Tensor) -> Tensor:
+    """``(x, y, 1)`` for each pixel, row by row: products with it round as PyTorch's, which decides between pixels at equal distance."""
+    places = ops.ones(len(y), len(x), 3, dtype=x.dtype)
+    places[..., 0] = x
+    places[..., 1] = y.unsqueeze(-1)
+    return places.view(-1, 3)
+
+
 def _affine_grid(matrix: list[float], size: tuple[int, int], output_size: tuple[int, int], dtype: Any) -> Tensor:
     """Where each pixel of the result is read, for sizes ``(height, width)`` and a map about the image's middle."""
     height, width = size
     rows, columns = output_size
     x = ops.linspace((1.0 - columns) * 0.5, (columns - 1.0) * 0.5, columns, dtype=dtype)
-    y = ops.linspace((1.0 - rows) * 0.5, (rows - 1.0) * 0.5, rows, dtype=dtype).unsqueeze(-1)
+    y = ops.linspace((1.0 - rows) * 0.5, (rows - 1.0) * 0.5, rows, dtype=dtype)
     half = ops.tensor([[0.5 * width], [0.5 * height]], dtype=dtype)
     theta = ops.tensor(matrix, dtype=dtype).reshape(2, 3).div_(half)
-    places = [(x * theta[k, 0] + y * theta[k, 1]) + theta[k, 2] for k in range(2)]
-    return ops.stack(places, -1).unsqueeze(0)
+    return ops.matmul(_places(x, y), theta.T).view(1, rows, columns, 2)
 
 
 def affine(
@@ -458,14 +465,12 @@ def perspective(
 
 def _perspective_grid(coefficients: Any, size: Any, dtype: Any) -> Tensor:
     rows, columns = size
-    a, b, c, d, e, f, g, h = ops.tensor(coefficients, dtype=dtype)
-    x = ops.linspace(0.5, columns - 0.5, columns, dtype=dtype)
-    y = ops.linspace(0.5, rows - 0.5, rows, dtype=dtype).unsqueeze(-1)
-    depth = x * g + y * h + 1.0
-    half_width, half_height = 0.5 * columns, 0.5 * rows
-    across = x * (a / half_width) + y * (b / half_width) + c / half_width
-    down = x * (d / half_height) + y * (e / half_height) + f / half_height
-    return ops.stack([across / depth - 1.0, down / depth - 1.0], -1).unsqueeze(0)
+    a, b, c, d, e, f, g, h = coefficients
+    places = _places(ops.linspace(0.5, columns - 0.5, columns, dtype=dtype), ops.linspace(0.5, rows - 0.5, rows, dtype=dtype))
+    half = ops.tensor([[0.5 * columns], [0.5 * rows]], dtype=dtype)
+    above = ops.matmul(places, ops.tensor([[a, b, c], [d, e, f]], dtype=dtype).div_(half).T)
+    below = ops.matmul(places, ops.tensor([[g, h, 1.0], [g, h, 1.0]], dtype=dtype).T)
+    return above.div_(below).sub_(1.0).view(1, rows, columns, 2)
 
 
 @register(perspective, *_IMAGES)
