@@ -32,6 +32,7 @@ LOOSE: dict[str, dict[str, tuple[float, float]]] = {
     "linalg.cond": {"float32": (1e-5, 1e-5), "complex64": (1e-5, 1e-5)},  # the least singular value has an error of the largest one's size
     "addbmm": _SUMS,
     "matmul": _SUMS,
+    "__rmatmul__": _SUMS,
     "nn.functional.scaled_dot_product_attention": _SUMS,  # PyTorch's own float32 results are 2e-5 off those of float64
     "_upsample_bilinear2d_aa": {"float32": (1e-4, 1e-4)},  # PyTorch finds positions in float32, flambeau in float64
     "matrix_exp": {"float32": (1e-5, 1e-3), "complex64": (1e-5, 1e-3)},  # PyTorch's error for entries of 1e5

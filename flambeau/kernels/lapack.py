@@ -23,6 +23,7 @@ _REAL = {"f": "f", "d": "d", "F": "f", "D": "d"}
 CHUNK = 1 << 16  # operations that a chunk does, at least: some 20 us
 CALL = 1 << 10  # and what a call costs beside them
 CHUNKS = 64  # of a batch at most: each has room of its own to work in
+HALVED = 1 << 21  # operations from which on the right hand sides of one system are solved in two halves
 OWN = 512  # rows from which on one matrix is left to the library's own threads
 
 Arrays = tuple[np.ndarray, ...]
@@ -84,8 +85,7 @@ def _run(name: str, count: int, cost: int, *arguments: Any) -> None:
 
     Args:
         cost: operations for each matrix, by which the batch is cut into chunks.
-        arguments: as the routine has them: stacks of arrays, the matrices' number first; arrays of one element, numbers and words, which
-            all share; and ``Room``.
+        arguments: as the routine has them: stacks of arrays, their number first, or 1 for what all share; numbers and words; ``Room``.
     """
     flat: list[Any] = []
     for argument in arguments:
@@ -107,7 +107,7 @@ def _launch(name: str, count: int, per: int, arguments: list[Any], by_itself: bo
     for argument in arguments:
         step = part = 0
         if argument.__class__ is np.ndarray:
-            array, step = argument, argument.strides[0] if argument.size > 1 else 0
+            array, step = argument, argument.strides[0] if argument.shape[0] > 1 else 0
         elif argument.__class__ is Room:
             array = np.empty((chunks, argument.size), argument.kind)
             part = array.strides[0]
@@ -141,6 +141,25 @@ def _stack(matrices: np.ndarray, lead: tuple[int, ...] | None = None) -> np.ndar
 
 def _matrices(stack: np.ndarray, lead: tuple[int, ...]) -> np.ndarray:
     return stack.reshape(*lead, *stack.shape[1:]).swapaxes(-1, -2)
+
+
+def _parts(X: np.ndarray, cost: int) -> np.ndarray:
+    """Right hand sides, of one large system in two halves, for two threads; by their size alone."""
+    halves = len(X) == 1 and X.shape[1] % 2 == 0 and cost >= HALVED
+    return X.reshape(2, X.shape[1] // 2, X.shape[2]) if halves else X
+
+
+def _clear(letter: str, stack: np.ndarray, upper: bool) -> None:
+    """Zeros beside one triangle of square matrices, in place."""
+    n = stack.shape[-1] - 1
+    if n:
+        beside, zero = stack[:, 0, 1:] if upper else stack[:, 1:], np.zeros(1, stack.dtype)
+        _run(letter + "laset", len(stack), n * n, "L" if upper else "U", n, n, zero, zero, beside, n + 1)
+
+
+@lru_cache(maxsize=16)
+def _triangle(n: int) -> np.ndarray:
+    return np.tri(n, dtype=bool)
 
 
 def _integers(*shape: int) -> np.ndarray:
@@ -194,8 +213,10 @@ def lu_solve(factors: np.ndarray, pivots: np.ndarray, B: np.ndarray, adjoint: bo
         return None
     lead = _lead(factors, B)
     swaps = _swaps(pivots, lead)
-    X, word = _stack(B, lead), "C" if adjoint else "N"
-    _run(letter + "getrs", len(X), n * n * columns, word, n, columns, _readable(factors, lead), n, swaps, X, n, _integers(1))
+    X, cost = _stack(B, lead), 2 * n * n * columns
+    halves = _parts(X, cost)
+    each = (n, halves.shape[1], _readable(factors, lead), n, swaps, halves, n, _integers(1))
+    _run(letter + "getrs", len(halves), cost, "C" if adjoint else "N", *each)
     return _matrices(X, lead)
 
 
@@ -210,8 +231,9 @@ def solve(A: np.ndarray, B: np.ndarray) -> Arrays | None:
     if A.shape[:-2] != lead:
         steps = np.broadcast_to(np.arange(len(factors)).reshape(A.shape[:-2]), lead).reshape(-1)
         factors, pivots = factors[steps], pivots[steps]
-    X = _stack(B, lead)
-    _run(letter + "getrs", len(X), n * n * columns, "N", n, columns, factors, n, pivots, X, n, _integers(1))
+    X, cost = _stack(B, lead), 2 * n * n * columns
+    halves = _parts(X, cost)
+    _run(letter + "getrs", len(halves), cost, "N", n, halves.shape[1], factors, n, pivots, halves, n, _integers(1))
     return _matrices(X, lead), _failures(info, A.shape[:-2])
 
 
@@ -224,22 +246,23 @@ def solve_triangular(A: np.ndarray, B: np.ndarray, upper: bool, left: bool, unit
     by_rows = A.shape[:-2] == lead and A.flags.c_contiguous  # read as its transpose
     given = A.reshape(-1, size, size) if by_rows else _readable(A, lead)
     words = ("L" if left else "R", "U" if upper != by_rows else "L", "T" if by_rows else "N", "U" if unitriangular else "N")
-    X = _stack(B, lead)
-    _run(letter + "trsm", len(X), size * m * n, *words, m, n, np.ones(1, B.dtype), given, size, X, m)
+    X, cost = _stack(B, lead), size * m * n
+    halves = _parts(X, cost) if left else X
+    _run(letter + "trsm", len(halves), cost, *words, m, halves.shape[1], np.ones(1, B.dtype), given, size, halves, m)
     return _matrices(X, lead)
 
 
 # -- symmetric matrices ---------------------------------------------------------------------------------------------------------------
 @native("_cholesky")
 def cholesky(A: np.ndarray, upper: bool) -> Arrays | None:
-    letter, n = _letter(A, "potrf"), A.shape[-1]
+    letter, n = _letter(A, "potrf", "laset"), A.shape[-1]
     if not letter:
         return None
     stack = _stack(A)
     info = _integers(len(stack))
     _run(letter + "potrf", len(stack), n**3 // 3, "U" if upper else "L", n, stack, n, info)
-    factors = np.tril(stack) if upper else np.triu(stack)
-    return _matrices(factors, A.shape[:-2]), _failures(info, A.shape[:-2])
+    _clear(letter, stack, upper)
+    return _matrices(stack, A.shape[:-2]), _failures(info, A.shape[:-2])
 
 
 @native("_cholesky_solve")
@@ -248,8 +271,10 @@ def cholesky_solve(factor: np.ndarray, B: np.ndarray, upper: bool) -> np.ndarray
     if not letter or factor.dtype != B.dtype:
         return None
     lead = _lead(factor, B)
-    X, word = _stack(B, lead), "U" if upper else "L"
-    _run(letter + "potrs", len(X), 2 * n * n * columns, word, n, columns, _readable(factor, lead), n, X, n, _integers(1))
+    X, cost = _stack(B, lead), 2 * n * n * columns
+    halves = _parts(X, cost)
+    each = (n, halves.shape[1], _readable(factor, lead), n, halves, n, _integers(1))
+    _run(letter + "potrs", len(halves), cost, "U" if upper else "L", *each)
     return _matrices(X, lead)
 
 
@@ -260,21 +285,21 @@ def cholesky_inverse(factor: np.ndarray, upper: bool) -> np.ndarray | None:
         return None
     stack = _stack(factor)
     _run(letter + "potri", len(stack), n**3, "U" if upper else "L", n, stack, n, _integers(1))
-    triangle = np.tril(stack) if upper else np.triu(stack)
-    triangle += np.tril(stack, -1).swapaxes(-1, -2).conj() if upper else np.triu(stack, 1).swapaxes(-1, -2).conj()
-    return _matrices(triangle, factor.shape[:-2])
+    mask, other = _triangle(n), stack.swapaxes(-1, -2).conj()
+    return _matrices(np.where(mask, stack, other) if upper else np.where(mask.T, stack, other), factor.shape[:-2])
 
 
 @native("_ldl_factor")
 def ldl_factor(A: np.ndarray, hermitian: bool) -> Arrays | None:
     routine, n = "hetrf" if hermitian and A.dtype.kind == "c" else "sytrf", A.shape[-1]
-    letter = _letter(A, routine)
+    letter = _letter(A, routine, "laset")
     if not letter:
         return None
     stack, lead = _stack(A), A.shape[:-2]
     pivots, info = _integers(len(stack), n), _integers(len(stack))
     _run(letter + routine, len(stack), n**3 // 3, "L", n, stack, n, pivots, Room(A.dtype.char), info)
-    return _matrices(np.triu(stack), lead), pivots.astype(np.int32).reshape(*lead, n), _failures(info, lead)
+    _clear(letter, stack, False)
+    return _matrices(stack, lead), pivots.astype(np.int32).reshape(*lead, n), _failures(info, lead)
 
 
 @native("_ldl_solve")
