@@ -805,14 +805,35 @@ def test_wrapped_coco(tmp_path, monkeypatch):
     dataset = datasets.CocoDetection(tmp_path, tmp_path / "boxes.json")
     target = datasets.wrap_dataset_for_transforms_v2(dataset)[1][1]
     assert target["boxes"].tolist() == [[1, 2, 4, 6]] * 2 and target["labels"].tolist() == [5, 5] and target["image_id"] == 3
-    with pytest.raises(NotImplementedError, match="pycocotools"):
-        datasets.wrap_dataset_for_transforms_v2(datasets.CocoDetection(tmp_path, tmp_path / "boxes.json"), ["masks"])[1]
-    # As much of pycocotools' interface as is needed: a mask that is all of the image.
-    package = types.ModuleType("pycocotools.mask")
-    package.frPyObjects = lambda outlines, height, width: (height, width)
-    package.merge = lambda size: size
-    package.decode = lambda size: np.ones(size, np.uint8)
-    monkeypatch.setitem(sys.modules, "pycocotools", types.ModuleType("pycocotools"))
-    monkeypatch.setitem(sys.modules, "pycocotools.mask", package)
     masks = datasets.wrap_dataset_for_transforms_v2(dataset, ["masks", "bbox"])[1][1]
-    assert masks["masks"].shape == (2, 5, 6) and masks["bbox"] == [[1, 2, 3, 4]] * 2
+    assert masks["masks"].shape == (2, 5, 6) and masks["masks"].dtype is flambeau.uint8 and masks["bbox"] == [[1, 2, 3, 4]] * 2
+
+
+# What the COCO API makes of these outlines on a canvas of 5 rows and 6 columns, row by row.
+OUTLINES = [
+    ([[0, 0, 3, 0, 3, 3]], "011000 001000 000000 000000 000000"),
+    ([[1, 1, 5, 1, 5, 4, 1, 4]], "000000 011110 011110 011110 000000"),
+    ([[0.4, 0.6, 5.7, 2.2, 2.1, 4.9]], "000000 011100 011110 001100 001000"),
+    ([[0, 0, 2, 0, 2, 2, 0, 2], [3.5, 3.5, 9, 3.5, 9, 9]], "110000 110000 000000 000000 000001"),
+    ([[2, 2, 2, 2, 4, 4]], "000000 000000 000000 000000 000000"),
+    ({"counts": [2, 5, 3, 9, 11]}, "011100 011100 101100 101100 101000"),
+    ({"counts": "25348"}, "011100 011100 101100 101100 101000"),
+    ({"counts": "111060J060J05"}, "000000 101010 000000 101010 000000"),
+]
+
+
+@pytest.mark.parametrize(("outline", "rows"), OUTLINES)
+def test_masks_of_outlines(outline, rows):
+    from flambeau.vision.datasets.coco_masks import mask_of
+
+    found = mask_of(outline, 5, 6)
+    assert found.dtype == np.uint8 and ["".join(map(str, row)) for row in found.tolist()] == rows.split()
+
+
+def test_outlines_that_are_none():
+    from flambeau.vision.datasets.coco_masks import mask_of
+
+    with pytest.raises(ValueError, match="expected to be a dict or a list"):
+        mask_of("outline", 2, 2)
+    with pytest.raises(ValueError, match="runs of 2 x 2 pixels"):
+        mask_of({"counts": [1, 2]}, 2, 2)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
-import importlib
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from typing import Any, NoReturn
+
+import numpy as np
 
 from ... import ops
 from ...core.tensor import Tensor
@@ -16,6 +17,7 @@ from .caltech import Caltech101, Caltech256
 from .cifar import CIFAR10
 from .classification import GTSRB, Imagenette
 from .coco import CocoCaptions, CocoDetection
+from .coco_masks import mask_of
 from .detection import KITTI_FIELDS, WIDER_FIELDS, Cityscapes, Kitti, OxfordIIITPet, SBDataset, WIDERFace
 from .faces import CelebA
 from .folder import DatasetFolder
@@ -193,29 +195,12 @@ def _coco(dataset: Any, target_keys: Keys) -> Convert:
         made: dict[str, Callable[[], Any]] = {
             "image_id": lambda: number,
             "boxes": lambda: _boxes_of_sizes(lists["bbox"], image),
-            "masks": lambda: Mask(ops.stack([_coco_mask(outline, get_size(image)) for outline in lists["segmentation"]])),
+            "masks": lambda: Mask(np.stack([mask_of(outline, *_canvas(image)) for outline in lists["segmentation"]])),
             "labels": lambda: ops.tensor(lists["category_id"]),
         }
         return image, {key: made[key]() if key in made else lists[key] for key in sorted(keys)}
 
     return convert
-
-
-def _coco_mask(outline: Any, size: list[int]) -> Any:
-    """``(H, W)``, uint8, of polygons or of lengths of runs.
-
-    Raises:
-        NotImplementedError: the package pycocotools is not installed.
-    """
-    try:
-        mask = importlib.import_module("pycocotools.mask")
-    except ModuleNotFoundError:
-        raise NotImplementedError("masks of CocoDetection need the package pycocotools: pip install pycocotools") from None
-    if isinstance(outline, list):
-        outline = mask.merge(mask.frPyObjects(outline, *size))
-    elif not isinstance(outline["counts"], str):  # otherwise packed already
-        outline = mask.frPyObjects(outline, *size)
-    return ops.from_numpy(mask.decode(outline))
 
 
 def _voc_detection(dataset: Any, target_keys: Keys) -> Convert:
