@@ -248,7 +248,7 @@ def _is_plain(table: Any) -> bool:
     return table.__class__ is np.ndarray and table.ndim == 2 and table.dtype in (np.float32, np.float64)
 
 
-def _sums_of_bags(weight: np.ndarray, indices: np.ndarray, bounds: Any, scale_grad_by_freq: bool) -> np.ndarray:
+def _sums_of_bags(weight: np.ndarray, indices: np.ndarray, bounds: Any, bags: Any, scale_grad_by_freq: bool) -> np.ndarray:
     work = indices.size * weight.shape[1]
     if native.pays(work):
         dense = native.contiguous(weight)
@@ -261,15 +261,14 @@ def _sums_of_bags(weight: np.ndarray, indices: np.ndarray, bounds: Any, scale_gr
     return result
 
 
-def _rule_of_bags(grad: Any, indices: Any, weight_shape: Any, bounds: Any, scale_grad_by_freq: bool) -> Any:
-    bags = wrap(np.arange(len(bounds) - 1).repeat(np.diff(bounds)))
-    return embedding_backward(embedding(grad, bags), indices, weight_shape[0], -1, scale_grad_by_freq)
+def _rule_of_bags(grad: Any, indices: Any, weight_shape: Any, bags: Any, scale_grad_by_freq: bool) -> Any:
+    return embedding_backward(embedding(grad, wrap(bags)), indices, weight_shape[0], -1, scale_grad_by_freq)
 
 
 @op(name="_bag_sums", method=False, out=False, node_name="EmbeddingBagBackward0", fast=_sums_of_bags, grad={"weight": _rule_of_bags})
-def bag_sums(weight: Tensor, indices: Tensor, bounds: Any, scale_grad_by_freq: bool) -> Tensor:
-    """Sums of the rows of ``weight`` at ``indices``; bag ``b`` has those from ``bounds[b]`` to ``bounds[b + 1]``."""
-    return _sums_of_bags(weight, indices, bounds, scale_grad_by_freq)
+def bag_sums(weight: Tensor, indices: Tensor, bounds: Any, bags: Any, scale_grad_by_freq: bool) -> Tensor:
+    """Sums of the rows of ``weight`` at ``indices``; bag ``b`` has those from ``bounds[b]`` to ``bounds[b + 1]``, ``bags`` tells each one's."""
+    return _sums_of_bags(weight, indices, bounds, bags, scale_grad_by_freq)
 
 
 @composite(namespace="nn.functional")
@@ -346,7 +345,7 @@ def embedding_bag(
     bag = np.append(bag, np.zeros(indices.size - bag.size, bag.dtype))[keep]
     counts = np.bincount(bag, minlength=lengths.size)
     if mode != "max" and per_sample_weights is None and not sparse and weight.__class__ not in wrappers and _is_plain(weight._array):
-        sums = bag_sums(weight, wrap(indices[keep]), np.concatenate(([0], counts.cumsum())), scale_grad_by_freq)
+        sums = bag_sums(weight, wrap(indices[keep]), np.concatenate(([0], counts.cumsum())), bag, scale_grad_by_freq)
         return sums if mode == "sum" else sums / wrap(np.maximum(counts, 1).astype(sums._array.dtype)[:, None])
     rows = embedding(weight, wrap(indices[keep]), -1, scale_grad_by_freq, sparse)
     if mode == "max":
