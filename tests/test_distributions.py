@@ -112,6 +112,60 @@ def test_samples_in_float32_are_pytorchs(oracle):
         check_samples(f"{name}: ", *(made(name, library, dtype="float32")[0] for library in libraries), libraries, 2e-4)  # type: ignore[misc]
 
 
+MORE = {
+    "counts of integers": lambda D, of: D.Binomial(of.tensor([3, 5]), of.tensor([0.2, 0.5])).sample((4,)),
+    "failures of integers": lambda D, of: D.NegativeBinomial(of.tensor([3, 5]), of.tensor([0.2, 0.5])).sample((4,)),
+    "values that are integers": lambda D, of: D.Geometric(of.tensor([0.2, 0.5])).log_prob(of.tensor([1, 0])),
+    "an index that is no integer": lambda D, of: D.Categorical(of.tensor([0.2, 0.5])).log_prob(of.tensor([1.0, 0.0])),
+    "integers": lambda D, of: D.Categorical(of.tensor([2, 5])).probs,
+    "Python integers": lambda D, of: D.Beta(2, 3).log_prob(of.tensor(0.5)),
+    "half precision": lambda D, of: D.Normal(of.zeros(3, dtype=of.bfloat16), 1.0).log_prob(of.ones(3, dtype=of.bfloat16)),
+    "two dtypes": lambda D, of: D.Normal(of.zeros(3), of.ones(3, dtype=of.float32)).log_prob(of.ones(3)),
+    "a boundary": lambda D, of: D.Gamma(of.tensor([1.0, 2.0, 0.5]), 1.0).log_prob(of.zeros(3)),
+    "edges": lambda D, of: D.Uniform(0, 1, validate_args=False).log_prob(of.tensor([0.0, 1.0, 2.0, -1.0])),
+    "no probability": lambda D, of: D.Categorical(logits=of.tensor([-math.inf, 1.0, 1.0])).entropy(),
+    "KL without probabilities": lambda D, of: D.kl_divergence(D.Bernoulli(of.tensor([0.0, 1, 0.5])), D.Bernoulli(of.tensor([0.0, 1, 0]))),
+    "KL of categories without": lambda D, of: D.kl_divergence(
+        D.Categorical(of.tensor([0.0, 1, 1])), D.Categorical(of.tensor([0.1, 0, 0.9]))
+    ),
+    "KL outside": lambda D, of: D.kl_divergence(D.Uniform(of.tensor([-1.0, 0, 0.5]), of.tensor([1.0, 1, 2])), D.Beta(2.0, 3.0)),
+    "KL below": lambda D, of: D.kl_divergence(D.Uniform(of.tensor([-1.0, 0, 0.5]), of.tensor([1.0, 1, 2])), D.Pareto(0.4, 3.0)),
+    "KL without moments": lambda D, of: D.kl_divergence(D.Pareto(of.tensor(1.0), of.tensor([0.5, 1.5, 3])), D.Normal(0.0, 1.0)),
+    "a mode in a corner": lambda D, of: D.Dirichlet(of.tensor([[0.5, 0.6, 0.7], [0.5, 2, 1]])).mode,
+    "two modes": lambda D, of: D.Bernoulli(of.tensor([0.5, 0.2, 0.7])).mode,
+    "no mean": lambda D, of: D.StudentT(of.tensor([0.5, 1.5, 3])).mean,
+    "no variance": lambda D, of: D.StudentT(of.tensor([0.5, 1.5, 3])).variance,
+    "nothing": lambda D, of: D.Normal(of.zeros(0, 2), of.ones(0, 2)).sample((3,)),
+    "a list": lambda D, of: D.Gamma(of.ones(2), of.ones(2)).sample([0, 3]),
+    "copula": lambda D, of: D.TransformedDistribution(D.Normal(0.0, 1.0), D.CumulativeDistributionTransform(D.Normal(0.0, 2.0))).log_prob(
+        of.tensor([0.2, 0.5])
+    ),
+    "reshaped shares": lambda D, of: D.TransformedDistribution(
+        D.Normal(of.zeros(4, 3), 1.0), [D.ExpTransform(), D.StickBreakingTransform(), D.ReshapeTransform((4,), (2, 2))]
+    ).sample(),
+    "batches of factors": lambda D, of: D.MultivariateNormal(of.zeros(2, 1, 3), 2 * of.eye(3).expand(4, 3, 3)).log_prob(
+        of.ones(5, 2, 4, 3)
+    ),
+    "batches of low rank": lambda D, of: D.LowRankMultivariateNormal(of.zeros(2, 1, 3), of.ones(4, 3, 2), of.ones(3)).log_prob(
+        of.ones(5, 2, 4, 3)
+    ),
+    "a mixture for many": lambda D, of: D.MixtureSameFamily(D.Categorical(of.ones(3)), D.Normal(of.arange(6.0).view(2, 3), 1.0)).variance,
+    "2 x 2 correlations": lambda D, of: D.LKJCholesky(2).sample((3,)),
+}
+
+
+@pytest.mark.oracle
+def test_odd_arguments_are_pytorchs(oracle):
+    for name, call in MORE.items():
+        answers = []
+        for library in (torch, oracle):
+            library.manual_seed(2)
+            given = call(library.distributions, library)
+            answers.append((str(given.dtype).replace("flambeau", "torch"), given.to(library.float64).detach().numpy()))
+        assert answers[0][0] == answers[1][0], name
+        check_same(answers[0][1], answers[1][1], name)
+
+
 def by_kind() -> dict[str, str]:
     """A case for each class of distributions: the one of its name."""
     return {name: name for name in CASES if " of " not in name}

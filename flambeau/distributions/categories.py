@@ -8,7 +8,7 @@ from typing import Any
 from .. import ops
 from ..autograd import no_grad
 from ..core.dtype import int64
-from ..core.shape import Size
+from ..core.shape import Size, broadcast_shape
 from ..core.tensor import Tensor
 from ..ops.inspection import finfo
 from . import constraints
@@ -49,7 +49,7 @@ class Categorical(Parametric):
         if given.dim() < 1:
             raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
         if probs is None:
-            self.logits = given - given.logsumexp(-1, True)
+            self.logits = ops.log_softmax(given, -1)
         else:
             self.probs = given / given.sum(-1, True)
         self._num_events = given.shape[-1]
@@ -102,8 +102,9 @@ class Categorical(Parametric):
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        value, log_probs = ops.broadcast_tensors(value.long().unsqueeze(-1), self.logits)
-        return log_probs.gather(-1, value[..., :1]).squeeze(-1)
+        shape = Size(broadcast_shape(value.shape, self._batch_shape))
+        indices = value.long().expand(shape).unsqueeze(-1)
+        return self.logits.expand(shape + (self._num_events,)).gather(-1, indices).squeeze(-1)
 
     def entropy(self) -> Tensor:
         finite = self.logits.clamp(min=finfo(self.logits.dtype).min)  # what has no probability adds nothing

@@ -255,25 +255,30 @@ class _HalfOpenInterval(_BothBounded):
         return (self.lower_bound <= value) & (value < self.upper_bound)
 
 
+def _whole(value: Tensor, inside: Tensor) -> Tensor:
+    """Which of the values inside are whole numbers."""
+    return inside & (ops.remainder(value, 1) == 0) if value.is_floating_point() else inside
+
+
 class _IntegerInterval(_BothBounded):
     is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
-        return (ops.remainder(value, 1) == 0) & (self.lower_bound <= value) & (value <= self.upper_bound)
+        return _whole(value, (self.lower_bound <= value) & (value <= self.upper_bound))
 
 
 class _IntegerLessThan(_UpperBounded):
     is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
-        return (ops.remainder(value, 1) == 0) & (value <= self.upper_bound)
+        return _whole(value, value <= self.upper_bound)
 
 
 class _IntegerGreaterThan(_LowerBounded):
     is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
-        return (ops.remainder(value, 1) == 0) & (value >= self.lower_bound)
+        return _whole(value, value >= self.lower_bound)
 
 
 # -- vectors ----------------------------------------------------------------------------------------------------------------------

@@ -269,7 +269,7 @@ class Binary(Parametric):
         """Keep one of ``probs`` and ``logits``, broadcast against what else there is."""
         given = _only_one(probs, logits)
         *values, chances = broadcast_all(*parameters.values(), probs if logits is None else logits)
-        vars(self).update(zip(parameters, values), **{given: chances})
+        vars(self).update({name: value.type_as(chances) for name, value in zip(parameters, values)}, **{given: chances})
         Distribution.__init__(self, chances.shape, validate_args=validate_args)
 
     @property

@@ -377,10 +377,7 @@ class GeneralizedPareto(Parametric):
             self._validate_sample(value)
         z, shape = self._z(value), self._shape()
         exponential = self.concentration * (0.5 * z**2 - z) - z
-        density = -self.scale.log() + ops.where(self._is_exponential(), exponential, -(1 + 1 / shape) * ops.log1p(shape * z))
-        # Without a check of the value, what lies below the threshold, or above the end of a bounded tail, has no density.
-        inside = (z >= 0) & ((self.concentration >= 0) | (z <= -1 / shape))
-        return ops.where(inside, density, -math.inf)
+        return -self.scale.log() + ops.where(self._is_exponential(), exponential, -(1 + 1 / shape) * ops.log1p(shape * z))
 
     def log_survival_function(self, value: Tensor) -> Tensor:
         """The logarithm of the probability of what lies above ``value``."""

@@ -10,7 +10,6 @@ from typing import Any
 from .. import ops
 from ..autograd import enable_grad
 from ..core.dtype import get_default_dtype
-from ..core.shape import Size
 from ..core.tensor import Tensor
 from ..ops.inspection import finfo
 from ..overrides import is_tensor_like
@@ -102,11 +101,6 @@ def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
 def _sum_rightmost(value: Tensor, dim: int) -> Tensor:
     """``value`` summed over its last ``dim`` dimensions."""
     return value if dim == 0 else value.reshape(value.shape[:-dim] + (-1,)).sum(-1)
-
-
-def _same_dims_or_less(shape: Any, dims: int) -> Size:
-    """A shape without its last ``dims`` sizes."""
-    return Size(shape[: len(shape) - dims])
 
 
 def _lower_triangle(size: int, diag: int, device: Any) -> Tensor:
