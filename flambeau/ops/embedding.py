@@ -267,7 +267,7 @@ def _rule_of_bags(grad: Any, indices: Any, weight_shape: Any, bags: Any, scale_g
 
 @op(name="_bag_sums", method=False, out=False, node_name="EmbeddingBagBackward0", fast=_sums_of_bags, grad={"weight": _rule_of_bags})
 def bag_sums(weight: Tensor, indices: Tensor, bounds: Any, bags: Any, scale_grad_by_freq: bool) -> Tensor:
-    """Sums of the rows of ``weight`` at ``indices``; bag ``b`` has those from ``bounds[b]`` to ``bounds[b + 1]``, ``bags`` tells each one's."""
+    """Sums of the rows of ``weight`` at ``indices``; bag ``b`` has those from ``bounds[b]`` to ``bounds[b + 1]``, which ``bags`` names."""
     return _sums_of_bags(weight, indices, bounds, bags, scale_grad_by_freq)
 
 
