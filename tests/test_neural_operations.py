@@ -195,14 +195,24 @@ def test_training_lowers_the_loss() -> None:
     assert np.mean(losses[-4:]) < 0.9 * np.mean(losses[:4])
 
 
-def test_a_kernel_of_one_place_over_one_sample_is_a_product_of_matrices() -> None:
-    for convolve, sizes in ((F.conv1d, (3,)), (F.conv2d, (3, 4)), (F.conv3d, (3, 4, 2))):
-        images = tensor(2, 5, *sizes, requires_grad=True)
-        weight, bias = tensor(7, 5, *(1 for _ in sizes), seed=1, requires_grad=True), tensor(7, seed=2)
-        both = convolve(images, weight, bias)
-        expected = flambeau.autograd.grad(both[1].sin().sum(), (images, weight))
-        for kernel in (weight, weight.transpose(0, 1).contiguous().transpose(0, 1)):
-            one = convolve(images[1:], kernel, bias)
-            assert one.is_contiguous() and flambeau.allclose(one, both[1:])
-            gradients = flambeau.autograd.grad(one.sin().sum(), (images, weight))
-            assert all(flambeau.allclose(*pair) for pair in zip(gradients, expected, strict=True))
+@pytest.mark.parametrize(
+    ("images", "kernel", "options"),
+    [
+        ((2, 5, 3), (7, 5, 1), {}),
+        ((2, 5, 3, 4), (7, 5, 1, 1), {}),
+        ((2, 5, 3, 4, 2), (7, 5, 1, 1, 1), {}),
+        ((2, 256, 9), (128, 256, 3), {"stride": 2, "padding": 1}),
+        ((2, 96, 7, 6), (128, 96, 3, 2), {"stride": (2, 1), "padding": (1, 0), "dilation": (1, 2)}),
+    ],
+)
+def test_a_sample_is_convolved_by_one_product_as_it_is_in_a_batch(images: Any, kernel: Any, options: Any) -> None:
+    convolve = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}[len(images)]
+    x, weight = tensor(*images, requires_grad=True), tensor(*kernel, seed=1, requires_grad=True)
+    bias = tensor(kernel[0], seed=2)
+    both = convolve(x, weight, bias, **options)
+    expected = flambeau.autograd.grad(both[1].sin().sum(), (x, weight))
+    for same in (weight, weight.transpose(0, 1).contiguous().transpose(0, 1)):
+        one = convolve(x[1:], same, bias, **options)
+        assert one.is_contiguous() and flambeau.allclose(one, both[1:])
+        gradients = flambeau.autograd.grad(one.sin().sum(), (x, weight))
+        assert all(flambeau.allclose(*pair) for pair in zip(gradients, expected, strict=True))

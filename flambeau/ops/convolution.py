@@ -5,6 +5,7 @@ Large ones over 1 and 2 dimensions are left to native kernels, where there are a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -15,10 +16,12 @@ from ..core.arrays import native
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op
 from .arithmetic import conj
-from .convolution_kernels import correlate, correlate_pair, spread
+from .convolution_kernels import correlate, correlate_few, correlate_pair, correlate_places, spread
 from .patches import Ints, in_layout, ints, is_channels_last, product
 
 _PER_ELEMENT = 12  # multiply-adds that take as long as an element of an element-wise operation
+_FEW_PLACES = 64  # of a result: below, a native kernel spends its time on laying out the weights
+_LARGE_WEIGHT = 1 << 16  # elements
 _NAMES = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
 
 
@@ -41,9 +44,9 @@ def _geometry(
     transposed: bool,
     output_padding: Ints,
     groups: int,
-) -> tuple[Ints, int, bool]:
-    """For operands of ``convolution`` of these shapes and dtypes: the result's sizes if transposed, its multiply-adds, about, and
-    whether it is one product of matrices (a kernel of one place over a single sample).
+) -> tuple[Ints, int, Callable[..., np.ndarray] | None]:
+    """For operands of ``convolution`` of these shapes and dtypes: the result's sizes if transposed, its multiply-adds, about, and the
+    function that makes one product of matrices of it where that is the best way, which takes them contiguous.
 
     Raises:
         RuntimeError: what is wrong with them.
@@ -99,7 +102,7 @@ def _geometry(
             min(spatial, default=1) > 0 or product(x) == 0,
             f"conv_transpose: calculated output size {spatial} is too small for input size {x[2:]} and padding {padding}",
         )
-        return spatial, work // w[0], False
+        return spatial, work // w[0], None
     have = [n + 2 * p for n, p in zip(x[2:], padding, strict=True)]
     need = [d * (k - 1) + 1 for d, k in zip(dilation, w[2:], strict=True)]
     _require(
@@ -108,8 +111,14 @@ def _geometry(
         f"({' x '.join(map(str, have))}). Kernel size: ({' x '.join(map(str, need))}). Kernel size can't be greater than actual "
         "input size",
     )
-    is_product = x[0] == 1 == groups and max((*w[2:], *stride), default=1) == 1 and max(padding, default=0) == 0
-    return (), work // (max(w[1], 1) * product(stride)), is_product
+    by_product = None
+    if x[0] == 1 == groups:
+        places = product([(h - n) // s + 1 for h, n, s in zip(have, need, stride, strict=True)])
+        if max((*w[2:], *stride), default=1) == 1 and max(padding, default=0) == 0:
+            by_product = correlate_places
+        elif places <= _FEW_PLACES and product(w) >= _LARGE_WEIGHT:
+            by_product = correlate_few
+    return (), work // (max(w[1], 1) * product(stride)), by_product
 
 
 def _type_name(dtype: Any) -> str:
@@ -176,15 +185,15 @@ def _convolution(
     )
     output_padding = ints(output_padding, rank, "convolution", "output_padding")
     bias_is = (None, None) if bias is None else (bias.shape, bias.dtype)
-    spatial, work, is_product = _geometry(
+    spatial, work, by_product = _geometry(
         input.shape, weight.shape, bias_is[0], input.dtype, weight.dtype, bias_is[1],
         stride, padding, dilation, bool(transposed), output_padding, groups,
     )  # fmt: skip
-    if is_product and input.flags.c_contiguous and weight.flags.c_contiguous:
-        result = np.matmul(weight.reshape(weight.shape[:2]), input.reshape(input.shape[1], -1))
+    if by_product is not None and input.flags.c_contiguous and weight.flags.c_contiguous:
+        result = by_product(input, weight, stride, padding, dilation)
         if bias is not None:
-            result += bias[:, None]
-        return result.reshape(1, weight.shape[0], *input.shape[2:])
+            result += bias.reshape(-1, *(1,) * rank)
+        return result
     last = is_channels_last(input) or is_channels_last(weight)
     if transposed:
         result = native.attempt("_spread", work // _PER_ELEMENT, input, weight, bias, spatial, stride, padding, dilation, groups, last)

@@ -140,6 +140,19 @@ def correlate(x: np.ndarray, w: np.ndarray, stride: Ints, before: Ints, after: I
     return result.reshape(n, outputs, *positions)
 
 
+def correlate_places(x: np.ndarray, w: np.ndarray, stride: Ints, padding: Ints, dilation: Ints) -> np.ndarray:
+    """The convolution of one sample with a kernel of one place, at every place."""
+    return np.matmul(w.reshape(w.shape[:2]), x.reshape(x.shape[1], -1)).reshape(1, w.shape[0], *x.shape[2:])
+
+
+def correlate_few(x: np.ndarray, w: np.ndarray, stride: Ints, padding: Ints, dilation: Ints) -> np.ndarray:
+    """The convolution of one sample, through columns; the weights are taken as they lie."""
+    x, kernel = padded(x, padding, padding), w.shape[2:]
+    positions = _positions(x.shape[2:], kernel, stride, dilation)
+    columns = _filled(windows(x, kernel, stride, dilation, positions), (-1, _count(positions)))
+    return np.matmul(w.reshape(w.shape[0], -1), columns).reshape(1, w.shape[0], *positions)
+
+
 def _correlate_each(x: np.ndarray, w: np.ndarray, stride: Ints, dilation: Ints, positions: Ints) -> np.ndarray:
     """Depthwise: each channel with its own filters, summed over the places of the kernel."""
     n, channels, kernel = x.shape[0], x.shape[1], w.shape[2:]

@@ -163,7 +163,11 @@ def test_official_weights_are_the_oracles() -> None:
             assert sorted(map(repr, own.meta.items())) == sorted(map(repr, expected.items()))  # some of what was measured is NaN
             assert {k: getattr(v, "value", v) for k, v in weights.transforms.keywords.items()} == own.transforms.keywords
             assert own.transforms.args == (weights.transforms.func.__name__,)
-    for weights in (models.ResNet50_Weights.IMAGENET1K_V2, models.EfficientNet_B0_Weights.DEFAULT, models.EfficientNet_V2_L_Weights.DEFAULT):
+    for weights in (
+        models.ResNet50_Weights.IMAGENET1K_V2,
+        models.EfficientNet_B0_Weights.DEFAULT,
+        models.EfficientNet_V2_L_Weights.DEFAULT,
+    ):
         assert repr(weights.transforms()) == repr(oracle().get_weight(str(weights)).transforms())
 
 
