@@ -496,7 +496,10 @@ def scatter_reduce(input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarr
         return None
     if reduce == "mean":
         divisors = np.maximum(counts, 1)
-        result = result // divisors if result.dtype.kind == "i" else result / divisors.astype(result.dtype)
+        if result.dtype.kind == "i":
+            result = (result // divisors).astype(result.dtype)  # int64 between: counts may be beyond a narrow dtype
+        else:
+            result = result / divisors.astype(result.dtype)
     return result if include_self else np.where(counts == 0, input, result)
 
 

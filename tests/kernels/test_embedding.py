@@ -134,7 +134,7 @@ def test_training_an_embedding_is_as_with_the_reference(dtype):
     torch.testing.assert_close(results[1], wanted[1])
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int64], ids=["float32", "int64"])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int64], ids=["float32", "int32", "int64"])
 @pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
 def test_elements_are_combined_as_by_numpy(reduce, dtype):
     rng = np.random.default_rng(4)
@@ -150,6 +150,7 @@ def test_elements_are_combined_as_by_numpy(reduce, dtype):
                 )
             got = kernels.scatter_reduce(x, dim, index, source, reduce, include_self)
             np.testing.assert_array_equal(got, wanted.numpy())
+            assert got.dtype == dtype
     index[0] = size
     assert kernels.scatter_reduce(x, dim, index, source, reduce, True) is None
 
