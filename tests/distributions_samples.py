@@ -18,7 +18,7 @@ from scipy import stats
 
 import flambeau as torch
 
-from .distributions_table import CASES, made
+from .distributions_table import CASES, build
 
 LEAST_PROBABILITY, MOST_ERRORS = 1e-4, 5.0
 
@@ -62,7 +62,7 @@ def main() -> int:
     print(f"{'distribution':36} {'test':>22} {'seconds':>8}")
     for name in options.names:
         torch.manual_seed(options.seed)
-        distribution = made(name, torch)[0]
+        distribution = build(name, torch)[0]
         start = time.perf_counter()
         samples = distribution.sample((options.count,)).numpy()
         seconds = time.perf_counter() - start

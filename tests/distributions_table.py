@@ -138,7 +138,7 @@ CASES: dict[str, Case] = {
 }
 
 
-def made(case: str, library: Any, *, other: bool = False, dtype: str = "float64") -> tuple[Any, list[Any]]:
+def build(case: str, library: Any, *, other: bool = False, dtype: str = "float64") -> tuple[Any, list[Any]]:
     """A case's distribution in a library, and the leaves that it was made of."""
     leaves: list[Any] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import warnings
 from functools import partial
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from distributions_table import CASES, made
+from distributions_table import CASES, build
 
 import flambeau as torch
 import flambeau.distributions as D
@@ -88,7 +89,7 @@ def check_samples(variant: str, ours: Any, theirs: Any, libraries: tuple[Any, An
 @pytest.mark.parametrize("name", CASES)
 def test_a_distribution_is_pytorchs(name, oracle):
     libraries = (torch, oracle)
-    (ours, our_leaves), (theirs, their_leaves) = (made(name, library) for library in libraries)
+    (ours, our_leaves), (theirs, their_leaves) = (build(name, library) for library in libraries)
     check_answers(name, "", ours, theirs, libraries)
     check_samples("", ours, theirs, libraries)
     value = theirs.sample((2,))
@@ -109,7 +110,7 @@ def test_a_distribution_is_pytorchs(name, oracle):
 def test_samples_in_float32_are_pytorchs(oracle):
     libraries = (torch, oracle)
     for name in CASES:
-        check_samples(f"{name}: ", *(made(name, library, dtype="float32")[0] for library in libraries), libraries, 2e-4)  # type: ignore[misc]
+        check_samples(f"{name}: ", *(build(name, library, dtype="float32")[0] for library in libraries), libraries, 2e-4)  # type: ignore[misc]
 
 
 MORE = {
@@ -182,7 +183,7 @@ def test_divergences_are_pytorchs(oracle):
     ):
         grads, values = [], []
         for library in (torch, oracle):
-            (of_p, p_leaves), (of_q, q_leaves) = made(kinds[p], library), made(kinds[q], library, other=CASES[kinds[q]].other is not None)
+            (of_p, p_leaves), (of_q, q_leaves) = build(kinds[p], library), build(kinds[q], library, other=CASES[kinds[q]].other is not None)
             divergence = library.distributions.kl_divergence(of_p, of_q)
             values.append(plain(divergence))
             if np.isfinite(values[-1]).all() and p != "Wishart":  # whose gradients PyTorch cuts off
@@ -368,7 +369,7 @@ def test_transforms_are_pytorchs(oracle):
 
 
 # -- without PyTorch --------------------------------------------------------------------------------------------------------------
-DIFFERENTIABLE = [name for name in CASES if made(name, torch)[0].has_rsample and "StraightThrough" not in name]
+DIFFERENTIABLE = [name for name in CASES if build(name, torch)[0].has_rsample and "StraightThrough" not in name]
 
 
 @pytest.fixture
@@ -401,7 +402,7 @@ def test_gradients_of_samples_are_finite_differences(name, frozen_draws):
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        leaves = made(name, torch)[1]
+        leaves = build(name, torch)[1]
         gradients = torch.autograd.grad(total(leaves), leaves, allow_unused=True, materialize_grads=True)
         for place, leaf in enumerate(leaves):
             step = 1e-5
@@ -472,7 +473,7 @@ def test_the_von_mises_density_is_scipys():
 
 def test_divergences_of_wishart_batches():
     """Each element of a batch as if it stood alone."""
-    p, q = made("Wishart of a precision", torch)[0], made("Wishart", torch, other=True)[0]
+    p, q = build("Wishart of a precision", torch)[0], build("Wishart", torch, other=True)[0]
     alone = [D.kl_divergence(D.Wishart(df, precision_matrix=p.precision_matrix[0]), q) for df in p.df]
     assert torch.allclose(D.kl_divergence(p, q), torch.stack(alone), rtol=1e-12)
     assert torch.allclose(D.kl_divergence(p, p), torch.zeros(2), atol=1e-12)
@@ -611,6 +612,21 @@ def test_pickles_and_files_of_distributions(tmp_path):
     assert torch.equal(
         loaded.base_dist.base_dist.scale if hasattr(loaded.base_dist, "base_dist") else loaded.base_dist.scale, torch.ones(2)
     )
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", ["Categorical of logits", "Independent", "StudentT", "TransformedDistribution", "RelaxedBernoulli"])
+def test_files_of_distributions_are_exchanged(name, oracle):
+    both = (torch, oracle)
+    for writer, reader in (both, both[::-1]):
+        file = io.BytesIO()
+        writer.save(build(name, writer)[0], file)
+        file.seek(0)
+        loaded = reader.load(file, weights_only=False)
+        assert type(loaded).__module__.partition(".")[0] == reader.__name__
+        for library in both:
+            library.manual_seed(4)
+        check_same(plain(loaded.sample((2,))), plain(build(name, writer)[0].sample((2,))), name)
 
 
 def test_every_constraint_and_transform_is_listed():

@@ -219,12 +219,11 @@ class Distribution:
 
 
 class Parametric(Distribution):
-    """A distribution that is known by the tensors that ``arg_constraints`` names, and by the attributes in ``_beside``.
+    """A distribution that is known by the tensors that ``arg_constraints`` names, and by the attributes in ``_fixed``.
 
     The dimensions of an event in a parameter are those of its constraint, the others are the batch; so ``expand`` is the same for all.
     """
 
-    _beside: tuple[str, ...] = ()  # tensors of the batch's shape beside the parameters, expanded with them
     _fixed: tuple[str, ...] = ()  # attributes that are the same for the whole batch
 
     def _hold(self, validate_args: bool | None, **parameters: Any) -> None:
@@ -241,9 +240,6 @@ class Parametric(Distribution):
         for name, constraint in self.arg_constraints.items():
             if name in self.__dict__:
                 setattr(new, name, _expanded(self.__dict__[name], batch_shape, constraint.event_dim))
-        for name in self._beside:
-            value = self.__dict__[name]
-            setattr(new, name, _expanded(value, batch_shape, value.dim() - len(self._batch_shape)))
         Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)
         new._validate_args = self._validate_args
         return new

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import GenericAlias
 from typing import Any
 
 from ..core.shape import Size
@@ -24,6 +25,7 @@ class Independent(Distribution):
     """
 
     arg_constraints: dict[str, constraints.Constraint] = {}
+    __class_getitem__: Any = classmethod(GenericAlias)  # annotations name the kind of the batch
 
     def __init__(self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None):
         batch_dims = len(base_distribution.batch_shape)

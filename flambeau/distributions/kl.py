@@ -301,7 +301,7 @@ def _kl_expfamily_expfamily(p: Any, q: Any) -> Tensor:
     result = q._log_normalizer(*q._natural_params) - normalizer
     for ours, theirs, gradient in zip(of_p, q._natural_params, gradients):
         term = (theirs - ours) * gradient
-        # A parameter may have dimensions beyond the batch's, or none for the event.
+        # What a parameter has beyond the dimensions of the batch belongs to the event: a matrix's two, a number's none.
         result = result - _sum_rightmost(term, max(term.dim() - result.dim(), 0))
     return result
 
