@@ -506,6 +506,16 @@ def test_what_is_wrong_does_not_appear(files, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("locks", [True, False])
+def test_a_damaged_file_is_replaced(files, tmp_path, monkeypatch, locks):
+    if not locks:
+        monkeypatch.setattr(utils, "fcntl", None)
+    files.content["data.bin"] = CONTENT
+    write(tmp_path / "data.bin", CONTENT[:-1])
+    utils.download_url(f"{files.url}/data.bin", tmp_path, md5=MD5)
+    assert (tmp_path / "data.bin").read_bytes() == CONTENT and os.listdir(tmp_path) == ["data.bin"]
+
+
 def test_redirects_are_followed_and_counted(files, tmp_path):
     files.content["data.bin"] = CONTENT
     files.redirects = {f"{number}": f"{files.url}/{number - 1 or 'data.bin'}" for number in range(1, 6)}
