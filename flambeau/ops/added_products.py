@@ -187,12 +187,15 @@ def _canonicalize_addr(input: Any, vec1: Any, vec2: Any, beta: Any, alpha: Any) 
     return (input, vec1, vec2, beta, alpha)
 
 
+_SUM_WITH_PRODUCT: Any = addcmul
+
+
 def _add_outer(input: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta: Any, alpha: Any) -> np.ndarray:
     if input.dtype.kind == "b":
         product = np.logical_and.outer(vec1, vec2)
         return np.logical_or(product & bool(alpha), input) if beta else row_major(product & bool(alpha))
     if beta == 1 and alpha == 1 and input.dtype == vec1.dtype == vec2.dtype and native.pays(vec1.size * vec2.size):
-        result = native.run_elementwise(addcmul, (input, vec1[:, None], vec2, 1), None, None)
+        result = native.run_elementwise(_SUM_WITH_PRODUCT, (input, vec1[:, None], vec2, 1), None, None)
         if result is not None:
             return result
     return _plus(input, np.multiply.outer(vec1, vec2), beta, alpha)
