@@ -263,6 +263,9 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     if low > high:
         raise RuntimeError("max must be larger than min")
     flat = input.reshape(-1)
+    counts = attempt("_equal_bins", flat.size, flat, bins, low, high, None)
+    if counts is not None:
+        return counts.astype(input.dtype)
     flat = flat[(flat >= low) & (flat <= high)].astype(input.dtype)
     place = ((flat.astype(np.float64) - low) / (high - low) * bins).astype(_I8)
     return np.bincount(np.minimum(place, bins - 1), minlength=bins).astype(input.dtype)
@@ -344,11 +347,17 @@ def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None
     edges = _edges_of(input, bins, range)
     weights = None if weight is None else weight._array.reshape(-1)
     flat = input._array.reshape(-1)
-    inside = (flat >= edges._array[0]) & (flat <= edges._array[-1])
-    if not inside.all():
-        flat, weights = flat[inside], None if weights is None else weights[inside]
-    place = np.minimum(positions(edges._array, flat, "right") - 1, len(edges._array) - 2)
-    counts = np.bincount(place, weights, len(edges._array) - 1).astype(input._array.dtype)
+    counts = None
+    if weights is None and isinstance(bins, int):
+        ends = edges._array[:1].item(), edges._array[-1:].item()
+        counts = attempt("_equal_bins", flat.size, flat, bins, *ends, edges._array)
+    if counts is None:
+        inside = (flat >= edges._array[0]) & (flat <= edges._array[-1])
+        if not inside.all():
+            flat, weights = flat[inside], None if weights is None else weights[inside]
+        place = np.minimum(positions(edges._array, flat, "right") - 1, len(edges._array) - 2)
+        counts = np.bincount(place, weights, len(edges._array) - 1)
+    counts = counts.astype(input._array.dtype)
     if density:
         counts = counts / counts.sum() / np.diff(edges._array)
     hist = wrap(counts)
