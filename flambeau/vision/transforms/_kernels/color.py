@@ -183,6 +183,11 @@ def adjust_hue(inpt: Any, hue_factor: float) -> Any:
     return kernel_of(adjust_hue, type(inpt))(inpt, hue_factor=hue_factor)
 
 
+def _wrapped(turns: Tensor) -> Tensor:
+    """``turns``, a tensor of our own, without whole turns."""
+    return turns.sub_(turns.floor())
+
+
 def _hue_saturation_value(image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """In floating point from 0 to 1, hue in turns; grey has hue and saturation 0."""
     red, green, _ = image.unbind(-3)
@@ -194,11 +199,11 @@ def _hue_saturation_value(image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     red_below, green_below, blue_below = below.unbind(-3)
     of_green_or_blue = ops.where(most == green, 2.0 + red_below - blue_below, 4.0 + green_below - red_below)
     sixths = ops.where(most == red, blue_below - green_below, of_green_or_blue)
-    return sixths.mul_(1.0 / 6.0).add_(1.0).fmod_(1.0), saturation, most
+    return _wrapped(sixths.mul_(1.0 / 6.0).add_(1.0)), saturation, most
 
 
-# For each sixth of the circle where red, green and blue come from: the value, the least, falling, rising.
-_SECTORS = [[0, 2, 1, 1, 3, 0], [3, 0, 0, 2, 1, 1], [1, 1, 3, 0, 0, 2]]
+# For each sixth of the circle, and the first again at its end, where red, green and blue come from: the value, the least, falling, rising.
+_SECTORS = [[0, 2, 1, 1, 3, 0, 0], [3, 0, 0, 2, 1, 1, 3], [1, 1, 3, 0, 0, 2, 1]]
 
 
 def _from_hue_saturation_value(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
@@ -210,7 +215,7 @@ def _from_hue_saturation_value(hue: Tensor, saturation: Tensor, value: Tensor) -
     falling = (1.0 - colourful).mul_(value).clamp_(0.0, 1.0)
     rising = (colourful + (1.0 - saturation)).mul_(value).clamp_(0.0, 1.0)
     choices = ops.stack([value, least, falling, rising], -3)
-    chosen = ops.tensor(_SECTORS, device=sector.device)[:, sector.long().remainder_(6)]
+    chosen = ops.tensor(_SECTORS, device=sector.device)[:, sector.long()]
     return choices.gather(-3, chosen.moveaxis(0, -3))
 
 
@@ -221,7 +226,7 @@ def adjust_hue_image(image: Tensor, hue_factor: float) -> Tensor:
     if _channels(image) == 1 or not image.numel():
         return image
     hue, saturation, value = _hue_saturation_value(to_dtype_image(image, dtypes.float32, scale=True))
-    turned = _from_hue_saturation_value(hue.add_(hue_factor).remainder_(1.0), saturation, value)
+    turned = _from_hue_saturation_value(_wrapped(hue.add_(hue_factor)), saturation, value)
     return to_dtype_image(turned, image.dtype, scale=True)
 
 
