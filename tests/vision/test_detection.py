@@ -97,7 +97,13 @@ def small_model(library: Any, package: Any, kind: str) -> Any:
         backbone = small_backbone(library, 2)
         backbone.first, backbone.rest[0] = library.nn.Conv2d(3, 32, 4, stride=4), library.nn.Conv2d(32, 32, 3, stride=2, padding=1)
         return make.FCOS(backbone, 5, **size, anchor_generator=generator, head=head, score_thresh=0.071)
-    few = {"rpn_pre_nms_top_n_test": 60, "rpn_post_nms_top_n_test": 12, "box_batch_size_per_image": 24, "box_score_thresh": 0.15}
+    few = {
+        "rpn_pre_nms_top_n_train": 120,
+        "rpn_pre_nms_top_n_test": 60,
+        "rpn_post_nms_top_n_test": 12,
+        "box_batch_size_per_image": 24,
+        "box_score_thresh": 0.15,
+    }
     more: dict[str, Any] = {}
     if kind == "mask":
         more = {"mask_head": make.mask_rcnn.MaskRCNNHeads(8, [8, 8], 1), "mask_predictor": make.mask_rcnn.MaskRCNNPredictor(8, 6, 5)}
@@ -128,15 +134,15 @@ def test_a_small_detector_detects_and_learns_as_the_oracles(kind, oracle):
 def test_a_small_faster_rcnn_learns_two_boxes():
     model = small_model(torch, torch.vision, "faster")
     images = [torch.from_numpy(image).float() for image in IMAGES]
-    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     totals = []
-    for _ in range(20):
+    for _ in range(10):
         loss = sum(model(images, vision_tasks.targets(torch, [(40, 40)] * 2)).values())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         totals.append(loss.item())
-    assert sum(totals[-5:]) < 0.7 * sum(totals[:5]), totals
+    assert totals[-1] < 0.7 * totals[0], totals
 
 
 @pytest.mark.oracle

@@ -23,7 +23,7 @@ M = TypeVar("M", bound=nn.Module)
 Builder = Callable[..., nn.Module]
 
 BUILTIN_MODELS: dict[str, Builder] = {}
-SUBPACKAGES = ("detection", "segmentation")  # of models, which register theirs when they are imported
+SUBPACKAGES = ("detection", "optical_flow", "segmentation", "video")  # of models, which register theirs when they are imported
 
 
 # -- weights -------------------------------------------------------------------------------------------------------------------

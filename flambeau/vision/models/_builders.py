@@ -74,7 +74,7 @@ def model_builder(
         if chosen is None:
             return build(**kwargs)
         finish = None if prepare is None else prepare(chosen, kwargs)
-        if chosen.meta["categories"] is not None:
+        if chosen.meta.get("categories") is not None:
             _ovewrite_named_param(kwargs, "num_classes", len(chosen.meta["categories"]))
         model = build(**kwargs)
         state = chosen.get_state_dict(progress=progress, check_hash=True)

@@ -1,0 +1,314 @@
+"""Swin Transformers over videos: attention in windows of space and time that move by half their size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from .... import nn, ops
+from ....core.tensor import Tensor
+from .._api import weights_enum
+from .._builders import initialize, model_builder
+from .._relative_positions import relative_position_bias
+from ..swin_transformer import PatchMerging, SwinTransformerBlock
+
+__all__ = [
+    "Swin3D_B_Weights",
+    "Swin3D_S_Weights",
+    "Swin3D_T_Weights",
+    "SwinTransformer3d",
+    "swin3d_b",
+    "swin3d_s",
+    "swin3d_t",
+]
+
+F: Any = nn.functional
+Layer = Callable[..., Any]
+
+
+def _padding(sizes: Sequence[int], units: Sequence[int]) -> tuple[int, ...]:
+    """``pad``'s numbers for the last three of the dimensions before the channels, to multiples of ``units``."""
+    after = [-size % unit for size, unit in zip(sizes, units)]
+    return (0, after[2], 0, after[1], 0, after[0])
+
+
+def windows_of(x: Tensor, window: Sequence[int]) -> Tensor:
+    """``(N, T, H, W, C)`` cut into windows: ``(N * windows, places, C)``."""
+    images, *sizes, channels = x.shape
+    pairs = [number for size, side in zip(sizes, window) for number in (size // side, side)]
+    return x.view(images, *pairs, channels).permute(0, 1, 3, 5, 2, 4, 6, 7).reshape(-1, math.prod(window), channels)
+
+
+def from_windows(x: Tensor, window: Sequence[int], shape: Sequence[int]) -> Tensor:
+    """The inverse of :func:`windows_of`."""
+    images, *sizes, channels = shape
+    counts = [size // side for size, side in zip(sizes, window)]
+    return x.view(images, *counts, *window, channels).permute(0, 1, 4, 2, 5, 3, 6, 7).reshape(tuple(shape))
+
+
+def shift_mask(x: Tensor, window: Sequence[int], shift: Sequence[int]) -> Tensor:
+    """``(windows, places, places)``: -100 for two places that were not neighbours before the shift, 0 for others.
+
+    As in :mod:`..swin_transformer`, each axis has three regions: before the last window, in it, and what the shift brought there. An axis
+    that is not moved has one region after it was cut: all of its places are compared by the other axes alone.
+    """
+    region = ops.zeros(x.shape[1:4], dtype=x.dtype, device=x.device)
+    for axis, (length, side, moved) in enumerate(zip(x.shape[1:4], window, shift)):
+        place = ops.arange(length, device=x.device)
+        if moved:
+            numbers = (place >= length - side).to(x.dtype) + (place >= length - moved).to(x.dtype)
+        else:  # the slice of the last region is empty before its end and whole from 0 on: every place is in the last one
+            numbers = ops.full((length,), 2.0, dtype=x.dtype, device=x.device)
+        region = region * 3 + numbers.view([-1 if k == axis else 1 for k in range(3)])
+    places = windows_of(region[None, ..., None], window).squeeze(-1)
+    return ops.where(places[:, None, :] != places[:, :, None], -100.0, 0.0).to(x.dtype)
+
+
+def shifted_window_attention_3d(
+    input: Tensor,
+    qkv_weight: Tensor,
+    proj_weight: Tensor,
+    relative_position_bias: Tensor,
+    window_size: Sequence[int],
+    num_heads: int,
+    shift_size: Sequence[int],
+    attention_dropout: float = 0.0,
+    dropout: float = 0.0,
+    qkv_bias: Tensor | None = None,
+    proj_bias: Tensor | None = None,
+    training: bool = True,
+) -> Tensor:
+    """Attention of the places of a window to each other, the windows moved by ``shift_size``.
+
+    Args:
+        input: ``(N, T, H, W, C)``; padded by zeros to whole windows.
+        qkv_weight, qkv_bias: the map to queries, keys and values.
+        proj_weight, proj_bias: the map of the results.
+        relative_position_bias: ``(1, num_heads, places, places)``, added to the scores.
+        window_size: frames, rows and columns of a window.
+        num_heads: heads.
+        shift_size: frames, rows and columns.
+        attention_dropout, dropout: probabilities, for the weights and the results.
+        training: whether there is dropout.
+    Returns:
+        ``input``'s shape.
+    Source: torchvision.models.video.swin_transformer.shifted_window_attention_3d. Liu et al. 2022, "Video Swin Transformer".
+    """
+    _, frames, height, width, channels = input.shape
+    x = F.pad(input, (0, 0, *_padding((frames, height, width), window_size)))
+    padded, moved = tuple(x.shape), sum(shift_size) > 0
+    if moved:
+        x = ops.roll(x, shifts=tuple(-shift for shift in shift_size), dims=(1, 2, 3))
+    mask = shift_mask(x, window_size, shift_size) if moved else None
+    x = windows_of(x, window_size)
+    batch, places, _ = x.shape
+    heads = F.linear(x, qkv_weight, qkv_bias).reshape(batch, places, 3, num_heads, channels // num_heads)
+    query, key, value = heads.permute(2, 0, 3, 1, 4).unbind(0)
+    scores = (query * (channels // num_heads) ** -0.5) @ key.transpose(-2, -1) + relative_position_bias
+    if mask is not None:
+        by_video = scores.view(-1, mask.shape[0], num_heads, places, places) + mask[:, None]
+        scores = by_video.view(batch, num_heads, places, places)
+    weights = F.dropout(F.softmax(scores, dim=-1), p=attention_dropout, training=training)
+    x = (weights @ value).transpose(1, 2).reshape(batch, places, channels)
+    x = from_windows(F.dropout(F.linear(x, proj_weight, proj_bias), p=dropout, training=training), window_size, padded)
+    if moved:
+        x = ops.roll(x, shifts=tuple(shift_size), dims=(1, 2, 3))
+    return x[:, :frames, :height, :width].contiguous()
+
+
+class ShiftedWindowAttention3d(nn.Module):
+    """:func:`shifted_window_attention_3d` with its maps and a table of biases.
+
+    Args:
+        dim: channels.
+        window_size, shift_size: frames, rows and columns; an axis with one window is not moved.
+        num_heads: heads.
+        qkv_bias, proj_bias: whether the maps have biases.
+        attention_dropout, dropout: probabilities.
+    Attributes:
+        relative_position_bias_table: a row for each difference of two places, drawn from a truncated normal distribution of 0.02.
+    Raises:
+        ValueError: sizes of other than three numbers.
+    Source: torchvision.models.video.swin_transformer.ShiftedWindowAttention3d.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        window_size: list[int],
+        shift_size: list[int],
+        num_heads: int,
+        qkv_bias: bool = True,
+        proj_bias: bool = True,
+        attention_dropout: float = 0.0,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if len(window_size) != 3 or len(shift_size) != 3:
+            raise ValueError("window_size and shift_size must be of length 3")
+        self.window_size, self.shift_size, self.num_heads = window_size, shift_size, num_heads
+        self.attention_dropout, self.dropout = attention_dropout, dropout
+        self.qkv = nn.Linear(dim, dim * 3, bias=qkv_bias)
+        self.proj = nn.Linear(dim, dim, bias=proj_bias)
+        self.define_relative_position_bias_table()
+        self.define_relative_position_index()
+
+    def define_relative_position_bias_table(self) -> None:
+        differences = math.prod(2 * side - 1 for side in self.window_size)
+        self.relative_position_bias_table = nn.Parameter(ops.zeros(differences, self.num_heads))
+        nn.init.trunc_normal_(self.relative_position_bias_table, std=0.02)
+
+    def define_relative_position_index(self) -> None:
+        axes = ops.meshgrid(*(ops.arange(side) for side in self.window_size), indexing="ij")
+        index = ops.zeros((), dtype=axes[0].dtype)
+        for axis, side in zip(axes, self.window_size):
+            place = axis.flatten()
+            index = index * (2 * side - 1) + (place[:, None] - place[None, :] + side - 1)
+        self.register_buffer("relative_position_index", index)
+
+    def get_relative_position_bias(self, window_size: Sequence[int]) -> Tensor:
+        """``(1, num_heads, places, places)`` for windows that may be smaller."""
+        places = math.prod(window_size)
+        return relative_position_bias(self.relative_position_bias_table, self.relative_position_index[:places, :places].reshape(-1), places)
+
+    def forward(self, x: Tensor) -> Tensor:
+        whole = [length <= side for length, side in zip(x.shape[1:4], self.window_size)]
+        window = [length if one else side for one, length, side in zip(whole, x.shape[1:4], self.window_size)]
+        shift = [0 if one else moved for one, moved in zip(whole, self.shift_size)]
+        return shifted_window_attention_3d(
+            x,
+            self.qkv.weight,
+            self.proj.weight,
+            self.get_relative_position_bias(window),
+            window,
+            self.num_heads,
+            shift_size=shift,
+            attention_dropout=self.attention_dropout,
+            dropout=self.dropout,
+            qkv_bias=self.qkv.bias,
+            proj_bias=self.proj.bias,
+            training=self.training,
+        )
+
+
+class PatchEmbed3d(nn.Module):
+    """Patches of space and time mapped to channels, by a convolution.
+
+    Args:
+        patch_size: frames, rows and columns.
+        in_channels: channels of the video.
+        embed_dim: channels of the result.
+        norm_layer: built with ``embed_dim``; none when None.
+    Shape:
+        ``(N, in_channels, T, H, W)`` to ``(N, T', H', W', embed_dim)``, sizes rounded up.
+    Source: torchvision.models.video.swin_transformer.PatchEmbed3d.
+    """
+
+    def __init__(self, patch_size: list[int], in_channels: int = 3, embed_dim: int = 96, norm_layer: Layer | None = None) -> None:
+        super().__init__()
+        self.tuple_patch_size = (patch_size[0], patch_size[1], patch_size[2])
+        self.proj = nn.Conv3d(in_channels, embed_dim, kernel_size=self.tuple_patch_size, stride=self.tuple_patch_size)
+        self.norm = nn.Identity() if norm_layer is None else norm_layer(embed_dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.pad(x, _padding(x.shape[2:], self.tuple_patch_size))
+        return self.norm(self.proj(x).permute(0, 2, 3, 4, 1))
+
+
+class SwinTransformer3d(nn.Module):
+    """Patches, stages of blocks of which every second one moves its windows, the mean over places, and a linear layer.
+
+    Args:
+        patch_size: frames, rows and columns.
+        embed_dim: channels of the first stage; each further one has twice as many.
+        depths, num_heads: blocks and heads of each stage.
+        window_size: frames, rows and columns of a window.
+        mlp_ratio, dropout, attention_dropout: of the blocks.
+        stochastic_depth_prob: probability that a video leaves out a part of a block in training; it rises from 0 to this.
+        num_classes: features of the result.
+        norm_layer: ``LayerNorm`` with ``eps`` 1e-5 when None.
+        block: a ``SwinTransformerBlock`` when None.
+        downsample_layer: built with the channels and ``norm_layer`` between two stages.
+        patch_embed: :class:`PatchEmbed3d` when None.
+    Shape:
+        ``(N, 3, T, H, W)`` to ``(N, num_classes)``.
+    Source: torchvision.models.video.SwinTransformer3d. Liu et al. 2022, "Video Swin Transformer".
+    """
+
+    def __init__(
+        self,
+        patch_size: list[int],
+        embed_dim: int,
+        depths: list[int],
+        num_heads: list[int],
+        window_size: list[int],
+        mlp_ratio: float = 4.0,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        stochastic_depth_prob: float = 0.1,
+        num_classes: int = 400,
+        norm_layer: Layer | None = None,
+        block: Layer | None = None,
+        downsample_layer: Layer = PatchMerging,
+        patch_embed: Layer | None = None,
+    ) -> None:
+        super().__init__()
+        self.num_classes = num_classes
+        norm: Layer = norm_layer or partial(nn.LayerNorm, eps=1e-5)
+        make: Layer = block or SwinTransformerBlock
+        self.patch_embed = (patch_embed or PatchEmbed3d)(patch_size=patch_size, embed_dim=embed_dim, norm_layer=norm)
+        self.pos_drop = nn.Dropout(p=dropout)
+        rest: dict[str, Any] = {
+            "mlp_ratio": mlp_ratio,
+            "dropout": dropout,
+            "attention_dropout": attention_dropout,
+            "norm_layer": norm,
+            "attn_layer": ShiftedWindowAttention3d,
+        }
+        layers: list[nn.Module] = []
+        count, total, dim = 0, sum(depths), embed_dim
+        for stage, (depth, heads) in enumerate(zip(depths, num_heads)):
+            if stage > 0:
+                layers.append(downsample_layer(dim, norm))
+                dim *= 2
+            blocks = []
+            for i in range(depth):
+                shift = [0 if i % 2 == 0 else side // 2 for side in window_size]
+                probability = stochastic_depth_prob * float(count) / (total - 1)
+                blocks.append(make(dim, heads, window_size=window_size, shift_size=shift, stochastic_depth_prob=probability, **rest))
+                count += 1
+            layers.append(nn.Sequential(*blocks))
+        self.features = nn.Sequential(*layers)
+        self.num_features = dim
+        self.norm = norm(dim)
+        self.avgpool = nn.AdaptiveAvgPool3d(1)
+        self.head = nn.Linear(dim, num_classes)
+        initialize(self, {nn.Linear: partial(nn.init.trunc_normal_, std=0.02)}, norms=())
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.norm(self.features(self.pos_drop(self.patch_embed(x))))
+        return self.head(self.avgpool(x.permute(0, 4, 1, 2, 3)).flatten(1))
+
+
+def _builder(name: str, weights: Any, embed_dim: int, depth: int) -> Callable[..., SwinTransformer3d]:
+    build = partial(
+        SwinTransformer3d,
+        patch_size=[2, 4, 4],
+        embed_dim=embed_dim,
+        depths=[2, 2, depth, 2],
+        num_heads=[embed_dim // 32 * 2**stage for stage in range(4)],
+        window_size=[8, 7, 7],
+        stochastic_depth_prob=0.1,
+    )
+    return model_builder(name, weights, build, pretrained=weights.KINETICS400_V1)
+
+
+Swin3D_T_Weights = weights_enum("Swin3D_T_Weights", __name__)
+Swin3D_S_Weights = weights_enum("Swin3D_S_Weights", __name__)
+Swin3D_B_Weights = weights_enum("Swin3D_B_Weights", __name__)
+
+swin3d_t = _builder("swin3d_t", Swin3D_T_Weights, 96, 6)
+swin3d_s = _builder("swin3d_s", Swin3D_S_Weights, 96, 18)
+swin3d_b = _builder("swin3d_b", Swin3D_B_Weights, 128, 18)
