@@ -31,13 +31,13 @@ class IntermediateLayerGetter(nn.ModuleDict):
         return_layers: for the name of a child the name of its result.
     Raises:
         ValueError: the model has no such child.
+    Source: torchvision.models._utils.IntermediateLayerGetter.
     Example:
         >>> from flambeau.vision.models import resnet18
         >>> from flambeau.vision.models._utils import IntermediateLayerGetter
         >>> parts = IntermediateLayerGetter(resnet18(), {"layer1": "low", "layer3": "high"})
         >>> {name: tuple(features.shape) for name, features in parts(torch.rand(1, 3, 64, 64)).items()}
         {'low': (1, 64, 16, 16), 'high': (1, 256, 4, 4)}
-    Source: torchvision.models._utils.IntermediateLayerGetter.
     """
 
     _version = 2
