@@ -22,7 +22,7 @@ def _classes() -> dict[str, Any]:
     import_late()
     classes.update((name, cls) for name, cls in _made.items() if not name.startswith("_"))
     for namespace in _NAMESPACES:
-        for entry in TABLES[namespace].values():
+        for entry in list(TABLES[namespace].values()):
             fields = getattr(entry, "returns", None)
             if isinstance(fields, tuple) and not entry.result_name.startswith("_"):
                 classes[entry.result_name] = named_result(entry.result_name, fields)

@@ -240,10 +240,12 @@ def test_importing_the_package_changes_no_global_state_and_loads_nothing_heavy()
 
 
 def test_late_families_say_which_methods_they_declare():
-    from flambeau.core.calls.registry import TABLES, import_late
+    from flambeau.core.calls.registry import TABLES, import_late, methods_without_wrapper
     from flambeau.ops import LATE
 
     import_late()
+    late = {f"flambeau.ops.{name}" for name in LATE}
+    assert not [name for name in methods_without_wrapper.__wrapped__() if TABLES["torch"].get(name, TABLES["Tensor"].get(name)).module in late]
     declared: dict[str, set[str]] = {name: set() for name in LATE}
     for namespace in ("torch", "Tensor"):
         for name, entry in TABLES[namespace].items():

@@ -303,7 +303,7 @@ def methods_without_wrapper() -> tuple[str, ...]:
     """Names of methods whose body is the method itself, so that nobody asks who overrides them."""
     listed = []
     for namespace in ("torch", "Tensor"):
-        for name, entry in TABLES[namespace].items():
+        for name, entry in list(TABLES[namespace].items()):  # another thread may import a late family meanwhile
             if isinstance(entry, Composite) and entry.method and entry.general is entry.body:
                 first = next(iter(inspect.signature(entry.body).parameters), None)
                 if first == "input":
@@ -551,7 +551,7 @@ def entries() -> Iterator[Any]:
     import_late()
     seen = set()
     for table in TABLES.values():
-        for entry in table.values():
+        for entry in list(table.values()):
             if id(entry) not in seen and not isinstance(entry, InplaceEntry):
                 seen.add(id(entry))
                 yield entry
