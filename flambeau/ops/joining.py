@@ -12,7 +12,7 @@ import numpy as np
 from ..core.calls.annotations import Tensor
 from ..core.calls.interruption import pass_on
 from ..core.calls.out import Out
-from ..core.calls.registry import composite, old_keywords, op
+from ..core.calls.registry import composite, old_keywords, op, resolve
 from ..core.layout import contiguous_format, empty_strided_array, format_strides, suggested_format
 from ..core.shape import Size, broadcast_shape, part_of, restrided, sizes_of, view_strides, wrap_dim
 from ..core.tensor import Tensor as TensorType
@@ -420,10 +420,8 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> A
     if r == 0:
         return input.new_empty((0,))
     if r == 2:
-        from .matrices import triu_indices
-
         count = input.numel()
-        places = triu_indices(count, count, 0 if with_replacement else 1, device=input.device)
+        places = resolve("torch", "triu_indices")(count, count, 0 if with_replacement else 1, device=input.device)
         return stack([input.index_select(0, row) for row in places], 1)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = np.array(list(choose(range(input.numel()), r)), np.int64).reshape(-1, r)

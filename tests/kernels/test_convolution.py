@@ -217,7 +217,7 @@ def test_declines_what_it_does_not_know() -> None:
     x = np.ones((1, 2, 9), np.float16)
     assert convolution.correlate(x, np.ones((2, 2, 3), np.float16), None, *one, False) is None
     assert convolution.correlate(np.ones((0, 2, 9)), np.ones((2, 2, 3)), None, *one, False) is None
-    volume = np.ones((1, 2, 3, 4, 5))
+    volume = np.ones((1, 2, 3, 4, 5), np.float16)
     assert convolution.correlate_pair(volume, volume, (1, 1, 1), (1, 1, 1), (0, 0, 0), (1, 1, 1), 1) is None
 
 
