@@ -16,7 +16,7 @@ from .counts import Binomial
 from .distribution import Distribution, Parametric, _only_one, declaring_class
 from .transformed_distribution import FromBase
 from .transforms import ExpTransform
-from .utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs, probs_to_logits
+from .utils import broadcast_all, clamp_probs, functional, lazy_property, logits_to_probs, probs_to_logits
 
 __all__ = [
     "Categorical",
@@ -28,7 +28,6 @@ __all__ = [
 ]
 
 _CATEGORIES = {"probs": constraints.simplex, "logits": constraints.real_vector}
-_one_hot = ops.resolve("nn.functional", "one_hot")
 
 
 class Categorical(Parametric):
@@ -174,7 +173,7 @@ class OneHotCategorical(_OfCategorical):
 
     @property
     def mode(self) -> Tensor:
-        return _one_hot(self.probs.argmax(-1), self.probs.shape[-1]).to(self.probs)
+        return functional.one_hot(self.probs.argmax(-1), self.probs.shape[-1]).to(self.probs)
 
     @property
     def variance(self) -> Tensor:
@@ -182,7 +181,7 @@ class OneHotCategorical(_OfCategorical):
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         indices = self._categorical.sample(Size(sample_shape))
-        return _one_hot(indices, self._categorical._num_events).to(self.probs)
+        return functional.one_hot(indices, self._categorical._num_events).to(self.probs)
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import ops
+from .. import linalg, ops
 from ..core.dtype import bool_
 from ..core.tensor import Tensor
 from ..ops.inspection import finfo
@@ -353,13 +353,13 @@ class _Symmetric(_Square):
 class _PositiveSemidefinite(_Symmetric):
     def check(self, value: Tensor) -> Tensor:
         symmetric = super().check(value)
-        return (ops.resolve("linalg", "eigvalsh")(value) >= 0).all(-1) if bool(symmetric.all()) else symmetric
+        return (linalg.eigvalsh(value) >= 0).all(-1) if bool(symmetric.all()) else symmetric
 
 
 class _PositiveDefinite(_Symmetric):
     def check(self, value: Tensor) -> Tensor:
         symmetric = super().check(value)
-        return ops.resolve("linalg", "cholesky_ex")(value).info == 0 if bool(symmetric.all()) else symmetric
+        return linalg.cholesky_ex(value).info == 0 if bool(symmetric.all()) else symmetric
 
 
 # -- several at once --------------------------------------------------------------------------------------------------------------

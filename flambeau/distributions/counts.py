@@ -16,13 +16,11 @@ from . import constraints
 from .distribution import Binary, Parametric
 from .exp_family import ExponentialFamily
 from .positive import Gamma
-from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+from .utils import broadcast_all, functional, lazy_property, logits_to_probs, probs_to_logits
 
 __all__ = ["Bernoulli", "Binomial", "Geometric", "NegativeBinomial", "Poisson"]
 
 _CHANCES = {"probs": constraints.unit_interval, "logits": constraints.real}
-_cross_entropy = ops.resolve("nn.functional", "binary_cross_entropy_with_logits")
-_log_sigmoid = ops.resolve("nn.functional", "logsigmoid")
 
 
 class _Chances(Binary):
@@ -74,10 +72,10 @@ class Bernoulli(ExponentialFamily, _Chances):
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
-        return -_cross_entropy(logits, value, reduction="none")
+        return -functional.binary_cross_entropy_with_logits(logits, value, reduction="none")
 
     def entropy(self) -> Tensor:
-        return _cross_entropy(self.logits, self.probs, reduction="none")
+        return functional.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         return _listed(self, 2, expand)
@@ -206,7 +204,7 @@ class Geometric(_Chances):
         return value * (-failing).log1p() + self.probs.log()
 
     def entropy(self) -> Tensor:
-        return _cross_entropy(self.logits, self.probs, reduction="none") / self.probs
+        return functional.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs
 
 
 class NegativeBinomial(_Chances):
@@ -252,7 +250,7 @@ class NegativeBinomial(_Chances):
         if self._validate_args:
             self._validate_sample(value)
         n = self.total_count
-        unnormalized = n * _log_sigmoid(-self.logits) + value * _log_sigmoid(self.logits)
+        unnormalized = n * functional.logsigmoid(-self.logits) + value * functional.logsigmoid(self.logits)
         normalizer = -ops.lgamma(n + value) + ops.lgamma(1.0 + value) + ops.lgamma(n)
         return unnormalized - normalizer.masked_fill(n + value == 0.0, 0.0)
 

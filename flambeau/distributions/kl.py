@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from .. import ops
+from .. import linalg, ops
 from ..autograd import grad
 from ..core.shape import broadcast_shape
 from ..core.tensor import Tensor
@@ -31,14 +31,13 @@ from .location_scale import Cauchy, Gumbel, HalfNormal, Laplace, Normal, Uniform
 from .positive import Exponential, Gamma, Pareto
 from .transformed_distribution import TransformedDistribution
 from .unit_interval import Beta, ContinuousBernoulli
-from .utils import _sum_rightmost, euler_constant
+from .utils import _sum_rightmost, euler_constant, functional
 from .vectors import (
     Dirichlet,
     LowRankMultivariateNormal,
     MultivariateNormal,
     _batch_lowrank_mahalanobis,
     _batch_mahalanobis,
-    _solve_triangular,
 )
 
 __all__ = ["kl_divergence", "register_kl"]
@@ -46,7 +45,6 @@ __all__ = ["kl_divergence", "register_kl"]
 Rule = Callable[[Any, Any], Tensor]
 _KL_REGISTRY: dict[tuple[type, type], Rule] = {}
 _KL_MEMOIZE: dict[tuple[type, type], Any] = {}
-_softplus = ops.resolve("nn.functional", "softplus")
 
 
 def register_kl(type_p: Any, type_q: Any) -> Callable[[Rule], Rule]:
@@ -117,8 +115,8 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
 # -- one kind ---------------------------------------------------------------------------------------------------------------------
 @register_kl(Bernoulli, Bernoulli)
 def _kl_bernoulli_bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
-    one = p.probs * (_softplus(-q.logits) - _softplus(-p.logits))
-    zero = (1 - p.probs) * (_softplus(q.logits) - _softplus(p.logits))
+    one = p.probs * (functional.softplus(-q.logits) - functional.softplus(-p.logits))
+    zero = (1 - p.probs) * (functional.softplus(q.logits) - functional.softplus(p.logits))
     one = ops.where(p.probs == 0, 0.0, ops.where(q.probs == 0, math.inf, one))
     zero = ops.where(p.probs == 1, 0.0, ops.where(q.probs == 1, math.inf, zero))
     return one + zero
@@ -239,7 +237,7 @@ def _squares_by(factor: Tensor, matrix: Tensor) -> Tensor:
     """The trace of ``(L L^T)^-1 B B^T`` for a lower triangular ``L``, in batches."""
     batch = broadcast_shape(factor.shape[:-2], matrix.shape[:-2])
     expanded = (value.expand((*batch, *value.shape[-2:])) for value in (factor, matrix))
-    return _squares(_solve_triangular(*expanded, upper=False))
+    return _squares(linalg.solve_triangular(*expanded, upper=False))
 
 
 @register_kl(MultivariateNormal, MultivariateNormal)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import ops
+from .. import ops, special
 from ..autograd import no_grad
 from ..core.dtype import bool_
 from ..core.tensor import Tensor
@@ -541,4 +541,4 @@ class VonMises(Parametric):
 
 def _log_bessel(order: int, x: Tensor) -> Tensor:
     """The logarithm of the modified Bessel function of the first kind, differentiable."""
-    return ops.resolve("special", ("i0e", "i1e")[order])(x).log() + x
+    return (special.i1e(x) if order else special.i0e(x)).log() + x

@@ -7,7 +7,7 @@ import warnings
 from numbers import Number
 from typing import Any
 
-from .. import ops
+from .. import linalg, ops
 from ..autograd import no_grad
 from ..core.shape import Size, broadcast_shape
 from ..core.tensor import Tensor
@@ -223,7 +223,7 @@ class Wishart(ExponentialFamily):
         return (
             -nu * (n * math.log(2) / 2 + self._half_log_det())
             - ops.mvlgamma(nu / 2, n)
-            + (nu - n - 1) / 2 * ops.resolve("linalg", "slogdet")(value).logabsdet
+            + (nu - n - 1) / 2 * linalg.slogdet(value).logabsdet
             - trace / 2
         )
 
@@ -243,4 +243,4 @@ class Wishart(ExponentialFamily):
     def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:
         n = self._event_shape[-1]
         half_df = y + (n + 1) / 2
-        return half_df * (-ops.resolve("linalg", "slogdet")(-2 * x).logabsdet + math.log(2) * n) + ops.mvlgamma(half_df, n)
+        return half_df * (-linalg.slogdet(-2 * x).logabsdet + math.log(2) * n) + ops.mvlgamma(half_df, n)

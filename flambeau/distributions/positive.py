@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import ops
+from .. import ops, special
 from ..core.shape import Size
 from ..core.tensor import Tensor
 from ..ops.inspection import finfo
@@ -114,7 +114,7 @@ class Gamma(ExponentialFamily, Parametric):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        value = ops.resolve("torch", "_standard_gamma")(self.concentration.expand(shape)) / self.rate.expand(shape)
+        value = ops._standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
         value.detach().clamp_(min=finfo(value.dtype).tiny)  # inside of the support, with the gradient of what was drawn
         return value
 
@@ -127,7 +127,7 @@ class Gamma(ExponentialFamily, Parametric):
     def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        return ops.resolve("special", "gammainc")(self.concentration, self.rate * value)
+        return special.gammainc(self.concentration, self.rate * value)
 
     def entropy(self) -> Tensor:
         shape = self.concentration

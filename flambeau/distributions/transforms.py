@@ -14,12 +14,12 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from .. import ops
+from .. import linalg, ops
 from ..core.shape import Size, broadcast_shape
 from ..core.tensor import Tensor
 from ..ops.inspection import finfo
 from . import constraints
-from .utils import _sum_rightmost, broadcast_all, lazy_property, tril_matrix_to_vec, vec_to_tril_matrix
+from .utils import _sum_rightmost, broadcast_all, functional, lazy_property, tril_matrix_to_vec, vec_to_tril_matrix
 
 __all__ = [
     "AbsTransform",
@@ -43,10 +43,6 @@ __all__ = [
     "Transform",
     "identity_transform",
 ]
-
-_pad = ops.resolve("nn.functional", "pad")
-_softplus = ops.resolve("nn.functional", "softplus")
-_log_sigmoid = ops.resolve("nn.functional", "logsigmoid")
 
 
 class Transform:
@@ -461,7 +457,7 @@ class SigmoidTransform(_Rising):
         return y.log() - (-y).log1p()
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return -_softplus(-x) - _softplus(x)
+        return -functional.softplus(-x) - functional.softplus(x)
 
 
 class SoftplusTransform(_Rising):
@@ -470,13 +466,13 @@ class SoftplusTransform(_Rising):
     codomain = constraints.positive
 
     def _call(self, x: Tensor) -> Tensor:
-        return _softplus(x)
+        return functional.softplus(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
         return (-y).expm1().neg().log() + y
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return -_softplus(-x)
+        return -functional.softplus(-x)
 
 
 class TanhTransform(_Rising):
@@ -491,7 +487,7 @@ class TanhTransform(_Rising):
         return y.atanh()
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return 2.0 * (math.log(2.0) - x - _softplus(-2.0 * x))  # log(1 - tanh(x)**2) without 1 - 1
+        return 2.0 * (math.log(2.0) - x - functional.softplus(-2.0 * x))  # log(1 - tanh(x)**2) without 1 - 1
 
 
 class AbsTransform(_Plain):
@@ -655,7 +651,7 @@ class StickBreakingTransform(_Plain):
     def _call(self, x: Tensor) -> Tensor:
         part = _clipped_sigmoid(x - self._parts_left(x).log())
         left = (1 - part).cumprod(-1)
-        return _pad(part, [0, 1], value=1) * _pad(left, [1, 0], value=1)
+        return functional.pad(part, [0, 1], value=1) * functional.pad(left, [1, 0], value=1)
 
     def _inverse(self, y: Tensor) -> Tensor:
         shares = y[..., :-1]
@@ -664,7 +660,7 @@ class StickBreakingTransform(_Plain):
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         shifted = x - self._parts_left(x).log()
-        return (-shifted + _log_sigmoid(shifted) + y[..., :-1].log()).sum(-1)
+        return (-shifted + functional.logsigmoid(shifted) + y[..., :-1].log()).sum(-1)
 
     def forward_shape(self, shape: Any) -> Any:
         return _at_least(1, shape)[:-1] + (shape[-1] + 1,)
@@ -698,7 +694,7 @@ class PositiveDefiniteTransform(_Plain):
         return factor @ factor.mT
 
     def _inverse(self, y: Tensor) -> Tensor:
-        return LowerCholeskyTransform().inv(ops.resolve("linalg", "cholesky")(y))
+        return LowerCholeskyTransform().inv(linalg.cholesky(y))
 
 
 class CorrCholeskyTransform(Transform):
@@ -719,16 +715,16 @@ class CorrCholeskyTransform(Transform):
         ratio = vec_to_tril_matrix(x.tanh().clamp(min=-1 + eps, max=1 - eps), diag=-1)
         left = (1 - ratio * ratio).sqrt().cumprod(-1)
         diagonal = ops.eye(ratio.shape[-1], dtype=ratio.dtype, device=ratio.device)
-        return (ratio + diagonal) * _pad(left[..., :-1], [1, 0], value=1)
+        return (ratio + diagonal) * functional.pad(left[..., :-1], [1, 0], value=1)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        left = _pad((1 - (y * y).cumsum(-1))[..., :-1], [1, 0], value=1)
+        left = functional.pad((1 - (y * y).cumsum(-1))[..., :-1], [1, 0], value=1)
         ratio = tril_matrix_to_vec(y, diag=-1) / tril_matrix_to_vec(left, diag=-1).sqrt()
         return (ratio.log1p() - (-ratio).log1p()) / 2
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor, intermediates: Any = None) -> Tensor:
         left = tril_matrix_to_vec(1 - (y * y).cumsum(-1), diag=-2)
-        of_tanh = -2 * (x + _softplus(-2 * x) - math.log(2.0)).sum(-1)
+        of_tanh = -2 * (x + functional.softplus(-2 * x) - math.log(2.0)).sum(-1)
         return 0.5 * left.log().sum(-1) + of_tanh
 
     def forward_shape(self, shape: Any) -> Any:

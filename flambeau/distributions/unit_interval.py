@@ -16,7 +16,7 @@ from .exp_family import ExponentialFamily
 from .location_scale import Uniform
 from .transformed_distribution import FromBase, WithParameters
 from .transforms import AffineTransform, PowerTransform, SigmoidTransform
-from .utils import broadcast_all, clamp_probs, euler_constant, lazy_property, logits_to_probs, probs_to_logits
+from .utils import broadcast_all, clamp_probs, euler_constant, functional, lazy_property, logits_to_probs, probs_to_logits
 from .vectors import Dirichlet
 
 __all__ = ["Beta", "ContinuousBernoulli", "Kumaraswamy", "LogitRelaxedBernoulli", "RelaxedBernoulli"]
@@ -224,7 +224,7 @@ class ContinuousBernoulli(ExponentialFamily, Binary):
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
-        cross_entropy = ops.resolve("nn.functional", "binary_cross_entropy_with_logits")(logits, value, reduction="none")
+        cross_entropy = functional.binary_cross_entropy_with_logits(logits, value, reduction="none")
         return self._cont_bern_log_norm() - cross_entropy
 
     def cdf(self, value: Tensor) -> Tensor:

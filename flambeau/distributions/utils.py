@@ -24,6 +24,20 @@ __all__ = [
     "vec_to_tril_matrix",
 ]
 
+
+class _LateFunctions:
+    """Operations of a namespace as attributes, each made when it is first used: an import makes none."""
+
+    def __init__(self, namespace: str):
+        self._namespace = namespace
+
+    def __getattr__(self, name: str) -> Any:
+        function = ops.resolve(self._namespace, name)
+        setattr(self, name, function)
+        return function
+
+
+functional = _LateFunctions("nn.functional")
 euler_constant = 0.57721566490153286060  # Euler and Mascheroni's
 
 

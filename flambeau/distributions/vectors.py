@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import ops
+from .. import linalg, ops
 from ..core.shape import Size, broadcast_shape
 from ..core.tensor import Tensor
 from . import constraints
@@ -14,12 +14,9 @@ from .exp_family import ExponentialFamily
 from .location_scale import Normal
 from .transformed_distribution import FromBase
 from .transforms import StickBreakingTransform
-from .utils import _standard_normal, lazy_property
+from .utils import _standard_normal, functional, lazy_property
 
 __all__ = ["Dirichlet", "LogisticNormal", "LowRankMultivariateNormal", "MultivariateNormal"]
-
-_cholesky = ops.resolve("linalg", "cholesky")
-_solve_triangular = ops.resolve("linalg", "solve_triangular")
 
 
 class Dirichlet(ExponentialFamily, Parametric):
@@ -42,7 +39,7 @@ class Dirichlet(ExponentialFamily, Parametric):
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        return ops.resolve("torch", "_sample_dirichlet")(self.concentration.expand(self._extended_shape(sample_shape)))
+        return ops._sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
@@ -59,7 +56,7 @@ class Dirichlet(ExponentialFamily, Parametric):
         """Where all concentrations are below 1, the corner of the largest one."""
         excess = (self.concentration - 1).clamp(min=0.0)
         mode = excess / excess.sum(-1, True)
-        corner = ops.resolve("nn.functional", "one_hot")(mode.argmax(-1), mode.shape[-1]).to(mode)
+        corner = functional.one_hot(mode.argmax(-1), mode.shape[-1]).to(mode)
         return ops.where((self.concentration < 1).all(-1, True), corner, mode)
 
     @property
@@ -118,15 +115,15 @@ def _batch_mahalanobis(bL: Tensor, bx: Tensor) -> Tensor:
     bx = bx.expand(broadcast_shape(bx.shape, (*batch, n)))
     outer = bx.shape[: bx.dim() - 1 - len(batch)]
     columns = bx.reshape((-1, *batch, n)).movedim(0, -1)
-    solved = _solve_triangular(bL.expand((*batch, n, n)), columns, upper=False)
+    solved = linalg.solve_triangular(bL.expand((*batch, n, n)), columns, upper=False)
     return solved.pow(2).sum(-2).movedim(-1, 0).reshape((*outer, *batch))
 
 
 def _precision_to_scale_tril(P: Tensor) -> Tensor:
     """The Cholesky factor of the inverse of ``P``: of the matrix with both axes turned round, turned back and inverted."""
-    turned = _cholesky(P.flip((-2, -1)))
+    turned = linalg.cholesky(P.flip((-2, -1)))
     identity = ops.eye(P.shape[-1], dtype=P.dtype, device=P.device)
-    return _solve_triangular(turned.flip((-2, -1)).mT, identity, upper=False)
+    return linalg.solve_triangular(turned.flip((-2, -1)).mT, identity, upper=False)
 
 
 class MultivariateNormal(Distribution):
@@ -243,14 +240,14 @@ def _factor(name: str, matrix: Tensor) -> Tensor:
     """The lower Cholesky factor of the covariance, from the matrix of that name."""
     if name == "scale_tril":
         return matrix
-    return _cholesky(matrix) if name == "covariance_matrix" else _precision_to_scale_tril(matrix)
+    return linalg.cholesky(matrix) if name == "covariance_matrix" else _precision_to_scale_tril(matrix)
 
 
 # -- covariances of a low rank and a diagonal -------------------------------------------------------------------------------------
 def _batch_capacitance_tril(W: Tensor, D: Tensor) -> Tensor:
     """The Cholesky factor of ``I + W^T D^-1 W``, which stands for the inverse of ``W W^T + D`` (Woodbury's identity)."""
     identity = ops.eye(W.shape[-1], dtype=W.dtype, device=W.device)
-    return _cholesky(identity + (W.mT / D.unsqueeze(-2)) @ W)
+    return linalg.cholesky(identity + (W.mT / D.unsqueeze(-2)) @ W)
 
 
 def _batch_lowrank_logdet(W: Tensor, D: Tensor, capacitance_tril: Tensor) -> Tensor:
@@ -339,7 +336,7 @@ class LowRankMultivariateNormal(Distribution):
         root = self._unbroadcasted_cov_diag.sqrt().unsqueeze(-1)
         scaled = self._unbroadcasted_cov_factor / root
         identity = ops.eye(self._event_shape[0], dtype=scaled.dtype, device=scaled.device)
-        return self._of_each(root * _cholesky(scaled @ scaled.mT + identity))
+        return self._of_each(root * linalg.cholesky(scaled @ scaled.mT + identity))
 
     @lazy_property
     def covariance_matrix(self) -> Tensor:
@@ -350,7 +347,7 @@ class LowRankMultivariateNormal(Distribution):
     def precision_matrix(self) -> Tensor:
         # Woodbury: D^-1 - D^-1 W (I + W^T D^-1 W)^-1 W^T D^-1
         diagonal = self._unbroadcasted_cov_diag
-        half = _solve_triangular(self._capacitance_tril, self._unbroadcasted_cov_factor.mT / diagonal.unsqueeze(-2), upper=False)
+        half = linalg.solve_triangular(self._capacitance_tril, self._unbroadcasted_cov_factor.mT / diagonal.unsqueeze(-2), upper=False)
         return self._of_each(diagonal.reciprocal().diag_embed() - half.mT @ half)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
