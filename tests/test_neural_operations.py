@@ -216,3 +216,16 @@ def test_a_sample_is_convolved_by_one_product_as_it_is_in_a_batch(images: Any, k
         assert one.is_contiguous() and flambeau.allclose(one, both[1:])
         gradients = flambeau.autograd.grad(one.sin().sum(), (x, weight))
         assert all(flambeau.allclose(*pair) for pair in zip(gradients, expected, strict=True))
+
+
+def test_grouped_products_have_the_gradients_of_their_groups_and_zeros_behind_them() -> None:
+    rows, experts = flambeau.randn(12, 8, requires_grad=True), flambeau.randn(2, 8, 8, requires_grad=True)
+    result = F.grouped_mm(rows, experts, offs=flambeau.tensor([3, 10], dtype=flambeau.int32))
+    wanted = flambeau.cat([rows[:3] @ experts[0], rows[3:10] @ experts[1], flambeau.zeros(2, 8)])
+    flambeau.testing.assert_close(result, wanted)
+    weight = flambeau.randn(12, 8)
+    for one, two in zip(*(flambeau.autograd.grad((y * weight).sum(), (rows, experts)) for y in (result, wanted)), strict=True):
+        flambeau.testing.assert_close(one, two)
+    columns = experts.detach().mT.contiguous().mT.to(flambeau.bfloat16)
+    result = F.grouped_mm(rows.detach().to(flambeau.bfloat16), columns[..., :4], offs=flambeau.tensor([12, 12], dtype=flambeau.int32))
+    assert result.shape == (12, 4) and result.dtype is flambeau.bfloat16

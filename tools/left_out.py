@@ -26,7 +26,6 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("counters of the interpreter's own bookkeeping", "torch.autocast_*_nesting torch.profiler_allow_cudagraph_cupti_lazy_reinit_cuda12"),
     ("dimensions as objects, of functorch", "Tensor.index"),
     ("scaled products of float8 matrices, for GPUs of NVIDIA's and AMD's", "nn.functional.scaled_mm nn.functional.scaled_grouped_mm"),
-    (_LATER + ": groups of products", "nn.functional.grouped_mm"),
     ("a check of an old compiler of PyTorch's", "nn.functional.assert_int_or_pair"),
     (_LATER + ": control flow and maps that are captured", "torch.cond torch.while_loop torch.vmap"),
     ("the type of annotations", "fft.Tensor"),

@@ -77,6 +77,7 @@ LATE = {
     "ctc": "",
     "sequences": "",
     "segments": "",
+    "grouped_products": "",
     "linear_systems": "inverse det slogdet logdet cholesky cholesky_solve cholesky_inverse lu lu_solve triangular_solve",
     "decompositions": "qr geqrf orgqr ormqr svd",
     "least_squares": "pinverse matrix_exp",

@@ -75,6 +75,25 @@ def einsums(make: Maker) -> list[Sample]:
     ]
 
 
+def grouped(make: Maker) -> list[Sample]:
+    ends = np.array([3, 3, 8], np.int32)
+    return [
+        call(make(8, 4), make(3, 4, 4), offs=ends),
+        call(make(3, 2, 4), make(4, 8), offs=ends),
+        call(make(2, 8), make(8, 4), offs=ends),
+        call(make(3, 2, 4), make(3, 4, 4)),
+    ]
+
+
+def _groups(a: np.ndarray, b: np.ndarray, ends: list[int]) -> np.ndarray:
+    parts = [slice(*ends[k : k + 2]) for k in range(len(ends) - 1)]
+    if a.ndim == b.ndim:
+        return np.stack([a[:, part] @ b[part] for part in parts])
+    if a.ndim == 2:
+        return np.concatenate([a[part] @ b[k] for k, part in enumerate(parts)])
+    return np.concatenate([a[k] @ b[:, part] for k, part in enumerate(parts)], 1)
+
+
 RECORDS = (
     Record(
         "matmul",
@@ -106,6 +125,26 @@ RECORDS = (
         dtypes=NUMBERS,
         tolerance=LOOSE,
         errors=(mismatched((1, 2, 3), (2, 3, 4), "Expected size"), mismatched((2, 3), (2, 3), "3D")),
+    ),
+    Record(
+        "nn.functional.grouped_mm",
+        grouped,
+        lambda a, b, offs=None: np.matmul(a, b) if offs is None else _groups(a, b, [0, *offs.tolist()]),
+        dtypes=("float32",),
+        tolerance=LOOSE,
+        gradient=False,
+        expanded=False,
+        layout_free=False,
+        errors=(
+            Error(lambda m: call(m(8, 4), m(2, 4, 4)), RuntimeError, "Have to provide offsets"),
+            Error(lambda m: call(m(8, 4), m(2, 4, 4), offs=np.array([3, 8])), RuntimeError, "int32"),
+            Error(lambda m: call(m(8, 4), m(3, 4, 4), offs=np.array([3, 8], np.int32)), RuntimeError, "batch sizes"),
+            Error(lambda m: call(m(8, 8), m(2, 4, 4), offs=np.array([3, 8], np.int32)), RuntimeError, "contraction"),
+            Error(lambda m: call(m(2, 2, 4), m(3, 4, 4)), RuntimeError, "batched dimension"),
+            Error(lambda m: call(m(2, 2, 3), m(2, 3, 4)), RuntimeError, "multiple of 16 bytes"),
+            Error(lambda m: call(m(2, 2, 4), m(2, 4, 4)), RuntimeError, "Expected mat_a to be Float32", dtype="float64"),
+        ),
+        notes="float64, and rows that do not begin at multiples of 16 bytes, are refused",
     ),
     Record(
         "mv",
