@@ -1,9 +1,9 @@
 """Where PyTorch defines the classes and functions of this package, so that files of whole modules, optimizers and so on name what PyTorch
 would: ``flambeau.nn.linear.Linear`` is ``torch.nn.modules.linear.Linear`` in a file.
 
-The rule: what ``flambeau.x.y`` defines, PyTorch defines in ``torch.x.y``; what lies in a folder that PyTorch does not have, it has in a
-public namespace. Exceptions are whole files and stand in tables here and in ``nn.modules``. A name is only written where reading it gives
-the same object back; all others are written as flambeau's.
+The rule: what ``flambeau.x.y`` defines, PyTorch defines in ``torch.x.y``, and what ``flambeau.vision.x`` does, torchvision in
+``torchvision.x``; what lies in a folder that PyTorch does not have, it has in a public namespace. Exceptions are whole files and stand in
+tables here and in ``nn.modules``. A name is only written where reading it gives the same object back; all others are written as flambeau's.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ NAMESPACES: dict[str, str] = {
     "torch.utils.data": "utils.data",
     "torchvision.datasets": "vision.datasets",
     "torchvision.models": "vision.models",
+    "torchvision.ops": "vision.ops",
     "torchvision.transforms": "vision.transforms",
 }
 # PyTorch's functions in C++ are attributes of these two, and files say ``getattr(torch._C._VariableFunctionsClass, "tanh")``.
@@ -88,7 +89,10 @@ def spelling(value: Any) -> tuple[str, str] | None:
     package, _, path = module.partition(".")
     if package != PACKAGE:
         return None
-    homes = (f"torch.{place}".rstrip(".") for place in _places_in_pytorch(path, name))
+    if path.startswith("vision."):
+        homes = [f"torchvision.{path.removeprefix('vision.')}"]
+    else:
+        homes = [f"torch.{place}".rstrip(".") for place in _places_in_pytorch(path, name)]
     return next(((home, name) for home in homes if public_object(home, name) is value), None)
 
 
@@ -137,6 +141,8 @@ def _paths_here(module: str) -> Iterator[str]:
     """Modules of this package in which a name of PyTorch's ``module`` may be, the likeliest first."""
     if module.startswith("torch."):
         yield module.removeprefix("torch.")
+    if module.startswith("torchvision."):
+        yield f"vision.{module.removeprefix('torchvision.')}"
     parts = module.split(".")
     prefixes = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
     namespace = next((NAMESPACES[prefix] for prefix in prefixes if prefix in NAMESPACES), None)

@@ -6,6 +6,7 @@ Every named model is compared by ``python -m tests.vision_tasks``.
 from __future__ import annotations
 
 import inspect
+import io
 from collections import OrderedDict
 from typing import Any
 
@@ -229,6 +230,20 @@ def test_old_files_of_weights_load():
         head.load_state_dict(state)
         for name, value in head.state_dict().items():
             assert torch.equal(value, state[old_names.get(name, name)])
+
+
+@pytest.mark.oracle
+def test_a_whole_detector_in_a_file_is_the_oracles(oracle):
+    theirs, stream = small_model(oracle, detecting_torchvision(), "retinanet"), io.BytesIO()
+    theirs.backbone = oracle.nn.Conv2d(3, 8, 4, stride=4)  # the small one is a class of this test
+    oracle.save(theirs, stream)
+    ours = torch.load(io.BytesIO(stream.getvalue()), weights_only=False)
+    assert type(ours) is detection.RetinaNet
+    assert repr(ours) == repr(theirs)
+    again = io.BytesIO()
+    torch.save(ours, again)
+    assert b"flambeau" not in again.getvalue()
+    assert repr(oracle.load(io.BytesIO(again.getvalue()), weights_only=False)) == repr(theirs)
 
 
 def test_what_cannot_be_detected_is_an_error():
