@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
-import json
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
+from types import ModuleType
 from typing import Any
 
-from .measuring import Timed, best, settle
-from .report import machine, table, write_section
+from . import comparison
+from .cases import Case
+from .comparison import add_arguments
+from .measuring import Timed
+from .report import write_section
+from .vision import models_of
+
+__all__ = ["CASES", "THREADS", "add_arguments", "main"]
 
 THREADS = 1
 HEIGHT, WIDTH = 375, 500  # of a usual photograph of ImageNet
@@ -21,7 +25,7 @@ BATCH = 16
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 # name, what makes it, and whether it is for pictures of Pillow, tensors of bytes, or both
-CASES: list[tuple[str, Callable[[Any, Any], Any], str]] = [
+TRANSFORMS: list[tuple[str, Callable[[Any, Any], Any], str]] = [
     ("ToTensor", lambda T, torch: T.ToTensor(), "picture"),
     ("ConvertImageDtype", lambda T, torch: T.ConvertImageDtype(torch.float32), "tensor"),
     ("Resize(224)", lambda T, torch: T.Resize(224), "both"),
@@ -44,24 +48,14 @@ CASES: list[tuple[str, Callable[[Any, Any], Any], str]] = [
     ("RandomErasing", lambda T, torch: T.RandomErasing(1.0), "tensor"),
     ("RandAugment", lambda T, torch: T.RandAugment(), "both"),
 ]
-BATCHES = ["ToTensor and Normalize", "the same in NumPy"]
+FORMS = {"classic": "transforms", "v2": "transforms.v2"}
+KINDS = {"picture": "a PIL image", "tensor": "a tensor of bytes"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rounds", type=int, default=5, help="fresh processes for each library")
-    parser.add_argument("--quick", action="store_true", help="one process for each, and short readings")
-    parser.add_argument("--write", action="store_true", help="write the section of docs/benchmarks.md")
-
-
-def libraries(package: str) -> tuple[Any, Any]:
-    """The library and its package of images."""
-    torch = importlib.import_module(package)
-    if package == "torch":  # torchvision loads beside a build without its operations once their schemas exist
-        library = torch.library.Library("torchvision", "DEF")
-        library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        torch.keeps_torchvision = library
-    return torch, importlib.import_module("torchvision" if package == "torch" else "flambeau.vision")
+def module_of(torch: ModuleType, form: str) -> Any:
+    """``transforms`` of a framework."""
+    models_of(torch)  # loads torchvision beside a build without its operations
+    return importlib.import_module(f"{'flambeau.vision' if torch.__name__ == 'flambeau' else 'torchvision'}.{form}")
 
 
 def pictures(count: int) -> list[Any]:
@@ -74,97 +68,60 @@ def pictures(count: int) -> list[Any]:
     return [Image.fromarray((np.asarray(shade) * 0.9 + rng.integers(0, 25, (HEIGHT, WIDTH, 3))).astype(np.uint8)) for shade in shades]
 
 
-def batches(torch: Any, T: Any, images: list[Any]) -> list[Timed]:
-    """A batch of tensors made of pictures, by transforms and by NumPy."""
+def one_image(make: Callable[[Any, Any], Any], form: str, kind: str, torch: ModuleType) -> Timed:
+    """A transform of one image. Its values are compared in the tests, and not returned."""
+    picture, nothing = pictures(1)[0], torch.zeros(1)
+    tensor = module_of(torch, "transforms").functional.pil_to_tensor(picture).contiguous()
+    image = picture if kind == "picture" else tensor
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # v2.ToTensor is deprecated
+        transform = make(module_of(torch, form), torch)
+
+    def run() -> Any:
+        transform(image)
+        return nothing
+
+    return run
+
+
+def batch_by_transforms(torch: ModuleType) -> Timed:
+    T, images = module_of(torch, "transforms"), pictures(BATCH)
+    prepare = T.Compose([T.ToTensor(), T.Normalize(MEAN, STD)])
+    return lambda: torch.stack([prepare(image) for image in images])
+
+
+def batch_by_numpy(torch: ModuleType) -> Timed:
     import numpy as np
 
-    prepare = T.Compose([T.ToTensor(), T.Normalize(MEAN, STD)])
+    images, nothing = pictures(BATCH), torch.zeros(1)
     mean, std = [np.array(values, np.float32)[:, None, None] for values in (MEAN, STD)]
 
-    def by_transforms() -> Any:
-        return torch.stack([prepare(image) for image in images])
+    def run() -> Any:
+        np.stack([(np.asarray(image).transpose(2, 0, 1).astype(np.float32) / 255 - mean) / std for image in images])
+        return nothing
 
-    def by_numpy() -> Any:
-        return np.stack([(np.asarray(image).transpose(2, 0, 1).astype(np.float32) / 255 - mean) / std for image in images])
-
-    return [by_transforms, by_numpy]
+    return run
 
 
-def timed_cases(package: str, form: str) -> dict[str, Timed]:
-    """What one library is timed at, by case and kind of image."""
-    torch, vision = libraries(package)
-    T = importlib.import_module(f"{vision.__name__}.{form}")
-    classic = importlib.import_module(f"{vision.__name__}.transforms")
-    images = pictures(BATCH)
-    inputs = {"picture": images[0], "tensor": classic.functional.pil_to_tensor(images[0]).contiguous()}
-    timed: dict[str, Timed] = {}
-    for name, make, kinds in CASES:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            transform = make(T, torch)
-        for kind in ("picture", "tensor"):
-            if kinds in (kind, "both"):
-                timed[f"{name}|{kind}"] = lambda transform=transform, kind=kind: transform(inputs[kind])  # type: ignore[misc]
-    for name, function in zip(BATCHES, batches(torch, classic, images)):
-        timed[f"{name}|batch"] = function
-    return timed
-
-
-def measured(package: str, threads: int, form: str, seconds: float) -> dict[str, float]:
-    """Milliseconds by case, in this process."""
-    torch, _ = libraries(package) if package == "flambeau" else (importlib.import_module(package), None)
-    torch.set_num_threads(threads)
-    timed = timed_cases(package, form)
-    settle()
-    result = {}
-    for name, function in timed.items():
-        torch.manual_seed(0)
-        result[name] = 1e3 * best([function], 3, seconds)[0]
-    return result
-
-
-def in_a_process(package: str, threads: int, form: str, seconds: float) -> dict[str, float]:
-    program = (
-        f"import json; from benchmarks.transforms import measured; print(json.dumps(measured({package!r}, {threads}, {form!r}, {seconds})))"
-    )
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def rows_of(fewest: dict[str, dict[str, float]], kind: str) -> list[list[str]]:
-    """A line for each case of a kind of image; times and the ratio."""
-    ours, theirs = fewest["flambeau"], fewest.get("torch", {})
-    rows = []
-    for key, value in ours.items():
-        name, of = key.split("|")
-        if of == kind:
-            other = theirs.get(key)
-            rows.append([name, f"{value:.3f}", *(["-", "-"] if other is None else [f"{other:.3f}", f"{value / other:.2f}"])])
-    return rows
+CASES = [
+    Case(name, f"{form}, {words}", partial(one_image, make, module, kind))
+    for form, module in FORMS.items()
+    for kind, words in KINDS.items()
+    for name, make, kinds in TRANSFORMS
+    if kinds in (kind, "both")
+]
+BATCHES = {"ToTensor and Normalize": batch_by_transforms, "the same in NumPy": batch_by_numpy}
+CASES += [Case(name, f"a batch of {BATCH} PIL images", build) for name, build in BATCHES.items()]
 
 
 def main(options: argparse.Namespace) -> int:
-    seconds = 0.02 if options.quick else 0.1
-    rounds = 1 if options.quick else options.rounds
-    packages = [name for name in ("flambeau", "torch") if importlib.util.find_spec(name)]
-    parts = []
-    for form, title in (("transforms", "classic"), ("transforms.v2", "v2")):
-        runs: dict[str, list[dict[str, float]]] = {package: [] for package in packages}
-        for _ in range(rounds):
-            for package in packages:
-                runs[package].append(in_a_process(package, options.threads, form, seconds))
-        fewest = {package: {key: min(run[key] for run in several) for key in several[0]} for package, several in runs.items()}
-        for kind, words in (("picture", "a PIL image"), ("tensor", "a tensor of bytes"), ("batch", f"a batch of {BATCH}")):
-            if kind == "batch" and form != "transforms":
-                continue
-            parts.append(table([f"{title}, {words}", "flambeau, ms", "torchvision, ms", "ratio"], rows_of(fewest, kind)))
-    text = "\n\n".join(parts)
+    outcomes = comparison.run_cases(__name__, CASES, options)
+    text = comparison.summary(outcomes)
     print(text)
     if options.write:
-        described = (
-            f"`python -m benchmarks transforms`; {machine()}; {options.threads} thread(s); images of {HEIGHT} x {WIDTH}; the least of "
-            f"{rounds} fresh processes each, in turn. Pillow works on PIL images in both libraries. Classic torchvision resizes tensors of "
-            "bytes in floating point."
+        what = (
+            f"Images of {HEIGHT} x {WIDTH}. Pillow works on PIL images in both libraries; classic torchvision resizes tensors of bytes in "
+            "floating point. The last line is the same computation in the process of each library, by NumPy."
         )
-        write_section("transforms", f"{described}\n\n{text}")
-    return 0
+        write_section(options.name, f"{comparison.described(options)} {what}\n\n{text}")
+    return int(any(not outcome.seconds for outcome in outcomes))
