@@ -121,7 +121,8 @@ def main(options: argparse.Namespace) -> int:
     if options.write:
         what = (
             f"Images of {HEIGHT} x {WIDTH}. Pillow works on PIL images in both libraries; classic torchvision resizes tensors of bytes in "
-            "floating point. The last line is the same computation in the process of each library, by NumPy."
+            "floating point. What becomes of single images is compared in the tests. The last line is the same by NumPy, in the process "
+            "of each library."
         )
         write_section(options.name, f"{comparison.described(options)} {what}\n\n{text}")
     return int(any(not outcome.seconds for outcome in outcomes))

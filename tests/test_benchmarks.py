@@ -28,6 +28,7 @@ from benchmarks import (
     scaling,
     sides,
     training,
+    transforms,
 )
 from flambeau.core.arrays import native
 from flambeau.core.calls.registry import entries
@@ -52,7 +53,7 @@ def test_cases_have_names_of_their_own():
 
 @pytest.mark.parametrize(
     ("module", "least"),
-    [(kernels, 60), (convolution, 28), (training, 4), (optimizers, 18), (recurrent, 20), (scaling, 25), (attention, 50)],
+    [(kernels, 60), (convolution, 28), (training, 4), (optimizers, 18), (recurrent, 20), (scaling, 25), (attention, 50), (transforms, 70)],
 )
 def test_large_cases_have_keys_of_their_own(module, least):
     assert len({case.key for case in module.CASES}) == len(module.CASES) >= least

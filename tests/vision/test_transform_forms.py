@@ -170,6 +170,13 @@ def test_bytes_are_resized_as_pillow_does(mode, size):
     assert np.abs(resized.numpy().transpose(1, 2, 0).astype(int) - expected).max() <= 1
 
 
+def test_tensors_are_compressed_as_pictures_are():
+    picture = Image.fromarray(pixels_of_sample())
+    compressed = v2.functional.jpeg(F.pil_to_tensor(picture), 30)
+    np.testing.assert_array_equal(compressed.permute(1, 2, 0).numpy(), np.asarray(v2.functional.jpeg(picture, 30)))
+    assert not torch.equal(compressed, F.pil_to_tensor(picture))
+
+
 def test_images_become_tensors_of_their_own():
     pixels = pixels_of_sample()[..., :1].copy()
     for image in (Image.fromarray(pixels[..., 0]), pixels, pixels.astype(np.float32), pixels[::-1], Image.new("F", (3, 2))):
