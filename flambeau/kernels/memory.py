@@ -5,7 +5,7 @@ itself.  ``empty`` therefore takes large buffers from those that earlier results
 and every view of it, is gone.  All of them begin at a page boundary, so that vector loads never straddle cache lines.
 
 What is kept is bounded: buffers in use and buffers waiting together never exceed what was once in use at the same time by more than half
-of it, or ``SLACK``.  ``release`` gives back everything that waits.  NumPy's own allocations are left alone.
+of it, ``LEAST`` and at most ``SLACK``.  ``release`` gives back everything that waits.  NumPy's own allocations are left alone.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ..core.calls.interruption import pass_on
 SMALL = 512 << 10  # bytes: below this the C library's allocator is quicker and keeps what it has
 HUGE = 4 << 20  # bytes: from here on the system is asked for pages of 2 MB, of which the processor can find more at once
 SLACK = 64 << 20  # bytes by which buffers of sizes that do not fit again may exceed the peak; half of it at most
+LEAST = 8 << 20  # bytes by which they always may: one image through a model needs few buffers at a time, and of many sizes
 KEPT = 4 << 20  # bytes: blocks up to here, and twice as much at the end of its memory, the C library is made to keep
 _FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
@@ -129,7 +130,7 @@ class _Recycler:
     def _make_room(self, size: int) -> None:
         """Give waiting buffers back until a new one of ``size`` bytes keeps all of them within the bound."""
         limit = max(self.peak, self.used + size)
-        limit += min(limit // 2, SLACK)
+        limit += min(max(limit // 2, LEAST), SLACK)
         for block_size in sorted(self.waiting, reverse=True):
             blocks = self.waiting[block_size]
             while blocks and self.used + self.kept + size > limit:
