@@ -33,8 +33,8 @@ def _check_factor(name: str, factor: float) -> None:
 
 
 def _bounded(values: Tensor, like: Tensor) -> Tensor:
-    """``values``, a tensor of our own, within the range of ``like``'s dtype and of this dtype."""
-    return values.clamp_(0, max_value(like.dtype)).to(like.dtype)
+    """``values`` within the range of ``like``'s dtype and of this dtype."""
+    return values.clamp(0, max_value(like.dtype)).to(like.dtype)
 
 
 def _blend(image: Tensor, other: Tensor, ratio: float) -> Tensor:
@@ -322,7 +322,7 @@ def autocontrast_image(image: Tensor) -> Tensor:
     if not image.numel():
         return image
     exact = image if image.is_floating_point() else image.float()
-    least, most = exact.amin(dim=(-2, -1), keepdim=True), exact.amax(dim=(-2, -1), keepdim=True)
+    least, most = [extreme(dim=(-2, -1), keepdim=True).to(exact.dtype) for extreme in (image.amin, image.amax)]
     is_flat = least == most
     span = (most - least).mul_(1.0 / max_value(image.dtype))
     stretched = exact.sub(ops.where(is_flat, 0.0, least)).div_(ops.where(is_flat, 1.0, span))
