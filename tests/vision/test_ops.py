@@ -120,6 +120,12 @@ def test_nms_keeps_what_the_definition_keeps():
     assert ours.dtype == torch.int64
     assert ours.tolist() == kept_by_definition(boxes, scores, 0.3)
     assert ops.nms(torch.zeros(0, 4), torch.zeros(0), 0.5).shape == (0,)
+    half = torch.tensor([[0.0, 0.0, 10.0, 10.0], [0.0, 0.0, 10.0, 7.0]]), torch.tensor([0.9, 0.8])
+    overlap = float(np.float32(70) / np.float32(100))  # in single precision, below 0.7
+    for threshold, expected in ((0.7, [0, 1]), (overlap, [0, 1]), (np.nextafter(overlap, 0), [0])):
+        assert ops.nms(*half, float(threshold)).tolist() == expected
+    with pytest.raises(NotImplementedError, match="Long"):
+        ops.nms(torch.zeros(1, 4, dtype=torch.int64), torch.zeros(1, dtype=torch.int64), 0.5)
     for bad in ((torch.zeros(4), torch.zeros(1)), (torch.zeros(2, 5), torch.zeros(2)), (torch.zeros(2, 4), torch.zeros(3))):
         with pytest.raises(RuntimeError):
             ops.nms(*bad, 0.5)

@@ -6,6 +6,7 @@ A box is ``(x1, y1, x2, y2)`` with ``0 <= x1 < x2`` and ``0 <= y1 < y2`` where n
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,7 @@ __all__ = [
 
 _ALIGNED = ("xyxy", "xywh", "cxcywh")
 _ROTATED = ("cxcywhr", "xywhr", "xyxyxyxy")
+_ROWS = 32  # boxes whose overlaps with all others are computed at once
 _SEPARATE_FROM = 4000  # numbers in the boxes from which on a pass for each category is quicker than one over all
 
 
@@ -52,7 +54,8 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
     Returns:
         int64, the places of the kept boxes by falling score.
     Raises:
-        RuntimeError: other shapes.
+        RuntimeError: other shapes, or two dtypes.
+        NotImplementedError: integers.
     Gradient: none.
     Source: torchvision.ops.nms.
     """
@@ -66,6 +69,8 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
         raise RuntimeError(f"boxes and scores should have same number of elements in dimension 0, got {boxes.size(0)} and {scores.size(0)}")
     if boxes.dtype != scores.dtype:
         raise RuntimeError(f"dets should have the same type as scores, got {boxes.dtype} and {scores.dtype}")
+    if not boxes.is_floating_point():
+        raise NotImplementedError(f"\"nms_kernel\" not implemented for '{boxes.dtype.legacy}'")
     order = scores.detach().sort(stable=True, descending=True)[1]
     ranked = boxes.detach()[order].cpu()
     kept = _kept(ranked.float().numpy() if ranked.element_size() < 4 else ranked.numpy(), iou_threshold)
@@ -73,23 +78,32 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
 
 
 def _kept(boxes: np.ndarray, threshold: float) -> np.ndarray:
-    """The places of the boxes that suppression keeps; ``boxes`` by falling score."""
-    limit = np.float64(threshold)  # an array of one type beside a Python number would be compared in that type
+    """The places of the boxes that suppression keeps; ``boxes`` by falling score.
+
+    The overlaps of a block of boxes with all that follow are computed at once; who is kept is then read off row by row.
+    """
+    limit = boxes.dtype.type(threshold)
+    if float(limit) > threshold:  # the number below: no overlap of this type lies between the two
+        limit = np.nextafter(limit, boxes.dtype.type(-np.inf))
     x1, y1, x2, y2 = (np.ascontiguousarray(column) for column in boxes.T)
     areas = (x2 - x1) * (y2 - y1)
     alive = np.ones(len(boxes), dtype=bool)
-    with np.errstate(all="ignore"):
-        for start in range(len(boxes)):
-            if not alive[start]:
-                continue
-            rest = start + 1 + np.flatnonzero(alive[start + 1 :])
-            if rest.size == 0:
-                break
-            width = np.minimum(x2[start], x2[rest]) - np.maximum(x1[start], x1[rest])
-            height = np.minimum(y2[start], y2[rest]) - np.maximum(y1[start], y1[rest])
-            shared = np.maximum(width, 0) * np.maximum(height, 0)
-            alive[rest[shared / (areas[start] + areas[rest] - shared) > limit]] = False
+    for start in range(0, len(boxes), _ROWS):
+        rows = start + np.flatnonzero(alive[start : start + _ROWS])
+        overlapping = _overlaps(x1, y1, x2, y2, areas, rows[:, None], slice(start + 1, None)) > limit
+        for row, later in zip(rows, overlapping):
+            if alive[row]:  # none of the block before it has dropped it
+                alive[row + 1 :][later[row - start :]] = False
     return np.flatnonzero(alive)
+
+
+def _overlaps(x1: np.ndarray, y1: np.ndarray, x2: np.ndarray, y2: np.ndarray, areas: np.ndarray, rows: Any, rest: slice) -> np.ndarray:
+    """Intersection over union of the boxes ``rows``, ``(n, 1)``, with the boxes ``rest``."""
+    with np.errstate(all="ignore"):
+        width = np.minimum(x2[rows], x2[rest]) - np.maximum(x1[rows], x1[rest])
+        height = np.minimum(y2[rows], y2[rest]) - np.maximum(y1[rows], y1[rest])
+        shared = np.maximum(width, 0, out=width) * np.maximum(height, 0, out=height)
+        return shared / (areas[rows] + areas[rest] - shared)
 
 
 def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
