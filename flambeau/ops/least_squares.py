@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.arrays import lapack
+from ..core.arrays.native import attempt
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.registry import composite, op
 from ..core.calls.return_types import named_result
@@ -351,6 +352,12 @@ def _canonicalize_exponential(A: Any) -> tuple[Any, ...]:
     return (A,)
 
 
+def _product(a: Any, b: Any) -> Any:
+    """``a @ b``, large ones by the pool's threads."""
+    product = attempt("matmul", 8 * a.size, a, b)
+    return a @ b if product is None else product
+
+
 @op(
     name="matrix_exp",
     namespace="linalg",
@@ -379,19 +386,20 @@ def matrix_exp(A: Tensor) -> Tensor:
     squarings = np.where(np.isfinite(norm), squarings, 0)[..., None, None]
     scaled = A / (2.0**squarings).astype(A.real.dtype)
     ones = np.eye(A.shape[-1], dtype=A.dtype)
-    square = scaled @ scaled
-    fourth = square @ square
-    sixth = fourth @ square
+    square = _product(scaled, scaled)
+    fourth = _product(square, square)
+    sixth = _product(fourth, square)
     even, odd = [
-        sixth @ (b[k + 12] * sixth + b[k + 10] * fourth + b[k + 8] * square) + b[k + 6] * sixth + b[k + 4] * fourth + b[k + 2] * square
-        + b[k] * ones
+        _product(sixth, b[k + 12] * sixth + b[k + 10] * fourth + b[k + 8] * square)
+        + b[k + 6] * sixth + b[k + 4] * fourth + b[k + 2] * square + b[k] * ones
         for b in ((*_PADE, 0.0),)
         for k in (0, 1)
     ]  # fmt: skip
-    odd = scaled @ odd
-    result = np.linalg.solve(even - odd, even + odd)
+    odd = _product(scaled, odd)
+    solved = by_lapack("_solve", even - odd, even + odd)
+    result = np.linalg.solve(even - odd, even + odd) if solved is None else np.ascontiguousarray(solved[0])
     for step in range(int(squarings.max())):
-        result = np.where(squarings > step, result @ result, result)
+        result = np.where(squarings > step, _product(result, result), result)
     return np.ascontiguousarray(result.astype(kind))
 
 
