@@ -112,7 +112,7 @@ KNOWN = {
         "oneMKL, which computes for PyTorch, refuses batches of nothing",
     ),
     **dict.fromkeys(
-        [f"view_as_{kind}{copy}" for kind in ("real", "complex") for copy in ("", "_copy")],
+        ["nn.functional.grouped_mm", *[f"view_as_{kind}{copy}" for kind in ("real", "complex") for copy in ("", "_copy")]],
         "empty arrays of NumPy have strides of 0, which PyTorch takes over here and then refuses",
     ),
     "repeat_interleave": "PyTorch does not compare output_size with no repeats",
