@@ -39,15 +39,10 @@ QUICK = {
     "word_transformer": ["--words", "8_000", "--vocabulary", "500", "--batch-size", "8"],
 }
 
-# Runs the programs named in argv one after another in one process, so that PyTorch is imported once. Beside PyTorch's CPU build
-# torchvision has no compiled operations, and loads only where two of them are declared.
+# Runs the programs named in argv one after another in one process, so that PyTorch is imported once.
 RUN_ALL = """
 import contextlib, io, json, runpy, sys
 import torch
-if "flambeau" not in sys.modules:
-    library = torch.library.Library("torchvision", "DEF")
-    for name in ("nms", "qnms"):
-        library.define(name + "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 outputs = []
 if "flambeau" not in sys.modules:  # torchvision beside PyTorch's build for the CPU
     sys.path.append("TESTS")
