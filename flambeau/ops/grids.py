@@ -214,7 +214,7 @@ def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_m
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f"\"grid_sampler_{rank}d_cpu_kernel_impl\" not implemented for '{input.dtype.legacy}'")
     align_corners = bool(align_corners)
-    plain = input.__class__ is TensorType and grid.__class__ is TensorType and not in_mode()
+    plain = input.__class__ is TensorType and grid.__class__ is TensorType and input._array.__class__ is np.ndarray and not in_mode()
     if plain and input.dtype.numpy in _KERNELS_OF and input._array.size and is_there(f"_grid_sample{rank}d", grid._array.size):
         return _SAMPLED[rank](input, grid, mode, padding, align_corners)
     return _composed(input, grid, mode, padding, align_corners)

@@ -101,7 +101,7 @@ def segment_reduce(
         counts, bounds = np.diff(rows), rows
     word, nothing = _REDUCTIONS[reduce]
     in_order = bounds.shape[1] > 0 and bool((counts >= 0).all() and (bounds[:, 0] >= 0).all() and (bounds[:, -1] <= size).all())
-    if word == "sum" and in_order and data.numel():
+    if word == "sum" and in_order and data.numel() and data._array.__class__ is np.ndarray:
         result = segment_sums(data, bounds, axis)
         result = result if initial is None else result + initial
     else:
