@@ -73,7 +73,7 @@ def detector():
         image_mean=[0.3, 0.3, 0.3],
         image_std=[0.25, 0.25, 0.25],
         anchor_generator=anchors,
-        score_thresh=0.5,
+        score_thresh=0.4,
         detections_per_img=10,
     )
 

@@ -98,7 +98,7 @@ def targets(library: Any, sizes: list[tuple[int, int]], keys: tuple[str, ...] = 
 def calm(model: Any) -> None:
     """Make scores small, and of dense detectors keep the best boxes only: where scores are equal the order is chance."""
     model.detections_per_img = 100  # of two stages: an attribute that nobody reads
-    for key, value in model.state_dict().items():
+    for key, value in model.named_parameters():
         if "fpn.inner_blocks" in key or "cls_score" in key or "cls_logits" in key:
             value.mul_(0.02)
 
