@@ -132,3 +132,20 @@ def test_gradients_pass_within_the_range(oracle: Any) -> None:
             (y + z).sum().backward()
             results.append((y.tolist(), z.tolist(), x.grad.tolist()))
         np.testing.assert_allclose(results[0], results[1], rtol=1e-6)
+
+
+@pytest.mark.oracle
+def test_a_copied_quantized_tensor_brings_its_scale_along(oracle: Any) -> None:
+    for torch in (flambeau, oracle):
+        target, source = made(torch), torch.quantize_per_tensor(torch.tensor(DATA), 2.5, 4, torch.quint8)
+        assert target.copy_(source) is target
+        assert target.q_scale() == 2.5 and target.q_zero_point() == 4
+        assert target.dequantize().tolist() == source.dequantize().tolist()
+        for other in (by_channel(torch), made(torch, "qint8")):
+            with pytest.raises(RuntimeError, match="same qscheme|scalar_type"):
+                target.copy_(other)
+
+
+def test_a_quantized_copy_does_not_narrow_its_range() -> None:
+    target, source = made(flambeau), flambeau.quantize_per_tensor(flambeau.tensor([[1000.0] * 4] * 2), 4.0, 0, flambeau.quint8)
+    assert target.copy_(source).dequantize().tolist() == [[1000.0] * 4] * 2

@@ -117,11 +117,25 @@ class QuantizedTensor(WrapperTensor):
         return self
 
     def copy_(self, src: Any, non_blocking: bool = False) -> Any:
-        """Quantize the numbers of another tensor into this one. Source: torch.Tensor.copy_."""
-        source = src.dequantize() if isinstance(src, QuantizedTensor) else src
-        if source.dtype is not dtypes.float32:
+        """Quantize the numbers of a float tensor into this one, or take over a quantized one's integers, scale and zero point.
+
+        Raises:
+            RuntimeError: a quantized tensor of another dtype or scheme, or a plain one that is not float32.
+        Source: torch.Tensor.copy_.
+        """
+        if isinstance(src, QuantizedTensor):
+            if src.qscheme() is not self.qscheme():
+                raise RuntimeError("Quantized Copy only works with same qscheme")
+            if src.dtype is not self.dtype:
+                raise RuntimeError(
+                    f"Expected self.scalar_type() == src.scalar_type(): quantized copy of {src.dtype} into {self.dtype}; quantize anew"
+                )
+            self._inner.copy_(src._inner)
+            self._quantizer = src._quantizer
+            return self
+        if src.dtype is not dtypes.float32:
             raise RuntimeError("Quantized copy only works with kFloat as source Tensor")
-        numbers = np.broadcast_to(source.detach()._array, self._inner._array.shape)
+        numbers = np.broadcast_to(src.detach()._array, self._inner._array.shape)
         self._inner.copy_(wrap(self._quantizer.integers(numbers, self._inner._array.dtype)))
         return self
 
