@@ -406,3 +406,23 @@ def test_gather_with_a_sparse_gradient() -> None:
         (T.gather(x, 1, index, sparse_grad=sparse_grad) ** 2).sum().backward()
         grads.append(x.grad)
     assert grads[1].is_sparse and (grads[1].to_dense() == grads[0]).all()
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "bool", "float64"])
+def test_sparse_sums_have_pytorchs_dtype(oracle: Any, dtype: str) -> None:
+    """A sum over some dimensions keeps an integer dtype and wraps around in it; one over none is a copy."""
+    for dim in (None, 0, -1, (0, 1), []):
+        ours, theirs = [
+            T.sparse.sum(T.sparse_coo_tensor([[0, 1], [2, 2]], T.tensor([200, 100]).to(getattr(T, dtype)), (2, 3)), dim)
+            for T in (flambeau, oracle)
+        ]
+        assert str(ours.dtype) == str(theirs.dtype) and str(ours.layout) == str(theirs.layout)
+        assert ours.to_dense().tolist() == theirs.to_dense().tolist()
+
+
+def test_gradient_of_a_sparse_sum_over_nothing() -> None:
+    weight = flambeau.tensor([[1.0, 2], [3, 4]])
+    x = flambeau.sparse_coo_tensor([[0, 1], [1, 0]], [5.0, 6], (2, 2)).requires_grad_()
+    (flambeau.sparse.sum(x, []).to_dense() * weight).sum().backward()
+    assert x.grad is not None and x.grad.to_dense().tolist() == [[0, 2], [3, 0]]

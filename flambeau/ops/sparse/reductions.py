@@ -116,7 +116,7 @@ def _sum(input: Tensor, dim: Any) -> Tensor:
     return unsupported("_sparse_sum", input)
 
 
-rules["_sparse_sum"] = lambda input, dim: rule_of_sum(input, dim, False)
+rules["_sparse_sum"] = lambda input, dim: rule_of_sum(input, dim, False, dtypes.of_array(input))
 
 
 @op(name="_sparse_spread", method=False, out=False, grad={"grad_output": lambda grad, mask, dim: _sum(with_values(grad, mask), dim)})
@@ -146,16 +146,18 @@ def sparse_sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
     """Sum of a COO tensor over all or some dimensions: sparse while a sparse dimension is left.
 
     Args:
-        dim: dimension or dimensions; all when None.
-        dtype: cast to it first.
+        dim: dimension or dimensions; all when None, none when empty.
+        dtype: cast to it first; integers and bools become int64 when all are summed.
     Gradient: ``grad`` at the specified elements of ``input``.
     Source: torch.sparse.sum.
     """
     if not input.is_sparse:
         unsupported("_indices", input._array) if input.layout not in (sparse_csr, sparse_csc) else input.coalesce()
-    given = input if dtype is None else input.to(dtype)
-    given = given if not dtypes.of_array(given._array).category < dtypes.FLOATING else given.to(dtypes.int64)
-    return _sum(given.coalesce(), None if dim is None else wrap_dims(dim, input.ndim))
+    given = (input if dtype is None else input.to(dtype)).coalesce()
+    dims = wrap_dims(dim, input.ndim, empty_is_all=False)
+    if len(dims) == input.ndim and dtypes.of_array(given._array).category < dtypes.FLOATING:
+        given = given.to(dtypes.int64)
+    return _sum(given, dims)
 
 
 # -- softmax ----------------------------------------------------------------------------------------------------------------------------
