@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import flambeau
@@ -208,3 +209,49 @@ def test_the_device_asked_for_comes_before_the_threads() -> None:
         assert flambeau.eye(2, device="cpu").device.type == "cpu" and flambeau.eye(2).device.type == "meta"
         assert flambeau.hann_window(3).device.type == flambeau.tril_indices(2, 2).device.type == "meta"
         assert flambeau.ones_like(flambeau.eye(2, device="cpu")).device.type == "cpu"
+
+
+RANGES = {
+    "arange": lambda torch, out: torch.arange(4, out=out),
+    "range": lambda torch, out: torch.range(0, 3, out=out),
+    "linspace": lambda torch, out: torch.linspace(0, 1, 4, out=out),
+    "logspace": lambda torch, out: torch.logspace(0, 1, 4, out=out),
+}
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings(
+    "ignore:torch.range is deprecated", "ignore:An output with one or more", "ignore:The number of elements in the out"
+)
+@pytest.mark.parametrize("name", RANGES)
+def test_ranges_fill_a_tensor_of_as_many_elements(oracle: Any, name: str) -> None:
+    for make in (
+        lambda T: T.zeros(2, 2),
+        lambda T: T.zeros(2, 2).T,
+        lambda T: T.zeros(2, 2, 2)[..., 1],
+        lambda T: T.zeros(3),
+        lambda T: T.zeros(0),
+    ):
+        ours, theirs = [RANGES[name](torch, make(torch)) for torch in (flambeau, oracle)]
+        assert ours.stride() == theirs.stride()
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-6)
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore:Casting complex values")
+@pytest.mark.parametrize("name", ["sum", "prod"])
+def test_sums_and_products_are_computed_in_the_dtype_of_out(oracle: Any, name: str) -> None:
+    for given, wanted in (
+        ("float16", "float64"),
+        ("float64", "int64"),
+        ("complex64", "float32"),
+        ("int32", "float16"),
+        ("float64", "bool"),
+    ):
+        ours, theirs = [
+            getattr(T, name)(
+                T.tensor([[1.7, 0.3], [2050, 3.2], [1.6, 1.1]]).to(getattr(T, given)), 0, out=T.empty(0, dtype=getattr(T, wanted))
+            )
+            for T in (flambeau, oracle)
+        ]
+        assert ours.tolist() == theirs.tolist()

@@ -13,6 +13,7 @@ from ..core.arrays import native
 from ..core.arrays.kinds import kind_of
 from ..core.calls.casting import cast_array
 from ..core.calls.creation import Creation
+from ..core.calls.out import Out
 from ..core.calls.registry import factory
 from ..core.state import run_ignoring_fp
 from ..core.tensor import Tensor
@@ -21,6 +22,8 @@ _RANGE_FORMS = (
     "arange() received an invalid combination of arguments - expected (end), (start, end) or (start, end, step), numbers, and the "
     "keywords out, dtype, layout, device, pin_memory, requires_grad"
 )
+
+_FILLED = Out(warns=False, fills=True)
 
 
 def _as_number(value: Any, operation: str, argument: str) -> Any:
@@ -37,7 +40,7 @@ def _as_number(value: Any, operation: str, argument: str) -> Any:
 
 
 @factory(
-    out=True,
+    out=_FILLED,
     fast="np.arange(count) if (count := bounds[0]).__class__ is int and count >= 0 and len(bounds) == 1 "
     "and start is end is step is dtype is None else None",
 )
@@ -111,7 +114,7 @@ def _steps(start: Any, end: Any, step: Any) -> int:
     return math.ceil((end - start) / step)
 
 
-@factory(name="range", out=True)
+@factory(name="range", out=_FILLED)
 def range_(new: Creation, start: Any = 0, end: Any = None, step: Any = 1) -> Any:
     """Numbers from ``start`` to ``end``, both inclusive. Deprecated; use ``arange``, which leaves out the end.
 
@@ -186,7 +189,7 @@ def _end(value: Any, operation: str, argument: str) -> Any:
     return value
 
 
-@factory(out=True)
+@factory(out=_FILLED)
 def linspace(new: Creation, start: Any, end: Any, steps: int = 100) -> Any:
     """``steps`` evenly spaced numbers from ``start`` to ``end``, both inclusive.
 
@@ -206,7 +209,7 @@ def linspace(new: Creation, start: Any, end: Any, steps: int = 100) -> Any:
     return run_ignoring_fp(new.make, spaced_array, first, last, count, kind)
 
 
-@factory(out=True)
+@factory(out=_FILLED)
 def logspace(new: Creation, start: Any, end: Any, steps: int = 100, base: float = 10.0) -> Any:
     """``steps`` numbers from ``base**start`` to ``base**end`` whose logarithms are evenly spaced.
 

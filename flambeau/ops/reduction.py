@@ -12,6 +12,7 @@ from ..core import dtype as dtypes
 from ..core.arrays.kinds import perhaps
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
+from ..core.calls.out import Out
 from ..core.calls.registry import composite, op
 from ..core.calls.scalars import FLOATS32, FLOATS64
 from ..core.layout import row_major
@@ -148,6 +149,7 @@ _SMALL_SUM = (
     opmath="native",
     canonicalize=normal_dims,
     fast=_SMALL_SUM,
+    out=Out(dtype="dtype"),
     grad={"input": lambda grad, input_shape, dim, keepdim: spread(grad, input_shape, dim, keepdim)},
 )
 def sum_(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
@@ -325,7 +327,14 @@ def _fast_prod(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
     return result if result.ndim < 2 or result.flags.c_contiguous else None
 
 
-@op(promotion="same", opmath="native", canonicalize=_canonicalize_prod, fast=_fast_prod, grad={"input": _prod_gradient})
+@op(
+    promotion="same",
+    opmath="native",
+    canonicalize=_canonicalize_prod,
+    fast=_fast_prod,
+    out=Out(dtype="dtype"),
+    grad={"input": _prod_gradient},
+)
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Product of ``input``, over all of it or over one dimension.
 

@@ -41,9 +41,10 @@ class Out:
         warns: whether resizing a tensor that has elements warns.
         apart: whether it may share no memory with an operand.
         dtype: the parameter that takes ``out``'s dtype where it is None.
+        fills: whether a tensor of another shape with as many elements keeps its shape.
     """
 
-    __slots__ = ("apart", "complain", "dtype", "fits", "warns")
+    __slots__ = ("apart", "complain", "dtype", "fills", "fits", "warns")
 
     def __init__(
         self,
@@ -53,8 +54,9 @@ class Out:
         warns: bool = True,
         apart: bool = False,
         dtype: str | None = None,
+        fills: bool = False,
     ):
-        self.fits, self.complain, self.warns, self.apart, self.dtype = fits, complain, warns, apart, dtype
+        self.fits, self.complain, self.warns, self.apart, self.dtype, self.fills = fits, complain, warns, apart, dtype, fills
 
 
 def same_dtype(have: dtypes.dtype, want: dtypes.dtype) -> bool:
@@ -109,6 +111,8 @@ def write_result(target: Tensor, array: np.ndarray, rule: Out = USUAL, operands:
         raise rule.complain(have, want)
     check_same_device(target._array, array)
     check_writable(target, False)
+    if rule.fills and array.size == target._array.size:
+        array = array.reshape(target._array.shape)
     resize_out(target, array.shape, None if array.flags.c_contiguous or not is_dense(array) else element_strides(array), rule.warns)
     if rule.apart:
         check_overlap(target, operands, same_allowed=False)

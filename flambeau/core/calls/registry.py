@@ -179,7 +179,8 @@ class Factory(Declared):
         self.name: str = given.pop("name", None) or declared_name(body)
         self.namespace: str = given.pop("namespace", "torch")
         self.option_names: tuple[str, ...] = given.pop("options", tuple(OPTIONS))
-        self.out: Any = SILENT if given.pop("out", False) else None
+        out = given.pop("out", False)
+        self.out: Any = SILENT if out is True else out or None
         self.follows: str = given.pop("follows", "input")
         self.fast: str | None = given.pop("fast", None)
         self.keeps: bool = given.pop("keeps", False)
