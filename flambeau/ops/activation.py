@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -26,6 +27,7 @@ def _floats(name: str, input: np.ndarray) -> None:
     reject(name, input, "biuc")
 
 
+@cache
 def in_place(name: str) -> Any:
     """The function ``name`` of the torch namespace in its in-place form."""
     return TABLES["torch"][name].inplace_wrapper
