@@ -142,7 +142,6 @@ def test_wrong_arguments_are_refused_as_in_torchvision(form):
         (lambda x: v2.RandomCrop(99)(x), ValueError),
         (lambda x: v2.SanitizeBoundingBoxes()({"image": x}), ValueError),
     ],
-    ids=str,
 )
 def test_wrong_inputs_are_refused(call, error):
     with pytest.raises(error):
