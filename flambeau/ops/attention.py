@@ -91,7 +91,7 @@ class _Scores:
         """Matrices, rows, and the number of columns that any of the rows looks at."""
         whole = self.length * self.width
         together = max(1, _STRIP // max(1, whole))
-        rows = self.length if whole <= _STRIP else max(1, _STRIP // self.width)
+        rows = max(1, self.length if whole <= _STRIP else _STRIP // self.width)
         for first in range(0, self.count, together):
             for top in range(0, self.length, rows):
                 bottom = min(top + rows, self.length)

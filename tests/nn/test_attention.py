@@ -76,6 +76,18 @@ def test_a_row_that_sees_nothing_is_zero_and_has_no_gradient():
     assert flambeau.isfinite(key.grad).all()
 
 
+@pytest.mark.parametrize(("length", "width"), [(0, 3), (3, 0), (0, 0)])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_sequences_without_places_have_gradients_of_zeros(length, width, is_causal):
+    query = flambeau.ones(2, length, 4, requires_grad=True)
+    key, value = [flambeau.ones(2, width, 4, requires_grad=True) for _ in range(2)]
+    output = F.scaled_dot_product_attention(query, key, value, is_causal=is_causal)
+    output.sum().backward()
+    assert output.shape == (2, length, 4) and not output.any()
+    for operand in (query, key, value):
+        assert operand.grad.shape == operand.shape and not operand.grad.any()
+
+
 def test_memory_does_not_grow_with_the_square_of_the_length():
     def peak(length):
         operand = flambeau.randn(1, 1, length, 8, requires_grad=True)
