@@ -426,3 +426,35 @@ def test_gradient_of_a_sparse_sum_over_nothing() -> None:
     x = flambeau.sparse_coo_tensor([[0, 1], [1, 0]], [5.0, 6], (2, 2)).requires_grad_()
     (flambeau.sparse.sum(x, []).to_dense() * weight).sum().backward()
     assert x.grad is not None and x.grad.to_dense().tolist() == [[0, 2], [3, 0]]
+
+
+SHARING = {
+    "t": lambda x: x.t(),
+    "transpose": lambda x: x.transpose(-2, -1),
+    "transpose of one": lambda x: x.transpose(0, 0),
+    "permute": lambda x: x.permute(1, 0),
+    "narrow_copy": lambda x: x.narrow_copy(0, 0, 3),
+    "narrow_copy of all columns": lambda x: x.narrow_copy(1, 0, 4),
+    "unsqueeze": lambda x: x.unsqueeze(0),
+    "coalesce": lambda x: x.coalesce(),
+    "to": lambda x: x.to("cpu"),
+    "detach": lambda x: x.detach(),
+    "clone": lambda x: x.clone(),
+    "mul": lambda x: x * 1,
+}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", SHARING)
+def test_values_are_shared_where_pytorch_shares_them(oracle: Any, name: str) -> None:
+    for is_coalesced in (False, True):
+        seen = []
+        for T in (flambeau, oracle):
+            x = T.sparse_coo_tensor([[0, 0, 2, 1], [1, 3, 3, 0]], [1.0, 2, 3, 4], (3, 4))
+            x = x.coalesce() if is_coalesced else x
+            result = SHARING[name](x)
+            x._values().mul_(3)
+            seen.append((x.to_dense().tolist(), result.to_dense().tolist()))
+            result._values().add_(1)
+            seen[-1] += (x.to_dense().tolist(), result.to_dense().tolist())
+        assert seen[0] == seen[1]

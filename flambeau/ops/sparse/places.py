@@ -95,7 +95,13 @@ def rule_of_transpose(input: SparseArray, dim0: int, dim1: int) -> SparseArray:
         raise RuntimeError(
             f"sparse transpose: transposed dimensions must be sparse Got sparse_dim: {count}, d0: {min(dim0, dim1)}, d1: {max(dim0, dim1)}"
         )
-    return permuted(input, tuple(dims))
+    result = permuted(input, tuple(dims))
+    return apart(result, input) if input.layout is sparse_coo else result
+
+
+def apart(result: SparseArray, input: SparseArray) -> SparseArray:
+    """``result`` with values of its own: ``permute`` shares them with its input, ``transpose`` and ``narrow_copy`` do not."""
+    return result.with_values(result.values.copy()) if np.may_share_memory(result.values, input.values) else result
 
 
 def rule_of_t(input: SparseArray) -> SparseArray:
@@ -243,7 +249,8 @@ def widened(input: SparseArray, shape: Any, dim: int, start: int) -> SparseArray
 
 def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
     """``torch.narrow_copy`` of a sparse tensor."""
-    return input.narrow(dim, start, length)
+    part = input.narrow(dim, start, length)
+    return part.clone() if np.may_share_memory(part._array.values, input._array.values) else part
 
 
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
