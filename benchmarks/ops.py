@@ -117,6 +117,8 @@ OPERANDS: dict[str, Callable[[Source], Any]] = {
     "signal": lambda s: s.normal(16, SIDE * 64),
     "window": lambda s: s.torch.hann_window(400),
     "spectra": lambda s: _complex(s, SIDE, SIDE // 2 + 1),
+    "experts": lambda s: s.normal(4, SIDE, SIDE),
+    "ends": lambda s: s.torch.arange(1, 5, dtype=s.torch.int32) * (SIDE // 4),
     "heads": lambda s: s.normal(4, 8, SIDE // 4, 64),
     "other_heads": lambda s: s.normal(4, 8, SIDE // 4, 64),
     "third_heads": lambda s: s.normal(4, 8, SIDE // 4, 64),
@@ -147,8 +149,9 @@ cummax(x, 0)  cummin(x, 1)  cummin(long, 0)  logcumsumexp(vector, 0)  logcumsume
 gradient(x)  trapezoid(x)  cumulative_trapezoid(x)
 """
 PRODUCTS = """
-matmul(x, y)  mm(x, y)  bmm(batch, other_batch)  mv(x, row)  dot(vector, other_vector)  vdot(vector, other_vector)  inner(x, row)
-outer(row, column)  addmm(x, x, y)  addmv(row, x, column)  addbmm(right, batch[:, :n // 5, :n // 5], other_batch[:, :n // 5, :n // 5])
+matmul(x, y)  mm(x, y)  bmm(batch, other_batch)  nn.functional.grouped_mm(x, experts, offs=ends)
+mv(x, row)  dot(vector, other_vector)  vdot(vector, other_vector)  inner(x, row)  outer(row, column)  addmm(x, x, y)
+addmv(row, x, column)  addbmm(right, batch[:, :n // 5, :n // 5], other_batch[:, :n // 5, :n // 5])
 baddbmm(batch, batch, other_batch)  addr(x, row, column)  chain_matmul(matrix, right, tall)  linalg.multi_dot([matrix, right, tall])
 F.linear(x, y, row)  F.bilinear(points, other_points, other_small[:, :1].expand(-1, 16, -1).reshape(-1, 16, 16)[:8])
 tensordot(x, y, 1)  einsum('ij,jk->ik', x, y)  einsum('bij,bjk->bik', batch, other_batch)  kron(right, tall[:5, :5])

@@ -118,8 +118,8 @@ def main():
     torch.manual_seed(options.seed)
     held_out = [scene() for _ in range(64)]
     model = detector()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=1e-3)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=2e-3, total_steps=max(options.steps, 500), pct_start=0.1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=1e-3)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1e-3, total_steps=max(options.steps, 100), pct_start=0.3)
 
     for step in range(1, options.steps + 1):
         images, targets = zip(*(scene() for _ in range(options.batch_size)))

@@ -105,7 +105,8 @@ class _Pipe:
         """
         if enable_df_api_tracing:
             raise NotImplementedError("register_datapipe_as_function: tracing of data frames is not implemented")
-        if function_name in cls.functions:
+        taken = cls.functions.get(function_name)
+        if taken is not None and (taken.__module__, taken.__qualname__) != (cls_to_register.__module__, cls_to_register.__qualname__):
             raise Exception(f"Unable to add DataPipe function name {function_name} as it is already taken")  # PyTorch's
 
         @functools.wraps(cls_to_register)
