@@ -96,6 +96,8 @@ def join_parts(k: Builder, kind: str, is_polar: bool) -> None:
 @native("_joined_parts")
 def joined_parts(first: np.ndarray, second: np.ndarray, is_polar: bool) -> np.ndarray | None:
     """The complex array of two real ones that lie in row-major order."""
+    if first.__class__ is not np.ndarray or second.__class__ is not np.ndarray:  # symbols of which an expression is made
+        return None
     kind = KINDS.get(first.dtype)
     if kind not in ("f32", "f64") or first.dtype != second.dtype or first.shape != second.shape or not first.size:
         return None

@@ -288,7 +288,7 @@ def _pooling() -> Any:
                 grads(F.adaptive_avg_pool2d(x, (4, 5)), x) + grads(F.adaptive_avg_pool2d(x, 1), x) + grads(F.adaptive_max_pool2d(x, 3), x)
             )
         x = leaf(3, 8, 70, dtype=dtype)
-        results += grads(F.max_pool1d(x, 3, 2), x) + grads(F.avg_pool1d(x, 3, 2), x)
+        results += grads(F.max_pool1d(x, 3, 2), x) + grads(F.avg_pool1d(x, 3, 2), x) + grads(F.adaptive_max_pool1d(x, 4), x)
         results += [part.contiguous() for part in F.max_pool2d(torch.randn(3, 4, 20, 20, dtype=dtype), 2, return_indices=True)]
     return results
 

@@ -18,7 +18,6 @@ from flambeau.kernels import FAMILIES
 ROOT = Path(__file__).resolve().parents[2]
 # Kernels that no operation of the records calls by itself, and where they are tested instead.
 ELSEWHERE = {
-    "_csr_times_dense": "test_sparse",
     "optim.step": "test_optimizer",
     "optim.norms": "test_optimizer",
     "optim.scale": "test_optimizer",
