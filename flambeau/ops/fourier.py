@@ -7,7 +7,7 @@ pocketfft computes, on a device that device's own library.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from ..core.calls.creation import Creation
 from ..core.calls.registry import composite, factory, op
 from ..core.shape import wrap_dim, wrap_dims
 from .padding import constant_pad_nd
+from .ranges import multiples
 
 UNSCALED, BY_ROOT, BY_COUNT = range(3)  # what a result is divided by: nothing, the root of the number of points, that number
 _FORWARD, _INVERSE = ("backward", "ortho", "forward"), ("forward", "ortho", "backward")  # SciPy's words for them, by direction
@@ -496,15 +497,20 @@ def ihfft2(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] = (
 
 
 # -- frequencies ------------------------------------------------------------------------------------------------------------------------
-def _frequencies(new: Creation, n: Any, d: float, places: Any) -> Any:
+def _frequencies(new: Creation, n: Any, d: float, count: Callable[[int], int]) -> Any:
+    """The first ``count(n)`` multiples of ``1 / (n d)``."""
     if isinstance(n, (bool, float)) or not hasattr(n, "__index__"):
         raise TypeError(f"fft_{new.name}(): argument 'n' (position 1) must be int, not {type(n).__name__}")
     kind = new.dtype_or_default()
     if not (kind.is_floating_point or kind.is_complex):
         raise RuntimeError(f"{new.name} requires a floating point or complex dtype")
     span = n * d
-    with np.errstate(invalid="ignore"):
-        return cast_array(places(n) * (1 / span if span else math.copysign(math.inf, span)), kind)
+    step = 1 / span if span else math.copysign(math.inf, span)
+    result = multiples(count(n), step, kind)
+    if result is None:
+        with np.errstate(invalid="ignore"):
+            result = cast_array(np.arange(count(n)) * step, kind)
+    return result
 
 
 @factory(namespace="fft", out=True)
@@ -519,14 +525,13 @@ def fftfreq(new: Creation, n: int, d: float = 1.0) -> Any:
     Source: torch.fft.fftfreq.
     """
 
-    def places(n: int) -> np.ndarray:
+    def count(n: int) -> int:
         if n < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
-        places = np.arange(n)
-        places[(n + 1) // 2 :] -= n
-        return places
+        return n // 2 + 1
 
-    return _frequencies(new, n, d, places)
+    positive = _frequencies(new, n, d, count)
+    return np.concatenate((positive[: (n + 1) // 2], -positive[n // 2 : 0 : -1]))
 
 
 @factory(namespace="fft", out=True)
@@ -539,7 +544,7 @@ def rfftfreq(new: Creation, n: int, d: float = 1.0) -> Any:
         RuntimeError: an integer dtype.
     Source: torch.fft.rfftfreq.
     """
-    return _frequencies(new, n, d, lambda n: np.arange(int(n / 2) + 1))
+    return _frequencies(new, n, d, lambda n: int(n / 2) + 1)
 
 
 def _shifted(input: Any, dim: Any, steps: Any) -> Any:

@@ -108,6 +108,11 @@ def range_array(start: Any, end: Any, step: Any, dtype: dtypes.dtype) -> np.ndar
     return cast_array(np.arange(count) * float(step) + float(start), dtype) if result is None else result
 
 
+def multiples(count: int, step: float, dtype: dtypes.dtype) -> np.ndarray | None:
+    """``0, step, 2 step, ...`` by a native kernel, computed in float64 and rounded once; None where that is left to NumPy."""
+    return native.attempt("_progression", count, dtype.numpy, count, 0.0, step, None)
+
+
 def _steps(start: Any, end: Any, step: Any) -> int:
     if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
         return -((start - end) // step)

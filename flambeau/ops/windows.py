@@ -10,10 +10,14 @@ import numpy as np
 from ..core.calls.casting import cast_array
 from ..core.calls.creation import Creation
 from ..core.calls.registry import factory
+from ..core.tensor import wrap
+from .ranges import multiples
 
 
-def _window(new: Creation, length: Any, periodic: bool, values: Callable[[np.ndarray, float], np.ndarray]) -> Any:
-    """A window of ``length`` points: ``values(i, n)`` over i = 0 .. length - 1, n being the number of intervals.
+def _window(new: Creation, length: Any, periodic: bool, step: float, values: Callable[[Any], Any]) -> Any:
+    """A window of ``length`` points: ``values(step i / n)`` over i = 0 .. length - 1, n being the number of intervals.
+
+    Small ones are computed in float64, large ones by kernels in their own dtype, as PyTorch does.
 
     Raises:
         TypeError: a length that is no integer. RuntimeError: a negative length, or an integer dtype.
@@ -27,7 +31,11 @@ def _window(new: Creation, length: Any, periodic: bool, values: Callable[[np.nda
         raise RuntimeError(f"{new.name} requires non-negative window_length, got window_length={length}")
     if length <= 1:
         return cast_array(np.ones(length), kind)
-    return cast_array(values(np.arange(length, dtype=np.float64), float(length if periodic else length - 1)), kind)
+    step /= length if periodic else length - 1
+    points = multiples(length, step, kind)
+    if points is not None:
+        return values(wrap(points))._array
+    return cast_array(values(wrap(np.arange(length, dtype=np.float64) * step))._array, kind)
 
 
 @factory()
@@ -42,7 +50,7 @@ def bartlett_window(new: Creation, window_length: int, periodic: bool = True) ->
         RuntimeError: a negative length or an integer dtype.
     Source: torch.bartlett_window.
     """
-    return _window(new, window_length, periodic, lambda i, n: 1 - np.abs(2 * i / n - 1))
+    return _window(new, window_length, periodic, 2.0, lambda x: 1 - (x - 1).abs())
 
 
 @factory()
@@ -56,11 +64,7 @@ def blackman_window(new: Creation, window_length: int, periodic: bool = True) ->
     Source: torch.blackman_window.
     """
 
-    def values(i: np.ndarray, n: float) -> np.ndarray:
-        angle = 2 * np.pi * i / n
-        return 0.42 - 0.5 * np.cos(angle) + 0.08 * np.cos(2 * angle)
-
-    return _window(new, window_length, periodic, values)
+    return _window(new, window_length, periodic, 2 * np.pi, lambda angle: 0.42 - 0.5 * angle.cos() + 0.08 * (2 * angle).cos())
 
 
 @factory()
@@ -74,7 +78,7 @@ def hamming_window(new: Creation, window_length: int, periodic: bool = True, alp
         RuntimeError: a negative length or an integer dtype.
     Source: torch.hamming_window.
     """
-    return _window(new, window_length, periodic, lambda i, n: alpha - beta * np.cos(2 * np.pi * i / n))
+    return _window(new, window_length, periodic, 2 * np.pi, lambda angle: alpha - beta * angle.cos())
 
 
 @factory()
@@ -87,7 +91,7 @@ def hann_window(new: Creation, window_length: int, periodic: bool = True) -> Any
         RuntimeError: a negative length or an integer dtype.
     Source: torch.hann_window.
     """
-    return _window(new, window_length, periodic, lambda i, n: 0.5 - 0.5 * np.cos(2 * np.pi * i / n))
+    return _window(new, window_length, periodic, 2 * np.pi, lambda angle: 0.5 - 0.5 * angle.cos())
 
 
 @factory()
@@ -102,7 +106,7 @@ def kaiser_window(new: Creation, window_length: int, periodic: bool = True, beta
     Source: torch.kaiser_window.
     """
 
-    def values(i: np.ndarray, n: float) -> np.ndarray:
-        return np.i0(beta * np.sqrt(np.maximum(1 - (2 * i / n - 1) ** 2, 0))) / np.i0(beta)
+    def values(x: Any) -> Any:
+        return (beta * (1 - (x - 1).square()).clamp(min=0).sqrt()).i0() / np.i0(beta).item()
 
-    return _window(new, window_length, periodic, values)
+    return _window(new, window_length, periodic, 2.0, values)
