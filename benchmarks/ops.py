@@ -250,8 +250,8 @@ F.grid_sample({i}, {g}, padding_mode='reflection', align_corners=False)  F.grid_
 F.affine_grid({t}, (8, 3, 2 * n // 5, 2 * n // 5), align_corners=False)
 """.format(i="images", f="flat_images", v="volumes", g="grid", w="volume_grid", t="theta")
 
-_SINGLE = {"m": "matrix", "p": "definite", "e": "even", "r": "right"}
-_BATCH = {"m": "small", "p": "small_definite", "e": "small_even", "r": "other_small"}
+_SINGLE = {"m": "matrix", "p": "definite", "e": "even", "r": "right", "unit": "0.035"}  # matrix * unit: a determinant that float32 has
+_BATCH = {"m": "small", "p": "small_definite", "e": "small_even", "r": "other_small", "unit": "1.0"}
 BACKWARD_CUMULATIVE = """
 cumsum(x, 1)  cumprod(near_one, 1)  cummax(x, 1)[0]  logcumsumexp(x, 1)  sort(x, dim=1, stable=True)[0]  topk(x, 10)[0]
 kthvalue(x, n // 10)[0]  median(x, 1)[0]  gather(x, 1, order)  scatter_add(x, 1, order, y)  index_select(x, 1, rows)
@@ -260,7 +260,7 @@ F.max_pool2d(images, 3, 1)  roll(x, 3, 1)  cat([x, y])  flip(x, (0,))  var(x, 1)
 F.softmax(x, 1)  F.nll_loss(x, labels)
 """
 BACKWARD_LINEAR = """
-linalg.inv({m})  linalg.det({m} / 20)  linalg.slogdet({m})[1]  linalg.cholesky({p})  linalg.solve({m}, {r})  linalg.qr({m})[0]
+linalg.inv({m})  linalg.det({m} * {unit})  linalg.slogdet({m})[1]  linalg.cholesky({p})  linalg.solve({m}, {r})  linalg.qr({m})[0]
 linalg.eigh({e})[0]  linalg.svd({m})[1]  linalg.svdvals({m})  linalg.pinv({m})  linalg.matrix_exp({e} * 0.1)
 linalg.solve_triangular({m}, {r}, upper=True)
 """
