@@ -674,16 +674,29 @@ def _multinomial_without(generator: Generator, probs: np.ndarray, count: int) ->
 def _multinomial_with(generator: Generator, probs: np.ndarray, count: int) -> np.ndarray:
     """Look each uniform number up in the cumulative distribution."""
     rows = np.atleast_2d(probs)
-    if not (rows >= 0).all():
+    if not rows.min() >= 0:
         raise RuntimeError("invalid multinomial distribution (encountering probability entry < 0)")
-    if not np.isfinite(rows).all():
+    if not rows.max() < np.inf:
         raise RuntimeError("invalid multinomial distribution (encountering probability entry = infinity or NaN)")
-    sums = rows.astype(np.float32 if of_array(probs) in REDUCED else probs.dtype).cumsum(-1)  # one by one, as a running sum
+    sums = rows.astype(np.float32 if of_array(probs) in REDUCED else probs.dtype, copy=False).cumsum(-1)  # one by one, as a running sum
     if not (sums[:, -1] > 0).all():
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-    sums /= sums[:, -1:].copy()
-    sums[:, -1] = 1
-    out = np.empty((len(rows), count), np.int64)
-    for row, cumulative in zip(out, sums.astype(np.float64), strict=True):
-        row[...] = cumulative.searchsorted(generator.doubles(count))
+    out = _first_reaching(sums, generator.doubles(len(rows) * count).reshape(-1, count))
     return out if probs.ndim == 2 else out[0]
+
+
+def _first_reaching(sums: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """For each of a row's shares in [0, 1) the first of its running sums that reaches that share of the last one.
+
+    All are looked for at once by halving; only sums that a search comes by are divided by the last one, which keeps their order.
+    """
+    columns = sums.shape[1]
+    totals, starts, flat = sums[:, -1:], np.arange(len(sums))[:, None] * columns, sums.reshape(-1)
+    low, high = np.zeros(shares.shape, np.int64), np.full(shares.shape, columns - 1)
+    for _ in range((columns - 1).bit_length()):
+        middle = (low + high) >> 1
+        before = flat.take(starts + middle) / totals < shares
+        before &= low < high
+        low = np.where(before, middle + 1, low)
+        high = np.where(before, high, middle)
+    return low
