@@ -430,6 +430,35 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "us
     return row_major(distances(x1[..., :, None, :] - x2[..., None, :, :], p))
 
 
+def _canonicalize_pdist(input: Any, p: float) -> tuple[Any, ...]:
+    if input.ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D tensors")
+    _canonicalize_cdist(input, input, p, None)
+    return (input, p)
+
+
+def _pair_gradient(grad: Any, input: Any, result: Any, p: float) -> Any:
+    n = input.shape[0]
+    first, second = _distance_gradients(below_to_zero(grad, n), input, input, below_to_zero(result, n), p, (True, True))
+    return first + second
+
+
+@op(
+    name="_pdist",
+    method=False,
+    promotion="same",
+    out=False,
+    canonicalize=_canonicalize_pdist,
+    node_name="PdistBackward0",
+    work="input.shape[0] * input.size",
+    grad={"input": _pair_gradient},
+)
+def _pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """Distances between every pair of rows."""
+    whole = row_major(distances(input[:, None, :] - input[None, :, :], p))
+    return np.concatenate([whole.reshape(-1)[:0], *[row[i:] for i, row in enumerate(whole, 1)]])
+
+
 @composite(method=False)
 def pdist(input: Tensor, p: float = 2.0) -> Any:
     """Distances between every pair of rows, in the order (0, 1), (0, 2), ..., (1, 2), ...
@@ -442,9 +471,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Any:
         RuntimeError: another number of dimensions.
     Source: torch.nn.functional.pdist.
     """
-    if input.ndim != 2:
-        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D tensors")
-    return above_diagonal(cdist(input, input, p))
+    return _pdist(input, p)
 
 
 @op(

@@ -242,7 +242,7 @@ RECORDS = (
         ),
     ),
     Record("cdist", distances, dtypes=FLOATS, tolerance=LOOSE, errors=(mismatched((2, 3), (2, 2), "same number of columns"),)),
-    Record("pdist", lambda m: [call(m(4, 3)), call(m(3, 2), 1.0)], dtypes=FLOATS, tolerance=LOOSE),
+    Record("pdist", lambda m: [call(m(4, 3)), call(m(3, 2), 1.0), call(m(9, 2))], dtypes=FLOATS, tolerance=LOOSE),
     Record("pairwise_distance", lambda m: [*vectors(m), call(m(3, 4), m(3, 4), 1.0, 1e-6, True)], dtypes=FLOATS, tolerance=LOOSE),
     Record(
         "cosine_similarity",
