@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -229,6 +230,9 @@ def on_diagonal(input: Tensor, shape: Any) -> Tensor:
     return whole
 
 
+_SHORT = 64  # elements
+
+
 # -- Kronecker, cross, powers --------------------------------------------------------------------------------------------------
 @composite(out=True)
 def kron(input: Tensor, other: Tensor) -> Any:
@@ -243,6 +247,9 @@ def kron(input: Tensor, other: Tensor) -> Any:
     b = (1,) * (ndim - other.ndim) + tuple(other.shape)
     left = input.contiguous().reshape([n for size in a for n in (size, 1)])
     right = other.contiguous().reshape([n for size in b for n in (1, size)])
+    if ndim > 1 and 1 < b[-1] <= _SHORT and 1 < a[-1] and math.prod(b[:-1]) > 1:  # rows too short to be multiplied one by one
+        last = (*(-1,) * (2 * ndim - 2), a[-1], b[-1])
+        left, right = (part.expand(last).flatten(-2) for part in (left, right))
     return (left * right).reshape([m * n for m, n in zip(a, b, strict=True)])
 
 

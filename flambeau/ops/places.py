@@ -11,7 +11,7 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite
 from ..core.layout import contiguous_format
 from .indexing import nonzero_rows
-from .joining import cat
+from .joining import cat, stack
 
 
 @composite(out=True)
@@ -58,6 +58,13 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> Any:
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
     if not sizes:
         return ()
+    if all(sizes) and indices.is_contiguous():  # the general way divides by tensors, which takes several times as long
+        rest, coordinates = indices.long(), []
+        for size in reversed(sizes):
+            quotient = rest.div(size, rounding_mode="floor")
+            coordinates.append(rest - quotient * size)
+            rest = quotient
+        return stack(coordinates[::-1], -1).unbind(-1)
     steps = [math.prod(sizes[k + 1 :]) for k in range(len(sizes))]
     quotients = indices.long().unsqueeze(-1).div(indices.new_tensor(steps, dtype=dtypes.int64), rounding_mode="floor")
     return quotients.remainder(indices.new_tensor(sizes, dtype=dtypes.int64)).unbind(-1)

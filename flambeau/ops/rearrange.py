@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays import native
 from ..core.arrays.kinds import device_of, kind_of, moved
 from ..core.calls.annotations import Dim, Tensor
 from ..core.calls.registry import composite, method, op
@@ -191,13 +194,26 @@ def roll(input: Tensor, shifts: Dim, dims: Dim = ()) -> Tensor:
     """
     if not input.ndim:
         return input.copy()
-    source = np.ascontiguousarray(input)
     if not dims:
-        return row_major(np.roll(source, shifts[0]))
+        flat = np.ascontiguousarray(input).reshape(-1)
+        return _rolled(flat, np.empty_like(flat), shifts, (0,)).reshape(input.shape)
     parts = all(input.shape[dim] and shift % input.shape[dim] for shift, dim in zip(shifts, dims, strict=True))
     form = suggested_format(input) if parts else contiguous_format  # as joining two parts, none of them empty, would
     result = empty_as(input, form, input.shape, input.dtype)
-    result[...] = np.roll(source, shifts, dims)
+    return _rolled(input, result, shifts, dims)
+
+
+def _rolled(source: np.ndarray, result: np.ndarray, shifts: Sequence[int], dims: Sequence[int]) -> np.ndarray:
+    """``result`` with every part of ``source`` where the shifts put it: two parts of each dimension that moves."""
+    total = [0] * source.ndim
+    for shift, dim in zip(shifts, dims, strict=True):
+        total[dim] += shift
+    ways: list[list[tuple[slice, slice]]] = []
+    for shift, size in zip(total, source.shape, strict=True):
+        k = shift % size if size else 0
+        ways.append([(slice(k), slice(size - k, None)), (slice(k, None), slice(size - k))] if k else [(slice(None), slice(None))])
+    for part in itertools.product(*ways):
+        native.copy_into(result[tuple(to for to, _ in part)], source[tuple(of for _, of in part)])
     return result
 
 

@@ -1,0 +1,57 @@
+"""Triangles of matrices, row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.arrays.native import contiguous, native
+from .build import kernel
+from .language import Builder, Value
+from .memory import empty
+
+_CHUNK = 1 << 17  # bytes that one chunk writes
+
+
+@kernel
+def triangle(k: Builder, kind: str, lower: bool) -> None:
+    """Each row copied from the diagonal on, or for ``lower`` up to it; 0 elsewhere. ``first`` is where row 0 of a matrix changes."""
+    x, result = k.array(), k.array()
+    total, rows, columns, first, per = (k.integer() for _ in range(5))
+    lanes = k.lanes(kind)
+
+    def row(r: Value) -> None:
+        begin = r * columns
+        change = begin + k.most(k.least(r % rows + first, columns), 0)
+
+        def copy(i: Value, mask: Value | None) -> None:
+            k.store(k.load(x, i, kind, lanes, mask), result, i, kind, mask)
+
+        def clear(i: Value, mask: Value | None) -> None:
+            k.store(k.const(0, kind, lanes), result, i, kind, mask)
+
+        k.vector_loop(begin, change, lanes, copy if lower else clear)
+        k.vector_loop(change, begin + columns, lanes, clear if lower else copy)
+
+    k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, total), row))
+
+
+def _triangle(input: np.ndarray, diagonal: int, lower: bool) -> np.ndarray | None:
+    if input.itemsize not in (1, 2, 4, 8) or input.dtype.hasobject or not input.size or not abs(diagonal) < 1 << 31:
+        return None
+    source = contiguous(input)
+    result = empty(input.shape, input.dtype)
+    rows, columns = input.shape[-2:]
+    total, per = input.size // columns, max(1, _CHUNK // (columns * input.itemsize))
+    run = triangle(f"i{8 * input.itemsize}", lower)
+    run(-(-total // per), id(source), id(result), total, rows, columns, diagonal + lower, per)
+    return result
+
+
+@native("tril")
+def tril(input: np.ndarray, diagonal: int = 0) -> np.ndarray | None:
+    return _triangle(input, diagonal, True)
+
+
+@native("triu")
+def triu(input: np.ndarray, diagonal: int = 0) -> np.ndarray | None:
+    return _triangle(input, diagonal, False)
