@@ -65,6 +65,12 @@ def test_max_pool_sends_the_gradient_to_the_first_of_equal_maxima() -> None:
     np.testing.assert_array_equal(x.grad.numpy()[0, 0], [[1, 0, 1, 0], [0, 0, 0, 0]])
 
 
+def test_fractional_max_pool_takes_the_last_nan_and_the_first_of_equal_maxima() -> None:
+    x = flambeau.tensor([[[float("nan"), float("nan")], [1.0, 2.0]], [[1.0, 3.0], [3.0, 0.0]]])
+    values, indices = F.fractional_max_pool2d(x, 2, output_size=1, return_indices=True)
+    assert indices.flatten().tolist() == [1, 1] and values[1].item() == 3
+
+
 def test_padding_of_max_pool_never_receives_a_gradient() -> None:
     x = flambeau.full((1, 1, 2, 2), -float("inf"), requires_grad=True)
     F.max_pool2d(x, 3, 1, 1).sum().backward()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op
-from .patches import Ints, in_layout, ints, is_channels_last, product, windows
+from .patches import Ints, in_layout, ints, is_channels_last, product
 from .pooling import gather_planes, scatter_planes
 
 
@@ -122,21 +123,24 @@ def _fractional(input: np.ndarray, samples: np.ndarray, kernel_size: Ints, size:
     batched = input.ndim == rank + 2
     x = input if batched else input[None]
     spatial = x.shape[2:]
-    seen = windows(x, kernel_size, (1,) * rank, (1,) * rank, tuple([n - k + 1 for n, k in zip(spatial, kernel_size, strict=True)]))
     # PyTorch's 2-d pooling takes the width's sample first, its 3-d pooling the depth's
     order = range(rank) if rank == 3 else range(rank - 1, -1, -1)
     starts = [_starts(samples[..., k], spatial[d], size[d], kernel_size[d]) for d, k in zip(range(rank), order, strict=True)]
-    lead = tuple([np.arange(n).reshape(-1, *(1,) * (rank + 1 - k)) for k, n in enumerate(x.shape[:2])])
-    places = tuple([s.reshape(*s.shape[:2], *[size[k] if k == d else 1 for k in range(rank)]) for d, s in enumerate(starts)])
-    picked = np.moveaxis(seen, (0, 1), (-2, -1))  # kernel first, then positions, then samples and channels
-    picked = picked[(*[slice(None)] * rank, *places, *lead)]
-    flat = picked.reshape(product(kernel_size), *x.shape[:2], *size)
-    best = flat.argmax(0)
-    values = np.take_along_axis(flat, best[None], 0)[0]
-    inner = np.unravel_index(best, kernel_size)
-    indices: Any = 0
-    for d in range(rank):
-        indices = indices * spatial[d] + inner[d] + places[d]
+    planes = np.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *(1,) * rank) * product(spatial)
+    corners: Any = planes
+    steps = [product(spatial[d + 1 :]) for d in range(rank)]
+    for d, s in enumerate(starts):
+        corners = corners + s.reshape(*s.shape[:2], *[size[k] if k == d else 1 for k in range(rank)]) * steps[d]
+    offsets = [sum([at * step for at, step in zip(inner, steps)]) for inner in itertools.product(*[range(n) for n in kernel_size])]
+    flat, chosen = x.reshape(-1), np.zeros(corners.shape, np.int32)
+    largest = flat.take(corners)
+    for number, offset in enumerate(offsets[1:], 1):
+        other = flat[offset:].take(corners)
+        better = (other > largest) | (other != other)  # the last NaN, but the first of equal numbers
+        np.maximum(chosen, np.multiply(better, number, dtype=np.int32), out=chosen)  # no branch for each element
+        largest = np.maximum(largest, other)
+    places = corners + np.array(offsets).take(chosen)
+    values, indices = flat.take(places), places - planes
     return (values, indices) if batched else (values[0], indices[0])
 
 
