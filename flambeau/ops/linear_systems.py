@@ -14,6 +14,7 @@ from ..core.calls.registry import composite, op, resolve
 from ..core.calls.return_types import named_result
 from ..core.layout import contiguous_format
 from ..core.shape import broadcast_shape
+from .arithmetic import row_major
 from .joining import cat
 from .matrix_checks import (
     by_lapack,
@@ -571,7 +572,16 @@ def lu(input: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = No
 def _permutation(LU_pivots: Tensor, rows: int, like: Tensor) -> Tensor:
     """The permutation that pivots tell, as a matrix of the dtype of ``like``."""
     order = lapack.permutation(LU_pivots, rows)
-    return (np.arange(rows)[:, None] == order[..., None, :]).astype(like.dtype)
+    result = np.zeros((*order.shape, rows), like.dtype)
+    np.put_along_axis(result, order[..., None, :], 1, -2)
+    return result
+
+
+@op(name="_unit_lower", method=False, out=False, grad={"input": lambda grad: grad.tril(-1)})
+def _unit_lower(input: Tensor) -> Tensor:
+    """What stands below the diagonal of matrices, with ones on it and zeros above."""
+    below, ones = np.tri(*input.shape[-2:], -1, dtype=bool), np.eye(*input.shape[-2:], dtype=input.dtype)
+    return row_major(np.where(below, row_major(input), ones))
 
 
 @composite(method=False, out=True)
@@ -601,8 +611,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     P = _permutation(LU_pivots, m, LU_data) if unpack_pivots else nothing
     if not unpack_data:
         return _LU_UNPACK((P, nothing, nothing))
-    ones = resolve("torch", "eye")(m, k, dtype=LU_data.dtype, device=LU_data.device)
-    return _LU_UNPACK((P, LU_data[..., :k].tril(-1) + ones, LU_data[..., :k, :].triu()))
+    return _LU_UNPACK((P, _unit_lower(LU_data[..., :k]), LU_data[..., :k, :].triu()))
 
 
 def _canonicalize_lu_solve(LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> tuple[Any, ...]:

@@ -44,7 +44,7 @@ def _fast_triangle(a: np.ndarray, diagonal: int, lower: bool) -> Any:
 def _triangle(array: np.ndarray, diagonal: int, lower: bool) -> np.ndarray:
     rows, columns = array.shape[-2:]
     inside: Any = np.tri(rows, columns, diagonal if lower else diagonal - 1, dtype=np.bool_)
-    return row_major(np.where(inside if lower else ~inside, array, np.zeros((), array.dtype)))
+    return row_major(np.where(inside if lower else ~inside, row_major(array), np.zeros((), array.dtype)))
 
 
 @op(
