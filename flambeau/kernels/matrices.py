@@ -1,13 +1,15 @@
-"""Triangles of matrices, row by row."""
+"""Triangles of matrices, row by row, and products of all elements of two vectors."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ..core.arrays.native import contiguous, native
+from ..core.calls.registry import primitive
 from .build import kernel
 from .language import Builder, Value
 from .memory import empty
+from .pointwise import run
 
 _CHUNK = 1 << 17  # bytes that one chunk writes
 
@@ -42,8 +44,8 @@ def _triangle(input: np.ndarray, diagonal: int, lower: bool) -> np.ndarray | Non
     result = empty(input.shape, input.dtype)
     rows, columns = input.shape[-2:]
     total, per = input.size // columns, max(1, _CHUNK // (columns * input.itemsize))
-    run = triangle(f"i{8 * input.itemsize}", lower)
-    run(-(-total // per), id(source), id(result), total, rows, columns, diagonal + lower, per)
+    copy_triangle = triangle(f"i{8 * input.itemsize}", lower)
+    copy_triangle(-(-total // per), id(source), id(result), total, rows, columns, diagonal + lower, per)
     return result
 
 
@@ -55,3 +57,10 @@ def tril(input: np.ndarray, diagonal: int = 0) -> np.ndarray | None:
 @native("triu")
 def triu(input: np.ndarray, diagonal: int = 0) -> np.ndarray | None:
     return _triangle(input, diagonal, False)
+
+
+@native("outer")
+def outer(input: np.ndarray, vec2: np.ndarray) -> np.ndarray | None:
+    if input.ndim != 1 or vec2.ndim != 1 or input.dtype != vec2.dtype:
+        return None
+    return run(primitive("mul"), (input[:, None], vec2))

@@ -326,6 +326,7 @@ def _canonicalize_outer(input: Any, vec2: Any) -> tuple[Any, ...]:
     promotion="default",
     aliases=("ger",),
     canonicalize=_canonicalize_outer,
+    work="input.size * vec2.size",
     fast=lambda a, b: a[:, None] * b if a.ndim == 1 and b.ndim == 1 else None,
     grad={
         "input": lambda grad, vec2: mv(grad, conj(vec2).to(grad.dtype)),

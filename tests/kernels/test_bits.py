@@ -1,4 +1,4 @@
-"""Native exclusive or, conjugates and triangles: bit by bit as by the reference."""
+"""Native exclusive or, conjugates, triangles and outer products: bit by bit as by the reference."""
 
 from __future__ import annotations
 
@@ -57,3 +57,13 @@ def test_triangles(dtype):
                     wanted = by_reference(partial(getattr(torch, name), torch.from_numpy(numbers), diagonal))
                     np.testing.assert_array_equal(getattr(matrices, name)(numbers, diagonal), wanted)
     assert matrices.triu(numbers[:0], 0) is None and matrices.triu(numbers, 1 << 40) is None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_outer_products(dtype):
+    for n, m in ((1, 1), (3, 70), (70, 3), (130, 1100)):
+        left, right = (guarded(np.arange(size).astype(dtype), True) for size in (n, m))
+        product = matrices.outer(left, right)
+        if product is not None:  # rows below a length are NumPy's
+            np.testing.assert_array_equal(product, left[:, None] * right)
+    assert product is not None and matrices.outer(left, right[None]) is None
