@@ -11,6 +11,7 @@ from ..dataset import Dataset, IterableDataset
 
 __all__ = ["DFIterDataPipe", "DataChunk", "IterDataPipe", "MapDataPipe"]
 
+_PACKAGE = __name__.rpartition(".")[0]
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 
@@ -106,7 +107,8 @@ class _Pipe:
         if enable_df_api_tracing:
             raise NotImplementedError("register_datapipe_as_function: tracing of data frames is not implemented")
         taken = cls.functions.get(function_name)
-        if taken is not None and (taken.__module__, taken.__qualname__) != (cls_to_register.__module__, cls_to_register.__qualname__):
+        is_again = taken is not None and taken.__module__ == cls_to_register.__module__ and taken.__module__.startswith(_PACKAGE)
+        if taken is not None and not is_again:  # one of the package's own comes again after an interrupted import
             raise Exception(f"Unable to add DataPipe function name {function_name} as it is already taken")  # PyTorch's
 
         @functools.wraps(cls_to_register)
