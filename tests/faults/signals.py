@@ -180,7 +180,10 @@ class Alarms:
 
     def _handle(self, signum: int, frame: Any) -> None:
         self.raised += 1
-        self.last = self.random.choice(KINDS)(f"alarm {self.raised}")
+        kind = self.random.choice(KINDS)
+        if kind is AttributeError and frame is not None and frame.f_code.co_name == "__get__":
+            kind = Alarm  # Python itself takes an AttributeError of a descriptor for a missing attribute, and asks __getattr__
+        self.last = kind(f"alarm {self.raised}")
         stack = traceback.extract_stack(frame)[:-5:-1]
         self.place = " < ".join(f"{os.path.basename(entry.filename)}:{entry.lineno} {entry.name}" for entry in stack)
         raise self.last

@@ -1,5 +1,6 @@
 """Pipes that are streams."""
 
+from .....core import late as _late
 from .callable import CollatorIterDataPipe as Collator
 from .callable import MapperIterDataPipe as Mapper
 from .combinatorics import SamplerIterDataPipe as Sampler
@@ -39,3 +40,5 @@ __all__ = [
     "UnBatcher",
     "Zipper",
 ]
+
+_late.adopt(__name__)
