@@ -41,7 +41,7 @@ _SUBMODULES = frozenset(
     ("autograd", "nn", "optim", "utils", "linalg", "special", "fft", "overrides", "return_types", "testing", "random", "serialization")
     + ("version", "types", "storage", "accelerator", "cuda", "cpu", "mps", "backends", "_VF", "amp", "compiler", "distributed", "fx", "jit")
     + ("onnx", "torch_version", "signal", "masked", "__config__", "__future__", "func", "multiprocessing", "hub", "_utils", "_tensor")
-    + ("distributions", "futures", "library", "profiler", "_C", "_dynamo", "nested", "sparse", "spaces", "vision", "visdom")
+    + ("distributions", "futures", "library", "profiler", "_C", "_dynamo", "nested", "sparse", "spaces", "vision", "visdom", "_ops")
 )
 _SERIALIZATION = frozenset(("save", "load"))
 _AUTOCAST = frozenset(
@@ -90,6 +90,7 @@ def _share_in_pickles() -> None:
 
 
 _shared_memory.process.when_made = _share_in_pickles
+ops.custom.find = lambda name: importlib.import_module("._ops", __name__).ops.find(name)
 if "multiprocessing.reduction" in sys.modules:
     _share_in_pickles()
 
@@ -144,6 +145,8 @@ def __getattr__(name: str) -> Any:
         from . import _foreach
 
         attribute = _foreach.function(name)
+    elif name == "Tag":
+        from ._tags import Tag as attribute
     elif name in _OF_C:
         from . import _C
 
@@ -172,7 +175,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     late = (_SUBMODULES, _SERIALIZATION, _PRINTING, _SETTINGS, _AUTOCAST, _CHECKS, _MORE, _OF_C)
-    return sorted({"compile", "torch", *_names, *ops.names("torch")}.union(*late))
+    return sorted({"Tag", "compile", "torch", *_names, *ops.names("torch")}.union(*late))
 
 
 __all__ = [

@@ -7,11 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from . import _unsupported
+from . import _ops, _unsupported
 from .autograd.function import Function
 from .autograd.grad_mode import is_grad_enabled, no_grad
 from .core.tensor import Tensor
-from .ops import custom
 
 __all__ = ["CustomOpDef", "custom_op", "register_autograd", "register_fake", "register_kernel"]
 
@@ -164,7 +163,8 @@ def custom_op(
         raise ValueError(f"{name}: mutates_args has names that are no arguments: {sorted(unknown)}")
     operation = CustomOpDef(name, fn, device_types)
     _DEFINED[name] = operation
-    custom.add(name, operation)
+    namespace, _, short = name.partition("::")
+    setattr(_ops.ops.show(namespace), short, operation)
     return operation
 
 

@@ -99,12 +99,8 @@ for _family, _methods in LATE.items():
 
 
 def __getattr__(name: str) -> Any:
-    if name in custom.NAMESPACES:
-        return custom.NAMESPACES[name]
-    if name == "aten":
-        return custom.aten
-    if name not in TABLES["torch"]:
-        raise AttributeError(f"module 'flambeau.ops' has no attribute '{name}'")
+    if name == "aten" or name not in TABLES["torch"]:
+        return custom.find(name)
     function = globals()[name] = resolve("torch", name)
     return function
 
