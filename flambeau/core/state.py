@@ -35,6 +35,7 @@ modes.on_record = None  # called with every node made on the slow path; anomaly 
 active: list[None] = []  # one entry per mode that operations must look at, of all threads
 crowded: list[None] = []  # not empty once several devices of one kind are in use: then all calls choose their operands' device
 wrappers: set[Any] = set()  # classes of tensors around tensors, asked about every call, even where subclasses are switched off
+interpreters: list[Any] = []  # empty, or what gives calls to the transforms of ``torch.func`` that run; it registers itself
 
 clock = itertools.count(1)  # one clock orders nodes of the tape and writes to storages
 tick = clock.__next__
@@ -52,6 +53,7 @@ class ThreadState(threading.local):
         inference: whether inference mode is on.
         modes: how many modes are on that operations of this thread must look at.
         observers: who runs kernels in this thread, the innermost last; see ``observing``.
+        levels: the transforms of ``torch.func`` that are running, the outermost first.
     """
 
     grad: bool | int = True
@@ -61,6 +63,7 @@ class ThreadState(threading.local):
     function_override = True  # whether __torch_function__ of subclasses is honoured
     function_modes: tuple[Any, ...] = ()
     observers: tuple[Any, ...] = ()
+    levels: tuple[Any, ...] = ()
     overridden: Any = None  # the call that __torch_function__ was last asked about
     running: Any = None  # the backward pass of this thread; functions in its ``at_end`` are called when gradients are there
     outside: tuple[bool, tuple[Any, ...]] = (True, ())  # these two as they were before the backward pass that is running

@@ -26,7 +26,7 @@ from ..core.calls.promotion import common_dtype
 from ..core.calls.registry import composite, method, op, pointwise, primitive
 from ..core.layout import laid_out, order_of_dims, strides_in_order
 from ..core.shape import broadcast_shape, contiguous_strides, element_strides
-from ..core.state import active, grad_enabled, in_mode
+from ..core.state import active, grad_enabled, in_mode, interpreters
 from ..core.tape.history import check_overlap, check_writable, overlaps_itself
 from ..core.tape.node import complain_freed
 from ..core.tape.saved import unpack
@@ -125,7 +125,10 @@ def _overridden(function: Any, args: tuple[Any, ...], key: Any) -> Any:
     from ..core.calls.override import call_override
 
     parts = key if isinstance(key, tuple) else (key,)
-    return call_override(function, [args[0], *(p for p in parts if isinstance(p, TensorType))], args, {})
+    result = call_override(function, [args[0], *(p for p in parts if isinstance(p, TensorType))], args, {})
+    if result is NotImplemented and interpreters:
+        return interpreters[0].setitem(*args) if function is setitem else interpreters[0].getitem(*args)
+    return result
 
 
 def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, Indices | None]:

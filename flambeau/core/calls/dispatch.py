@@ -5,7 +5,7 @@
             \\            |           |               |                 /
              +-----------+-----------+---------------+----------------+
                                |
-    dispatch          old argument orders, overloads -> operands -> __torch_function__ of subclasses and modes
+    dispatch          old argument orders, overloads -> operands -> __torch_function__ of subclasses and modes -> transforms
                                |
     Call.proceed      checks -> kind of array -> promotion -> kernel -> wrapping -> tape -> out=
 
@@ -26,16 +26,16 @@ from ..arrays.kinds import KINDS, Kind, as_array, check_same_device, host, kind_
 from ..device import pinned_host
 from ..layout import laid_out_elementwise, strided
 from ..shape import broadcast_shape
-from ..state import crowded, grad_enabled, modes, run_ignoring_fp, thread, wrappers
+from ..state import crowded, grad_enabled, interpreters, modes, run_ignoring_fp, thread, wrappers
 from ..tape.history import check_overlap, check_writable, is_differentiable, make_view, needs_grad, rebase, set_creation_meta, watch
 from ..tape.node import Node, Output, edge_of, new_node
 from ..tape.saved import check_saved, pack_saved
-from ..tensor import Parameter, Tensor, storage_of, wrap
+from ..tensor import Tensor, storage_of, wrap
 from .casting import cast_array, is_number
 from .creation import Creation, require_grad
 from .operation import COMPLEX_TO_FLOAT, REQUIRED, Op
 from .out import LISTED, into_out, with_dtype_of
-from .override import call_override
+from .override import call_override, plainly
 from .promotion import promotion, rounded
 from .return_types import named_result
 
@@ -139,7 +139,7 @@ def dispatch(op: Any, values: tuple[Any, ...], out: Any = None, form: Form | Non
     if not asked and thread.function_override:
         for operand in operands:
             kind = operand.__class__
-            if kind is not Tensor and kind is not Parameter and hasattr(kind, "__torch_function__"):
+            if kind is not Tensor and getattr(kind, "__torch_function__", plainly) is not plainly:
                 asked = True
                 break
     elif not asked and wrappers:
@@ -149,6 +149,10 @@ def dispatch(op: Any, values: tuple[Any, ...], out: Any = None, form: Form | Non
                 break
     if asked:
         result = call.overridden()
+        if result is not NotImplemented:
+            return result
+    if interpreters:
+        result = interpreters[0].call(call)
         if result is not NotImplemented:
             return result
     return form.run(call) if not crowded else call.proceed()

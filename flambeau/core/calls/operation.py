@@ -91,6 +91,8 @@ class Op:
         overloads: functions (op, *values) that answer calls of other types, as ``registry.overload`` adds them.
         old_orders: pairs of a number of arguments (None: any) and a function (op, *arguments) that understands an old order of them, as
             ``registry.old_order`` adds them.
+        batch: what ``vmap`` may do with one more dimension in front, where that cannot be derived: 'leading' (all operands may have
+            dimensions in front, which are batches), 'folded' (the first dimension of the first operand is a batch already).
         renamed: old keywords and the parameters they stand for, as ``registry.old_keywords`` adds them.
     """
 
@@ -120,6 +122,7 @@ class Op:
         self.out: Any = options.pop("out", True)
         self.aliases: tuple[str, ...] = options.pop("aliases", ())
         self.node_name: str | None = options.pop("node_name", None)
+        self.batch: str | None = options.pop("batch", None)
         self.fast_bool: bool = options.pop("fast_bool", True)
         self.module: str = kernel.__module__
         self.doc: str | None = kernel.__doc__

@@ -1,0 +1,295 @@
+"""``vmap``'s interpreter: a value is a tensor with the batch as its first dimension, and a call is one call over all examples.
+
+What an operation does with the further dimension is derived where its declaration says enough:
+
+    element-wise     operands are aligned: the batch in front of the most dimensions that any of them has
+    ``dim``          attributes that name dimensions count one on
+    a word           ``batch="leading"`` and its like in the declaration (``operation.Op``)
+    composites       nothing: their bodies make calls
+
+Others have a rule in ``_batch_rules``; what has none of all these is called example by example and stacked, which is slower and as
+right. What an operation does with values only (``item``, results whose shape depends on values) raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.calls.dispatch import Call
+from ..core.calls.operation import KEEP
+from ..core.calls.promotion import common_dtype
+from ..core.tensor import Tensor
+from ..ops import joining, ranges
+from ._levels import Interpreter, NoValues, Wrapped, call_entry, flat, invoke, invoke_in_place, mapped, needs_grad
+
+loops: dict[str, int] = {}  # how often an operation was called example by example, by its name; for tests
+
+_ITEM = (
+    "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, please try to rewrite "
+    "what you're doing with other operations. If error is occurring somewhere inside PyTorch internals, please file a bug report."
+)
+_TRUTH = (
+    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that yet, please shout "
+    "over at https://github.com/pytorch/functorch/issues/257 ."
+)
+_UNBATCHED = (
+    "vmap: aten::{0}_(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has more elements than "
+    "`self`. This happened due to `other` being vmapped over but `self` not being vmapped over in a vmap. Please try to use out-of-place "
+    "operators instead of aten::{0}_. If said operator is being called inside the PyTorch framework, please file a bug report instead."
+)
+_DIMS = frozenset(("dim", "dims", "dim0", "dim1", "dim2", "dimension", "axis"))
+
+
+def dynamic(name: str) -> RuntimeError:
+    """The error for an operation whose result's shape depends on values."""
+    return RuntimeError(
+        f"vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{name}. Please voice your "
+        "support in https://github.com/pytorch/functorch/issues/256"
+    )
+
+
+class Batch(Interpreter):
+    """One ``vmap`` that is running, over ``size`` examples."""
+
+    def __init__(self, size: int, randomness: str = "error"):
+        self.size, self.randomness = size, randomness
+
+    # -- values -------------------------------------------------------------------------------------------------------------------
+    def wrap(self, inner: Tensor, tangent: Any = None) -> Any:
+        """``inner``, whose dimension 0 is the batch."""
+        return self._wrapped(inner, None, 1)
+
+    def inside(self, value: Any) -> Any:
+        """A tensor with the batch in front, spread over it if it was none of the batch's."""
+        return value._inner if value.__class__ is Wrapped and value._owner is self else value.expand(self.size, *value._array.shape)
+
+    def inside_all(self, values: Sequence[Any]) -> list[Any]:
+        """``values`` with the batch in front of every tensor, those in lists included."""
+        return [
+            self.inside(each)
+            if isinstance(each, Tensor)
+            else [self.inside(one) if isinstance(one, Tensor) else one for one in each]
+            if each.__class__ in (list, tuple) and any(isinstance(one, Tensor) for one in each)
+            else each
+            for each in values
+        ]
+
+    def result(self, made: Any) -> Any:
+        """What an operation returned for inner tensors, as a value of this level."""
+        return mapped(made, self.wrap) if made.__class__ is not Tensor else self._wrapped(made, None, 1)
+
+    def lead(self, inner: Tensor, rank: int) -> Tensor:
+        """``inner`` with sizes of 1 behind the batch, so that an example has ``rank`` dimensions."""
+        shape = inner._array.shape
+        missing = rank + 1 - len(shape)
+        return inner.reshape(shape[0], *(1,) * missing, *shape[1:]) if missing > 0 else inner
+
+    def item(self, value: Any) -> Any:
+        raise RuntimeError(_ITEM)
+
+    def truth(self, value: Any) -> Any:
+        raise RuntimeError(_TRUTH)
+
+    def shown(self, value: Any) -> str:
+        return f"BatchedTensor(lvl={self.level}, bdim=0, value=\n    {repr(value._inner).replace(chr(10), chr(10) + '    ')}\n)"
+
+    # -- calls ----------------------------------------------------------------------------------------------------------------------
+    def call(self, op: Any, values: tuple[Any, ...]) -> Any:
+        rule = _chosen.get(op)
+        if rule is None:
+            rule = _chosen[op] = _rule_for(op)
+        made = rule(self, op, *values)
+        return self.looped(op, values) if made is NotImplemented else made
+
+    def aligned(self, op: Any, values: Sequence[Any]) -> list[Any]:
+        """Operands of an element-wise operation, the batch in front of the most dimensions that any has."""
+        tensors = [values[i] for i in op.positions if isinstance(values[i], Tensor)]
+        ranks = [each._array.ndim for each in tensors]
+        rank = max(ranks)
+        made = list(values)
+        if not min(ranks) and op.promotion != KEEP and any(each._array.dtype is not tensors[0]._array.dtype for each in tensors):
+            dtype = common_dtype(tensors)  # a 0-d tensor must not raise the dtype as one with the batch's dimension does
+            made = [each.to(dtype) if isinstance(each, Tensor) else each for each in made]
+        for i in op.positions:
+            each = made[i]
+            if each.__class__ is Wrapped and each._owner is self:
+                inner = each._inner
+                made[i] = inner if inner._array.ndim > rank else self.lead(inner, rank)
+        return made
+
+    def write(self, op: Any, values: tuple[Any, ...]) -> Any:
+        target = values[0]
+        if not self.has(target):
+            raise RuntimeError(_UNBATCHED.format(op.name))
+        rank = target._array.ndim
+        if op.name == "copy" or op.name == "fill":
+            source = values[1]
+            if self.has(source) and source._array.ndim <= rank:
+                target._inner.copy_(self.lead(source._inner, rank))
+                return target
+            if not isinstance(source, Tensor) or (not self.has(source) and source._array.ndim <= rank):
+                invoke_in_place(op, (target._inner, source, *values[2:]))
+                return target
+        elif op.name == "zero":
+            target._inner.zero_()
+            return target
+        elif op.elementwise and max(each._array.ndim for each in flat(values) if isinstance(each, Tensor)) <= rank:
+            invoke_in_place(op, self.aligned(op, values))
+            return target
+        if needs_grad(target):  # the derivative may need what is about to be overwritten
+            values = tuple([target.clone() if each is target else each for each in values])
+        made = self.call(op, values)
+        if made._array.shape != target._array.shape:
+            raise RuntimeError(f"output with shape {list(target._array.shape)} doesn't match the broadcast shape {list(made._array.shape)}")
+        target._inner.copy_(made._inner)
+        return target
+
+    # -- example by example ------------------------------------------------------------------------------------------------------------
+    def looped(self, op: Any, values: Sequence[Any]) -> Any:
+        """A primitive, example by example."""
+        return self.examples(op.name, lambda *each: invoke(op, each), values)
+
+    def composite(self, call: Call) -> Any:
+        if not any(self.has(each) for each in flat(call.values)):
+            raise NoValues(f"{call.op.name}: the values of a tensor inside torch.func transforms were asked for")
+        entry = call.op
+        return self.examples(entry.name, lambda *each: call_entry(entry, each), call.values)
+
+    def examples(self, name: str, function: Callable[..., Any], values: Sequence[Any]) -> Any:
+        """``function(*values)`` for each example, stacked.
+
+        Raises:
+            RuntimeError: the results' shapes differ.
+        """
+        loops[name] = loops.get(name, 0) + 1
+
+        def example(value: Any, i: int) -> Any:
+            if value.__class__ is list or value.__class__ is tuple:
+                return type(value)([example(each, i) for each in value])
+            if not self.has(value):
+                return value
+            return value._inner[i] if self.size else value._inner.new_ones(value._array.shape)
+
+        found = [function(*[example(each, i) for each in values]) for i in range(self.size or 1)]
+        return self.stacked(name, found)
+
+    def stacked(self, name: str, found: list[Any]) -> Any:
+        """Results of one call for each example, as this level's."""
+        first = found[0]
+        if isinstance(first, (tuple, list)):
+            parts = [self.stacked(name, list(each)) for each in zip(*found, strict=True)]
+            if isinstance(first, list) or first.__class__ is tuple:
+                return type(first)(parts)
+            return type(first)(parts) if hasattr(first, "n_fields") else type(first)(*parts)
+        if not isinstance(first, Tensor):
+            if all(each == first for each in found[1:]):
+                return first
+            raise RuntimeError(f"vmap: {name} returns {type(first).__name__}s that differ from example to example")
+        if any(each._array.shape != first._array.shape for each in found):
+            raise dynamic(name)
+        stacked = joining.stack(found)
+        return self.wrap(stacked if self.size else stacked[:0])
+
+    # -- new tensors -------------------------------------------------------------------------------------------------------------------
+    def factory(self, call: Call) -> Any:
+        from . import _batch_rules
+
+        return _batch_rules.factory(self, call)
+
+    def composite_rule(self, call: Call) -> Any:
+        from . import _batch_rules
+
+        rule = _batch_rules.COMPOSITES.get(call.op.name)
+        return NotImplemented if rule is None else rule(self, call)
+
+    # -- indexing ----------------------------------------------------------------------------------------------------------------------
+    def getitem(self, tensor: Any, key: Any) -> Any:
+        from . import _batch_index
+
+        return _batch_index.getitem(self, tensor, key)
+
+    def setitem(self, tensor: Any, key: Any, value: Any) -> Any:
+        from . import _batch_index
+
+        return _batch_index.setitem(self, tensor, key, value)
+
+
+# -- rules that follow from a declaration ---------------------------------------------------------------------------------
+_chosen: dict[Any, Callable[..., Any]] = {}
+
+
+def _rule_for(op: Any) -> Callable[..., Any]:
+    """How an operation is called over all examples."""
+    from ._batch_rules import RULES
+
+    rule = RULES.get(op.name)
+    if rule is not None:
+        return rule
+    if op.elementwise:
+        return _elementwise
+    if op.batch == "leading":
+        return _leading
+    if op.batch == "folded":
+        return _folded
+    if any(p.kind == "attr" and p.name in _DIMS for p in op.params):
+        return _shifted
+    return _looped
+
+
+def _looped(batch: Batch, op: Any, *values: Any) -> Any:
+    return NotImplemented
+
+
+def _elementwise(batch: Batch, op: Any, *values: Any) -> Any:
+    return batch.result(invoke(op, batch.aligned(op, values)))
+
+
+def _leading(batch: Batch, op: Any, *values: Any) -> Any:
+    """Dimensions in front are batches: one more of them."""
+    return batch.result(invoke(op, batch.inside_all(values)))
+
+
+def _folded(batch: Batch, op: Any, input: Any, *rest: Any) -> Any:
+    """The first operand's first dimension is a batch, which takes the examples up; NotImplemented where others are batched."""
+    if any(batch.has(each) for each in flat(rest)):
+        return NotImplemented
+    inner = input._inner
+    shape = inner._array.shape
+    made = invoke(op, (inner.reshape(shape[0] * shape[1], *shape[2:]), *rest))
+    return mapped(made, lambda each: batch.wrap(each.reshape(shape[0], shape[1], *each._array.shape[1:])))
+
+
+def _shifted(batch: Batch, op: Any, *values: Any) -> Any:
+    """Attributes that name dimensions count one on; NotImplemented where None does not say which."""
+    made = batch.inside_all(values)
+    first = next(each for each in flat(values) if isinstance(each, Tensor))
+    rank = first._array.ndim
+    if any(not each._array.ndim for each in flat(values) if isinstance(each, Tensor)):
+        return NotImplemented
+    for i, param in enumerate(op.params):
+        if param.kind != "attr" or param.name not in _DIMS:
+            continue
+        dims = behind(values[i], rank + (op.name in _ADD_ONE))
+        if dims is None:
+            return NotImplemented
+        made[i] = dims
+    return batch.result(invoke(op, made))
+
+
+_ADD_ONE = frozenset(("unsqueeze", "stack", "diag_embed"))  # where dim counts in the result, which has one dimension more
+
+
+def behind(dim: Any, rank: int) -> Any:
+    """A dimension, or several, of an example of ``rank`` dimensions, counted behind the batch; None where that is none."""
+    if dim.__class__ is int:
+        return dim % rank + 1 if -rank <= dim < rank else None
+    if dim.__class__ is tuple or dim.__class__ is list:
+        found = [behind(each, rank) for each in dim]
+        return None if not found or None in found else found
+    return None
+
+
+def new_index(batch: Batch, rank: int) -> Tensor:
+    """The examples' numbers, as an index that broadcasts against index tensors of ``rank`` dimensions."""
+    return ranges.arange(batch.size).reshape(batch.size, *(1,) * rank)

@@ -1,0 +1,551 @@
+"""The stack of running transforms, and the tensors that belong to them.
+
+A transform that is running (``vmap``, ``jvp``, ...) is an interpreter with a level: its place in this thread's stack, ``thread.levels``.
+Its values are ``Wrapped`` tensors. They are no plain tensors, so that every generated wrapper sends their calls to ``dispatch``, which
+asks ``interpret``: the interpreter of the highest level among the operands gets the call, and answers it with calls on what is inside
+its values. That may be wrapped by lower levels, or is plain and recorded on the one tape.
+
+    call ----> dispatch ----> Batch (level 2) ----> wrapper ----> dispatch ----> Dual (level 1) ----> wrapper (plain, recorded)
+
+While a call is interpreted the levels from its own up are not running, so that what a rule draws at random or makes is of the levels below;
+the body of a composite is part of the function, and they run on. A level is taken off whatever happens, and a tensor that escapes it
+raises when it is used.
+
+An interpreter is a subclass of ``Interpreter``; the methods say what it has to answer. ``torch.func.grad`` and its like need none: a
+fresh variable on the tape is their level.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..core import state
+from ..core.calls.dispatch import COMPOSITE, FACTORY, FUNCTION, IN_PLACE, Call
+from ..core.calls.override import plainly
+from ..core.layout import strided
+from ..core.state import active, thread
+from ..core.tensor import Tensor
+
+_new = object.__new__
+
+
+class NoValues(RuntimeError):
+    """Something asked for the array of a wrapped tensor: what it computes has to be computed by calls, or example by example."""
+
+
+class Frame:
+    """What a wrapped tensor has for an array: shape, strides and dtype, without the first ``drop`` dimensions of what is inside.
+
+    It refuses to be computed with, so that nothing passes a transform by.
+    """
+
+    __slots__ = ("dtype", "ndim", "shape", "strides")
+    __array_ufunc__ = None
+    __hash__ = None  # type: ignore[assignment]
+    layout = strided
+
+    def __init__(self, array: Any, drop: int):
+        self.dtype, self.shape, self.strides = array.dtype, array.shape[drop:], array.strides[drop:]
+        self.ndim = len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def flags(self) -> Any:
+        return self._like.flags
+
+    @property
+    def _like(self) -> np.ndarray:
+        """An array of one element in these strides, which nobody may read."""
+        return np.lib.stride_tricks.as_strided(np.empty(1, self.dtype), self.shape, self.strides)
+
+    def reshape(self, shape: Any, copy: bool = False) -> Any:
+        """Whether a view can have that shape is a question about strides: ValueError where it cannot."""
+        return self._like.reshape(shape, copy=False)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NoValues(
+            "the values of a tensor inside torch.func transforms were asked for, where only the transform can compute with them; or the "
+            "transform that the tensor belongs to has ended"
+        )
+
+    __array__ = __array_function__ = __getitem__ = __setitem__ = __bool__ = __add__ = __radd__ = __mul__ = __rmul__ = __lt__ = __gt__ = (
+        _refuse
+    )
+    __iter__ = __eq__ = __ne__ = __sub__ = __rsub__ = __truediv__ = __le__ = __ge__ = __int__ = __float__ = __neg__ = _refuse
+    __getattr__ = _refuse
+
+
+class Wrapped(Tensor):
+    """A tensor at a level. Its ``_array`` is a ``Frame``: shape, strides and dtype of what the level shows.
+
+    Attributes:
+        _owner: the level's interpreter. _inner: what it computes with. _tangent: in forward mode, the tangent; else None.
+    """
+
+    __slots__ = ("_inner", "_owner", "_tangent")
+    __module__ = "flambeau"
+    __qualname__ = "Tensor"
+    __torch_function__ = staticmethod(plainly)
+    _inner: Tensor
+    _owner: Any
+    _tangent: Any
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return Tensor(*args, **kwargs)
+
+    # -- what it is --------------------------------------------------------------------------------------------------------------
+    @property
+    def device(self) -> Any:
+        return self._inner.device
+
+    @property
+    def layout(self) -> Any:
+        return self._inner.layout
+
+    @property
+    def requires_grad(self) -> bool:
+        return needs_grad(self)
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        raise RuntimeError(
+            "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside of a function "
+            "being transformed by a functorch transform. This is unsupported, please attempt to use the functorch transforms (e.g. grad, "
+            "vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function being transformed instead."
+        )
+
+    @property  # type: ignore[misc]
+    def grad(self) -> Any:
+        return None
+
+    @property
+    def grad_fn(self) -> Any:
+        return self._inner.grad_fn
+
+    @property
+    def is_leaf(self) -> bool:
+        return self._inner.is_leaf
+
+    @property
+    def _version(self) -> int:
+        return self._inner._version
+
+    def is_inference(self) -> bool:
+        return self._inner.is_inference()
+
+    def is_pinned(self, device: Any = None) -> bool:
+        return self._inner.is_pinned()
+
+    def is_shared(self) -> bool:
+        return self._inner.is_shared()
+
+    # -- its values --------------------------------------------------------------------------------------------------------------
+    def item(self) -> Any:
+        return self._owner.item(self)
+
+    def tolist(self) -> Any:
+        if not self._array.ndim:
+            return self.item()
+        return [each.tolist() for each in self.unbind(0)]
+
+    def __bool__(self) -> bool:
+        return bool(self._owner.truth(self))
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self._array.size != 1 or self._array.dtype.kind not in "iub":
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def numpy(self, *, force: bool = False) -> Any:
+        raise RuntimeError(
+            "Cannot access data pointer of Tensor that doesn't have storage: .numpy() is not possible inside torch.func transforms"
+        )
+
+    def data_ptr(self) -> int:
+        raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+    def untyped_storage(self) -> Any:
+        raise NotImplementedError("Cannot access storage of a tensor inside torch.func transforms")
+
+    storage = _typed_storage = untyped_storage
+
+    def storage_offset(self) -> int:
+        return self._inner.storage_offset()
+
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+        return self._owner.shown(self)
+
+    def __format__(self, spec: str) -> str:
+        return self.item().__format__(spec) if self._array.size == 1 and spec else repr(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = self.clone().detach()
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise RuntimeError("a tensor inside torch.func transforms cannot be pickled")
+
+    # -- what would pass the transforms by -----------------------------------------------------------------------------------------------
+    def detach(self) -> Any:
+        return self._owner.rewrapped(self, lambda each: each.detach())
+
+    def detach_(self) -> Any:
+        for each in (self._inner, self._tangent):
+            if each is not None:
+                each.detach_()
+        return self
+
+    @property
+    def data(self) -> Any:
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        raise RuntimeError("the .data of a tensor inside torch.func transforms cannot be assigned")
+
+    def backward(self, *args: Any, **kwargs: Any) -> None:
+        raise RuntimeError(
+            "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp instead"
+        )
+
+    def register_hook(self, hook: Any) -> Any:
+        raise RuntimeError("register_hook: hooks of tensors inside torch.func transforms are not supported")
+
+    register_post_accumulate_grad_hook = register_hook
+
+    def retain_grad(self) -> None:
+        raise RuntimeError("retain_grad: gradients of tensors inside torch.func transforms are not kept")
+
+    def share_memory_(self) -> Any:
+        raise RuntimeError("share_memory_: a tensor inside torch.func transforms has no storage")
+
+
+class _Nothing:
+    """A slot of ``Wrapped`` tensors that has always the same value."""
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self.value
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        pass
+
+
+def _no_storage(self: Any) -> Any:
+    raise NoValues("a tensor inside torch.func transforms has no storage")
+
+
+for _name in ("_node", "_view_of", "_grad"):
+    setattr(Wrapped, _name, _Nothing(None))
+Wrapped._requires_grad = property(lambda self: self._owner.requires(self))  # type: ignore[assignment]
+Wrapped._storage = property(_no_storage)  # type: ignore[assignment]
+for _name, _method in list(vars(Wrapped).items()):  # ``show_methods`` put functions there that ask who overrides a call
+    if hasattr(_method, "__wrapped__") and getattr(Tensor, _name, None) is _method.__wrapped__:
+        delattr(Wrapped, _name)
+
+
+class Interpreter:
+    """A transform that is running.
+
+    Attributes:
+        level: its place in the stack, from 1. alive: whether it is running, or its rules are.
+    """
+
+    level: int
+    alive = False
+
+    # -- its stack ------------------------------------------------------------------------------------------------------------------
+    def __enter__(self) -> Any:
+        self.level = len(thread.levels) + 1
+        self.alive = True
+        thread.levels = (*thread.levels, self)
+        thread.modes += 1
+        active[:0] = (None,)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        thread.levels = thread.levels[: self.level - 1]
+        thread.modes -= 1
+        del active[-1]
+        self.alive = False
+
+    # -- its tensors ----------------------------------------------------------------------------------------------------------------
+    def has(self, value: Any) -> bool:
+        """Whether ``value`` is a tensor of this level."""
+        return value.__class__ is Wrapped and value._owner is self
+
+    def _wrapped(self, inner: Tensor, tangent: Any, drop: int) -> Any:
+        """A tensor of this level, which shows ``inner`` without its first ``drop`` dimensions."""
+        made = _new(Wrapped)
+        made._inner, made._owner, made._tangent = inner, self, tangent
+        made._array = Frame(inner._array, drop)
+        return made
+
+    def wrap(self, inner: Tensor, tangent: Any = None) -> Any:
+        raise NotImplementedError
+
+    def rewrapped(self, value: Any, function: Callable[[Tensor], Tensor]) -> Any:
+        """``value`` with ``function`` applied to all that is inside."""
+        return self.wrap(function(value._inner), None if value._tangent is None else function(value._tangent))
+
+    def requires(self, value: Any) -> Any:
+        """What ``_requires_grad`` of a tensor says: whether a composite must go a way that has derivatives."""
+        return needs_grad(value)
+
+    # -- what it must answer: ``values`` are in the signature's order; tensors among them may be of lower levels, or plain ----------
+    def call(self, op: Any, values: tuple[Any, ...]) -> Any:
+        """The result of a primitive."""
+        raise NotImplementedError
+
+    def write(self, op: Any, values: tuple[Any, ...]) -> Any:
+        """``values[0]`` after a primitive's in-place form."""
+        raise NotImplementedError
+
+    def write_view(self, op: Any, values: tuple[Any, ...]) -> Any:
+        """``values[0]`` after the in-place form of a view (``t_``): the tensor takes the view's place."""
+        made = self.call(op, values)
+        target = values[0]
+        target._inner, target._tangent, target._array = made._inner, made._tangent, made._array
+        return target
+
+    def composite(self, call: Call) -> Any:
+        """The result of a composite whose body asked for values that only the level has; NoValues as it came."""
+        raise NotImplementedError
+
+    def factory(self, call: Call) -> Any:
+        """A new tensor; ``call.values`` may hold none of the level's, and NotImplemented then leaves the call to lower levels."""
+        return NotImplemented
+
+    def composite_rule(self, call: Call) -> Any:
+        """An answer to a composite in place of its body's; asked of all levels that run, and NotImplemented has the body run."""
+        return NotImplemented
+
+    def getitem(self, tensor: Any, key: Any) -> Any:
+        raise NotImplementedError
+
+    def setitem(self, tensor: Any, key: Any, value: Any) -> Any:
+        """``tensor[key] = value``, returning None; NotImplemented, as for reading, has the operations called that it is made of."""
+        raise NotImplementedError
+
+    def item(self, value: Any) -> Any:
+        raise NotImplementedError
+
+    def truth(self, value: Any) -> Any:
+        return self.item(value)
+
+    def shown(self, value: Any) -> str:
+        """``repr(value)``."""
+        raise NotImplementedError
+
+
+class below:
+    """Inside this ``with`` block only the levels below an interpreter are running."""
+
+    __slots__ = ("_levels", "_owner")
+
+    def __init__(self, owner: Interpreter):
+        self._owner = owner
+
+    def __enter__(self) -> None:
+        self._levels = levels = thread.levels
+        thread.levels = levels[: self._owner.level - 1]
+        thread.modes += len(thread.levels) - len(levels)
+
+    def __exit__(self, *exc_info: object) -> None:
+        thread.modes += len(self._levels) - len(thread.levels)
+        thread.levels = self._levels
+
+
+# -- the hook in the call path -----------------------------------------------------------------------------------------------------------
+def highest(values: Iterable[Any]) -> Any:
+    """The interpreter of the highest level among operands; None if none is wrapped.
+
+    Raises:
+        RuntimeError: a tensor of a transform that has ended.
+    """
+    found = None
+    for each in values:
+        if each.__class__ is Wrapped:
+            owner = each._owner
+            if not owner.alive:
+                raise RuntimeError(
+                    f"a tensor of shape {list(each._array.shape)} that was made inside a torch.func transform was used after the transform "
+                    "had ended; return it from the transformed function instead"
+                )
+            if found is None or owner.level > found.level:
+                found = owner
+    return found
+
+
+def flat(values: Iterable[Any]) -> Iterator[Any]:
+    """``values``, the elements of lists and tuples among them one by one."""
+    for each in values:
+        if each.__class__ is builtins.list or each.__class__ is tuple:
+            yield from flat(each)
+        else:
+            yield each
+
+
+def interpret(call: Call) -> Any:
+    """A call with wrapped operands, or made while a transform is running; NotImplemented where it is nobody's."""
+    form = call.form
+    owner = highest(call.operands if call.out is None else (*call.operands, *flat((call.out,))))
+    if owner is None:
+        if not thread.levels:
+            return NotImplemented
+        if form is FACTORY:
+            return _made(call)
+        if form is not COMPOSITE:
+            return NotImplemented
+        return _composed(call, thread.levels[-1])
+    if form is COMPOSITE:
+        return _composed(call, max(owner, thread.levels[-1], key=_level) if thread.levels else owner)
+    if form is FACTORY:
+        return _made(call)
+    if call.out is not None:
+        raise RuntimeError(
+            f"Batching rule not implemented for aten::{call.op.name}.out; the fallback path doesn't work on out= or view ops. "
+            f"{call.op.name}: out= is not supported inside torch.func transforms"
+        )
+    with below(owner):
+        if form is FUNCTION:
+            return owner.call(call.op, call.values)
+        return owner.write(call.op, call.values) if form is IN_PLACE else owner.write_view(call.op, call.values)
+
+
+def _level(owner: Interpreter) -> int:
+    return owner.level
+
+
+def _composed(call: Call, owner: Interpreter) -> Any:
+    """A composite: its body, whose calls are interpreted one by one; where that asks for values, what the level makes of it."""
+    for each in reversed(thread.levels if owner in thread.levels else (*thread.levels, owner)):
+        with below(each):
+            made = each.composite_rule(call)
+        if made is not NotImplemented:
+            return made
+    try:
+        return call.proceed()
+    except NoValues:
+        owner = highest(flat(call.values))
+        if owner is None:
+            raise
+        return owner.composite(call)
+
+
+def _made(call: Call) -> Any:
+    """A factory's tensor."""
+    for owner in reversed(thread.levels):
+        with below(owner):
+            made = owner.factory(call)
+        if made is not NotImplemented:
+            return made
+    owner = highest(call.operands)
+    return NotImplemented if owner is None or owner in thread.levels else owner.factory(call)
+
+
+class Hook:
+    """What the call path asks (``state.interpreters``)."""
+
+    call = staticmethod(interpret)
+
+    @staticmethod
+    def getitem(tensor: Any, key: Any) -> Any:
+        owner = highest(flat((tensor, key)))
+        if owner is None:
+            return NotImplemented
+        with below(owner):
+            return owner.getitem(tensor, key)
+
+    @staticmethod
+    def setitem(tensor: Any, key: Any, value: Any) -> Any:
+        owner = highest(flat((tensor, key, value)))
+        if owner is None:
+            return NotImplemented
+        with below(owner):
+            return owner.setitem(tensor, key, value)
+
+
+state.interpreters[:] = (Hook,)
+
+
+# -- for rules -----------------------------------------------------------------------------------------------------------------
+def invoke(op: Any, values: Sequence[Any]) -> Any:
+    """A primitive's public function with arguments in the signature's order: a call one level further down."""
+    names = op.keyword_names
+    if not names:
+        return op.wrapper(*values)
+    split = len(values) - len(names)
+    return op.wrapper(*values[:split], **dict(zip(names, values[split:], strict=True)))
+
+
+def invoke_in_place(op: Any, values: Sequence[Any]) -> Any:
+    names = op.keyword_names
+    split = len(values) - len(names)
+    return op.inplace_wrapper(*values[:split], **dict(zip(names, values[split:], strict=True)))
+
+
+def call_entry(entry: Any, values: Sequence[Any]) -> Any:
+    """The public function of a composite or a factory, with arguments in the signature's order."""
+    args: list[Any] = []
+    named: dict[str, Any] = {}
+    for param, value in zip(entry.params, values, strict=True):
+        if param.kind == "rest":
+            args += value
+        elif param.keyword_only:
+            if value is not param.default:
+                named[param.name] = value
+        else:
+            args.append(value)
+    return entry.wrapper(*args, **named)
+
+
+def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
+    """``function(value)``; of each element of a list, tuple or named tuple (and so on inside), where it is one."""
+    if value.__class__ is builtins.list:
+        return [mapped(each, function) for each in value]
+    if isinstance(value, tuple):
+        parts = [mapped(each, function) for each in value]
+        return type(value)(parts) if value.__class__ is tuple or hasattr(value, "n_fields") else type(value)(*parts)
+    return function(value)
+
+
+def needs_grad(tensor: Any) -> bool:
+    """Whether a tensor, or what is inside of it at any level, requires grad."""
+    if tensor.__class__ is Wrapped:
+        return needs_grad(tensor._inner) or (tensor._tangent is not None and needs_grad(tensor._tangent))
+    return tensor.requires_grad
