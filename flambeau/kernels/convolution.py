@@ -26,7 +26,7 @@ from .language import KINDS
 from .memory import empty
 from .microkernel import Scratch, mode_of, plane_layout, store_mode, strides_of, tile_width
 from .pool import pool
-from .windows import PIXELS, channel_sums, join_partial, pack_weight, sums_tile, windows_times_grad, windows_times_weight
+from .windows import PIXELS, channel_sums, further_rows, join_partial, pack_weight, sums_tile, windows_times_grad, windows_times_weight
 
 DEPTH = 576  # rows of a panel: a strip of factors (18 KB) stays in the first-level cache
 BAND = 640  # pixels of a band, at least
@@ -321,7 +321,7 @@ def _weight_gradient(x: np.ndarray, grad: np.ndarray, kernel_size: Any, stride: 
         block = _even(channels, 2 * SUM_DEPTH // count)
         pixel_block = min(height, -(-SUM_PIXELS // line))
         offsets, place = plane_layout(table.tobytes(), (sy, sx), pixel_block, width)
-        extra = lanes // line + 1
+        extra = further_rows(line, lanes)
         between_channels = (-(-(place[6] * place[7] * place[2] + extra) * line // 16) | 1) * 16
         pixels = n * -(-height // pixel_block)  # counted in blocks
         unit, pitch, room_panel = 1, pixel_block * line, block * between_channels + line + lanes

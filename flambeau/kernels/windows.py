@@ -198,6 +198,12 @@ def sums_tile(target: targets.Target) -> tuple[int, int]:
     return (4, 6) if target.registers >= 32 else (3, 4)
 
 
+def further_rows(line: Any, lanes: int) -> Any:
+    """Rows of a band that are filled behind those that windows see: one begins up to ``line`` - 1 elements into a row, and ends up to
+    ``lanes`` - 1 behind the last."""
+    return (2 * line + (lanes - 3)) // line
+
+
 @kernel
 def windows_times_grad(k: Builder, kind: str, mode: str, grad_mode: str, band: bool) -> None:
     """The weight gradient: sums over pixels, tiles of outputs times (tap, channel), each tile whole registers in ``partial``.
@@ -257,8 +263,8 @@ def windows_times_grad(k: Builder, kind: str, mode: str, grad_mode: str, band: b
             image, y0 = p // per_image, (p % per_image) * tall
             high = k.least(tall, im.out_height - y0)
             length = (high * line + (lanes - 1)) // lanes * lanes
-            # further rows, because what is multiplied by the zeros between rows must be numbers, too
-            held = (place[0] + y0 * im.step_y, place[1], high + (place[2] - tall) + k.const(lanes, "i64") // line + 1)
+            # further rows, because what is multiplied by the zeros between and behind rows must be numbers, too
+            held = (place[0] + y0 * im.step_y, place[1], high + (place[2] - tall) + further_rows(line, lanes))
 
             def fill(c: Value) -> None:
                 data = k.at(im.data, image * im.n + (c0 + c) * im.c, kind)

@@ -84,7 +84,7 @@ def cases(draw: st.DrawFn) -> Case:
         draw(st.sampled_from((1, 1, 2, 5, 17))),
         draw(st.sampled_from((1, 1, 2, 5, 19))),
         draw(st.sampled_from((1, 1, 2, 6, 9))),
-        sizes(1, 2, 3, 5),
+        sizes(1, 2, 3, 5, 9),
         sizes(1, 1, 2, 3),
         sizes(0, 1, 2, 4),
         sizes(1, 1, 2),
@@ -160,6 +160,9 @@ DEPTHWISE = Case(2, 17, 1, 1, (3, 3), (1, 1), (1, 1), (1, 1), (7, 20))
 @example(Case(2, 1, 3, 9, (7, 7), (2, 2), (3, 3), (1, 1), (20, 33)), True)
 @example(Case(1, 1, 2, 9, (3,), (1,), (1,), (1,), (140000,)), True)
 @example(Case(1, 1, 2, 3, (1, 1), (3, 3), (0, 0), (1, 1), (7, 7)), True)
+@example(Case(1, 3, 9, 1, (1, 9), (2, 2), (0, 0), (1, 1), (0, 0), dtype="float64"), True)  # windows that end behind the image
+@example(Case(1, 3, 9, 1, (1, 17), (2, 2), (0, 0), (1, 1), (0, 0)), True)
+@example(Case(1, 3, 9, 1, (1, 17), (1, 1), (0, 0), (1, 1), (1, 0)), True)
 @settings(max_examples=120, deadline=None)
 def test_as_the_reference_and_within_bounds(case: Case, end: bool) -> None:
     x, weight, bias, grad = case.arrays()
