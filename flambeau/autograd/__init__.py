@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import functional, graph
+from . import forward_ad, functional, graph
 from .anomaly import detect_anomaly, set_detect_anomaly
 from .api import backward, grad
 from .function import Function, NestedIOFunction
@@ -17,6 +17,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "functional",
     "grad",
     "gradcheck",

@@ -13,6 +13,7 @@ second time by a handler that computes something itself, and a process may be fo
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import threading
@@ -73,6 +74,11 @@ def adopt(package: str) -> None:
         parent, _, child = name.rpartition(".")
         if parent == package:
             vars(sys.modules[package]).setdefault(child, module)
+
+
+def from_above(name: str) -> Any:
+    """A module of a higher layer, such as 'func._dual', which a function of a lower one hands its work to. Not for use at import."""
+    return importlib.import_module(f"{_ROOT}.{name}")
 
 
 # -- forks ------------------------------------------------------------------------------------------------------------------------

@@ -53,6 +53,7 @@ class ThreadState(threading.local):
         inference: whether inference mode is on.
         modes: how many modes are on that operations of this thread must look at.
         observers: who runs kernels in this thread, the innermost last; see ``observing``.
+        forward_grad: whether tangents are computed, where tensors have them.
         levels: the transforms of ``torch.func`` that are running, the outermost first.
     """
 
@@ -63,6 +64,7 @@ class ThreadState(threading.local):
     function_override = True  # whether __torch_function__ of subclasses is honoured
     function_modes: tuple[Any, ...] = ()
     observers: tuple[Any, ...] = ()
+    forward_grad = True
     levels: tuple[Any, ...] = ()
     overridden: Any = None  # the call that __torch_function__ was last asked about
     running: Any = None  # the backward pass of this thread; functions in its ``at_end`` are called when gradients are there

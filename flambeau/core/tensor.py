@@ -118,6 +118,7 @@ class Tensor:
     def names(self) -> tuple[None, ...]:
         return (None,) * self._array.ndim
 
+    _has_tangent = False  # only tensors inside forward mode have one
     name = None  # of the function argument that it was, in PyTorch's first versions
 
     is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = is_xla = is_vulkan = False

@@ -12,10 +12,11 @@ from ..core.tensor import Tensor
 from ..nn.module import Module
 from ..nn.normalization import _BatchNorm
 from ..nn.utils.stateless import _functional_call
+from ._jvp import jvp
 
 _late.adopt(__name__)
 
-__all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_state"]
+__all__ = ["functional_call", "jvp", "replace_all_batch_norm_modules_", "stack_module_state"]
 
 
 def functional_call(
@@ -108,5 +109,5 @@ def replace_all_batch_norm_modules_(root: Module) -> Module:
 
 
 globals().update(
-    _unsupported.names("func", "debug_unwrap functionalize grad grad_and_value hessian jacfwd jacrev jvp linearize rearrange vjp vmap")
+    _unsupported.names("func", "debug_unwrap functionalize grad grad_and_value hessian jacfwd jacrev linearize rearrange vjp vmap")
 )

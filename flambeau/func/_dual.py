@@ -1,37 +1,51 @@
 """Forward mode's interpreter: a value is a tensor with its tangent, both recorded on the tape as any other.
 
-Tangents of element-wise operations come from the reverse rules themselves (their Jacobian is diagonal, so that ``rule(tangent)`` is the
-tangent); linear operations are applied to the tangent; everything else is differentiated twice: ``u -> rule(u)`` is linear in ``u``, and
-its own reverse derivative at the tangent is the tangent of the result.
+No operation has a rule for this. The tangent of a result is found in the first of these ways that the operation allows:
+
+    view           the view of the tangent
+    linear         the operation, applied to the tangent                                 } ``_forward_words``
+    bilinear       the operation, applied to the tangent of each operand in turn         }
+    selects        the tangent at the places that were found                             }
+    rule           element-wise: the derivative is diagonal, so the reverse rule is the forward rule; conjugated around for complex numbers
+    reduces        slopes from the reverse rule at ones, their products with the tangent summed
+    symmetric      the reverse rule
+    two passes     the rest: ``u -> rule(u)`` is linear in ``u``, and its own reverse derivative at the tangent is the tangent of the result
+
+Views of a value are views of its tangent too, so that writes in place reach both through whatever they view. A tensor without a tangent
+that one with a tangent is written into takes one, together with all that share its memory (``Dual.adopt``).
 """
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..autograd.grad_mode import enable_grad
-from ..core.calls.dispatch import Call
-from ..core.tape.derivatives import argument_names, fact_of, rule_inputs
-from ..core.tensor import Tensor
-from ._levels import Interpreter, NoValues, call_entry, flat, invoke, mapped, needs_grad
+import numpy as np
 
-_LINEAR = frozenset(  # of one operand, and linear in it: the tangent is what the operation makes of the tangent
-    "_real _imag _conj _view _expand view_as_real view_as_complex _select _slice _exact_select _exact_slice _index_unsqueeze _alias unfold "
-    "t transpose permute squeeze unsqueeze diagonal sum mean _flip roll cumsum diag_embed cat stack clone _to_copy tril triu trace "
-    "_reshaped_copy _sum_to_size _repeat _index _pad_by_copy _im2col _col2im _avg_pool1d _avg_pool2d _avg_pool3d _adaptive_avg_pool1d "
-    "_adaptive_avg_pool2d neg index_select _resample _scatter_part _put_parts".split()
-)
+from ..autograd.grad_mode import enable_grad, inference_mode
+from ..core.calls.dispatch import Call
+from ..core.layout import strided
+from ..core.shape import element_strides
+from ..core.state import INFERENCE, grad_enabled, thread
+from ..core.tape.derivatives import argument_names, fact_of, rule_inputs
+from ..core.tape.history import check_writable
+from ..core.tensor import Parameter, Tensor, ViewMeta, storage_of
+from ._forward_words import WORD_OF
+from ._levels import Interpreter, Wrapped, call_entry, invoke, mapped, needs_grad, unrecorded
+
+on_way: Callable[[Any, str], None] | None = None  # called with each operation and the way that it took; for tests
 
 
 class Dual(Interpreter):
     """One ``jvp`` that is running."""
 
+    holds_in_inference = True  # whether tangents go on in inference mode
+
+    # -- values -----------------------------------------------------------------------------------------------------------------------
     def wrap(self, inner: Tensor, tangent: Any = None) -> Any:
         """``inner`` with its tangent; ``inner`` itself where there is none."""
         return inner if tangent is None else self._wrapped(inner, tangent, 0)
-
-    def requires(self, value: Any) -> Any:
-        return True
 
     def item(self, value: Any) -> Any:
         return value._inner.item()
@@ -44,6 +58,8 @@ class Dual(Interpreter):
 
     def primal(self, value: Any) -> Any:
         """What is computed with in place of an argument."""
+        if value.__class__ is Tensor or value.__class__ is int:
+            return value
         if value.__class__ is list or value.__class__ is tuple:
             return type(value)([self.primal(each) for each in value])
         return value._inner if self.has(value) else value
@@ -51,144 +67,545 @@ class Dual(Interpreter):
     def tangent(self, value: Any) -> Any:
         return value._tangent if self.has(value) else None
 
+    def zeros(self, value: Tensor) -> Tensor:
+        """A tangent of zeros for ``value``, laid out as it is."""
+        made: Tensor = value.detach().new_empty_strided(value._array.shape, _strides(value)).zero_()
+        return made
+
+    def detached(self, value: Any) -> Any:
+        return value._inner.detach()
+
+    # -- calls ------------------------------------------------------------------------------------------------------------------------
     def call(self, op: Any, values: tuple[Any, ...]) -> Any:
-        primals = [self.primal(each) for each in values]
-        if op.rules is None:
-            return invoke(op, primals)
-        if op.name in _LINEAR:
-            made = invoke(op, primals)
-            return self.wrap(made, invoke(op, [self._linear_part(op, i, each) for i, each in enumerate(values)]))
-        made = invoke(op, primals)
-        if op.elementwise and not op.is_multi_output and made._array.dtype.kind in "fc":
-            return self.wrap(made, self._pointwise(op, values, primals, made))
-        return self._twice(op, values, primals, made)
+        if not self.runs():
+            return invoke(op, [self.primal(each) for each in values])
+        way = _ways.get(op)
+        if way is None:
+            way = _ways[op] = _way_of(op)
+        made = way(self, op, values)
+        if made is NotImplemented:
+            way, made = two_passes, two_passes(self, op, values)
+        if on_way is not None:
+            on_way(op, way.__name__.strip("_"))
+        return made
 
-    def _linear_part(self, op: Any, i: int, value: Any) -> Any:
-        """An operand's tangent, zeros where it has none."""
-        if op.params[i].kind == "list":
-            return [each._tangent if self.has(each) else each.new_zeros(each._array.shape) for each in value]
-        return value._tangent if self.has(value) else value
+    def runs(self) -> bool:
+        """Whether tangents are computed now."""
+        return thread.forward_grad and (self.holds_in_inference or thread.grad is not INFERENCE)
 
-    def _pointwise(self, op: Any, values: Any, primals: Any, made: Tensor) -> Any:
-        """Tangent of an element-wise result: the reverse rules at the tangents, conjugated around for complex numbers."""
-        total = None
-        is_complex = made._array.dtype.kind == "c"
-        for key, rule in op.rules.items():
-            names = rule_inputs(key)
-            if len(names) > 1:
-                return self._twice_tangent(op, values, primals)
-            value = values[op.names.index(names[0])]
-            if not self.has(value):
-                continue
-            tangent = value._tangent
-            if tangent._array.shape != made._array.shape:
-                tangent = tangent.expand(made._array.shape)
-            if tangent._array.dtype != made._array.dtype:
-                tangent = tangent.to(made.dtype)
-            found = called_rule(op, rule, primals, made, tangent.conj() if is_complex else tangent)
-            found = found.conj() if is_complex else found
-            total = found if total is None else total + found
-        return total
-
-    def _twice(self, op: Any, values: Any, primals: Any, made: Any) -> Any:
-        tangents = self._twice_tangent(op, values, primals)
-        if not isinstance(made, tuple):
+    def paired(self, made: Any, tangents: Any) -> Any:
+        """Results with their tangents."""
+        if not isinstance(made, tuple) and made.__class__ is not list:
             return self.wrap(made, tangents)
-        parts = [self.wrap(each, t) for each, t in zip(made, tangents, strict=True)]
-        return type(made)(parts)
-
-    def _twice_tangent(self, op: Any, values: Any, primals: Any) -> Any:
-        """The tangent by two reverse passes over the one operation."""
-        from ._reverse import alias, gradients, spread, zeros_of
-
-        with enable_grad():
-            fresh: list[Any] = []
-            tangents: list[Any] = []
-
-            def freshly(value: Any, primal: Any) -> Any:
-                if value.__class__ in (list, tuple):
-                    return type(value)([freshly(v, p) for v, p in zip(value, primal, strict=True)])
-                if not self.has(value):
-                    return primal
-                fresh.append(alias(spread(primal)))
-                tangents.append(value._tangent)
-                return fresh[-1]
-
-            given = [freshly(v, p) for v, p in zip(values, primals, strict=True)]
-            again = invoke(op, given)
-            several = isinstance(again, tuple)
-            outs = [each for each in (again if several else (again,)) if each.dtype.is_floating_point or each.dtype.is_complex]
-            seeds = [alias(spread(zeros_of(each))) for each in outs]
-            first = gradients(outs, fresh, seeds, record=True)
-            pairs = [(g, t) for g, t in zip(first, tangents, strict=True) if g is not None and needs_grad(g)]
-            outside = any(needs_grad(each) for each in (*flat(primals), *tangents) if isinstance(each, Tensor))  # somebody's variables
-            found = gradients([g for g, _ in pairs], seeds, [t.to(g.dtype) for g, t in pairs], outside) if pairs else [None] * len(seeds)
-        filled = iter([out.new_zeros(out._array.shape) if t is None else t for t, out in zip(found, outs, strict=True)])
-        if several:
-            return [next(filled) if each.dtype.is_floating_point or each.dtype.is_complex else None for each in again]
-        return next(filled, None)
-
-    def write(self, op: Any, values: tuple[Any, ...]) -> Any:
-        """The value and the tangent, each through whatever it is a view of."""
-        target = values[0]
-        if op.name == "copy":
-            made = values[1]
-        else:
-            if needs_grad(target):  # the derivative may need what is about to be overwritten
-                values = tuple([target.clone() if each is target else each for each in values])
-            made = self.call(op, values)
-        if not self.has(target):
-            raise RuntimeError("jvp: a tensor without a tangent cannot be written in place with one that has")
-        target._inner.copy_(self.primal(made))
-        tangent = self.tangent(made)
-        if tangent is None:
-            target._tangent.zero_()
-        else:
-            target._tangent.copy_(tangent)
-        return target
+        parts = [self.wrap(each, tangent) for each, tangent in zip(made, tangents, strict=True)]
+        return parts if made.__class__ is list else type(made)(parts)
 
     def composite_rule(self, call: Call) -> Any:
         if call.op.name == "as_strided" and self.has(call.values[0]):
-            return self.rewrapped(call.values[0], lambda each: each.as_strided(*call.values[1:]))
+            value = call.values[0]
+            _align(value)
+            return self.rewrapped(value, lambda each: each.as_strided(*call.values[1:]))
         return NotImplemented
 
     def factory(self, call: Call) -> Any:
-        """What follows a tensor with a tangent gets one too, of zeros, so that it can be written to."""
+        """What follows a tensor of an outer transform with a tangent gets one too, of zeros: it can take none in place (``adopt``)."""
         entry = call.op
-        model = None if entry.model is None else call.values[entry.model]
-        if not self.has(model):
+        if entry.name == "normal":  # whose derivative is zero
+            return call_entry(entry, [self.primal(each) for each in call.values])
+        model: Any = None if entry.model is None else call.values[entry.model]
+        if not self.has(model) or model._inner.__class__ is not Wrapped or not self.runs():
             return NotImplemented
         made = call_entry(entry, [self.primal(each) for each in call.values])
-        return self.wrap(made, made.detach().new_zeros(made._array.shape) if made._array.dtype.kind in "fc" else None)
+        return self.wrap(made, self.zeros(made) if _is_differentiable(made) else None)
 
     def composite(self, call: Call) -> Any:
-        raise NoValues(f"jvp: {call.op.name} asks for values, and has no forward derivative")
+        return self.twice(call.op.name, lambda *each: call_entry(call.op, each), call.values)
 
+    def twice(self, name: str, function: Callable[..., Any], values: Sequence[Any], start: float = 0) -> Any:
+        """``function(*values)`` with tangents by two reverse passes.
+
+        Args:
+            start: the first pass's gradients, which the tangents do not depend on, since rules are linear.
+
+        Raises:
+            NotImplementedError: a derivative that cannot be differentiated.
+        """
+        from ._reverse import alias, gradients, spread, zeros_of
+
+        recorded, inference = grad_enabled(), thread.inference
+        fresh: list[Any] = []
+        tangents: list[Any] = []
+
+        def variable(value: Any) -> Any:
+            if value.__class__ is list or value.__class__ is tuple:
+                return type(value)([variable(each) for each in value])
+            if not self.has(value):
+                return ours(value) if isinstance(value, Tensor) else value
+            fresh.append(alias(spread(ours(value._inner))))
+            tangents.append(ours(value._tangent))
+            return fresh[-1]
+
+        def ours(tensor: Any) -> Any:
+            """A tensor that may be recorded here, and is connected to somebody's variables only if calls are recorded outside."""
+            return tensor if recorded else tensor.clone() if inference else unrecorded(tensor) if needs_grad(tensor) else tensor
+
+        with inference_mode(False), enable_grad():
+            made = function(*[variable(each) for each in values])
+            results = [each for each in flat((made,)) if isinstance(each, Tensor) and _is_differentiable(each) and needs_grad(each)]
+            if any(each.layout is not strided for each in results):
+                raise unsupported(name)
+            seeds = [alias(spread(zeros_of(each) + start if start else zeros_of(each))) for each in results]
+            first = gradients(results, fresh, seeds, record=True)
+            pairs = []
+            for gradient, tangent in zip(first, tangents, strict=True):
+                if gradient is not None and needs_grad(gradient):
+                    pairs.append((gradient, tangent.to(gradient.dtype)))
+                elif gradient is not None:
+                    _check_constant(name, results, fresh, gradients)
+            outside = recorded and any(needs_grad(each) for each in (*flat(values), *tangents) if isinstance(each, Tensor))
+            found = gradients([g for g, _ in pairs], seeds, [t for _, t in pairs], outside) if pairs else [None] * len(seeds)
+        at = {id(each): tangent for each, tangent in zip(results, found, strict=True)}
+
+        def result(each: Any) -> Any:
+            if not isinstance(each, Tensor):
+                return each
+            tangent = at.get(id(each))
+            plain = each if outside else unrecorded(each)
+            if tangent is None:
+                return self.wrap(plain, self.zeros(plain)) if id(each) in at else plain
+            return self.wrap(plain, tangent if tangent.dtype is plain.dtype else tangent.to(plain.dtype))
+
+        return mapped(made, result)
+
+    # -- in place ---------------------------------------------------------------------------------------------------------------------
+    def write(self, op: Any, values: tuple[Any, ...]) -> Any:
+        """The value and the tangent, each through whatever it is a view of."""
+        target = values[0]
+        if not self.runs() or not (self.has(target) or _is_differentiable(target)):
+            return self._without_tangent(op, values)
+        if op.name == "copy":
+            made: Any = values[1]
+        else:
+            if needs_grad(target) and self.has(target):  # the derivative may need what is about to be overwritten
+                old = self.wrap(target._inner.clone(), target._tangent.clone())
+                values = tuple([old if each is target else each for each in values])
+            made = self.call(op, values)
+        return self.put(target, made, lambda part, value: part.copy_(value))
+
+    def _without_tangent(self, op: Any, values: tuple[Any, ...]) -> Any:
+        from ._levels import invoke_in_place
+
+        invoke_in_place(op, [self.primal(each) for each in values])
+        return values[0]
+
+    def put(self, target: Any, value: Any, write: Callable[[Any, Any], Any]) -> Any:
+        """``target`` with ``value`` written into it by ``write``, which gets (where to, what) for the value and for the tangent."""
+        if not self.has(target):
+            if not self.has(value):
+                write(target, value)
+                return target
+            if not _is_differentiable(target):
+                write(target, self.primal(value))
+                return target
+            self.adopt(target)
+        tangent = self.tangent(value)
+        write(target._inner, self.primal(value))
+        if tangent is None:
+            write(target._tangent, 0 if not isinstance(value, Tensor) else value.detach().new_zeros(()))
+        else:
+            write(target._tangent, tangent)
+        return target
+
+    def write_view(self, op: Any, values: tuple[Any, ...]) -> Any:
+        made = self.call(op, values)
+        target = values[0]
+        target._inner, target._tangent, target._array = made._inner, made._tangent, made._array
+        return target
+
+    def adopt(self, tensor: Any) -> None:
+        """Give a tensor without a tangent one of zeros, and all that share its memory parts of it, where they stand.
+
+        Raises:
+            RuntimeError: a leaf that requires grad, while gradients are recorded.
+            NotImplementedError: memory that other levels' tensors show too, or that is read as several dtypes.
+        """
+        if tensor.__class__ is Wrapped:
+            self._adopt_wrapped(tensor)
+            return
+        if grad_enabled() and needs_grad(tensor):
+            check_writable(tensor, True)
+        sharing = list(storage_of(tensor)._live_aliases())
+        if any(each.layout is not strided or each.dtype is not tensor.dtype for each in sharing):
+            raise NotImplementedError("jvp: memory that is read as several dtypes cannot take a tangent in place")
+        start = min(each.storage_offset() for each in sharing)
+        end = max(each.storage_offset() + _extent(each) for each in sharing)
+        tangents = tensor.detach().new_zeros(max(end - start, 0))
+        for each in sharing:
+            part = tangents.as_strided(each._array.shape, element_strides(each._array), each.storage_offset() - start)
+            self.adopted.append((weakref.ref(each), each.__class__))
+            inner = object.__new__(each.__class__)
+            _swap(each, inner)
+            each.__class__ = Wrapped
+            shown = self._wrapped(inner, part, 0)
+            made: Any = each
+            made._inner, made._owner, made._tangent, made._array = inner, self, part, shown._array
+
+    def _adopt_wrapped(self, tensor: Any) -> None:
+        plain = tensor
+        while plain.__class__ is Wrapped:
+            plain = plain._inner
+        if plain._view_of is not None or (plain._storage is not None and sum(1 for _ in plain._storage._live_aliases()) > 1):
+            raise NotImplementedError(
+                "jvp: a view of a tensor of an outer transform cannot be written in place with a tensor that has a tangent; write into a "
+                "clone, or make the tensor by new_zeros of one that has"
+            )
+        inner = object.__new__(Wrapped)
+        inner.__dict__.update(tensor.__dict__)
+        inner._array = tensor._array
+        tangent = self.zeros(inner)
+        self.adopted.append((weakref.ref(tensor), Wrapped))
+        tensor._inner, tensor._owner, tensor._tangent = inner, self, tangent
+        tensor._array = self._wrapped(inner, tangent, 0)._array
+
+    def __enter__(self) -> Any:
+        self.adopted: list[tuple[Any, type]] = []
+        return super().__enter__()
+
+    def __exit__(self, *exc_info: object) -> None:
+        super().__exit__(*exc_info)
+        for reference, kind in self.adopted:
+            tensor = reference()
+            if tensor is not None and tensor.__class__ is Wrapped and tensor._owner is self:
+                release(tensor, kind)
+
+    # -- indexing ---------------------------------------------------------------------------------------------------------------------
     def getitem(self, tensor: Any, key: Any) -> Any:
         plain = mapped(key, self.primal)
-        return self.wrap(tensor._inner[plain], tensor._tangent[plain]) if self.has(tensor) else tensor[plain]
-
-    def setitem(self, tensor: Any, key: Any, value: Any) -> Any:
         if not self.has(tensor):
-            raise RuntimeError("jvp: a tensor without a tangent cannot be written in place with one that has")
+            return tensor[plain]
+        _align(tensor)
+        return self.wrap(tensor._inner[plain], tensor._tangent[plain] if self.runs() else None)
+
+    def setitem(self, tensor: Any, key: Any, value: Any) -> None:
         plain = mapped(key, self.primal)
-        tensor._inner[plain] = self.primal(value)
-        tangent = self.tangent(value)
-        tensor._tangent[plain] = 0 if tangent is None else tangent
-        return None
+        if not self.runs():
+            self.primal(tensor)[plain] = self.primal(value)
+            return
+
+        def write(part: Any, what: Any) -> None:
+            part[plain] = what
+
+        self.put(tensor, value, write)
 
 
-def called_rule(op: Any, rule: Any, values: Any, made: Any, grad: Any) -> Any:
-    """A reverse rule, called with what its argument names ask for."""
-    found = []
-    for name in argument_names(rule):
-        if name == "grad":
-            found.append(grad)
-        elif name == "result":
-            found.append(made)
-        elif name in op.names:
-            found.append(values[op.names.index(name)])
+def flat(values: Any) -> Iterator[Any]:
+    """``values`` one by one, with the elements of lists, tuples and named tuples among them."""
+    for each in values:
+        if isinstance(each, (list, tuple)):
+            yield from flat(each)
         else:
-            base, _, fact = name.rpartition("_")
-            found.append(fact_of(values[op.names.index(base)], fact))
-    return rule(*found)
+            yield each
+
+
+# -- tensors --------------------------------------------------------------------------------------------------------------------------
+def _is_differentiable(tensor: Any) -> bool:
+    return tensor._array.dtype.kind in "fcV" and (tensor.dtype.is_floating_point or tensor.dtype.is_complex)
+
+
+def _strides(tensor: Any) -> tuple[int, ...]:
+    """Strides for a tensor of its own that lies as ``tensor`` does; row-major where elements of that one share memory."""
+    strides = element_strides(tensor._array)
+    shape = tensor._array.shape
+    order = sorted((step, n) for step, n in zip(strides, shape, strict=True) if n != 1)
+    reached = 1
+    for step, n in order:
+        if step < reached:
+            return tuple([int(np.prod(shape[i + 1 :])) for i in range(len(shape))])
+        reached = step * (n - 1) + reached
+    return strides
+
+
+def _extent(tensor: Tensor) -> int:
+    array = tensor._array
+    return 1 + sum((n - 1) * step for n, step in zip(array.shape, element_strides(array), strict=True)) if array.size else 0
+
+
+def _align(value: Any) -> None:
+    """Have the tangent lie in memory as the value does, so that whatever is a view of the one is a view of the other."""
+    inner, tangent = value._inner, value._tangent
+    if inner._array.strides != tangent._array.strides:
+        laid_out = tangent.new_empty_strided(inner._array.shape, _strides(inner))
+        value._tangent = laid_out.copy_(tangent)
+
+
+_SLOTS = ("_array", "_storage", "_node", "_view_of", "_requires_grad")
+
+
+def _swap(old: Tensor, new: Tensor) -> None:
+    """Have ``new`` be what ``old`` is: array, history, and the place among those that share its memory."""
+    for slot in _SLOTS:
+        setattr(new, slot, getattr(old, slot))
+    new._grad = getattr(old, "_grad", None)
+    storage = new._storage
+    if storage is None:
+        return
+    if storage._aliases:
+        storage._aliases[:] = [reference for reference in storage._aliases if reference() is not old]
+    for each in storage._live_aliases():
+        base = each._view_of
+        if base is old:
+            each._view_of = new
+        elif base.__class__ is ViewMeta and base.root is old:
+            each._view_of = ViewMeta(new, base.creation_meta)
+    storage._add_alias(new)
+
+
+def release(value: Any, kind: type = Tensor) -> None:
+    """Make a tensor of a level the plain tensor that it shows, without its tangent."""
+    inner = value._inner
+    for name in ("_inner", "_tangent", "_owner"):
+        value.__dict__.pop(name, None)
+    value.__class__ = kind
+    if inner.__class__ is Wrapped:  # of a lower level: the two are the same from now on
+        value.__class__ = Wrapped
+        value._inner, value._tangent, value._owner, value._array = inner._inner, inner._tangent, inner._owner, inner._array
+    else:
+        _swap(inner, value)
+
+
+def _check_constant(name: str, results: Any, fresh: Any, gradients: Any) -> None:
+    """Raise where a gradient that cannot be differentiated is not zero everywhere."""
+    rng = np.random.default_rng(0)
+    seeds = [each.detach().new_tensor(rng.uniform(0.5, 1.5, each._array.shape)) for each in results]
+    for gradient in gradients(results, fresh, seeds, record=True):
+        if gradient is not None and not needs_grad(gradient) and bool((gradient != 0).any()):
+            raise unsupported(name)
+
+
+def unsupported(name: str) -> NotImplementedError:
+    return NotImplementedError(f"Trying to use forward AD with {name} that does not support it because it has not been implemented yet.")
+
+
+def check_tangent(tensor: Any, tangent: Any) -> None:
+    """Raise where ``tangent`` can be none of ``tensor``'s.
+
+    Raises:
+        ValueError: integers or bools. RuntimeError: different shapes.
+    """
+    for name, value in (("primal", tensor), ("tangent", tangent)):
+        if not _is_differentiable(value):
+            raise ValueError(f"Expected {name} to be floating point or complex, but got: {value.dtype}")
+    if tangent._array.shape != tensor._array.shape:
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor "
+            f"is of size {list(tensor._array.shape)} while the given forward gradient is of size {list(tangent._array.shape)}."
+        )
+
+
+# -- the ways -------------------------------------------------------------------------------------------------------------------------
+_ways: dict[Any, Callable[..., Any]] = {}
+
+
+def _way_of(op: Any) -> Callable[..., Any]:
+    """How the tangents of an operation's results are found."""
+    if op.rules is None:
+        return constant
+    if op.is_view:
+        return view
+    from ._forward_rules import RULES
+
+    if op.name in RULES:
+        return RULES[op.name]
+    word = WORD_OF.get(op.name)
+    if word in ("linear", "bilinear", "selects"):
+        return {"linear": linear, "bilinear": bilinear, "selects": selects}[word]
+    keys = [rule_inputs(key) for key in op.rules]
+    simple = not op.is_multi_output and all(len(key) == 1 for key in keys)
+    asked = {name for each in op.rules.values() for name in argument_names(each)}
+    if not simple or asked & {"grads", "needs", "node"} or any(p.kind == "list" for p in op.params):
+        return two_passes
+    if word in ("reduces", "symmetric") and len(keys) == 1:
+        return {"reduces": reduces, "symmetric": symmetric}[word]
+    return rule if op.elementwise else two_passes
+
+
+def constant(dual: Dual, op: Any, values: Any) -> Any:
+    """No derivative: integers and bools. What is none of these depends on its operands all the same."""
+    made = invoke(op, [dual.primal(each) for each in values])
+    if WORD_OF.get(op.name) != "constant" and any(isinstance(each, Tensor) and _is_differentiable(each) for each in flat((made,))):
+        raise unsupported(op.name)
+    return made
+
+
+def view(dual: Dual, op: Any, values: Any) -> Any:
+    made = invoke(op, [dual.primal(each) for each in values])
+    viewed = values[op.positions[0]]
+    if not dual.has(viewed):
+        return made
+    _align(viewed)
+    tangents = invoke(op, [each._tangent if each is viewed else dual.primal(each) for each in values])
+    return dual.paired(made, tangents)
+
+
+def linear(dual: Dual, op: Any, values: Any) -> Any:
+    primals = [dual.primal(each) for each in values]
+    made = invoke(op, primals)
+    if not _is_differentiable(made):
+        return made
+    given = list(primals)
+    some = False
+    inputs = op.node.inputs
+    for i in op.positions:
+        if op.names[i] not in inputs:
+            continue
+        value = values[i]
+        if value.__class__ is list or value.__class__ is tuple:
+            some = some or any(dual.has(each) for each in value)
+            given[i] = type(value)([each._tangent if dual.has(each) else each.detach().new_zeros(each._array.shape) for each in value])
+        elif dual.has(value):
+            some = True
+            given[i] = value._tangent
+        elif isinstance(value, Tensor):
+            given[i] = value.detach().new_zeros(value._array.shape)
+        elif value is not None:
+            given[i] = 0
+    return dual.wrap(made, invoke(op, given)) if some else made
+
+
+def bilinear(dual: Dual, op: Any, values: Any) -> Any:
+    primals = [dual.primal(each) for each in values]
+    made, total = invoke(op, primals), None
+    for i in op.positions:
+        if not dual.has(values[i]):
+            continue
+        tangent = values[i]._tangent
+        if op.names[i] == "bias":
+            part = tangent.reshape(-1, *(1,) * (made._array.ndim - 2)) if op.name == "convolution" else tangent
+            part = part.expand(made._array.shape) if total is None else part
+        else:
+            dtype = made.dtype
+            part = invoke(
+                op,
+                [
+                    (tangent if tangent.dtype is dtype else tangent.to(dtype)) if j == i else None if op.names[j] == "bias" else each
+                    for j, each in enumerate(primals)
+                ],
+            )
+        total = part if total is None else total + part
+    return dual.wrap(made, total)
+
+
+def selects(dual: Dual, op: Any, values: Any) -> Any:
+    if not dual.has(values[0]):
+        return NotImplemented
+    made = invoke(op, [dual.primal(each) for each in values])
+    tangent, places = values[0]._tangent, made[1]
+    rank = tangent._array.ndim
+    if not rank:
+        return dual.paired(made, (tangent.clone(), None))
+    dim = values[op.names.index("dim")]
+    dim = -1 if dim is None else dim
+    if places._array.ndim == rank:
+        found = tangent.gather(dim, places)
+    else:
+        found = tangent.gather(dim, places.unsqueeze(dim)).squeeze(dim)
+    return dual.paired(made, (found, None))
+
+
+def rule(dual: Dual, op: Any, values: Any) -> Any:
+    primals = [dual.primal(each) for each in values]
+    made = invoke(op, primals)
+    array = made._array
+    if array.dtype.kind not in "fcV" or not _is_differentiable(made):
+        return made
+    is_complex = array.dtype.kind == "c"
+    if is_complex and WORD_OF.get(op.name) != "holomorphic":
+        return NotImplemented
+    total = None
+    for key, reverse in op.rules.items():
+        value = values[op.names.index(key)]
+        if not dual.has(value):
+            continue
+        tangent = value._tangent
+        if not is_complex and tangent._array.dtype.kind == "c":  # a real function of complex numbers
+            slopes = called_rule(op, reverse, primals, made, made.detach().new_ones(array.shape))
+            found = (slopes.conj() * tangent).real
+            total = found if total is None else total + found
+            continue
+        if tangent._array.dtype is not array.dtype and tangent.dtype is not made.dtype:
+            tangent = tangent.to(made.dtype)
+        if tangent._array.shape != array.shape:
+            tangent = tangent.expand(array.shape)
+        found = called_rule(op, reverse, primals, made, tangent.conj() if is_complex else tangent)
+        if found is None:
+            continue
+        if found._array.shape != array.shape:  # a rule that sums, for an operand of one element
+            return NotImplemented
+        found = found.conj() if is_complex else found
+        total = found if total is None else total + found
+    if total is None:
+        return made
+    return dual.wrap(made, total if total.dtype is made.dtype else total.to(made.dtype))
+
+
+def reduces(dual: Dual, op: Any, values: Any) -> Any:
+    primals = [dual.primal(each) for each in values]
+    made = invoke(op, primals)
+    if not _is_differentiable(made):
+        return made
+    (reverse,) = op.rules.values()
+    slopes = called_rule(op, reverse, primals, made, made.detach().new_ones(made._array.shape))
+    dim, keepdim = (values[op.names.index(name)] if name in op.names else None for name in ("dim", "keepdim"))
+    if made._array.dtype.kind == "c" or slopes._array.dtype.kind != "c":
+        product = (slopes.conj() if slopes._array.dtype.kind == "c" else slopes) * values[0]._tangent
+    else:
+        product = (slopes.conj() * values[0]._tangent).real  # a real function of complex numbers
+    whole = dim is None or dim == () or dim == []
+    total = (
+        product.sum() if whole and not keepdim else product.sum(list(range(product._array.ndim)) if whole else dim, keepdim=bool(keepdim))
+    )
+    return dual.wrap(made, total if total.dtype is made.dtype else total.to(made.dtype))
+
+
+def symmetric(dual: Dual, op: Any, values: Any) -> Any:
+    if values[0]._array.dtype.kind != "f" or not dual.has(values[0]):
+        return NotImplemented
+    primals = [dual.primal(each) for each in values]
+    made = invoke(op, primals)
+    (reverse,) = op.rules.values()
+    tangent = values[0]._tangent
+    found = called_rule(op, reverse, primals, made, tangent if tangent.dtype is made.dtype else tangent.to(made.dtype))
+    return dual.wrap(made, found if found.dtype is made.dtype else found.to(made.dtype))
+
+
+def two_passes(dual: Dual, op: Any, values: Any) -> Any:
+    return dual.twice(op.name, lambda *each: invoke(op, each), values)
+
+
+_plans: dict[Any, tuple[Any, ...]] = {}
+
+
+def called_rule(op: Any, reverse: Any, values: Any, made: Any, grad: Any) -> Any:
+    """A reverse rule, called with what its argument names ask for."""
+    plan = _plans.get(reverse)
+    if plan is None:
+        plan = _plans[reverse] = tuple([_source(op, name) for name in argument_names(reverse)])
+    return reverse(
+        *[
+            grad if where < -1 else made if where < 0 else values[where] if not fact else fact_of(values[where], fact)
+            for where, fact in plan
+        ]
+    )
+
+
+def _source(op: Any, name: str) -> tuple[int, str]:
+    """Where an argument of a rule comes from: (place among the values, or below 0 for ``grad`` and ``result``; what of it)."""
+    if name in ("grad", "result"):
+        return (-2 if name == "grad" else -1), ""
+    if name in op.names:
+        return op.names.index(name), ""
+    base, _, fact = name.rpartition("_")
+    return op.names.index(base), fact
+
+
+__all__ = ["Dual", "Parameter"]

@@ -45,7 +45,6 @@ class Frame:
     """
 
     __slots__ = ("dtype", "ndim", "shape", "strides")
-    __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]
     layout = strided
 
@@ -76,7 +75,7 @@ class Frame:
 
     def reshape(self, shape: Any, copy: bool = False) -> Any:
         """Whether a view can have that shape is a question about strides: ValueError where it cannot."""
-        return self._like.reshape(shape, copy=False)
+        return Frame(self._like.reshape(shape, copy=False), 0)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -87,9 +86,8 @@ class Frame:
             "transform that the tensor belongs to has ended"
         )
 
-    __array__ = __array_function__ = __getitem__ = __setitem__ = __bool__ = __add__ = __radd__ = __mul__ = __rmul__ = __lt__ = __gt__ = (
-        _refuse
-    )
+    __array__ = __array_function__ = __array_ufunc__ = __getitem__ = __setitem__ = __bool__ = _refuse
+    __add__ = __radd__ = __mul__ = __rmul__ = __lt__ = __gt__ = _refuse
     __iter__ = __eq__ = __ne__ = __sub__ = __rsub__ = __truediv__ = __le__ = __ge__ = __int__ = __float__ = __neg__ = _refuse
     __getattr__ = _refuse
 
@@ -101,7 +99,7 @@ class Wrapped(Tensor):
         _owner: the level's interpreter. _inner: what it computes with. _tangent: in forward mode, the tangent; else None.
     """
 
-    __slots__ = ("_inner", "_owner", "_tangent")
+    __slots__ = ()  # so that a plain tensor can become one where it stands
     __module__ = "flambeau"
     __qualname__ = "Tensor"
     __torch_function__ = staticmethod(plainly)
@@ -120,6 +118,10 @@ class Wrapped(Tensor):
     @property
     def layout(self) -> Any:
         return self._inner.layout
+
+    @property
+    def _has_tangent(self) -> bool:  # type: ignore[override]
+        return self._tangent is not None or self._inner._has_tangent
 
     @property
     def requires_grad(self) -> bool:
@@ -219,7 +221,7 @@ class Wrapped(Tensor):
 
     # -- what would pass the transforms by -----------------------------------------------------------------------------------------------
     def detach(self) -> Any:
-        return self._owner.rewrapped(self, lambda each: each.detach())
+        return self._owner.detached(self)
 
     def detach_(self) -> Any:
         for each in (self._inner, self._tangent):
@@ -322,9 +324,13 @@ class Interpreter:
         """``value`` with ``function`` applied to all that is inside."""
         return self.wrap(function(value._inner), None if value._tangent is None else function(value._tangent))
 
+    def detached(self, value: Any) -> Any:
+        """``value.detach()``."""
+        return self.rewrapped(value, lambda each: each.detach())
+
     def requires(self, value: Any) -> Any:
         """What ``_requires_grad`` of a tensor says: whether a composite must go a way that has derivatives."""
-        return needs_grad(value)
+        return value._has_tangent or needs_grad(value)
 
     # -- what it must answer: ``values`` are in the signature's order; tensors among them may be of lower levels, or plain ----------
     def call(self, op: Any, values: tuple[Any, ...]) -> Any:
@@ -549,3 +555,10 @@ def needs_grad(tensor: Any) -> bool:
     if tensor.__class__ is Wrapped:
         return needs_grad(tensor._inner) or (tensor._tangent is not None and needs_grad(tensor._tangent))
     return tensor.requires_grad
+
+
+def unrecorded(tensor: Any) -> Any:
+    """``tensor`` without history at any level. Unlike ``detach``, it keeps its tangents."""
+    if tensor.__class__ is not Wrapped:
+        return tensor.detach()
+    return tensor._owner.rewrapped(tensor, unrecorded)

@@ -13,7 +13,7 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op, resolve
 from ..core.calls.return_types import named_result
 from ..core.layout import contiguous_format
-from ..core.state import grad_enabled
+from ..core.tape.history import is_differentiated
 from .joining import cat
 from .linear_systems import solve_ex, solve_triangular
 from .matrix_checks import (
@@ -31,10 +31,6 @@ from .matrix_checks import (
 _QR = named_result("qr", ("Q", "R"))
 _SVD = named_result("svd", ("U", "S", "V"))
 _GAUGE = 1e-2  # how far a loss may depend on the phase of a complex vector
-
-
-def _is_recorded(A: Any) -> bool:
-    return A.requires_grad and grad_enabled()
 
 
 # -- QR -----------------------------------------------------------------------------------------------------------------------------
@@ -165,7 +161,7 @@ def _reflectors(input: Any, tau: Any) -> tuple[Any, Any]:
 
 def _by_lapack(*operands: Any) -> bool:
     """Whether LAPACK may apply the reflections, without a derivative and on the host."""
-    return not any(map(_is_recorded, operands)) and all(operand._array.__class__ is np.ndarray for operand in operands)
+    return not any(map(is_differentiated, operands)) and all(operand._array.__class__ is np.ndarray for operand in operands)
 
 
 @op(name="_product_of_reflections", method=False, out=False, grad=None)
@@ -399,7 +395,7 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Any:
         LinAlgError: the iteration does not converge.
     Source: torch.linalg.eigvalsh.
     """
-    return eigh(A, UPLO)[0] if _is_recorded(A) else _eigenvalues_of_symmetric(A, UPLO)
+    return eigh(A, UPLO)[0] if is_differentiated(A) else _eigenvalues_of_symmetric(A, UPLO)
 
 
 def _eig_gradient(grads: Any, result0: Any, result1: Any) -> Any:
@@ -483,7 +479,7 @@ def eigvals(A: Tensor) -> Any:
         RuntimeError: no square matrices, or infinite values.
     Source: torch.linalg.eigvals.
     """
-    return eig(A)[0] if _is_recorded(A) else _eigenvalues(A)
+    return eig(A)[0] if is_differentiated(A) else _eigenvalues(A)
 
 
 # -- singular values ----------------------------------------------------------------------------------------------------------------
@@ -610,7 +606,7 @@ def svdvals(A: Tensor, *, driver: Any = None) -> Any:
     Source: torch.linalg.svdvals.
     """
     _canonicalize_svd(A, False, driver)
-    return svd(A, False)[1] if _is_recorded(A) else _singular_values(A)
+    return svd(A, False)[1] if is_differentiated(A) else _singular_values(A)
 
 
 @composite(name="svd", out=True)

@@ -19,6 +19,7 @@ from ..core.calls.registry import TABLES, composite, op
 from ..core.layout import suggested_format
 from ..core.shape import wrap_dim, wrap_dims
 from ..core.state import grad_enabled
+from ..core.tape.history import is_differentiated
 from ..core.tensor import wrap
 from .embedding import bags_of
 from .indexing import index_put
@@ -100,7 +101,7 @@ def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
         raise RuntimeError("Expected X.is_contiguous(memory_format) to be true, but got false.")
     size = C // group
     result, mean, variance = NORMS["Group"].wrapper(input, weight, bias, (N, group, size, HxW), (2, 3), (1, group, size, 1), eps)
-    if input.requires_grad and grad_enabled():  # moments that can be differentiated
+    if is_differentiated(input):  # moments that can be differentiated
         variance, mean = TABLES["torch"]["var_mean"].wrapper(input.reshape(N, group, size * HxW), 2, correction=0)
         return result, mean, variance.add(eps).rsqrt()
     of_moments = input.dtype if weight is None else weight.dtype
@@ -129,7 +130,7 @@ def _with_moments(
     check_float(input, "batch_norm")
     view = (shape[0], channels, product(shape[2:]))
     result, mean, variance = NORMS["Batch"].wrapper(input, weight, bias, view, (0, 2), (1, channels, 1), eps)
-    update_running(running_mean, running_var, mean._array, variance._array, shape[0] * view[2], momentum)
+    update_running(running_mean, running_var, mean, variance, shape[0] * view[2], momentum)
     return result, mean.detach().reshape(-1).to(wide), _inverse(variance, eps).reshape(-1).to(wide)
 
 
@@ -206,7 +207,7 @@ def batch_norm_update_stats(input: Tensor, running_mean: Tensor | None, running_
     check_channels(x, channels, running_mean=running_mean, running_var=running_var)
     dims = [d for d in range(x.ndim) if d != 1]
     variance, mean = TABLES["torch"]["var_mean"].wrapper(x, dims, correction=0)
-    update_running(running_mean, running_var, mean._array, variance._array, x.numel() // channels, momentum)
+    update_running(running_mean, running_var, mean, variance, x.numel() // channels, momentum)
     if input.requires_grad and grad_enabled():
         mean, variance = (without_derivative(moment, input, "aten::batch_norm_update_stats") for moment in (mean, variance))
     return mean, variance

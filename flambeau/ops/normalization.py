@@ -270,9 +270,13 @@ def check_float(input: Any, word: str) -> None:
         raise NotImplementedError(f"\"{word}\" not implemented for '{input.dtype.legacy}'")
 
 
-def _move(running: Any, value: np.ndarray, momentum: float) -> None:
-    """``running = (1 - momentum) * running + momentum * value``, in place and unrecorded."""
-    array, more = running._array, momentum * value.reshape(running._array.shape)
+def _move(running: Any, value: Any, scale: float, momentum: float) -> None:
+    """``running = (1 - momentum) * running + momentum * scale * value``, in place and unrecorded."""
+    array, given = running._array, value._array
+    if not isinstance(array, np.ndarray) or not isinstance(given, np.ndarray):  # inside transforms, or on a device
+        running.mul_(1 - momentum).add_(value.detach().reshape(array.shape), alpha=momentum * scale)
+        return
+    more = momentum * (given if scale == 1 else given * scale).reshape(array.shape)
     if array.dtype == more.dtype:
         array *= 1 - momentum
         array += more
@@ -281,12 +285,12 @@ def _move(running: Any, value: np.ndarray, momentum: float) -> None:
     storage_of(running)._bump()
 
 
-def update_running(running_mean: Any, running_var: Any, mean: np.ndarray, variance: np.ndarray, count: int, momentum: float) -> None:
+def update_running(running_mean: Any, running_var: Any, mean: Any, variance: Any, count: int, momentum: float) -> None:
     """Move the running moments towards a batch's; the variance is divided by ``count - 1`` for it."""
     if running_mean is not None:
-        _move(running_mean, mean, momentum)
+        _move(running_mean, mean, 1, momentum)
     if running_var is not None:
-        _move(running_var, variance * (count / max(count - 1, 1)), momentum)
+        _move(running_var, variance, count / max(count - 1, 1), momentum)
 
 
 def of_nothing(input: Any, weight: Any, bias: Any) -> Any:
@@ -307,7 +311,7 @@ def normalized_batch(
     check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     check_float(input, "batch_norm")
     for name, statistic in (("running_mean", running_mean), ("running_var", running_var)):
-        if statistic is not None and statistic._requires_grad and grad_enabled():
+        if statistic is not None and statistic.requires_grad and grad_enabled():
             raise RuntimeError(
                 f"The function 'native_batch_norm' is not differentiable with respect to argument '{name}'. This input cannot have "
                 "requires_grad True."
@@ -324,7 +328,7 @@ def normalized_batch(
         "mixed dtype (CPU): all inputs must share same datatype.",
     )
     result, mean, variance = NORMS["Batch"].wrapper(input, weight, bias, view, (0, 2), (1, channels, 1), eps)
-    update_running(running_mean, running_var, mean._array, variance._array, count, momentum)
+    update_running(running_mean, running_var, mean, variance, count, momentum)
     return result
 
 
@@ -428,7 +432,7 @@ def instance_norm(
         return of_nothing(input, weight, bias)
     check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     result, mean, variance = NORMS["Batch"].wrapper(input, weight, bias, (shape[0], channels, area), (2,), (1, channels, 1), eps)
-    update_running(running_mean, running_var, mean._array.mean(0), variance._array.mean(0), area, momentum)
+    update_running(running_mean, running_var, mean.detach().mean(0), variance.detach().mean(0), area, momentum)
     return result
 
 

@@ -353,6 +353,11 @@ def needs_grad(tensor: Tensor) -> bool:
     return tensor._requires_grad is not False and tensor._requires_grad is not INFERENCE
 
 
+def is_differentiated(tensor: Tensor) -> bool:
+    """Whether a derivative of what is computed from a tensor now may be wanted: the call is recorded, or the tensor has a tangent."""
+    return tensor._has_tangent or (tensor.requires_grad and grad_enabled())
+
+
 def watch(storage: UntypedStorage) -> None:
     """End the histories of this storage's restricted views when it is written to."""
     if storage.__class__ is UntypedStorage:
