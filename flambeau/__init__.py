@@ -47,6 +47,8 @@ _SERIALIZATION = frozenset(("save", "load"))
 _AUTOCAST = frozenset(
     ("autocast", "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_dtype")
     + ("is_autocast_cpu_enabled", "get_autocast_cpu_dtype", "get_autocast_gpu_dtype", "set_autocast_cache_enabled", "set_autocast_enabled")
+    + ("set_autocast_cpu_dtype", "set_autocast_cpu_enabled", "set_autocast_gpu_dtype", "autocast_increment_nesting")
+    + ("autocast_decrement_nesting",)
 )
 _PRINTING = frozenset(("set_printoptions",))
 _SETTINGS = frozenset(
@@ -71,8 +73,7 @@ _MORE = frozenset(
     (
         "DisableTorchFunction Event FatalError GradScaler JITException StorageBase Stream compiled_with_cxx11_abi "
         "get_file_path has_lapack has_mkl has_openmp has_spectral init_num_threads is_vulkan_available "
-        "legacy_contiguous_format prepare_multiprocessing_environment set_anomaly_enabled set_autocast_cpu_dtype "
-        "set_autocast_cpu_enabled set_autocast_gpu_dtype sym_constrain_range sym_constrain_range_for_size "
+        "legacy_contiguous_format prepare_multiprocessing_environment set_anomaly_enabled sym_constrain_range sym_constrain_range_for_size "
         "sym_fresh_size thread_safe_generator "
         "_empty_affine_quantized _make_per_channel_quantized_tensor _make_per_tensor_quantized_tensor empty_quantized per_channel_affine "
         "per_channel_affine_float_qparams per_channel_symmetric per_tensor_affine per_tensor_symmetric qscheme quantize_per_channel "

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 from types import FunctionType
 from typing import Any
 
-from .amp.autocast_mode import set_autocast_dtype, set_autocast_enabled
 from .amp.grad_scaler import GradScaler
 from .autograd.anomaly import set_detect_anomaly
 from .core.arrays.kinds import place_of
 from .core.calls.override import DisableTorchFunction
 from .core.device import device as Device
-from .core.dtype import dtype
 from .core.layout import contiguous_format as legacy_contiguous_format
 from .core.protocols.quantized import (
     _empty_affine_quantized,
@@ -189,28 +186,6 @@ class Event:
 def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
     """Switch anomaly detection. Source: torch.set_anomaly_enabled."""
     set_detect_anomaly(enabled, check_nan)
-
-
-def _warn_of(old: str, instead: str) -> None:
-    warnings.warn(f"torch.{old} is deprecated. Please use torch.{instead} instead.", DeprecationWarning, stacklevel=3)
-
-
-def set_autocast_cpu_enabled(enabled: bool) -> None:
-    """Switch autocasting on the CPU. Deprecated; use ``set_autocast_enabled('cpu', enabled)``. Source: torch.set_autocast_cpu_enabled."""
-    _warn_of("set_autocast_cpu_enabled(enabled)", "set_autocast_enabled('cpu', enabled)")
-    set_autocast_enabled("cpu", enabled)
-
-
-def set_autocast_cpu_dtype(dtype: dtype) -> None:
-    """The dtype of autocasting on the CPU. Deprecated; use ``set_autocast_dtype('cpu', dtype)``. Source: torch.set_autocast_cpu_dtype."""
-    _warn_of("set_autocast_cpu_dtype(dtype)", "set_autocast_dtype('cpu', dtype)")
-    set_autocast_dtype("cpu", dtype)
-
-
-def set_autocast_gpu_dtype(dtype: dtype) -> None:
-    """The dtype of autocasting on CUDA. Deprecated; use ``set_autocast_dtype('cuda', dtype)``. Source: torch.set_autocast_gpu_dtype."""
-    _warn_of("set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)")
-    set_autocast_dtype("cuda", dtype)
 
 
 def is_vulkan_available() -> bool:

@@ -265,7 +265,7 @@ def test_compile_runs_what_it_is_given_and_says_so_once(monkeypatch: pytest.Monk
     assert torch.compile(model, disable=True) is model
 
 
-# -- mixed precision as far as it is off
+# -- scaling of losses
 def scaled_steps(library: Any) -> list[Any]:
     """What a scaler does over steps of which one overflows."""
     parameter = library.nn.Parameter(library.ones(3))
@@ -353,35 +353,6 @@ def test_older_spellings_warn_as_pytorchs_do() -> None:
         return [(record.category, str(record.message)) for record in records]
 
     assert warned(torch) == warned(oracle)
-
-
-def test_autocast_is_off_or_an_error() -> None:
-    with torch.autocast("cpu", enabled=False), torch.amp.autocast("cuda", enabled=False):
-        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.float32
-        assert not torch.is_autocast_enabled() and not torch.is_autocast_enabled("cpu")
-    with pytest.warns(UserWarning, match="Disabling autocast"), torch.autocast("cuda"):
-        pass
-    with pytest.raises(NotImplementedError, match="autocast"):
-        torch.autocast("cpu")
-    with pytest.raises(RuntimeError, match="Expected one of cpu, cuda"):
-        torch.autocast("nonsense")
-    with pytest.raises(ValueError, match="Expected `device_type`"):
-        torch.autocast(3)  # type: ignore[arg-type]
-
-    class Double(torch.autograd.Function):
-        @staticmethod
-        @torch.amp.custom_fwd(device_type="cuda")
-        def forward(ctx: Any, x: Any) -> Any:
-            return 2 * x
-
-        @staticmethod
-        @torch.amp.custom_bwd(device_type="cuda")
-        def backward(ctx: Any, grad: Any) -> Any:
-            return 2 * grad
-
-    x = torch.ones(2, requires_grad=True)
-    Double.apply(x).sum().backward()
-    assert x.grad.tolist() == [2, 2]
 
 
 def test_a_module_that_is_kept_from_the_compiler_stays_a_module() -> None:

@@ -23,7 +23,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     ),
     ("TorchScript's parallel calls", "torch.fork torch.wait"),
     ("functions of devices that PyTorch itself has no longer, or of its XLA package", "torch.*autocast_ipu* torch.*autocast_xla*"),
-    ("counters of the interpreter's own bookkeeping", "torch.autocast_*_nesting torch.profiler_allow_cudagraph_cupti_lazy_reinit_cuda12"),
+    ("counters of the interpreter's own bookkeeping", "torch.profiler_allow_cudagraph_cupti_lazy_reinit_cuda12"),
     ("dimensions as objects, of functorch", "Tensor.index"),
     ("scaled products of float8 matrices, for GPUs of NVIDIA's and AMD's", "nn.functional.scaled_mm nn.functional.scaled_grouped_mm"),
     ("a check of an old compiler of PyTorch's", "nn.functional.assert_int_or_pair"),

@@ -1,18 +1,23 @@
-"""Autocast, as far as it is off: regions with ``enabled=False``, and those of devices that are not there."""
+"""Autocast: regions in which listed operations choose their dtype. What they do there stands in ``core.calls.autocast``."""
 
 from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from ..core import dtype as dtypes
+from ..core.calls import autocast as regions
 from ..core.device import device
+from ..core.dtype import bfloat16, float16, float64
 from ..core.dtype import dtype as DType
+from ..core.tensor import Tensor
 
 __all__ = [
     "autocast",
+    "autocast_decorator",
+    "autocast_decrement_nesting",
+    "autocast_increment_nesting",
     "clear_autocast_cache",
     "custom_bwd",
     "custom_fwd",
@@ -24,149 +29,232 @@ __all__ = [
     "is_autocast_cpu_enabled",
     "is_autocast_enabled",
     "set_autocast_cache_enabled",
+    "set_autocast_cpu_dtype",
+    "set_autocast_cpu_enabled",
     "set_autocast_dtype",
     "set_autocast_enabled",
+    "set_autocast_gpu_dtype",
 ]
 
-_CPU_DTYPES = (dtypes.bfloat16, dtypes.float16)
-_dtypes: dict[str, DType] = {
-    "cpu": dtypes.bfloat16,
-    "cuda": dtypes.float16,
-    "xpu": dtypes.float16,
-    "mps": dtypes.float16,
-    "hpu": dtypes.bfloat16,
-}
-_cache_enabled = True
+
+# -- settings of a thread ---------------------------------------------------------------------------------------------------------
+def _type_of(device_type: Any, function: str) -> str:
+    if not isinstance(device_type, str):
+        raise TypeError(f"{function}(): argument 'device_type' (position 1) must be str, not {type(device_type).__name__}")
+    return device(device_type).type
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether there is autocast for tensors of a device type: not yet.
+    """Whether there is autocast for tensors of a device type.
 
     Raises:
         RuntimeError: no device type.
     Source: torch.amp.is_autocast_available.
     """
-    device(device_type)
-    return False
+    return _type_of(device_type, "_is_autocast_available") in regions.DTYPES
+
+
+def _listed_type(device_type: Any, function: str) -> str:
+    kind = _type_of(device_type, function)
+    if kind not in regions.DTYPES:
+        raise RuntimeError(f"unknown device type for autocast in get_autocast_dispatch_key_from_device_type: '{kind}'")
+    return kind
 
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
-    """Whether autocast is on for a device type, by default CUDA's: False. Source: torch.is_autocast_enabled."""
-    device("cuda" if device_type is None else device_type)
-    return False
-
-
-def is_autocast_cpu_enabled() -> bool:
-    """Whether autocast is on for the CPU: False. Source: torch.is_autocast_cpu_enabled."""
-    return False
+    """Whether this thread autocasts for a device type, by default CUDA's. Source: torch.is_autocast_enabled."""
+    return regions.is_on("cuda" if device_type is None else _listed_type(device_type, "is_autocast_enabled"))
 
 
 def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
-    """Switch autocast.
+    """Switch autocast in this thread, for a device type or, with one argument, for CUDA. A region that ends puts it back.
 
-    Raises:
-        NotImplementedError: on.
     Source: torch.set_autocast_enabled.
     """
-    if device_type is True or enabled:
-        _complain()
+    if enabled is None:
+        device_type, enabled, place = "cuda", device_type, 1
+    else:
+        place = 2
+    if not isinstance(enabled, bool):
+        raise TypeError(f"set_autocast_enabled(): argument 'enabled' (position {place}) must be bool, not {type(enabled).__name__}")
+    regions.adjust(_listed_type(device_type, "set_autocast_enabled"), enabled=enabled)
 
 
 def get_autocast_dtype(device_type: str) -> DType:
-    """The dtype that autocast would compute in. Source: torch.get_autocast_dtype."""
-    kind = device(device_type).type
-    if kind not in _dtypes:
-        raise RuntimeError(f"get_autocast_dtype: expected a device type with autocast, got '{device_type}'")
-    return _dtypes[kind]
+    """The dtype that autocast computes in on a device type. Source: torch.get_autocast_dtype."""
+    kind = _type_of(device_type, "get_autocast_dtype")
+    dtype = regions.current().dtypes.get(kind)
+    if dtype is None:
+        raise RuntimeError(f"unsupported scalarType: there is no autocast for '{kind}'")
+    return dtype
 
 
 def set_autocast_dtype(device_type: str, dtype: DType) -> None:
-    """Choose the dtype that autocast would compute in. Source: torch.set_autocast_dtype."""
-    get_autocast_dtype(device_type)
-    _dtypes[device(device_type).type] = dtype
-
-
-def get_autocast_cpu_dtype() -> DType:
-    """``get_autocast_dtype('cpu')``. Source: torch.get_autocast_cpu_dtype."""
-    return _dtypes["cpu"]
-
-
-def get_autocast_gpu_dtype() -> DType:
-    """``get_autocast_dtype('cuda')``. Source: torch.get_autocast_gpu_dtype."""
-    return _dtypes["cuda"]
+    """Choose the dtype that autocast computes in on a device type, in this thread. Source: torch.set_autocast_dtype."""
+    if not isinstance(dtype, DType):
+        raise TypeError(f"set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not {type(dtype).__name__}")
+    regions.adjust(_type_of(device_type, "set_autocast_dtype"), dtype=dtype)
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Whether autocast would keep weights that it cast. Source: torch.is_autocast_cache_enabled."""
-    return _cache_enabled
+    """Whether casts of parameters are kept for the region. Source: torch.is_autocast_cache_enabled."""
+    return regions.current().keeps
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Choose whether autocast would keep weights that it cast. Source: torch.set_autocast_cache_enabled."""
-    global _cache_enabled
-    _cache_enabled = bool(enabled)
+    """Choose whether casts of parameters are kept. Source: torch.set_autocast_cache_enabled."""
+    regions.adjust(keeps=bool(enabled))
 
 
 def clear_autocast_cache() -> None:
-    """Forget weights that autocast cast, of which there are none. Source: torch.clear_autocast_cache."""
+    """Forget the casts of parameters that this thread keeps. Source: torch.clear_autocast_cache."""
+    regions.kept.casts = {}
 
 
-def _complain() -> NoReturn:
-    raise NotImplementedError("autocast: computing in narrower dtypes is not supported yet; use enabled=False, or cast by hand")
+def autocast_increment_nesting() -> int:
+    """Count a region more, by hand; how many there are now. Source: torch.autocast_increment_nesting."""
+    return regions.add_nesting(1)
 
 
+def autocast_decrement_nesting() -> int:
+    """Count a region less, by hand; how many are left. Source: torch.autocast_decrement_nesting."""
+    return regions.add_nesting(-1)
+
+
+def _deprecated(old: str, new: str) -> None:
+    warnings.warn(f"torch.{old} is deprecated. Please use torch.{new} instead.", DeprecationWarning, stacklevel=3)
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """``is_autocast_enabled('cpu')``, which it is deprecated for. Source: torch.is_autocast_cpu_enabled."""
+    _deprecated("is_autocast_cpu_enabled()", "is_autocast_enabled('cpu')")
+    return is_autocast_enabled("cpu")
+
+
+def set_autocast_cpu_enabled(enabled: bool) -> None:
+    """``set_autocast_enabled('cpu', enabled)``, which it is deprecated for. Source: torch.set_autocast_cpu_enabled."""
+    _deprecated("set_autocast_cpu_enabled(enabled)", "set_autocast_enabled('cpu', enabled)")
+    set_autocast_enabled("cpu", enabled)
+
+
+def get_autocast_cpu_dtype() -> DType:
+    """``get_autocast_dtype('cpu')``, which it is deprecated for. Source: torch.get_autocast_cpu_dtype."""
+    _deprecated("get_autocast_cpu_dtype()", "get_autocast_dtype('cpu')")
+    return get_autocast_dtype("cpu")
+
+
+def set_autocast_cpu_dtype(dtype: DType) -> None:
+    """``set_autocast_dtype('cpu', dtype)``, which it is deprecated for. Source: torch.set_autocast_cpu_dtype."""
+    _deprecated("set_autocast_cpu_dtype(dtype)", "set_autocast_dtype('cpu', dtype)")
+    set_autocast_dtype("cpu", dtype)
+
+
+def get_autocast_gpu_dtype() -> DType:
+    """``get_autocast_dtype('cuda')``, which it is deprecated for. Source: torch.get_autocast_gpu_dtype."""
+    _deprecated("get_autocast_gpu_dtype()", "get_autocast_dtype('cuda')")
+    return get_autocast_dtype("cuda")
+
+
+def set_autocast_gpu_dtype(dtype: DType) -> None:
+    """``set_autocast_dtype('cuda', dtype)``, which it is deprecated for. Source: torch.set_autocast_gpu_dtype."""
+    _deprecated("set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)")
+    set_autocast_dtype("cuda", dtype)
+
+
+# -- regions -----------------------------------------------------------------------------------------------------------------------
 class autocast:
-    """A region, or a function, inside which operations would choose narrower dtypes; with ``enabled=False`` one where they do not.
+    """A region, or a function, inside which listed operations choose their dtype: products a narrow one, losses and the like float32.
+
+    Which operations those are stands in ``core/calls/cast_lists.py``; all others take their operands as they come. Gradients come back
+    through the casts, so that a parameter's gradient has the parameter's dtype. A backward pass does not belong inside.
 
     Args:
         device_type: type of the tensors' device. Where it is one that is not there (``'cuda'`` without a GPU), the region is switched
-            off with a warning, as in PyTorch.
-        dtype: dtype to compute in; the device type's own when None.
-        enabled: whether operations choose.
-        cache_enabled: whether weights that were cast are kept for the region.
+            off with a warning.
+        dtype: dtype to compute in, bfloat16 or float16; the device type's own when None. Another one switches the region off, with a
+            warning.
+        enabled: whether operations choose. False makes a region without autocast, inside another one say.
+        cache_enabled: whether casts of parameters are kept until the outermost region ends, so that a parameter that is changed
+            meanwhile shows its old values; as around when None.
     Raises:
         ValueError: ``device_type`` is no string.
-        RuntimeError: no such device type.
-        NotImplementedError: a region that is on.
+        RuntimeError: no such device type, or none with autocast.
+    Example:
+        >>> import flambeau as torch
+        >>> layer = torch.nn.Linear(4, 2)
+        >>> with torch.autocast("cpu", torch.bfloat16):
+        ...     y = layer(torch.ones(3, 4))
+        >>> y.float().sum().backward()
+        >>> y.dtype, layer.weight.grad.dtype
+        (torch.bfloat16, torch.float32)
+
     Source: torch.autocast.
     """
 
     def __init__(self, device_type: str, dtype: DType | None = None, enabled: bool = True, cache_enabled: bool | None = None):
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
-        self.device = device(device_type).type
-        self.fast_dtype = get_autocast_dtype(self.device) if dtype is None else dtype
-        if enabled and self.device == "cuda" and not _has_cuda():
-            warnings.warn("CUDA is not available or torch_xla is imported. Disabling autocast.", UserWarning, stacklevel=2)
+        self._type = device(device_type).type
+        if self._type not in regions.DTYPES:
+            raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
+        self.device = device_type
+        self.fast_dtype = regions.current().dtypes[self._type] if dtype is None else dtype
+        if enabled and self._type == "cuda" and not _has_cuda():
+            warnings.warn("CUDA is not available or torch_xla is imported. Disabling autocast.", UserWarning, stacklevel=_level(self))
             enabled = False
-        if enabled and self.device == "cpu" and self.fast_dtype not in _CPU_DTYPES:
+        if enabled and self.fast_dtype not in self._allowed():
+            name = device_type.upper()
             warnings.warn(
-                "In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"
-                "CPU Autocast only supports dtypes of torch.bfloat16, torch.float16 currently.",
+                f"In {name} autocast, but the target dtype is not supported. Disabling autocast.\n"
+                f"{name} Autocast only supports dtypes of {', '.join(map(str, self._allowed()))} currently.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=_level(self),
             )
             enabled = False
-        if enabled:
-            _complain()
-        self._enabled = False
-        self._cache_enabled = is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
+        self._enabled = enabled
+        self._cache_enabled = regions.current().keeps if cache_enabled is None else cache_enabled
+
+    def _allowed(self) -> list[DType]:
+        if self._type != "privateuseone":
+            return [bfloat16, float16]
+        from .._settings import get_device_module
+
+        try:
+            return list(get_device_module("privateuseone").get_amp_supported_dtype())
+        except (RuntimeError, AttributeError):
+            raise AssertionError(
+                "Tried to use AMP with the `privateuseone` backend, but the backend has not registered a module or the module misses "
+                "some necessary functions. The backend should register a module by `torch._register_device_module`, and the module must "
+                "have these funcs: \n`get_amp_supported_dtype() -> List[torch.dtype]`. \n"
+            ) from None
 
     def __enter__(self) -> autocast:
+        regions.enter(self._type, self.fast_dtype, self._enabled, self._cache_enabled, self)
         return self
 
     def __exit__(self, *error: Any) -> None:
-        return None
+        regions.leave(self)
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         """``func``, inside the region whenever it is called."""
+        return autocast_decorator(self, func)
 
-        @functools.wraps(func)
-        def inside(*args: Any, **kwargs: Any) -> Any:
-            with self:
-                return func(*args, **kwargs)
 
-        return inside
+def autocast_decorator(autocast_instance: autocast, func: Callable[..., Any]) -> Callable[..., Any]:
+    """``func``, inside the region whenever it is called. Source: torch.amp.autocast_mode.autocast_decorator."""
+
+    @functools.wraps(func)
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        with autocast_instance:
+            return func(*args, **kwargs)
+
+    inside.__script_unsupported = "@autocast() decorator is not supported in script mode"  # type: ignore[attr-defined]
+    return inside
+
+
+def _level(instance: autocast) -> int:
+    """How far up the caller of the constructor is: the older spellings' stand between."""
+    return 3 if type(instance) is autocast else 4
 
 
 def _has_cuda() -> bool:
@@ -175,12 +263,39 @@ def _has_cuda() -> bool:
     return cuda.is_available()
 
 
+def _enter_autocast(*args: Any) -> autocast:
+    """Begin a region by hand. Source: torch.amp.autocast_mode._enter_autocast."""
+    return autocast(*args).__enter__()
+
+
+def _exit_autocast(mode: autocast) -> None:
+    """End it. Source: torch.amp.autocast_mode._exit_autocast."""
+    mode.__exit__(None, None, None)
+
+
+# -- functions with a derivative of their own -----------------------------------------------------------------------------------------
+def _cast(value: Any, kind: str, dtype: DType) -> Any:
+    """``value`` with the floating point tensors on a type of device, at any depth, as ``dtype``."""
+    if isinstance(value, Tensor):
+        eligible = value.is_floating_point() and value.device.type == kind and value.dtype is not float64
+        return value.to(dtype) if eligible else value
+    if isinstance(value, (str, bytes)):
+        return value
+    if isinstance(value, Mapping):
+        return {_cast(key, kind, dtype): _cast(item, kind, dtype) for key, item in value.items()}
+    if isinstance(value, Iterable):
+        items = [_cast(item, kind, dtype) for item in value]
+        return type(value)(items) if isinstance(value, (list, tuple)) else items
+    return value
+
+
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: DType | None = None) -> Any:
     """Decorator of ``forward`` of an ``autograd.Function``: how it behaves where autocast is on. Elsewhere it changes nothing.
 
     Args:
         device_type: type of the tensors' device.
-        cast_inputs: dtype to which floating point inputs on that device are cast where autocast is on.
+        cast_inputs: dtype to which floating point inputs on that device are cast where autocast is on, which is off inside then. When
+            None, ``forward`` sees autocast as it is around.
     Source: torch.amp.custom_fwd.
     """
     if not isinstance(device_type, str):
@@ -190,15 +305,19 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: DType | None =
 
     @functools.wraps(fwd)
     def forward(*args: Any, **kwargs: Any) -> Any:
+        is_on = is_autocast_enabled(device_type)
         args[0]._dtype = get_autocast_dtype(device_type)
-        args[0]._fwd_used_autocast = False
-        return fwd(*args, **kwargs)
+        args[0]._fwd_used_autocast = is_on and cast_inputs is None
+        if not is_on or cast_inputs is None:
+            return fwd(*args, **kwargs)
+        with autocast(device_type, enabled=False):
+            return fwd(*_cast(args, device_type, cast_inputs), **_cast(kwargs, device_type, cast_inputs))
 
     return forward
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
-    """Decorator of ``backward`` of an ``autograd.Function``: autocast as it was in ``forward``, which is off.
+    """Decorator of ``backward`` of an ``autograd.Function``: autocast as it was in ``forward``.
 
     Args:
         device_type: type of the tensors' device.
@@ -211,6 +330,7 @@ def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
 
     @functools.wraps(bwd)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        return bwd(*args, **kwargs)
+        with autocast(device_type, args[0]._dtype, args[0]._fwd_used_autocast):
+            return bwd(*args, **kwargs)
 
     return backward

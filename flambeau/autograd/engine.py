@@ -354,11 +354,12 @@ def run_backward(
     if inputs is not None:
         targets = [edge_of(source) if isinstance(source, Tensor) else _edge_named(*source) for source in inputs]
         _find_needed(roots, targets, work)
-    was, outside, around = (thread.inference, thread.grad_mode), thread.outside, (thread.function_override, thread.function_modes)
+    was, outside = (thread.inference, thread.grad_mode), thread.outside
+    around = thread.function_override, thread.function_modes, thread.autocast
     running = thread.running
     try:
         set_inference(False, record)
-        thread.outside, thread.function_override, thread.function_modes = around, False, ()
+        thread.outside, thread.function_override, thread.function_modes, thread.autocast = around, False, (), None
         thread.running = work
         for root, grad in zip(roots, grads, strict=True):
             work.send(root if root._node is None else root._node, seed_gradient(root, grad))
@@ -390,7 +391,7 @@ def run_backward(
         return results
     finally:
         thread.running = running
-        thread.outside, (thread.function_override, thread.function_modes) = outside, around
+        thread.outside, (thread.function_override, thread.function_modes, thread.autocast) = outside, around
         try:
             set_inference(*was)
         except BaseException:  # a signal handler's, as the call began

@@ -6,6 +6,8 @@ attribute.  While it is not empty, ``in_mode`` tells whether this thread is conc
 looks at the thread's own state.  So a fast path asks ``not (active and in_mode())``, and nobody reads ``active`` alone.
 ``without_grad`` is built alike: it is empty while every thread records; while it is not, ``thread.grad`` tells what this thread does.
 So is ``inferring``, for inference mode. Asking a thread takes about 60 ns, which these lists spare most calls.
+``autocasting`` is one more, asked by operations that autocast lists alone: while it is not empty, ``thread.autocast`` tells who casts the
+operands of this thread's calls.
 
 What switches a mode on sets the thread's word, adds 1 to ``thread.modes`` and puts an entry into ``active``, in plain statements: there is
 no call among them, because after a call, and when a function begins, a signal handler may raise.
@@ -68,15 +70,20 @@ class ThreadState(threading.local):
     levels: tuple[Any, ...] = ()
     overridden: Any = None  # the call that __torch_function__ was last asked about
     running: Any = None  # the backward pass of this thread; functions in its ``at_end`` are called when gradients are there
-    outside: tuple[bool, tuple[Any, ...]] = (True, ())  # these two as they were before the backward pass that is running
+    outside: tuple[bool, tuple[Any, ...], Any] = (True, (), None)  # overrides and autocast as they were before the running backward pass
     saved_hooks: tuple[Any, ...] = ()
     creation_device: Any = None  # where factories make tensors; None is the CPU
     creation_devices: tuple[Any, ...] = ()  # what it was outside the `with device:` blocks that are open
+    autocast: Any = None  # who casts the operands of listed operations, a ``calls.autocast.Region``; None while nobody does
+    autocast_region: Any = None  # the innermost region, also while none casts: inside of a call that was cast, and of a backward pass
 
 
 thread = ThreadState()
 without_grad: list[None] = []  # one entry per thread that does not record
 inferring: list[None] = []  # one entry per thread in inference mode
+autocasting: list[None] = []  # one entry per thread that autocasts, for devices of any type
+autocasting_cpu: list[None] = []  # one entry per thread that does so for the CPU
+autocasting_others: list[None] = []  # and for other devices
 
 
 def in_mode() -> bool:
@@ -123,6 +130,33 @@ def set_inference(inference: bool, grad_mode: bool) -> None:
         del inferring[-1]
 
 
+def set_autocast(region: Any, casting: Any) -> None:
+    """Make ``region`` this thread's innermost, and have ``casting`` cast the operands of its calls.
+
+    It is all of it or nothing, as ``set_inference``.
+
+    Args:
+        region: a ``calls.autocast.Region``, or None outside of all.
+        casting: the same, or another one inside of a call or a backward pass, or None for nobody.
+    """
+    was = thread.autocast
+    here, others = casting is not None and casting.here, casting is not None and casting.elsewhere
+    was_here, was_others = was is not None and was.here, was is not None and was.elsewhere
+    thread.autocast_region, thread.autocast = region, casting
+    if casting is not None and was is None:
+        autocasting[:0] = (None,)
+    elif was is not None and casting is None:
+        del autocasting[-1:]
+    if here and not was_here:
+        autocasting_cpu[:0] = (None,)
+    elif was_here and not here:
+        del autocasting_cpu[-1:]
+    if others and not was_others:
+        autocasting_others[:0] = (None,)
+    elif was_others and not others:
+        del autocasting_others[-1:]
+
+
 class observing:
     """Inside this ``with`` block ``observer`` stands around every kernel that this thread runs, those of backward passes included.
 
@@ -149,12 +183,12 @@ class observing:
 
 def as_user(function: Any, *args: Any) -> Any:
     """Call user's code from inside a backward pass, whose own operations no subclass and no mode sees."""
-    inside = thread.function_override, thread.function_modes
-    thread.function_override, thread.function_modes = thread.outside
+    inside = thread.function_override, thread.function_modes, thread.autocast
+    thread.function_override, thread.function_modes, thread.autocast = thread.outside
     try:
         return function(*args)
     finally:
-        thread.function_override, thread.function_modes = inside
+        thread.function_override, thread.function_modes, thread.autocast = inside
 
 
 def _fp_ignoring_context() -> Context:

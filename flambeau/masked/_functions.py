@@ -253,7 +253,7 @@ def var(
     distances = _hidden_as(0, wide - sum(wide, dims, keepdim=True, mask=mask) / count, mask)
     squares = distances * distances.conj()
     divisors = count - correction
-    result = sum(squares, dims, keepdim=True) / divisors.clamp(min=0)
+    result = (sum(squares, dims, keepdim=True) / divisors.clamp(min=0)).to(squares.dtype)
     return result if keepdim or not input.ndim else result.squeeze(dims)
 
 

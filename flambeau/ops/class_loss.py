@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op
+from ..core.calls.registry import composite, op, resolve
 from ..core.state import grad_enabled, run_ignoring_fp
 from ..core.tensor import Tensor as TensorClass
 from .loss import reduced, reduction_of
@@ -659,7 +659,7 @@ def linear_cross_entropy(
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
     bias = None if linear_bias is None else linear_bias.reshape(-1)
     scores = linear(input, linear_weight.flatten(0, -2), bias).reshape(scores_shape)
-    return cross_entropy(
+    return resolve("nn.functional", "cross_entropy")(
         scores,
         target,
         weight,

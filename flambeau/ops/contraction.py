@@ -14,7 +14,7 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op, resolve
 from ..core.layout import row_major
 from ..core.shape import broadcast_shape, wrap_dim
-from .products import bmm, mm
+from .products import bmm, dot, mm
 
 
 # -- tensordot ------------------------------------------------------------------------------------------------------------------
@@ -63,9 +63,12 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Any:
     rows = [d for d in range(a.ndim) if d not in first]
     columns = [d for d in range(b.ndim) if d not in second]
     inner = math.prod(a.shape[d] for d in first)
-    left = a.permute([*rows, *first]).reshape(math.prod(a.shape[d] for d in rows), inner)
-    right = b.permute([*second, *columns]).reshape(inner, math.prod(b.shape[d] for d in columns))
-    return mm(left, right).reshape([*(a.shape[d] for d in rows), *(b.shape[d] for d in columns)])
+    sizes = [*(a.shape[d] for d in rows), *(b.shape[d] for d in columns)]
+    left, right = a.permute([*rows, *first]), b.permute([*second, *columns])
+    if math.prod(sizes) == 1:
+        return dot(left.reshape(inner), right.reshape(inner)).reshape(sizes)
+    left = left.reshape(math.prod(sizes[: len(rows)]), inner)
+    return mm(left, right.reshape(inner, math.prod(sizes[len(rows) :]))).reshape(sizes)
 
 
 # -- einsum -----------------------------------------------------------------------------------------------------------------------

@@ -8,8 +8,7 @@ from typing import Any
 
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite
-from .attention import scaled_dot_product_attention
+from ..core.calls.registry import composite, resolve
 from .dropout import dropout
 from .joining import cat
 from .padding import pad
@@ -261,12 +260,12 @@ def multi_head_attention_forward(
     p = dropout_p if training else 0.0
     if need_weights:
         scores = (q * math.sqrt(1.0 / head_dim)).matmul(k.mT)
-        weights: Any = dropout(softmax(scores if mask is None else scores + mask, -1), p, p > 0.0)
+        weights: Any = dropout(softmax(scores if mask is None else scores + mask.to(scores.dtype), -1), p, p > 0.0)
         result = weights.matmul(v)
         weights = weights.mean(1) if average_attn_weights else weights
     else:
         weights = None
-        result = scaled_dot_product_attention(q, k, v, mask, p, is_causal)
+        result = resolve("nn.functional", "scaled_dot_product_attention")(q, k, v, mask, p, is_causal)
     result = linear(result.permute(2, 0, 1, 3).reshape(length, batch, width), out_proj_weight, out_proj_bias)
     if batched:
         return result, weights

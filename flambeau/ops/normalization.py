@@ -18,11 +18,11 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op
+from ..core.calls.registry import composite, op, resolve
 from ..core.layout import row_major
 from ..core.state import grad_enabled
 from ..core.tensor import storage_of
-from .average_pooling import avg_pool2d, avg_pool3d
+from .average_pooling import avg_pool2d
 from .padding import constant_pad_nd
 from .patches import Ints, in_layout, is_channels_last, product
 
@@ -686,7 +686,8 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     else:
         shape = tuple(input.shape)
         squares = squares.reshape(shape[0], 1, shape[1], shape[2], -1)
-        means = avg_pool3d(constant_pad_nd(squares, (0, 0, 0, 0, low, high), 0), (size, 1, 1), 1).squeeze(1).reshape(shape)
+        means = resolve("nn.functional", "avg_pool3d")(constant_pad_nd(squares, (0, 0, 0, 0, low, high), 0), (size, 1, 1), 1)
+        means = means.squeeze(1).reshape(shape)
     return input / means.mul(alpha).add(k).pow(beta)
 
 

@@ -362,6 +362,8 @@ def inner(input: Tensor, other: Tensor) -> Any:
         raise RuntimeError(
             f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and {list(other.shape)}"
         )
+    if input.ndim == other.ndim == 1:
+        return dot(input, other)
     left, right = (operand.reshape(math.prod(operand.shape[:-1]), operand.shape[-1]) for operand in (input, other))
     return mm(left, right.t()).reshape((*input.shape[:-1], *other.shape[:-1]))
 

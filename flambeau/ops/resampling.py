@@ -16,8 +16,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op
-from .average_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from ..core.calls.registry import composite, op, resolve
 from .patches import Ints, in_layout, is_channels_last
 
 _RANKS = {"linear": 1, "bilinear": 2, "bicubic": 2, "lanczos": 2, "trilinear": 3}
@@ -292,7 +291,7 @@ def interpolate(
     if mode == "lanczos" and align_corners:
         raise ValueError("Lanczos mode does not support align_corners=True")
     if mode == "area" and rank in (1, 2, 3):
-        return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[rank - 1](input, sizes)
+        return resolve("nn.functional", f"adaptive_avg_pool{rank}d")(input, sizes)
     fits = (mode in ("nearest", "nearest-exact") and rank in (1, 2, 3)) or _RANKS.get(mode) == rank
     if not fits:
         if mode in _RANKS and rank in (1, 2, 3):

@@ -23,6 +23,7 @@ from ..autograd import backward as run_backward
 from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
+from ..core.calls.autocast import resumed
 from ..core.random.generator import default_generator
 from ..core.state import grad_enabled, observing, thread
 from ..core.tensor import Tensor
@@ -114,6 +115,7 @@ class CheckpointFunction(Function):
             warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
         ctx.run_function = run_function
         ctx.random_state = _RandomState(args) if preserve_rng_state else None
+        ctx.autocast = resumed()
         ctx.others = [None if isinstance(arg, Tensor) else arg for arg in args]
         ctx.positions = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
         ctx.save_for_backward(*(args[i] for i in ctx.positions))
@@ -126,7 +128,7 @@ class CheckpointFunction(Function):
         args = list(ctx.others)
         for i, tensor in zip(ctx.positions, ctx.saved_tensors, strict=True):
             args[i] = tensor.detach().requires_grad_(tensor.requires_grad)
-        with ctx.random_state.restored() if ctx.random_state is not None else nullcontext(), enable_grad():
+        with ctx.random_state.restored() if ctx.random_state is not None else nullcontext(), ctx.autocast, enable_grad():
             outputs = ctx.run_function(*args)
         outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
         pairs = [(output, grad) for output, grad in zip(outputs, grads, strict=True) if isinstance(output, Tensor) and output.requires_grad]
@@ -300,12 +302,13 @@ def _checkpoint_recorded(
     if not grad_enabled():
         return function(*args, **kwargs)
     random_state = _RandomState(args) if preserve_rng_state else None
-    kept = [_kept(arg) for arg in args]
+    kept, autocast = [_kept(arg) for arg in args], resumed()
 
     def recompute() -> None:
         with ExitStack() as stack:
             if random_state is not None:
                 stack.enter_context(random_state.restored())
+            stack.enter_context(autocast)
             stack.enter_context(second_context)
             function(*(get() for get in kept), **kwargs)
 

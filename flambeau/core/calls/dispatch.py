@@ -7,7 +7,7 @@
                                |
     dispatch          old argument orders, overloads -> operands -> __torch_function__ of subclasses and modes -> transforms
                                |
-    Call.proceed      checks -> kind of array -> promotion -> kernel -> wrapping -> tape -> out=
+    Call.proceed      casts of autocast -> checks -> kind of array -> promotion -> kernel -> wrapping -> tape -> out=
 
 A call is described once, by a ``Call``; what its form does differently stands in the five functions ``run_...`` below.  ``proceed`` is the
 seam for whatever stands around calls without being part of them.
@@ -26,7 +26,7 @@ from ..arrays.kinds import KINDS, Kind, as_array, check_same_device, host, kind_
 from ..device import pinned_host
 from ..layout import laid_out_elementwise, strided
 from ..shape import broadcast_shape
-from ..state import crowded, grad_enabled, interpreters, modes, run_ignoring_fp, thread, wrappers
+from ..state import autocasting, crowded, grad_enabled, interpreters, modes, run_ignoring_fp, thread, wrappers
 from ..tape.history import check_overlap, check_writable, is_differentiable, make_view, needs_grad, rebase, set_creation_meta, watch
 from ..tape.node import Node, Output, edge_of, new_node
 from ..tape.saved import check_saved, pack_saved
@@ -46,12 +46,13 @@ class Form:
     Attributes:
         run: what runs the call. public: which attribute of the operation is the function that ``__torch_function__`` is shown.
         is_new: whether results are tensors that nobody else has.
+        casts: whether autocast may change the operands.
     """
 
-    __slots__ = ("is_new", "public", "run")
+    __slots__ = ("casts", "is_new", "public", "run")
 
-    def __init__(self, run: Callable[[Call], Any], public: str, is_new: bool = False):
-        self.run, self.public, self.is_new = run, public, is_new
+    def __init__(self, run: Callable[[Call], Any], public: str, is_new: bool = False, casts: bool = False):
+        self.run, self.public, self.is_new, self.casts = run, public, is_new, casts
 
 
 class Call:
@@ -73,6 +74,17 @@ class Call:
 
     def proceed(self) -> Any:
         """Do the call; who may take it over was asked."""
+        if autocasting and thread.autocast is not None:
+            return thread.autocast.run(self)
+        return self.run()
+
+    def with_values(self, values: tuple[Any, ...]) -> Call:
+        """The same call with other arguments."""
+        operands = composite_operands(self.op, values) if self.form is COMPOSITE else operands_of(self.op, values)
+        return Call(self.op, values, operands, self.out, self.form)
+
+    def run(self) -> Any:
+        """Do the call as it is, on its operands' device."""
         if crowded and not getattr(self.op, "is_placed", False):  # where a device is named, the current one has a meaning
             for operand in self.operands:
                 if isinstance(operand, Tensor) and operand._array.__class__ in KINDS:
@@ -155,7 +167,7 @@ def dispatch(op: Any, values: tuple[Any, ...], out: Any = None, form: Form | Non
         result = interpreters[0].call(call)
         if result is not NotImplemented:
             return result
-    return form.run(call) if not crowded else call.proceed()
+    return form.run(call) if not crowded and not autocasting else call.proceed()
 
 
 def dispatch_old_order(op: Op, args: tuple[Any, ...], keywords: tuple[Any, ...], out: Any = None, form: Form | None = None) -> Any:
@@ -391,10 +403,10 @@ def run_factory(call: Call) -> Any:
     return require_grad(tensor) if new.requires_grad else tensor
 
 
-FUNCTION = Form(run_function, "wrapper", is_new=True)
+FUNCTION = Form(run_function, "wrapper", is_new=True, casts=True)
 IN_PLACE = Form(run_in_place, "public_inplace_wrapper")
 IN_PLACE_VIEW = Form(run_in_place_view, "public_inplace_wrapper")
-COMPOSITE = Form(run_composite, "wrapper")
+COMPOSITE = Form(run_composite, "wrapper", casts=True)
 FACTORY = Form(run_factory, "wrapper", is_new=True)
 
 

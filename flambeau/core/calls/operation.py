@@ -156,6 +156,13 @@ class Op:
         """Whether operands may lie on several devices, as those of a copy: the first one's kind runs the kernel."""
         return "non_blocking" in self.names
 
+    @made_once
+    def cast_policies(self) -> dict[str, str]:
+        """What autocast does about its operands, by type of device."""
+        from .cast_lists import policies_of
+
+        return policies_of(self)
+
     @property
     def result_name(self) -> str:
         """The class of a named result."""

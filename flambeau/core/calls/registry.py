@@ -130,6 +130,8 @@ class Composite:
     def params(self) -> tuple[Param, ...]:
         return tuple(map(Param.of, inspect.signature(self.body).parameters.values()))
 
+    cast_policies = Op.cast_policies
+
     @made_once
     def is_placed(self) -> bool:
         """Whether callers say on which device the result lies: then it is not the operands' kind that its body is bound to."""
@@ -173,6 +175,7 @@ class Factory(Declared):
     overloads = ()
     inplace = False
     is_placed = True
+    cast_policies: dict[str, str] = {}
 
     def __init__(self, body: Callable[..., Any], given: dict[str, Any]):
         self.body = self.kernel = body
@@ -284,12 +287,13 @@ def _composite_wrapper(entry: Composite) -> Any:
         parts.append("*")
     parts += (["out=None"] if entry.out else []) + [f"{other}=None" for other in others]
     lines = [f"    if {other} is not None: {name} = {other}\n" for other, name in others.items()] + lines
+    no_mode = wrapper_source.no_mode(entry, env)
     env["ndarray"] = np.ndarray
     plain = f"({first}.__class__ is Tensor or {first}.__class__ is Parameter) and {first}._array.__class__ is ndarray and " if first else ""
     out_test, out_value = (" and out is None", "out") if entry.out else ("", "None")
     text = (
         f"def {entry.name}({', '.join(parts)}):\n{''.join(lines)}"
-        f"    if {plain}{wrapper_source.NO_MODE}{out_test}:\n"
+        f"    if {plain}{no_mode}{out_test}:\n"
         f"        return body({', '.join(passed)})\n"
         f"    return dispatch(entry, ({''.join(p.name + ', ' for p in params)}), {out_value}, COMPOSITE)"
     )

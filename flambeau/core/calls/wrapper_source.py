@@ -14,7 +14,21 @@ import numpy as np
 from ..arrays.kinds import as_array, host
 from ..dtype import BY_NUM
 from ..shape import overlaps_itself
-from ..state import INFERENCE, active, clock, ignoring_fp, in_mode, inferring, run_ignoring_fp, thread, tick, without_grad
+from ..state import (
+    INFERENCE,
+    active,
+    autocasting,
+    autocasting_cpu,
+    autocasting_others,
+    clock,
+    ignoring_fp,
+    in_mode,
+    inferring,
+    run_ignoring_fp,
+    thread,
+    tick,
+    without_grad,
+)
 from ..tape.derivatives import Item
 from ..tape.history import inherited, view_of
 from ..tape.node import Output
@@ -76,6 +90,16 @@ ENVIRONMENT = {
     "I64": np.dtype(np.int64),
     "B8": np.dtype(np.bool_),
 }
+
+
+def no_mode(op: Any, env: dict[str, Any]) -> str:
+    """``NO_MODE`` for an operation; for one that autocast lists also that this thread does not autocast."""
+    policies = op.cast_policies
+    if not policies:
+        return NO_MODE
+    env["thread"] = thread
+    env["autocasting"] = autocasting if len(policies) > 1 else autocasting_cpu if "cpu" in policies else autocasting_others
+    return f"{NO_MODE} and not (autocasting and thread.autocast)"
 
 
 def is_plain(name: str) -> str:

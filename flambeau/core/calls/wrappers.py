@@ -55,6 +55,7 @@ from .wrapper_source import (
     add_wrap,
     edge_source,
     is_plain,
+    no_mode,
     scalar_source,
     signature_of,
     sized_kernel,
@@ -193,7 +194,7 @@ def _add_fast(source: Source, fallback: str, with_out: bool, operator: bool) -> 
         _add_fast_list(source, lists[0].name, fallback, with_out)
         return
     first, rest = operands[0], operands[1:]
-    conditions = [is_plain(first.name), NO_MODE]
+    conditions = [is_plain(first.name), no_mode(op, source.env)]
     if with_out:
         conditions.append("out is None")
     # a ufunc takes operands only; its other arguments must have their defaults
@@ -272,7 +273,7 @@ def _add_fast_list(source: Source, name: str, fallback: str, with_out: bool) -> 
     source.first, source.arrays = "arrays[0]", {name: "arrays"}
     passed = ", ".join(["arrays", *[f"{p.name}={p.name}" if p.keyword_only else p.name for p in op.params if p.kind == "attr"]])
     out_test = " and out is None" if with_out else ""
-    source.add(1, f"if ({name}.__class__ is list or {name}.__class__ is tuple) and {name} and {NO_MODE}{out_test}:")
+    source.add(1, f"if ({name}.__class__ is list or {name}.__class__ is tuple) and {name} and {no_mode(op, source.env)}{out_test}:")
     source.add(
         2,
         "arrays = None",
@@ -364,7 +365,7 @@ def make_reflected(op: Op, name: str) -> Any:
     fallback = f"reflected_slow(op, {tuple_source([p.name for p in op.params])})"
     source.add(0, f"def {name}({second}, {first}):")
     if op.ufunc is not None:
-        source.add(1, f"if ({first}.__class__ is float or {first}.__class__ is int) and {is_plain(second)} and {NO_MODE}:")
+        source.add(1, f"if ({first}.__class__ is float or {first}.__class__ is int) and {is_plain(second)} and {no_mode(op, source.env)}:")
         source.add(2, f"a = {second}._array", "d = a.dtype", "if d is F32 or d is F64 or d is I64:")
         add_call(source, 3, "b, a", fallback, op.promotion in ("default", "int_to_float"), scalar_source(first))
         add_wrap(source, 3)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..._exceptions import ExceptionWrapper
 from ...autograd.grad_mode import is_grad_enabled, set_grad_enabled
+from ...core.calls.autocast import resumed
 from ...core.tensor import Tensor
 from ..module import Module
 
@@ -52,7 +53,7 @@ def parallel_apply(
             raise AssertionError(f"The number of modules {len(modules)} is not equal to the {what} {len(given)}")
     keywords = kwargs_tup or [{}] * len(modules)
     places = devices or [None] * len(modules)
-    recording = is_grad_enabled()
+    recording, autocast = is_grad_enabled(), resumed()
     results: list[Any] = [None] * len(modules)
 
     def call(position: int) -> None:
@@ -68,7 +69,7 @@ def parallel_apply(
                 place = tensor.device
             if not isinstance(args, (list, tuple)):
                 args = (args,)
-            with set_grad_enabled(recording), _current(place):
+            with set_grad_enabled(recording), autocast, _current(place):
                 results[position] = modules[position](*args, **keywords[position])
         except Exception:
             results[position] = ExceptionWrapper(where=f"in replica {position} on device {place}")
