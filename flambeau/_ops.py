@@ -83,6 +83,7 @@ class OpOverload(OperatorBase):
         self.__qualname__ = self._name
         self.__module__ = packet.__module__
         self.__doc__ = packet.__doc__
+        self.py_kernels: dict[Any, Any] = {}
         self.is_view = any(alias is not None and not alias.is_write for alias in [argument.alias_info for argument in schema.arguments])
 
     @property

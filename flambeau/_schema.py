@@ -18,6 +18,7 @@ import numpy as np
 
 from .core.device import device
 from .core.dtype import dtype
+from .core.late import made_once
 from .core.layout import layout, memory_format
 from .core.random.generator import Generator
 from .core.tensor import Tensor
@@ -133,8 +134,6 @@ _NONE = object()
 class Argument:
     """One argument or result of a schema. Source: torch._C.Argument."""
 
-    __slots__ = ("_default", "kwarg_only", "name", "real_type")
-
     def __init__(self, name: str, real_type: Type, kwarg_only: bool = False, default: Any = _NONE):
         self.name, self.real_type, self.kwarg_only, self._default = name, real_type, kwarg_only, default
 
@@ -175,6 +174,11 @@ class Argument:
     def is_out(self) -> bool:
         """Whether it is what ``out=`` takes."""
         return self.kwarg_only and self.is_write
+
+    @made_once
+    def convert(self) -> Callable[[Any], Any]:
+        """A value of this type from one that stands for it; ``WRONG`` where it does not."""
+        return _converter(self.real_type)
 
     def text(self) -> str:
         """As the schema writes it."""
@@ -218,7 +222,7 @@ class FunctionSchema:
         self._more = more  # whether any further arguments and results may follow
         self.positional = [argument for argument in arguments if not argument.kwarg_only]
         self.by_name = {argument.name: place for place, argument in enumerate(arguments)}
-        self.converters = [_converter(argument.real_type) for argument in arguments]
+        self.converters = [argument.convert for argument in arguments]
 
     @property
     def is_mutable(self) -> bool:
@@ -272,15 +276,15 @@ class FunctionSchema:
                 f"Declaration: {self}"
             )
         values = [convert(value) for convert, value in zip(self.converters, args, strict=False)]
-        if _WRONG in values_by_identity(values):
-            place = next(i for i, value in enumerate(values) if value is _WRONG)
+        if WRONG in values_by_identity(values):
+            place = next(i for i, value in enumerate(values) if value is WRONG)
             self._complain(place, args[place])
         used = 0
         for place in range(len(args), len(arguments)):
             argument = arguments[place]
             if argument.name in kwargs:
                 value = self.converters[place](kwargs[argument.name])
-                if value is _WRONG:
+                if value is WRONG:
                     self._complain(place, kwargs[argument.name])
                 used += 1
             elif argument._default is _NONE:
@@ -331,7 +335,7 @@ class values_by_identity:
 
 
 # -- conversion -------------------------------------------------------------------------------------------------------------------
-_WRONG = object()
+WRONG = object()
 
 
 def _details(kind: Type, value: Any) -> str:
@@ -342,13 +346,6 @@ def _details(kind: Type, value: Any) -> str:
         return f"Cast error details: Unable to cast {value!s} to Tensor"
     if kind.name in ("Scalar", "number"):
         return f"Cast error details: Cannot cast {value!s} to number"
-    if kind.name == "List" and not isinstance(value, (list, tuple)):
-        return f" Python error details: TypeError: '{type(value).__name__}' object is not iterable"
-    if kind.name == "List" and kind.parts[0].name == "Tensor":
-        wrong = next((item for item in value if not isinstance(item, Tensor)), None)
-        return f"Cast error details: Unable to cast {wrong!s} to Tensor"
-    if kind.name == "List":
-        value = next((item for item in value if not isinstance(item, (int, float))), value)
     return (
         f"Cast error details: Unable to cast Python instance of type {type(value)} to C++ type '?' "
         "(#define PYBIND11_DETAILED_ERROR_MESSAGES or compile in debug mode for details)"
@@ -358,7 +355,7 @@ def _details(kind: Type, value: Any) -> str:
 def _number(value: Any) -> Any:
     if isinstance(value, (int, float, complex)) or (isinstance(value, Tensor) and not value.dim()):
         return value
-    return value.item() if isinstance(value, (np.generic, Number)) and hasattr(value, "item") else _WRONG
+    return value.item() if isinstance(value, (np.generic, Number)) and hasattr(value, "item") else WRONG
 
 
 def _int(value: Any) -> Any:
@@ -368,7 +365,7 @@ def _int(value: Any) -> Any:
         return int(value)
     if isinstance(value, Tensor) and not value.dim() and not value.is_floating_point() and not value.is_complex():
         return int(value.item())
-    return value if isinstance(value, int) or hasattr(value, "__sym_int__") else _WRONG
+    return value if isinstance(value, int) or hasattr(value, "__sym_int__") else WRONG
 
 
 def _float(value: Any) -> Any:
@@ -376,29 +373,29 @@ def _float(value: Any) -> Any:
         return value
     if isinstance(value, (int, float, np.floating, np.integer)):
         return float(value)
-    return float(value.item()) if isinstance(value, Tensor) and not value.dim() and not value.is_complex() else _WRONG
+    return float(value.item()) if isinstance(value, Tensor) and not value.dim() and not value.is_complex() else WRONG
 
 
 def _bool(value: Any) -> Any:
     if value.__class__ is bool:
         return value
-    return bool(value) if isinstance(value, np.bool_) or (isinstance(value, Tensor) and not value.dim()) else _WRONG
+    return bool(value) if isinstance(value, (int, np.bool_)) or (isinstance(value, Tensor) and not value.dim()) else WRONG
 
 
 def _complex(value: Any) -> Any:
-    return complex(value) if isinstance(value, (int, float, complex, np.number)) else _WRONG
+    return complex(value) if isinstance(value, (int, float, complex, np.number)) else WRONG
 
 
 def _device(value: Any) -> Any:
-    return value if isinstance(value, device) else device(value) if isinstance(value, (str, int)) else _WRONG
+    return value if isinstance(value, device) else device(value) if isinstance(value, (str, int)) else WRONG
 
 
 def _instance(*kinds: Any) -> Callable[[Any], Any]:
-    return lambda value: value if isinstance(value, kinds) else _WRONG
+    return lambda value: value if isinstance(value, kinds) else WRONG
 
 
 def _tensor(value: Any) -> Any:
-    return value if isinstance(value, Tensor) else _WRONG
+    return value if isinstance(value, Tensor) else WRONG
 
 
 _SCALARS: dict[str, Callable[[Any], Any]] = {
@@ -427,7 +424,7 @@ def _as_is(value: Any) -> Any:
 
 
 def _converter(kind: Type) -> Callable[[Any], Any]:
-    """The function that gives a value of a type, or ``_WRONG``."""
+    """The function that gives a value of a type, or ``WRONG``."""
     if kind.name == "Optional":
         inner = _converter(kind.parts[0])
         return lambda value: None if value is None else inner(value)
@@ -444,11 +441,11 @@ def _list_converter(inner: Callable[[Any], Any], size: int | None) -> Callable[[
     def convert(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             items = [inner(item) for item in value]
-            return _WRONG if _WRONG in values_by_identity(items) else items
+            return WRONG if WRONG in values_by_identity(items) else items
         if size and isinstance(value, (int, float)):
             item = inner(value)
-            return _WRONG if item is _WRONG else [item] * size
-        return _WRONG
+            return WRONG if item is WRONG else [item] * size
+        return WRONG
 
     return convert
 

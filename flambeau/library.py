@@ -1,211 +1,389 @@
-"""``torch.library``: Python functions as operations with derivatives of their own. Schemas and dispatch keys are not supported yet."""
+"""``torch.library``: operations that programs define, by decorated functions (``custom_op``) or by schemas and kernels (``Library``)."""
 
 from __future__ import annotations
 
-import inspect
+import contextlib
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
 
-from . import _ops, _unsupported
-from .autograd.function import Function
-from .autograd.grad_mode import is_grad_enabled, no_grad
-from .core.tensor import Tensor
+from . import _unsupported
+from ._library import custom_ops as _custom_ops
+from ._library import definitions as _definitions
+from ._library.autograd import Formula as _Formula
+from ._library.custom_ops import CustomOpDef, custom_op
+from ._library.definitions import get_ctx
+from ._library.infer_schema import infer_schema
+from ._library.opcheck import opcheck
+from ._library.operation import Operation as _Operation
+from ._ops import OpOverload
+from ._schema import parse_schema as _parse_schema
+from ._tags import Tag
+from .core.device import device as _device
 
-__all__ = ["CustomOpDef", "custom_op", "register_autograd", "register_fake", "register_kernel"]
+__all__ = [
+    "CustomOpDef",
+    "Library",
+    "custom_op",
+    "define",
+    "fallthrough_kernel",
+    "get_ctx",
+    "get_kernel",
+    "impl",
+    "impl_abstract",
+    "infer_schema",
+    "opcheck",
+    "register_autocast",
+    "register_autograd",
+    "register_fake",
+    "register_kernel",
+    "register_torch_dispatch",
+    "register_vmap",
+    "triton_op",
+    "wrap_triton",
+]
 
-_DEFINED: dict[str, CustomOpDef] = {}
+_RESERVED = frozenset(("prim",))
+_defining: set[str] = {"aten"}  # namespaces that have a library of kind DEF
+_kept: list[Any] = []  # libraries behind the functions of this module, which are never taken away
 
-
-class CustomOpDef:
-    """What :func:`custom_op` makes of a function: to be called as it is, or as ``torch.ops.NAMESPACE.NAME``.
-
-    Source: torch.library.CustomOpDef.
-    """
-
-    def __init__(self, qualified_name: str, fn: Callable[..., Any], device_types: str | Sequence[str] | None):
-        self._qualname, self._init_fn = qualified_name, fn
-        self._signature = inspect.signature(fn)
-        self._kernels: dict[str | None, Callable[..., Any]] = {}
-        self._fake: Callable[..., Any] | None = None
-        self._backward: Callable[..., Any] | None = None
-        self._setup_context: Callable[..., Any] | None = None
-        self.register_kernel(device_types, fn)
-
-    def __repr__(self) -> str:
-        return f"<CustomOpDef({self._qualname})>"
-
-    def register_kernel(self, device_types: str | Sequence[str] | None, fn: Any = None, /) -> Any:
-        """Use a function for tensors on some kinds of devices, on all when None; also a decorator."""
-        if fn is None:
-            return lambda function: self.register_kernel(device_types, function)
-        for kind in [device_types] if device_types is None or isinstance(device_types, str) else device_types:
-            self._kernels[kind] = fn
-        return fn
-
-    def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
-        """Use a function for tensors without values, those of the device ``meta``; also a decorator."""
-        self._fake = fn
-        return fn
-
-    def register_autograd(self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None) -> None:
-        """Give the operation a derivative.
-
-        Args:
-            backward: from ``ctx`` and the gradients of the results to one gradient, or None, per positional argument.
-            setup_context: called with ``ctx``, ``inputs`` and ``output`` after each call, to keep what ``backward`` needs.
-        """
-        self._backward, self._setup_context = backward, setup_context
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        bound = self._signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        if not is_grad_enabled() or not any(_requires_grad(value) for value in bound.arguments.values()):
-            return self._kernel(bound)(*bound.args, **bound.kwargs)
-        for name, value in bound.arguments.items():
-            if _requires_grad(value) and (not isinstance(value, Tensor) or name in bound.kwargs):
-                raise NotImplementedError(f"{self._qualname}: derivatives of lists and of keyword-only arguments are not supported")
-        return self._recorder(bound.kwargs).apply(*bound.args)
-
-    def _kernel(self, bound: inspect.BoundArguments) -> Callable[..., Any]:
-        """The function for the arguments' device."""
-        kinds = {tensor.device.type for value in bound.arguments.values() for tensor in _tensors(value)}
-        if "meta" in kinds and self._fake is not None:
-            return self._fake
-        for kind in kinds:
-            if kind in self._kernels:
-                return self._kernels[kind]
-        if None not in self._kernels:
-            raise NotImplementedError(f"{self._qualname}: no kernel for tensors on {', '.join(sorted(kinds)) or 'no device'}")
-        return self._kernels[None]
-
-    def _recorder(self, keyword_only: dict[str, Any]) -> type[Function]:
-        """The operation as a node of the tape."""
-        operation = self
-
-        class Recorded(Function):
-            @staticmethod
-            def forward(ctx: Any, *inputs: Any) -> Any:
-                with no_grad():
-                    output = operation._kernel(operation._signature.bind(*inputs, **keyword_only))(*inputs, **keyword_only)
-                if operation._setup_context is not None:
-                    further = {"keyword_only_inputs": keyword_only} if keyword_only else {}
-                    operation._setup_context(ctx=ctx, inputs=inputs, output=output, **further)
-                return output
-
-            @staticmethod
-            def backward(ctx: Any, *grads: Any) -> Any:
-                if operation._backward is None:
-                    shown = operation._qualname.replace("::", ".") + ".default"
-                    raise RuntimeError(
-                        f"Trying to backward through {shown} but no autograd formula was registered. "
-                        "Please use register_autograd to add one."
-                    )
-                return operation._backward(ctx, *grads)
-
-        Recorded.__name__ = Recorded.__qualname__ = self._qualname.replace("::", "_")
-        return Recorded
+NAMELESS_SCHEMA = re.compile(r"\(.*\) -> .*")
 
 
-def _tensors(value: Any) -> list[Tensor]:
-    if isinstance(value, Tensor):
-        return [value]
-    return [item for item in value if isinstance(item, Tensor)] if isinstance(value, (list, tuple)) else []
-
-
-def _requires_grad(value: Any) -> bool:
-    return any(tensor.requires_grad for tensor in _tensors(value))
-
-
-def custom_op(
-    name: str,
-    fn: Callable[..., Any] | None = None,
-    /,
-    *,
-    mutates_args: str | Iterable[str],
-    device_types: str | Sequence[str] | None = None,
-    schema: str | None = None,
-    tags: Any = None,
-) -> Any:
-    """Make a function an operation; also a decorator. What happens inside is not recorded: ``register_autograd`` gives the derivative.
+class Library:
+    """A set of operations and kernels of one namespace, which go when it does.
 
     Args:
-        name: ``'NAMESPACE::NAME'``.
-        mutates_args: names of arguments that the function writes to, or 'unknown'.
-        device_types: kinds of devices that the function is for; all when None.
-        schema: the signature as text. The function's own counts, which must have the same arguments.
-        tags: for compilers; there is none to read them.
+        ns: the namespace.
+        kind: 'DEF' for the one library that defines most of a namespace, 'FRAGMENT' for further definitions, 'IMPL' for kernels alone.
+        dispatch_key: for kernels that name none.
     Raises:
-        ValueError: a name without a namespace, or a name in ``mutates_args`` that is no argument.
-        NotImplementedError: a schema with other arguments.
+        ValueError: another kind, or a reserved namespace. RuntimeError: a second library of kind 'DEF'.
     Example:
-        >>> import numpy as np
-        >>> import flambeau as torch
-        >>> @torch.library.custom_op("pages::halve", mutates_args=())
-        ... def halve(x: torch.Tensor) -> torch.Tensor:
-        ...     return torch.from_numpy(x.numpy() / 2)
-        >>> halve.register_autograd(lambda ctx, grad: grad / 2)
-        >>> x = torch.ones(2, requires_grad=True)
-        >>> torch.ops.pages.halve(x).sum().backward()
-        >>> x.grad
-        tensor([0.5000, 0.5000])
+        >>> lib = torch.library.Library("pages_library", "DEF")
+        >>> lib.define("twice(Tensor x) -> Tensor")
+        'twice'
+        >>> lib.impl("twice", lambda x: x + x, "CompositeImplicitAutograd")
+        >>> torch.ops.pages_library.twice(torch.ones(2))
+        tensor([2., 2.])
 
-    Source: torch.library.custom_op.
+    Source: torch.library.Library.
     """
-    if fn is None:
-        return lambda function: custom_op(name, function, mutates_args=mutates_args, device_types=device_types, schema=schema, tags=tags)
-    if name.count("::") != 1:
-        raise ValueError(f"Expected qualname to be of the form 'namespace::name', but got '{name}'.")
-    if schema is not None and _argument_names(schema) != list(inspect.signature(fn).parameters):
-        raise NotImplementedError(f"torch.library.custom_op: a schema with other arguments than the function's: {schema}")
-    unknown = set() if mutates_args == "unknown" else set(mutates_args) - set(inspect.signature(fn).parameters)
-    if unknown:
-        raise ValueError(f"{name}: mutates_args has names that are no arguments: {sorted(unknown)}")
-    operation = CustomOpDef(name, fn, device_types)
-    _DEFINED[name] = operation
-    namespace, _, short = name.partition("::")
-    setattr(_ops.ops.show(namespace), short, operation)
-    return operation
+
+    def __init__(self, ns: str, kind: str, dispatch_key: str = ""):
+        if kind not in ("IMPL", "DEF", "FRAGMENT"):
+            raise ValueError(f"Unsupported kind: {kind}")
+        if ns in _RESERVED and kind in ("DEF", "FRAGMENT"):
+            raise ValueError(f"{ns} is a reserved namespace. Please try creating a library with another name.")
+        if kind == "DEF" and ns in _defining:
+            raise RuntimeError(
+                f"Only a single TORCH_LIBRARY can be used to register the namespace {ns}; please put all of your definitions in a single "
+                "TORCH_LIBRARY block.  If you were trying to specify implementations, consider using TORCH_LIBRARY_IMPL (which can be "
+                "duplicated).  If you really intended to define operators for a single namespace in a distributed way, you can use "
+                "TORCH_LIBRARY_FRAGMENT to explicitly indicate this."
+            )
+        self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+        if kind == "DEF":
+            _defining.add(ns)
+        self._op_defs: set[str] = set()
+        self._undo: list[Callable[[], Any]] = [lambda: _defining.discard(ns)] if kind == "DEF" else []
+        self._finalizer = weakref.finalize(self, _take_away, self._undo, self._op_defs)
+        self._finalizer.atexit = False
+
+    def __repr__(self) -> str:
+        return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
+
+    def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
+        """Define an operation by its schema; its name is returned.
+
+        Args:
+            schema: ``'name(Tensor x, *, float scale=1.0) -> Tensor'``; ``'name.overload(...)'`` defines one overload.
+            alias_analysis: '' or 'CONSERVATIVE'; for compilers.
+            tags: ``torch.Tag``, or several of them.
+        Raises:
+            RuntimeError: no schema, an overload that is defined already, or a library for kernels alone.
+        """
+        if alias_analysis not in ("", "FROM_SCHEMA", "CONSERVATIVE"):
+            raise RuntimeError(f"Invalid alias_analysis type {alias_analysis}")
+        listed = (tags,) if isinstance(tags, Tag) else tuple(tags)
+        if not all(isinstance(tag, Tag) for tag in listed):
+            raise TypeError(f"define(): incompatible function arguments: tags must be torch.Tag, got {tags!r}")
+        parsed = _parse_schema(schema)
+        if self.kind == "IMPL":
+            raise RuntimeError(
+                f'def("{parsed.full_name}"): Cannot define an operator inside of a TORCH_LIBRARY_IMPL block.  All def()s should be placed '
+                "in the (unique) TORCH_LIBRARY block for their namespace."
+            )
+        if "::" not in parsed.name:
+            parsed.name = f"{self.ns}::{parsed.name}"
+        self._check_namespace("def", parsed.full_name)
+        overload = _definitions.define(parsed, _Operation(), listed)
+        self._op_defs.add(parsed.full_name)
+        self._undo.append(lambda: _definitions.undefine(overload))
+        return parsed.full_name.removeprefix(f"{self.ns}::") if "::" not in schema.partition("(")[0] else parsed.full_name
+
+    def _check_namespace(self, function: str, name: str) -> None:
+        namespace = name.partition("::")[0]
+        if namespace != self.ns:
+            raise RuntimeError(
+                f'{function}("{name}", ...): Explicitly provided namespace ({namespace}) in operator name does not match namespace of '
+                f"enclosing TORCH_LIBRARY block ({self.ns}).  Move this definition to the TORCH_LIBRARY block corresponding to this "
+                "namespace (and consider deleting the namespace from your schema string.)"
+            )
+
+    def impl(
+        self, op_name: Any, fn: Callable[..., Any], dispatch_key: str = "", *, with_keyset: bool = False, allow_override: bool = False
+    ) -> None:
+        """Register a kernel of an operation, which may be defined later.
+
+        Args:
+            op_name: name, with the overload behind a dot where there are several, or an overload.
+            fn: called with the schema's arguments, without those at the end that have their defaults; or ``fallthrough_kernel``.
+            dispatch_key: 'CPU', 'CUDA', 'Meta', 'Autograd', 'AutocastCPU', 'CompositeExplicitAutograd' (all devices), or, by default, that
+                of the library, or 'CompositeImplicitAutograd' (all devices, made of operations that have derivatives).
+            with_keyset: not supported.
+            allow_override: whether a kernel may be there already; it may in any case.
+        Raises:
+            TypeError: no function. RuntimeError: an unknown dispatch key, or another namespace.
+            NotImplementedError: an operation of flambeau, or ``with_keyset``.
+        """
+        if not callable(fn):
+            raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
+        if with_keyset:
+            raise NotImplementedError("torch.library.Library.impl: with_keyset is not supported, there are no sets of dispatch keys")
+        key = _definitions.checked_key(dispatch_key or self.dispatch_key or "CompositeImplicitAutograd")
+        name = op_name if isinstance(op_name, str) else op_name.name()
+        if "::" not in name:
+            name = f"{self.ns}::{name}"
+        self._check_namespace("impl", name)
+        if self.ns == "aten":
+            _definitions.find(name)
+        _definitions.add_kernel(name, key, fn)
+        self._undo.append(lambda: _definitions.remove_kernel(name, key, fn))
+
+    def fallback(self, fn: Callable[..., Any], dispatch_key: str = "", *, with_keyset: bool = False) -> NoReturn:
+        """A kernel for all operations of a dispatch key: not supported.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("torch.library.Library.fallback: a kernel for all operations of a dispatch key is not supported")
+
+    def _register_fake(self, op_name: str, fn: Callable[..., Any], _stacklevel: int = 1, *, allow_override: bool = True) -> None:
+        register_fake(f"{self.ns}::{op_name}" if "::" not in op_name else op_name, fn, lib=self, allow_override=allow_override)
+
+    def _destroy(self) -> None:
+        """Take away what the library defined and registered."""
+        self._finalizer()
 
 
-def _argument_names(schema: str) -> list[str]:
-    """The arguments' names in a schema such as ``'(Tensor x, int[2] size=[1, 1], *, float? scale=None) -> Tensor'``."""
-    inside = schema[schema.index("(") + 1 : schema.rindex(")", 0, schema.rindex("->"))]
-    without_brackets = re.sub(r"\[[^\]]*\]|\([^)]*\)", "", inside)
-    parts = [part.partition("=")[0].split() for part in without_brackets.split(",")]
-    return [words[-1] for words in parts if words and words != ["*"]]
+def _take_away(undo: list[Callable[[], Any]], names: set[str]) -> None:
+    while undo:
+        undo.pop()()
+    names.clear()
 
 
-def _definition(op: str | CustomOpDef) -> CustomOpDef:
-    if isinstance(op, CustomOpDef):
-        return op
-    if op not in _DEFINED:
-        raise RuntimeError(f"operator {op} does not exist")
-    return _DEFINED[op]
+@contextlib.contextmanager
+def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
+    """A library that goes at the end of the block."""
+    lib = Library(*args, **kwargs)
+    try:
+        yield lib
+    finally:
+        lib._destroy()
 
 
-def register_fake(op: str | CustomOpDef, func: Any = None, /, *, lib: None = None, allow_override: bool = True) -> Any:
-    """``CustomOpDef.register_fake`` of an operation by its name; also a decorator. Source: torch.library.register_fake."""
+def _fragment(namespace: str) -> Library:
+    lib = Library(namespace, "FRAGMENT")
+    _kept.append(lib)
+    return lib
+
+
+# -- functions --------------------------------------------------------------------------------------------------------------------
+def define(qualname: Any, schema: Any = None, alias_analysis: Any = "", *, lib: Library | None = None, tags: Any = ()) -> Any:
+    """Define an operation: ``define('NAMESPACE::NAME', '(Tensor x) -> Tensor')``; kernels come by ``impl``.
+
+    The old form ``@define(lib, 'name(Tensor x) -> Tensor')`` takes the function as the kernel for all devices.
+
+    Raises:
+        ValueError: no text, no namespace or a schema with a name. RuntimeError: see ``Library.define``.
+    Source: torch.library.define.
+    """
+    if isinstance(qualname, Library):
+
+        def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+            qualname.impl(qualname.define(schema, alias_analysis), function)
+            return function
+
+        return wrap
+    if not isinstance(qualname, str):
+        raise ValueError(f"define(qualname, schema): expected qualname to be instance of str, got {type(qualname)}")
+    namespace, name = qualname.split("::", 1) if "::" in qualname else _definitions.split_name(qualname)
+    if not NAMELESS_SCHEMA.fullmatch(schema):
+        raise ValueError(f'define(qualname, schema, ...): expected schema to look like e.g. "(Tensor x) -> Tensor" but got "{schema}"')
+    (lib or _fragment(namespace)).define(name + schema, alias_analysis="", tags=tags)
+    return None
+
+
+def impl(qualname: Any, types: Any = "", func: Any = None, *, lib: Library | None = None) -> Any:
+    """Register a kernel for some kinds of devices, ``impl('NAMESPACE::NAME', 'cpu', function)``; also a decorator.
+
+    Args:
+        types: a kind of device, several of them, a dispatch key, or 'default' for all devices.
+    Raises:
+        RuntimeError: no such kind of device.
+    Source: torch.library.impl.
+    """
+    if isinstance(qualname, Library):
+
+        def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+            qualname.impl(types, function, func or "")
+            return function
+
+        return wrap
+    listed = (types,) if isinstance(types, str) else tuple(types)
+    keys = ["CompositeExplicitAutograd" if kind == "default" else _definitions.device_key(kind) for kind in listed]
+
+    def register(function: Callable[..., Any]) -> None:
+        namespace = _definitions.split_name(qualname.partition(".")[0])[0]
+        library = lib or _fragment(namespace)
+        for key in keys:
+            library.impl(qualname, function, key)
+
+    return register if func is None else register(func)
+
+
+def fallthrough_kernel() -> NoReturn:
+    """Given to ``Library.impl`` in place of a function: the dispatch key is passed by. Source: torch.library.fallthrough_kernel.
+
+    Raises:
+        NotImplementedError: when it is called.
+    """
+    raise NotImplementedError("fallthrough_kernel() should never be called.")
+
+
+fallthrough_kernel.is_fallthrough = True  # type: ignore[attr-defined]
+
+
+def _check_operation(function: str, op: Any) -> None:
+    if not isinstance(op, (str, OpOverload, CustomOpDef)):
+        raise ValueError(f"{function}({op}): got unexpected type for op: {type(op)}")
+
+
+def register_kernel(op: Any, device_types: Any, func: Any = None, /, *, lib: Library | None = None) -> Any:
+    """Register a kernel for some kinds of devices, for all when None; also a decorator. Source: torch.library.register_kernel."""
+    _check_operation("register_kernel", op)
     if func is None:
-        return lambda function: register_fake(op, function)
-    return _definition(op).register_fake(func)
+        return lambda function: register_kernel(op, device_types, function, lib=lib)
+    name = op.name() if isinstance(op, OpOverload) else op
+    definition = op if isinstance(op, CustomOpDef) else _custom_ops.OPERATIONS.get(name)
+    if definition is not None:
+        return definition.register_kernel(device_types, func)
+    return impl(name, "default" if device_types is None else device_types, func, lib=lib)
 
 
-def register_autograd(op: str | CustomOpDef, backward: Callable[..., Any], /, *, setup_context: Any = None, lib: None = None) -> None:
-    """``CustomOpDef.register_autograd`` of an operation by its name. Source: torch.library.register_autograd."""
-    _definition(op).register_autograd(backward, setup_context=setup_context)
+def register_fake(op: Any, func: Any = None, /, *, lib: Library | None = None, _stacklevel: int = 1, allow_override: bool = True) -> Any:
+    """Use a function for tensors without values, those of the device ``meta`` and fake ones; also a decorator.
+
+    Args:
+        op: ``'NAMESPACE::NAME'``, an overload, or what ``custom_op`` returned.
+        func: gets the operation's arguments and returns tensors of the right shapes, strides and dtypes, such as ``torch.empty_like(x)``.
+        allow_override: whether there may be one already.
+    Raises:
+        RuntimeError: no such operation, or a kernel that is there already.
+    Source: torch.library.register_fake.
+    """
+    _check_operation("register_fake", op)
+    if func is None:
+        return lambda function: register_fake(op, function, lib=lib, allow_override=allow_override)
+    try:
+        overload = _definitions.find(op)
+    except AttributeError:
+        raise RuntimeError(f"operator {op} does not exist") from None
+    there = overload._op.kernels.get("Meta")
+    if there is not None and not allow_override:
+        what = "a fake impl" if getattr(there, "is_fake", False) else "an DispatchKey::Meta implementation"
+        raise RuntimeError(f"register_fake(...): the operator {overload._name} already has {what} registered.")
+    _definitions.register_fake(overload._op, func)
+    return func
 
 
-def register_kernel(op: str | CustomOpDef, device_types: Any, func: Any = None, /, *, lib: None = None) -> Any:
-    """``CustomOpDef.register_kernel`` of an operation by its name; also a decorator. Source: torch.library.register_kernel."""
-    return _definition(op).register_kernel(device_types, func)
+def impl_abstract(qualname: Any, func: Any = None, *, lib: Library | None = None, _stacklevel: int = 1) -> Any:
+    """The old name of ``register_fake``. Source: torch.library.impl_abstract."""
+    return register_fake(qualname, func, lib=lib)
 
 
-globals().update(
-    _unsupported.names(
-        "library",
-        "define fallthrough_kernel get_ctx get_kernel impl impl_abstract infer_schema opcheck register_autocast register_torch_dispatch "
-        "register_vmap triton_op wrap_triton",
-        "Library",
-    )
-)
+def register_autograd(
+    op: Any, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None, lib: Library | None = None
+) -> None:
+    """Give an operation a derivative; see ``CustomOpDef.register_autograd``.
+
+    Example:
+        >>> torch.library.define("pages_library_2::cube", "(Tensor x) -> Tensor")
+        >>> torch.library.impl("pages_library_2::cube", "default", lambda x: x**3)
+        >>> torch.library.register_autograd(
+        ...     "pages_library_2::cube",
+        ...     lambda ctx, grad: 3 * ctx.saved_tensors[0] ** 2 * grad,
+        ...     setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+        ... )
+        >>> x = torch.tensor(2.0, requires_grad=True)
+        >>> torch.ops.pages_library_2.cube(x).backward()
+        >>> x.grad
+        tensor(12.)
+
+    Source: torch.library.register_autograd.
+    """
+    _check_operation("register_autograd", op)
+    overload = _definitions.find(op)
+    definition = _custom_ops.OPERATIONS.get(overload._name)
+    if definition is not None and definition._opoverload is overload:
+        definition.register_autograd(backward, setup_context=setup_context)
+        return
+    if overload._schema.is_mutable or overload.is_view:
+        raise RuntimeError(
+            f"Cannot register autograd formula for non-functional operator {overload} with schema {overload._schema}. Please create a "
+            "functional operator and register an autograd formula for that."
+        )
+    overload._op.formula = _Formula(backward, setup_context)
+
+
+def register_vmap(op: Any, func: Any = None, /, *, lib: Library | None = None) -> Any:
+    """Use a rule inside ``vmap``; also a decorator. See ``CustomOpDef.register_vmap``. Source: torch.library.register_vmap."""
+    _check_operation("register_vmap", op)
+    overload = _definitions.find(op)
+
+    def register(function: Callable[..., Any]) -> None:
+        overload._op.vmap = function
+
+    return register if func is None else register(func)
+
+
+def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Library | None = None) -> Any:
+    """Cast floating point arguments to a dtype inside ``autocast`` regions, which the operation does not see itself.
+
+    Source: torch.library.register_autocast.
+    """
+    _check_operation("register_autocast", op)
+    kind = _device(device_type).type
+    return _custom_ops.register_autocast(_definitions.find(op)._op, kind, cast_inputs)
+
+
+def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Any = None, /, *, lib: Library | None = None) -> Any:
+    """Use a rule where a mode or a tensor subclass with ``__torch_dispatch__`` sees the operation; also a decorator.
+
+    Source: torch.library.register_torch_dispatch.
+    """
+    _check_operation("register_torch_dispatch", op)
+    overload = _definitions.find(op)
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        overload._op.rules[torch_dispatch_class] = function
+        return function
+
+    return register if func is None else register(func)
+
+
+get_kernel = _unsupported.function("library", "get_kernel")
+triton_op = _unsupported.function("library", "triton_op")
+wrap_triton = _unsupported.function("library", "wrap_triton")

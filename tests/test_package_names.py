@@ -248,23 +248,3 @@ def test_operations_of_a_programs_own(oracle):
         return [*seen, x.grad.tolist(), tuple(empty.shape), empty.device.type, inside]
 
     assert told(torch) == told(oracle)
-
-
-def test_what_an_own_operation_refuses():
-    def identity(x):
-        return x.clone()
-
-    with pytest.raises(ValueError, match="namespace::name"):
-        torch.library.custom_op("identity", identity, mutates_args=())
-    with pytest.raises(ValueError, match="no arguments"):
-        torch.library.custom_op("tests::identity", identity, mutates_args=("y",))
-    with pytest.raises(NotImplementedError, match="schema"):
-        torch.library.custom_op("tests::identity", identity, mutates_args=(), schema="(Tensor x, int[2] size=[1, 1], *, int n=3) -> Tensor")
-    torch.library.custom_op("tests::identity", identity, mutates_args=(), schema="(Tensor(a!) x) -> Tensor")
-    elsewhere = torch.library.custom_op("tests::elsewhere", identity, mutates_args=(), device_types="cuda")
-    with pytest.raises(NotImplementedError, match="no kernel for tensors on cpu"):
-        elsewhere(torch.ones(2))
-    elsewhere.register_kernel("cpu", lambda x: 3 * x)
-    assert elsewhere(torch.ones(2)).tolist() == [3, 3]
-    with pytest.raises(RuntimeError, match="does not exist"):
-        torch.library.register_fake("tests::nothing", identity)

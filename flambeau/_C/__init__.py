@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _unsupported
+from .._library.depth import below_autograd
+from .._schema import Argument, FunctionSchema, parse_schema
+from .._tags import DispatchKey, Tag
 from ..core.calls.override import DisableTorchFunction, DisableTorchFunctionSubclass
 from ..core.device import device
 from ..core.dtype import dtype
@@ -18,21 +21,27 @@ from . import _functorch as _functorch
 from . import _nn as _nn
 
 __all__ = [
+    "Argument",
     "DisableTorchFunction",
     "DisableTorchFunctionSubclass",
+    "DispatchKey",
+    "FunctionSchema",
     "Future",
     "Generator",
     "Size",
+    "Tag",
     "default_generator",
     "device",
     "dtype",
     "layout",
     "memory_format",
+    "parse_schema",
 ]
 
 TensorBase = Tensor
 _TensorBase = Tensor
 _TensorMeta = type(Tensor)
+_AutoDispatchBelowAutograd = _AutoDispatchBelowADInplaceOrView = below_autograd
 
 
 def _log_api_usage_once(event: str) -> None:
@@ -76,6 +85,6 @@ def _are_functorch_transforms_active() -> bool:
 
 globals().update(
     _unsupported.names(
-        "_C", "_jit_pass_inline parse_schema", "Block Graph Node PyTorchFileReader PyTorchFileWriter ScriptFunction ScriptModule Type Value"
+        "_C", "_jit_pass_inline", "Block Graph Node PyTorchFileReader PyTorchFileWriter ScriptFunction ScriptModule Type Value"
     )
 )

@@ -1,0 +1,32 @@
+"""Whether a thread is below autograd, where users' operations go to the kernels of their devices."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from ..autograd.grad_mode import no_grad
+
+
+class _Depth(threading.local):
+    """How many blocks of this thread are below autograd."""
+
+    count = 0
+
+
+depth = _Depth()
+
+
+class below_autograd(no_grad):
+    """Context in which nothing is recorded, and operations go to the kernels of their devices.
+
+    Source: torch._C._AutoDispatchBelowAutograd.
+    """
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        depth.count += 1
+
+    def __exit__(self, *exc_info: Any) -> None:
+        depth.count -= 1
+        super().__exit__(*exc_info)
