@@ -142,6 +142,8 @@ def __getattr__(name: str) -> Any:
         attribute = sys.modules[__name__]
     elif name == "compile":
         from .compiler import compile as attribute
+    elif name == "vmap":
+        from .func import vmap as attribute
     elif name.startswith("_foreach_"):
         from . import _foreach
 
@@ -176,7 +178,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     late = (_SUBMODULES, _SERIALIZATION, _PRINTING, _SETTINGS, _AUTOCAST, _CHECKS, _MORE, _OF_C)
-    return sorted({"Tag", "compile", "torch", *_names, *ops.names("torch")}.union(*late))
+    return sorted({"Tag", "compile", "torch", "vmap", *_names, *ops.names("torch")}.union(*late))
 
 
 __all__ = [

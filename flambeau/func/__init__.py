@@ -1,4 +1,4 @@
-"""``torch.func``: modules as functions of their parameters. Transforms of functions (``vmap``, ``grad``, ...) are not supported yet."""
+"""``torch.func``: transforms of functions, and modules as functions of their parameters."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from ..nn.module import Module
 from ..nn.normalization import _BatchNorm
 from ..nn.utils.stateless import _functional_call
 from ._jvp import jvp
+from ._vmap import vmap
 
 _late.adopt(__name__)
 
-__all__ = ["functional_call", "jvp", "replace_all_batch_norm_modules_", "stack_module_state"]
+__all__ = ["functional_call", "jvp", "replace_all_batch_norm_modules_", "stack_module_state", "vmap"]
 
 
 def functional_call(
@@ -108,6 +109,4 @@ def replace_all_batch_norm_modules_(root: Module) -> Module:
     return root
 
 
-globals().update(
-    _unsupported.names("func", "debug_unwrap functionalize grad grad_and_value hessian jacfwd jacrev linearize rearrange vjp vmap")
-)
+globals().update(_unsupported.names("func", "debug_unwrap functionalize grad grad_and_value hessian jacfwd jacrev linearize rearrange vjp"))

@@ -21,7 +21,8 @@ from ..core.calls.operation import KEEP
 from ..core.calls.promotion import common_dtype
 from ..core.tensor import Tensor
 from ..ops import joining, ranges
-from ._levels import Interpreter, NoValues, Wrapped, call_entry, flat, invoke, invoke_in_place, mapped, needs_grad
+from . import _batch_random
+from ._levels import Interpreter, NoValues, Wrapped, below, call_entry, flat, invoke, invoke_in_place, mapped, needs_grad
 
 loops: dict[str, int] = {}  # how often an operation was called example by example, by its name; for tests
 
@@ -30,22 +31,22 @@ _ITEM = (
     "what you're doing with other operations. If error is occurring somewhere inside PyTorch internals, please file a bug report."
 )
 _TRUTH = (
-    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that yet, please shout "
-    "over at https://github.com/pytorch/functorch/issues/257 ."
+    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that yet, please file "
+    "an issue at https://github.com/pytorch/pytorch/issues ."
 )
 _UNBATCHED = (
-    "vmap: aten::{0}_(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has more elements than "
+    "vmap: {0}_(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has more elements than "
     "`self`. This happened due to `other` being vmapped over but `self` not being vmapped over in a vmap. Please try to use out-of-place "
-    "operators instead of aten::{0}_. If said operator is being called inside the PyTorch framework, please file a bug report instead."
+    "operators instead of {0}_. If said operator is being called inside the PyTorch framework, please file a bug report instead."
 )
 _DIMS = frozenset(("dim", "dims", "dim0", "dim1", "dim2", "dimension", "axis"))
 
 
-def dynamic(name: str) -> RuntimeError:
+def dynamic(name: str) -> NoValues:
     """The error for an operation whose result's shape depends on values."""
-    return RuntimeError(
-        f"vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{name}. Please voice your "
-        "support in https://github.com/pytorch/functorch/issues/256"
+    return NoValues(
+        f"vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{name}. Please file an "
+        "issue at https://github.com/pytorch/pytorch/issues if you need this feature."
     )
 
 
@@ -54,6 +55,12 @@ class Batch(Interpreter):
 
     def __init__(self, size: int, randomness: str = "error"):
         self.size, self.randomness = size, randomness
+        self.drawn = _batch_random.place()  # where the default generator was after the last numbers that this level knows of
+
+    def __exit__(self, *exc_info: object) -> None:
+        super().__exit__(*exc_info)
+        if exc_info[0] is None:
+            _batch_random.check_all_seen(self)
 
     # -- values -------------------------------------------------------------------------------------------------------------------
     def wrap(self, inner: Tensor, tangent: Any = None) -> Any:
@@ -86,10 +93,10 @@ class Batch(Interpreter):
         return inner.reshape(shape[0], *(1,) * missing, *shape[1:]) if missing > 0 else inner
 
     def item(self, value: Any) -> Any:
-        raise RuntimeError(_ITEM)
+        raise NoValues(_ITEM)
 
     def truth(self, value: Any) -> Any:
-        raise RuntimeError(_TRUTH)
+        raise NoValues(_TRUTH)
 
     def shown(self, value: Any) -> str:
         return f"BatchedTensor(lvl={self.level}, bdim=0, value=\n    {repr(value._inner).replace(chr(10), chr(10) + '    ')}\n)"
@@ -151,10 +158,14 @@ class Batch(Interpreter):
         return self.examples(op.name, lambda *each: invoke(op, each), values)
 
     def composite(self, call: Call) -> Any:
-        if not any(self.has(each) for each in flat(call.values)):
-            raise NoValues(f"{call.op.name}: the values of a tensor inside torch.func transforms were asked for")
-        entry = call.op
-        return self.examples(entry.name, lambda *each: call_entry(entry, each), call.values)
+        entry, before = call.op, _batch_random.place()
+        made = self.examples(entry.name, lambda *each: call_entry(entry, each), call.values)
+        if _batch_random.moved(before):
+            _batch_random.refuse(self)
+            if self.randomness == "same":
+                raise RuntimeError(_batch_random._SAME)
+            self.drawn = _batch_random.place()
+        return made
 
     def examples(self, name: str, function: Callable[..., Any], values: Sequence[Any]) -> Any:
         """``function(*values)`` for each example, stacked.
@@ -182,10 +193,10 @@ class Batch(Interpreter):
             if isinstance(first, list) or first.__class__ is tuple:
                 return type(first)(parts)
             return type(first)(parts) if hasattr(first, "n_fields") else type(first)(*parts)
+        if first is None:
+            return None
         if not isinstance(first, Tensor):
-            if all(each == first for each in found[1:]):
-                return first
-            raise RuntimeError(f"vmap: {name} returns {type(first).__name__}s that differ from example to example")
+            raise NoValues(f"vmap: {name} returns a {type(first).__name__}, which may differ from example to example")
         if any(each._array.shape != first._array.shape for each in found):
             raise dynamic(name)
         stacked = joining.stack(found)
@@ -195,13 +206,21 @@ class Batch(Interpreter):
     def factory(self, call: Call) -> Any:
         from . import _batch_rules
 
-        return _batch_rules.factory(self, call)
+        return _batch_random.factory(self, call) if call.op.name in _batch_random.FACTORIES else _batch_rules.factory(self, call)
 
     def composite_rule(self, call: Call) -> Any:
         from . import _batch_rules
 
         rule = _batch_rules.COMPOSITES.get(call.op.name)
-        return NotImplemented if rule is None else rule(self, call)
+        return _batch_random.composite(self, call) if rule is None else rule(self, call)
+
+    def drew(self, call: Call) -> Any:
+        """After a composite's body: its result anew, example by example, where it drew numbers that are to be different; or None."""
+        if self.randomness == "same" or not _batch_random.moved(self.drawn):
+            return None
+        _batch_random.refuse(self)
+        with below(self):
+            return self.composite(call)
 
     # -- indexing ----------------------------------------------------------------------------------------------------------------------
     def getitem(self, tensor: Any, key: Any) -> Any:
@@ -221,17 +240,18 @@ _chosen: dict[Any, Callable[..., Any]] = {}
 
 def _rule_for(op: Any) -> Callable[..., Any]:
     """How an operation is called over all examples."""
-    from ._batch_rules import RULES
+    from . import _batch_index, _batch_layers, _batch_rules
 
-    rule = RULES.get(op.name)
+    del _batch_index, _batch_layers  # which declare rules
+    rule = _batch_rules.RULES.get(op.name)
     if rule is not None:
         return rule
     if op.elementwise:
         return _elementwise
-    if op.batch == "leading":
-        return _leading
     if op.batch == "folded":
         return _folded
+    if op.batch is not None:
+        return _leading
     if any(p.kind == "attr" and p.name in _DIMS for p in op.params):
         return _shifted
     return _looped
@@ -246,27 +266,43 @@ def _elementwise(batch: Batch, op: Any, *values: Any) -> Any:
 
 
 def _leading(batch: Batch, op: Any, *values: Any) -> Any:
-    """Dimensions in front are batches: one more of them."""
-    return batch.result(invoke(op, batch.inside_all(values)))
-
-
-def _folded(batch: Batch, op: Any, input: Any, *rest: Any) -> Any:
-    """The first operand's first dimension is a batch, which takes the examples up; NotImplemented where others are batched."""
-    if any(batch.has(each) for each in flat(rest)):
+    """The last dimensions of each operand are one problem (``op.batch`` says how many), those in front are batches, which broadcast."""
+    problem = op.batch if op.batch.__class__ is tuple else (op.batch,) * len(op.positions)
+    ranks = [values[i]._array.ndim - n if isinstance(values[i], Tensor) else 0 for i, n in zip(op.positions, problem, strict=True)]
+    if min(ranks) < 0:
         return NotImplemented
-    inner = input._inner
-    shape = inner._array.shape
-    made = invoke(op, (inner.reshape(shape[0] * shape[1], *shape[2:]), *rest))
-    return mapped(made, lambda each: batch.wrap(each.reshape(shape[0], shape[1], *each._array.shape[1:])))
+    most = max(ranks)
+    made = list(values)
+    for i, n in zip(op.positions, problem, strict=True):
+        if isinstance(values[i], Tensor):
+            made[i] = batch.lead(batch.inside(values[i]), most + n)
+    return batch.result(invoke(op, made))
+
+
+def _folded(batch: Batch, op: Any, *values: Any) -> Any:
+    """The first dimension of all operands is a batch, which takes the examples up."""
+    made = list(values)
+    rows = None
+    for i in op.positions:
+        if values[i] is None:
+            continue
+        inner = batch.inside(values[i])
+        shape = inner._array.shape
+        if len(shape) < 2 or (rows is not None and shape[1] != rows):
+            return NotImplemented
+        rows = shape[1]
+        made[i] = inner.reshape(shape[0] * rows, *shape[2:])
+    return mapped(invoke(op, made), lambda each: batch.wrap(each.reshape(batch.size, rows, *each._array.shape[1:])))
 
 
 def _shifted(batch: Batch, op: Any, *values: Any) -> Any:
     """Attributes that name dimensions count one on; NotImplemented where None does not say which."""
-    made = batch.inside_all(values)
-    first = next(each for each in flat(values) if isinstance(each, Tensor))
-    rank = first._array.ndim
-    if any(not each._array.ndim for each in flat(values) if isinstance(each, Tensor)):
+    tensors = [each for each in flat(values) if isinstance(each, Tensor)]
+    ranks = {each._array.ndim for each in tensors}
+    if 0 in ranks or (op.broadcasts and len(ranks) > 1):
         return NotImplemented
+    rank = tensors[0]._array.ndim
+    made = batch.inside_all(values)
     for i, param in enumerate(op.params):
         if param.kind != "attr" or param.name not in _DIMS:
             continue

@@ -1,8 +1,8 @@
-"""Rules of ``vmap`` for operations whose declarations do not say what to do with a batch.
+"""Rules of ``vmap`` for operations whose declarations do not say what to do with a batch: shapes, reductions, products, new tensors.
 
-A rule gets the batch, the operation and its arguments in the signature's order, some tensors of which belong to the batch, and returns
-the result as a value of the batch; NotImplemented leaves the call to the loop over examples. Calls that a rule makes are those of the
-levels below.
+A rule gets the batch, the operation and its arguments in the signature's order, some tensors of which belong to the batch, and returns the
+result as a value of the batch; NotImplemented leaves the call to the loop over examples. Calls that a rule makes on inner tensors are those
+of the levels below; a rule may call on wrapped ones too.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..core import layout
 from ..core.calls.dispatch import Call
-from ..ops import products
+from ..core.shape import inferred_shape
+from ..ops.products import bmm, dot, matmul, mm, mv, outer
 from ._levels import call_entry, invoke
 
 RULES: dict[str, Callable[..., Any]] = {}
@@ -27,24 +29,51 @@ def rule(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return declare
 
 
-# -- shapes -----------------------------------------------------------------------------------------------------------------------------
-@rule("_view", "_reshaped_copy", "_expand")
-def _sized(batch: Any, op: Any, input: Any, size: Any, *rest: Any) -> Any:
-    inner, rank = input._inner, input._array.ndim
-    if op.name == "_expand":
-        inner = batch.lead(inner, len(size))
-        size = [n if n != -1 else have for n, have in zip(size, inner._array.shape[1:], strict=True)]
-    elif -1 in size:
-        from ..core.shape import inferred_shape
+_ALL = slice(None)
 
-        size = inferred_shape(tuple(size), input._array.size)
-    del rank
-    return batch.wrap(invoke(op, (inner, (batch.size, *size), *rest)))
+
+# -- shapes ---------------------------------------------------------------------------------------------------
+@rule("_view", "_reshaped_copy")
+def _sized(batch: Any, op: Any, input: Any, size: Any) -> Any:
+    size = inferred_shape(tuple(size), input._array.size)
+    return batch.wrap(invoke(op, (input._inner, (batch.size, *size))))
+
+
+@rule("_expand")
+def _expanded(batch: Any, op: Any, input: Any, size: Any, *rest: Any) -> Any:
+    lead = len(size) - input._array.ndim
+    if lead < 0 or -1 in size[:lead]:
+        return NotImplemented
+    return batch.wrap(invoke(op, (batch.lead(input._inner, len(size)), (batch.size, *size), *rest)))
 
 
 @rule("_select", "_slice", "_exact_select", "_exact_slice", "_index_unsqueeze")
 def _keyed(batch: Any, op: Any, input: Any, key: Any) -> Any:
-    return batch.wrap(invoke(op, (input._inner, (slice(None), *key))))
+    return batch.wrap(invoke(op, (input._inner, (_ALL, *key))))
+
+
+@rule("_split", "_split_with_sizes", "_unbind")
+def _parted(batch: Any, op: Any, input: Any, keys: Any) -> Any:
+    return batch.result(invoke(op, (input._inner, [(_ALL, *key) for key in keys])))
+
+
+@rule("_scatter_part")
+def _part_put(batch: Any, op: Any, input: Any, shape: Any, key: Any) -> Any:
+    return batch.wrap(invoke(op, (input._inner, (batch.size, *shape), (_ALL, *key))))
+
+
+@rule("_put_parts")
+def _parts_put(batch: Any, op: Any, parts: Any, shape: Any, keys: Any) -> Any:
+    inner = [batch.inside(part) for part in parts]
+    return batch.wrap(invoke(op, (inner, (batch.size, *shape), [(_ALL, *key) for key in keys])))
+
+
+@rule("_unfold_backward", "_diagonal_backward")
+def _put_back(batch: Any, op: Any, input: Any, shape: Any, *rest: Any) -> Any:
+    dims = frozenset(("dim", "dim1", "dim2"))
+    rank = len(shape)
+    moved = [value % rank + 1 if name in dims else value for name, value in zip(op.names[2:], rest, strict=True)]
+    return batch.wrap(invoke(op, (input._inner, (batch.size, *shape), *moved)))
 
 
 @rule("permute")
@@ -57,36 +86,232 @@ def _permuted(batch: Any, op: Any, input: Any, dims: Any) -> Any:
 
 @rule("t")
 def _transposed(batch: Any, op: Any, input: Any) -> Any:
-    return batch.wrap(input._inner.transpose(1, 2) if input._array.ndim == 2 else input._inner.view_as(input._inner))
+    rank = input._array.ndim
+    return NotImplemented if rank > 2 else batch.wrap(input._inner.transpose(1, 2) if rank == 2 else input._inner.view_as(input._inner))
 
 
-# -- products ---------------------------------------------------------------------------------------------------------------------------
+@rule("squeeze")
+def _squeezed(batch: Any, op: Any, input: Any, dim: Any) -> Any:
+    rank = input._array.ndim
+    dims = range(rank) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
+    if not rank or not all(-rank <= d < rank for d in dims):
+        return NotImplemented
+    return batch.wrap(input._inner.squeeze(tuple([d % rank + 1 for d in dims if input._array.shape[d] == 1])))
+
+
+@rule("_repeat")
+def _repeated(batch: Any, op: Any, input: Any, repeats: Any) -> Any:
+    if len(repeats) < input._array.ndim:
+        return NotImplemented
+    return batch.wrap(invoke(op, (batch.lead(input._inner, len(repeats)), (1, *repeats))))
+
+
+@rule("clone", "_to_copy")
+def _copied(batch: Any, op: Any, input: Any, *rest: Any) -> Any:
+    *others, memory_format = rest
+    if memory_format in (layout.channels_last, layout.channels_last_3d):
+        memory_format = layout.preserve_format  # of an example's dimensions, which an order with the batch cannot tell
+    return batch.wrap(invoke(op, (input._inner, *others, memory_format)))
+
+
+@rule("cat")
+def _joined(batch: Any, op: Any, tensors: Any, dim: Any) -> Any:
+    from ._batch import behind
+
+    kept = [each for each in tensors if each._array.shape != (0,)] or list(tensors)
+    rank = kept[0]._array.ndim
+    if not rank or any(each._array.ndim != rank for each in kept) or len({each._array.dtype for each in tensors}) > 1:
+        return NotImplemented
+    at = behind(dim, rank)
+    return NotImplemented if at is None else batch.wrap(invoke(op, ([batch.inside(each) for each in kept], at)))
+
+
+@rule("stack")
+def _stacked(batch: Any, op: Any, tensors: Any, dim: Any) -> Any:
+    from ._batch import behind
+
+    at = behind(dim, tensors[0]._array.ndim + 1)
+    if at is None or len({each._array.shape for each in tensors}) > 1:
+        return NotImplemented
+    return batch.wrap(invoke(op, ([batch.inside(each) for each in tensors], at)))
+
+
+@rule("unsqueeze")
+def _unsqueezed(batch: Any, op: Any, input: Any, dim: Any) -> Any:
+    rank = input._array.ndim + 1
+    return batch.wrap(input._inner.unsqueeze(dim % rank + 1)) if dim.__class__ is int and -rank <= dim < rank else NotImplemented
+
+
+@rule("diag_embed")
+def _diagonals_embedded(batch: Any, op: Any, input: Any, offset: int, dim1: int, dim2: int) -> Any:
+    rank = input._array.ndim + 1
+    if not input._array.ndim or not all(-rank <= d < rank for d in (dim1, dim2)):
+        return NotImplemented
+    return batch.wrap(invoke(op, (input._inner, offset, dim1 % rank + 1, dim2 % rank + 1)))
+
+
+# -- reductions -----------------------------------------------------------------------------------------------
+@rule(
+    *"sum nansum mean all any count_nonzero logsumexp amax amin _var _std vector_norm prod argmax argmin aminmax".split(),
+    *"_max_along _min_along _median_along _nanmedian_along mode kthvalue sort topk".split(),
+    *"softmax log_softmax cumsum cumprod cummax cummin logcumsumexp".split(),
+)
+def _along(batch: Any, op: Any, input: Any, *rest: Any) -> Any:
+    """Reductions and running values along ``dim``; a 0-d example is a row of one."""
+    from ._batch import behind
+
+    at = op.names.index("dim") - 1
+    dim = rest[at]
+    inner, rank = input._inner, input._array.ndim
+    named = dict(zip(op.names[1:], rest, strict=True))
+    is_all = dim is None or dim in ((), [])
+    if not rank:
+        if not is_all and behind(dim, 1) is None:
+            return NotImplemented
+        made = invoke(op, (inner.unsqueeze(1), *rest[:at], 1, *rest[at + 1 :]))
+        return batch.result(_each(made, lambda each: each.reshape(batch.size)))
+    if not is_all:
+        found = behind(dim, rank)
+        if found is None or (isinstance(found, list) and len(set(found)) != len(found)):
+            return NotImplemented
+    elif op.name in _OF_ALL:
+        if dim is not None and op.name in ("all", "any"):
+            return NotImplemented
+        found = list(range(1, rank + 1))
+    elif dim is None and not named.get("keepdim") and op.name in _FLAT:
+        inner, found = inner.reshape(batch.size, -1) if input._array.size or not batch.size else inner.flatten(1), 1
+    else:
+        return NotImplemented
+    return batch.result(invoke(op, (inner, *rest[:at], found, *rest[at + 1 :])))
+
+
+_OF_ALL = frozenset("sum nansum mean all any count_nonzero logsumexp amax amin _var _std vector_norm".split())  # take several dimensions
+_FLAT = frozenset(("prod", "argmax", "argmin", "aminmax"))
+
+
+def _each(made: Any, function: Callable[[Any], Any]) -> Any:
+    return type(made)([function(each) for each in made]) if isinstance(made, tuple) else function(made)
+
+
+@rule("_max_of_all", "_min_of_all")
+def _extreme(batch: Any, op: Any, input: Any) -> Any:
+    if not input._array.ndim:
+        return batch.wrap(input._inner.clone())
+    inner = input._inner.flatten(1)
+    return batch.wrap(inner.amax(1) if op.name == "_max_of_all" else inner.amin(1))
+
+
+@rule("_sum_to_size")
+def _summed_to(batch: Any, op: Any, input: Any, shape: Any) -> Any:
+    inner, lead = input._inner, input._array.ndim - len(shape)
+    if lead < 0:
+        return NotImplemented
+    own = input._array.shape[lead:]
+    dims = [*range(1, lead + 1), *[d + lead + 1 for d, n in enumerate(shape) if n == 1 and own[d] != 1]]
+    return batch.wrap(inner.sum(dims, keepdim=True).reshape(batch.size, *shape) if dims else inner)
+
+
+@rule("trace")
+def _traced(batch: Any, op: Any, input: Any) -> Any:
+    return batch.wrap(input._inner.diagonal(0, 1, 2).sum(-1)) if input._array.ndim == 2 else NotImplemented
+
+
+@rule("constant_pad_nd")
+def _padded(batch: Any, op: Any, input: Any, pad: Any, value: Any) -> Any:
+    return batch.wrap(invoke(op, (input._inner, pad, value))) if len(pad) <= 2 * input._array.ndim else NotImplemented
+
+
+@rule("one_hot")
+def _one_hot(batch: Any, op: Any, tensor: Any, num_classes: int) -> Any:
+    return batch.wrap(invoke(op, (tensor._inner, num_classes))) if num_classes > 0 else NotImplemented
+
+
+@rule("solve_ex")
+def _solved(batch: Any, op: Any, a: Any, b: Any, *rest: Any) -> Any:
+    """A right side is a vector or a matrix by the ranks of an example."""
+    if a._array.ndim < 2 or not b._array.ndim:
+        return NotImplemented
+    is_vector = b._array.ndim == 1 or (b._array.ndim == a._array.ndim - 1 and b._array.shape == a._array.shape[:-1])
+    rank = max(a._array.ndim, b._array.ndim + is_vector)
+    right = batch.inside(b)
+    made = invoke(op, (batch.lead(batch.inside(a), rank), batch.lead(right.unsqueeze(-1) if is_vector else right, rank), *rest))
+    parts = [batch.wrap(each) for each in made]
+    if is_vector:
+        if not rest[0]:
+            return NotImplemented
+        parts[0] = parts[0].squeeze(-1)
+    return type(made)(parts)
+
+
+# -- products -------------------------------------------------------------------------------------------------
 @rule("mm", "matmul", "mv", "bmm", "dot")
 def _matmul(batch: Any, op: Any, a: Any, b: Any) -> Any:
+    ranks = a._array.ndim, b._array.ndim
+    want = _RANKS.get(op.name)
+    if (want is not None and ranks != want) or not min(ranks) or a._array.shape[-1] != b._array.shape[-2 if ranks[1] > 1 else 0]:
+        return NotImplemented  # the loop complains
+    if op.name == "bmm" and a._array.shape[0] != b._array.shape[0]:
+        return NotImplemented
     x, y = (each._inner if batch.has(each) else each for each in (a, b))
-    if a._array.ndim == 1:
+    if x is b or (not batch.has(b) and ranks[0] > 1 and ranks[1] <= 2):
+        return batch.wrap(matmul(x, y))  # rows of all examples times one matrix or vector
+    if ranks[0] == 1:
         x = x.unsqueeze(-2)
-    if b._array.ndim == 1:
+    if ranks[1] == 1:
         y = y.unsqueeze(-1)
-    rank = max(a._array.ndim, b._array.ndim, 2)
-    x, y = (batch.lead(inner, rank) if batch.has(given) else inner for inner, given in ((x, a), (y, b)))
-    made = products.matmul(x, y)
-    if b._array.ndim == 1:
+    rank = max(*ranks, 2)
+    made = matmul(*[batch.lead(inner, rank) if batch.has(given) else inner for inner, given in ((x, a), (y, b))])
+    if ranks[1] == 1:
         made = made.squeeze(-1)
-    if a._array.ndim == 1:
-        made = made.squeeze(-1 if b._array.ndim == 1 else -2)
+    if ranks[0] == 1:
+        made = made.squeeze(-1 if ranks[1] == 1 else -2)
     return batch.wrap(made)
+
+
+_RANKS = {"mm": (2, 2), "mv": (2, 1), "bmm": (3, 3), "dot": (1, 1)}
+
+
+@rule("vdot")
+def _vdot(batch: Any, op: Any, a: Any, b: Any) -> Any:
+    if a._array.shape != b._array.shape or a._array.ndim != 1 or a._array.dtype is not b._array.dtype:
+        return NotImplemented
+    return dot(a.conj(), b)
+
+
+@rule("outer")
+def _outer(batch: Any, op: Any, a: Any, b: Any) -> Any:
+    return a.unsqueeze(-1) * b.unsqueeze(-2) if a._array.ndim == b._array.ndim == 1 else NotImplemented
 
 
 @rule("linear")
 def _linear(batch: Any, op: Any, input: Any, weight: Any, bias: Any) -> Any:
+    if weight._array.ndim > 2 or not input._array.ndim or input._array.shape[-1] != weight._array.shape[-1]:
+        return NotImplemented
     if not batch.has(weight) and not batch.has(bias):
         return batch.wrap(invoke(op, (input._inner, weight, bias)))
-    made = products.matmul(input, weight.transpose(-1, -2) if weight._array.ndim > 1 else weight)
+    made = matmul(input, weight.transpose(-1, -2) if weight._array.ndim > 1 else weight)
     return made if bias is None else made + bias
 
 
-# -- new tensors ------------------------------------------------------------------------------------------------------------------------
+@rule("addmm", "addmv", "baddbmm", "addbmm", "addr")
+def _added(batch: Any, op: Any, input: Any, a: Any, b: Any, beta: Any, alpha: Any) -> Any:
+    if len({each._array.dtype for each in (input, a, b)}) > 1 or input._array.dtype.kind not in "fc" or input._array.dtype.itemsize < 4:
+        return NotImplemented
+    if op.name == "addr":
+        made = outer(a, b)
+    else:
+        made = {"addmm": mm, "addmv": mv}.get(op.name, bmm)(a, b)
+        made = made.sum(0) if op.name == "addbmm" else made
+    if alpha != 1:
+        made = made * alpha
+    if input._array.ndim > made._array.ndim:
+        return NotImplemented
+    if not beta:
+        return made
+    return made + (input if beta == 1 else input * beta)
+
+
+# -- new tensors ----------------------------------------------------------------------------------------------
 _LIKE = frozenset(("zeros_like", "ones_like", "empty_like", "full_like"))
 _NEW = frozenset(("new_zeros", "new_ones", "new_empty"))
 
@@ -95,12 +320,14 @@ def factory(batch: Any, call: Call) -> Any:
     """A new tensor that follows one of the batch's; NotImplemented leaves the call to the levels below."""
     entry, values = call.op, call.values
     model: Any = None if entry.model is None else values[entry.model]
-    if not batch.has(model):
-        return NotImplemented
+    names = entry.names
+    if not batch.has(model) or any(batch.has(each) for each in values if each is not model):
+        return _of_values(batch, entry, values) if any(batch.has(each) for each in values) else NotImplemented
     inner = [each._inner if each is model else each for each in values]
     if entry.name in _LIKE:
+        if "memory_format" in names and inner[names.index("memory_format")] in (layout.channels_last, layout.channels_last_3d):
+            inner[names.index("memory_format")] = layout.preserve_format
         return batch.wrap(call_entry(entry, inner))
-    names = entry.names
     if entry.name in _NEW:
         at, by_name = names.index("sizes"), names.index("size")
         sizes = values[by_name] if values[by_name] is not None else values[at][0] if len(values[at]) == 1 else values[at]
@@ -114,10 +341,17 @@ def factory(batch: Any, call: Call) -> Any:
         extent = 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) if 0 not in size else 1
         inner[names.index("size")], inner[names.index("stride")] = (batch.size, *size), (extent, *stride)
         return batch.wrap(call_entry(entry, inner))
-    return NotImplemented
+    return NotImplemented if entry.name == "new_tensor" else _of_values(batch, entry, values)
 
 
-# -- composites that look at memory -------------------------------------------------------------------------------------------------------
+def _of_values(batch: Any, entry: Any, values: Any) -> Any:
+    """A factory whose numbers are tensors of the batch (``full``, ``linspace``, ...), example by example."""
+    if entry.name in ("tensor", "as_tensor", "asarray"):
+        return NotImplemented
+    return batch.examples(entry.name, lambda *each: call_entry(entry, each), values)
+
+
+# -- composites that look at memory ---------------------------------------------------------------------------
 def _strided(batch: Any, call: Call) -> Any:
     """``as_strided``: strides are an example's, whose memory begins where its first element lies."""
     input, size, stride, offset = call.values
@@ -125,7 +359,58 @@ def _strided(batch: Any, call: Call) -> Any:
         return NotImplemented
     inner = input._inner
     start = None if offset is None else inner.storage_offset() + offset
-    return batch.wrap(inner.as_strided((batch.size, *size), (inner.stride(0), *stride), start))
+    made = inner.as_strided((batch.size, *size), (inner.stride(0), *stride), start)
+    return batch.wrap(made.clone() if call.op.name == "as_strided_copy" else made)
 
 
-COMPOSITES: dict[str, Callable[..., Any]] = {"as_strided": _strided}
+def _strided_in_place(batch: Any, call: Call) -> Any:
+    if not batch.has(call.values[0]):
+        return NotImplemented
+    raise RuntimeError("vmap: as_strided_ is not supported: as_strided gives the same view without changing the tensor")
+
+
+def _strided_put(batch: Any, call: Call) -> Any:
+    input, source, size, stride, offset = call.values
+    if not batch.has(input) and not batch.has(source):
+        return NotImplemented
+    whole = batch.inside(input).contiguous().clone()
+    part = whole.as_strided((batch.size, *size), (whole.stride(0), *stride), offset)
+    if part._array.shape[1:] != source._array.shape:
+        return NotImplemented
+    part.copy_(batch.inside(source))
+    return batch.wrap(whole)
+
+
+def _dynamic(batch: Any, call: Call) -> Any:
+    """The shape of the result depends on values."""
+    from ._batch import dynamic
+
+    if any(batch.has(each) for each in call.operands):
+        raise dynamic(call.op.name)
+    return NotImplemented
+
+
+COMPOSITES: dict[str, Callable[..., Any]] = {
+    "as_strided": _strided,
+    "as_strided_copy": _strided,
+    "as_strided_": _strided_in_place,
+    "as_strided_scatter": _strided_put,
+    **dict.fromkeys(("unique", "unique_consecutive", "nonzero", "argwhere"), _dynamic),
+}
+
+
+@rule("_nonzero")
+def _places(batch: Any, op: Any, input: Any) -> Any:
+    from ._batch import dynamic
+
+    raise dynamic("nonzero")
+
+
+@rule("masked_select")
+def _selected(batch: Any, op: Any, input: Any, mask: Any) -> Any:
+    if not batch.has(mask):
+        return NotImplemented
+    raise RuntimeError(
+        "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for each batch this would "
+        "return a differently shaped Tensor. Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
+    )

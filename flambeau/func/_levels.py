@@ -352,6 +352,10 @@ class Interpreter:
         """The result of a composite whose body asked for values that only the level has; NoValues as it came."""
         raise NotImplementedError
 
+    def drew(self, call: Call) -> Any:
+        """Asked after a composite's body has run: another result in place of its, or None."""
+        return None
+
     def factory(self, call: Call) -> Any:
         """A new tensor; ``call.values`` may hold none of the level's, and NotImplemented then leaves the call to lower levels."""
         return NotImplemented
@@ -465,12 +469,20 @@ def _composed(call: Call, owner: Interpreter) -> Any:
         if made is not NotImplemented:
             return made
     try:
-        return call.proceed()
-    except NoValues:
+        made = call.proceed()
+    except NoValues as error:
         owner = highest(flat(call.values))
         if owner is None:
             raise
-        return owner.composite(call)
+        with below(owner):
+            try:
+                return owner.composite(call)
+            except NoValues:
+                raise error from None
+    for each in thread.levels:
+        if (again := each.drew(call)) is not None:
+            return again
+    return made
 
 
 def _made(call: Call) -> Any:

@@ -1,25 +1,200 @@
-"""``torch.vmap``."""
+"""``torch.vmap``: a function of examples as a function of batches."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
+from ..core.random.generator import default_generator
 from ..core.tensor import Tensor
+from ..ops import joining
+from ..utils import _pytree as pytree
 from ._batch import Batch
-from ._levels import mapped
+from ._levels import Wrapped
+
+_RANDOMNESS = ("error", "different", "same")
 
 
 def vmap(
     func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None
 ) -> Callable[..., Any]:
-    def transformed(*args: Any) -> Any:
-        dims = in_dims if isinstance(in_dims, tuple) else (in_dims,) * len(args)
-        sizes = {a.shape[d] for a, d in zip(args, dims, strict=True) if d is not None and isinstance(a, Tensor)}
-        with Batch(sizes.pop(), randomness) as batch:
-            made = func(
-                *[a if d is None or not isinstance(a, Tensor) else batch.wrap(a.movedim(d, 0)) for a, d in zip(args, dims, strict=True)]
-            )
-        return mapped(made, lambda each: batch.inside(each).movedim(0, out_dims))
+    """``func``, which is written for one example, as a function of batches of examples.
+
+    Args:
+        func: takes and returns tensors, in tuples, lists and dictionaries as deep as you like. It may call ``vmap``, ``grad`` and the other
+            transforms.
+        in_dims: which dimension of each argument is the batch; None where an argument is the same for all examples. One number for all
+            arguments, or a tuple in their structure. Tensors passed by keyword have it in front.
+        out_dims: where the batch comes in the results; None for a result that is the same for all examples.
+        randomness: random numbers inside of ``func`` are an ``"error"``, ``"different"`` for each example, or the ``"same"``.
+        chunk_size: how many examples are computed at a time; all when None.
+    Raises:
+        ValueError: dimensions that do not fit the arguments or results, batches of several sizes, no tensor at all.
+        RuntimeError: in ``func``: ``item()``, a tensor in ``if``, results whose shape depends on values, a batch written in place into a
+            tensor that has none.
+    Example:
+        >>> rows = torch.arange(6.0).reshape(2, 3)
+        >>> torch.vmap(torch.dot)(rows, rows)
+        tensor([ 5., 50.])
+
+    Source: torch.vmap.
+    """
+    if randomness not in _RANDOMNESS:
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+    if not (chunk_size is None or chunk_size > 0):
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+
+    @functools.wraps(func)
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        name = _name_of(func)
+        flat, spec, dims, size = _arguments(args, in_dims, name)
+        if chunk_size is None or chunk_size >= size:
+            return _over_batch(func, name, flat, spec, dims, size, out_dims, randomness, kwargs)
+        return _in_chunks(func, name, flat, spec, dims, size, out_dims, randomness, kwargs, chunk_size)
 
     return transformed
+
+
+def _name_of(func: Any) -> str:
+    return getattr(func, "__name__", None) or (f"functools.partial({_name_of(func.func)}, ...)" if hasattr(func, "func") else repr(func))
+
+
+def _arguments(args: tuple[Any, ...], in_dims: Any, name: str) -> tuple[list[Any], Any, list[Any], int]:
+    """Arguments one by one, their structure, their batch dimensions, counted from the front, and the batch's size."""
+    if not isinstance(in_dims, (int, tuple)):
+        raise ValueError(
+            f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple matching the "
+            f"structure of inputs, got: {type(in_dims)}."
+        )
+    if not args:
+        raise ValueError(
+            f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function with no "
+            "inputs. The latter is unsupported."
+        )
+    flat, spec = pytree.tree_flatten(args)
+    dims = pytree._broadcast_to_and_flatten(in_dims, spec)
+    if dims is None:
+        raise ValueError(
+            f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the structure of `inputs`. in_dims has "
+            f"structure {pytree.tree_flatten(in_dims)[1]} but inputs has structure {spec}."
+        )
+    start = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim="
+    counted: list[int | None] = []
+    sizes: list[int] = []
+    for each, dim in zip(flat, dims, strict=True):
+        if dim is None:
+            counted.append(None)
+            continue
+        if not isinstance(dim, int):
+            raise ValueError(f"{start}{dim} for an input but in_dim must be either an integer dimension or None.")
+        if not isinstance(each, Tensor):
+            raise ValueError(
+                f"{start}{dim} for an input but the input is of type {type(each)}. We cannot vmap over non-Tensor arguments, please use "
+                "None as the respective in_dim"
+            )
+        rank = each._array.ndim
+        if not -rank <= dim < rank:
+            raise ValueError(
+                f"{start}{dim} for some input, but that input is a Tensor of dimensionality {rank} so expected in_dim to satisfy "
+                f"-{rank} <= in_dim < {rank}."
+            )
+        counted.append(dim % rank)
+        sizes.append(each._array.shape[dim])
+    if not sizes:
+        raise ValueError("vmap: Expected at least one Tensor to vmap over")
+    if any(size != sizes[0] for size in sizes):
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped dimension"
+        )
+    return flat, spec, counted, sizes[0]
+
+
+def _over_batch(
+    func: Any, name: str, flat: list[Any], spec: Any, dims: list[Any], size: int, out_dims: Any, randomness: str, kwargs: dict[str, Any]
+) -> Any:
+    """One call of ``func`` for all examples."""
+    with Batch(size, randomness) as batch:
+        given = [
+            each if dim is None else batch.wrap(each if dim == 0 else each.movedim(dim, 0)) for each, dim in zip(flat, dims, strict=True)
+        ]
+        if kwargs:
+            named, names = pytree.tree_flatten(kwargs)
+            named = [batch.wrap(each) if isinstance(each, Tensor) else each for each in named]
+            kwargs = pytree.tree_unflatten(named, names)
+        made = func(*pytree.tree_unflatten(given, spec), **kwargs)
+    results, structure = pytree.tree_flatten(made)
+    dims_out = _result_dims(results, structure, made, out_dims, name)
+    found = [_unwrapped(batch, each, dim, name) for each, dim in zip(results, dims_out, strict=True)]
+    return pytree.tree_unflatten(found, structure)
+
+
+def _result_dims(results: list[Any], structure: Any, made: Any, out_dims: Any, name: str) -> list[Any]:
+    """For each result, where the batch is to come."""
+    if isinstance(out_dims, str):
+        raise ValueError(
+            f"vmap({name}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of ints representing where in "
+            "the outputs the vmapped dimension should appear."
+        )
+    if isinstance(made, Tensor):  # a tuple of one is understood too
+        if isinstance(out_dims, int) or out_dims is None:
+            return [out_dims]
+        if isinstance(out_dims, (tuple, list)) and len(out_dims) == 1:
+            return [out_dims[0]]
+        dims = None
+    else:
+        dims = pytree._broadcast_to_and_flatten(out_dims, structure)
+    if dims is None:
+        raise ValueError(
+            f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of `outputs`. out_dims has "
+            f"structure {pytree.tree_flatten(out_dims)[1]} but outputs has structure {structure}."
+        )
+    return dims
+
+
+def _unwrapped(batch: Batch, value: Any, dim: Any, name: str) -> Any:
+    """A result as the caller gets it."""
+    if dim is None:
+        if batch.has(value):
+            raise ValueError(f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None")
+        return value
+    if not isinstance(value, Tensor):
+        raise ValueError(
+            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(value)}. Did you mean to set out_dims= to None for "
+            "output?"
+        )
+    inner = batch.inside(value)
+    return inner.movedim(0, dim) if dim or inner.__class__ is Wrapped or not batch.has(value) else inner
+
+
+def _in_chunks(
+    func: Any,
+    name: str,
+    flat: list[Any],
+    spec: Any,
+    dims: list[Any],
+    size: int,
+    out_dims: Any,
+    randomness: str,
+    kwargs: dict[str, Any],
+    chunk_size: int,
+) -> Any:
+    """Some examples at a time, the results joined. Keyword tensors are cut too."""
+    state = default_generator.get_state() if randomness == "same" else None
+    parts: list[list[Any]] = []
+    structure: Any = None
+    joined_at: list[Any] = []
+    for start in range(0, size, chunk_size):
+        length = min(chunk_size, size - start)
+        if state is not None:
+            default_generator.set_state(state)
+        given = [each if dim is None else each.narrow(dim, start, length) for each, dim in zip(flat, dims, strict=True)]
+        named, names = pytree.tree_flatten(kwargs)
+        named = [each.narrow(0, start, length) if isinstance(each, Tensor) else each for each in named]
+        made = _over_batch(func, name, given, spec, dims, length, out_dims, randomness, pytree.tree_unflatten(named, names))
+        results, structure = pytree.tree_flatten(made)
+        joined_at = _result_dims(results, structure, made, out_dims, name)
+        parts.append(results)
+    columns = zip(*parts, strict=True)
+    joined = [column[0] if dim is None else joining.cat(list(column), dim) for column, dim in zip(columns, joined_at, strict=True)]
+    return pytree.tree_unflatten(joined, structure)

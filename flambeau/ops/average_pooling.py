@@ -142,6 +142,7 @@ def average_pool(
 _AVERAGES: dict[int, Any] = {
     rank: op(
         name=f"_avg_pool{rank}d",
+        batch="folded",
         namespace="nn.functional",
         node_name=f"AvgPool{max(rank, 2)}DBackward0",
         out=False,
@@ -279,6 +280,7 @@ def adaptive_average(input: Tensor, size: Any) -> Tensor:
 
 
 @op(
+    batch="folded",
     name="_adaptive_avg_pool_backward",
     namespace="nn.functional",
     out=False,
@@ -296,6 +298,7 @@ def adaptive_average_backward(grad_output: Tensor, spatial: Any) -> Tensor:
 _ADAPTIVE: dict[int, Any] = {
     rank: op(
         name=f"_adaptive_avg_pool{rank}d",
+        batch="folded",
         namespace="nn.functional",
         node_name=f"AdaptiveAvgPool{max(rank, 2)}DBackward0",
         out=False,

@@ -143,7 +143,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 
 
 # -- kinds of numbers -----------------------------------------------------------------------------------------------------------
-@op(fast=lambda a: np.isnan(a) if a.dtype.kind == "f" else None, out=False, grad=None)
+@op(batch=0, fast=lambda a: np.isnan(a) if a.dtype.kind == "f" else None, out=False, grad=None)
 def isnan(input: Tensor) -> Tensor:
     """Whether each element is NaN; of a complex number, whether a part is.
 
@@ -152,7 +152,7 @@ def isnan(input: Tensor) -> Tensor:
     return np.isnan(input) if input.dtype.kind not in "biu" else np.zeros_like(input, bool, order=order_of(input))
 
 
-@op(fast=lambda a: np.isinf(a) if a.dtype.kind == "f" else None, out=False, grad=None)
+@op(batch=0, fast=lambda a: np.isinf(a) if a.dtype.kind == "f" else None, out=False, grad=None)
 def isinf(input: Tensor) -> Tensor:
     """Whether each element is infinite; of a complex number, whether a part is.
 
@@ -161,7 +161,7 @@ def isinf(input: Tensor) -> Tensor:
     return np.isinf(input) if input.dtype.kind not in "biu" else np.zeros_like(input, bool, order=order_of(input))
 
 
-@op(fast=lambda a: np.isfinite(a) if a.dtype.kind == "f" else None, out=False, grad=None)
+@op(batch=0, fast=lambda a: np.isfinite(a) if a.dtype.kind == "f" else None, out=False, grad=None)
 def isfinite(input: Tensor) -> Tensor:
     """Whether each element is neither infinite nor NaN.
 
@@ -178,7 +178,7 @@ def _signed_infinity(name: str, input: np.ndarray, sign: int) -> np.ndarray:
     return np.equal(input, np.array(sign * np.inf, input.dtype))
 
 
-@op(grad=None)
+@op(batch=0, grad=None)
 def isposinf(input: Tensor) -> Tensor:
     """Whether each element is positive infinity.
 
@@ -189,7 +189,7 @@ def isposinf(input: Tensor) -> Tensor:
     return _signed_infinity("isposinf", input, 1)
 
 
-@op(grad=None)
+@op(batch=0, grad=None)
 def isneginf(input: Tensor) -> Tensor:
     """Whether each element is negative infinity.
 
@@ -200,7 +200,7 @@ def isneginf(input: Tensor) -> Tensor:
     return _signed_infinity("isneginf", input, -1)
 
 
-@op(out=False, grad=None)
+@op(batch=0, out=False, grad=None)
 def isreal(input: Tensor) -> Tensor:
     """Whether each element is real; of a complex number, whether the imaginary part is zero.
 

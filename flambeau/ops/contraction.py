@@ -409,6 +409,7 @@ def distances(difference: np.ndarray, p: float) -> np.ndarray:
 
 
 @op(
+    batch=2,
     method=False,
     promotion="same",
     out=False,

@@ -138,7 +138,7 @@ def detach_function(input: Tensor) -> Tensor:
     return input.detach()
 
 
-@view(name="_alias", method=False, node_name="AliasBackward0", grad={"input": lambda grad: grad})
+@view(batch=0, name="_alias", method=False, node_name="AliasBackward0", grad={"input": lambda grad: grad})
 def alias(input: Tensor) -> Tensor:
     """A view of the whole tensor."""
     return input[...]
@@ -174,6 +174,7 @@ def _copied_as(input: np.ndarray, dtype: Any, memory_format: Any) -> np.ndarray:
 
 
 @op(
+    batch=0,
     name="_to_device",
     method=False,
     out=False,
@@ -372,7 +373,7 @@ def new(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return construct(TensorType, input.dtype, args, {"device": input.device, **kwargs})
 
 
-@op(name="_pin_memory", method=False, out=False, node_name="PinMemoryBackward0", grad={"input": lambda grad: grad})
+@op(batch=0, name="_pin_memory", method=False, out=False, node_name="PinMemoryBackward0", grad={"input": lambda grad: grad})
 def pinned_copy(input: Tensor) -> Tensor:
     """A copy of ``input`` in page-locked memory."""
     return pinned(input)

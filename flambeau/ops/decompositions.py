@@ -77,6 +77,7 @@ def _canonicalize_qr(A: Any, mode: str) -> tuple[Any, ...]:
 
 
 @op(
+    batch=2,
     name="qr",
     namespace="linalg",
     method=False,
@@ -125,7 +126,7 @@ def _canonicalize_geqrf(input: Any) -> tuple[Any, ...]:
     return (input,)
 
 
-@op(returns=("a", "tau"), promotion="same", canonicalize=_canonicalize_geqrf, grad={"input": not_differentiable("geqrf")})
+@op(batch=2, returns=("a", "tau"), promotion="same", canonicalize=_canonicalize_geqrf, grad={"input": not_differentiable("geqrf")})
 def geqrf(input: Tensor) -> Tensor:
     """QR decomposition as LAPACK leaves it: R, and below it the Householder vectors of Q without their ones.
 
@@ -164,13 +165,13 @@ def _by_lapack(*operands: Any) -> bool:
     return not any(map(is_differentiated, operands)) and all(operand._array.__class__ is np.ndarray for operand in operands)
 
 
-@op(name="_product_of_reflections", method=False, out=False, grad=None)
+@op(batch=(2, 1), name="_product_of_reflections", method=False, out=False, grad=None)
 def _product_of_reflections(A: Tensor, tau: Tensor) -> Tensor:
     """``linalg.householder_product`` where no derivative is wanted."""
     return lapack.orgqr(A, tau)
 
 
-@op(name="_apply_reflections", method=False, out=False, grad=None)
+@op(batch=(2, 1, 2), name="_apply_reflections", method=False, out=False, grad=None)
 def _apply_reflections(A: Tensor, tau: Tensor, other: Tensor, left: bool, transpose: bool) -> Tensor:
     """``ormqr`` where no derivative is wanted."""
     return lapack.ormqr(A, tau, other, left, transpose)
@@ -328,6 +329,7 @@ def _canonicalize_eigh(A: Any, UPLO: str) -> tuple[Any, ...]:
 
 
 @op(
+    batch=2,
     name="eigh",
     namespace="linalg",
     method=False,
@@ -370,7 +372,7 @@ def _not_converged(operation: str, A: Any, values: Any, what: str) -> LinAlgErro
     return LinAlgError(f"{operation}:{where} The algorithm failed to converge because the input matrix {what}.")
 
 
-@op(name="_eigvalsh", namespace="linalg", method=False, promotion="same", canonicalize=_canonicalize_eigh, grad=None)
+@op(batch=2, name="_eigvalsh", namespace="linalg", method=False, promotion="same", canonicalize=_canonicalize_eigh, grad=None)
 def _eigenvalues_of_symmetric(A: Tensor, UPLO: str = "L") -> Tensor:
     """``linalg.eigvalsh`` where no derivative is wanted."""
     values = by_lapack("_eigh", A, UPLO, False)
@@ -433,6 +435,7 @@ def _complex_of(kind: Any) -> Any:
 
 
 @op(
+    batch=2,
     name="eig",
     namespace="linalg",
     method=False,
@@ -459,7 +462,7 @@ def eig(A: Tensor) -> Tensor:
     return values.astype(_complex_of(A.dtype)), columns(vectors.astype(_complex_of(A.dtype)))
 
 
-@op(name="_eigvals", namespace="linalg", method=False, canonicalize=_canonicalize_eig("linalg.eigvals"), grad=None)
+@op(batch=2, name="_eigvals", namespace="linalg", method=False, canonicalize=_canonicalize_eig("linalg.eigvals"), grad=None)
 def _eigenvalues(A: Tensor) -> Tensor:
     """``linalg.eigvals`` where no derivative is wanted."""
     _require_finite(A)
@@ -557,6 +560,7 @@ def _decomposed(A: Any, full_matrices: bool, vectors: bool) -> Any:
 
 
 @op(
+    batch=2,
     name="svd",
     namespace="linalg",
     method=False,
@@ -585,7 +589,7 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: Any = None) -> Tensor:
     return columns(U), S, columns(Vh)
 
 
-@op(name="_svdvals", namespace="linalg", method=False, promotion="same", grad=None)
+@op(batch=2, name="_svdvals", namespace="linalg", method=False, promotion="same", grad=None)
 def _singular_values(A: Tensor) -> Tensor:
     """``linalg.svdvals`` where no derivative is wanted."""
     return _decomposed(A, False, False)

@@ -165,6 +165,7 @@ def _gradients(grad: Any, input: Any, grid: Any, mode: str, padding: str, align_
 def _of_kernel(rank: int) -> Any:
     @op(
         name=f"_grid_sample{rank}d",
+        batch="folded",
         method=False,
         out=False,
         work="grid.size",

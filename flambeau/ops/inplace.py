@@ -104,7 +104,7 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
     return result
 
 
-@op(method=False, inplace=True, may_overlap=True, grad={"input": lambda grad: zeros_like_grad(grad)})
+@op(batch=0, method=False, inplace=True, may_overlap=True, grad={"input": lambda grad: zeros_like_grad(grad)})
 def zero(input: Tensor) -> Tensor:
     """Zeros like ``input``; ``zero_`` writes them into ``input``. Source: torch.Tensor.zero_."""
     result = empty_as(input, None, input.shape, input.dtype)

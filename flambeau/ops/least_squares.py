@@ -57,6 +57,7 @@ def pinv_gradient(grad: Any, A: Any, P: Any) -> Any:
 
 
 @op(
+    batch=(2, 0, 0),
     name="_pinv",
     namespace="linalg",
     method=False,
@@ -359,6 +360,7 @@ def _product(a: Any, b: Any) -> Any:
 
 
 @op(
+    batch=2,
     name="matrix_exp",
     namespace="linalg",
     method=False,

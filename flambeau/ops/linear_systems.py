@@ -56,6 +56,7 @@ def _canonicalize_inverse(A: Any, check_errors: Any) -> tuple[Any, ...]:
 
 
 @op(
+    batch=2,
     name="inv_ex",
     namespace="linalg",
     method=False,
@@ -167,6 +168,7 @@ def _det_gradient(grad: Any, A: Any, result: Any) -> Any:
 
 
 @op(
+    batch=2,
     name="det",
     namespace="linalg",
     method=False,
@@ -222,6 +224,7 @@ def _slogdet_gradient(grads: Any, A: Any, result: Any) -> Any:
 
 
 @op(
+    batch=2,
     name="slogdet",
     namespace="linalg",
     method=False,
@@ -293,6 +296,7 @@ def _cholesky_gradient(grad: Any, result: Any, upper: bool) -> Any:
 
 
 @op(
+    batch=2,
     name="cholesky_ex",
     namespace="linalg",
     method=False,
@@ -382,6 +386,7 @@ def _solve_with_factor(factor: Any, B: Any, upper: bool) -> Any:
 
 
 @op(
+    batch=2,
     promotion="same",
     canonicalize=_canonicalize_cholesky_solve,
     grad={"input, input2": _cholesky_solve_gradients},
@@ -413,6 +418,7 @@ def _cholesky_inverse_gradient(grad: Any, input: Any, result: Any, upper: bool) 
 
 
 @op(
+    batch=2,
     promotion="same",
     canonicalize=_canonicalize_cholesky_inverse,
     grad={"input": _cholesky_inverse_gradient},
@@ -491,6 +497,7 @@ def _lu_gradient(grad: Any, result: Any, result1: Any) -> Any:
 
 
 @op(
+    batch=2,
     name="lu_factor_ex",
     namespace="linalg",
     method=False,
@@ -577,7 +584,7 @@ def _permutation(LU_pivots: Tensor, rows: int, like: Tensor) -> Tensor:
     return result
 
 
-@op(name="_unit_lower", method=False, out=False, grad={"input": lambda grad: grad.tril(-1)})
+@op(batch=2, name="_unit_lower", method=False, out=False, grad={"input": lambda grad: grad.tril(-1)})
 def _unit_lower(input: Tensor) -> Tensor:
     """What stands below the diagonal of matrices, with ones on it and zeros above."""
     below, ones = np.tri(*input.shape[-2:], -1, dtype=bool), np.eye(*input.shape[-2:], dtype=input.dtype)
@@ -648,6 +655,7 @@ def _lu_solve_gradients(grad: Any, LU: Any, pivots: Any, result: Any, left: bool
 
 
 @op(
+    batch=(2, 1, 2),
     name="lu_solve",
     namespace="linalg",
     method=False,
@@ -688,6 +696,7 @@ def _canonicalize_ldl(A: Any, hermitian: bool, check_errors: Any) -> tuple[Any, 
 
 
 @op(
+    batch=2,
     name="ldl_factor_ex",
     namespace="linalg",
     method=False,
@@ -748,6 +757,7 @@ def _canonicalize_ldl_solve(LD: Any, pivots: Any, B: Any, hermitian: bool) -> tu
 
 
 @op(
+    batch=(2, 1, 2),
     name="ldl_solve",
     namespace="linalg",
     method=False,
@@ -880,6 +890,7 @@ def _triangular_gradients(grad: Any, A: Any, result: Any, upper: bool, left: boo
 
 
 @op(
+    batch=2,
     name="solve_triangular",
     namespace="linalg",
     method=False,

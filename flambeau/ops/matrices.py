@@ -48,6 +48,7 @@ def _triangle(array: np.ndarray, diagonal: int, lower: bool) -> np.ndarray:
 
 
 @op(
+    batch=2,
     opmath="native",
     inplace=True,
     canonicalize=_canonicalize_triangle("tril"),
@@ -69,6 +70,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
 
 
 @op(
+    batch=2,
     opmath="native",
     inplace=True,
     canonicalize=_canonicalize_triangle("triu"),

@@ -148,6 +148,7 @@ def _fold_back(grad: np.ndarray, pad: Any, mode: str) -> np.ndarray:
 
 
 @op(
+    batch=0,
     name="_pad_by_copy",
     namespace="nn.functional",
     out=False,
@@ -160,6 +161,7 @@ def pad_by_copy(input: Tensor, pad: Any, mode: str) -> Tensor:
 
 
 @op(
+    batch=0,
     name="_pad_by_copy_backward",
     namespace="nn.functional",
     out=False,

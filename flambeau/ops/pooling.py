@@ -182,6 +182,7 @@ def _max_pick(
 
 
 @op(
+    batch="folded",
     name="_max_pool_backward",
     namespace="nn.functional",
     out=False,
@@ -201,6 +202,7 @@ def max_pool_backward(
 
 
 @op(
+    batch="folded",
     name="_max_pool_pick",
     namespace="nn.functional",
     out=False,
@@ -226,6 +228,7 @@ def max_pool(input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilatio
 _MAX_POOLS: dict[int, Any] = {
     rank: op(
         name=f"_max_pool{rank}d",
+        batch="folded",
         namespace="nn.functional",
         node_name=f"MaxPool{max(rank, 2)}DWithIndicesBackward0",
         out=False,
@@ -243,6 +246,7 @@ _MAX_POOLS: dict[int, Any] = {
 
 # -- with indices --------------------------------------------------------------------------------------------------------------
 @op(
+    batch="folded",
     name="_scatter_planes",
     namespace="nn.functional",
     out=False,
@@ -262,6 +266,7 @@ def scatter_planes(source: Tensor, indices: Tensor, spatial: Any) -> Tensor:
 
 
 @op(
+    batch="folded",
     name="_gather_planes",
     namespace="nn.functional",
     out=False,
@@ -326,6 +331,7 @@ def max_pool_with_places(input: Tensor, kernel_size: Any, stride: Any, padding: 
 _MAX_POOLS_WITH_INDICES: dict[int, Any] = {
     rank: op(
         name=f"_max_pool{rank}d_with_places",
+        batch="folded",
         namespace="nn.functional",
         node_name=f"MaxPool{max(rank, 2)}DWithIndicesBackward0",
         out=False,
@@ -548,6 +554,7 @@ def adaptive_max_pool(input: Tensor, size: Any) -> Tensor:
 _ADAPTIVE_MAX: dict[int, Any] = {
     rank: op(
         name=f"_adaptive_max_pool{rank}d",
+        batch="folded",
         namespace="nn.functional",
         node_name=f"AdaptiveMaxPool{max(rank, 2)}DBackward0",
         out=False,

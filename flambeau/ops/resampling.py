@@ -77,6 +77,7 @@ def _apply_transposed(grad: np.ndarray, plan: Any, spatial: Ints) -> np.ndarray:
 
 
 @op(
+    batch="folded",
     name="_resample",
     namespace="nn.functional",
     node_name="UpsampleBackward0",
@@ -95,6 +96,7 @@ def resample(input: Tensor, plan: Any) -> Tensor:
 
 
 @op(
+    batch="folded",
     name="_resample_backward",
     namespace="nn.functional",
     out=False,
@@ -447,7 +449,7 @@ def _no_derivative(grad: Any) -> Any:
     raise RuntimeError("derivative for aten::native_channel_shuffle is not implemented")
 
 
-@op(method=False, out=False, grad={"input": _no_derivative})
+@op(batch="folded", method=False, out=False, grad={"input": _no_derivative})
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """``channel_shuffle`` as PyTorch's kernel, which has no derivative. Source: torch.native_channel_shuffle."""
     _check_channels(input.shape, groups)

@@ -222,7 +222,7 @@ def _next_in_bits(input: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 # -- complex numbers ------------------------------------------------------------------------------------------------------------
-@op(name="_conj", method=False, out=False, node_name="ConjBackward0", grad={"input": lambda grad: grad.conj()})
+@op(batch=0, name="_conj", method=False, out=False, node_name="ConjBackward0", grad={"input": lambda grad: grad.conj()})
 def conjugated(input: Tensor) -> Tensor:
     """The complex conjugate, computed at once."""
     return np.conjugate(input)
@@ -270,13 +270,13 @@ def _embedded_real(grad: Any) -> Any:
     return grad.to(grad.dtype.to_complex())
 
 
-@view(name="_real", method=False, node_name="SelectBackward0", grad={"input": lambda grad: _embedded_real(grad)})
+@view(batch=0, name="_real", method=False, node_name="SelectBackward0", grad={"input": lambda grad: _embedded_real(grad)})
 def real_part(input: Tensor) -> Tensor:
     """View of the real parts."""
     return input.real if input.dtype.kind == "c" else input["real"]
 
 
-@view(name="_imag", method=False, node_name="SelectBackward0", grad={"input": lambda grad: _embedded_real(grad) * 1j})
+@view(batch=0, name="_imag", method=False, node_name="SelectBackward0", grad={"input": lambda grad: _embedded_real(grad) * 1j})
 def imag_part(input: Tensor) -> Tensor:
     """View of the imaginary parts."""
     return input.imag if input.dtype.kind == "c" else input["imag"]

@@ -37,6 +37,7 @@ def _positions(spatial: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, 
 
 
 @op(
+    batch="folded",
     name="_im2col",
     namespace="nn.functional",
     node_name="Im2ColBackward0",
@@ -58,6 +59,7 @@ def image_to_columns(input: Tensor, kernel_size: Any, dilation: Any, padding: An
 
 
 @op(
+    batch="folded",
     name="_col2im",
     namespace="nn.functional",
     node_name="Col2ImBackward0",

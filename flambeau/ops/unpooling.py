@@ -43,6 +43,7 @@ def max_unpool(input: Tensor, indices: Tensor, spatial: Any) -> Tensor:
 _UNPOOLS: dict[int, Any] = {
     rank: op(
         name=f"_max_unpool{rank}d",
+        batch="folded",
         namespace="nn.functional",
         node_name=f"MaxUnpool{max(rank, 2)}DBackward0",
         out=False,
@@ -155,6 +156,7 @@ def fractional_pool(input: Tensor, samples: Tensor, kernel_size: Any, size: Any)
 _FRACTIONAL: dict[int, Any] = {
     rank: op(
         name=f"_fractional_max_pool{rank}d",
+        batch="folded",
         namespace="nn.functional",
         node_name=f"FractionalMaxPool{rank}DBackward0",
         out=False,

@@ -109,6 +109,7 @@ def _canonicalize_view_dtype(input: Any, dtype: Any) -> tuple[Any, ...]:
 
 
 @view(
+    batch=1,
     name="_view_dtype",
     canonicalize=_canonicalize_view_dtype,
     node_name="ViewBackward0",
@@ -617,7 +618,7 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
 
 
 # -- complex numbers as pairs ---------------------------------------------------------------------------------------------------
-@view(grad={"input": lambda grad: view_as_complex(grad.contiguous())})
+@view(batch=0, grad={"input": lambda grad: view_as_complex(grad.contiguous())})
 def view_as_real(input: Tensor) -> Tensor:
     """A complex tensor as a real one with a last dimension of 2 (real and imaginary part).
 
@@ -632,7 +633,7 @@ def view_as_real(input: Tensor) -> Tensor:
     return restrided(input, (*input.shape, 2), (*input.strides, real.itemsize), 0, real)
 
 
-@view(grad={"input": lambda grad: view_as_real(grad)})
+@view(batch=1, grad={"input": lambda grad: view_as_real(grad)})
 def view_as_complex(input: Tensor) -> Tensor:
     """A real tensor with a last dimension of 2 as a complex one.
 

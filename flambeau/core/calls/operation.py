@@ -91,8 +91,9 @@ class Op:
         overloads: functions (op, *values) that answer calls of other types, as ``registry.overload`` adds them.
         old_orders: pairs of a number of arguments (None: any) and a function (op, *arguments) that understands an old order of them, as
             ``registry.old_order`` adds them.
-        batch: what ``vmap`` may do with one more dimension in front, where that cannot be derived: 'leading' (all operands may have
-            dimensions in front, which are batches), 'folded' (the first dimension of the first operand is a batch already).
+        batch: how ``vmap`` makes one call of many, where that cannot be derived: how many of the last dimensions of each operand are one
+            problem, those in front being batches that broadcast (a number for all, or a tuple), or 'folded' (the first dimension of all
+            operands is a batch already).
         renamed: old keywords and the parameters they stand for, as ``registry.old_keywords`` adds them.
     """
 
@@ -122,7 +123,7 @@ class Op:
         self.out: Any = options.pop("out", True)
         self.aliases: tuple[str, ...] = options.pop("aliases", ())
         self.node_name: str | None = options.pop("node_name", None)
-        self.batch: str | None = options.pop("batch", None)
+        self.batch: str | int | tuple[int, ...] | None = options.pop("batch", None)
         self.fast_bool: bool = options.pop("fast_bool", True)
         self.module: str = kernel.__module__
         self.doc: str | None = kernel.__doc__

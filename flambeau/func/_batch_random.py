@@ -1,0 +1,165 @@
+"""Random numbers inside of ``vmap``: an error, different ones for each example, or the same, as the caller said.
+
+Factories and what works element by element draw for all examples at once; whatever else draws is called example by example. Nothing may
+draw unseen: the default generator's place tells at the end of a composite, and of the whole function, whether somebody did.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.calls.dispatch import Call
+from ..core.random.generator import default_generator
+from ._levels import Wrapped, below, call_entry
+
+FACTORIES = frozenset("rand randn randint randperm rand_like randn_like randint_like normal".split())
+_BY_ELEMENT = frozenset("dropout alpha_dropout native_dropout bernoulli poisson binomial".split())
+_IN_PLACE = frozenset("dropout_ alpha_dropout_ normal_ bernoulli_ exponential_ geometric_ log_normal_ cauchy_ uniform_ random_".split())
+_ERROR = (
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap or "
+    "perform the randomness operation out of vmap"
+)
+_SAME = "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with functorch"
+_UNBATCHED = (
+    "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. If this is necessary "
+    "for your usage, please file an issue with functorch."
+)
+
+
+def place() -> tuple[Any, int]:
+    """Where the default generator is: its block of words, and how many of them are used."""
+    return default_generator._block, default_generator._position if default_generator._block is not None else 0
+
+
+def moved(since: tuple[Any, int]) -> bool:
+    """Whether numbers were drawn; seeding alone draws none."""
+    block, position = place()
+    return block is not None and (block is not since[0] or position != since[1])
+
+
+def refuse(batch: Any) -> None:
+    if batch.randomness == "error":
+        raise RuntimeError(_ERROR)
+
+
+def check_all_seen(batch: Any) -> None:
+    """At the end of the function: raise where something drew numbers that the batch knows nothing of."""
+    if batch.randomness == "same" or not moved(batch.drawn):
+        return
+    refuse(batch)
+    raise RuntimeError(_UNBATCHED)
+
+
+def factory(batch: Any, call: Call) -> Any:
+    """A tensor of random numbers; NotImplemented where one for all examples is right."""
+    refuse(batch)
+    entry, values = call.op, list(call.values)
+    names = entry.names
+    tensors = [i for i, each in enumerate(values) if batch.has(each)]
+    if batch.randomness == "same":
+        if not tensors:
+            return NotImplemented
+        if entry.name == "normal":
+            raise RuntimeError(_SAME)
+        for i in tensors:
+            values[i] = values[i]._inner.detach()[0]
+        return call_entry(entry, values)
+    if entry.name in ("rand", "randn") or (
+        entry.name in ("randint", "normal") and "size" in names and values[names.index("size")] is not None
+    ):
+        at = names.index("size")
+        if entry.name in ("rand", "randn"):
+            sizes = values[names.index("sizes")] or (values[at],)
+            sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
+            values[names.index("sizes")], values[at] = ((batch.size, *sizes),), None
+        else:
+            values[at] = (batch.size, *values[at])
+        made = batch.wrap(call_entry(entry, values))
+    elif entry.name.endswith("_like"):
+        made = batch.wrap(call_entry(entry, batch.inside_all(values)))
+    else:
+        made = batch.examples(entry.name, lambda *each: call_entry(entry, each), values)
+    batch.drawn = place()
+    return made
+
+
+def composite(batch: Any, call: Call) -> Any:
+    """An answer to what draws element by element; NotImplemented has the body run, and the batch look at what it drew."""
+    entry, values = call.op, call.values
+    if entry.name in _IN_PLACE:
+        return _filled(batch, entry, values)
+    if entry.name not in _BY_ELEMENT or batch.randomness != "different" or not _draws(entry, values):
+        return NotImplemented
+    first = values[0]
+    inner: list[Any] = batch.inside_all(values) if entry.name == "binomial" else [batch.inside(first), *values[1:]]
+    if entry.name == "bernoulli" and any(batch.has(each) for each in values[1:]):
+        return NotImplemented
+    if entry.name == "binomial" and values[0]._array.shape != values[1]._array.shape:
+        return NotImplemented
+    made = batch.result(call_entry(entry, inner))
+    batch.drawn = place()
+    return made
+
+
+def _draws(entry: Any, values: Any) -> bool:
+    """Whether dropout does anything."""
+    if "dropout" not in entry.name:
+        return True
+    named = dict(zip((p.name for p in entry.params), values, strict=True))
+    return bool(named["p"]) and named.get("train", named.get("training")) is not False and not named.get("inplace", False)
+
+
+def _filled(batch: Any, entry: Any, values: Any) -> Any:
+    """In place: into the batch's tensor; one tensor for all examples can have the same numbers only."""
+    target = values[0]
+    if "dropout" in entry.name and not _draws(entry, values):
+        return NotImplemented
+    refuse(batch)
+    has_batch = batch.has(target)
+    if not any(batch.has(each) for each in values):
+        if batch.randomness == "different":
+            raise RuntimeError(_UNBATCHED)
+        return NotImplemented
+    if batch.randomness == "same":
+        if any(batch.has(each) for each in values[1:]):
+            raise RuntimeError(_SAME)
+        if "dropout" in entry.name:
+            return NotImplemented
+        one: Any = target._inner.detach()[0].clone()
+        call_entry(entry, (one, *values[1:]))
+        target._inner.copy_(one)
+        return target
+    if not has_batch:
+        raise RuntimeError(_UNBATCHED)
+    call_entry(entry, [batch.lead(each._inner, target._array.ndim) if batch.has(each) else each for each in values])
+    batch.drawn = place()
+    return target
+
+
+def method(name: str) -> Any:
+    """A method of wrapped tensors that is no call of its own on plain ones (``uniform_``, ``random_``)."""
+
+    def fill(self: Any, *args: Any, **kwargs: Any) -> Any:
+        owner = self._owner
+
+        with below(owner):
+            if not hasattr(owner, "randomness"):
+                getattr(self._inner, name)(*args, **kwargs)
+                self._tangent.zero_()
+                return self
+            refuse(owner)
+            if owner.randomness == "same":
+                one = self._inner.detach()[0].clone()
+                getattr(one, name)(*args, **kwargs)
+                self._inner.copy_(one)
+            else:
+                getattr(self._inner, name)(*args, **kwargs)
+                owner.drawn = place()
+            return self
+
+    fill.__name__ = fill.__qualname__ = name
+    return fill
+
+
+for _name in ("uniform_", "random_"):
+    setattr(Wrapped, _name, method(_name))
