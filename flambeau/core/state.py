@@ -37,7 +37,7 @@ modes.on_record = None  # called with every node made on the slow path; anomaly 
 active: list[None] = []  # one entry per mode that operations must look at, of all threads
 crowded: list[None] = []  # not empty once several devices of one kind are in use: then all calls choose their operands' device
 wrappers: set[Any] = set()  # classes of tensors around tensors, asked about every call, even where subclasses are switched off
-interpreters: list[Any] = []  # empty, or what gives calls to the transforms of ``torch.func`` that run; it registers itself
+interpreters: list[Any] = []  # one entry per transform of ``torch.func`` that runs in any thread: what gives calls to transforms
 
 clock = itertools.count(1)  # one clock orders nodes of the tape and writes to storages
 tick = clock.__next__

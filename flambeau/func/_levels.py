@@ -24,11 +24,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..core import state
+from ..core.arrays.kinds import surely
 from ..core.calls.dispatch import COMPOSITE, FACTORY, FUNCTION, IN_PLACE, Call
 from ..core.calls.override import plainly
 from ..core.layout import strided
-from ..core.state import active, thread
+from ..core.state import active, interpreters, thread
 from ..core.tensor import Tensor
 
 _new = object.__new__
@@ -297,12 +297,14 @@ class Interpreter:
         thread.levels = (*thread.levels, self)
         thread.modes += 1
         active[:0] = (None,)
+        interpreters[:0] = (Hook,)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         thread.levels = thread.levels[: self.level - 1]
         thread.modes -= 1
         del active[-1]
+        del interpreters[-1]
         self.alive = False
 
     # -- its tensors ----------------------------------------------------------------------------------------------------------------
@@ -502,6 +504,16 @@ class Hook:
     call = staticmethod(interpret)
 
     @staticmethod
+    def surely(condition: Any) -> Any:
+        """Whether a tensor of one bool is true, in all examples of a batch."""
+        return surely(condition._inner.all()) if condition.__class__ is Wrapped else NotImplemented
+
+    @staticmethod
+    def perhaps(condition: Any) -> Any:
+        """As ``surely``; where that is not known for all, the general way is taken."""
+        return False if condition.__class__ is Wrapped else NotImplemented
+
+    @staticmethod
     def getitem(tensor: Any, key: Any) -> Any:
         owner = highest(flat((tensor, key)))
         if owner is None:
@@ -516,9 +528,6 @@ class Hook:
             return NotImplemented
         with below(owner):
             return owner.setitem(tensor, key, value)
-
-
-state.interpreters[:] = (Hook,)
 
 
 # -- for rules -----------------------------------------------------------------------------------------------------------------
