@@ -32,6 +32,7 @@ from .core.protocols.legacy import STORAGES as _STORAGES
 from .core.protocols.legacy import set_default_tensor_type
 from .core.random.generator import Generator, default_generator
 from .core.shape import Size
+from .core.state import modes as _modes
 from .core.storage import TypedStorage, UntypedStorage
 from .core.tensor import Tensor
 from .ops.inspection import finfo, iinfo
@@ -91,6 +92,7 @@ def _share_in_pickles() -> None:
 
 
 _shared_memory.process.when_made = _share_in_pickles
+_modes.find_below = lambda: importlib.import_module("._dispatch.below", __name__)
 ops.custom.find = lambda name: importlib.import_module("._ops", __name__).ops.find(name)
 if "multiprocessing.reduction" in sys.modules:
     _share_in_pickles()

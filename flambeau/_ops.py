@@ -198,7 +198,8 @@ class OpOverloadPacket:
             raise AttributeError(f"'{self}' can't have an overload name beginning with '__' and the underlying op has no attribute {name}")
         if self._op is not None and name in self._of_aten:
             schema, tags = self._of_aten[name]
-            return self.__dict__.setdefault(name, OpOverload(self, self._op, schema, [*tags, Tag.pt2_compliant_tag]))
+            op = _calls().implementation(self.__name__, schema) or self._op
+            return self.__dict__.setdefault(name, OpOverload(self, op, schema, [*tags, Tag.pt2_compliant_tag]))
         raise AttributeError(f"The underlying op of '{self}' has no overload name '{name}'")
 
     def fitting(self, args: Sequence[Any], kwargs: dict[str, Any]) -> OpOverload:
@@ -348,7 +349,13 @@ def function_of(name: str) -> Callable[..., Any] | None:
     if prefix in _FAMILIES and rest in TABLES[_FAMILIES[prefix]]:
         return _by_position(TABLES[_FAMILIES[prefix]][rest].wrapper)
     method = getattr(Tensor, name, None)
-    return _by_position(method) if callable(method) else None
+    return _by_position(method) if callable(method) else _calls().function_of(name)
+
+
+def _calls() -> Any:
+    """What knows calls of kernels as calls of flambeau's operations, and back."""
+    importlib.import_module("._dispatch.aten_kernels", __package__)
+    return importlib.import_module("._dispatch.aten_calls", __package__)
 
 
 def _by_position(function: Callable[..., Any]) -> Callable[..., Any]:

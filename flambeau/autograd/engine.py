@@ -25,7 +25,7 @@ from ..core.calls.casting import cast_array
 from ..core.calls.interruption import pass_on
 from ..core.calls.scalars import FLOATS32, FLOATS64
 from ..core.shape import broadcast_shape
-from ..core.state import as_user, crowded, grad_enabled, set_inference, thread, tick
+from ..core.state import active, as_user, crowded, dispatchers, grad_enabled, interposed, modes, set_inference, thread, tick
 from ..core.tape.hooks import RemovableHandle
 from ..core.tape.node import INHERITED, AccumulateGrad, Node, Output, StaleHistory, edge_of
 from ..core.tensor import Tensor, new_storage, wrap
@@ -68,7 +68,7 @@ def _add(have: Tensor, more: Tensor, record: bool) -> Tensor:
     """Sum of two gradients; without recording, into the first where that is safe."""
     if not record and have.__class__ is Tensor and more.__class__ is Tensor:
         a, b = have._array, more._array
-        if a.dtype is b.dtype and a.shape == b.shape and not crowded:
+        if a.dtype is b.dtype and a.shape == b.shape and not crowded and not active:
             return wrap(as_array(add(a, b)))
     return have + more
 
@@ -290,7 +290,9 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
     """
     have: Any = getattr(leaf, "_grad", None)
     if have is None and not record:
-        if entry[1]._requires_grad or entry[1].__class__ is not Tensor:
+        if entry[1].__class__ in dispatchers:
+            leaf._grad = entry[1].detach()
+        elif entry[1]._requires_grad or entry[1].__class__ is not Tensor:
             leaf._grad = entry[1].detach().clone()
         elif _is_ours(entry):
             leaf._grad = entry[1]
@@ -304,7 +306,7 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
         leaf._grad = have + grad if have is not None else grad.clone() if grad._storage is not None else grad
     elif have.__class__ is Tensor and have._array.dtype is grad._array.dtype and not have._requires_grad:
         array, more = have._array, grad._array
-        if crowded:
+        if crowded or thread.dispatch_modes or grad.__class__ in dispatchers:
             have.add_(grad)
             return
         total = add(array, more, array)
@@ -316,6 +318,8 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
             storage = new_storage(have)
         storage.version += 1
         storage.changed = tick()
+    elif have.__class__ in dispatchers and not have._requires_grad:
+        have.add_(grad)
     else:
         leaf._grad = (have.detach() if have._requires_grad else have) + grad
 
@@ -499,6 +503,8 @@ def seed_gradient(root: Tensor, grad: Tensor | None) -> Tensor:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         if root.is_complex():
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {root.dtype}")
+        if interposed and modes.below.is_handled((root,)):
+            return modes.below.ones_like(root)
         if array.__class__ is not np.ndarray:
             return root.detach().new_ones(array.shape)
         one = FLOATS32[1.0].copy() if array.dtype is _F32 else FLOATS64[1.0].copy() if array.dtype is _F64 else np.ones((), array.dtype)

@@ -27,15 +27,21 @@ from typing import Any
 class Modes:
     """Flags of the process; see this module's docstring."""
 
-    __slots__ = ("on_record",)
+    __slots__ = ("below", "find_below", "on_record")
+    below: Any
+    find_below: Any
     on_record: Any
 
 
 modes = Modes()
 modes.on_record = None  # called with every node made on the slow path; anomaly detection, which is on for all threads, sets it
+modes.below = None  # ``ops.below``, once a mode or a class has ``__torch_dispatch__``; ``find_below`` imports it
+modes.find_below = None
 
 active: list[None] = []  # one entry per mode that operations must look at, of all threads
 crowded: list[None] = []  # not empty once several devices of one kind are in use: then all calls choose their operands' device
+interposed: list[None] = []  # not empty once calls may have to go through ``__torch_dispatch__``, of whatever thread
+dispatchers: set[Any] = set()  # classes of tensors with ``__torch_dispatch__``
 wrappers: set[Any] = set()  # classes of tensors around tensors, asked about every call, even where subclasses are switched off
 interpreters: list[Any] = []  # one entry per transform of ``torch.func`` that runs in any thread: what gives calls to transforms
 
@@ -54,6 +60,7 @@ class ThreadState(threading.local):
         grad_mode: whether the user wants recording, which inference mode overrules.
         inference: whether inference mode is on.
         modes: how many modes are on that operations of this thread must look at.
+        dispatch_modes: modes that see calls below the tape, the innermost last; see ``ops.below``.
         observers: who runs kernels in this thread, the innermost last; see ``observing``.
         forward_grad: whether tangents are computed, where tensors have them.
         levels: the transforms of ``torch.func`` that are running, the outermost first.
@@ -65,6 +72,7 @@ class ThreadState(threading.local):
     modes = 0
     function_override = True  # whether __torch_function__ of subclasses is honoured
     function_modes: tuple[Any, ...] = ()
+    dispatch_modes: tuple[Any, ...] = ()
     observers: tuple[Any, ...] = ()
     forward_grad = True
     levels: tuple[Any, ...] = ()

@@ -16,7 +16,7 @@ from .arrays.kinds import copied as copy_of
 from .device import cpu, device
 from .layout import is_contiguous_as, sparse_coo, sparse_csr, strided
 from .shape import Size, contiguous_strides, element_strides, wrap_dim
-from .state import INFERENCE, grad_enabled, inferring, thread, unrecorded
+from .state import INFERENCE, dispatchers, grad_enabled, inferring, interposed, modes, thread, unrecorded
 from .storage import TypedStorage, UntypedStorage
 from .tape.hooks import RemovableHandle
 from .tape.node import INHERITED, AccumulateGrad, Inherited, Output, StaleHistory, edge_of, graph_edge
@@ -418,6 +418,8 @@ class Tensor:
     @property
     def data(self) -> Tensor:
         """The same memory outside the graph; writes through it are not noticed by backward. Prefer ``detach``."""
+        if self.__class__ in dispatchers:
+            return self.detach()
         storage = storage_of(self)
         unchecked = storage._twin()
         storage._add_alias(alias := share(self._array, unchecked, mark_of(self)))
@@ -439,6 +441,8 @@ class Tensor:
             RuntimeError: the tensor has not exactly one element.
         """
         array = self._array
+        if interposed and modes.below.is_handled((self,)):
+            return modes.below.number_of(self)
         if array.size != 1:
             raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
         value = array.item()
@@ -492,7 +496,7 @@ class Tensor:
             if array.size == 0:
                 raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
             raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
-        return bool(array.item())
+        return bool(array.item() if not interposed else self.item())
 
     def __int__(self) -> int:
         return int(self._real_item("int64_t"))
@@ -515,7 +519,7 @@ class Tensor:
     def __index__(self) -> int:
         if self._array.size != 1 or self._array.dtype.kind not in "iub":
             raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int(self._array.item())
+        return int(self._array.item() if not interposed else self.item())
 
     def __contains__(self, element: Any) -> bool:
         if isinstance(element, (Tensor, int, float, complex)):
@@ -526,13 +530,6 @@ class Tensor:
         if not self._array.ndim:
             raise TypeError("iteration over a 0-d tensor")
         return iter(self.unbind(0))
-
-    @staticmethod
-    def _make_subclass(cls: type, data: Tensor, require_grad: bool = False, **unsupported: Any) -> Any:
-        if unsupported:
-            raise NotImplementedError(f"_make_subclass: arguments {sorted(unsupported)} are not supported yet")
-        result = data.detach().as_subclass(cls)
-        return result.requires_grad_() if require_grad else result
 
     def register_hook(self, hook: Any) -> RemovableHandle:
         """Call ``hook(grad)`` whenever this tensor's gradient was computed; a returned tensor replaces it.

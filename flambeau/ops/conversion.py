@@ -17,7 +17,7 @@ from ..core.device import device
 from ..core.device import device as Device
 from ..core.layout import contiguous_format, empty_as, is_contiguous_as, laid_out, memory_format, preserve_format
 from ..core.shape import element_strides, restrided
-from ..core.state import INFERENCE, active, in_mode
+from ..core.state import INFERENCE, active, in_mode, interposed, modes
 from ..core.tape.node import StaleHistory
 from ..core.tensor import Parameter, blanks, mark_of, share, storage_of
 from ..core.tensor import Tensor as TensorType
@@ -110,6 +110,8 @@ def detach(input: Any) -> Any:
         result = call_override(detach, (input,), (input,), {})
         if result is not NotImplemented:
             return result
+        if interposed and modes.below.is_handled((input,)):
+            return modes.below.detached(input)
     return share(input._array, storage_of(input), mark_of(input))
 
 
@@ -222,6 +224,8 @@ def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     where, dtype, copy, form, non_blocking = parse_to(args, kwargs)
     if where is None:
         return converted(input, dtype, copy, form)
+    if interposed and modes.below.is_handled((input,)):
+        return modes.below.moved(input, where, dtype, copy, form, non_blocking)
     return relocated(input, place_of(where, "to"), dtype, copy, form, non_blocking)
 
 

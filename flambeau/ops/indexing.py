@@ -26,7 +26,7 @@ from ..core.calls.promotion import common_dtype
 from ..core.calls.registry import composite, method, op, pointwise, primitive
 from ..core.layout import laid_out, order_of_dims, strides_in_order
 from ..core.shape import broadcast_shape, contiguous_strides, element_strides
-from ..core.state import active, grad_enabled, in_mode, interpreters
+from ..core.state import active, grad_enabled, in_mode, interposed, interpreters, modes
 from ..core.tape.history import check_overlap, check_writable, overlaps_itself
 from ..core.tape.node import complain_freed
 from ..core.tape.saved import unpack
@@ -101,6 +101,8 @@ def getitem(self: Any, key: Any) -> Any:
         overridden = _overridden(TensorType.__getitem__, (self, key), key)
         if overridden is not NotImplemented:
             return overridden
+    if interposed and modes.below.is_handled(key if key.__class__ is tuple else (key,), self):
+        return modes.below.getitem(self, key)
     view, indices = split_key(self, key)
     return view if indices is None else index(view, indices)
 
@@ -431,6 +433,8 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         overridden = _overridden(setitem, (self, key, value), (key, value))
         if overridden is not NotImplemented:
             return
+    if interposed and modes.below.is_handled(key if key.__class__ is tuple else (key,), self, value):
+        return modes.below.setitem(self, key, value)
     if writable_now(self) and _written_quickly(self, key, value):
         return
     view, indices = split_key(self, key, writes=True)

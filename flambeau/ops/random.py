@@ -26,7 +26,7 @@ from ..core.random.generator import initial_seed as _initial_seed
 from ..core.random.generator import manual_seed as _manual_seed
 from ..core.random.generator import seed as _seed
 from ..core.shape import broadcast_shape
-from ..core.state import grad_enabled, run_ignoring_fp
+from ..core.state import grad_enabled, interposed, modes, run_ignoring_fp
 from ..core.tape.history import check_writable, rebase
 from ..core.tape.node import Node, edge_of, new_node
 from ..core.tensor import Tensor as TensorClass
@@ -676,6 +676,8 @@ def uniform_(input: Tensor, *bounds: Any, generator: Generator | None = None, **
     Gradient: zeros.
     Source: torch.Tensor.uniform_.
     """
+    if interposed and modes.below.is_handled((input,)):
+        return modes.below.shown_random("uniform_", input, bounds, generator, named)
     low, high = _from_to(bounds, named, "uniform_", (0.0, 1.0))
     low, high = _float(low, "from", "uniform_"), _float(high, "to", "uniform_", 2)
     stream = _generator(generator, "uniform_")
@@ -725,6 +727,8 @@ def random_(input: Tensor, *bounds: Any, generator: Generator | None = None, **n
     Gradient: zeros.
     Source: torch.Tensor.random_.
     """
+    if interposed and modes.below.is_handled((input,)):
+        return modes.below.shown_random("random_", input, bounds, generator, named)
     stream = _generator(generator, "random_")
     if len(bounds) == 1 and not named:
         named, bounds = {"to": bounds[0]}, ()

@@ -26,7 +26,7 @@ from ..arrays.kinds import KINDS, Kind, as_array, check_same_device, host, kind_
 from ..device import pinned_host
 from ..layout import laid_out_elementwise, strided
 from ..shape import broadcast_shape
-from ..state import autocasting, crowded, grad_enabled, interpreters, modes, run_ignoring_fp, thread, wrappers
+from ..state import autocasting, crowded, grad_enabled, interposed, interpreters, modes, run_ignoring_fp, thread, wrappers
 from ..tape.history import check_overlap, check_writable, is_differentiable, make_view, needs_grad, rebase, set_creation_meta, watch
 from ..tape.node import Node, Output, edge_of, new_node
 from ..tape.saved import check_saved, pack_saved
@@ -84,7 +84,11 @@ class Call:
         return Call(self.op, values, operands, self.out, self.form)
 
     def run(self) -> Any:
-        """Do the call as it is, on its operands' device."""
+        """Do the call as it is: by modes and classes that have ``__torch_dispatch__``, or on its operands' device."""
+        if interposed:
+            result = modes.below.taken(self)
+            if result is not NotImplemented:
+                return result
         if crowded and not getattr(self.op, "is_placed", False):  # where a device is named, the current one has a meaning
             for operand in self.operands:
                 if isinstance(operand, Tensor) and operand._array.__class__ in KINDS:
@@ -167,7 +171,7 @@ def dispatch(op: Any, values: tuple[Any, ...], out: Any = None, form: Form | Non
         result = interpreters[0].call(call)
         if result is not NotImplemented:
             return result
-    return form.run(call) if not crowded and not autocasting else call.proceed()
+    return form.run(call) if not crowded and not autocasting and not interposed else call.proceed()
 
 
 def dispatch_old_order(op: Op, args: tuple[Any, ...], keywords: tuple[Any, ...], out: Any = None, form: Form | None = None) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..state import active, autocasting, thread, wrappers
+from ..state import active, autocasting, interposed, thread, wrappers
 from ..tensor import Parameter, Tensor
 
 
@@ -105,7 +105,7 @@ def default_torch_function(cls: type, func: Any, types: Any, args: Any = (), kwa
     try:
         call = thread.overridden
         if call is not None and call.args is args and not kwargs:  # the call that was asked about, as it was: its arguments are bound
-            result = call.form.run(call) if not autocasting else call.proceed()
+            result = call.form.run(call) if not autocasting and not interposed else call.proceed()
             if call.form.is_new and result.__class__ is Tensor and cls.__basicsize__ == Tensor.__basicsize__:
                 result.__class__ = cls  # nobody else has it, so that it need not be another tensor
                 return result

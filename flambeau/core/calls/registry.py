@@ -23,7 +23,7 @@ import numpy as np
 
 from ..dtype import can_cast
 from ..late import made_once
-from ..state import active, in_mode
+from ..state import active, in_mode, modes
 from ..tape.derivatives import OpNode, make_node_class
 from ..tensor import Parameter, Tensor
 from . import wrapper_source, wrappers
@@ -337,6 +337,8 @@ def show_methods(cls: type, **kwargs: Any) -> None:
     for name in ("__getitem__", "__setitem__", *methods_without_wrapper()):
         if all(name not in base.__dict__ for base in cls.__mro__[: cls.__mro__.index(Tensor)]):
             setattr(cls, name, _shown(name))
+    if getattr(cls, "__torch_dispatch__", None) is not None:
+        modes.find_below().know(cls)
 
 
 Tensor.__init_subclass__ = classmethod(show_methods)  # type: ignore[assignment, method-assign]

@@ -37,6 +37,8 @@ _METHODS: dict[type, dict[str, Any]] = {
         "__deepcopy__": _late("rebuild", "deepcopy_tensor"),
         "module_load": _late("rebuild", "module_load"),
         "storage_type": _late("legacy", "storage_class_of"),
+        "_make_subclass": staticmethod(_late("hollow", "make_subclass")),
+        "_make_wrapper_subclass": staticmethod(_late("hollow", "make_wrapper_subclass")),
     },
     Parameter: {"__repr__": _parameter_repr, "__reduce_ex__": _late("rebuild", "reduce_parameter")},
     UntypedStorage: {"__reduce_ex__": _late("rebuild", "reduce_storage")},

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..dtype import of_array
-from ..state import INFERENCE
+from ..state import INFERENCE, dispatchers, set_grad, thread
 from ..storage import UntypedStorage
 from ..tensor import Tensor, blanks, share, storage_of
 from .history import alias_leaf
@@ -41,7 +41,7 @@ class Packed:
         unpacked = self.unpack_hook(self.payload)
         if not isinstance(unpacked, Tensor):
             raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(unpacked).__name__}")
-        tensor = share(unpacked._array, storage_of(unpacked))
+        tensor = below_tape(unpacked.detach) if unpacked.__class__ in dispatchers else share(unpacked._array, storage_of(unpacked))
         edge = self.edge
         if isinstance(edge, Tensor):
             alias_leaf(edge, tensor)
@@ -50,6 +50,36 @@ class Packed:
                 edge = node if edge < 0 else Output(node, edge)
             tensor._node, tensor._requires_grad = edge, True
         return tensor
+
+
+class Kept(Packed):
+    """A saved result of a class with ``__torch_dispatch__``: the tensor, detached, for its array says nothing."""
+
+    __slots__ = ()
+
+    def __init__(self, payload: Tensor, edge: int | None):
+        super().__init__(payload, None, edge)
+
+    def unpack(self, node: Node) -> Tensor:
+        storage = self.payload._storage
+        if storage is not None and storage.changed > node.seq:
+            place = f"output {self.edge or 0} of {node.name()}"
+            complain_changed(node, self.payload.dtype.legacy, self.payload.shape, storage, place)
+        tensor: Tensor = below_tape(self.payload.detach)
+        tensor._node, tensor._requires_grad = node if self.edge is None else Output(node, self.edge), True
+        return tensor
+
+
+def below_tape(function: Any) -> Any:
+    """``function()`` without recording."""
+    was = thread.grad
+    if was is True:
+        set_grad(False)
+    try:
+        return function()
+    finally:
+        if was is True:
+            set_grad(True)
 
 
 def complain_changed(node: Node, kind: str, shape: tuple[int, ...], storage: Any, output_of: str) -> None:
@@ -82,7 +112,7 @@ def check_saved(items: Any) -> None:
 def unpack(node: Node, item: Any) -> Any:
     """A saved item as the derivative sees it: checked against writes since, and wrapped again where it was a bare result."""
     kind = item.__class__
-    if kind is Packed:
+    if kind is Packed or kind is Kept:
         return item.unpack(node)
     if kind is tuple:
         if is_saved_result(item):
@@ -97,7 +127,7 @@ def unpack(node: Node, item: Any) -> Any:
 
 def unpack_result(node: Node, item: Any) -> Any:
     """A saved result wrapped again: the tensor that ``node`` made, with its history."""
-    if item.__class__ is Packed:
+    if isinstance(item, Packed):
         return item.unpack(node)
     array, storage, index = item
     if storage.changed > node.seq:
@@ -113,6 +143,8 @@ def pack_saved(node: Node, item: Any, pack: Any, unpack_hook: Any) -> Any:
     if is_saved_result(item):
         index = item[2]
         return Packed(pack(unpack_result(node, item).detach()), unpack_hook, -1 if index is None else index)
+    if item.__class__ is Kept:
+        return Packed(pack(item.payload), unpack_hook, -1 if item.edge is None else item.edge)
     if item.__class__ is tuple:
         return tuple([pack_saved(node, part, pack, unpack_hook) for part in item])
     return Packed(pack(item), unpack_hook, edge_of(item)) if isinstance(item, Tensor) else item

@@ -1,0 +1,1 @@
+"""``__torch_dispatch__``: calls below the tape, in the terms of PyTorch's kernels. See ``below``."""

@@ -1,0 +1,379 @@
+"""``__torch_dispatch__``: modes and classes of tensors that see calls below the tape.
+
+    dispatch       __torch_function__, then the call proceeds
+        taken      the call in PyTorch's terms (``aten_calls``): an OpOverload and its arguments
+            ask    the innermost mode, then the operands' classes, without recording; what they return is the result
+        record     the node of the call, on the very tensors that came back
+
+A mode is not asked about what it calls itself; that goes to the modes outside of it, then to the classes, then to the kernel. What is
+several calls in PyTorch (``linear`` is ``t`` and ``addmm``) is called as such (``COMPOSED``); where only the kernel differs, it is
+made of several calls below the tape (``LOWERED``). PyTorch's kernels with derivatives of their own that are composites here have a
+node in ``aten_kernels``.
+
+A tensor around others holds a ``HollowArray``: the shape, strides and dtype that it says it has, and no values.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .._ops import tensors_in as tensors_among
+from ..core.arrays.hollow import HollowArray, filled, hollow
+from ..core.arrays.meta import meta
+from ..core.calls import dispatch
+from ..core.calls.dispatch import COMPOSITE, FACTORY, FUNCTION, IN_PLACE, Call, make_node, package, record
+from ..core.calls.override import DisableTorchFunctionSubclass
+from ..core.calls.registry import resolve
+from ..core.layout import preserve_format
+from ..core.shape import broadcast_shape
+from ..core.state import active, dispatchers, grad_enabled, interposed, modes, set_grad, thread
+from ..core.tape.history import (
+    check_overlap,
+    check_writable,
+    is_differentiable,
+    needs_grad,
+    point_at,
+    rebase,
+    set_creation_meta,
+    view_of,
+    watch,
+)
+from ..core.tape.node import edge_of
+from ..core.tape.saved import Kept, below_tape, pack_saved
+from ..core.tensor import Tensor, share, storage_of, wrap
+from . import aten_calls as aten
+from . import aten_kernels, aten_rules  # noqa: F401  # the last two fill tables of the first
+
+
+# -- who is asked ----------------------------------------------------------------------------------------------------------------------
+def know(cls: type) -> None:
+    """A class of tensors with ``__torch_dispatch__``: from now on calls are looked at."""
+    if cls not in dispatchers:
+        dispatchers.add(cls)
+        interposed[:0] = (None,)
+
+
+def classes_of(operands: Iterable[Any]) -> list[Any]:
+    """Operands whose classes have ``__torch_dispatch__``, one per class, subclasses before their bases."""
+    found: list[Any] = []
+    for operand in operands:
+        kind = operand.__class__
+        if kind not in dispatchers or any(kind is other.__class__ for other in found):
+            continue
+        place = 0
+        while place < len(found) and not issubclass(kind, found[place].__class__):
+            place += 1
+        found.insert(place, operand)
+    return found
+
+
+def tensors_in(args: Any, kwargs: dict[str, Any]) -> list[Any]:
+    """Tensors, and what acts like them, among arguments and in lists of them."""
+    return tensors_among([*args, *kwargs.values()])
+
+
+def is_handled(operands: Iterable[Any], *further: Any) -> bool:
+    """Whether a mode or the class of an operand takes a call."""
+    if thread.dispatch_modes or any(operand.__class__ in dispatchers for operand in further):
+        return True
+    return any(operand.__class__ in dispatchers for operand in operands)
+
+
+def ask(func: Any, args: Any, kwargs: Any) -> Any:
+    """Have the innermost mode, or else the classes of the arguments, do a call; nothing is recorded meanwhile.
+
+    Raises:
+        TypeError: nobody takes it.
+    """
+    overloaded = classes_of(tensors_in(args, kwargs))
+    types = tuple([operand.__class__ for operand in overloaded])
+    was = thread.grad
+    if was is True:
+        set_grad(False)
+    try:
+        if thread.dispatch_modes:
+            outside = thread.dispatch_modes
+            thread.dispatch_modes = outside[:-1]
+            try:
+                result = outside[-1].__torch_dispatch__(func, types, args, kwargs)
+            finally:
+                thread.dispatch_modes = outside
+            if result is not NotImplemented:
+                return result
+        for operand in overloaded:
+            result = operand.__class__.__torch_dispatch__(func, types, args, kwargs)
+            if result is not NotImplemented:
+                return result
+    finally:
+        if was is True:
+            set_grad(True)
+    shown = "".join(f"\n  - tensor subclass {kind!r}" for kind in types)
+    raise TypeError(f"Multiple dispatch failed for '{func}'; all __torch_dispatch__ handlers returned NotImplemented:\n{shown}")
+
+
+def below(function: Callable[..., Any], *args: Any) -> Any:
+    """``function(*args)``, whose calls are asked about one by one, without recording."""
+    was = thread.grad
+    if was is True:
+        set_grad(False)
+    try:
+        return function(*args)
+    finally:
+        if was is True:
+            set_grad(True)
+
+
+# -- calls -----------------------------------------------------------------------------------------------------------------------------
+def taken(call: Call) -> Any:
+    """The result of a call that a mode or a class takes; NotImplemented where there is none."""
+    if not thread.dispatch_modes:
+        for operand in call.operands:
+            if operand.__class__ in dispatchers:
+                break
+        else:
+            return NotImplemented
+    form = call.form
+    if form is FACTORY:
+        return _factory(call)
+    key = aten.key_of(call.op)
+    if form is COMPOSITE:
+        leaf = aten.LEAVES.get(key)
+        return NotImplemented if leaf is None or call.out is not None else leaf(*call.values)
+    with DisableTorchFunctionSubclass():
+        if call.out is None and form is FUNCTION and (composed := aten.COMPOSED.get(key)) is not None:
+            result = composed(*call.values)
+            if result is not NotImplemented:
+                return result
+        if form is IN_PLACE:
+            return _in_place(call)
+        if form is not FUNCTION:
+            return _in_place_view(call)
+        return _function(call)
+
+
+def _result_of(call: Call) -> Any:
+    """What the kernel of a call returns, as modes and classes make it."""
+    lowered = aten.LOWERED.get(aten.key_of(call.op)) if call.form is FUNCTION and call.out is None else None
+    if lowered is not None:
+        result = below(lowered, *call.values)
+        if result is not NotImplemented:
+            return result
+    return ask(*aten.translated(call))
+
+
+def _function(call: Call) -> Any:
+    op = call.op
+    result = _result_of(call)
+    if call.out is not None:
+        return call.out
+    is_tuple = isinstance(result, (tuple, list))
+    tensors = list(result) if is_tuple else [result]
+    if not all(isinstance(tensor, Tensor) for tensor in tensors):
+        return result
+    if op.is_view:
+        _show_as_views(call, tensors)
+    elif tensors and call.is_recorded():
+        tensors = [_own(tensor, call) for tensor in tensors]
+    if tensors and call.is_recorded():
+        hooks, thread.saved_hooks = thread.saved_hooks, ()
+        try:
+            record(op, call.values, tensors)
+        finally:
+            thread.saved_hooks = hooks
+        _keep_results(tensors, hooks)
+    return package(op, tensors) if is_tuple else tensors[0]
+
+
+def _own(tensor: Tensor, call: Call) -> Tensor:
+    """A result that may get a node: an operand that was returned as it is, is shown by another tensor."""
+    if tensor._node is not None or any(tensor is operand for operand in call.operands):
+        return below(tensor.detach)
+    return tensor
+
+
+def _show_as_views(call: Call, tensors: list[Tensor]) -> None:
+    """Let results show the first operand's memory, and follow its history."""
+    base = call.values[call.op.positions[0]]
+    if base._array.__class__ is HollowArray:
+        _follow_shape(call, base, tensors)
+    if not grad_enabled():
+        return
+    for tensor in tensors:
+        if tensor is not base and tensor._storage is not None and tensor._storage is base._storage:
+            tensor._view_of = base if base._view_of is None else base._view_of
+            tensor._requires_grad = False
+            if call.op.is_multi_view:
+                set_creation_meta(tensor, "multi_output")
+    if call.op.is_multi_view and tensors and needs_grad(base):
+        watch(storage_of(base))
+
+
+def _follow_shape(call: Call, base: Tensor, tensors: list[Tensor]) -> None:
+    """Let views of a tensor without values have the strides and the place in memory that the view operation gives them."""
+    values = [wrap(filled(value._array)) if isinstance(value, Tensor) else value for value in call.values]
+    if call.op.canonicalize is not None:
+        values = list(call.op.canonicalize(*values))
+    arrays = meta.run(call.op, dispatch.plain_values(call.op, values), None, None)
+    storage = storage_of(base)
+    for tensor, array in zip(tensors, arrays if isinstance(arrays, (tuple, list)) else [arrays], strict=True):
+        if (
+            tensor._array.__class__ is HollowArray
+            and (tensor is base or tensor._array.shape == array.shape)
+            and tensor._array.dtype == array.dtype
+        ):
+            tensor._array = hollow(array, tensor._array._where)
+            if tensor is not base:
+                tensor._storage = storage
+                storage._add_alias(tensor)
+
+
+def _keep_results(tensors: list[Tensor], hooks: Any) -> None:
+    """Results of classes that their own node keeps for backward are kept as tensors, not as arrays; then hooks get what is kept."""
+    node: Any = tensors[0]._node
+    if node is None:
+        node = next((tensor._node for tensor in tensors if tensor._node is not None), None)
+    node = getattr(node, "node", node)
+    if node is None or not node.saved:
+        return
+    kept = []
+    for item in node.saved:
+        if item.__class__ is tuple and len(item) == 3 and item[1].__class__ is not tuple:
+            at = item[2] or 0
+            if at.__class__ is int and at < len(tensors) and tensors[at].__class__ in dispatchers and tensors[at]._array is item[0]:
+                item = Kept(below_tape(tensors[at].detach), item[2])
+        kept.append(item)
+    node.saved = tuple(kept if not hooks else [pack_saved(node, item, *hooks[-1]) for item in kept])
+
+
+def _in_place(call: Call) -> Tensor:
+    """A write into the first operand; see ``dispatch.run_in_place``."""
+    op, values, operands = call.op, call.values, call.operands
+    target = values[0]
+    recorded = call.is_recorded()
+    if recorded and op.name == "copy":
+        recorded = is_differentiable(target._array)
+    check_writable(target, recorded, may_overlap=op.may_overlap and sum(isinstance(e, Tensor) for e in operands) == 1)
+    check_overlap(target, operands)
+    if op.broadcasts:
+        common = broadcast_shape(*dispatch.operand_shapes(op, values))
+        if common != target._array.shape:
+            raise RuntimeError(f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(common)}")
+    node_values = values
+    if recorded and ("input" in op.node.saves_inputs or any(value is target for value in values[1:])):
+        before = below(lambda: target.detach().clone())
+        before._requires_grad, before._node = target._requires_grad, target._node
+        node_values = tuple([before if value is target else value for value in values])
+    ask(*aten.translated(call))
+    if target._array.__class__ is HollowArray:
+        storage_of(target)._bump()
+    if recorded:
+        history = edge_of(target)
+        node = make_node(op, node_values, [target._array], [target])
+        if node.edges and node.edges[0] is not history and node_values is not values:
+            node.edges = (history, *node.edges[1:])
+        rebase(target, node)
+    return target
+
+
+def _in_place_view(call: Call) -> Tensor:
+    """``t_`` and the like: the tensor itself takes the view's shape; a tensor around others takes it too."""
+    target = call.values[0]
+    if grad_enabled() and target._requires_grad:
+        raise NotImplementedError(f"{call.op.name}_: a recorded view in place of the tensor is not supported below __torch_dispatch__")
+    ask(*aten.translated(call))
+    if target._array.__class__ is HollowArray:
+        _follow_shape(Call(call.op, call.values, call.operands, None, FUNCTION), target, [target])
+    return target
+
+
+def _factory(call: Call) -> Any:
+    entry, values = call.op, call.values
+    if aten.key_of(entry) in aten.FROM_DATA:
+        return aten.FROM_DATA[aten.key_of(entry)](call)
+    func, args, kwargs = aten.translated_factory(call)
+    result = ask(func, args, kwargs)
+    if "requires_grad" in entry.names and values[entry.names.index("requires_grad")]:
+        result.requires_grad_()
+    return result
+
+
+def detached(tensor: Tensor) -> Tensor:
+    """``tensor.detach()`` as modes and its class make it."""
+    with DisableTorchFunctionSubclass():
+        result: Tensor = ask(aten.overload_named("detach"), (tensor,), {})
+    if result is tensor:
+        raise RuntimeError("detach: __torch_dispatch__ returned its argument, where another tensor over the same memory was expected")
+    if result._array.__class__ is HollowArray is tensor._array.__class__ and result._array.shape == tensor._array.shape:
+        result._array = hollow(filled(tensor._array), result._array._where)
+        result._storage = storage_of(tensor)
+        result._storage._add_alias(result)
+    return result
+
+
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """``torch.as_strided`` as modes and the tensor's class make it."""
+    args = (input, list(size), list(stride), *(() if storage_offset is None else (storage_offset,)))
+    result: Tensor = ask(aten.overload_named("as_strided"), args, {})
+    if input._array.__class__ is HollowArray is result._array.__class__:
+        storage = storage_of(input)
+        known = resolve("torch", "as_strided")(share(filled(input._array), storage), size, stride, storage_offset)
+        result._array, result._storage = hollow(known._array, result._array._where), storage
+        storage._add_alias(result)
+    if result is not input and result._storage is not None and result._storage is input._storage:
+        result._view_of, result._requires_grad, result._node = view_of(input), False, None
+        if input._requires_grad and grad_enabled():
+            point_at(result, input)
+    return result
+
+
+aten.LEAVES["as_strided"] = as_strided
+
+
+def ones_like(root: Tensor) -> Tensor:
+    """The gradient that a backward pass starts with."""
+    options = {"pin_memory": False, "memory_format": preserve_format}
+    result: Tensor = below(ask, aten.overload_named("ones_like"), (root,), options)
+    return result
+
+
+# -- modes -----------------------------------------------------------------------------------------------------------------------------
+def enter(mode: Any) -> None:
+    """Put a mode on the stack, innermost; those of the library itself (``_mode_key``) stay outside of all others."""
+    stack = thread.dispatch_modes
+    place = len(stack)
+    if getattr(mode, "_mode_key", None) is not None:
+        place = sum(getattr(other, "_mode_key", None) is not None for other in stack)
+    thread.dispatch_modes = (*stack[:place], mode, *stack[place:])
+    thread.modes += 1
+    active[:0] = (None,)
+    interposed[:0] = (None,)
+
+
+def leave(mode: Any) -> None:
+    """Take a mode off the stack."""
+    stack = thread.dispatch_modes
+    place = max((k for k, other in enumerate(stack) if other is mode), default=None)
+    if place is not None:
+        thread.dispatch_modes = (*stack[:place], *stack[place + 1 :])
+    thread.modes -= 1
+    del active[-1]
+    del interposed[-1]
+
+
+class without_modes:
+    """Context in which no mode of this kind sees anything."""
+
+    def __enter__(self) -> list[Any]:
+        self._was = thread.dispatch_modes
+        thread.dispatch_modes = ()
+        return list(self._was)
+
+    def __exit__(self, *exc_info: Any) -> None:
+        thread.dispatch_modes = self._was
+
+
+getitem, setitem = aten_rules.getitem, aten_rules.setitem
+number_of, moved, shown_random = aten_rules.number_of, aten_rules.moved, aten_rules.shown_random
+modes.below = sys.modules[__name__]
