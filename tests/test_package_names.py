@@ -197,7 +197,6 @@ def test_modes_and_subclasses_as_torch_c_tells_them():
         "distributed.optim",
         "nn.attention.flex_attention",
         "profiler",
-        "utils._python_dispatch",
     ],
 )
 def test_what_waits_for_its_system_says_its_name(module):
