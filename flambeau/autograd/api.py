@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.state import wrappers
+from ..core.state import interpreters, thread, wrappers
 from ..core.tensor import Tensor
 from .engine import run_backward
+
+
+def transforms() -> Any:
+    """The Jacobians of ``torch.func``, which stands above this package."""
+    return importlib.import_module(f"{__package__.rpartition('.')[0]}.func._jacobians")
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
     if value is None:
         return ()
     return (value,) if isinstance(value, Tensor) or hasattr(value, "output_nr") else tuple(value)
+
+
+def _refuse_in_transform() -> None:
+    if thread.variables or thread.levels:
+        raise RuntimeError(
+            "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp instead or "
+            "call backward() outside of functorch transforms."
+        )
 
 
 def _on_tape(tensors: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -59,7 +73,8 @@ def backward(
         inputs: accumulate into these tensors only.
         grad_variables, retain_variables: deprecated spellings of ``grad_tensors`` and ``retain_graph``.
     Raises:
-        RuntimeError: a root of several elements without gradient, a root without history, or a graph that was freed.
+        RuntimeError: a root of several elements without gradient, a root without history, or a graph that was freed; inside of a
+            transform of ``torch.func``.
     Source: torch.autograd.backward.
     """
     if grad_variables is not None:
@@ -72,6 +87,7 @@ def backward(
     if retain_variables is not None:
         warnings.warn("`retain_variables` is deprecated. Use `retain_graph` instead.", FutureWarning, stacklevel=2)
         retain_graph = retain_variables if retain_graph is None else retain_graph
+    _refuse_in_transform()
     roots = _as_tuple(tensors)
     chosen = None
     if inputs is not None:
@@ -107,15 +123,13 @@ def grad(
         retain_graph, create_graph: as in ``backward``.
         only_inputs: deprecated, must be True.
         allow_unused: return None for an input that did not take part, instead of raising; ``materialize_grads``'s value when None.
-        is_grads_batched: not supported yet.
+        is_grads_batched: ``grad_outputs`` have a further first dimension, and so will the gradients: many products at once, by ``vmap``.
         materialize_grads: return zeros for an input that did not take part.
     Raises:
         RuntimeError: an unused input, and what ``backward`` raises.
         ValueError: ``materialize_grads`` with ``allow_unused=False``.
     Source: torch.autograd.grad.
     """
-    if is_grads_batched:
-        raise NotImplementedError("autograd.grad: is_grads_batched=True is not supported yet")
     if not only_inputs:
         warnings.warn(
             "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts of the "
@@ -136,13 +150,23 @@ def grad(
         raise NotImplementedError("autograd.grad: outputs must be tensors; a GradientEdge is supported among the inputs only")
     keep = create_graph if retain_graph is None else retain_graph
     seeds, targets = _paired(roots, grad_outputs), wanted
+    if is_grads_batched:
+
+        def product(vectors: Any) -> tuple[Tensor | None, ...]:
+            return grad(roots, wanted, vectors, retain_graph, create_graph, True, allow_unused, False, materialize_grads)
+
+        return tuple(transforms().batched_gradients(roots, seeds, product))
     if wrappers:
         roots, seeds, targets = _on_tape(roots), _on_tape(seeds), _on_tape(wanted)
-    gradients = run_backward(roots, seeds, keep, create_graph, targets, accumulates=False)
-    if not allow_unused and any(gradient is None for gradient in gradients):
+    if thread.levels:
+        gradients = interpreters[0].gradients(roots, targets, seeds, keep, create_graph)
+    else:
+        gradients = run_backward(roots, seeds, keep, create_graph, targets, accumulates=False)
+    unused = [] if allow_unused else [i for i, gradient in enumerate(gradients) if gradient is None]
+    if unused:
         raise RuntimeError(
-            "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired "
-            "behavior."
+            f"The differentiated Tensor at index {unused[0]} appears to not have been used in the graph. Set allow_unused=True if this is "
+            "the desired behavior."
         )
     if materialize_grads:
         gradients = [
@@ -174,6 +198,7 @@ def tensor_backward(
     Source: torch.Tensor.backward.
     """
     if inputs is None and not create_graph and retain_variables is None and self.__class__ is Tensor:
+        _refuse_in_transform()
         run_backward((self,), (gradient,), bool(retain_graph), False)
         return
     backward(self, gradient, retain_graph, create_graph, inputs=inputs, retain_variables=retain_variables)

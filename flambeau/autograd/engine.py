@@ -517,5 +517,5 @@ def seed_gradient(root: Tensor, grad: Tensor | None) -> Tensor:
             f"grad_output[0] has a dtype of {grad.dtype} and output[0] has a dtype of {root.dtype}."
         )
     if grad._array.dtype is not array.dtype:
-        return wrap(cast_array(grad._array, root.dtype)) if not grad_enabled() else grad.to(root.dtype)
+        return wrap(cast_array(grad._array, root.dtype)) if grad.__class__ is Tensor and not grad_enabled() else grad.to(root.dtype)
     return grad

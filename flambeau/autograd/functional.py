@@ -11,7 +11,7 @@ from typing import Any
 
 from ..core.calls.registry import resolve
 from ..core.tensor import Tensor
-from .api import grad
+from .api import grad, transforms
 from .grad_mode import enable_grad, set_grad_enabled
 
 Tensors = Tensor | tuple[Tensor, ...]
@@ -94,25 +94,48 @@ def jacobian(
 
     Args:
         func, inputs, create_graph, strict: as in ``vjp``.
-        vectorize: not supported yet.
-        strategy: 'reverse-mode'; 'forward-mode' is not supported yet.
+        vectorize: compute all rows, or columns, at once, by ``vmap``.
+        strategy: 'reverse-mode', or 'forward-mode', which is always vectorized.
     Returns:
         For one output and one input a tensor of shape ``(*output.shape, *input.shape)``; a tuple over inputs, over outputs, or over
         outputs of tuples over inputs where there are several.
     Raises:
-        NotImplementedError: ``vectorize``, or forward mode.
-        RuntimeError: a missing dependence in strict mode.
+        NotImplementedError: forward mode without ``vectorize``, or with ``create_graph``.
+        RuntimeError: a missing dependence in strict mode; strict mode with ``vectorize`` or forward mode.
     Source: torch.autograd.functional.jacobian.
     """
-    _check_strategy(strategy, vectorize, strict, "jacobian")
+    _check_strategy(strategy, vectorize, strict, create_graph)
+    given, single = _as_tensors(inputs, "inputs", "jacobian")
+    if strategy == "forward-mode":
+        return _by_columns(func, given, single)
     with enable_grad():
-        given, single = _as_tensors(inputs, "inputs", "jacobian")
         used = _started(given, create_graph)
         outputs, single_output = _as_tensors(func(*used), "outputs of the user-provided function", "jacobian")
         _require_dependence(outputs, "outputs", strict)
-        rows = tuple(_jacobian_of(output, i, used, create_graph, strict) for i, output in enumerate(outputs))
+        if vectorize:
+
+            def product(vectors: Sequence[Tensor]) -> Sequence[Tensor]:
+                return _filled(_gradients(outputs, used, vectors, create_graph, True), used, False, create_graph, "back")
+
+            rows = tuple(transforms().rows_of(outputs, used, None, product))
+        else:
+            rows = tuple(_jacobian_of(output, i, used, create_graph, strict) for i, output in enumerate(outputs))
     finished = tuple(_finished(row, create_graph, single) for row in rows)
     return finished[0] if single_output else finished
+
+
+def _by_columns(func: Callable[..., Any], given: tuple[Tensor, ...], single: bool) -> Any:
+    """``jacobian`` by forward mode."""
+    alone = False
+
+    def call(duals: Sequence[Tensor]) -> Any:
+        nonlocal alone
+        outputs, alone = _as_tensors(func(*duals), "outputs of the user-provided function", "jacobian")
+        return outputs, None
+
+    rows, _ = transforms().columns_of(call, [tensor.detach() for tensor in given], "error")
+    finished = tuple(_finished(row, False, single) for row in rows)
+    return finished[0] if alone else finished
 
 
 def _jacobian_of(output: Tensor, position: int, inputs: tuple[Tensor, ...], create_graph: bool, strict: bool) -> tuple[Tensor, ...]:
@@ -148,26 +171,29 @@ def hessian(
 
     Args:
         func, inputs, create_graph, strict: as in ``vjp``; ``func`` returns one tensor of one element.
-        vectorize: not supported yet.
-        outer_jacobian_strategy: 'reverse-mode'; 'forward-mode' is not supported yet.
+        vectorize: compute all rows, or columns, of the outer Jacobian at once, by ``vmap``.
+        outer_jacobian_strategy: 'reverse-mode', or 'forward-mode', which is always vectorized.
     Returns:
         For one input a tensor of shape ``(*input.shape, *input.shape)``; for several a tuple of tuples.
     Raises:
         RuntimeError: ``func`` returns something else, or a missing dependence in strict mode.
-        NotImplementedError: ``vectorize``, or forward mode.
+        NotImplementedError: forward mode without ``vectorize``, or with ``create_graph``.
     Source: torch.autograd.functional.hessian.
     """
-    _check_strategy(outer_jacobian_strategy, vectorize, strict, "hessian")
+    if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
     given, single = _as_tensors(inputs, "inputs", "hessian")
 
     def gradient(*args: Tensor) -> tuple[Tensor, ...]:
+        if outer_jacobian_strategy == "forward-mode":
+            args = tuple([transforms().variable(arg) for arg in args])
         outputs, single_output = _as_tensors(func(*args), "outputs of the user-provided function", "hessian")
         _require_number(outputs, single_output, "hessian")
         _require_dependence(outputs, "outputs", strict)
         gradients = _gradients(outputs, args, None, True)
         return _filled(gradients, args, strict, True, "jacobian")
 
-    rows = jacobian(gradient, given, create_graph, strict)
+    rows = jacobian(gradient, given, create_graph, strict, vectorize, outer_jacobian_strategy)
     return rows[0][0] if single else rows
 
 
@@ -369,15 +395,29 @@ def _filled(grads: Sequence[Any], like: Sequence[Tensor], strict: bool, create_g
     return tuple(results)
 
 
-def _check_strategy(strategy: str, vectorize: bool, strict: bool, where: str) -> None:
+def _check_strategy(strategy: str, vectorize: bool, strict: bool, create_graph: bool) -> None:
+    """Raise what PyTorch raises where the options of ``jacobian`` do not go together."""
     if strategy not in ("forward-mode", "reverse-mode"):
-        raise AssertionError(f'Expected strategy to be either "forward-mode" or "reverse-mode", but got {strategy!r}')
+        raise AssertionError(
+            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs than inputs, '
+            '"forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
+        )
+    name = "torch.autograd.functional.jacobian"
     if strategy == "forward-mode":
-        raise NotImplementedError(f'{where}: strategy="forward-mode" is not supported yet; use "reverse-mode"')
+        together = 'and `strategy="forward-mode"` are not supported together (yet). Please either set'
+        if create_graph:
+            raise NotImplementedError(f'{name}: `create_graph=True` {together} `create_graph=False` or `strategy="reverse-mode"`.')
+        if strict:
+            raise RuntimeError(f'{name}: `strict=True` {together} `strict=False` or `strategy="reverse-mode"`.')
+        if not vectorize:
+            raise NotImplementedError(
+                "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for `vectorize=True`."
+            )
     if vectorize and strict:
-        raise RuntimeError(f"torch.autograd.functional.{where}: `strict=True` and `vectorized=True` are not supported together.")
-    if vectorize:
-        raise NotImplementedError(f"{where}: vectorize=True is not supported yet; the result is the same without it")
+        raise RuntimeError(
+            f"{name}: `strict=True` and `vectorized=True` are not supported together. Please either set `strict=False` or "
+            "`vectorize=False`."
+        )
 
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

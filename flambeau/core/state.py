@@ -64,6 +64,7 @@ class ThreadState(threading.local):
         observers: who runs kernels in this thread, the innermost last; see ``observing``.
         forward_grad: whether tangents are computed, where tensors have them.
         levels: the transforms of ``torch.func`` that are running, the outermost first.
+        variables: how many of its transforms with variables of their own (``grad``, ``vjp``, ...) are running.
     """
 
     grad: bool | int = True
@@ -76,6 +77,7 @@ class ThreadState(threading.local):
     observers: tuple[Any, ...] = ()
     forward_grad = True
     levels: tuple[Any, ...] = ()
+    variables = 0
     overridden: Any = None  # the call that __torch_function__ was last asked about
     running: Any = None  # the backward pass of this thread; functions in its ``at_end`` are called when gradients are there
     outside: tuple[bool, tuple[Any, ...], Any] = (True, (), None)  # overrides and autocast as they were before the running backward pass

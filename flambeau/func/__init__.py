@@ -1,4 +1,4 @@
-"""``torch.func``: transforms of functions, and modules as functions of their parameters."""
+"""``torch.func``: transforms of functions, for their derivatives and over batches, and modules as functions of their parameters."""
 
 from __future__ import annotations
 
@@ -6,18 +6,38 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from .. import _unsupported, ops
+from .. import ops
 from ..core import late as _late
 from ..core.tensor import Tensor
 from ..nn.module import Module
 from ..nn.normalization import _BatchNorm
 from ..nn.utils.stateless import _functional_call
+from ._functionalize import debug_unwrap, functionalize
+from ._jacobians import hessian, jacfwd, jacrev, linearize
 from ._jvp import jvp
+from ._rearrange import rearrange
+from ._reverse import grad, grad_and_value, vjp
 from ._vmap import vmap
 
 _late.adopt(__name__)
 
-__all__ = ["functional_call", "jvp", "replace_all_batch_norm_modules_", "stack_module_state", "vmap"]
+__all__ = [
+    "debug_unwrap",
+    "functional_call",
+    "functionalize",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "rearrange",
+    "replace_all_batch_norm_modules_",
+    "stack_module_state",
+    "vjp",
+    "vmap",
+]
 
 
 def functional_call(
@@ -107,6 +127,3 @@ def replace_all_batch_norm_modules_(root: Module) -> Module:
             module.running_mean = module.running_var = module.num_batches_tracked = None
             module.track_running_stats = False
     return root
-
-
-globals().update(_unsupported.names("func", "debug_unwrap functionalize grad grad_and_value hessian jacfwd jacrev linearize rearrange vjp"))

@@ -179,11 +179,6 @@ def test_grad_of_input_without_requires_grad(x):
         torch.autograd.grad((x * 2).sum(), torch.ones(1))
 
 
-def test_batched_gradients_are_declined(x):
-    with pytest.raises(NotImplementedError, match="is_grads_batched"):
-        torch.autograd.grad(x * 2, x, torch.ones(2, 3), is_grads_batched=True)
-
-
 def test_deprecated_spellings_still_work(x):
     y = (x * x).sum()
     with pytest.warns(FutureWarning, match="retain_variables"):

@@ -112,14 +112,3 @@ def test_wrong_arguments(x):
         AF.hessian(lambda a: a * 2, x)
     with pytest.raises(RuntimeError, match="single Tensor"):
         AF.hvp(lambda a: (a.sum(), a.sum()), x, x)
-
-
-def test_unsupported_strategies_say_so(x):
-    for call in (
-        lambda: AF.jacobian(cube, x, vectorize=True),
-        lambda: AF.hessian(cube, x, vectorize=True),
-        lambda: AF.jacobian(cube, x, vectorize=True, strategy="forward-mode"),
-        lambda: AF.hessian(cube, x, vectorize=True, outer_jacobian_strategy="forward-mode"),
-    ):
-        with pytest.raises(NotImplementedError):
-            call()

@@ -243,6 +243,8 @@ def _check_history(target: Tensor) -> None:
     """Raise where a write to ``target`` cannot be recorded."""
     if target._view_of is not None:
         if target._view_of.__class__ is ViewMeta:
+            if target._view_of.creation_meta == "variable":
+                raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
             raise RuntimeError(_restriction(target, "is being"))
         root = root_of(target)
         if root._node is None and (root._requires_grad or target._requires_grad):

@@ -121,6 +121,9 @@ class Inherited:
 
 
 INHERITED = Inherited()
+VARIABLE: Any = (
+    1  # stands there in a transform's variable once the function has run: its gradient can be asked for, and nobody else's needs it
+)
 
 
 class StaleHistory:

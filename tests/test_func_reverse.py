@@ -1,0 +1,332 @@
+"""``torch.func``'s reverse mode: what is cut off the tape and what stays, errors, and ``rearrange``."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+import flambeau as torch
+from flambeau.autograd import functional
+from flambeau.func._vmap import vmap
+
+func = torch.func
+F64 = torch.float64
+
+
+@pytest.fixture
+def x():
+    return torch.tensor([1.0, 2.0, 3.0], dtype=F64)
+
+
+@pytest.fixture
+def w():
+    return torch.tensor([0.5, -1.0, 2.0], dtype=F64, requires_grad=True)
+
+
+# -- what stays on the tape -----------------------------------------------------------------------------------------------------------
+def test_results_are_cut_off_where_nobody_elses_variable_was_met(x):
+    found, (value, aux) = func.grad_and_value(lambda x: ((x * x).sum(), x * 2), has_aux=True)(x)
+    assert not (found.requires_grad or value.requires_grad or aux.requires_grad or x.requires_grad)
+    value, back = func.vjp(lambda x: (x * x, x.sum()), x)
+    assert not any(each.requires_grad for each in (*value, *back((x, x.sum()))))
+    assert not func.jacrev(torch.sin)(x).requires_grad
+    assert not func.hessian(lambda x: x.prod())(x).requires_grad
+
+
+def test_a_closed_over_variable_keeps_the_graph_of_what_met_it(x, w):
+    found, (value, aux) = func.grad_and_value(lambda x: ((x * x * w).sum(), x * 2), has_aux=True)(x)
+    assert found.requires_grad and value.requires_grad and not aux.requires_grad
+    assert torch.equal(torch.autograd.grad(found.sum(), w)[0], 2 * x)
+    assert not func.grad(lambda x: (x * x * w.detach()).sum())(x).requires_grad
+    value, back = func.vjp(lambda x: x * w, x)
+    assert value.requires_grad and torch.equal(torch.autograd.grad(back(x)[0].sum(), w)[0], x)
+
+
+def test_an_argument_that_requires_grad_is_differentiated_through(w):
+    found = func.grad(lambda x: (x**3).sum())(w)
+    assert torch.equal(torch.autograd.grad(found.sum(), w)[0], 6 * w.detach())
+    assert w.grad is None
+    assert not func.grad(lambda x: (x.detach() ** 3).sum() + 0 * x.sum())(w.detach()).requires_grad
+
+
+def test_no_grad_counts_for_the_transforms_inside_of_which_it_stands(x, w):
+    with torch.no_grad():
+        found, value = func.grad_and_value(lambda x: (x * x * w).sum())(x)
+        assert not found.requires_grad and not value.requires_grad
+        assert torch.equal(found, 2 * x * w)
+        outer = func.grad(lambda x: (func.grad(lambda y: (y**3).sum())(x) * x).sum())(x)  # grad switches recording on for itself
+    assert torch.equal(outer, 9 * x**2)
+
+    def f(x):
+        with torch.no_grad():
+            slope = func.grad(lambda y: (y**3).sum())(x)
+        return (slope * x).sum()
+
+    assert torch.equal(func.grad(f)(x), 3 * x**2)
+
+
+def test_inference_mode_around_and_inside(x):
+    with torch.inference_mode():
+        assert torch.equal(func.grad(lambda x: (x * x).sum())(x), 2 * x)
+
+    def f(x):
+        with torch.inference_mode():
+            return (x * x).sum()
+
+    assert torch.equal(func.grad(f)(x), x * 0)
+
+
+def test_a_transform_that_fails_leaves_everything_as_it_was(x):
+    def f(x):
+        raise KeyError("mine")
+
+    for call in (lambda: func.grad(f)(x), lambda: func.jacrev(f)(x), lambda: func.jacfwd(f)(x), lambda: func.grad(func.jacfwd(f))(x)):
+        with torch.no_grad(), pytest.raises(KeyError):
+            call()
+    assert torch.is_grad_enabled()
+    (x.clone().requires_grad_() * 2).sum().backward()
+    assert torch.equal(func.grad(torch.sum)(x), torch.ones(3, dtype=F64))
+
+
+def test_the_graph_of_a_transform_is_freed(x):
+    held = []
+
+    def f(x):
+        y = x.sin()
+        held.append(weakref.ref(y))
+        return (y * y).sum()
+
+    gc.disable()
+    try:
+        func.grad(f)(x)
+        func.jacrev(lambda x: f(x))(x)
+        assert [each() for each in held] == [None, None]
+    finally:
+        gc.enable()
+
+
+def test_an_argument_that_leaked_out_receives_no_gradient(x, w):
+    leaked = []
+    func.grad(lambda x: (leaked.append(x), (x * w).sum())[1])(x)
+    (leaked[0] * w).sum().backward()
+    assert leaked[0].grad is None and torch.equal(w.grad, x)
+
+
+def test_what_vjp_returns_can_be_called_again_and_in_other_modes(x, w):
+    _, back = func.vjp(lambda x: x * x, w)
+    first = back(x)[0]
+    assert first.requires_grad and torch.equal(first, back(x)[0])
+    with torch.no_grad():
+        assert not back(x)[0].requires_grad
+    assert not back(x, create_graph=False)[0].requires_grad
+    back(x, retain_graph=False)
+    with pytest.raises(RuntimeError, match="second time"):
+        back(x)
+
+
+def test_writing_to_an_argument_is_refused_and_changes_nothing(x, w):
+    for given in (x, w * 1.0):
+        before = given.detach().clone()
+        with pytest.raises(RuntimeError, match="leaf Variable that requires grad is being used in an in-place operation"):
+            func.grad(lambda x: x.mul_(2).sum())(given)
+        assert torch.equal(given, before)
+
+
+def test_backward_inside_is_refused(x, w):
+    with pytest.raises(RuntimeError, match="backward\\(\\) called inside a functorch transform"):
+        func.grad(lambda x: ((x * w).sum().backward(), x.sum())[1])(x)
+    assert w.grad is None
+
+
+def test_autograd_grad_inside_of_transforms(x):
+    def f(x):
+        (slope,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
+        return (slope * x).sum()
+
+    assert torch.equal(func.grad(f)(x), 9 * x**2)
+    assert torch.equal(func.jacrev(func.grad(f))(x), torch.diag(18 * x))
+
+
+# -- arguments and errors -------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda x: func.grad(lambda x: x)(x), RuntimeError, "return a scalar Tensor, got tensor with 1 dims"),
+        (lambda x: func.grad(lambda x: 3.0)(x), RuntimeError, "to return a Tensor, got <class 'float'>"),
+        (lambda x: func.grad(torch.sum, has_aux=True)(x), RuntimeError, "should be a tuple: \\(output, aux\\)"),
+        (lambda x: func.grad(torch.sum, argnums=1)(x), RuntimeError, "Got argnum=1, but only 1 positional inputs"),
+        (lambda x: func.grad(torch.sum, argnums=-2)(x), RuntimeError, "Got argnum=-2"),
+        (lambda x: func.grad(torch.dot, argnums=(0, -2))(x, x), RuntimeError, "elements must be unique, got \\(0, 0\\)"),
+        (lambda x: func.grad(torch.sum, argnums=())(x), RuntimeError, "must be non-empty"),
+        (lambda x: func.grad(torch.sum, argnums=[0])(x), RuntimeError, "argnums must be int or Tuple"),
+        (lambda x: func.grad(torch.sum, argnums=("0",))(x), RuntimeError, "argnum must be int"),
+        (lambda x: func.grad(torch.sum)(x.long()), RuntimeError, "only Tensors of floating point dtype"),
+        (lambda x: func.grad(lambda t: t[0].sum())([x, 3.0]), ValueError, "must be Tensor, got <class 'float'>"),
+        (lambda x: func.grad(lambda x: (x * 1j).sum())(x), RuntimeError, "only for real scalar outputs but got torch.complex128"),
+        (lambda x: func.grad(lambda x: (x.sum(), 3), has_aux=True)(x), RuntimeError, "Expected tensors, got unsupported type"),
+        (lambda x: func.vjp(lambda x: 3.0, x), RuntimeError, "return only tensors, got unsupported type <class 'float'>"),
+        (lambda x: func.vjp(lambda x: (), x), RuntimeError, "non-empty output \\(got output = \\[\\]\\)"),
+        (lambda x: func.vjp(lambda x: (x, x), x)[1](x), RuntimeError, "cotangents: \\*, primal output: \\(\\*, \\*\\)"),
+        (lambda x: func.vjp(torch.sin, x)[1](x[:2]), RuntimeError, "Mismatch in shape"),
+        (lambda x: func.vjp(lambda x: x.long(), x)[1](x), RuntimeError, "must be floating-point or complex Tensors"),
+        (lambda x: func.jacrev(torch.sin, chunk_size=0), ValueError, "`chunk_size` should be greater than 0"),
+        (lambda x: func.jacrev(lambda x: x * 1j)(x), RuntimeError, "jacrev: Expected all outputs to be real"),
+        (lambda x: func.jacfwd(torch.sin)(x * 1j), RuntimeError, "jacfwd: Expected all inputs to be real"),
+        (lambda x: func.jacfwd(torch.sin)(x.long()), ValueError, "Expected primal to be floating point"),
+        (lambda x: func.jacfwd(torch.sin, randomness="some")(x), RuntimeError, "Only allowed values for randomness"),
+        (lambda x: func.linearize(torch.dot, x, x)[1](x), RuntimeError, "same argspec"),
+        (lambda x: func.linearize(torch.sin, x)[1](x[:2]), RuntimeError, "tangent:0 with shape torch.Size\\(\\[2\\]\\)"),
+        (lambda x: func.linearize(torch.sin, x)[1](x.float()), RuntimeError, "tangent:0 with dtype torch.float32"),
+        (lambda x: func.functionalize(torch.sin, remove="all"), RuntimeError, "received invalid argument for remove=all"),
+        (lambda x: func.debug_unwrap(3), TypeError, "expected a Tensor"),
+    ],
+)
+def test_wrong_arguments(x, call, error, words):
+    with pytest.raises(error, match=words):
+        call(x)
+
+
+def test_integer_results_and_none_that_depends_have_gradients_of_zeros(x):
+    for f in (lambda x: torch.ones(()), lambda x: x.long().sum()):
+        assert func.grad(f)(x).tolist() == [0, 0, 0]
+    assert func.vjp(lambda x: torch.ones(2), x)[1](torch.ones(2))[0].tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0), (2, 1)])
+def test_jacobians_of_unusual_shapes(shape):
+    given = torch.ones(shape)
+    for transform in (func.jacrev, func.jacfwd):
+        assert transform(torch.sin)(given).shape == shape + shape
+        assert transform(lambda x: (x.sum(), x * 2))(given)[0].shape == shape
+    assert func.jacrev(torch.sin, chunk_size=1)(given).shape == shape + shape
+
+
+def test_layouts_and_dtypes_of_arguments():
+    given = torch.arange(12.0).view(3, 4).t()[::2]
+    assert torch.equal(func.grad(lambda x: (x * x).sum())(given), 2 * given)
+    assert torch.equal(func.grad(lambda x: (x * x).sum())(torch.ones(1).expand(3)), torch.full((3,), 2.0))
+    assert func.grad(lambda x: x.double().sum())(given).dtype == torch.float32
+    assert func.jacrev(lambda x: x.double() * 2)(given).dtype == torch.float32
+    assert func.grad(lambda x: (x * x).float().sum())(given.bfloat16()).dtype == torch.bfloat16
+
+
+def test_batches_of_cotangents_inside_of_a_batch(x):
+    rows, vectors = torch.stack([x, x + 1]), torch.arange(12.0, dtype=F64).view(2, 2, 3)
+    found = vmap(lambda x, v: vmap(func.vjp(torch.sin, x)[1])(v)[0])(rows, vectors)
+    assert torch.allclose(found, rows.cos().unsqueeze(1) * vectors)
+
+
+# -- torch.autograd ----------------------------------------------------------------------------------------------------------------------
+def test_batched_gradients(w):
+    y, vectors = w**2, torch.arange(6.0, dtype=F64).view(2, 3)
+    (found,) = torch.autograd.grad(y, w, vectors, is_grads_batched=True, retain_graph=True)
+    assert torch.equal(found, vectors * 2 * w) and not found.requires_grad
+    (found,) = torch.autograd.grad(y, w, vectors.float(), is_grads_batched=True, create_graph=True)
+    assert torch.equal(torch.autograd.grad(found.sum(), w)[0], vectors.sum(0) * 2)
+    other = torch.ones(2, requires_grad=True)
+    assert torch.autograd.grad(y, (w, other), vectors, retain_graph=True, is_grads_batched=True, allow_unused=True)[1] is None
+    with pytest.raises(RuntimeError, match="index 1 appears to not have been used"):
+        torch.autograd.grad(y, (w, other), vectors, retain_graph=True, is_grads_batched=True)
+    with pytest.raises(RuntimeError, match="we interpret the first dimension of each grad_output as the batch dimension"):
+        torch.autograd.grad(y, w, vectors[0], is_grads_batched=True)
+    with pytest.raises(ValueError, match="same size in the mapped dimension"):
+        torch.autograd.grad((y, y), w, (vectors, vectors[:1]), is_grads_batched=True)
+
+
+def test_vectorized_jacobians_are_those_row_by_row(x):
+    def f(x, y):
+        return (x * y.sum()).sin(), y.outer(x), torch.ones(2, dtype=F64)
+
+    given = x, torch.tensor([0.5, 1.5], dtype=F64)
+    plain = functional.jacobian(f, given)
+    for options in ({}, {"strategy": "forward-mode"}):
+        found = functional.jacobian(f, given, vectorize=True, **options)
+        assert all(torch.allclose(a, b) for row, other in zip(found, plain, strict=True) for a, b in zip(row, other, strict=True))
+    plain = functional.hessian(lambda x, y: f(x, y)[1].sin().prod(), given)
+    for mode in ("reverse-mode", "forward-mode"):
+        found = functional.hessian(lambda x, y: f(x, y)[1].sin().prod(), given, vectorize=True, outer_jacobian_strategy=mode)
+        assert all(torch.allclose(a, b) for row, other in zip(found, plain, strict=True) for a, b in zip(row, other, strict=True))
+
+
+def test_options_of_jacobians_that_do_not_go_together(x):
+    forward = {"vectorize": True, "strategy": "forward-mode"}
+    with pytest.raises(RuntimeError, match="`strict=True` and `vectorized=True`"):
+        functional.jacobian(torch.sin, x, vectorize=True, strict=True)
+    with pytest.raises(RuntimeError, match='`strict=True` and `strategy="forward-mode"`'):
+        functional.jacobian(torch.sin, x, strict=True, **forward)
+    with pytest.raises(NotImplementedError, match='`create_graph=True` and `strategy="forward-mode"`'):
+        functional.jacobian(torch.sin, x, create_graph=True, **forward)
+    with pytest.raises(NotImplementedError, match="only implemented for `vectorize=True`"):
+        functional.hessian(torch.sum, x, outer_jacobian_strategy="forward-mode")
+    with pytest.raises(AssertionError, match="Expected strategy"):
+        functional.jacobian(torch.sin, x, strategy="both")
+
+
+# -- rearrange and functionalize --------------------------------------------------------------------------------------------------------
+IMAGES = torch.arange(24).reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "sizes", "expected"),
+    [
+        ("a b c -> c (a b)", {}, lambda x: x.permute(2, 0, 1).reshape(4, 6)),
+        ("a ... -> (... a)", {}, lambda x: x.permute(1, 2, 0).reshape(24)),
+        ("a (b c) d -> c () a 1 (d b)", {"c": 3}, lambda x: x.reshape(2, 3, 4).permute(1, 0, 2).reshape(3, 1, 2, 1, 4)),
+        ("... (h w) -> w ... h", {"w": 2}, lambda x: x.reshape(2, 3, 2, 2).permute(3, 0, 1, 2)),
+    ],
+)
+def test_rearrange(pattern, sizes, expected):
+    assert torch.equal(func.rearrange(IMAGES, pattern, **sizes), expected(IMAGES))
+
+
+def test_rearrange_gives_views_and_stacks_lists():
+    assert func.rearrange(IMAGES, "a b c -> a (b c)").data_ptr() == IMAGES.data_ptr()
+    assert torch.equal(func.rearrange([IMAGES, -IMAGES], "n a b c -> (n a) b c"), torch.cat([IMAGES, -IMAGES]))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "sizes", "error", "words"),
+    [
+        ("a b c -> a b", {}, ValueError, "only on one side"),
+        ("a b -> a b", {}, ValueError, "Number of dimensions in pattern \\(2\\)"),
+        ("a b c", {}, ValueError, "single '->' separator"),
+        ("a b a -> a b", {}, ValueError, "duplicate dimension 'a'"),
+        ("a (b c -> a b c", {}, ValueError, "Imbalanced parentheses"),
+        ("a b) c -> a b c", {}, ValueError, "not balanced"),
+        ("a ((b)) c -> a b c", {}, ValueError, "one-level"),
+        ("a _b c -> a _b c", {}, ValueError, "Invalid axis identifier: _b"),
+        ("a 2 c -> a c", {}, ValueError, "unnamed axes of size 1"),
+        ("a b-c -> a", {}, ValueError, "Unknown character '-'"),
+        ("a. b c -> a b c", {}, ValueError, "dots only inside ellipsis"),
+        ("a (...) -> a ...", {}, ValueError, "left side is not allowed"),
+        ("a b c -> a b c ...", {}, ValueError, "Ellipsis found in right side"),
+        ("a b c -> a b c", {"z": 1}, ValueError, "not found in rearrange expression"),
+        ("(a x) b c -> a x b c", {"x": 2.0}, TypeError, "must be integers"),
+        ("(a x) b c -> a x b c", {}, RuntimeError, "two dimensions at once"),
+        ("(a x) b c -> a x b c", {"x": 5}, RuntimeError, "does not evenly fit"),
+        ("a b c -> c b a", {"a": 3}, RuntimeError, "2 != 3"),
+    ],
+)
+def test_patterns_that_do_not_fit(pattern, sizes, error, words):
+    with pytest.raises(error, match=words):
+        func.rearrange(IMAGES, pattern, **sizes)
+
+
+@pytest.mark.parametrize("remove", ["mutations", "mutations_and_views"])
+def test_functionalized_functions_write_to_their_arguments_and_share_no_views_when_told(x, remove):
+    def f(x):
+        x.add_(1)
+        return x.view(3, 1), x
+
+    given = x.clone()
+    view, same = func.functionalize(f, remove=remove)(given)
+    assert same is given and torch.equal(given, x + 1) and torch.equal(view.squeeze(1), given)
+    assert (view.data_ptr() == given.data_ptr()) is (remove == "mutations")
+
+
+def test_debug_unwrap_shows_what_a_batch_is_made_of(x):
+    seen = []
+    vmap(lambda r: (seen.append((func.debug_unwrap(r), func.debug_unwrap(r, recurse=False))), r)[1])(x.view(3, 1))
+    assert all(each.shape == (3, 1) for each in seen[0])
