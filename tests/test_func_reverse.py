@@ -9,7 +9,6 @@ import pytest
 
 import flambeau as torch
 from flambeau.autograd import functional
-from flambeau.func._vmap import vmap
 
 func = torch.func
 F64 = torch.float64
@@ -214,8 +213,15 @@ def test_layouts_and_dtypes_of_arguments():
 
 def test_batches_of_cotangents_inside_of_a_batch(x):
     rows, vectors = torch.stack([x, x + 1]), torch.arange(12.0, dtype=F64).view(2, 2, 3)
-    found = vmap(lambda x, v: vmap(func.vjp(torch.sin, x)[1])(v)[0])(rows, vectors)
+    found = func.vmap(lambda x, v: func.vmap(func.vjp(torch.sin, x)[1])(v)[0])(rows, vectors)
     assert torch.allclose(found, rows.cos().unsqueeze(1) * vectors)
+
+
+def test_rules_that_look_for_zeros_look_at_all_examples():
+    rows = torch.tensor([[1.0, 2.0, 3.0], [4.0, 0.0, 5.0], [0.0, 6.0, 0.0]])
+    expected = [[6, 3, 2], [0, 20, 0], [0, 0, 0]]
+    for transform in (func.grad, func.jacrev, func.jacfwd):
+        assert func.vmap(transform(torch.prod))(rows).tolist() == expected
 
 
 # -- torch.autograd ----------------------------------------------------------------------------------------------------------------------
@@ -328,5 +334,5 @@ def test_functionalized_functions_write_to_their_arguments_and_share_no_views_wh
 
 def test_debug_unwrap_shows_what_a_batch_is_made_of(x):
     seen = []
-    vmap(lambda r: (seen.append((func.debug_unwrap(r), func.debug_unwrap(r, recurse=False))), r)[1])(x.view(3, 1))
+    func.vmap(lambda r: (seen.append((func.debug_unwrap(r), func.debug_unwrap(r, recurse=False))), r)[1])(x.view(3, 1))
     assert all(each.shape == (3, 1) for each in seen[0])

@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..core.arrays.kinds import surely
+from ..core.arrays.kinds import perhaps, surely
 from ..core.calls.dispatch import COMPOSITE, FACTORY, FUNCTION, IN_PLACE, Call
 from ..core.calls.override import plainly
 from ..core.layout import strided
@@ -510,8 +510,8 @@ class Hook:
 
     @staticmethod
     def perhaps(condition: Any) -> Any:
-        """As ``surely``; where that is not known for all, the general way is taken."""
-        return False if condition.__class__ is Wrapped else NotImplemented
+        """Whether it is true in any example."""
+        return perhaps(condition._inner.any()) if condition.__class__ is Wrapped else NotImplemented
 
     @staticmethod
     def getitem(tensor: Any, key: Any) -> Any:
