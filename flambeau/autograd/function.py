@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core.calls.override import call_override
-from ..core.state import as_user, grad_enabled, modes, thread, tick
+from ..core.state import as_user, grad_enabled, interpreters, modes, thread, tick
 from ..core.tape.history import check_writable, is_differentiable, make_view, rebase
 from ..core.tape.node import Node, Output, complain_freed, edge_of
 from ..core.tape.saved import check_saved, pack_saved, unpack
@@ -29,12 +29,15 @@ class FunctionCtx:
     Attributes:
         saved_tensors: what ``save_for_backward`` stored, checked against in-place writes since.
         needs_input_grad: one bool per input of ``forward``.
+        _runs_jvp: whether ``saved_tensors`` are asked for by ``jvp``, which gets those of ``save_for_forward``.
     Source: torch.autograd.function.FunctionCtx.
     """
 
     needs_input_grad: tuple[bool, ...] = ()
     materialize_grads = True
     _to_save: tuple[Any, ...] = ()
+    _to_save_forward: tuple[Any, ...] | None = None
+    _runs_jvp = False
     _dirty: tuple[Any, ...] = ()
     _non_differentiable: tuple[Any, ...] = ()
     _node: Any = None
@@ -42,14 +45,13 @@ class FunctionCtx:
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Store inputs, outputs or intermediate tensors (or None) for ``backward``; to be called once, in ``forward``."""
-        for i, tensor in enumerate(tensors):
-            if tensor is not None and not isinstance(tensor, Tensor):
-                raise TypeError(f"save_for_backward can only save variables, but argument {i} is of type {type(tensor).__name__}")
+        _check_tensors("save_for_backward", tensors)
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Not supported: there is no forward-mode differentiation yet."""
-        raise NotImplementedError("save_for_forward: forward-mode differentiation is not supported yet")
+        """Store tensors (or None) for ``jvp``, which finds them in ``saved_tensors``; to be called once, in ``forward``."""
+        _check_tensors("save_for_forward", tensors)
+        self._to_save_forward = tensors
 
     def mark_dirty(self, *args: Any) -> None:
         """Declare inputs that ``forward`` wrote in place; they must be among its outputs."""
@@ -65,6 +67,8 @@ class FunctionCtx:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
+        if self._runs_jvp and self._to_save_forward is not None:
+            return self._to_save_forward
         node = None if self._node is None else self._node()
         if node is None:
             return self._to_save
@@ -76,6 +80,12 @@ class FunctionCtx:
 
 
 BackwardCFunction = FunctionCtx
+
+
+def _check_tensors(name: str, values: tuple[Any, ...]) -> None:
+    for i, value in enumerate(values):
+        if value is not None and not isinstance(value, Tensor):
+            raise TypeError(f"{name} can only save variables, but argument {i} is of type {type(value).__name__}")
 
 
 class FunctionNode(Node):
@@ -144,7 +154,10 @@ class _FunctionMeta(type):
 class Function(metaclass=_FunctionMeta):
     """Base of user-defined operations: static ``forward(ctx, ...)`` and ``backward(ctx, *grads)``, called by ``apply``.
 
-    ``forward`` may leave out ``ctx`` if the class also defines static ``setup_context(ctx, inputs, output)``.
+    ``forward`` may leave out ``ctx`` if the class also defines static ``setup_context(ctx, inputs, output)``, which the transforms of
+    ``torch.func`` need. Static ``jvp(ctx, *tangents)`` is the forward-mode derivative. Static ``vmap(info, in_dims, *args)`` calls the
+    Function over a batch and returns ``(output, out_dims)``; or ``generate_vmap_rule = True`` has ``forward``, ``backward`` and ``jvp``
+    themselves run over it.
 
     Example:
         >>> import flambeau as torch
@@ -191,7 +204,13 @@ class Function(metaclass=_FunctionMeta):
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        raise NotImplementedError("autograd.Function.jvp: forward-mode differentiation is not supported yet")
+        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set generate_vmap_rule=True."
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
@@ -211,18 +230,28 @@ class Function(metaclass=_FunctionMeta):
             overridden = call_override(cls.apply, tensors, args, kwargs)
             if overridden is not NotImplemented:
                 return overridden
+            if interpreters:
+                bound = _bound_arguments(cls.forward, args, kwargs, cls.setup_context is not Function.setup_context)
+                output = interpreters[0].function(cls, bound)
+                if output is not NotImplemented:
+                    return output
         two_parts = cls.setup_context is not Function.setup_context
         if two_parts or kwargs:
             args = _bound_arguments(cls.forward, args, kwargs, two_parts)
-            tensors, kwargs = [arg for arg in args if isinstance(arg, Tensor)], {}
-        ctx = FunctionCtx()
-        recorded = grad_enabled() and any(tensor._requires_grad for tensor in tensors)
-        ctx.needs_input_grad = tuple([isinstance(arg, Tensor) and arg.requires_grad for arg in args])
-        with no_grad():
-            output = cls.forward(*args) if two_parts else cls.forward(ctx, *args)
-            if two_parts:
-                cls.setup_context(ctx, args, output)
-        return _recorded_output(cls, ctx, args, output, recorded)
+        return called(cls, args)[0]
+
+
+def called(cls: Any, args: tuple[Any, ...]) -> tuple[Any, FunctionCtx]:
+    """``cls.forward`` on all arguments by position, recorded: its result, and the context."""
+    two_parts = cls.setup_context is not Function.setup_context
+    ctx = FunctionCtx()
+    recorded = grad_enabled() and any(isinstance(arg, Tensor) and arg._requires_grad for arg in args)
+    ctx.needs_input_grad = tuple([isinstance(arg, Tensor) and arg.requires_grad for arg in args])
+    with no_grad():
+        output = cls.forward(*args) if two_parts else cls.forward(ctx, *args)
+        if two_parts:
+            cls.setup_context(ctx, args, output)
+    return _recorded_output(cls, ctx, args, output, recorded), ctx
 
 
 def _bound_arguments(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any], two_parts: bool) -> tuple[Any, ...]:

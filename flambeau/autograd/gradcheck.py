@@ -20,6 +20,7 @@ from ..core.calls.registry import resolve
 from ..core.layout import sparse_bsc, sparse_bsr, strided
 from ..core.shape import element_strides
 from ..core.tensor import Tensor, wrap
+from . import gradcheck_forward as forward
 from .api import grad
 from .function import Function
 
@@ -35,6 +36,10 @@ class _Settings:
     rtol: float
     nondet_tol: float
     check_grad_dtypes: bool
+    forward: bool = False  # which of the two modes are checked, and each over a batch
+    backward: bool = True
+    batched_forward: bool = False
+    batched_backward: bool = False
 
 
 def gradcheck(
@@ -66,7 +71,9 @@ def gradcheck(
         nondet_tol: how much two runs of the same backward pass may differ.
         check_undefined_grad: also check backward passes in which the gradient of an output is missing.
         check_grad_dtypes: also check that gradients have their inputs' dtypes.
-        check_batched_grad, check_batched_forward_grad, check_forward_ad: not supported yet.
+        check_batched_grad: also check gradients for several vectors at once, by ``vmap``.
+        check_batched_forward_grad: the same of tangents.
+        check_forward_ad: check forward mode too.
         check_backward_ad: check the backward pass.
         fast_mode: compare one random projection per input and output instead of whole Jacobians.
         masked: whether of sparse inputs only the specified elements are changed (False when None).
@@ -75,18 +82,17 @@ def gradcheck(
     Raises:
         GradcheckError: the gradients disagree.
         ValueError: no input requires grad.
-        NotImplementedError: a check that is not supported yet.
+        AssertionError: neither mode is to be checked, or one over a batch that is not.
     Source: torch.autograd.gradcheck.
     """
-    _reject(
-        "gradcheck",
-        check_batched_grad=check_batched_grad,
-        check_forward_ad=check_forward_ad,
-        check_batched_forward_grad=check_batched_forward_grad,
-    )
-    if not check_backward_ad:
+    if not check_forward_ad and not check_backward_ad:
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
-    settings = _Settings(eps, atol, rtol, nondet_tol, check_grad_dtypes)
+    if check_batched_grad and not check_backward_ad:
+        raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
+    if check_batched_forward_grad and not check_forward_ad:
+        raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
+    modes = (check_forward_ad, check_backward_ad, check_batched_forward_grad, check_batched_grad)
+    settings = _Settings(eps, atol, rtol, nondet_tol, check_grad_dtypes, *modes)
     args = _as_arguments(inputs)
     func, args = _without_sparse(func, args, bool(masked))
     try:
@@ -123,7 +129,7 @@ def gradgradcheck(
         func, inputs: as in ``gradcheck``.
         grad_outputs: gradients of the outputs at which to check; random ones when None.
         gen_non_contig_grad_outputs: make the random ones non-contiguous.
-        check_fwd_over_rev: not supported yet.
+        check_fwd_over_rev: check the tangents of the backward pass's gradients.
         check_rev_over_rev: check the backward pass of the backward pass.
         others: as in ``gradcheck``.
     Returns:
@@ -132,8 +138,7 @@ def gradgradcheck(
         GradcheckError: they disagree.
     Source: torch.autograd.gradgradcheck.
     """
-    _reject("gradgradcheck", check_batched_grad=check_batched_grad, check_fwd_over_rev=check_fwd_over_rev)
-    if not check_rev_over_rev:
+    if not check_fwd_over_rev and not check_rev_over_rev:
         raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
     args = _as_arguments(inputs)
     func, args = _without_sparse(func, args, masked)
@@ -160,6 +165,9 @@ def gradgradcheck(
         nondet_tol=nondet_tol,
         check_undefined_grad=check_undefined_grad,
         check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
         fast_mode=fast_mode,
         masked=masked,
     )
@@ -209,12 +217,6 @@ def _with_dense_outputs(func: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _reject(where: str, **asked: bool) -> None:
-    for name, value in asked.items():
-        if value:
-            raise NotImplementedError(f"{where}: {name}=True is not supported yet")
-
-
 def _as_arguments(inputs: Any) -> tuple[Any, ...]:
     return (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
 
@@ -242,9 +244,24 @@ def _check_all(func: Any, args: tuple[Any, ...], settings: _Settings, fast_mode:
         return
     for note, part in _real_functions(func, outputs):
         _check_part(part, args, checked, settings, fast_mode, note)
-    _check_zero_gradient(outputs, [x for _, x in checked], settings)
+    inputs = [x for _, x in checked]
+    if settings.forward:
+        _check_forward_mode(lambda *args: _differentiable(func(*args)), args, inputs, settings, check_undefined_grad)
+    if settings.backward:
+        if settings.batched_backward:
+            forward.check_batched_backward(outputs, inputs, GradcheckError)
+        _check_zero_gradient(outputs, inputs, settings)
+        if check_undefined_grad:
+            _check_missing_gradients(func, args, inputs)
+
+
+def _check_forward_mode(func: Any, args: Any, inputs: Sequence[Tensor], settings: _Settings, check_undefined_grad: bool) -> None:
+    if settings.check_grad_dtypes:
+        forward.check_dtypes(func, args, inputs, GradcheckError)
     if check_undefined_grad:
-        _check_missing_gradients(func, args, [x for _, x in checked])
+        forward.check_zero_tangents(func, args, inputs, GradcheckError)
+    if settings.batched_forward:
+        forward.check_batched_forward(func, args, inputs, GradcheckError)
 
 
 def _checked_inputs(args: tuple[Any, ...]) -> list[tuple[int, Tensor]]:
@@ -311,6 +328,13 @@ def _check_part(part: Any, args: Any, checked: Any, settings: _Settings, fast_mo
         return
     inputs = [x for _, x in checked]
     numeric = [_numeric_jacobians(part, args, x, settings.eps) for x in inputs]
+    if settings.forward:
+        for j, (position, x) in enumerate(checked):
+            for i, (slopes, wanted) in enumerate(zip(forward.jacobians(part, args, x), numeric[j], strict=True)):
+                if not _close(slopes, wanted, settings.rtol, settings.atol):
+                    raise GradcheckError(note + _mismatch(slopes, wanted, i, position, " computed with forward mode"))
+    if not settings.backward:
+        return
     for i, output in enumerate(outputs):
         analytic = _analytic_jacobians(output, inputs, settings)
         for j, (position, _) in enumerate(checked):
@@ -318,9 +342,9 @@ def _check_part(part: Any, args: Any, checked: Any, settings: _Settings, fast_mo
                 raise GradcheckError(note + _mismatch(analytic[j], numeric[j][i], i, position))
 
 
-def _mismatch(analytic: Any, numeric: Any, output: int, position: int) -> str:
+def _mismatch(analytic: Any, numeric: Any, output: int, position: int, how: str = "") -> str:
     return (
-        f"Jacobian mismatch for output {output} with respect to input {position},\n"
+        f"Jacobian{how} mismatch for output {output} with respect to input {position},\n"
         f"numerical:{wrap(np.array(numeric))}\nanalytical:{wrap(np.array(analytic))}\n"
     )
 
@@ -404,22 +428,35 @@ def _check_fast(part: Any, args: Any, outputs: Sequence[Tensor], checked: Any, s
     rng = np.random.default_rng(0)
     vectors = [_unit_vector(rng, output._array.shape) for output in outputs]
     inputs = [x for _, x in checked]
-    analytic = [_vector_products(out, inputs, v, settings) for out, v in zip(outputs, vectors, strict=True)]
+    analytic = []
+    if settings.backward:
+        analytic = [_vector_products(out, inputs, v, settings) for out, v in zip(outputs, vectors, strict=True)]
     for j, (position, x) in enumerate(checked):
         u, w = _unit_vector(rng, x._array.shape), _unit_vector(rng, x._array.shape)
         along = _differences(part, args, x, (u * settings.eps).astype(x._array.dtype), settings.eps)
         if x.is_complex():
             across = _differences(part, args, x, (w * settings.eps * 1j).astype(x._array.dtype), settings.eps)
             along = [a + 1j * b for a, b in zip(along, across, strict=True)]
+        slopes: list[np.ndarray] = []
+        if settings.forward:
+            slopes = forward.products(part, args, x, u)
+            if x.is_complex():
+                slopes = [a + 1j * b for a, b in zip(slopes, forward.products(part, args, x, w * 1j), strict=True)]
         for i, v in enumerate(vectors):
             numeric = (v * along[i]).sum()
-            jacobian = analytic[i][j]
-            product = (jacobian.real * u).sum() + (1j * (jacobian.imag * w).sum() if x.is_complex() else 0)
+            found: list[tuple[Any, str]] = []
+            if settings.forward:
+                found.append(((v * slopes[i]).sum(), " computed with forward mode"))
+            if settings.backward:
+                jacobian = analytic[i][j]
+                found.append(((jacobian.real * u).sum() + (1j * (jacobian.imag * w).sum() if x.is_complex() else 0), ""))
             # |v.Au - v.Bu| <= atol * sum(v) * sum(u) if the entries of A and B differ by less than atol
-            if not _close(product, numeric, settings.rtol, settings.atol * float(u.sum()) * float(v.sum())):
+            for product, how in found:
+                if _close(product, numeric, settings.rtol, settings.atol * float(u.sum()) * float(v.sum())):
+                    continue
                 raise GradcheckError(
                     note
-                    + _mismatch(product, numeric, i, position)
+                    + _mismatch(product, numeric, i, position, how)
                     + "\nThe above quantities relating the numerical and analytical jacobians "
                     "are computed in fast mode: each is one random projection of a Jacobian. Use fast_mode=False to see whole Jacobians.\n"
                 )

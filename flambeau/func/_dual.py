@@ -73,7 +73,13 @@ class Dual(Interpreter):
         return made
 
     def detached(self, value: Any) -> Any:
+        self.lend(value._inner)
         return value._inner.detach()
+
+    def lend(self, tensor: Any) -> None:
+        """Remember that somebody has a tensor without a tangent that shows the memory of one with a tangent."""
+        if tensor.__class__ is not Wrapped:
+            self.lent.append(weakref.ref(storage_of(tensor)))
 
     # -- calls ------------------------------------------------------------------------------------------------------------------------
     def call(self, op: Any, values: tuple[Any, ...]) -> Any:
@@ -110,7 +116,7 @@ class Dual(Interpreter):
     def factory(self, call: Call) -> Any:
         """What follows a tensor of an outer transform with a tangent gets one too, of zeros: it can take none in place (``adopt``)."""
         entry = call.op
-        if entry.name == "normal":  # whose derivative is zero
+        if entry.name in ("normal", "tensor"):  # whose derivative is zero
             return call_entry(entry, [self.primal(each) for each in call.values])
         model: Any = None if entry.model is None else call.values[entry.model]
         if not self.has(model) or model._inner.__class__ is not Wrapped or not self.runs():
@@ -226,7 +232,7 @@ class Dual(Interpreter):
         """Give a tensor without a tangent one of zeros, and all that share its memory parts of it, where they stand.
 
         Raises:
-            RuntimeError: a leaf that requires grad, while gradients are recorded.
+            RuntimeError: a leaf that requires grad, while gradients are recorded; memory of a tensor that has a tangent at this level.
             NotImplementedError: memory that other levels' tensors show too, or that is read as several dtypes.
         """
         if tensor.__class__ is Wrapped:
@@ -234,7 +240,7 @@ class Dual(Interpreter):
             return
         if grad_enabled() and needs_grad(tensor):
             check_writable(tensor, True)
-        sharing = list(storage_of(tensor)._live_aliases())
+        sharing = self.plain_ones(tensor)
         if any(each.layout is not strided or each.dtype is not tensor.dtype for each in sharing):
             raise NotImplementedError("jvp: memory that is read as several dtypes cannot take a tangent in place")
         start = min(each.storage_offset() for each in sharing)
@@ -249,6 +255,17 @@ class Dual(Interpreter):
             shown = self._wrapped(inner, part, 0)
             made: Any = each
             made._inner, made._owner, made._tangent, made._array = inner, self, part, shown._array
+
+    def plain_ones(self, tensor: Any) -> list[Any]:
+        """The tensors that share ``tensor``'s memory, among them none that is inside of one of this level."""
+        storage = storage_of(tensor)
+        if any(reference() is storage for reference in self.lent):
+            raise RuntimeError(
+                "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation that would "
+                "mutate a captured Tensor. This is not supported; please rewrite the function being transformed to explicitly accept the "
+                "mutated Tensor(s) as inputs."
+            )
+        return list(storage._live_aliases())
 
     def _adopt_wrapped(self, tensor: Any) -> None:
         plain = tensor
@@ -269,6 +286,7 @@ class Dual(Interpreter):
 
     def __enter__(self) -> Any:
         self.adopted: list[tuple[Any, type]] = []
+        self.lent: list[Any] = []
         return super().__enter__()
 
     def __exit__(self, *exc_info: object) -> None:

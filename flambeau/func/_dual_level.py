@@ -5,7 +5,8 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from ..core.tensor import Tensor
+from ..core.protocols.printing import text_of
+from ..core.tensor import Tensor, storage_of
 from ._dual import Dual, _strides, check_tangent, release
 from ._levels import Wrapped
 from ._reverse import wrapped_at
@@ -35,8 +36,12 @@ class DualLevel(Dual):
         self.made.clear()
 
     def shown(self, value: Any) -> str:
-        text = repr(value._inner)
-        return f"{text[:-1]}, tangent={value._tangent!r})"
+        inner, tangent = value._inner, f"tangent={value._tangent!r}"
+        return f"{inner!r}, {tangent}" if inner.__class__ is Wrapped else text_of(inner, None, tangent)
+
+    def plain_ones(self, tensor: Any) -> list[Any]:
+        inside = {id(value._inner) for reference in self.made.values() if (value := reference()) is not None and value.__class__ is Wrapped}
+        return [each for each in storage_of(tensor)._live_aliases() if id(each) not in inside]
 
     def dual(self, tensor: Any, tangent: Any) -> Any:
         """``make_dual``."""

@@ -49,6 +49,8 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     for primal, tangent in zip(given, along, strict=True):
         check_tangent(primal, tangent)
     with Dual() as dual:
+        for primal in given:
+            dual.lend(primal)
         duals = [wrapped_at(dual, primal, tangent) for primal, tangent in zip(given, along, strict=True)]
         output = func(*tree_unflatten(duals, spec))
         aux = None

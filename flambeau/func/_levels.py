@@ -529,6 +529,13 @@ class Hook:
         with below(owner):
             return owner.setitem(tensor, key, value)
 
+    @staticmethod
+    def function(kind: Any, args: tuple[Any, ...]) -> Any:
+        """``kind.apply(*args)`` of a user's ``autograd.Function``."""
+        from . import _functions
+
+        return _functions.applied(kind, args)
+
 
 # -- for rules -----------------------------------------------------------------------------------------------------------------
 def invoke(op: Any, values: Sequence[Any]) -> Any:

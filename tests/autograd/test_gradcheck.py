@@ -169,10 +169,64 @@ def test_backward_that_cannot_take_none():
     assert gradcheck(NeedsBoth.apply, values(2), check_undefined_grad=False)
 
 
-@pytest.mark.parametrize("option", ["check_batched_grad", "check_forward_ad", "check_batched_forward_grad"])
-def test_options_that_are_not_there_yet_say_so(option):
-    with pytest.raises(NotImplementedError, match=option):
-        gradcheck(lambda x: x, values(2), **{option: True})
+class WrongTangent(Function):
+    """A square, whose tangents are too large by half."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad * ctx.saved_tensors[0]
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return 3 * tangent * ctx.saved_tensors[0]
+
+
+@pytest.mark.parametrize("fast_mode", [False, True])
+def test_forward_mode(fast_mode):
+    options = {"check_forward_ad": True, "check_batched_forward_grad": True, "check_grad_dtypes": True, "fast_mode": fast_mode}
+    x, y = (torch.rand(3, 2, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    assert gradcheck(lambda x, y: (x @ y.t(), x.sin() * y), (x, y), **options)
+    z = torch.rand(2, dtype=torch.complex128, requires_grad=True)
+    assert gradcheck(lambda z: z * z.exp() + z.abs(), z, **options)
+    assert gradcheck(lambda x: x.cumprod(0), x, check_forward_ad=True, check_backward_ad=False, fast_mode=fast_mode)
+    with pytest.raises(GradcheckError, match="Jacobian computed with forward mode mismatch for output 0 with respect to input 0"):
+        gradcheck(WrongTangent.apply, values(3), check_forward_ad=True, fast_mode=fast_mode)
+    assert gradcheck(WrongTangent.apply, values(3), fast_mode=fast_mode)
+
+
+def test_tangents_that_are_not_linear():
+    class Shifted(WrongTangent):
+        @staticmethod
+        def jvp(ctx, tangent):
+            return 2 * tangent * ctx.saved_tensors[0] + 1e-7
+
+    with pytest.raises(GradcheckError, match="forward grads"):
+        gradcheck(Shifted.apply, values(3), check_forward_ad=True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"check_backward_ad": False},
+        {"check_backward_ad": False, "check_forward_ad": True, "check_batched_grad": True},
+        {"check_batched_forward_grad": True},
+    ],
+    ids=["neither", "batched", "batched forward"],
+)
+def test_modes_that_are_not_checked(options):
+    with pytest.raises(AssertionError, match="to be True"):
+        gradcheck(lambda x: x, values(2), **options)
 
 
 def test_strided_and_empty_and_scalar_inputs():

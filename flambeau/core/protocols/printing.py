@@ -311,6 +311,11 @@ def tensor_repr(tensor: Any, *, tensor_contents: str | None = None) -> str:
         ``tensor(...)``, for a subclass with its own name, with the attributes that differ from the defaults behind the elements.
     Source: torch.Tensor.__repr__.
     """
+    return text_of(tensor, tensor_contents)
+
+
+def text_of(tensor: Any, tensor_contents: str | None = None, *more: str) -> str:
+    """``tensor_repr``, with more attributes behind the others."""
     from ..tensor import Parameter, Tensor
 
     is_plain = type(tensor) in (Tensor, Parameter)
@@ -333,6 +338,7 @@ def tensor_repr(tensor: Any, *, tensor_contents: str | None = None) -> str:
     history = _history_suffix(tensor)
     if history is not None:
         suffixes.append(history)
+    suffixes += more
     text = _with_suffixes(prefix + contents, suffixes, indent, breaks_first=layout == "torch.sparse_coo")
     return f"Parameter({text})" if isinstance(tensor, Parameter) and not is_plain else text
 
