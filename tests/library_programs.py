@@ -390,6 +390,47 @@ def subclasses_and_modes(torch: Any, ns: str) -> Any:
     return [seen, made, same, wrong, by_hand._opoverload._schema, tagged._opoverload.tags, shown(lambda: aliased(x)), view(x)]
 
 
+@program
+def inside_autocast(torch: Any, ns: str) -> Any:
+    """Kernels for autocast, what they are given, and what others see."""
+    seen: list[Any] = []
+
+    def kernel(x, y):
+        product = torch.ones(2, 2) @ torch.ones(2, 2)
+        seen.append((x.dtype, y.dtype, torch.is_autocast_enabled("cpu"), product.dtype))
+        return x.clone()
+
+    operation = torch.library.custom_op(f"{ns}::cast", typed(torch, kernel, x="Tensor", y="Tensor"), mutates_args=())
+    x, y, z = torch.ones(2), torch.ones(2, dtype=torch.float64), torch.ones(2, requires_grad=True)
+    with torch.autocast("cpu"):
+        operation(x, y)
+    operation.register_autograd(lambda ctx, grad: (grad, None))
+    operation.register_autocast("cpu", torch.bfloat16)
+    operation(x, y)
+    with torch.autocast("cpu"):
+        seen += [operation(x, y), operation(torch.ones(2, dtype=torch.int64), x.half()), operation(z, y)]
+        seen.append(torch.autograd.grad(operation(z, y).sum(), z))
+        with torch.autocast("cpu", enabled=False):
+            seen.append(operation(x, y))
+    lib = torch.library.Library(ns, "FRAGMENT")
+    lib.define("by_hand(Tensor x) -> Tensor")
+    lib.impl("by_hand", lambda x: x * 2, "CPU")
+
+    def narrow(x):
+        seen.append(torch.is_autocast_enabled("cpu"))
+        with torch.autocast("cpu", enabled=False):
+            return getattr(torch.ops, ns).by_hand(x.bfloat16())
+
+    lib.impl("by_hand", narrow, "AutocastCPU")
+    with torch.autocast("cpu"):
+        seen.append(getattr(torch.ops, ns).by_hand(x))
+    return [
+        *seen,
+        shown(lambda: operation.register_autocast(3, torch.float16)),
+        shown(lambda: torch.library.register_autocast(3, "cpu", 1)),
+    ]
+
+
 def what_opcheck_finds(torch: Any, ns: str) -> Any:
     """Registrations that are wrong, in every test."""
     define, check = torch.library.custom_op, torch.library.opcheck
