@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays.native import native
+from . import small_matrices
 from .blas import Library, alone, library
 from .build import kernel
 from .language import Builder, Value
@@ -36,7 +37,7 @@ def for_each_matrix(k: Builder, count: int, words: int) -> None:
     An address moves by ``step`` bytes from matrix to matrix, or by ``part`` bytes from chunk to chunk where it is room to work in.
     """
     routine, matrices, per = k.pointer(), k.integer(), k.integer()
-    places = [(k.pointer(), k.integer(), k.integer()) for _ in range(count)]
+    places = [(k.array(), k.integer(), k.integer()) for _ in range(count)]
 
     def chunk(c: Value) -> None:
         starts = [k.at(base, c * part, "i8") for base, _, part in places]
@@ -88,35 +89,42 @@ def _run(name: str, count: int, cost: int, *arguments: Any) -> None:
         arguments: as the routine has them: stacks of arrays, their number first, or 1 for what all share; numbers and words; ``Room``.
     """
     flat: list[Any] = []
+    wanted: list[tuple[int, str]] = []
     for argument in arguments:
-        flat += (argument, None) if argument.__class__ is Room and not argument.size else (argument,)
-    wanted = tuple([(i, argument.kind) for i, argument in enumerate(flat) if argument.__class__ is Room and not argument.size])
+        flat.append(argument)
+        if argument.__class__ is Room and not argument.size:
+            wanted.append((len(flat) - 1, argument.kind))
+            flat.append(None)
     if wanted:
-        plain = tuple([None if argument.__class__ in (Room, np.ndarray) else argument for argument in flat])
-        for (place, kind), size in zip(wanted, _rooms(name, plain, wanted), strict=True):
+        plain = tuple([None if argument.__class__ is np.ndarray or argument.__class__ is Room else argument for argument in flat])
+        for (place, kind), size in zip(wanted, _rooms(name, plain, tuple(wanted)), strict=True):
             flat[place : place + 2] = Room(kind, size), size
-    per = max(1, CHUNK // (cost + CALL), -(-count // CHUNKS))
+    per = 1 if count == 1 else max(1, CHUNK // (cost + CALL), -(-count // CHUNKS))
     _launch(name, count, per, flat, count > 1 or cost < OWN**3)
 
 
 def _launch(name: str, count: int, per: int, arguments: list[Any], by_itself: bool) -> None:
     blas, address = _routine(name)  # type: ignore[misc]
-    chunks, words = -(-count // per), 0
+    chunks, words, integer = -(-count // per), 0, blas.integer
     places: list[int] = []
     kept: list[np.ndarray] = []  # until the call returns
     for argument in arguments:
         step = part = 0
-        if argument.__class__ is np.ndarray:
-            array, step = argument, argument.strides[0] if argument.shape[0] > 1 else 0
-        elif argument.__class__ is Room:
+        kind = argument.__class__
+        if kind is np.ndarray:
+            array = argument
+            if count > 1 and argument.shape[0] > 1:
+                step = argument.strides[0]
+        elif kind is int:
+            array = _constant(argument, integer)
+        elif kind is str:
+            array = _constant(argument, "")
+            words += 1
+        else:
             array = np.empty((chunks, argument.size), argument.kind)
             part = array.strides[0]
-        elif argument.__class__ is str:
-            array, words = _constant(argument, ""), words + 1
-        else:
-            array = _constant(argument, blas.integer)
         kept.append(array)
-        places += (array.__array_interface__["data"][0], step, part)
+        places += (id(array), step, part)
     call = for_each_matrix(len(arguments), words)
     if by_itself:
         alone(call, chunks, address, count, per, *places)
@@ -126,8 +134,13 @@ def _launch(name: str, count: int, per: int, arguments: list[Any], by_itself: bo
 
 def _letter(A: np.ndarray, *routines: str) -> str:
     """The routines' first letter for a dtype; empty where the library has not all of them."""
-    letter = _LETTERS.get(A.dtype.char, "")
-    return letter if letter and A.size and all(_routine(letter + name) for name in routines) else ""
+    return _letter_of(A.dtype.char, routines) if A.size else ""
+
+
+@lru_cache(maxsize=256)
+def _letter_of(char: str, routines: tuple[str, ...]) -> str:
+    letter = _LETTERS.get(char, "")
+    return letter if letter and all(_routine(letter + name) for name in routines) else ""
 
 
 def _stack(matrices: np.ndarray, lead: tuple[int, ...] | None = None) -> np.ndarray:
@@ -158,8 +171,8 @@ def _clear(letter: str, stack: np.ndarray, upper: bool) -> None:
 
 
 @lru_cache(maxsize=16)
-def _triangle(n: int) -> np.ndarray:
-    return np.tri(n, dtype=bool)
+def _triangle(n: int, m: int) -> np.ndarray:
+    return np.tri(n, m, dtype=bool)
 
 
 def _integers(*shape: int) -> np.ndarray:
@@ -173,6 +186,9 @@ def _failures(info: np.ndarray, lead: tuple[int, ...]) -> np.ndarray:
 # -- systems of equations -------------------------------------------------------------------------------------------------------------
 def _factored(A: np.ndarray, letter: str, lead: tuple[int, ...] | None = None) -> Arrays:
     """Packed LU factors of the transposed stack, pivots and failures."""
+    result = small_matrices.factors(A) if lead is None else None
+    if result is not None:
+        return result
     (m, n), stack = A.shape[-2:], _stack(A, lead)
     count, short = len(stack), min(m, n)
     pivots, info = _integers(count, short), _integers(count)
@@ -258,11 +274,14 @@ def cholesky(A: np.ndarray, upper: bool) -> Arrays | None:
     letter, n = _letter(A, "potrf", "laset"), A.shape[-1]
     if not letter:
         return None
+    lead, roots = A.shape[:-2], small_matrices.roots(A, upper)
+    if roots is not None:
+        return _matrices(roots, lead), np.zeros(lead, np.int32)
     stack = _stack(A)
     info = _integers(len(stack))
     _run(letter + "potrf", len(stack), n**3 // 3, "U" if upper else "L", n, stack, n, info)
     _clear(letter, stack, upper)
-    return _matrices(stack, A.shape[:-2]), _failures(info, A.shape[:-2])
+    return _matrices(stack, lead), _failures(info, lead)
 
 
 @native("_cholesky_solve")
@@ -285,7 +304,7 @@ def cholesky_inverse(factor: np.ndarray, upper: bool) -> np.ndarray | None:
         return None
     stack = _stack(factor)
     _run(letter + "potri", len(stack), n**3, "U" if upper else "L", n, stack, n, _integers(1))
-    mask, other = _triangle(n), stack.swapaxes(-1, -2).conj()
+    mask, other = _triangle(n, n), stack.swapaxes(-1, -2).conj()
     return _matrices(np.where(mask, stack, other) if upper else np.where(mask.T, stack, other), factor.shape[:-2])
 
 
@@ -379,7 +398,7 @@ def qr(A: np.ndarray, mode: str) -> Arrays | None:
     m, n = A.shape[-2:]
     size = m if mode == "complete" else min(m, n)
     packed, tau = geqrf(A)
-    R = np.tril(packed.swapaxes(-1, -2)[..., :size]).swapaxes(-1, -2)
+    R = np.where(_triangle(n, size), packed.swapaxes(-1, -2)[..., :size], 0).swapaxes(-1, -2)
     if mode == "r":
         return np.empty((0,), A.dtype), R
     if size > n:

@@ -17,6 +17,7 @@ from .rows import Place, Row, View, float_kind, rows, run
 from .softmax import exponentials
 from .vectors import exp, log, log1p
 
+_F32, _F64, _INT64 = (np.dtype(kind) for kind in (np.float32, np.float64, np.int64))
 _NOTHING = np.empty(0, np.float32)  # for an argument that the kernel does not read
 _CHUNK = 1 << 15  # elements whose element-wise losses go into one sum
 
@@ -112,12 +113,13 @@ def class_slopes(k: Builder, kind: str, across: bool, scores: bool, weighted: bo
 def _seen(input: np.ndarray, target: np.ndarray, weight: Any) -> tuple[str, View] | None:
     """Kind and view; None for what the reference does, or complains about."""
     kind = float_kind(input.dtype)
-    if kind is None or input.ndim < 2 or target.dtype != np.int64 or target.shape != (input.shape[0], *input.shape[2:]):
+    shape = input.shape
+    if kind is None or len(shape) < 2 or target.dtype != _INT64 or target.shape != (shape[0], *shape[2:]):
         return None
-    classes = input.shape[1]
+    classes = shape[1]
     if weight is not None and (weight.shape != (classes,) or weight.dtype != input.dtype):
         return None
-    return kind, (input.shape[0], classes, math.prod(input.shape[2:]))
+    return kind, (shape[0], classes, math.prod(shape[2:]))
 
 
 def _weights(weight: Any, kind: str) -> np.ndarray:
@@ -138,8 +140,8 @@ def _losses(
             x, view = moved, (target.size, view[1], 1)
         else:
             x = np.ascontiguousarray(input)
-    wide = np.float64 if kind == "f64" else np.float32
-    losses, factors, flags = empty(target.shape, wide), empty(target.shape, wide), np.zeros(2, np.int64)
+    wide = _F64 if kind == "f64" else _F32
+    losses, factors, flags = empty(target.shape, wide), empty(target.shape, wide), np.zeros(2, _INT64)
     get = class_losses(kind, view[2] > 1, scores, weight is not None, smoothing > 0)
     arrays = x, np.ascontiguousarray(target), _weights(weight, kind), losses, factors, flags
     few = 0 if scores else 1 + target.size // 16384  # chunks, where one element of each row is read
@@ -151,8 +153,10 @@ def _losses(
         if reduction == "mean" and (flags[1] or weight is not None):
             losses = run_ignoring_fp(np.divide, losses, np.add.reduce(factors, axis=None))  # 0 / 0 where all are ignored
         elif reduction == "mean":
-            losses = losses / wide(target.size)
-    return np.asarray(losses).astype(input.dtype, copy=False)
+            losses = losses / wide.type(target.size)
+    if losses.dtype is input.dtype:
+        return losses if reduction == "none" else np.asarray(losses)
+    return np.asarray(losses).astype(input.dtype)
 
 
 def _slopes(

@@ -60,7 +60,7 @@ class Rule(NamedTuple):
 # ---- the generator
 
 
-def _advance(k: Builder, state: Value) -> None:
+def advance(k: Builder, state: Value) -> None:
     """The next state in place of the last; a vector never reads what it has yet to write, the two being 227 words apart."""
     lanes = k.lanes("u32")
 
@@ -74,7 +74,7 @@ def _advance(k: Builder, state: Value) -> None:
     mix(BLOCK - 1, 0, MIDDLE - 1, 1)
 
 
-def _temper(k: Builder, state: Value, words: Value) -> None:
+def temper(k: Builder, state: Value, words: Value) -> None:
     """The outputs of a state; 624 is a multiple of every vector."""
     lanes = k.lanes("u32")
 
@@ -112,8 +112,8 @@ def draw(k: Builder, name: str, kind: str) -> None:
         blocks = k.select(taken > left, (taken - left + (BLOCK - 1)) // BLOCK, 0)
 
         def block(b: Value) -> None:
-            _advance(k, state)
-            _temper(k, state, k.at(buffer, left + b * BLOCK, "u32"))
+            advance(k, state)
+            temper(k, state, k.at(buffer, left + b * BLOCK, "u32"))
 
         k.loop(0, blocks, block)
         rule.write(k, buffer, out, start, n, kind, *numbers)
@@ -124,7 +124,7 @@ def draw(k: Builder, name: str, kind: str) -> None:
     left = BLOCK - position
     k.vector_loop(0, left, lanes, copy)
     k.loop(0, count, piece, step=PIECE // width, carried=[left])
-    k.when(count * width > left, lambda: _temper(k, state, new))
+    k.when(count * width > left, lambda: temper(k, state, new))
 
 
 def words_of(rule: Rule, kind: str) -> int:
@@ -281,10 +281,10 @@ def normals_of_uniforms(k: Builder) -> None:
     std, mean = k.number(), k.number()
 
     def pair(i: Value) -> None:
-        radius = k.sqrt(_call(k, log, 1.0 - k.load(out, i, "f64")) * -2.0)
+        radius = k.sqrt(call_library(k, log, 1.0 - k.load(out, i, "f64")) * -2.0)
         angle = k.load(out, i + 8, "f64") * (2.0 * math.pi)
-        k.store(k.fma(radius * _call(k, cos, angle), std, mean), out, i, "f64")
-        k.store(k.fma(radius * _call(k, sin, angle), std, mean), out, i + 8, "f64")
+        k.store(k.fma(radius * call_library(k, cos, angle), std, mean), out, i, "f64")
+        k.store(k.fma(radius * call_library(k, sin, angle), std, mean), out, i + 8, "f64")
 
     def chunk(c: Value) -> None:
         start = c * NORMALS_CHUNK
@@ -302,8 +302,8 @@ def _normal_pairs(k: Builder, words: Value, out: Value, start: Value, n: Value, 
 
     def pair(i: Value) -> None:
         angle = _uniform(k, words, i, 1, "f64") * (2.0 * math.pi)
-        radius = k.sqrt(_call(k, log1p, -_uniform(k, words, i + 1, 1, "f64")) * -2.0)
-        first, second = radius * _call(k, cos, angle), radius * _call(k, sin, angle)
+        radius = k.sqrt(call_library(k, log1p, -_uniform(k, words, i + 1, 1, "f64")) * -2.0)
+        first, second = radius * call_library(k, cos, angle), radius * call_library(k, sin, angle)
         k.store(k.cast(k.fma(first, std, mean), kind), out, start + i, kind)
         at = start + i + 1
         scaled = k.cast(k.fma(second, std, mean), kind)
@@ -327,13 +327,13 @@ RULES = {
 # ---- functions of the C library
 
 
-def _call(k: Builder, function: Value, x: Value) -> Value:
-    return k.emit(f"call double {function.text}(double {x.text})", "f64")
+def call_library(k: Builder, function: Value, *operands: Value) -> Value:
+    return k.emit(f"call double {function.text}({', '.join(f'double {x.text}' for x in operands)})", "f64")
 
 
 @cache
 def library_function(name: str) -> int:
-    """Address of a function of one number of the C library.
+    """Address of a function of float64 numbers of the C library.
 
     Raises:
         NoKernel: there is none of that name.
@@ -354,18 +354,18 @@ def apply(k: Builder) -> None:
 
     def chunk(c: Value) -> None:
         start = c * LIBM_CHUNK
-        k.loop(start, k.least(start + LIBM_CHUNK, n), lambda i: k.store(_call(k, function, k.load(x, i, "f64")), y, i, "f64"))
+        k.loop(start, k.least(start + LIBM_CHUNK, n), lambda i: k.store(call_library(k, function, k.load(x, i, "f64")), y, i, "f64"))
 
     k.for_chunks(chunk)
 
 
 # ---- what the core calls
 @native("random.draw")
-def drawing(name: str, dtype: np.dtype) -> Callable[..., int] | None:
+def drawing(name: str, dtype: np.dtype) -> Callable[..., int | None] | None:
     """What fills an array of ``dtype`` by rule ``name``, or None.
 
     Returns:
-        ``fill(out, state, old, new, position, *numbers)``, which returns how many words it took, or 0 where it did nothing. ``out`` is
+        ``fill(out, state, old, new, position, *numbers)``, which returns how many words it took, or None where it did nothing. ``out`` is
         C-contiguous; ``state`` is the address of the raw state, whose outputs are ``old``; the first word is at ``position`` there.
         ``new`` gets the outputs of the last state that was needed, where ``old`` did not do.
     """
@@ -378,9 +378,9 @@ def drawing(name: str, dtype: np.dtype) -> Callable[..., int] | None:
     pack, address, odd = run.pack, run.address, rule.pairs
     is_limited = rule.is_fused and not targets.current().has_fma
 
-    def fill(out: np.ndarray, state: int, old: np.ndarray, new: np.ndarray, position: int, *numbers: Any) -> int:
+    def fill(out: np.ndarray, state: int, old: np.ndarray, new: np.ndarray, position: int, *numbers: Any) -> int | None:
         if not out.flags.writeable or (is_limited and numbers[-2:] != (1.0, 0.0)):
-            return 0
+            return None
         count = out.size + (out.size & odd)
         pool.launch(address, pack(state, id(old), id(new), position, id(out), count, *calls, *numbers), 1)
         return count * width
@@ -388,14 +388,14 @@ def drawing(name: str, dtype: np.dtype) -> Callable[..., int] | None:
     return fill
 
 
-def _drawing_long_normals() -> Callable[..., int]:
+def _drawing_long_normals() -> Callable[..., int | None]:
     """float64 normals: the functions of the C library take longer than the words, so they run in all threads."""
     run, calls, uniforms = normals_of_uniforms(), [library_function(call) for call in ("log", "sin", "cos")], drawing("uniform", _F64)
     is_limited = not targets.current().has_fma
 
-    def fill(out: np.ndarray, state: int, old: np.ndarray, new: np.ndarray, position: int, *numbers: Any) -> int:
+    def fill(out: np.ndarray, state: int, old: np.ndarray, new: np.ndarray, position: int, *numbers: Any) -> int | None:
         if not out.flags.writeable or (is_limited and numbers != (1.0, 0.0)):
-            return 0
+            return None
         used = uniforms(out, state, old, new, position)
         run(-(-out.size // NORMALS_CHUNK), id(out), out.size, *calls, *numbers)
         return used

@@ -38,6 +38,7 @@ from .arithmetic import row_major
 from .inplace import writable_now
 
 _INDEX_DTYPES = (dtypes.int64, dtypes.int32)  # of index tensors; of one number, any integer
+_INT64 = np.dtype(np.int64)
 _SLICE_ALL = slice(None)
 _FROM_FRONT, _ONE_BY_ONE = (None, 0), (None, 1)
 
@@ -103,8 +104,24 @@ def getitem(self: Any, key: Any) -> Any:
             return overridden
     if interposed and modes.below.is_handled(key if key.__class__ is tuple else (key,), self):
         return modes.below.getitem(self, key)
+    indices = _index_tensors(key, self._array.ndim)
+    if indices is not None:
+        return index(self, indices)
     view, indices = split_key(self, key)
     return view if indices is None else index(view, indices)
+
+
+def _index_tensors(key: Any, ndim: int) -> Indices | None:
+    """The index arrays of a key that has nothing but index tensors, of int64; None for any other key."""
+    tensors = key if key.__class__ is tuple else (key,)
+    if len(tensors) > ndim:
+        return None
+    arrays = []
+    for tensor in tensors:
+        if tensor.__class__ is not TensorType or tensor._array.dtype is not _INT64 or not tensor._array.ndim:
+            return None
+        arrays.append(tensor._array)
+    return Indices(arrays, tensors)
 
 
 def _inserted_at(key: tuple[Any, ...], ndim: int) -> int | None:
@@ -353,9 +370,23 @@ def _canonicalize_index(input: Any, indices: Any) -> tuple[Any, ...]:
     return input, plain_indices(indices, input._array.shape)
 
 
+def _quick_index(input: np.ndarray, indices: Any, limit: int) -> np.ndarray | None:
+    """Fewer than ``limit`` elements at index arrays, which NumPy checks; the general way explains what it refuses."""
+    if not input.flags.c_contiguous:
+        return None
+    for array in indices:
+        if array is None or array.dtype is not _INT64 or not array.ndim or array.__class__ is not np.ndarray:
+            return None
+    if _taken_size(input, indices) >= limit:
+        return None
+    result = input[tuple(indices)]
+    return result if result.ndim < 2 or (result.flags.c_contiguous and 1 not in result.shape and 1 not in input.shape) else None
+
+
 @op(
     name="_index",
     method=False,
+    fast="_quick_index(a, indices, THRESHOLD)",
     canonicalize=_canonicalize_index,
     work="_taken_size(input, indices)",
     node_name="IndexBackward0",

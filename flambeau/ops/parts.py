@@ -428,9 +428,12 @@ def _canonicalize_diagonal(input: Any, offset: int, dim1: int, dim2: int) -> tup
     return input, offset, a, b
 
 
+_ROWS, _COLUMNS = (0, -2), (1, -1)  # of a matrix
+
+
 def _quick_diagonal(input: Any, offset: int, dim1: int, dim2: int) -> Any:
     """The main diagonal of a row-major matrix."""
-    if input.ndim != 2 or offset or dim1 or dim2 != 1 or not input.size or not input.flags.c_contiguous:
+    if input.ndim != 2 or offset or dim1 not in _ROWS or dim2 not in _COLUMNS or not input.size or not input.flags.c_contiguous:
         return None
     rows, columns = input.shape
     return input.reshape(-1)[: min(rows, columns) * columns : columns + 1]

@@ -12,7 +12,7 @@ from typing import Any
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
 from ..core.calls.out import LISTED
-from ..core.calls.registry import composite
+from ..core.calls.registry import Declared, composite
 from ..core.layout import contiguous_format
 from ..core.state import grad_enabled
 from .parts import as_strided, diagonal, narrow, select, split, split_with_sizes, unbind, unfold
@@ -21,16 +21,17 @@ from .views import expand_to, permute, reshape, squeeze, t, transpose, unsqueeze
 
 
 def _copied(view: Any) -> Any:
-    return view.clone() if view.ndim == 1 else view.clone(memory_format=contiguous_format)
+    return view.clone() if view._array.ndim == 1 else view.clone(memory_format=contiguous_format)
 
 
 def _declare(name: str, view: Any, method: str = "") -> Callable[..., Any]:
     """Declare ``name``, the copy of what ``view`` returns; ``method`` names the Tensor method where ``view`` is not public itself."""
     signature = inspect.signature(getattr(view, "kernel", view))
+    is_declared = isinstance(view, Declared)
     several = name in ("split_copy", "split_with_sizes_copy", "unbind_copy")
 
     def copy(*args: Any, **kwargs: Any) -> Any:
-        result = view(*args, **kwargs)
+        result = (view.wrapper if is_declared else view)(*args, **kwargs)
         return tuple(map(_copied, result)) if several else _copied(result)
 
     copy.__signature__, copy.__name__, copy.__module__ = signature, name, __name__  # type: ignore[attr-defined]

@@ -8,8 +8,10 @@ import pytest
 import flambeau as torch
 from flambeau.core.arrays import lapack as bindings
 from flambeau.core.arrays import native
-from flambeau.kernels import lapack
+from flambeau.kernels import lapack, small_matrices
 from flambeau.kernels.blas import library
+
+from .guard import guarded
 
 pytestmark = pytest.mark.skipif(library() is None, reason="NumPy's LAPACK cannot be called")
 every_dtype = pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
@@ -143,3 +145,48 @@ def test_results_do_not_depend_on_the_number_of_threads():
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 2, 8, small_matrices.SIDE, small_matrices.SIDE + 1])
+def test_many_small_matrices_are_factored_as_each_of_them(dtype, n):
+    """Around the number and the size from which on lanes hold matrices; pivots are LAPACK's, ties and zeros included."""
+    rng = np.random.default_rng(n)
+    for count in (small_matrices.MANY - 1, small_matrices.MANY, 65):
+        A = normal(rng, dtype, count, n, n)
+        A[3], A[4, :, : n // 2] = 0, 0
+        A[5] = np.sign(A[5])
+        took = small_matrices.factors(A)
+        assert (took is not None) == (count >= small_matrices.MANY and n <= small_matrices.SIDE)
+        factors, pivots, info = lapack.lu_factor(A)
+        each = [lapack.lu_factor(matrix) for matrix in A]
+        np.testing.assert_array_equal(pivots, np.stack([one[1] for one in each]))
+        np.testing.assert_array_equal(info, np.stack([one[2] for one in each]))
+        fine = info == 0
+        check(factors[fine], np.stack([one[0] for one in each])[fine], dtype, scale=10 * n)
+        P = (A @ adjoint(A) / n + np.eye(n)).astype(dtype)
+        for given in (P, np.asfortranarray(P), np.repeat(P[:, None], 2, 1)[:, 1]):
+            for upper in (False, True):
+                beside = given + (np.tril if upper else np.triu)(np.full_like(given, 7), -1 if upper else 1)  # never looked at
+                roots, info = lapack.cholesky(beside.astype(dtype), upper)
+                check((adjoint(roots) @ roots if upper else roots @ adjoint(roots)), P, dtype, scale=n)
+                assert not info.any() and not (np.tril(roots, -1) if upper else np.triu(roots, 1)).any()
+                assert roots.swapaxes(-1, -2).flags.c_contiguous
+
+
+def test_small_matrices_that_fail_are_told():
+    A = np.stack([np.eye(3, dtype=np.float32)] * 40)
+    A[17, 1, 1] = -1
+    _, info = lapack.cholesky(A, False)
+    assert info.tolist() == [2 * (i == 17) for i in range(40)]
+    A[17, 1, 1], A[18, 2, 2] = np.nan, 0
+    assert lapack.lu_factor(A)[2].tolist() == [3 * (i == 18) for i in range(40)] and small_matrices.roots(A, False) is None
+    assert np.isnan(lapack.lu_factor(A)[0][17]).any() and not np.isnan(np.delete(lapack.lu_factor(A)[0], 17, 0)).any()
+
+
+def test_small_matrices_stay_within_their_arrays():
+    A = np.random.default_rng(0).standard_normal((37, 5, 5))
+    for end in (False, True):
+        factors, _, _ = small_matrices.factors(guarded(A, end))
+        np.testing.assert_array_equal(factors, small_matrices.factors(A)[0])
+        assert small_matrices.roots(guarded(A @ adjoint(A) + np.eye(5), end), True) is not None

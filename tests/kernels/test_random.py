@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import flambeau as torch
 from flambeau.core.arrays import native
-from flambeau.core.random import box_muller, samplers
+from flambeau.core.random import box_muller, rejection, samplers
 from flambeau.core.random import generator as generators
 from flambeau.core.random.generator import BLOCK, Generator
 
@@ -52,8 +52,8 @@ def launches(monkeypatch):
     taken = []
     usual = Generator.drawn
 
-    def drawn(self, rule, out, *numbers):
-        done = usual(self, rule, out, *numbers)
+    def drawn(self, rule, out, *numbers, **options):
+        done = usual(self, rule, out, *numbers, **options)
         if done:
             taken.append(rule)
         return done
@@ -134,6 +134,84 @@ def test_any_shape_and_order(name, shape, dtype, order):
 def test_permutation_equals_the_reference(size, launches):
     assert_same(lambda generator: samplers.randperm(generator, size))
     assert set(launches) == {"shuffle"}
+
+
+def _spread(low, high):
+    return lambda size, dtype: np.random.default_rng(size).uniform(low, high, size).astype(dtype)
+
+
+EACH = {
+    "poisson": (lambda g, x: rejection.poisson(g, x), _spread(0, 3)),
+    "poisson, large": (lambda g, x: rejection.poisson(g, x), _spread(5, 300)),
+    "gamma": (lambda g, x: rejection.standard_gamma(g, x), _spread(0, 3)),
+    "gamma, tiny": (lambda g, x: rejection.standard_gamma(g, x), _spread(0, 1e-3)),
+    "dirichlet": (lambda g, x: rejection.dirichlet(g, x.reshape(-1, 1)), _spread(0, 3)),
+    "binomial": (lambda g, x: rejection.binomial(g, np.full_like(x, 30), x), _spread(-0.1, 1.1)),
+    "binomial, many": (lambda g, x: rejection.binomial(g, np.full_like(x, 1e4), x), _spread(0, 1)),
+    "binomial, parts": (lambda g, x: rejection.binomial(g, x, np.full_like(x, 0.7)), _spread(-2, 60)),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", EACH)
+def test_numbers_of_many_words_equal_the_reference(name, dtype, launches):
+    draw, operand = EACH[name]
+    if np.dtype(dtype).itemsize < 4 and not name.startswith("poisson"):
+        return
+    for size in (1, 2, 7, 311, 312, 313, 3001):
+        x = operand(size, dtype)
+        assert_same(lambda g, x=x: draw(g, x), times=2)
+    assert launches and not native.call_native("random.draw_each", "gamma", np.dtype(np.int64))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_normal_number_is_kept_between_draws_of_gammas(dtype):
+    """Odd numbers of normals: the second of a pair comes next, from whichever kernel."""
+
+    def draw(generator):
+        gammas = rejection.standard_gamma(generator, np.full(3, 2, dtype))
+        return np.concatenate([gammas, samplers.scalar_normals(generator, 2), rejection.standard_gamma(generator, np.full(2, 0.5, dtype))])
+
+    assert_same(draw, times=6)
+
+
+def test_numbers_that_need_no_words_take_none(launches):
+    for draw in (
+        lambda g: rejection.poisson(g, np.zeros(50, np.float32)),
+        lambda g: rejection.standard_gamma(g, np.zeros(50)),
+        lambda g: rejection.binomial(g, np.zeros(50), np.full(50, 0.5)),
+        lambda g: rejection.binomial(g, np.full(50, 9.0), np.repeat([0.0, 1.0], 25)),
+    ):
+        assert_same(draw)
+    assert launches.count("binomial") == 6
+    fresh, drawn = Generator().manual_seed(5), Generator().manual_seed(5)
+    rejection.poisson(drawn, np.zeros(50, np.float32))
+    np.testing.assert_array_equal(fresh.state_bytes(), drawn.state_bytes())
+
+
+def test_numbers_of_many_words_in_logical_order(launches):
+    rates = np.arange(1200, dtype=np.float32).reshape(30, 40) / 60
+    for x in (rates.T, rates[::2, ::3], np.broadcast_to(rates[:1], (9, 40)), rates[:, :0]):
+        assert_same(lambda g, x=x: rejection.poisson(g, x), times=2)
+        assert_same(lambda g, x=x: rejection.binomial(g, x, np.broadcast_to(np.float32(0.4), x.shape)), times=2)
+    assert launches
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_what_is_not_finite_goes_to_python(value, launches):
+    x = np.full(40, value, np.float32)
+    assert_same(lambda g: rejection.binomial(g, np.full_like(x, 20), x))
+    if value == np.inf:
+        assert_same(lambda g: rejection.standard_gamma(g, x))
+        with pytest.raises((OverflowError, ValueError)):
+            rejection.poisson(Generator(), x)
+    assert not {"poisson", "gamma", "binomial"} & set(launches)
+
+
+def test_samplers_stay_within_their_arrays():
+    for draw, x in ((rejection.poisson, np.full(37, 3.0)), (rejection.standard_gamma, np.full(37, 0.5, np.float32))):
+        assert_same(lambda g, draw=draw, x=x: draw(g, guarded(x)))
+        assert_same(lambda g, draw=draw, x=x: draw(g, guarded(x, end=False)))
 
 
 @pytest.mark.parametrize("p", [0.0, 1e-300, 2.0**-53, 0.5, 1 - 2.0**-53, 1.0])
@@ -220,3 +298,27 @@ def test_dropout_gradient_has_the_same_zeros():
     y.backward(torch.ones(300, 100))
     assert torch.equal(x.grad, y.detach())
     assert set(y.detach().unique().tolist()) == {0.0, np.float32(1) / np.float32(0.75)}
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_categories_equal_the_reference(dtype):
+    rng = np.random.default_rng(0)
+    for rows, categories, count in ((1, 1, 3), (1, 9000, 5), (3, 7, 2), (4, 2, 9000), (5, 1025, 300), (33, 1000, 10)):
+        probs = rng.random((rows, categories)).astype(dtype)
+        probs[:, ::3] = 0
+        probs[:, -1] += 1 if categories < 3 else 0
+        for laid_out in (probs, np.asfortranarray(probs), probs[0]):
+            assert_same(lambda g, x=laid_out, n=count: samplers.multinomial(g, x, n, True), times=2)
+
+
+@pytest.mark.parametrize("wrong", [-1.0, np.inf, np.nan])
+def test_wrong_probabilities_draw_nothing(wrong):
+    for where in (0, 4999, -1):
+        probs = np.ones((2, 5000), np.float32)
+        probs[1, where] = wrong
+        generator = Generator().manual_seed(1)
+        with pytest.raises(RuntimeError, match="invalid multinomial distribution"):
+            samplers.multinomial(generator, probs, 10, True)
+        with pytest.raises(RuntimeError, match="sum of probabilities <= 0"):
+            samplers.multinomial(generator, np.repeat([[1.0], [0.0]], 5000, 1), 10, True)
+        np.testing.assert_array_equal(generator.state_bytes(), Generator().manual_seed(1).state_bytes())

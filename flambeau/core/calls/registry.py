@@ -73,13 +73,16 @@ class Declared:
 
     module: str
     wrapper: Any
+    is_settled = False  # whether the module has the wrapper; other modules go on calling the entry
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """A call by a function of the family: the wrapper takes this entry's place in its module, and the next call finds it there."""
-        scope = sys.modules[self.module].__dict__
-        for name, value in list(scope.items()):
-            if value is self:
-                scope[name] = self.wrapper
+        if not self.is_settled:
+            scope = sys.modules[self.module].__dict__
+            for name, value in list(scope.items()):
+                if value is self:
+                    scope[name] = self.wrapper
+            self.is_settled = True
         return self.wrapper(*args, **kwargs)
 
 

@@ -213,22 +213,24 @@ class Generator:
         self._block, self._floats = block, None
         return block
 
-    def drawn(self, rule: str, out: np.ndarray, *numbers: Any) -> bool:
+    def drawn(self, rule: str, out: np.ndarray, *numbers: Any, kernels: str = "random.draw", price: int = 1) -> bool:
         """Fill ``out`` from the next words by a native kernel (see ``kernels/random.py``), where that is to be had and worth it.
 
         Args:
             rule: its name there.
             out: C-contiguous, not empty.
             numbers: what the rule takes; a factor and a summand are the last ones.
+            kernels: the native kernel that has the rule.
+            price: of a number drawn without a kernel, in uniform numbers.
         Returns:
             Whether that was done; if not, no word is used.
         """
-        if not draws.pays(out.size):
+        if not draws.pays(price * out.size):
             return False
         key = rule, out.dtype
         fill = _kernels.get(key)
         if fill is None:
-            fill = call_native("random.draw", rule, out.dtype)
+            fill = call_native(kernels, rule, out.dtype)
             if fill is None:
                 return False
             _kernels[key] = fill
@@ -238,7 +240,7 @@ class Generator:
                 new = self._spare = np.empty(BLOCK, np.uint32)
             bits = self._fresh_bits() if old is None else self._bits
             used = fill(out, bits.ctypes.state_address, new if old is None else old, new, self._position, *numbers)
-            if not used:
+            if used is None:
                 return False
             stop = self._position + used
             if stop > BLOCK:
@@ -246,6 +248,15 @@ class Generator:
                 stop = BLOCK - -stop % BLOCK
             self._position = stop
         return True
+
+    def drawn_each(self, rule: str, out: np.ndarray, kept: np.ndarray, *operands: np.ndarray) -> bool:
+        """``drawn`` by a rule that takes an unknown number of words for each element (see ``kernels/rejection.py``).
+
+        Args:
+            kept: a float64 number that goes from element to element.
+            operands: C-contiguous, of ``out``'s size and dtype.
+        """
+        return out.size > 0 and self.drawn(rule, out, kept, *operands, kernels="random.draw_each", price=16)
 
     def words(self, count: int) -> np.ndarray:
         """The next ``count`` 32-bit words; the array may be a slice of the current block and must not be written to."""

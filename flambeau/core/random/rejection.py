@@ -23,6 +23,23 @@ def _checked(array: np.ndarray, operation: str, reduced: bool) -> None:
         raise NotImplementedError(f"\"{operation}\" not implemented for '{of.legacy}'")
 
 
+def _drawn(generator: Generator, rule: str, *operands: np.ndarray) -> np.ndarray | None:
+    """What a native kernel draws for each element of arrays of one shape and dtype; None where it is left to Python.
+
+    With infinite operands a loop might have no end, which Python's can be interrupted in.
+    """
+    if not all(np.isfinite(operand).all() for operand in operands):
+        return None
+    dtype = operands[0].dtype
+    wide = np.float32 if dtype.itemsize < 4 else dtype
+    out, kept = np.empty(operands[0].shape, wide), np.empty(1)
+    kept[0] = math.nan if generator.next_double_normal is None else generator.next_double_normal
+    if not generator.drawn_each(rule, out, kept, *(np.ascontiguousarray(operand, wide) for operand in operands)):
+        return None
+    generator.next_double_normal = None if math.isnan(kept[0]) else kept.item()
+    return out.astype(dtype, copy=False)
+
+
 def poisson(generator: Generator, rate: np.ndarray) -> np.ndarray:
     """Poisson numbers, one for each rate, in the rates' dtype.
 
@@ -33,6 +50,9 @@ def poisson(generator: Generator, rate: np.ndarray) -> np.ndarray:
     _checked(rate, "poisson_cpu", reduced=True)
     if not (rate >= 0).all():
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+    result = _drawn(generator, "poisson", rate)
+    if result is not None:
+        return result
     uniforms = generator.each_double()
     counts = [_poisson(mean, uniforms) for mean in rate.astype(np.float64).ravel().tolist()]
     return np.array(counts, np.float32 if rate.dtype.itemsize < 8 else np.float64).astype(rate.dtype).reshape(rate.shape)
@@ -84,6 +104,9 @@ def binomial(generator: Generator, count: np.ndarray, prob: np.ndarray) -> np.nd
         NotImplementedError: a dtype other than float32 and float64.
     """
     _checked(count, "binomial_cpu", reduced=False)
+    result = _drawn(generator, "binomial", count, prob)
+    if result is not None:
+        return result
     uniforms = generator.each_double()
     folded = np.where(prob <= 0.5, prob, (1.0 - prob.astype(np.float64)).astype(prob.dtype))
     expected = count * folded
@@ -148,7 +171,7 @@ def _binomial_rejection(count: np.floating, prob: np.floating, uniforms: Iterato
 
 
 # log(k!) minus Stirling's formula, for k = 0 .. 9
-_STIRLING_TAIL = (
+STIRLING_TAIL = (
     0.0810614667953272,
     0.0413406959554092,
     0.0276779256849983,
@@ -164,13 +187,13 @@ _STIRLING_TAIL = (
 
 def _stirling_tail(k: float) -> float:
     if k < 10:
-        return _STIRLING_TAIL[int(k)]
+        return STIRLING_TAIL[int(k)]
     square = (k + 1) * (k + 1)
     return (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / square) / square) / (k + 1)
 
 
-_THIRD = float(np.float32(1) / np.float32(3))  # PyTorch's constants are float32 here, for float64 numbers too
-_SQUEEZE = float(np.float32(0.0331))
+THIRD = float(np.float32(1) / np.float32(3))  # PyTorch's constants are float32 here, for float64 numbers too
+SQUEEZE = float(np.float32(0.0331))
 
 
 def standard_gamma(generator: Generator, alpha: np.ndarray) -> np.ndarray:
@@ -183,8 +206,11 @@ def standard_gamma(generator: Generator, alpha: np.ndarray) -> np.ndarray:
     _checked(alpha, "gamma_cpu", reduced=False)
     if not (alpha >= 0).all():
         raise RuntimeError("_standard_gamma: expected alpha >= 0")
+    result = _drawn(generator, "gamma", alpha)
+    if result is not None:
+        return result
     small = alpha < 1
-    one, third = alpha.dtype.type(1), alpha.dtype.type(_THIRD)
+    one, third = alpha.dtype.type(1), alpha.dtype.type(THIRD)
     d = (np.where(small, alpha + one, alpha) - third).astype(np.float64)
     with np.errstate(divide="ignore"):
         powers = np.where(small, one / alpha, 0).astype(np.float64)
@@ -219,7 +245,7 @@ def _gammas(generator: Generator, shapes: list[float], widths: list[float], powe
             v = y * y * y
             u = 1 - draw()
             square = x * x
-            if u < 1.0 - _SQUEEZE * square * square or log(u) < 0.5 * square + d * (1.0 - v + log(v)):
+            if u < 1.0 - SQUEEZE * square * square or log(u) < 0.5 * square + d * (1.0 - v + log(v)):
                 break
         drawn.append(scale * v)
     generator.next_double_normal = kept

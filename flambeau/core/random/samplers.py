@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dtypes
+from ..arrays.native import attempt
 from ..calls.interruption import pass_on
 from ..dtype import BY_NUM, PAIR, REDUCED, bfloat16, bool_, dtype, float16, float32, float64, int64, of_array
 from ..layout import empty_as
@@ -674,15 +675,30 @@ def _multinomial_without(generator: Generator, probs: np.ndarray, count: int) ->
 def _multinomial_with(generator: Generator, probs: np.ndarray, count: int) -> np.ndarray:
     """Look each uniform number up in the cumulative distribution."""
     rows = np.atleast_2d(probs)
+    sums = attempt("random.running_sums", rows.size, rows)
+    if sums is None:
+        sums = _running_sums(rows)
+    shares = generator.doubles(len(rows) * count).reshape(-1, count)
+    out = attempt("random.first_reaching", 8 * shares.size, sums, shares)
+    if out is None:
+        out = _first_reaching(sums, shares)
+    return out if probs.ndim == 2 else out[0]
+
+
+def _running_sums(rows: np.ndarray) -> np.ndarray:
+    """Sums of each row up to each element, added one by one.
+
+    Raises:
+        RuntimeError: negative, infinite or NaN elements; a row without a positive one.
+    """
     if not rows.min() >= 0:
         raise RuntimeError("invalid multinomial distribution (encountering probability entry < 0)")
     if not rows.max() < np.inf:
         raise RuntimeError("invalid multinomial distribution (encountering probability entry = infinity or NaN)")
-    sums = rows.astype(np.float32 if of_array(probs) in REDUCED else probs.dtype, copy=False).cumsum(-1)  # one by one, as a running sum
+    sums = rows.astype(np.float32 if of_array(rows) in REDUCED else rows.dtype, copy=False).cumsum(-1)
     if not (sums[:, -1] > 0).all():
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-    out = _first_reaching(sums, generator.doubles(len(rows) * count).reshape(-1, count))
-    return out if probs.ndim == 2 else out[0]
+    return sums
 
 
 def _first_reaching(sums: np.ndarray, shares: np.ndarray) -> np.ndarray:
