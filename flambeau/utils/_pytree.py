@@ -315,7 +315,7 @@ class TreeSpec:
             return "*"
         # Every line of a child stands two further in than its container.
         children = ",\n".join(map(repr, self._children)).replace("\n", "\n  ")
-        return f"TreeSpec({self.type.__name__}, {self._context!r}, [{children}])"
+        return f"TreeSpec({self.type.__name__}, {self._context}, [{children}])"
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -347,7 +347,8 @@ class TreeSpec:
         node_type = _get_node_type(tree)
         both_dicts = self.type in STANDARD_DICT_TYPES and node_type in STANDARD_DICT_TYPES
         if node_type != self.type and not both_dicts:
-            raise ValueError(f"Node type mismatch; expected {self.type}, but got {node_type}.")
+            what = "Node type" if self.type in BUILTIN_TYPES else "Type"
+            raise ValueError(f"{what} mismatch; expected {self.type}, but got {node_type}.")
         if both_dicts:
             children = self._children_of_dict(tree)
         else:
@@ -357,8 +358,9 @@ class TreeSpec:
             if len(children) != self.num_children:
                 raise ValueError(f"Node arity mismatch; expected {self.num_children}, but got {len(children)}.")
             if self.type is not deque and context != self._context:  # how long a deque may become does not matter
-                kind = "node type" if self.type in BUILTIN_TYPES else "custom node type"
-                raise ValueError(f"Node context mismatch for {kind} {self.type}; expected {self._context!r}, but got {context!r}.")
+                if self.type not in BUILTIN_TYPES:
+                    raise ValueError(f"Node context mismatch for custom node type {self.type}.")
+                raise ValueError(f"Node context mismatch for node type {self.type}; expected {self._context!r}, but got {context!r}.")
         for spec, child in zip(self._children, children, strict=True):
             spec._flatten_up_to(child, subtrees)
 
