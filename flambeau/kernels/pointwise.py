@@ -434,7 +434,7 @@ def kernel_of(op: Op) -> Callable[..., Any]:
         if len(arguments) > count:  # a ufunc's place for its result
             out, arguments = arguments[count], arguments[:count]
         if foreign and any(argument.__class__ in foreign for argument in arguments):
-            return reference(*arguments) if out is None else reference(*arguments, out)
+            return reference(*arguments) if out is None else reference(*arguments, out) if is_ufunc else None
         looks = tuple([_look(op, value) if operand else fixed(value) for value, operand in zip(arguments, is_operand, strict=True)])
         try:
             plan = plans[looks]
@@ -453,7 +453,7 @@ def kernel_of(op: Op) -> Callable[..., Any]:
             if result is not None:
                 return result
         if out is not None:
-            return reference(*arguments, out)
+            return reference(*arguments, out) if is_ufunc else None
         result = reference(*arguments)
         if result.__class__ is np.ndarray and result.ndim > 1 and op.broadcasts and not op.row_major:
             arrays = [value for value, operand in zip(arguments, is_operand, strict=True) if operand and value.__class__ is np.ndarray]

@@ -430,7 +430,16 @@ def native_kernel_for(op: Op, choice: Choice) -> Callable[..., Any]:
 
 
 def _elementwise_kernel(op: Op, choice: Choice, reference: Callable[..., Any]) -> Callable[..., Any]:
-    """The back end's way for large operands of an element-wise operation, imported at the first call."""
+    """The back end's way for large operands of an element-wise operation, imported at the first call.
+
+    A further argument is the place for its result, and None is returned where the kernel does not write there; a ufunc does it itself.
+    """
+    count = len(op.params)
+    if op.fast is not op.ufunc:
+        run = reference
+
+        def reference(*arguments: Any, **named: Any) -> Any:
+            return run(*arguments, **named) if run is not None and len(arguments) <= count else None
 
     def large(*arguments: Any, **named: Any) -> Any:
         if not switch.on or named or (foreign and _any_foreign(arguments)):

@@ -84,7 +84,8 @@ def make_wrapper(op: Op, name: str | None = None, *, operator: bool = False) -> 
     if not operator:
         add_other_keywords(op, source, "out" if with_out else "None")
     if op.inplace and any(p.name == "inplace" for p in params):
-        source.add(1, f"if inplace: return dispatch(op, {tuple_source([p.name for p in params])}, None, IN_PLACE)")
+        passed = ", ".join(f"{p.name}={p.name}" if p.keyword_only else p.name for p in params)
+        source.add(1, f"if inplace: return op.inplace_wrapper({passed})")
     if op.fast is not None:
         _add_fast(source, fallback, with_out, operator)
     source.add(1, f"return {fallback}")
@@ -450,13 +451,15 @@ _DISJOINT = "a.base is None or a.flags.c_contiguous or not overlaps_itself(a)"
 
 
 def _add_written_inplace(source: Source, fallback: str, kernel: Any) -> None:
-    """The fast path of other element-wise in-place operations on floats: the kernel's result is copied over the operand."""
+    """The fast path of other element-wise in-place operations on floats: large operands are written to by the native kernel, over
+    others the kernel's result is copied."""
     op = source.op
-    source.env["written"] = kernel
+    source.env["written"] = op.kernel if isinstance(kernel, str) else kernel
+    source.arrays = {p.name: "a" for p in op.params if p.name == "input"}
     source.add(1, f"if {is_plain('input')} and {NO_MODE}:")
     source.add(2, "a = input._array", "d = a.dtype", "fits = (d is F32 or d is F64) and a.__class__ is ndarray")
     source.add(2, "needs = input._requires_grad")
-    passed = []
+    passed, others = [], []
     for k, p in enumerate(op.params):
         if p.kind == "attr":
             passed.append(f"{p.name}={p.name}" if p.keyword_only and kernel is op.kernel else p.name)
@@ -465,6 +468,7 @@ def _add_written_inplace(source: Source, fallback: str, kernel: Any) -> None:
             passed.append("a")
             continue
         passed.append(f"b{k}")
+        others.append(p.name)
         source.add(
             2,
             f"if {is_plain(p.name)}:",
@@ -478,11 +482,8 @@ def _add_written_inplace(source: Source, fallback: str, kernel: Any) -> None:
     source.add(2, "if fits and not (needs and (not without_grad or thread.grad)):")
     source.add(3, "storage = input._storage", "if storage is None: storage = new_storage(input)")
     source.add(3, f"if ({_DISJOINT}) and (input._requires_grad is not INFERENCE or thread.inference):")
-    source.add(
-        4,
-        "try:",
-        f"    r = ignoring_fp(written, {', '.join(passed)})",
-    )
+    _add_written_large(source, fallback, passed, others)
+    source.add(4, "try:", f"    r = ignoring_fp(written, {', '.join(passed)})")
     add_fallback(source, 4, fallback)
     source.add(
         4,
@@ -491,6 +492,32 @@ def _add_written_inplace(source: Source, fallback: str, kernel: Any) -> None:
         "    storage._bump()",
         "    return input",
     )
+
+
+def _add_written_large(source: Source, fallback: str, passed: list[str], others: list[str]) -> None:
+    """Lines that let the native kernel write straight into a large operand, unless ``others`` may show part of the same memory.
+
+    Where a ufunc is the fast path, the slow path has the kernel that knows the other arguments.
+    """
+    op = source.op
+    choice = native.choice_for(op)
+    if choice is None or not op.elementwise or choice.work is not None:
+        return
+    source.add(4, f"if a.size >= {choice.threshold}:")
+    if op.fast is op.ufunc:
+        source.add(5, f"return {fallback}")
+        return
+    choice.bind(source.env)
+    if others:
+        mine = " or ".join(
+            f"({name}.__class__ is not float and {name}.__class__ is not int and {name}._storage is storage and {name} is not input)"
+            for name in others
+        )
+        source.add(5, f"if {mine}: return {fallback}")
+    values = [value.partition("=")[2] or value for value in passed]
+    source.add(5, "try:", f"    r = ignoring_fp(large, {', '.join(values)}, a)")
+    add_fallback(source, 5, fallback, "storage._bump()")
+    source.add(5, f"if r is None: return {fallback}", "storage._bump()", "return input")
 
 
 def _add_inplace_call(
