@@ -1,8 +1,13 @@
-"""Products of matrices: BLAS does the work, the pool spreads it, and a bias is added while the block is in the cache."""
+"""Products of matrices: BLAS does the work, the pool spreads it, and a bias is added while the block is in the cache.
+
+The library's own threads are not used: they wait for more work some milliseconds after each product, on the cores that the pool's threads
+and the caller compute on. So products of a large matrix with a vector, for which it would wake them, have a kernel here.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -15,11 +20,14 @@ from .language import KINDS, Builder, Value
 from .memory import empty
 
 SMALL = 1 << 18  # multiply-adds: below this a product takes less time than starting a second thread
-DIVIDED = 1 << 21  # multiply-adds: from here on a product is cut into two blocks at least, some 10 us each
+DIVIDED = 1 << 19  # multiply-adds: from here on a product is cut into two blocks at least, some 10 us each
 BLOCK = 1 << 25  # multiply-adds of a block in larger ones: every block packs one of its operands anew, so there should be few
 LENGTH = 256  # rows or columns of a block in larger ones
 MOST = 16  # blocks of one product
 GROUP = 1 << 20  # multiply-adds of small products that make a chunk together
+LONG = 1 << 17  # elements of a matrix that is multiplied by a vector: below this the library does it on one thread, and well
+STRIP = 1 << 16  # elements of a chunk of it
+TOGETHER = 8  # of its rows
 _ROW_MAJOR, _PLAIN, _TRANSPOSED = 101, 111, 112  # CBLAS's words
 _Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides
 
@@ -64,6 +72,52 @@ def product(k: Builder, kind: str, has_bias: bool) -> None:
         k.loop(k.const(0, "i64"), height, add)
 
     k.for_chunks(lambda chunk: k.loop(chunk * per_chunk, k.least((chunk + 1) * per_chunk, units), unit))
+
+
+@kernel
+def rows_times_vector(k: Builder, kind: str, has_bias: bool) -> None:
+    """``out = matrix @ vector (+ bias)``, rows ``pitch`` elements apart; a chunk is some rows."""
+    matrix, vector, out = k.array(), k.array(), k.array()
+    bias = k.array() if has_bias else None
+    rows, columns, pitch, per_chunk = k.integer(), k.integer(), k.integer(), k.integer()
+    lanes = k.lanes(kind)
+
+    def some(count: int) -> Callable[[Value], None]:
+        def run(row: Value) -> None:
+            lines = [k.at(matrix, (row + i) * pitch, kind) for i in range(count)]
+
+            def step(i: Value, mask: Value | None, *sums: Value) -> list[Value]:
+                value = k.load(vector, i, kind, lanes, mask)
+                return [k.fma(k.load(line, i, kind, lanes, mask), value, s) for line, s in zip(lines, sums, strict=True)]
+
+            sums = k.vector_loop(0, columns, lanes, step, carried=[k.const(0, kind, lanes)] * count)
+            for i, value in enumerate(sums if count > 1 else [sums]):
+                total = k.sum(value)
+                k.store(total if bias is None else total + k.load(bias, row + i, kind), out, row + i, kind)
+
+        return run
+
+    def chunk(c: Value) -> None:
+        first, last = c * per_chunk, k.least((c + 1) * per_chunk, rows)
+        main = last - (last - first) % TOGETHER
+        k.loop(first, main, some(TOGETHER), step=TOGETHER)
+        k.loop(main, last, some(1))
+
+    k.for_chunks(chunk)
+
+
+def _by_vector(matrix: np.ndarray, vector: np.ndarray, bias: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray | None:
+    """``matrix @ vector (+ bias)`` as an array of ``shape``; None where NumPy is to do it."""
+    rows, columns = matrix.shape
+    size = matrix.itemsize
+    if matrix.size < LONG or matrix.strides[1] != size or matrix.strides[0] % size or vector.strides[0] != size:
+        return None
+    result = empty(shape, matrix.dtype)
+    arrays = (matrix, vector, result) if bias is None else (matrix, vector, result, bias)
+    per_chunk = -(-STRIP // columns // TOGETHER) * TOGETHER
+    kernel = rows_times_vector(KINDS[matrix.dtype], bias is not None)
+    kernel(-(-rows // per_chunk), *map(id, arrays), rows, columns, matrix.strides[0] // size, per_chunk)
+    return result
 
 
 def _form(rows: int, columns: int, row_stride: int, column_stride: int) -> tuple[int, int, int, int] | None:
@@ -114,12 +168,17 @@ def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np
     if KINDS.get(dtype) not in ("f32", "f64") or b.dtype is not dtype or a.ndim < 2 or b.ndim < 2:
         return None
     shape, columns = a.shape, b.shape[-1]
-    if a.size * columns < SMALL:
+    if a.size * columns < SMALL and (a.size < LONG or columns > 1) and (b.size < LONG or a.size > shape[-1]):
         return None
     if b.ndim == 2 and len(shape) > 2:
         a = np.ascontiguousarray(a).reshape(-1, shape[-1])  # a copy is little beside the product
     if bias is not None and not (bias.shape == (columns,) and bias.dtype is dtype and bias.flags.c_contiguous):
         return None
+    if b.ndim == 2 and a.shape[1] == len(b):
+        if len(a) == 1:
+            return _by_vector(b.T, a[0], bias, (*shape[:-1], columns))
+        if columns == 1 and bias is None:
+            return _by_vector(a, b[:, 0], None, (*shape[:-1], 1))
     plan = _plan(dtype, (a.shape, a.strides), (b.shape, b.strides), bias is not None)
     if plan is None:
         return None

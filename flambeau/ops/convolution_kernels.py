@@ -17,6 +17,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ..core.arrays import native
 from ..core.arrays.kinds import host, kind_of, view_at
 from .patches import Ints, add_windows, is_channels_last, padded, taps, window_count, windows
 
@@ -140,9 +141,15 @@ def correlate(x: np.ndarray, w: np.ndarray, stride: Ints, before: Ints, after: I
     return result.reshape(n, outputs, *positions)
 
 
+def _multiplied(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """``a @ b``, of large ones by the kernel that leaves BLAS's own threads asleep."""
+    result = native.attempt("mm", a.size * b.shape[1] // 16, a, b)
+    return np.matmul(a, b) if result is None else result
+
+
 def correlate_places(x: np.ndarray, w: np.ndarray, stride: Ints, padding: Ints, dilation: Ints) -> np.ndarray:
     """The convolution of one sample with a kernel of one place, at every place."""
-    return np.matmul(w.reshape(w.shape[:2]), x.reshape(x.shape[1], -1)).reshape(1, w.shape[0], *x.shape[2:])
+    return _multiplied(w.reshape(w.shape[:2]), x.reshape(x.shape[1], -1)).reshape(1, w.shape[0], *x.shape[2:])
 
 
 def correlate_few(x: np.ndarray, w: np.ndarray, stride: Ints, padding: Ints, dilation: Ints) -> np.ndarray:
@@ -150,7 +157,7 @@ def correlate_few(x: np.ndarray, w: np.ndarray, stride: Ints, padding: Ints, dil
     x, kernel = padded(x, padding, padding), w.shape[2:]
     positions = _positions(x.shape[2:], kernel, stride, dilation)
     columns = _filled(windows(x, kernel, stride, dilation, positions), (-1, _count(positions)))
-    return np.matmul(w.reshape(w.shape[0], -1), columns).reshape(1, w.shape[0], *positions)
+    return _multiplied(w.reshape(w.shape[0], -1), columns).reshape(1, w.shape[0], *positions)
 
 
 def _correlate_each(x: np.ndarray, w: np.ndarray, stride: Ints, dilation: Ints, positions: Ints) -> np.ndarray:

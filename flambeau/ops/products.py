@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays.native import attempt
 from ..core.calls.annotations import Tensor
 from ..core.calls.interruption import pass_on
 from ..core.calls.registry import composite, old_keywords, op
@@ -407,6 +408,10 @@ _add = np.add
 def _linear(a: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> Any:
     if weight.ndim != 2 or not a.ndim:
         return None
+    if a.size == weight.shape[1]:  # one row: NumPy's BLAS would wake its own threads for a large matrix
+        result = attempt("nn.functional.linear", weight.size // 16, a, weight, bias)
+        if result is not None:
+            return result
     result = a.dot(weight.T) if a.ndim < 3 else ignoring_fp(multiply, a, weight.T)
     if bias is None:
         return result

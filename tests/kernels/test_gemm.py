@@ -107,6 +107,8 @@ CALLS = {
     "linear without bias": (F.linear, (200, 80), (130, 80)),
     "linear of a sequence": (F.linear, (5, 40, 80), (130, 80), (130,)),
     "linear of a vector": (F.linear, (800,), (600, 800), (600,)),
+    "linear of one row": (F.linear, (1, 803), (603, 803), (603,)),
+    "linear of one row without bias": (F.linear, (1, 1, 800), (600, 800)),
     "baddbmm": (torch.baddbmm, (20, 60, 70), (20, 60, 80), (20, 80, 70)),
     "addmm": (torch.addmm, (130,), (150, 80), (80, 130)),
     "einsum": (lambda a, b: torch.einsum("bij,bjk->bik", a, b), (9, 60, 80), (9, 80, 70)),
@@ -118,6 +120,35 @@ CALLS = {
 def test_programs_with_and_without_kernels_agree(name, dtype):
     operation, *shapes = CALLS[name]
     _same(operation, *[torch.randn(shape, dtype=dtype) for shape in shapes])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("columns", [1, 7, 8, 64, 1001])
+def test_a_matrix_and_a_vector_read_nothing_else(columns, dtype):
+    rng = np.random.default_rng(0)
+    rows = -(-gemm.LONG // columns) + 3
+    whole = rng.standard_normal((rows, columns + 2)).astype(dtype)
+    vector, bias = rng.standard_normal(columns).astype(dtype), rng.standard_normal(rows).astype(dtype)
+    for end in (True, False):
+        exact, parted = guarded(whole[:, :columns], end), guarded(whole, end)[:, 2:]
+        x, plus = guarded(vector, end), guarded(bias, end)
+        for matrix in (exact, parted):
+            want = matrix.astype(np.float64) @ vector
+            near = {"rtol": 1e-5, "atol": 1e-4 if dtype is np.float32 else 1e-12}
+            np.testing.assert_allclose(gemm.multiply(matrix, x[:, None])[:, 0], want, **near)
+            np.testing.assert_allclose(gemm.multiply(x[None], matrix.T, plus)[0], want + bias, **near)
+
+
+def test_large_products_of_one_sample_leave_the_librarys_threads_asleep(monkeypatch):
+    def fail(*_):
+        raise AssertionError("NumPy's product")
+
+    x, few, row = torch.randn(1, 96, 14, 14), torch.randn(1, 64, 7, 7), torch.randn(1, 512)
+    weights = torch.randn(200, 96, 1, 1), torch.randn(256, 64, 3, 3), torch.randn(1000, 512)
+    want = [F.conv2d(x, weights[0]), F.conv2d(few, weights[1]), F.linear(row, weights[2])]
+    monkeypatch.setattr(np, "matmul", fail)
+    got = [F.conv2d(x, weights[0]), F.conv2d(few, weights[1]), F.linear(row, weights[2])]
+    assert all(torch.equal(a, b) for a, b in zip(want, got, strict=True))
 
 
 @pytest.mark.parametrize("how", ["t", "columns", "rows", "expanded"])
@@ -167,7 +198,13 @@ def test_mismatching_shapes_are_the_same_errors(name):
 
 def test_the_number_of_threads_does_not_change_a_bit():
     rng = np.random.default_rng(0)
-    cases = [((700, 300), (300, 150)), ((150, 300), (300, 1111)), ((30, 60, 64), (30, 64, 60)), ((2, 5, 200, 64), (2, 5, 64, 200))]
+    cases = [
+        ((1, 700), (700, 431)),
+        ((700, 300), (300, 150)),
+        ((150, 300), (300, 1111)),
+        ((30, 60, 64), (30, 64, 60)),
+        ((2, 5, 200, 64), (2, 5, 64, 200)),
+    ]
     before = pool.threads
     try:
         for shapes in cases:
