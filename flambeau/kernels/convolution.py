@@ -119,7 +119,7 @@ def _product(
         while pixel_block > panel and groups * -(-pixels // pixel_block) < CHUNKS:
             pixel_block -= panel
         blocks = -(-pixels // pixel_block)
-        size = pixel_block * block * count
+        size = pixel_block * block * count + target.width // x.itemsize
         line_length = height * width if store == "row" and group == 1 and (to[2] == width or height == 1) else width
     strip_block = max(1, -(-strips // max(1, CHUNKS // (groups * blocks))))
     scratch = Scratch(size, dtype)

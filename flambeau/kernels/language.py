@@ -486,6 +486,18 @@ class Builder:
         self.declared[name] = f"declare void @{name}({raw.type}, ptr, i32, <{value.lanes} x i1>)"
         self.effect(f"call void @{name}({raw.type} {raw.text}, ptr {at.text}, i32 {size}, <{value.lanes} x i1> {mask.text})")
 
+    def blend(self, value: Value, pointer: Value, index: Any, kind: str, mask: Value) -> None:
+        """``store`` for memory that no other thread writes to: lanes where ``mask`` is false are read and written back.
+
+        AMD's processors take some 18 cycles for AVX2's masked store. The load is volatile lest LLVM makes one of this, too.
+        """
+        if self.target.has_masks:
+            self.store(value, pointer, index, kind, mask)
+            return
+        at = self.at(pointer, index, kind)
+        old = self.emit(f"load volatile {value.type}, ptr {at.text}, align {SIZES[kind]}", value.kind, value.lanes)
+        self.store(self.select(mask, value, old), at, 0, kind)
+
     def gather(self, pointer: Value, index: Value, kind: str, mask: Value | None = None, step: str | None = None) -> Value:
         """The elements at ``index`` (i64, one per lane); masked lanes are not read and are zero.
 

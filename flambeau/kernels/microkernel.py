@@ -165,7 +165,7 @@ def pack(
                         return k.gather(channel, where, kind, seen)
 
                 def step(_: Value, channel: Value, to: Value) -> tuple[Value, Value]:
-                    k.store(fetch(channel), to, v, kind, keep)
+                    k.blend(fetch(channel), to, v, kind, keep)
                     return k.at(channel, im.c, kind), k.at(to, width, kind)
 
                 def two(c: Value, channel: Value, to: Value) -> tuple[Value, Value]:
@@ -225,7 +225,7 @@ def fill_plane(
                 keep = k.mask_below(v, pitch, lanes)
                 for wanted, to, first in ((inside, even, 0), (two, odd, 1)):
                     value = k.shuffle(a, range(first, 2 * lanes, 2), b)
-                    k.when(wanted, partial(k.store, value, to, j * pitch + v, kind, keep))
+                    k.when(wanted, partial(k.blend, value, to, j * pitch + v, kind, keep))
 
             k.loop(0, pitch, some, step=lanes)
 
@@ -388,22 +388,29 @@ def copy_line(
     lanes = k.lanes(kind)
     if mode == "row":
 
-        def some(i: Value, mask: Value | None = None) -> None:
+        def some(i: Value, mask: Value | None = None, lanes: int = lanes) -> None:
             k.store(change(k.load(line, i, kind, lanes, mask), lambda: k.load(at, i, kind, lanes, mask)), at, i, kind, mask)
 
-        k.vector_loop(0, length, lanes, some)
-    elif mode == "pair":  # each register becomes two, in which every second lane is stored
+        if k.target.has_masks:
+            k.vector_loop(0, length, lanes, some)
+        else:  # see ``Builder.blend``
+            main = length & -lanes
+            k.loop(0, main, some, step=lanes)
+            k.loop(main, length, lambda i: some(i, None, 1))
+    elif mode == "pair":  # each register becomes two, in which every second lane is stored; what lies between is nobody's meanwhile
+        every_second = k.mask_below(k.const(0, "i64"), k.const(lanes, "i64"), lanes) & (k.indices(lanes, "i32") & 1).eq(0)
 
-        def opmath(i: Value) -> None:
-            value = k.load(line, i, kind, lanes, k.mask_below(i, length, lanes))
-            idx = k.indices(lanes, "i32")
+        def two(i: Value) -> None:
+            value = k.load(line, i, kind, lanes)
             for half in range(2):
                 place = i * 2 + half * lanes
-                mask = k.mask_below(place, length * 2, lanes) & (idx & 1).eq(0)
                 wide = k.shuffle(value, [half * lanes // 2 + lane // 2 for lane in range(lanes)])
-                k.store(change(wide, partial(k.load, at, place, kind, lanes, mask)), at, place, kind, mask)
+                k.blend(change(wide, partial(k.load, at, place, kind, lanes)), at, place, kind, every_second)
 
-        k.loop(0, length, opmath, step=lanes)
+        # the last element's neighbour may lie behind the array
+        main = k.most(length - 1, 0) // lanes * lanes
+        k.loop(0, main, two, step=lanes)
+        k.loop(main, length, lambda i: k.store(change(k.load(line, i, kind), lambda: k.load(at, i * 2, kind)), at, i * 2, kind))
     else:
         k.loop(0, length, lambda i: k.store(change(k.load(line, i, kind), lambda: k.load(at, i * step, kind)), at, i * step, kind))
 

@@ -225,7 +225,26 @@ def scaled(k: Builder, kind: str, along: bool) -> None:
             mean, factor, shift = values(at)
             at.store(k.fma(at.load(x) - mean, factor, shift), y)
 
-        row.map(step)
+        row.map(step, again=True)
+
+    rows(k, kind, False, body)
+
+
+@kernel
+def scaled_by_moments(k: Builder, kind: str, weight: bool, bias: bool) -> None:
+    """``scaled`` for rows whose moments are given, with the parameters that ``channel_parameters`` makes of them."""
+    x, means, variances, w, b, y, eps, period = *(k.array() for _ in range(6)), k.number(), k.integer()
+
+    def body(row: Row) -> None:
+        channel = row.index % period
+
+        def take(pointer: Value) -> Value:
+            return k.load(pointer, channel, row.kind)
+
+        root = k.sqrt(k.cast(take(variances), "f64") + eps)
+        factor = k.cast((k.cast(take(w), "f64") if weight else k.const(1.0, "f64")) / root, row.kind)
+        mean, shift = take(means), take(b) if bias else k.const(0.0, row.kind)
+        row.map(lambda at: at.store(k.fma(at.load(x) - mean, factor, shift), y), again=True)
 
     rows(k, kind, False, body)
 
@@ -242,7 +261,7 @@ def combined(k: Builder, kind: str, along: bool) -> None:
             mean, factor, slope, shift = values(at)
             at.store(k.fma(at.load(g), factor, k.fma(at.load(x) - mean, slope, shift)), result)
 
-        row.map(step)
+        row.map(step, again=True)
 
     rows(k, kind, False, body)
 
@@ -676,8 +695,13 @@ def batch_norm_fixed(input: np.ndarray, mean: np.ndarray, variance: np.ndarray, 
     rows = _fixed_rows(input, mean, variance, weight, bias)
     if rows is None:
         return None
-    parameters = rows.by_channels(3)
     given = [_parameter(parameter, rows.kind) for parameter in (mean, variance, weight, bias)]
+    if not rows.along:
+        made, (chunks, more) = empty(input.shape, input.dtype), rows.mapping
+        kernel = scaled_by_moments(rows.kind, weight is not None, bias is not None)
+        kernel(chunks, id(input), *map(id, given), id(made), float(eps), rows.channels, *more)
+        return made
+    parameters = rows.by_channels(3)
     rows.fold(channel_parameters(rows.kind, weight is not None, bias is not None), (*given, *parameters), float(eps))
     return rows.map(scaled, input, rows.flat(input), *parameters)
 

@@ -110,10 +110,12 @@ class Row:
         return self.k.gather(pointer, self.k.indices(self.lanes) + self.start + j * self.stride, self.memory, self.mask)
 
     # -- passes -----------------------------------------------------------------------------------------------------------------------
-    def map(self, step: Callable[[Place], Any]) -> None:
-        """``step(place)`` all along the row."""
+    def map(self, step: Callable[[Place], Any], again: bool = False) -> None:
+        """``step(place)`` all along the row; ``again``: twice for an element does no harm, as nothing is read that is written."""
         if self.across:
             self.k.loop(0, self.n, lambda j: step(Place(self, j, self.mask)) and None)
+        elif again and not self.k.target.has_masks:
+            self._overlapping(lambda j, mask: step(Place(self, j, mask)) and None)
         else:
             self._walk(self.k.const(0, "i64"), self.n, lambda j, mask: step(Place(self, j, mask)) and None)
 
@@ -202,6 +204,20 @@ class Row:
         end = stop - ((stop - start) & (wide - 1))
         carried = k.loop(start, end, unrolled, step=wide, carried=carried)
         return k.loop(end, stop, lambda j, *v: step(j, k.mask_below(j, stop, self.lanes), *v), step=self.lanes, carried=carried)
+
+    def _overlapping(self, step: Callable[[Value, Value | None], None]) -> None:
+        """``step(j, mask)`` along a row, the last registers on top of each other, lest a mask is needed (see ``Builder.blend``)."""
+        k, lanes = self.k, self.lanes
+
+        def some(j: Value) -> None:
+            j = k.least(j, self.n - _WAYS * lanes)
+            for way in range(_WAYS):
+                step(j + way * lanes, None)
+
+        def few() -> None:
+            k.loop(0, self.n, lambda j: step(j, k.mask_below(j, self.n, lanes)), step=lanes)
+
+        k.when(self.n >= _WAYS * lanes, lambda: k.loop(0, self.n, some, step=_WAYS * lanes) and None, few)
 
 
 def rows(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from . import target as targets
@@ -72,6 +73,7 @@ def windows_times_weight(k: Builder, kind: str, mode: str, store: str, rows: int
     channels, block, outputs, pixels, pixel_block, strip_block, line = (k.integer() for _ in range(7))
     to_n, to_c, to_y, to_x = (k.integer() for _ in range(4))
     tile, seen = k.scratch(rows * width, kind), k.scratch(2 * PIXELS, "i64")
+    run_length, no = im.out_width if band else line, k.const(False, "b1")
     strips = (outputs + (rows - 1)) // rows
     strip_groups = (strips + strip_block - 1) // strip_block
     image_blocks = (pixels + pixel_block - 1) // pixel_block
@@ -116,7 +118,7 @@ def windows_times_weight(k: Builder, kind: str, mode: str, store: str, rows: int
                 def one(p: Value) -> None:
                     stop = k.least(p + width, p1)
 
-                    def narrow(v: int) -> None:
+                    def narrow(v: int) -> Value:
                         if band:
                             taps: tuple[int, Value | int] = (0, im.count)
                             pitch: Value | int = apart
@@ -136,12 +138,18 @@ def windows_times_weight(k: Builder, kind: str, mode: str, store: str, rows: int
                                 return panel
 
                         total = product(k, kind, rows, v, first, taps, line_of, count, pitch)
-                        for r in range(rows):
-                            for j in range(v):
-                                k.store(total[r][j], tile, r * width + j * lanes, kind)
+                        # whole registers of one run of the result are stored as they are
+                        is_whole = (stop - p).eq(v * lanes) & (p % line + v * lanes <= run_length) if store == "row" else no
 
-                    by_width(k, stop - p, lanes, vectors, narrow)
-                    write(o, p, stop, c0)
+                        def put_aside() -> None:
+                            for r in range(rows):
+                                for j in range(v):
+                                    k.store(total[r][j], tile, r * width + j * lanes, kind)
+
+                        k.when(is_whole, lambda: write_whole(o, p, c0, total), put_aside)
+                        return is_whole
+
+                    k.when(by_width(k, stop - p, lanes, vectors, narrow), lambda: None, lambda: write(o, p, stop, c0))
 
                 k.loop(p0, p1, one, step=width)
 
@@ -151,16 +159,32 @@ def windows_times_weight(k: Builder, kind: str, mode: str, store: str, rows: int
                 k.loop(p0, p1, fill, step=width)
             k.loop(strip0 * rows, k.least((strip0 + strip_block) * rows, outputs), strip, step=rows)
 
+        def place_of(o: Value, which: Value, start: Value) -> Value:
+            """Where output ``o`` of pixel ``start``, which lies in run number ``which``, goes."""
+            n, y = (image, which) if band else im.place(k, which * (line // im.out_width))
+            return k.at(target, n * to_n + y * to_y + (start - which * line) * to_x + o * to_c, kind)
+
+        def write_whole(o: Value, p: Value, c0: Value, total: list[list[Value]]) -> None:
+            """As ``write``, from registers."""
+            left, place = k.least(outputs - o, rows), place_of(o, p // line, p)
+            for r, values in enumerate(total):
+
+                def row(r: int = r, values: list[Value] = values) -> None:
+                    first, to = k.splat(k.load(plus, o + r, kind), lanes), k.at(place, r * to_c, kind)
+                    for j, value in enumerate(values):
+                        old = k.load(to, j * lanes, kind, lanes)
+                        k.store(value + k.select(c0.eq(0), first, old), to, j * lanes, kind)
+
+                k.when(left > r, row)
+
         def write(o: Value, p: Value, stop: Value, c0: Value) -> None:
             """Add the tile to the bias, or where this is not the first block of channels to what is there."""
             left = k.least(outputs - o, rows)
 
             def part(which: Value, start: Value, end: Value) -> None:
                 if band:
-                    n, y, end = image, which, k.most(start, k.least(end, which * line + im.out_width))
-                else:
-                    n, y = im.place(k, which * (line // im.out_width))
-                place = k.at(target, n * to_n + y * to_y + (start - which * line) * to_x + o * to_c, kind)
+                    end = k.most(start, k.least(end, which * line + im.out_width))
+                place = place_of(o, which, start)
                 values, length = k.at(tile, start - p, kind), end - start
 
                 def row(r: Value) -> None:
@@ -181,16 +205,15 @@ def windows_times_weight(k: Builder, kind: str, mode: str, store: str, rows: int
     k.for_chunks(chunk)
 
 
-def by_width(k: Builder, length: Value, lanes: int, vectors: int, body: Any) -> None:
-    """``body(v)`` for a number of registers, up to ``vectors``, that holds ``length`` elements."""
+def by_width(k: Builder, length: Value, lanes: int, vectors: int, body: Callable[[int], Value]) -> Value:
+    """What ``body(v)`` returns for a number of registers, up to ``vectors``, that holds ``length`` elements."""
 
-    def choose(choices: list[int]) -> None:
+    def choose(choices: list[int]) -> Any:
         if len(choices) == 1:
-            body(choices[0])
-        else:
-            k.when(length > choices[1] * lanes, lambda: body(choices[0]), lambda: choose(choices[1:]))
+            return body(choices[0])
+        return k.when(length > choices[1] * lanes, lambda: body(choices[0]), lambda: choose(choices[1:]))
 
-    choose(sorted({vectors, (vectors + 1) // 2, 1}, reverse=True))
+    return choose(sorted({vectors, (vectors + 1) // 2, 1}, reverse=True))
 
 
 # -- weight gradient ------------------------------------------------------------------------------------------------------------------
@@ -334,25 +357,36 @@ def join_partial(k: Builder, kind: str) -> None:
         tile, rest = index % output_tiles, index // output_tiles
         group, c0 = rest // blocks, (rest % blocks) * block
         some = k.least(block, channels - c0)
-        mine = k.at(partial, index * tiles * size, kind)
+        mine, left = k.at(partial, index * tiles * size, kind), k.least(outputs - tile * rows, rows)
 
-        def tap(t: Value) -> None:
-            def channel(c: Value) -> None:
+        def join(i: Value) -> None:
+            def split(number: Value, total: Value) -> Value:
+                return total + k.load(mine, number * apart + i, kind, lanes)
+
+            k.store(k.loop(0, splits, split, carried=[k.const(0, kind, lanes)]), mine, i, kind)
+
+        k.when(splits > 1, lambda: k.loop(0, tiles * size, join, step=lanes))
+        first = k.at(out, ((group * outputs + tile * rows) * channels + c0) * count, kind)
+
+        def channel(c: Value) -> None:
+            to = k.at(first, c * count, kind)
+
+            def tap(t: Value) -> None:
                 place = t * some + c
                 at = (place // columns) * size + place % columns
 
-                def output(r: Value) -> None:
-                    def split(s: Value, total: Value) -> Value:
-                        return total + k.load(mine, s * apart + at + r * columns, kind)
+                def output(r: Value | int) -> None:
+                    k.store(k.load(mine, at + r * columns, kind), to, t + r * channels * count, kind)
 
-                    total = k.loop(0, splits, split, carried=[k.const(0, kind)])
-                    k.store(total, out, ((group * outputs + tile * rows + r) * channels + c0 + c) * count + t, kind)
+                def all_outputs() -> None:
+                    for r in range(rows):
+                        output(r)
 
-                k.loop(0, k.least(outputs - tile * rows, rows), output)
+                k.when(left.eq(rows), all_outputs, lambda: k.loop(0, left, output))
 
-            k.loop(0, some, channel)
+            k.loop(0, count, tap)
 
-        k.loop(0, count, tap)
+        k.loop(0, some, channel)
 
     k.for_chunks(chunk)
 

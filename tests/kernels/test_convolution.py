@@ -215,6 +215,19 @@ def test_result_lies_as_the_input(last: bool) -> None:
     assert got["weight"].flags.c_contiguous
 
 
+@pytest.mark.parametrize("groups", [1, 6])
+def test_every_second_column_of_rows_of_any_length(groups: int) -> None:
+    """Gradients of strided convolutions write every second element, and nothing between or behind."""
+    rng = np.random.default_rng(0)
+    for width in (*range(1, 20), 31, 33):
+        case = Case(2, groups, 6 // groups, 6 // groups, (3, 3), (2, 2), (1, 1), (1, 1), (4, width))
+        x, weight, _, _ = case.arrays()
+        grad = rng.standard_normal((2, 6, *case.positions)).astype(np.float32)
+        got = convolution.spread(guarded(grad), guarded(weight), None, x.shape[2:], (2, 2), (1, 1), (1, 1), groups, False)
+        want = reference.spread(grad, weight, x.shape[2:], (2, 2), (1, 1), (1, 1), groups)
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
 def test_declines_what_it_does_not_know() -> None:
     one = ((1,), (0,), (1,), 1)
     x = np.ones((1, 2, 9), np.float16)
