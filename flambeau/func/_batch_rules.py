@@ -47,25 +47,38 @@ def _expanded(batch: Any, op: Any, input: Any, size: Any, *rest: Any) -> Any:
     return batch.wrap(invoke(op, (batch.lead(input._inner, len(size)), (batch.size, *size), *rest)))
 
 
+def _behind(key: Any) -> tuple[Any, ...]:
+    """A key of an example, for all examples."""
+    return (_ALL, *key) if key.__class__ is tuple else (_ALL, key)
+
+
 @rule("_select", "_slice", "_exact_select", "_exact_slice", "_index_unsqueeze")
 def _keyed(batch: Any, op: Any, input: Any, key: Any) -> Any:
-    return batch.wrap(invoke(op, (input._inner, (_ALL, *key))))
+    return batch.wrap(invoke(op, (input._inner, _behind(key))))
 
 
 @rule("_split", "_split_with_sizes", "_unbind")
 def _parted(batch: Any, op: Any, input: Any, keys: Any) -> Any:
-    return batch.result(invoke(op, (input._inner, [(_ALL, *key) for key in keys])))
+    return batch.result(invoke(op, (input._inner, [_behind(key) for key in keys])))
 
 
 @rule("_scatter_part")
 def _part_put(batch: Any, op: Any, input: Any, shape: Any, key: Any) -> Any:
-    return batch.wrap(invoke(op, (input._inner, (batch.size, *shape), (_ALL, *key))))
+    return batch.wrap(invoke(op, (input._inner, (batch.size, *shape), _behind(key))))
+
+
+@rule("_scattered_sums")
+def _sums_put(batch: Any, op: Any, src: Any, dim: Any, index: Any, shape: Any) -> Any:
+    rank = len(shape)
+    if not (rank and src._array.ndim == rank == index._array.ndim):
+        return NotImplemented
+    return batch.wrap(invoke(op, (batch.inside(src), dim % rank + 1, batch.inside(index), (batch.size, *shape))))
 
 
 @rule("_put_parts")
 def _parts_put(batch: Any, op: Any, parts: Any, shape: Any, keys: Any) -> Any:
     inner = [batch.inside(part) for part in parts]
-    return batch.wrap(invoke(op, (inner, (batch.size, *shape), [(_ALL, *key) for key in keys])))
+    return batch.wrap(invoke(op, (inner, (batch.size, *shape), [_behind(key) for key in keys])))
 
 
 @rule("_unfold_backward", "_diagonal_backward")

@@ -136,8 +136,9 @@ class Dual(Interpreter):
         Raises:
             NotImplementedError: a derivative that cannot be differentiated.
         """
-        from ._reverse import alias, gradients, spread, zeros_of
+        from ._reverse import alias, batches_in, gradients, spread, zeros_of
 
+        batches = batches_in([self.primal(each) for each in flat(values)])
         recorded, inference = grad_enabled(), thread.inference
         fresh: list[Any] = []
         tangents: list[Any] = []
@@ -147,7 +148,7 @@ class Dual(Interpreter):
                 return type(value)([variable(each) for each in value])
             if not self.has(value):
                 return ours(value) if isinstance(value, Tensor) else value
-            fresh.append(alias(spread(ours(value._inner))))
+            fresh.append(alias(spread(ours(value._inner), batches)))
             tangents.append(ours(value._tangent))
             return fresh[-1]
 
@@ -160,7 +161,7 @@ class Dual(Interpreter):
             results = [each for each in flat((made,)) if isinstance(each, Tensor) and _is_differentiable(each) and needs_grad(each)]
             if any(each.layout is not strided for each in results):
                 raise unsupported(name)
-            seeds = [alias(spread(zeros_of(each) + start if start else zeros_of(each))) for each in results]
+            seeds = [alias(spread(zeros_of(each) + start if start else zeros_of(each), batches)) for each in results]
             first = gradients(results, fresh, seeds, record=True)
             pairs = []
             for gradient, tangent in zip(first, tangents, strict=True):

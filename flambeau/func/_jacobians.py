@@ -11,7 +11,7 @@ from ..ops import creation, joining
 from ..utils._pytree import tree_flatten, tree_unflatten
 from ._batch import Batch
 from ._dual import Dual
-from ._reverse import Chosen, Pullback, Recording, alias, gradients, spread, tensors_of, with_aux
+from ._reverse import Chosen, Pullback, Recording, alias, batches_in, gradients, spread, tensors_of, with_aux
 
 
 def variable(tensor: Any) -> Any:
@@ -175,7 +175,7 @@ def columns_of(
     with Batch(sum(counts), randomness) as batch:
         with Dual() as dual:
             directions = [batch.wrap(each) for each in basis(_plain_of(inputs), 0, sum(counts))]
-            outs, rest = call([dual.wrap(x, t) for x, t in zip(inputs, directions, strict=True)])
+            outs, rest = call([dual.wrap(x, _over(t, batches_in([x]))) for x, t in zip(inputs, directions, strict=True)])
         tangents = [dual.tangent(out) for out in outs]
         columns = [batch.inside(out.new_zeros(out._array.shape) if t is None else t) for out, t in zip(outs, tangents, strict=True)]
         rest = None if rest is None else _primal_tree(dual, batch, rest)
@@ -185,6 +185,11 @@ def columns_of(
         parts = last.split(counts, -1) if len(counts) > 1 else (last,)
         jacobians.append([part.reshape(*out._array.shape, *x._array.shape) for part, x in zip(parts, inputs, strict=True)])
     return jacobians, rest
+
+
+def _over(tangent: Any, batches: Sequence[Any]) -> Any:
+    """A tangent over its value's batches, so that it can be written to where the value can."""
+    return spread(tangent, batches).clone() if batches else tangent
 
 
 def _check_primal(each: Any) -> None:

@@ -49,7 +49,7 @@ def alias(tensor: Any, connected: bool = True) -> Any:
         alias_leaf(tensor, made)
         return made
     made = conversion.detach(tensor)
-    made._requires_grad = True
+    made._requires_grad = VARIABLE
     return made
 
 
@@ -124,6 +124,7 @@ class Recording:
         while leaf.__class__ is Wrapped:
             leaf = leaf._inner
         if leaf._node is None:
+            leaf._requires_grad = True  # while the function runs, so that transforms inside of it see that they meet a variable
             self._own.append(leaf)
         return made
 

@@ -1,0 +1,23 @@
+"""Every composition of ``python -m tests.func_compositions`` once, against PyTorch."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from func_compositions import COMPOSITIONS, Source, compare
+
+import flambeau
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", COMPOSITIONS)
+def test_a_composition_gives_what_pytorchs_gives(name, oracle):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch says where it has no batching rule
+        expected = COMPOSITIONS[name](Source(oracle))
+    assert compare(COMPOSITIONS[name](Source(flambeau)), expected) < 1e-9
+
+
+def test_there_are_many():
+    assert len(COMPOSITIONS) >= 60
