@@ -19,6 +19,7 @@ from benchmarks import (
     coldstart,
     comparison,
     convolution,
+    func,
     kernels,
     measuring,
     ops,
@@ -36,6 +37,7 @@ from flambeau.core.calls.registry import entries
 ROOT = Path(__file__).resolve().parent.parent
 LARGE = (kernels, convolution, training, recurrent, scaling)
 SHORT = [case for case in attention.CASES if case.name.startswith(("64 tokens, 4", "0.8M"))]
+SHORT += [case for case in func.CASES if case.group == "small"]
 
 
 @pytest.mark.parametrize("case", cases.CASES, ids=lambda case: f"{case.group}: {case.name}")
@@ -53,7 +55,17 @@ def test_cases_have_names_of_their_own():
 
 @pytest.mark.parametrize(
     ("module", "least"),
-    [(kernels, 60), (convolution, 28), (training, 4), (optimizers, 18), (recurrent, 20), (scaling, 25), (attention, 50), (transforms, 70)],
+    [
+        (kernels, 60),
+        (convolution, 28),
+        (training, 4),
+        (optimizers, 18),
+        (recurrent, 20),
+        (scaling, 25),
+        (attention, 50),
+        (transforms, 70),
+        (func, 25),
+    ],
 )
 def test_large_cases_have_keys_of_their_own(module, least):
     assert len({case.key for case in module.CASES}) == len(module.CASES) >= least
