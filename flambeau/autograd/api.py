@@ -24,7 +24,7 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 def _refuse_in_transform() -> None:
-    if thread.variables or thread.levels:
+    if thread.variables or (thread.levels and not all(level.shows_tape for level in thread.levels)):
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp instead or "
             "call backward() outside of functorch transforms."
@@ -99,6 +99,8 @@ def backward(
                 raise RuntimeError("One of the differentiated Tensors given as 'inputs' to backward does not require grad")
     keep = create_graph if retain_graph is None else retain_graph
     gradients = _paired(roots, grad_tensors)
+    if thread.levels:
+        roots, gradients, chosen = (interpreters[0].plain(each) for each in (roots, gradients, chosen))
     if wrappers:
         roots, gradients, chosen = _on_tape(roots), _on_tape(gradients), None if chosen is None else _on_tape(chosen)
     run_backward(roots, gradients, keep, create_graph, chosen)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core.calls.interruption import pass_on
 from ..core.late import from_above
 from ..core.tensor import Tensor, wrap
 from .api import grad
@@ -70,8 +69,7 @@ _BATCHED = (
 def _compared(where: str, together: Callable[[], Sequence[Any]], apart: list[list[Any]], error: type[Exception]) -> None:
     try:
         found = together()
-    except Exception as problem:
-        pass_on(problem)
+    except RuntimeError as problem:
         raise error(f"{_BATCHED}\nWhile computing {where}: {type(problem).__name__}: {problem}") from problem
     for i, (batch, each) in enumerate(zip(found, zip(*apart, strict=True), strict=True)):
         expected = np.stack([np.zeros(batch._array.shape[1:]) if one is None else one.detach()._array for one in each])

@@ -34,6 +34,8 @@ from ..core.tensor import Parameter, Tensor, ViewMeta, storage_of
 from ._forward_words import WORD_OF
 from ._levels import Interpreter, Wrapped, call_entry, invoke, mapped, needs_grad, unrecorded
 
+_FILLS = frozenset("normal_ uniform_ random_ bernoulli_ exponential_ geometric_ cauchy_ log_normal_".split())  # with random numbers
+
 on_way: Callable[[Any, str], None] | None = None  # called with each operation and the way that it took; for tests
 
 
@@ -107,10 +109,22 @@ class Dual(Interpreter):
         return parts if made.__class__ is list else type(made)(parts)
 
     def composite_rule(self, call: Call) -> Any:
-        if call.op.name == "as_strided" and self.has(call.values[0]):
-            value = call.values[0]
+        name, values = call.op.name, call.values
+        if name in ("as_strided", "as_strided_") and self.has(values[0]):
+            value = values[0]
             _align(value)
-            return self.rewrapped(value, lambda each: each.as_strided(*call.values[1:]))
+            made = self.rewrapped(value, lambda each: each.as_strided(*values[1:]))
+            if name == "as_strided":
+                return made
+            value._inner, value._tangent, value._array = made._inner, made._tangent, made._array
+            return value
+        if name == "index_put_" and self.runs() and any(self.has(values[i]) for i in (0, 2)):
+            indices = mapped(values[1], self.primal)
+            return self.put(values[0], values[2], lambda part, value: part.index_put_(indices, value, values[3]))
+        if name in _FILLS and self.has(values[0]):
+            call_entry(call.op, [self.primal(each) for each in values])
+            values[0]._tangent.zero_()
+            return values[0]
         return NotImplemented
 
     def factory(self, call: Call) -> Any:
@@ -125,6 +139,9 @@ class Dual(Interpreter):
         return self.wrap(made, self.zeros(made) if _is_differentiable(made) else None)
 
     def composite(self, call: Call) -> Any:
+        name = call.op.name
+        if name.endswith("_") and not name.startswith("_"):
+            raise unsupported(name)
         return self.twice(call.op.name, lambda *each: call_entry(call.op, each), call.values)
 
     def twice(self, name: str, function: Callable[..., Any], values: Sequence[Any], start: float = 0) -> Any:
@@ -196,6 +213,8 @@ class Dual(Interpreter):
             if needs_grad(target) and self.has(target):  # the derivative may need what is about to be overwritten
                 old = self.wrap(target._inner.clone(), target._tangent.clone())
                 values = tuple([old if each is target else each for each in values])
+            if "inplace" in op.names:  # an argument that asks for this form
+                values = tuple([False if name == "inplace" else each for name, each in zip(op.names, values, strict=True)])
             made = self.call(op, values)
         return self.put(target, made, lambda part, value: part.copy_(value))
 

@@ -15,7 +15,7 @@ from ._reverse import wrapped_at
 class DualLevel(Dual):
     """One ``dual_level`` that is open."""
 
-    is_dual_level = True
+    is_dual_level = shows_tape = True
     holds_in_inference = False
 
     def __init__(self) -> None:

@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ..autograd.api import backward
 from ..core.arrays.kinds import perhaps, surely
 from ..core.calls.dispatch import COMPOSITE, FACTORY, FUNCTION, IN_PLACE, Call
 from ..core.calls.override import plainly
@@ -132,6 +133,9 @@ class Wrapped(Tensor):
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
+        if self._owner.shows_tape:
+            self._inner.requires_grad_(requires_grad)
+            return self
         raise RuntimeError(
             "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside of a function "
             "being transformed by a functorch transform. This is unsupported, please attempt to use the functorch transforms (e.g. grad, "
@@ -140,7 +144,7 @@ class Wrapped(Tensor):
 
     @property  # type: ignore[misc]
     def grad(self) -> Any:
-        return None
+        return self._inner.grad if self._owner.shows_tape else None
 
     @property
     def grad_fn(self) -> Any:
@@ -238,16 +242,18 @@ class Wrapped(Tensor):
         raise RuntimeError("the .data of a tensor inside torch.func transforms cannot be assigned")
 
     def backward(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError(
-            "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp instead"
-        )
+        backward(self, *args, **kwargs)
 
     def register_hook(self, hook: Any) -> Any:
+        if self._owner.shows_tape:
+            return self._inner.register_hook(hook)
         raise RuntimeError("register_hook: hooks of tensors inside torch.func transforms are not supported")
 
     register_post_accumulate_grad_hook = register_hook
 
     def retain_grad(self) -> None:
+        if self._owner.shows_tape:
+            return self._inner.retain_grad()
         raise RuntimeError("retain_grad: gradients of tensors inside torch.func transforms are not kept")
 
     def share_memory_(self) -> Any:
@@ -289,6 +295,7 @@ class Interpreter:
 
     level: int
     alive = False
+    shows_tape = False  # whether programs may use its tensors as variables, as they do those of ``forward_ad``
 
     # -- its stack ------------------------------------------------------------------------------------------------------------------
     def __enter__(self) -> Any:
@@ -530,11 +537,22 @@ class Hook:
             return owner.setitem(tensor, key, value)
 
     @staticmethod
+    def plain(tensors: Any) -> Any:
+        """What stands on the tape of several tensors; None as it is."""
+        return None if tensors is None else tuple([_plain(each) for each in tensors])
+
+    @staticmethod
     def function(kind: Any, args: tuple[Any, ...]) -> Any:
         """``kind.apply(*args)`` of a user's ``autograd.Function``."""
         from . import _functions
 
         return _functions.applied(kind, args)
+
+
+def _plain(tensor: Any) -> Any:
+    while tensor.__class__ is Wrapped:
+        tensor = tensor._inner
+    return tensor
 
 
 # -- for rules -----------------------------------------------------------------------------------------------------------------

@@ -243,6 +243,26 @@ def test_buffers_are_filled_inside_a_transform():
     check(function, numbers(3), numbers(3, seed=1))
 
 
+def test_forms_that_write_in_place_by_an_argument_or_by_index():
+    x, t = numbers(3, 2), numbers(3, 2, seed=1)
+
+    def function(y):
+        z = y.clone()
+        torch.nn.functional.silu(z, inplace=True)
+        z.index_put_((torch.tensor([1, 1]),), y[:2], accumulate=True)
+        z[0, 0].normal_()
+        z[0, 0] = 0
+        return z * z.as_strided_((3, 2), (2, 1))
+
+    check(function, x, t)
+    with dual_level():
+        dual = make_dual(x, t).clone()
+        for fill in (dual.normal_, dual.uniform_, dual.exponential_, dual.zero_):
+            assert fill() is dual
+            assert not unpack_dual(dual).tangent.any()
+            dual.copy_(make_dual(x, t))
+
+
 def test_a_leaf_that_requires_grad_takes_no_tangent_in_place():
     leaf = numbers(2).requires_grad_()
     with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
@@ -277,6 +297,19 @@ def test_nothing_is_recorded_for_what_requires_no_grad():
     assert not value.requires_grad
     assert not slope.requires_grad
     assert value.is_leaf
+
+
+def test_backward_passes_through_dual_tensors():
+    x, t = numbers(3).requires_grad_(), numbers(3, seed=1)
+    with dual_level():
+        dual = make_dual(x, t)
+        gradient, tangent = unpack_dual(torch.autograd.grad((dual**3).sum(), dual)[0])
+        close(gradient, 3 * x.detach() ** 2)
+        close(tangent, 6 * x.detach() * t)
+        (dual**3).sum().backward()
+        close(x.grad, gradient)
+    with pytest.raises(RuntimeError, match="inside a functorch transform"):
+        jvp(lambda y: y.sum().backward(), (x,), (t,))
 
 
 def test_inner_and_outer_perturbations_stay_apart():

@@ -205,6 +205,30 @@ def test_forward_mode(fast_mode):
     assert gradcheck(WrongTangent.apply, values(3), fast_mode=fast_mode)
 
 
+@pytest.mark.parametrize("fast_mode", [False, True])
+def test_derivatives_over_a_batch_and_forward_over_reverse(fast_mode):
+    def function(x, z):
+        return x.sin() * x.cumprod(0), z * z.exp()
+
+    inputs = values(3), torch.rand(2, dtype=torch.complex128, requires_grad=True)
+    assert gradcheck(function, inputs, check_batched_grad=True, fast_mode=fast_mode)
+    assert gradgradcheck(function, inputs, check_fwd_over_rev=True, check_rev_over_rev=False, check_batched_grad=False, fast_mode=fast_mode)
+    assert gradgradcheck(function, inputs, check_fwd_over_rev=True, check_batched_grad=True, fast_mode=fast_mode)
+    assert gradcheck(WrongTangent.apply, values(3), check_batched_grad=True, fast_mode=fast_mode)
+
+
+def test_a_backward_pass_without_a_batch_of_gradients_is_told():
+    class Reads(WrongTangent):
+        generate_vmap_rule = False
+
+        @staticmethod
+        def backward(ctx, grad):
+            return 2 * grad * ctx.saved_tensors[0] * (1 if grad.sum().item() else 0)
+
+    with pytest.raises(GradcheckError, match="batched gradient computation"):
+        gradcheck(Reads.apply, values(3), check_batched_grad=True)
+
+
 def test_tangents_that_are_not_linear():
     class Shifted(WrongTangent):
         @staticmethod
