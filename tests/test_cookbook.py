@@ -26,6 +26,7 @@ NOT_ON_PYTORCH = {
     "A table of layers",
     "A drawing of a graph",
     "A discrete space",
+    "Apex-style calls",
 }
 NOT_ON_PYTORCH |= {"VGG features and fc7"}
 WITH_KERNELS = {"known-networks"}  # pages whose networks take seconds without kernels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Iterable
 from typing import Any
@@ -101,24 +102,29 @@ class GradScaler:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         if stage == _STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        self._unscale(optimizer, 1.0 / scale.double().item())
+        self._unscale(optimizer, scale.double().reciprocal().float().item(), allow_float16=False)
         self._stages[id(optimizer)] = _UNSCALED
 
-    def _unscale(self, optimizer: Any, factor: float) -> None:
+    def _unscale(self, optimizer: Any, factor: float, allow_float16: bool) -> None:
+        """Multiply an optimizer's gradients and note whether all are finite; a ``factor`` of 1 leaves them as they are."""
         grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-        if any(grad.dtype is float16 for grad in grads):
+        if not allow_float16 and any(grad.dtype is float16 for grad in grads):
             raise ValueError("Attempting to unscale FP16 gradients.")
         overflowed = False
         with no_grad():
             for grad in grads:
                 values = grad._values() if grad.is_sparse else grad
                 overflowed = overflowed or not bool(isfinite(values).all())
-                values.mul_(factor)
+                if factor != 1:
+                    values.mul_(factor)
         if grads:
             self._overflowed[id(optimizer)] = overflowed
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """``optimizer.step(*args, **kwargs)``, its gradients unscaled, unless one of them is not finite.
+
+        An optimizer whose ``_step_supports_amp_scaling`` is true does both itself: its ``step`` is called in any case and finds the tensors
+        ``self.grad_scale``, None for gradients that are unscaled already, and ``self.found_inf``.
 
         Returns:
             What the optimizer returned; None if the step was skipped.
@@ -132,6 +138,8 @@ class GradScaler:
         self._current("step")
         if self._stages.get(id(optimizer), _READY) == _STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
+        if getattr(optimizer, "_step_supports_amp_scaling", False):
+            return self._let_step(optimizer, args, kwargs)
         if self._stages.get(id(optimizer), _READY) == _READY:
             self.unscale_(optimizer)
         if id(optimizer) not in self._overflowed:
@@ -140,11 +148,34 @@ class GradScaler:
         self._stages[id(optimizer)] = _STEPPED
         return result
 
+    def _let_step(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        """The step of an optimizer that unscales gradients itself."""
+        if "grad_scaler" in inspect.signature(optimizer.step).parameters:
+            warnings.warn(
+                "GradScaler is going to stop passing itself as a keyword argument to the passed optimizer. In the near future GradScaler "
+                "registers `grad_scale: Tensor` and `found_inf: Tensor` to the passed optimizer and let the optimizer use them directly.",
+                FutureWarning,
+                stacklevel=3,
+            )
+            result = optimizer.step(*args, **kwargs, grad_scaler=self)
+        else:
+            scale, is_unscaled = self._current("step"), self._stages.get(id(optimizer), _READY) == _UNSCALED
+            if not is_unscaled:
+                self._unscale(optimizer, 1.0, allow_float16=True)
+            optimizer.grad_scale = None if is_unscaled else scale * getattr(optimizer, "grad_scale", 1)
+            optimizer.found_inf = full((), float(self._overflowed.get(id(optimizer), False)), dtype=float32, device=scale.device)
+            try:
+                result = optimizer.step(*args, **kwargs)
+            finally:
+                del optimizer.grad_scale, optimizer.found_inf
+        self._stages[id(optimizer)] = _STEPPED
+        return result
+
     def update(self, new_scale: Any = None) -> None:
         """Adapt the scale to what the steps since the last call met, or set it.
 
         Args:
-            new_scale: a number or a tensor of one float32 element.
+            new_scale: a number or a tensor of one element.
         """
         if not self._enabled:
             return
@@ -152,7 +183,9 @@ class GradScaler:
         if new_scale is not None:
             if isinstance(new_scale, Tensor):
                 if new_scale.numel() != 1 or new_scale.requires_grad:
-                    raise AssertionError("new_scale should be a float or a 1-element torch.FloatTensor with requires_grad=False.")
+                    raise AssertionError(
+                        "new_scale should be a float or a 1-element torch.cuda.FloatTensor or torch.FloatTensor with requires_grad=False."
+                    )
                 new_scale = new_scale.item()
             scale.fill_(new_scale)
         else:
@@ -163,12 +196,12 @@ class GradScaler:
 
     def _adapt(self, scale: Tensor) -> None:
         if any(self._overflowed.values()):
-            scale.mul_(self._backoff_factor)
+            scale.copy_(scale.double() * self._backoff_factor)
             self._growth_tracker = 0
             return
         self._growth_tracker += 1
         if self._growth_tracker == self._growth_interval:
-            grown = scale * self._growth_factor
+            grown = (scale.double() * self._growth_factor).float()
             if bool(isfinite(grown)):
                 scale.copy_(grown)
             self._growth_tracker = 0

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from .. import ops
+from ..core.state import thread
 from ..core.tensor import Parameter, Tensor
 from . import init
 from .module import Module
@@ -218,7 +219,7 @@ class RNNBase(Module):
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
         """Raise what is wrong with an input; packed data comes with its batch sizes."""
         weight = self._flat_weights[0]
-        if input.dtype != weight.dtype:
+        if input.dtype != weight.dtype and thread.autocast is None:
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). Convert input: input.to({weight.dtype}), "
                 f"or convert model: model.to({input.dtype})"

@@ -19,7 +19,7 @@ import numpy as np
 from .. import dtype as dtypes
 from ..state import grad_enabled, set_autocast, thread
 from ..tensor import Tensor
-from .cast_lists import BANNED, EXCEPT, FLOAT32, NARROW, RESULT, UNTOUCHED
+from .cast_lists import BANNED, EXCEPT, FLOAT32, RESULT, STATE, UNTOUCHED, WIDEST
 
 if TYPE_CHECKING:
     from .dispatch import Call
@@ -110,7 +110,11 @@ class Region:
             if values[place] is None and is_eligible(values[op.positions[0]], kind):
                 values = (*values[:place], dtypes.float32, *values[place + 1 :])
             return call.with_values(values)
-        wanted = {NARROW: self.types[kind], FLOAT32: dtypes.float32}.get(policy) or widest(call.operands, kind, self.types[kind])
+        wanted = dtypes.float32 if policy == FLOAT32 else self.types[kind]
+        if policy == WIDEST:
+            wanted = widest(call.operands, kind, wanted)
+        elif policy == STATE:
+            wanted = with_state(values, wanted)
         modes = thread.function_override, thread.function_modes
         thread.function_override, thread.function_modes = False, ()  # who wants to see the call has seen it
         try:
@@ -148,6 +152,13 @@ def widest(operands: Sequence[Any], kind: str, narrow: DType) -> DType:
             if operand.dtype is dtypes.float32:
                 found = dtypes.float32
     return found
+
+
+def with_state(values: tuple[Any, ...], narrow: DType) -> DType:
+    """The dtype that the region's and that of a recurrent layer's first state promote to."""
+    state = values[2] if isinstance(values[3], (list, tuple)) else values[1]  # packed data come with their batch sizes
+    first = state[0] if isinstance(state, (list, tuple)) and state else state
+    return dtypes.promote_types(narrow, first.dtype) if isinstance(first, Tensor) else narrow
 
 
 def cast(value: Any, kind: str, dtype: DType) -> Any:

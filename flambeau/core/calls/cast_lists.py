@@ -6,6 +6,8 @@ again. What is not listed takes its operands as they come.
     narrow       to the dtype of the region: products, which are fast in few bits and forgiving
     float32      to float32: losses, norms, solvers, functions that need range or digits
     widest       to the widest dtype among the operands
+    state        to what the narrow dtype and the first states' promote to: recurrent layers, whose states PyTorch keeps in their dtype; all
+                 that a layer computes is in that dtype here
     result       nothing is cast; ``dtype=float32`` is given where the caller gave none (sums, softmax)
     untouched    nothing is cast, neither here nor in the operations that it is made of
     banned       an error
@@ -18,7 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-NARROW, FLOAT32, WIDEST, RESULT, UNTOUCHED, BANNED = "narrow", "float32", "widest", "result", "untouched", "banned"
+NARROW, FLOAT32, WIDEST, STATE = "narrow", "float32", "widest", "state"
+RESULT, UNTOUCHED, BANNED = "result", "untouched", "banned"
 
 _CONVOLUTIONS = "conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d"
 _PRODUCTS = "addbmm addmm baddbmm bmm mm matmul linear linalg.vecdot prelu scaled_dot_product_attention"
@@ -29,7 +32,8 @@ _LOSSES = (
 
 LISTS = {
     "cpu": {
-        NARROW: f"{_CONVOLUTIONS} {_PRODUCTS}",
+        NARROW: f"{_CONVOLUTIONS} {_PRODUCTS} rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell",
+        STATE: "lstm lstm_cell gru gru_cell",
         FLOAT32: f"{_LOSSES} binary_cross_entropy cross_entropy ctc_loss "
         "adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d fractional_max_pool2d fractional_max_pool3d max_pool3d "
         "max_unpool1d max_unpool2d max_unpool3d "
@@ -45,7 +49,7 @@ LISTS = {
     },
     "cuda": {
         NARROW: f"{_CONVOLUTIONS} {_PRODUCTS} convolution addmv addr mv chain_matmul einsum linalg.multi_dot "
-        "gru_cell lstm_cell rnn_tanh_cell rnn_relu_cell",
+        "gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell",
         FLOAT32: f"{_LOSSES} acos asin cosh erfinv exp expm1 log log10 log1p log2 pow reciprocal rsqrt sinh softplus tan "
         "layer_norm native_layer_norm group_norm rms_norm cosine_similarity frobenius_norm nuclear_norm renorm logsumexp "
         "cdist dist pdist _pdist interpolate",
