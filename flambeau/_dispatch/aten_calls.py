@@ -13,7 +13,7 @@ from .. import _ops
 from .._ops import OpOverload, OpOverloadPacket
 from .._schema import Argument, FunctionSchema, parse_schema
 from ..core.arrays.native import key_of
-from ..core.calls.dispatch import FACTORY, FUNCTION, IN_PLACE, IN_PLACE_VIEW, Call, dispatch
+from ..core.calls.dispatch import COMPOSITE, FACTORY, FUNCTION, IN_PLACE, IN_PLACE_VIEW, Call, dispatch
 from ..core.calls.registry import TABLES
 from ..core.device import cpu, device
 from ..core.dtype import dtype as Dtype
@@ -304,7 +304,7 @@ def private(op: Any, form: Any) -> OpOverload:
     """What PyTorch has no counterpart of, as ``torch.ops.flambeau.NAME``."""
     key = (op, form)
     if key not in PRIVATE:
-        ending = "_" if form is not FUNCTION and form is not FACTORY else ""
+        ending = "_" if form is IN_PLACE or form is IN_PLACE_VIEW else ""
 
         def run(*values: Any, out: Any = None) -> Any:
             return dispatch(op, values, out, form)
@@ -317,6 +317,16 @@ def private(op: Any, form: Any) -> OpOverload:
         packet.define(overload := OpOverload(packet, run, schema, []))
         PRIVATE.setdefault(key, overload)
     return PRIVATE[key]
+
+
+def whole(call: Call) -> tuple[OpOverload, tuple[Any, ...], dict[str, Any]]:
+    """A call of a composite as one kernel, PyTorch's where it has the same arguments."""
+    entry, values = call.op, call.values
+    kwargs = {} if call.out is None else {"out": call.out}
+    found = getattr(getattr(_ops.ops.namespace("aten"), entry.name, None), "default", None)
+    if found is None or call.out is not None or len(found._schema.positional) != len(values):
+        return private(entry, COMPOSITE), values, kwargs
+    return found, *pruned(found, values, {})
 
 
 def translated_factory(call: Call) -> tuple[OpOverload, tuple[Any, ...], dict[str, Any]]:

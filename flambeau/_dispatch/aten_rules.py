@@ -16,7 +16,7 @@ from ..core.calls.registry import primitive, resolve
 from ..core.device import device
 from ..core.layout import contiguous_format
 from ..core.shape import dims_to_sum, wrap_dim
-from ..core.state import modes
+from ..core.state import modes, thread
 from ..core.tensor import Tensor, wrap
 from ..ops import indexing
 from ..ops.indexing import Indices
@@ -360,6 +360,10 @@ def _copied(input: Any, dtype: Any, memory_format: Any = None) -> Any:
 
 def _to_copy(self: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, **options: Any) -> Any:
     form = options.get("memory_format")
+    if is_handled(self):
+        given = {"dtype": dtype, "layout": layout, "device": device, **options}
+        found = overload_named("_to_copy")
+        return modes.below.ask(found, *pruned(found, (self,), {name: value for name, value in given.items() if value is not None}))
     if device is None or same_device(device, self.device):
         return primitive("_to_copy").wrapper(self, self.dtype if dtype is None else dtype, form)
     return self.to(device, dtype, options.get("non_blocking", False), True, **({} if form is None else {"memory_format": form}))
@@ -433,14 +437,21 @@ IMPLEMENTED["_local_scalar_dense"] = _local_scalar_dense
 
 
 def _from_data(call: Any) -> Any:
-    """``torch.tensor(data)``: made as usual, then shown by ``lift_fresh``."""
-    outside = modes.below.without_modes()
-    with outside as stack:
-        result = call.form.run(call)
+    """``torch.tensor(data)``: made on the CPU as usual, shown by ``lift_fresh``, and moved."""
+    names, values = list(call.op.names), list(call.values)
+    where = thread.creation_device
+    if "device" in names and values[names.index("device")] is not None:
+        where = values[names.index("device")]
+    with modes.below.without_modes() as stack:
+        if "device" in names:
+            values[names.index("device")] = "cpu"
+        result = call.form.run(call.with_values(tuple(values)))
     if not stack or any(result is value for value in call.values):
-        return result
+        return result if where is None else result.to(where)
     requires_grad = result.requires_grad
     shown = modes.below.ask(overload_named("lift_fresh"), (result.detach() if requires_grad else result,), {})
+    if where is not None and not same_device(where, shown.device):
+        shown = shown.to(where)
     return shown.requires_grad_() if requires_grad else shown
 
 

@@ -21,13 +21,15 @@ from typing import Any
 
 from .._ops import tensors_in as tensors_among
 from ..core.arrays.hollow import HollowArray, filled, hollow
+from ..core.arrays.kinds import MissingValue, MissingValues
 from ..core.arrays.meta import meta
+from ..core.arrays.meta_array import MetaArray
 from ..core.calls import dispatch
 from ..core.calls.dispatch import COMPOSITE, FACTORY, FUNCTION, IN_PLACE, Call, make_node, package, record
 from ..core.calls.override import DisableTorchFunctionSubclass
 from ..core.calls.registry import resolve
 from ..core.layout import preserve_format
-from ..core.shape import broadcast_shape
+from ..core.shape import broadcast_shape, contiguous_strides, element_strides, is_dense
 from ..core.state import active, dispatchers, grad_enabled, interposed, modes, set_grad, thread
 from ..core.tape.history import (
     check_overlap,
@@ -41,7 +43,7 @@ from ..core.tape.history import (
     watch,
 )
 from ..core.tape.node import edge_of
-from ..core.tape.saved import Kept, below_tape, pack_saved
+from ..core.tape.saved import Kept, below_tape, is_saved_result, pack_saved
 from ..core.tensor import Tensor, share, storage_of, wrap
 from . import aten_calls as aten
 from . import aten_kernels, aten_rules  # noqa: F401  # the last two fill tables of the first
@@ -139,8 +141,9 @@ def taken(call: Call) -> Any:
         return _factory(call)
     key = aten.key_of(call.op)
     if form is COMPOSITE:
-        leaf = aten.LEAVES.get(key)
-        return NotImplemented if leaf is None or call.out is not None else leaf(*call.values)
+        leaf = aten.LEAVES.get(key) if call.out is None else None
+        result = NotImplemented if leaf is None else leaf(*call.values)
+        return result if result is not NotImplemented else _composite(call)
     with DisableTorchFunctionSubclass():
         if call.out is None and form is FUNCTION and (composed := aten.COMPOSED.get(key)) is not None:
             result = composed(*call.values)
@@ -151,6 +154,21 @@ def taken(call: Call) -> Any:
         if form is not FUNCTION:
             return _in_place_view(call)
         return _function(call)
+
+
+def _composite(call: Call) -> Any:
+    """A composite is divided. One that reads values is shown as a whole, where an operand has none."""
+    if not any(isinstance(operand, Tensor) and operand._array.__class__ is HollowArray for operand in call.operands):
+        return NotImplemented
+    try:
+        result = call.form.run(call)
+        if not any(tensor.__class__ is Tensor and isinstance(tensor._array, MetaArray) for tensor in tensors_in([result], {})):
+            return result
+    except (MissingValue, MissingValues):
+        pass
+    if grad_enabled() and any(isinstance(operand, Tensor) and operand._requires_grad for operand in call.operands):
+        raise NotImplementedError(f"{call.op.name}: a tensor around others that requires grad is not supported: it reads values")
+    return ask(*aten.whole(call))
 
 
 def _result_of(call: Call) -> Any:
@@ -177,12 +195,7 @@ def _function(call: Call) -> Any:
     elif tensors and call.is_recorded():
         tensors = [_own(tensor, call) for tensor in tensors]
     if tensors and call.is_recorded():
-        hooks, thread.saved_hooks = thread.saved_hooks, ()
-        try:
-            record(op, call.values, tensors)
-        finally:
-            thread.saved_hooks = hooks
-        _keep_results(tensors, hooks)
+        _record(call, tensors)
     return package(op, tensors) if is_tuple else tensors[0]
 
 
@@ -214,7 +227,8 @@ def _follow_shape(call: Call, base: Tensor, tensors: list[Tensor]) -> None:
     """Let views of a tensor without values have the strides and the place in memory that the view operation gives them."""
     values = [wrap(filled(value._array)) if isinstance(value, Tensor) else value for value in call.values]
     if call.op.canonicalize is not None:
-        values = list(call.op.canonicalize(*values))
+        with without_modes():
+            values = list(call.op.canonicalize(*values))
     arrays = meta.run(call.op, dispatch.plain_values(call.op, values), None, None)
     storage = storage_of(base)
     for tensor, array in zip(tensors, arrays if isinstance(arrays, (tuple, list)) else [arrays], strict=True):
@@ -229,20 +243,26 @@ def _follow_shape(call: Call, base: Tensor, tensors: list[Tensor]) -> None:
                 storage._add_alias(tensor)
 
 
-def _keep_results(tensors: list[Tensor], hooks: Any) -> None:
-    """Results of classes that their own node keeps for backward are kept as tensors, not as arrays; then hooks get what is kept."""
-    node: Any = tensors[0]._node
-    if node is None:
-        node = next((tensor._node for tensor in tensors if tensor._node is not None), None)
+def _record(call: Call, tensors: list[Tensor]) -> None:
+    """Put a call on the tape. Results of classes that their node keeps are kept as tensors, not as arrays; then hooks get what is kept."""
+    hooks, thread.saved_hooks = thread.saved_hooks, ()
+    try:
+        record(call.op, call.values, tensors)
+    finally:
+        thread.saved_hooks = hooks
+    node: Any = next((tensor._node for tensor in tensors if tensor._node is not None), None)
     node = getattr(node, "node", node)
-    if node is None or not node.saved:
-        return
+    if node is not None and node.saved:
+        _keep_results(node, tensors, hooks)
+
+
+def _keep_results(node: Any, tensors: list[Tensor], hooks: Any) -> None:
     kept = []
     for item in node.saved:
-        if item.__class__ is tuple and len(item) == 3 and item[1].__class__ is not tuple:
-            at = item[2] or 0
-            if at.__class__ is int and at < len(tensors) and tensors[at].__class__ in dispatchers and tensors[at]._array is item[0]:
-                item = Kept(below_tape(tensors[at].detach), item[2])
+        if is_saved_result(item):
+            result = tensors[item[2] or 0]
+            if result.__class__ in dispatchers:
+                item = Kept(below_tape(result.detach), item[2])
         kept.append(item)
     node.saved = tuple(kept if not hooks else [pack_saved(node, item, *hooks[-1]) for item in kept])
 
@@ -270,7 +290,13 @@ def _in_place(call: Call) -> Tensor:
         storage_of(target)._bump()
     if recorded:
         history = edge_of(target)
-        node = make_node(op, node_values, [target._array], [target])
+        hooks, thread.saved_hooks = thread.saved_hooks, ()
+        try:
+            node = make_node(op, node_values, [target._array], [target])
+        finally:
+            thread.saved_hooks = hooks
+        if node.saved:
+            _keep_results(node, [target], hooks)
         if node.edges and node.edges[0] is not history and node_values is not values:
             node.edges = (history, *node.edges[1:])
         rebase(target, node)
@@ -282,8 +308,9 @@ def _in_place_view(call: Call) -> Tensor:
     target = call.values[0]
     if grad_enabled() and target._requires_grad:
         raise NotImplementedError(f"{call.op.name}_: a recorded view in place of the tensor is not supported below __torch_dispatch__")
+    before = target._array
     ask(*aten.translated(call))
-    if target._array.__class__ is HollowArray:
+    if before.__class__ is HollowArray and target._array is before:
         _follow_shape(Call(call.op, call.values, call.operands, None, FUNCTION), target, [target])
     return target
 
@@ -318,7 +345,8 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     result: Tensor = ask(aten.overload_named("as_strided"), args, {})
     if input._array.__class__ is HollowArray is result._array.__class__:
         storage = storage_of(input)
-        known = resolve("torch", "as_strided")(share(filled(input._array), storage), size, stride, storage_offset)
+        with without_modes():
+            known = resolve("torch", "as_strided")(share(filled(input._array), storage), size, stride, storage_offset)
         result._array, result._storage = hollow(known._array, result._array._where), storage
         storage._add_alias(result)
     if result is not input and result._storage is not None and result._storage is input._storage:
@@ -329,6 +357,17 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
 
 
 aten.LEAVES["as_strided"] = as_strided
+
+
+def own_gradient(leaf: Tensor, grad: Tensor) -> Tensor:
+    """A first gradient as ``leaf.grad``: itself, detached, or a copy with the leaf's strides."""
+    dense = is_dense(leaf._array)
+    wanted = element_strides(leaf._array) if dense else contiguous_strides(leaf._array.shape)
+    for size, have, want in zip(leaf._array.shape, element_strides(grad._array), wanted, strict=True):
+        if size != 1 and have != want:
+            return below(lambda: grad.new_empty_strided(tuple(grad.shape), wanted).copy_(grad))
+    result: Tensor = below(grad.detach)
+    return result
 
 
 def ones_like(root: Tensor) -> Tensor:

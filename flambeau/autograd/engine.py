@@ -291,7 +291,7 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
     have: Any = getattr(leaf, "_grad", None)
     if have is None and not record:
         if entry[1].__class__ in dispatchers:
-            leaf._grad = entry[1].detach()
+            leaf._grad = modes.below.own_gradient(leaf, entry[1])
         elif entry[1]._requires_grad or entry[1].__class__ is not Tensor:
             leaf._grad = entry[1].detach().clone()
         elif _is_ours(entry):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.arrays import native
-from ..core.arrays.kinds import device_of, kind_of, moved
+from ..core.arrays.kinds import MissingValue, device_of, kind_of, moved
 from ..core.calls.annotations import Dim, Tensor
 from ..core.calls.registry import composite, method, op
 from ..core.layout import contiguous_format, empty_as, row_major, suggested_format
@@ -86,7 +86,7 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
     given = input if repeats is None else repeats
     has_values = not isinstance(given, TensorType) or kind_of(given._array).has_values
     if not has_values and output_size is None:
-        raise RuntimeError("cannot repeat_interleave a meta tensor without output_size")
+        raise MissingValue("cannot repeat_interleave a meta tensor without output_size")
     if repeats is None:
         if input._array.ndim != 1 or input.dtype not in (dtypes.int32, dtypes.int64):
             raise RuntimeError("repeats must be 0-dim or 1-dim int tensor")

@@ -13,7 +13,7 @@ import numpy as np
 from ..calls.operation import Op
 from ..device import cpu, device
 from ..dtype import dtype
-from .kinds import KINDS, register
+from .kinds import KINDS, MissingValue, MissingValues, register
 from .meta import Meta, meta
 from .meta_array import MetaArray, framed
 
@@ -27,7 +27,13 @@ class HollowArray(MetaArray):
     _where: device
 
     def item(self, *place: Any) -> NoReturn:
-        raise RuntimeError("Cannot access the values of a tensor that wraps others; its class's __torch_dispatch__ must answer")
+        raise MissingValue("Cannot access the values of a tensor that wraps others; its class's __torch_dispatch__ must answer")
+
+    def __array_ufunc__(self, function: Any, *args: Any, **kwargs: Any) -> NoReturn:
+        raise MissingValues(f"{function.__name__}: a tensor that wraps others has no values of its own")
+
+    def __array_function__(self, function: Any, *args: Any) -> NoReturn:
+        raise MissingValues(f"{function.__name__}: a tensor that wraps others has no values of its own")
 
     def copy(self, order: Any = "C") -> MetaArray:
         return hollow(super().copy(order), self._where)
@@ -48,7 +54,7 @@ class Hollow(Meta):
         return where
 
     def to_host(self, array: Any) -> np.ndarray:
-        raise RuntimeError("Cannot access the values of a tensor that wraps others; its class's __torch_dispatch__ must answer")
+        raise MissingValue("Cannot access the values of a tensor that wraps others; its class's __torch_dispatch__ must answer")
 
     def view_at(self, base: Any, shape: Sequence[int], kind: np.dtype, offset: int, strides: Sequence[int]) -> MetaArray:
         return hollow(super().view_at(base, shape, kind, offset, strides), base._where)
@@ -57,7 +63,7 @@ class Hollow(Meta):
         return meta.bound(function)
 
     def run(self, op: Op, values: list[Any], compute: dtype | None, result: dtype | None) -> Any:
-        raise NotImplementedError(
+        raise MissingValues(
             f"{op.name}: a tensor that wraps others has no values of its own; the __torch_dispatch__ of its class must take the call"
         )
 

@@ -265,9 +265,17 @@ def perhaps(condition: Any) -> bool:
     return kind_of(condition._array).has_values and bool(condition)
 
 
+class MissingValue(RuntimeError):
+    """A number is asked for, which is not there."""
+
+
+class MissingValues(NotImplementedError):
+    """An array's values are asked for, which has none."""
+
+
 def missing_values(name: str) -> NoReturn:
     """Complain about an operation whose result, or its shape, depends on values that an array does not have."""
-    raise NotImplementedError(
+    raise MissingValues(
         f"aten::{name}: attempted to run this operator with Meta tensors, but there was no fake impl or Meta kernel registered: "
         "what it returns depends on values, and tensors on the meta device have none."
     )

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..layout import elementwise_strides
 from ..shape import contiguous_strides, view_strides
-from .kinds import missing_values
+from .kinds import MissingValue, missing_values
 
 _as_strided = np.lib.stride_tricks.as_strided
 _new = object.__new__
@@ -64,7 +64,7 @@ class MetaArray:
 
     # -- values, which it has not ---------------------------------------------------------------------------------------------------
     def item(self, *place: Any) -> NoReturn:
-        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+        raise MissingValue("Tensor.item() cannot be called on meta tensors")
 
     __int__ = __float__ = __complex__ = __index__ = item
 
