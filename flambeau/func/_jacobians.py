@@ -58,6 +58,9 @@ def rows_of(
     counts = [each._array.size for each in outs]
     chunks = []
     for start, stop in _slices(sum(counts), chunk_size):
+        if stop - start == 1:
+            chunks.append([each.unsqueeze(0) for each in pull([each.squeeze(0) for each in basis(plain, start, stop)])])
+            continue
         with Batch(stop - start) as batch:
             found = pull([batch.wrap(each) for each in basis(plain, start, stop)])
             chunks.append([batch.inside(each) for each in found])
