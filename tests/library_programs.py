@@ -431,6 +431,46 @@ def inside_autocast(torch: Any, ns: str) -> Any:
     ]
 
 
+@program
+def below_autograd(torch: Any, ns: str) -> Any:
+    """Modes and subclasses with ``__torch_dispatch__``: what they see, rules for them, nothing recorded meanwhile."""
+    from importlib import import_module
+
+    modes = import_module(f"{torch.__name__}.utils._python_dispatch")
+    seen: list[Any] = []
+    define = torch.library.custom_op
+    sine = define(f"{ns}::sine", typed(torch, lambda x, k=2: x.sin() * k, x="Tensor", k=int), mutates_args=())
+    sine.register_autograd(lambda ctx, grad: (grad * 3, None))
+
+    class Mode(modes.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append((str(func), len(args), kwargs, args[0].requires_grad))
+            return func(*args, **(kwargs or {}))
+
+    x, z = torch.ones(2), torch.ones(2, requires_grad=True)
+    with Mode():
+        sine(x)
+        made = sine(z, k=3)
+        write = define(f"{ns}::write", typed(torch, lambda x: x.add_(1) is None or None, None, x="Tensor"), mutates_args=("x",))
+        write(x)
+    seen += [made, torch.autograd.grad(made.sum(), z), x]
+
+    @sine.register_torch_dispatch(Mode)
+    def rule(mode, func, types, args, kwargs):
+        seen.append((type(mode).__name__, str(func), types, args, kwargs))
+        return func(*args, **kwargs) * 100
+
+    with Mode():
+        seen.append(sine(x))
+    seen.append(sine(x))
+    lib = torch.library.Library(ns, "FRAGMENT")
+    lib.define("composite(Tensor x) -> Tensor")
+    lib.impl("composite", lambda x: x.cos() * 2, "CompositeImplicitAutograd")
+    with Mode():
+        getattr(torch.ops, ns).composite(z)
+    return seen
+
+
 def what_opcheck_finds(torch: Any, ns: str) -> Any:
     """Registrations that are wrong, in every test."""
     define, check = torch.library.custom_op, torch.library.opcheck

@@ -217,6 +217,92 @@ def test_sizes_that_depend_on_values_have_no_fake_kernel():
         operation(torch.ones(2, device="meta"))
 
 
+def numpy_sine():
+    def function(x: torch.Tensor, others: list[torch.Tensor], scale: float = 1.0) -> tuple[torch.Tensor, torch.Tensor]:
+        made = scale * np.sin(x.numpy(force=True)) + sum(other.numpy(force=True) for other in others)
+        return torch.from_numpy(np.asarray(made)), x.long()
+
+    operation = torch.library.custom_op(f"tests_library::sine_{next(counter)}", function, mutates_args=())
+
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0])
+        ctx.count, ctx.scale = len(inputs[1]), inputs[2]
+
+    def backward(ctx, grad, *rest):
+        return grad * ctx.scale * ctx.saved_tensors[0].cos(), [grad] * ctx.count, None
+
+    operation.register_autograd(backward, setup_context=setup_context)
+    return operation
+
+
+def with_rule(operation, seen):
+    @operation.register_vmap
+    def rule(info, in_dims, x, others, scale=1.0):
+        seen.append((info.batch_size, in_dims))
+        size = info.batch_size
+        parts = [part if dim is not None else part.expand(size, *part.shape) for part, dim in zip([x, *others], [in_dims[0], *in_dims[1]])]
+        made = operation(parts[0], parts[1:], scale)
+        return made, (0, 0)
+
+    return operation
+
+
+@pytest.mark.parametrize("has_rule", [False, True])
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_transforms_see_an_operation_as_one_of_flambeau(has_rule):
+    func, seen = torch.func, []
+    operation = numpy_sine()
+    if has_rule:
+        with_rule(operation, seen)
+    own = lambda x, y: operation(x, [y, x], 3.0)[0]  # noqa: E731
+    known = lambda x, y: 3 * x.sin() + y + x  # noqa: E731
+    x, y = torch.randn(3, 2, dtype=torch.float64), torch.randn(2, dtype=torch.float64)
+    total = lambda f: lambda x, y: (f(x, y) ** 2).sum()  # noqa: E731
+    for make in (
+        lambda f: func.vmap(f, (0, None))(x, y),
+        lambda f: func.vmap(f, (1, None), 1)(x, x[:, 0]),
+        lambda f: func.vmap(func.vmap(f), (0, None))(x, y),
+        lambda f: func.grad(total(f), (0, 1))(x, y),
+        lambda f: func.vmap(func.grad(total(f)), (0, None))(x, y),
+        lambda f: func.grad(lambda x: func.vmap(f, (0, None))(x, y).pow(2).sum())(x),
+        lambda f: func.jvp(f, (x, y), (x * 2, y * 3)),
+        lambda f: func.vmap(lambda x: func.jvp(f, (x, y), (x, y))[1])(x),
+        lambda f: func.hessian(total(f))(x[0], y),
+        lambda f: func.jacfwd(func.jacfwd(f))(y, y),
+        lambda f: func.jacrev(f)(y, y),
+        lambda f: func.vjp(f, x, y)[1](torch.ones_like(x)),
+    ):
+        torch.testing.assert_close(make(own), make(known))
+    assert bool(seen) is has_rule
+    z = x[0].clone().requires_grad_()
+    (slope,) = torch.autograd.grad(func.jvp(own, (z, y), (y, y))[1].sum(), z)
+    torch.testing.assert_close(slope, -3 * z.detach().sin() * y)
+    made, tangents = func.jvp(lambda x: operation(x, []), (x,), (x,))
+    assert (made[1].dtype, tangents[1].any().item()) == (torch.int64, False)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_transforms_refuse_what_they_cannot_do():
+    lib = torch.library.Library("tests_library", "FRAGMENT")
+    lib.define("increase(Tensor(a!) x) -> ()")
+    lib.impl("increase", lambda x: None if x.add_(1) is x else 0, "CPU")
+    lib.define("plain(Tensor x) -> Tensor")
+    lib.impl("plain", lambda x: x * 2, "CPU")
+    lib.define("composite(Tensor x) -> Tensor")
+    lib.impl("composite", lambda x: x.sin(), "CompositeImplicitAutograd")
+    ops, x = torch.ops.tests_library, torch.randn(3, 2)
+    with pytest.raises(RuntimeError, match="Batching rule not implemented for tests_library::increase"):
+        torch.func.vmap(ops.increase)(x)
+    with pytest.raises(NotImplementedError, match="tests_library::plain: forward-mode differentiation needs a derivative"):
+        torch.func.jvp(ops.plain, (x,), (x,))
+    assert torch.equal(torch.func.vmap(ops.plain)(x), x * 2)
+    assert torch.equal(torch.func.jvp(torch.func.vmap(ops.composite), (x,), (x,))[1], x * x.cos())
+    broken = twice("broken_rule")
+    broken.register_vmap(lambda info, in_dims, x: 3)
+    with pytest.raises(RuntimeError, match="expected the vmap rule to return a tuple"):
+        torch.func.vmap(broken)(x)
+
+
 def outcomes(operation, *args, **options):
     return {
         name.removeprefix("test_"): str(value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .. import _ops
 from ..autograd.function import Function
 from ..utils import _pytree
 from .depth import below_autograd
@@ -28,8 +27,7 @@ class Formula:
         schema = operation.schema
         count = len(schema.positional)
         call = _CallOf(self, operation, values)
-        has_lists = any(isinstance(value, (list, tuple)) and _ops.tensors_in([value]) for value in values[:count])
-        if has_lists:
+        if any(map(_is_list_of_tensors, schema.positional)):
             flat, call.inputs = _pytree.tree_flatten(tuple(values[:count]))
         else:
             flat = values[:count]
@@ -92,8 +90,12 @@ class _CallOf:
         Raises:
             RuntimeError: they are not of the arguments' structure.
         """
-        values = self.values[: len(self.operation.schema.positional)]
-        expected = _pytree.tree_structure((*[_leaf_for(value) for value in values], None))
+        arguments = self.operation.schema.positional
+        values = self.values[: len(arguments)]
+        listed = [_is_list_of_tensors(argument) and value is not None for argument, value in zip(arguments, values, strict=True)]
+        expected = _pytree.tree_structure(
+            (*[[None] * len(value) if has else None for has, value in zip(listed, values, strict=True)], None)
+        )
         leaves, structure = _pytree.tree_flatten((*found, None))
         if structure != expected:
             raise RuntimeError(
@@ -102,22 +104,17 @@ class _CallOf:
             )
         flat: list[Any] = []
         places = iter(leaves)
-        for value in values:
-            if isinstance(value, list) and not _holds_tensors(value):
+        for has, value in zip(listed, values, strict=True):
+            if isinstance(value, list) and not has:
                 next(places)
-                flat += [None] * len(_pytree.tree_leaves(value))
+                flat += [None] * len(value)
             else:
-                flat += [next(places) for _ in (value if isinstance(value, list) else (value,))]
+                flat += [next(places) for _ in (value if has else (value,))]
         return (*flat, None)
 
 
-def _holds_tensors(value: Any) -> bool:
-    return bool(_ops.tensors_in([value]))
-
-
-def _leaf_for(value: Any) -> Any:
-    """An argument as the structure of gradients counts it: a list of tensors is a list, anything else one leaf."""
-    return [None] * len(value) if isinstance(value, list) and _holds_tensors(value) else None
+def _is_list_of_tensors(argument: Any) -> bool:
+    return "List[" in (text := str(argument.type)) and "Tensor" in text
 
 
 class _needed_by_input:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from ..core.tensor import Tensor
 from ..func import _levels
 from ..func._batch import Batch
+from ..utils import _pytree
 
 
 class VmapInfo(NamedTuple):
@@ -78,37 +79,43 @@ def _dual(owner: Any, operation: Any, values: list[Any]) -> Any:
     Raises:
         NotImplementedError: an operation without a formula.
     """
-    from ..autograd.api import grad
-    from ..autograd.grad_mode import enable_grad
+    from ..func._reverse import vjp
 
     if operation.formula is None or operation.formula.backward is None:
         raise NotImplementedError(
             f"{operation.overload._name}: forward-mode differentiation needs a derivative, which torch.library.register_autograd gives"
         )
-    tangents: list[Any] = []
-    with enable_grad():
+    leaves, structure = _pytree.tree_flatten(values)
+    places = [place for place, leaf in enumerate(leaves) if owner.has(leaf) and owner.tangent(leaf) is not None]
+    plain = [owner.primal(leaf) if owner.has(leaf) else leaf for leaf in leaves]
+    kept: list[Any] = []
 
-        def primal(value: Any) -> Any:
-            if not owner.has(value):
-                return value
-            inner = owner.primal(value)
-            fresh = inner.view_as(inner) if inner.requires_grad else inner.detach().requires_grad_()
-            tangents.append((fresh, owner.tangent(value)))
-            return fresh
+    def called(*moving: Any) -> Any:
+        """The results that have tangents, and those that do not; what is no tensor stays in ``kept``."""
+        given = list(plain)
+        for place, value in zip(places, moving, strict=True):
+            given[place] = value
+        made, _ = kept[:] = _pytree.tree_flatten(operation.run(_pytree.tree_unflatten(given, structure)))
+        return tuple([each for each in made if _moves(each)]), [each for each in made if isinstance(each, Tensor) and not _moves(each)]
 
-        plain = [_levels.mapped(value, primal) for value in values]
-        result = operation.run(plain)
-        moving = [(variable, tangent) for variable, tangent in tangents if tangent is not None]
+    if not places:
+        return _levels.mapped(operation.run(_pytree.tree_unflatten(plain, structure)), _wrapper(owner))
+    results, pull, rest = vjp(called, *[plain[place] for place in places], has_aux=True)
+    tangents: Any = ()
+    if results:
+        _, push = vjp(lambda *seeds: pull(seeds), *[each.new_zeros(each.shape) for each in results])
+        tangents = push(tuple([owner.tangent(leaves[place]) for place in places]))
+    moving = iter([owner.wrap(each, tangent) for each, tangent in zip(results, tangents, strict=True)])
+    still = iter([owner.wrap(each) for each in rest])
+    made, structure_of_result = kept
+    filled = [next(moving if _moves(each) else still) if isinstance(each, Tensor) else each for each in made]
+    return _pytree.tree_unflatten(filled, structure_of_result)
 
-        def pushed(made: Any) -> Any:
-            if not isinstance(made, Tensor) or not made.requires_grad or not moving:
-                return owner.wrap(made) if isinstance(made, Tensor) else made
-            seed = made.new_zeros(made.shape).requires_grad_()
-            pulled = grad(made, [variable for variable, _ in moving], seed, create_graph=True, allow_unused=True)
-            used = [(p, t) for p, (_, t) in zip(pulled, moving, strict=True) if p is not None and p.requires_grad]
-            if not used:
-                return owner.wrap(made)
-            (tangent,) = grad([p for p, _ in used], [seed], [t for _, t in used], create_graph=True, allow_unused=True)
-            return owner.wrap(made, tangent)
 
-        return _levels.mapped(result, pushed)
+def _moves(value: Any) -> bool:
+    """Whether a result has a tangent."""
+    return isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex())
+
+
+def _wrapper(owner: Any) -> Any:
+    return lambda value: owner.wrap(value) if isinstance(value, Tensor) else value
