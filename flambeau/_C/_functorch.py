@@ -1,4 +1,4 @@
-"""``torch._C._functorch``: no tensor is part of a transformed function."""
+"""``torch._C._functorch``: questions about tensors that belong to running transforms."""
 
 from __future__ import annotations
 
@@ -6,14 +6,60 @@ from typing import Any
 
 from .. import _unsupported
 
-__all__ = ["is_batchedtensor", "is_functorch_wrapped_tensor", "is_gradtrackingtensor", "is_legacy_batchedtensor"]
+__all__ = [
+    "get_unwrapped",
+    "is_batchedtensor",
+    "is_functorch_wrapped_tensor",
+    "is_gradtrackingtensor",
+    "is_legacy_batchedtensor",
+    "maybe_get_bdim",
+    "maybe_get_level",
+]
+
+
+def is_functorch_wrapped_tensor(tensor: Any) -> bool:
+    """Whether a tensor belongs to a transform that has tensors of its own."""
+    from ..func._levels import Wrapped
+
+    return tensor.__class__ is Wrapped
 
 
 def is_batchedtensor(tensor: Any) -> bool:
-    """Whether a tensor stands for a batch within ``vmap``: False."""
+    """Whether a tensor stands for a batch within ``vmap``."""
+    return maybe_get_bdim(tensor) >= 0
+
+
+def is_legacy_batchedtensor(tensor: Any) -> bool:
+    """Whether a tensor is of PyTorch's first ``vmap``: False."""
     return False
 
 
-is_legacy_batchedtensor = is_gradtrackingtensor = is_functorch_wrapped_tensor = is_batchedtensor
+is_gradtrackingtensor = is_legacy_batchedtensor  # ``grad`` has no tensors of its own here
 
-globals().update(_unsupported.names("_C._functorch", "_add_batch_dim _remove_batch_dim get_unwrapped maybe_get_bdim maybe_get_level"))
+
+def maybe_get_bdim(tensor: Any) -> int:
+    """The dimension of what is inside that is the batch; -1 where there is none."""
+    if not is_functorch_wrapped_tensor(tensor):
+        return -1
+    from ..func._batch import Batch
+
+    return 0 if isinstance(tensor._owner, Batch) else -1
+
+
+def maybe_get_level(tensor: Any) -> int:
+    """The level of the transform that a tensor belongs to; -1 where it belongs to none."""
+    return tensor._owner.level if is_functorch_wrapped_tensor(tensor) else -1
+
+
+def get_unwrapped(tensor: Any) -> Any:
+    """What is inside a tensor of a transform.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    if not is_functorch_wrapped_tensor(tensor):
+        raise RuntimeError("No wrappers present!")
+    return tensor._inner
+
+
+globals().update(_unsupported.names("_C._functorch", "_add_batch_dim _remove_batch_dim"))

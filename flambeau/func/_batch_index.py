@@ -60,7 +60,10 @@ def _key_of(batch: Any, key: Any, rank: int) -> Key | None:
         if isinstance(each, Tensor):
             if each._array.dtype.kind == "b" or each._array.dtype.itemsize == 1:
                 return None
-        elif each is not None and each is not Ellipsis and each.__class__ is not slice and each.__class__ is not int:
+        elif each.__class__ is slice:
+            if any(isinstance(bound, Tensor) for bound in (each.start, each.stop, each.step)):
+                return None
+        elif each is not None and each is not Ellipsis and each.__class__ is not int:
             return None
     if sum(isinstance(each, Tensor) and not each._array.ndim for each in parts) not in (0, sum(isinstance(each, Tensor) for each in parts)):
         return None  # a 0-d tensor beside others takes its place first

@@ -403,11 +403,26 @@ def _dynamic(batch: Any, call: Call) -> Any:
     return NotImplemented
 
 
+def _with_moments(batch: Any, call: Call) -> Any:
+    """Batch norm that is to keep moments of a batch of batches in one tensor."""
+    named = dict(zip((p.name for p in call.op.params), call.values, strict=True))
+    moments = [named["running_mean"], named["running_var"]]
+    if batch.has(named["input"]) and named["training"] and any(each is not None and not batch.has(each) for each in moments):
+        raise RuntimeError(
+            "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in place, were not "
+            "batched.\nIf you are using a module and do not need eval mode, please set `track_running_stats` to be False.If you are using "
+            "a prebuilt module and do not need eval mode, please see the functorch website for resources on how to patch your module to work "
+            "with vmap"
+        )
+    return NotImplemented
+
+
 COMPOSITES: dict[str, Callable[..., Any]] = {
     "as_strided": _strided,
     "as_strided_copy": _strided,
     "as_strided_": _strided_in_place,
     "as_strided_scatter": _strided_put,
+    "batch_norm": _with_moments,
     **dict.fromkeys(("unique", "unique_consecutive", "nonzero", "argwhere"), _dynamic),
 }
 

@@ -39,6 +39,12 @@ class NoValues(RuntimeError):
     """Something asked for the array of a wrapped tensor: what it computes has to be computed by calls, or example by example."""
 
 
+_REFUSED = (
+    "the values of a tensor inside torch.func transforms were asked for, where only the transform can compute with them; or the tensor has "
+    "escaped from a transform that has ended"
+)
+
+
 class Frame:
     """What a wrapped tensor has for an array: shape, strides and dtype, without the first ``drop`` dimensions of what is inside.
 
@@ -82,10 +88,7 @@ class Frame:
         return self.shape[0]
 
     def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise NoValues(
-            "the values of a tensor inside torch.func transforms were asked for, where only the transform can compute with them; or the "
-            "transform that the tensor belongs to has ended"
-        )
+        raise NoValues(_REFUSED)
 
     __array__ = __array_function__ = __array_ufunc__ = __getitem__ = __setitem__ = __bool__ = _refuse
     __add__ = __radd__ = __mul__ = __rmul__ = __lt__ = __gt__ = _refuse
@@ -273,14 +276,14 @@ class _Nothing:
         pass
 
 
-def _no_storage(self: Any) -> Any:
+def _no_storage(self: Any, storage: Any) -> None:
     raise NoValues("a tensor inside torch.func transforms has no storage")
 
 
 for _name in ("_node", "_view_of", "_grad"):
     setattr(Wrapped, _name, _Nothing(None))
 Wrapped._requires_grad = property(lambda self: self._owner.requires(self))  # type: ignore[assignment]
-Wrapped._storage = property(_no_storage)  # type: ignore[assignment]
+Wrapped._storage = property(lambda self: None, _no_storage)  # type: ignore[assignment]
 for _name, _method in list(vars(Wrapped).items()):  # ``show_methods`` put functions there that ask who overrides a call
     if hasattr(_method, "__wrapped__") and getattr(Tensor, _name, None) is _method.__wrapped__:
         delattr(Wrapped, _name)
@@ -486,8 +489,8 @@ def _composed(call: Call, owner: Interpreter) -> Any:
         with below(owner):
             try:
                 return owner.composite(call)
-            except NoValues:
-                raise error from None
+            except NoValues as other:
+                raise (other if error.args[0] is _REFUSED else error) from None
     for each in thread.levels:
         if (again := each.drew(call)) is not None:
             return again

@@ -25,7 +25,7 @@ def vmap(
         func: takes and returns tensors, in tuples, lists and dictionaries as deep as you like. It may call ``vmap``, ``grad`` and the other
             transforms.
         in_dims: which dimension of each argument is the batch; None where an argument is the same for all examples. One number for all
-            arguments, or a tuple in their structure. Tensors passed by keyword have it in front.
+            arguments, or a tuple in their structure. What is passed by keyword is the same for all examples.
         out_dims: where the batch comes in the results; None for a result that is the same for all examples.
         randomness: random numbers inside of ``func`` are an ``"error"``, ``"different"`` for each example, or the ``"same"``.
         chunk_size: how many examples are computed at a time; all when None.
@@ -118,10 +118,6 @@ def _over_batch(
         given = [
             each if dim is None else batch.wrap(each if dim == 0 else each.movedim(dim, 0)) for each, dim in zip(flat, dims, strict=True)
         ]
-        if kwargs:
-            named, names = pytree.tree_flatten(kwargs)
-            named = [batch.wrap(each) if isinstance(each, Tensor) else each for each in named]
-            kwargs = pytree.tree_unflatten(named, names)
         made = func(*pytree.tree_unflatten(given, spec), **kwargs)
     results, structure = pytree.tree_flatten(made)
     dims_out = _result_dims(results, structure, made, out_dims, name)
@@ -131,7 +127,7 @@ def _over_batch(
 
 def _result_dims(results: list[Any], structure: Any, made: Any, out_dims: Any, name: str) -> list[Any]:
     """For each result, where the batch is to come."""
-    if isinstance(out_dims, str):
+    if not all(each is None or isinstance(each, int) for each in pytree.tree_leaves(out_dims)):
         raise ValueError(
             f"vmap({name}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of ints representing where in "
             "the outputs the vmapped dimension should appear."
@@ -179,7 +175,7 @@ def _in_chunks(
     kwargs: dict[str, Any],
     chunk_size: int,
 ) -> Any:
-    """Some examples at a time, the results joined. Keyword tensors are cut too."""
+    """Some examples at a time, the results joined."""
     state = default_generator.get_state() if randomness == "same" else None
     parts: list[list[Any]] = []
     structure: Any = None
@@ -189,9 +185,7 @@ def _in_chunks(
         if state is not None:
             default_generator.set_state(state)
         given = [each if dim is None else each.narrow(dim, start, length) for each, dim in zip(flat, dims, strict=True)]
-        named, names = pytree.tree_flatten(kwargs)
-        named = [each.narrow(0, start, length) if isinstance(each, Tensor) else each for each in named]
-        made = _over_batch(func, name, given, spec, dims, length, out_dims, randomness, pytree.tree_unflatten(named, names))
+        made = _over_batch(func, name, given, spec, dims, length, out_dims, randomness, kwargs)
         results, structure = pytree.tree_flatten(made)
         joined_at = _result_dims(results, structure, made, out_dims, name)
         parts.append(results)
