@@ -315,7 +315,7 @@ def main(arguments: list[str]) -> int:
     print(
         f"{right} of {right + wrong + raised} cases right ({right / max(right + wrong + raised, 1):.2%}), {wrong} wrong, {raised} raise; "
         f"{sum(not o.wrong and not o.raised for o in tried)} of {len(tried)} operations without any; "
-        f"{sum(o.refused for o in outcomes.values())} cases raise as PyTorch does: shapes that depend on values, a batch written into what has none"
+        f"{sum(o.refused for o in outcomes.values())} cases raise as PyTorch's do"
     )
     return int(bool(wrong))
 

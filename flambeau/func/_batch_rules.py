@@ -410,9 +410,9 @@ def _with_moments(batch: Any, call: Call) -> Any:
     if batch.has(named["input"]) and named["training"] and any(each is not None and not batch.has(each) for each in moments):
         raise RuntimeError(
             "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in place, were not "
-            "batched.\nIf you are using a module and do not need eval mode, please set `track_running_stats` to be False.If you are using "
-            "a prebuilt module and do not need eval mode, please see the functorch website for resources on how to patch your module to work "
-            "with vmap"
+            "batched.\nIf you are using a module and do not need eval mode, please set `track_running_stats` to be False."
+            "If you are using a prebuilt module and do not need eval mode, please see the functorch website for resources on how to patch "
+            "your module to work with vmap"
         )
     return NotImplemented
 
