@@ -7,7 +7,9 @@ says that it cannot; everything else is wrong.
     python -m tests.forward_operations              shares, and what is wrong or raises
     python -m tests.forward_operations NAME...      every difference of these operations, and the way that each call took
     python -m tests.forward_operations --ways       which way each operation takes
-    python -m tests.forward_operations --in-place   the in-place forms too
+    python -m tests.forward_operations --in-place   the in-place forms instead
+    python -m tests.forward_operations --nested     two tangents at once, by vmap, against one after the other, and tangents of
+                                                    tangents against two reverse passes
     python -m tests.forward_operations --times      a few operations beside PyTorch, in microseconds
 """
 
@@ -249,6 +251,99 @@ def names(patterns: list[str]) -> Iterator[str]:
             yield name
 
 
+# -- levels in each other --------------------------------------------------------------------------------------------------------
+def nested(name: str, count: int | None, dtypes: Any = DTYPES) -> Found:
+    """flambeau against itself: ``vmap(jvp)`` against the loop, and ``jvp(jvp)`` against the reverse derivative of ``jvp``."""
+    comparison, found = Comparison(name, count), Found()
+    for dtype in dtypes:
+        for sample in comparison.samples(dtype, requires_grad=True):
+            where = describe(name, (sample.input, *sample.args), sample.kwargs)
+            for how, compute in (("vmap(jvp)", over_batch), ("jvp(jvp)", second_order)):
+                outcome, error = attempt(compute, name, sample)
+                if isinstance(error, Unsupported) or (error is None and outcome is None):
+                    continue
+                if error is None:
+                    kind, note = (AGREES, "") if not outcome else (WRONG, outcome)
+                else:
+                    kind, note = (RAISES if isinstance(error, (NotImplementedError, RuntimeError)) else WRONG), repr(error)[:200]
+                found.counts[kind] += 1
+                if kind != AGREES:
+                    found.notes.append(f"{where}: {how}: {kind}: {note}")
+    return found
+
+
+class _Leaves(Converter):
+    """flambeau's arguments, with other tensors in place of the variables."""
+
+    def __init__(self, by: dict[int, Any]):
+        super().__init__()
+        self.by = by
+
+    def leaf(self, result: Any, value: Any) -> Any:
+        return self.by.get(id(value), result) if self.by else super().leaf(result, value)
+
+
+def as_function(name: str, sample: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A sample's call as a function of its variables, and their values."""
+    leaves = variables(sample)
+    prepare, process = ENTRIES[name].gradcheck_wrapper, rebound(sample.output_process_fn_grad)
+    function = FUNCTIONS[name] if "masked" in prepare.__name__ else functools.partial(rebound(prepare), FUNCTIONS[name])
+
+    def call(*values: Any) -> Any:
+        convert = _Leaves({id(leaf): value for leaf, value in zip(leaves, values, strict=True)})
+        flambeau.manual_seed(0)
+        given = convert(sample.input), *convert(tuple(sample.args))
+        return tuple(differentiable(process(function(*given, **convert(sample.kwargs)))))
+
+    return call, tuple([Converter()(leaf.detach()) for leaf in leaves])
+
+
+def directions(values: Any, seed: int) -> tuple[Any, ...]:
+    rng = np.random.default_rng(seed)
+    return tuple([OURS.tensor(np.asarray(rng.uniform(0.5, 1.5, tuple(v.shape))).astype(v._array.dtype)) for v in values])
+
+
+def over_batch(name: str, sample: Any) -> str | None:
+    call, values = as_function(name, sample)
+    if not values:
+        return None
+    ways = [directions(values, k) for k in range(2)]
+    apart = [flambeau.func.jvp(call, values, way)[1] for way in ways]
+    together = flambeau.func.vmap(lambda *way: flambeau.func.jvp(call, values, way)[1], randomness="same")(
+        *[flambeau.stack(pair) for pair in zip(*ways, strict=True)]
+    )
+    return unlike(together, [flambeau.stack(pair) for pair in zip(*apart, strict=True)])
+
+
+def second_order(name: str, sample: Any) -> str | None:
+    call, values = as_function(name, sample)
+    if not values or not ENTRIES[name].supports_gradgrad:
+        return None
+    along, across = directions(values, 0), directions(values, 1)
+    slope = lambda *at: flambeau.func.jvp(call, at, along)[1]  # noqa: E731
+    got = flambeau.func.jvp(slope, values, across)[1]
+    leaves = [value.detach().requires_grad_() for value in values]
+    slopes = slope(*leaves)
+    used = [each for each in slopes if each.requires_grad]
+    seeds = [flambeau.zeros_like(each).requires_grad_() for each in used]
+    first = flambeau.autograd.grad(used, leaves, seeds, create_graph=True, allow_unused=True) if used else []
+    pairs = [(g, a) for g, a in zip(first, across, strict=False) if g is not None and g.requires_grad]
+    bends = flambeau.autograd.grad([g for g, _ in pairs], seeds, [a for _, a in pairs], allow_unused=True) if pairs else [None] * len(used)
+    found = {id(each): bend for each, bend in zip(used, bends, strict=True)}
+    return unlike(got, [flambeau.zeros_like(each) if found.get(id(each)) is None else found[id(each)] for each in slopes])
+
+
+def unlike(got: Any, want: Any) -> str:
+    """Where results differ; nothing where they agree, or where both have no numbers."""
+    for k, (a, b) in enumerate(zip(got, want, strict=True)):
+        x, y = OURS.array(a.detach()), OURS.array(b.detach())
+        if x.shape != y.shape:
+            return f"result {k} has shape {x.shape}, expected {y.shape}"
+        if not np.allclose(x, y, rtol=1e-6, atol=1e-6, equal_nan=True) and not np.isnan(y).any():
+            return f"result {k} differs by {np.abs(x - y).max():.3g}"
+    return ""
+
+
 # -- times --------------------------------------------------------------------------------------------------------------------
 def times() -> None:
     """A table of a few operations on 64 x 64 float32, primal and tangent, in microseconds; the least of many runs."""
@@ -291,6 +386,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--count", type=int, default=6, help="samples of each dtype, evenly spaced; 0 takes all")
     parser.add_argument("--ways", action="store_true", help="which way each primitive takes")
     parser.add_argument("--in-place", action="store_true", help="the in-place forms instead")
+    parser.add_argument("--nested", action="store_true", help="levels in each other, against one after the other")
     parser.add_argument("--times", action="store_true", help="a few operations beside PyTorch")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
@@ -301,7 +397,8 @@ def main(arguments: list[str]) -> int:
     results = {}
     for name in names(options.names):
         try:
-            results[name] = operation(name, options.count or None, options.in_place)
+            count = options.count or None
+            results[name] = nested(name, count) if options.nested else operation(name, count, options.in_place)
         except Exception as problem:  # a sample that the comparison itself cannot digest
             print(f"{name}: the comparison failed: {problem!r}"[:300])
             continue

@@ -37,7 +37,7 @@ def torch(name: str, *args: Any, **kwargs: Any) -> Any:
 
 def is_handled(*values: Any) -> bool:
     """Whether a mode or a class takes calls with these arguments."""
-    return modes.below.is_handled(tensors_in(values))
+    return modes.below is not None and modes.below.is_handled(tensors_in(values))
 
 
 def _is_number(value: Any) -> bool:

@@ -70,7 +70,7 @@ def normalized(dual: Any, op: Any, values: Any) -> Any:
     result, mean, variance = made
     if mean.dtype is not result.dtype:  # of 16 bits
         return NotImplemented
-    input, weight, bias, view, axes, affine, eps = primals
+    input, weight, _, view, axes, affine, eps = primals
     x = input.reshape(view)
     if grad_enabled() and needs_grad(input):  # the moments that come with the result have no derivatives
         centred = x - x.mean(axes, keepdim=True)
