@@ -78,7 +78,9 @@ def normalized(dual: Any, op: Any, values: Any) -> Any:
     else:
         centred, scale = x - mean, variance.add(eps).rsqrt()
     unit = centred * scale
-    slope = of_mean = of_variance = None
+    slope: Any = None
+    of_mean: Any = None
+    of_variance: Any = None
     if dual.has(values[0]):
         t = values[0]._tangent.reshape(view)
         of_mean = t.mean(axes, keepdim=True)
