@@ -336,3 +336,27 @@ def test_debug_unwrap_shows_what_a_batch_is_made_of(x):
     seen = []
     func.vmap(lambda r: (seen.append((func.debug_unwrap(r), func.debug_unwrap(r, recurse=False))), r)[1])(x.view(3, 1))
     assert all(each.shape == (3, 1) for each in seen[0])
+
+
+def test_what_packages_ask_about_tensors_of_transforms(x):
+    from flambeau._C import _functorch as questions
+    from flambeau._functorch.apis import vmap
+    from flambeau._functorch.eager_transforms import jvp
+
+    def told(tensor):
+        kinds = questions.is_batchedtensor(tensor), questions.is_gradtrackingtensor(tensor), questions.is_functorch_wrapped_tensor(tensor)
+        return (*kinds, questions.maybe_get_bdim(tensor), questions.maybe_get_level(tensor), questions.maybe_current_level())
+
+    answers = [told(x)]
+    vmap(lambda row: (answers.append(told(row)), row)[1])(x.view(3, 1))
+    jvp(lambda x: (answers.append(told(x)), x)[1], (x,), (x,))
+    assert answers == [(False, False, False, -1, -1, None), (True, False, True, 0, 1, 1), (False, True, True, -1, 1, 1)]
+
+    def summed(row):
+        assert questions.get_unwrapped(row).shape == (3, 1)
+        whole = questions._remove_batch_dim(row, 1, 3, 0)
+        return questions._add_batch_dim(whole * 2, 0, 1)
+
+    assert torch.equal(vmap(summed)(x.view(3, 1)), x.view(3, 1) * 2)
+    with pytest.raises(RuntimeError, match="No wrappers"):
+        questions.get_unwrapped(x)

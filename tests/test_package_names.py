@@ -191,7 +191,6 @@ def test_modes_and_subclasses_as_torch_c_tells_them():
     "module",
     [
         "_C",
-        "_C._functorch",
         "_dynamo",
         "distributed.nn.functional",
         "distributed.optim",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _unsupported
+from ..core.state import thread
 
 __all__ = [
     "get_unwrapped",
@@ -12,6 +12,7 @@ __all__ = [
     "is_functorch_wrapped_tensor",
     "is_gradtrackingtensor",
     "is_legacy_batchedtensor",
+    "maybe_current_level",
     "maybe_get_bdim",
     "maybe_get_level",
 ]
@@ -34,7 +35,9 @@ def is_legacy_batchedtensor(tensor: Any) -> bool:
     return False
 
 
-is_gradtrackingtensor = is_legacy_batchedtensor  # ``grad`` has no tensors of its own here
+def is_gradtrackingtensor(tensor: Any) -> bool:
+    """Whether a tensor has a tangent within ``jvp``; ``grad`` has no tensors of its own here."""
+    return is_functorch_wrapped_tensor(tensor) and maybe_get_bdim(tensor) < 0
 
 
 def maybe_get_bdim(tensor: Any) -> int:
@@ -62,4 +65,16 @@ def get_unwrapped(tensor: Any) -> Any:
     return tensor._inner
 
 
-globals().update(_unsupported.names("_C._functorch", "_add_batch_dim _remove_batch_dim"))
+def maybe_current_level() -> int | None:
+    """The innermost running transform's level; None where none runs."""
+    return len(thread.levels) or None
+
+
+def _add_batch_dim(tensor: Any, in_dim: int, level: int) -> Any:
+    """``tensor`` as a batch of the ``vmap`` of that level, along one of its dimensions."""
+    return thread.levels[level - 1].wrap(tensor.movedim(in_dim, 0))
+
+
+def _remove_batch_dim(tensor: Any, level: int, batch_size: int, out_dim: int) -> Any:
+    """The batch of that level as a dimension."""
+    return thread.levels[level - 1].inside(tensor).movedim(0, out_dim)
