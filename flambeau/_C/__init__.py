@@ -79,8 +79,8 @@ def _len_torch_function_stack() -> int:
 
 
 def _are_functorch_transforms_active() -> bool:
-    """Whether a function is being transformed: False."""
-    return False
+    """Whether a function is being transformed."""
+    return bool(thread.levels or thread.variables)
 
 
 globals().update(
