@@ -537,3 +537,40 @@ def test_where_takes_python_numbers_by_their_kind() -> None:
         )
     assert flambeau.where(condition, flambeau.ones(2, dtype=flambeau.float16), 2.0).dtype is flambeau.float16
     assert flambeau.where(condition, flambeau.ones(2, dtype=flambeau.int32), 2.0).dtype is flambeau.float32
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_an_ellipsis_in_front(requires_grad):
+    array = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
+    keys = [
+        (..., 1),
+        (..., slice(1, 3)),
+        (..., slice(1, 3), 0),
+        (..., slice(None)),
+        (...,),
+        (..., 0, slice(None), slice(0, 9), -1),
+        (..., 3, ...),
+    ]
+    for key in keys:
+        x = flambeau.tensor(array, requires_grad=requires_grad)
+        if key.count(...) > 1:
+            with pytest.raises(IndexError):
+                x[key]
+            continue
+        view = x[key]
+        assert np.array_equal(view.detach().numpy(), array[key]) and view.data_ptr() >= x.data_ptr() and view._base is x
+        with flambeau.no_grad():
+            want, version = array.copy(), x._version
+            want[key] = 7
+            x[key] = flambeau.tensor(7.0)
+            assert np.array_equal(x.detach().numpy(), want) and x._version > version
+        if requires_grad:
+            x = flambeau.tensor(array, requires_grad=True)
+            x[key].sum().backward()
+            zeros = np.zeros_like(array)
+            zeros[key] = 1
+            assert np.array_equal(x.grad.numpy(), zeros)
+    with pytest.raises(IndexError, match="too many indices"):
+        flambeau.tensor(array)[..., 0, 0, 0, 0, 0]
+    with pytest.raises(IndexError, match="out of range|out of bounds"):
+        flambeau.tensor(array)[..., 9]

@@ -505,7 +505,7 @@ def _written_quickly(tensor: Any, key: Any, value: Any) -> bool:
     """Write a float or a tensor of the same dtype to a basic key, where nothing has to be recorded; False if that is not the case."""
     array = tensor._array
     for part in key if key.__class__ is tuple else (key,):
-        if part.__class__ is not int and (part.__class__ is not slice or part.step is not None):
+        if part.__class__ is not int and part is not ... and (part.__class__ is not slice or part.step is not None):
             return False
     kind = value.__class__
     if kind is TensorType or kind is Parameter:

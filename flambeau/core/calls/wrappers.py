@@ -131,7 +131,8 @@ def make_factory(entry: Any) -> Any:
 
 
 def make_getitem(select: Op, part: Op, general: Any) -> Any:
-    """``__getitem__``: a fast path for one int or one slice, taken by ``select`` and ``part``; ``general`` does everything else."""
+    """``__getitem__``: a fast path for ints and slices, an ellipsis before them included, taken by ``select`` and ``part``; ``general``
+    does everything else."""
     source = Source(select)
     source.arrays = {"input": "a"}
     source.env["general"] = general
@@ -146,9 +147,10 @@ def make_getitem(select: Op, part: Op, general: Any) -> Any:
         "    Kind = Part",
         "    for p in key:",
         "        if p.__class__ is int: Kind = Select",
-        "        elif p.__class__ is not slice or p.step is not None: return general(input, key)",
+        "        elif p.__class__ is not slice or p.step is not None:",
+        "            if p is not ... or key[0] is not ... or len(key) == 1 or input._requires_grad: return general(input, key)",
         "        elif p != everything: Kind = Part",
-        "    key = (*key, ...)",
+        "    if key[0] is not ...: key = (*key, ...)",
         "else:",
         "    return general(input, key)",
     )

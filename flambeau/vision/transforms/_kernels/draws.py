@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from .... import ops
+from ....core import dtype as dtypes
 from ....core.tensor import Tensor
 from .filters import gaussian_blur_image
 
@@ -27,9 +29,15 @@ def happens(probability: float) -> bool:
 
 
 def _area_and_ratio(area: int, scale: Bounds, ratio: Bounds) -> tuple[float, float]:
-    low, high = ops.log(ops.tensor(ratio))
     share = area * uniform(scale[0], scale[1])
-    return share, ops.exp(ops.empty(1).uniform_(float(low), float(high))).item()
+    return share, ops.exp(ops.empty(1).uniform_(*_logarithms(dtypes._default, *ratio))).item()
+
+
+@lru_cache(maxsize=64)
+def _logarithms(dtype: Any, low: float, high: float) -> tuple[float, float]:
+    """As tensors of the default dtype have them."""
+    low, high = ops.log(ops.tensor((low, high), dtype=dtype)).tolist()
+    return low, high
 
 
 def resized_window(height: int, width: int, scale: Bounds, ratio: Bounds) -> tuple[int, int, int, int]:
@@ -57,7 +65,7 @@ def erased_window(
         h, w = round(math.sqrt(area * shape)), round(math.sqrt(area / shape))
         if h >= height or w >= width:
             continue
-        contents = ops.empty(channels, h, w).normal_() if value is None else ops.tensor(value)[:, None, None]
+        contents = ops.empty(channels, h, w).normal_() if value is None else ops.tensor(value).view(-1, 1, 1)
         top = whole(0, height - h + 1)
         return top, whole(0, width - w + 1), h, w, contents
     return None

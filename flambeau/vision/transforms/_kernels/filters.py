@@ -176,7 +176,7 @@ def erase(inpt: Any, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = 
 @register(erase, *_IMAGES)
 def erase_image(image: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = False) -> Tensor:
     result = image if inplace else image.clone()
-    result[..., i : i + h, j : j + w] = v
+    result[..., i : i + h, j : j + w] = v.to(image.dtype)
     return result
 
 
