@@ -106,6 +106,10 @@ def test_dilation_takes_the_place_of_strides() -> None:
     assert model.layer4[0].conv2.stride == (1, 1)
     zeroed = models.resnet18(zero_init_residual=True)
     assert not zeroed.layer1[0].bn2.weight.any() and zeroed.bn1.weight.all()
+    parts = importlib.import_module("flambeau.vision.models.video.resnet")
+    for zero in (False, True):
+        video = parts.VideoResNet(parts.Bottleneck, [parts.Conv3DSimple] * 4, [1] * 4, parts.BasicStem, 3, zero_init_residual=zero)
+        assert video.layer1[0].conv3[1].weight.any() != zero and video.layer1[0].conv1[1].weight.all()
 
 
 def test_a_memory_efficient_densenet_has_the_same_gradients() -> None:

@@ -155,11 +155,10 @@ class VideoResNet(nn.Module):
         layers: blocks of each.
         stem: makes what comes first.
         num_classes: features of the result.
-        zero_init_residual: whether the last norm of each bottleneck starts at zero.
+        zero_init_residual: whether the last norm of each bottleneck starts at zero. The original looks for it under a name that is not
+            there, and raises an ``AttributeError``.
     Shape:
         ``(N, 3, T, H, W)`` to ``(N, num_classes)``.
-    Raises:
-        NotImplementedError: ``zero_init_residual`` with bottlenecks, whose last norm the original looks for under a name that is not there.
     Source: torchvision.models.video.VideoResNet. Tran et al. 2018, "A closer look at spatiotemporal convolutions".
     """
 
@@ -181,8 +180,10 @@ class VideoResNet(nn.Module):
         self.avgpool = nn.AdaptiveAvgPool3d((1, 1, 1))
         self.fc = nn.Linear(512 * block.expansion, num_classes)
         initialize(self, {nn.Conv3d: kaiming_fan_out, nn.Linear: normal(0.01)}, norms=(nn.BatchNorm3d,))
-        if zero_init_residual and any(isinstance(module, Bottleneck) for module in self.modules()):
-            raise NotImplementedError("VideoResNet: zero_init_residual is not supported with Bottleneck blocks")
+        if zero_init_residual:
+            for module in self.modules():
+                if isinstance(module, Bottleneck):
+                    nn.init.zeros_(module.conv3[1].weight)
 
     def _make_layer(self, block: Any, conv_builder: Any, planes: int, blocks: int, stride: int = 1) -> nn.Sequential:
         wide = planes * block.expansion
