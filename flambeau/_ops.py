@@ -78,6 +78,7 @@ class OpOverload(OperatorBase):
         self._overloadpacket, self._op, self._schema, self._tags = packet, op, schema, list(tags)
         self._namespace, _, self._opname = schema.name.partition("::")
         self._overloadname = schema.overload_name or "default"
+        self._defined_in_python = self._namespace != "aten"
         self._name = schema.full_name
         self.__name__ = f"{self._opname}.{self._overloadname}"
         self.__qualname__ = self._name
@@ -85,11 +86,6 @@ class OpOverload(OperatorBase):
         self.__doc__ = packet.__doc__
         self.py_kernels: dict[Any, Any] = {}
         self.is_view = any(alias is not None and not alias.is_write for alias in [argument.alias_info for argument in schema.arguments])
-
-    @property
-    def _defined_in_python(self) -> bool:
-        """Whether a program defined it."""
-        return self._namespace != "aten"
 
     @property
     def namespace(self) -> str:

@@ -165,12 +165,12 @@ class Argument:
         found = list(inner.aliases())
         return AliasInfo(any(alias.is_write for alias in found), frozenset(), frozenset()) if found else None
 
-    @property
+    @made_once
     def is_write(self) -> bool:
         """Whether the operation writes to it."""
         return any(alias.is_write for alias in self.real_type.aliases())
 
-    @property
+    @made_once
     def is_out(self) -> bool:
         """Whether it is what ``out=`` takes."""
         return self.kwarg_only and self.is_write
@@ -223,6 +223,7 @@ class FunctionSchema:
         self.positional = [argument for argument in arguments if not argument.kwarg_only]
         self.by_name = {argument.name: place for place, argument in enumerate(arguments)}
         self.converters = [argument.convert for argument in arguments]
+        self._defaults = [argument._default for argument in arguments]
 
     @property
     def is_mutable(self) -> bool:
@@ -261,26 +262,19 @@ class FunctionSchema:
         Raises:
             RuntimeError: the call is not one of this schema.
         """
-        arguments = self.arguments
-        if len(args) > len(arguments):
-            raise RuntimeError(
-                f"{self.name}() expected at most {len(arguments)} argument(s) but received {len(args) + len(kwargs)} argument(s). "
-                f"Declaration: {self}"
-            )
-        if len(args) > len(self.positional):
-            given = f"{len(args)} was/were given"
-            raise RuntimeError(f"{self.name}() takes {len(self.positional)} positional argument(s) but {given}.  Declaration: {self}")
-        if len(args) + len(kwargs) > len(arguments) and all(name in self.by_name for name in kwargs):
-            raise RuntimeError(
-                f"{self.name}() expected at most {len(arguments)} argument(s) but received {len(args) + len(kwargs)} argument(s). "
-                f"Declaration: {self}"
-            )
-        values = [convert(value) for convert, value in zip(self.converters, args, strict=False)]
-        if WRONG in values_by_identity(values):
-            place = next(i for i, value in enumerate(values) if value is WRONG)
-            self._complain(place, args[place])
+        arguments, count = self.arguments, len(args)
+        if count > len(self.positional) or (kwargs and count + len(kwargs) > len(arguments)):
+            self._complain_of_many(count, kwargs)
+        values: list[Any] = []
+        for convert, given in zip(self.converters, args, strict=False):
+            value = convert(given)
+            if value is WRONG:
+                self._complain(len(values), given)
+            values.append(value)
+        if not kwargs and count == len(arguments):
+            return values
         used = 0
-        for place in range(len(args), len(arguments)):
+        for place in range(count, len(arguments)):
             argument = arguments[place]
             if argument.name in kwargs:
                 value = self.converters[place](kwargs[argument.name])
@@ -301,6 +295,15 @@ class FunctionSchema:
                     raise RuntimeError(f"{self.name}() got multiple values for argument '{name}'. Declaration: {self}")
         return values
 
+    def _complain_of_many(self, count: int, kwargs: dict[str, Any]) -> None:
+        given, known = count + len(kwargs), all(name in self.by_name for name in kwargs)
+        if count > len(self.arguments) or (count <= len(self.positional) and known):
+            most = len(self.arguments)
+            raise RuntimeError(f"{self.name}() expected at most {most} argument(s) but received {given} argument(s). Declaration: {self}")
+        if count > len(self.positional):
+            most = len(self.positional)
+            raise RuntimeError(f"{self.name}() takes {most} positional argument(s) but {count} was/were given.  Declaration: {self}")
+
     def _complain(self, place: int, value: Any) -> None:
         argument = self.arguments[place]
         position = "" if argument.kwarg_only else f"Position: {place}\n"
@@ -311,17 +314,20 @@ class FunctionSchema:
 
     def split(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Bound values as a call: arguments by position without trailing defaults, and keywords that are not at their defaults."""
-        count = len(self.positional)
-        while count and self._is_default(count - 1, values[count - 1]):
+        defaults, count = self._defaults, len(self.positional)
+        all_of_them = count
+        while count and defaults[count - 1] is not _NONE and _equal(values[count - 1], defaults[count - 1]):
             count -= 1
-        rest = range(len(self.positional), len(self.arguments))
-        return tuple(values[:count]), {self.arguments[i].name: values[i] for i in rest if not self._is_default(i, values[i])}
+        named = {}
+        for place in range(all_of_them, len(defaults)):
+            if defaults[place] is _NONE or not _equal(values[place], defaults[place]):
+                named[self.arguments[place].name] = values[place]
+        return tuple(values[:count]), named
 
-    def _is_default(self, place: int, value: Any) -> bool:
-        default = self.arguments[place]._default
-        if default is _NONE or isinstance(value, Tensor):
-            return False
-        return value is default or (type(value) is type(default) and value == default)
+
+def _equal(value: Any, default: Any) -> bool:
+    """Whether an argument is its default."""
+    return value is default or (value.__class__ is default.__class__ and not isinstance(value, Tensor) and value == default)
 
 
 class values_by_identity:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .. import _ops
 from ..autograd.function import Function
 from ..utils import _pytree
 from .depth import below_autograd
@@ -56,7 +57,8 @@ class _CallOf:
         count = len(schema.positional)
         inputs = flat if self.inputs is None else _pytree.tree_unflatten(list(flat), self.inputs)
         with below_autograd():
-            output = operation.below([*inputs, *self.values[count:]])
+            values = [*inputs, *self.values[count:]]
+            output = operation.below(values, _ops.tensors_in(values))
         if self.formula.setup_context is not None:
             with _needed_by_input(ctx, self.inputs):
                 only = {argument.name: value for argument, value in zip(schema.arguments[count:], self.values[count:], strict=True)}

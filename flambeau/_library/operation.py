@@ -18,11 +18,16 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from numpy import ndarray
+
 from .. import _ops
 from ..autograd.function import Function
 from ..core import state
+from ..core.device import device
+from ..core.dtype import dtype
+from ..core.late import made_once
 from ..core.state import grad_enabled, thread
-from ..core.tensor import Tensor
+from ..core.tensor import Parameter, Tensor
 from . import returned
 from .depth import below_autograd, depth
 
@@ -30,11 +35,23 @@ _BACKENDS = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta", "privateuseone": "Pri
 COMPOSITES = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
 
 
+_AUTOGRAD = {key: f"Autograd{key}" for key in (*_BACKENDS.values(), None)}
+_PLAIN = frozenset((Tensor, Parameter, int, float, bool, str, type(None), dtype, device))  # classes that nobody takes calls over for
+
+
+def is_fallthrough(kernel: Callable[..., Any]) -> bool:
+    """Whether a kernel is none: its dispatch key is passed by."""
+    return getattr(kernel, "is_fallthrough", False)
+
+
 def backend_of(tensors: Sequence[Any]) -> str | None:
     """The dispatch key of the kernel for these tensors; None where there are none."""
     found = None
     for tensor in tensors:
         if isinstance(tensor, Tensor):
+            if tensor._array.__class__ is ndarray:
+                found = found or "CPU"
+                continue
             key = _BACKENDS.get(tensor.device.type, "CPU")
             if key == "Meta":
                 return key
@@ -64,49 +81,65 @@ class Operation:
         self.no_fake: Callable[[], Exception] | None = None
         self.is_checked = False
 
-    @property
+    @made_once
     def schema(self) -> Any:
+        """What the operation takes and gives."""
         return self.overload._schema
+
+    @made_once
+    def may_alias(self) -> bool:
+        """Whether results may share memory with arguments: views, and what is written to where a tag says so."""
+        in_place = any(tag.name in ("inplace", "out") for tag in self.overload.tags)
+        return any(in_place or not alias.is_write for returned in self.schema.returns for alias in returned.real_type.aliases())
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]
         return f"{self.schema}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        result = _ops.overridden(self.overload, args, kwargs)
-        return self.run(self.schema.bind(args, kwargs)) if result is NotImplemented else result
+        if thread.function_modes or kwargs or not _PLAIN.issuperset(map(type, args)):
+            result = _ops.overridden(self.overload, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        return self.run(self.schema.bind(args, kwargs))
 
     def below_autograd(self, *args: Any, **kwargs: Any) -> Any:
         """A call that begins below autograd."""
+        values = self.schema.bind(args, kwargs)
         with below_autograd():
-            return self.below(self.schema.bind(args, kwargs))
+            return self.below(values, _ops.tensors_in(values))
 
     # -- the path of a call ---------------------------------------------------------------------------------------------------------
     def run(self, values: list[Any]) -> Any:
         """The call with bound arguments; who may take it over by ``__torch_function__`` was asked."""
         tensors = _ops.tensors_in(values)
         if state.interpreters:
-            result = self._transformed(values, tensors)
-            if result is not NotImplemented:
-                return result
-        key = backend_of(tensors)
-        if (cast := self._for_autocast(key)) is not None:
+            for tensor in tensors:
+                if tensor.__class__ not in _PLAIN:
+                    result = self._transformed(values, tensors)
+                    if result is not NotImplemented:
+                        return result
+                    break
+        key, kernels = backend_of(tensors), self.kernels
+        if thread.autocast is not None and (cast := self._for_autocast(key)) is not None:
             args, kwargs = self.schema.split(values)
             return returned.checked(self.schema, cast(*args, **kwargs))
         if depth.count:
-            return self.below(values)
-        kernel = self.kernels.get(f"Autograd{key}") or self.kernels.get("Autograd")
-        if kernel is not None and not getattr(kernel, "is_fallthrough", False):
+            return self.below(values, tensors)
+        kernel = kernels.get(_AUTOGRAD[key]) or kernels.get("Autograd")
+        if kernel is not None and not is_fallthrough(kernel):
             args, kwargs = self.schema.split(values)
             return returned.checked(self.schema, kernel(*args, **kwargs))
         if self.formula is not None:
-            if grad_enabled() and any(isinstance(tensor, Tensor) and tensor.requires_grad for tensor in tensors):
-                return self.formula.recorded(self, values)
+            if grad_enabled():
+                for tensor in tensors:
+                    if isinstance(tensor, Tensor) and tensor.requires_grad:
+                        return self.formula.recorded(self, values)
             with below_autograd():
-                return self.below(values)
+                return self.below(values, tensors)
         if self._is_composite(key):  # a part of the program, whose calls are seen one by one
             return self.computed(values, tensors)
-        result = self.below(values)
+        result = self.below(values, tensors)
         if kernel is None:
             _warn_in_backward(self.schema.name, tensors, result)
         return result
@@ -117,7 +150,7 @@ class Operation:
     def _for_autocast(self, key: str | None) -> Callable[..., Any] | None:
         """The kernel for autocast, where this thread autocasts for the arguments' device."""
         kernel = self.kernels.get(f"Autocast{key}")
-        if kernel is None or getattr(kernel, "is_fallthrough", False):
+        if kernel is None or is_fallthrough(kernel):
             return None
         from ..amp import autocast_mode
 
@@ -129,10 +162,9 @@ class Operation:
 
         return transforms.transformed(self, values, tensors)
 
-    def below(self, values: list[Any]) -> Any:
+    def below(self, values: list[Any], tensors: list[Any]) -> Any:
         """The call below autograd: modes and subclasses that see it there, then the kernel."""
-        tensors = _ops.tensors_in(values)
-        taker = getattr(state.modes, "below", None)
+        taker = state.modes.below
         if taker is not None and taker.is_handled(tensors):
             return self._handled(taker, values, tensors)
         return self.computed(values, tensors)
@@ -170,7 +202,7 @@ class Operation:
                 raise RuntimeError(
                     f"{self.overload._opname} does not have a kernel registered for {key.lower()}. Please use register_kernel to do so."
                 )
-        if key in kernels and not getattr(kernels[key], "is_fallthrough", False):
+        if key in kernels and not is_fallthrough(kernels[key]):
             return kernels[key]
         if key == "Meta" and self.no_fake is not None:
             raise self.no_fake()

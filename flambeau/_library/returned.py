@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import _ops
 from .._schema import WRONG, FunctionSchema
+from ..core.tensor import Tensor
 
 
 def checked(schema: FunctionSchema, result: Any) -> Any:
@@ -44,8 +45,9 @@ def check_aliases(operation: Any, tensors: list[Any], result: Any) -> None:
     Raises:
         RuntimeError: there is one.
     """
-    in_place = any(tag.name in ("inplace", "out") for tag in operation.overload.tags)
-    if any(in_place or not alias.is_write for returned in operation.schema.returns for alias in returned.real_type.aliases()):
+    if operation.may_alias:
+        return
+    if result.__class__ is Tensor and result._storage is None and not any(result is tensor for tensor in tensors):
         return
     found = _ops.tensors_in([result])
     seen = list(tensors)
