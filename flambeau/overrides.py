@@ -6,11 +6,24 @@ one that runs ``func`` and gives tensor results their class.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Iterable
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from .core.calls.override import DisableTorchFunction, DisableTorchFunctionSubclass, TorchFunctionMode, call_override, overloaded_args
+from ._ops import OpOverload, OpOverloadPacket
+from .autograd.grad_mode import enable_grad
+from .core.calls.override import (
+    DisableTorchFunction,
+    DisableTorchFunctionSubclass,
+    TorchFunctionMode,
+    call_override,
+    overloaded_args,
+    pop_mode,
+    push_mode,
+)
 from .core.calls.registry import TABLES, names, resolve
 from .core.state import thread
 from .core.tensor import Tensor
@@ -28,6 +41,9 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
 
     Source: torch.overrides.has_torch_function.
     """
+    if thread.skip_override:
+        thread.skip_override = False
+        return False
     if thread.function_modes:
         return True
     return thread.function_override and bool(overloaded_args(relevant_args))
@@ -101,36 +117,56 @@ def is_tensor_like(inp: Any) -> bool:
     return isinstance(inp, Tensor) or hasattr(type(inp), "__torch_function__")
 
 
-def _namespaces() -> dict[str, Any]:
-    """Dotted names of the namespaces with operations: {'torch.nn.functional': its table's name}."""
-    return {"torch" if name == "torch" else f"torch.{name}": name for name in TABLES}
+# -- what can be taken over -------------------------------------------------------------------------------------------------------
+_NOT_METHODS = frozenset(("__init__", "__new__", "__class__", "__torch_function__", "__dict__", "__weakref__", "__init_subclass__"))
 
 
 @functools.cache
 def _methods() -> dict[Any, str]:
-    method_names: dict[Any, str] = {}
+    """Methods of Tensor, and what reads and writes its properties, by name."""
+    found: dict[Any, str] = {}
     for name in dir(Tensor):
-        if name in ("__init__", "__new__", "__class__", "__torch_function__", "__dict__", "__weakref__"):
+        if name in _NOT_METHODS or (hasattr(object, name) and getattr(Tensor, name, None) is getattr(object, name)):
             continue
         method = getattr(Tensor, name, None)
-        if callable(method):
-            method_names.setdefault(method, name)
-    return method_names
+        if isinstance(method, property):
+            found[method.__get__] = f"{name}.__get__"
+            if method.fset is not None:
+                found[method.__set__] = f"{name}.__set__"
+        elif callable(method) and not isinstance(method, type):
+            found.setdefault(method, name)
+    return found
 
 
 @functools.cache
-def get_overridable_functions() -> dict[str, list[Callable[..., Any]]]:
-    """Functions that ``__torch_function__`` is asked about, by namespace.
+def _functions() -> dict[Any, tuple[str, list[Callable[..., Any]]]]:
+    """By namespace: its dotted name, and its functions."""
+    root = importlib.import_module(__package__)
+    found: dict[Any, tuple[str, list[Callable[..., Any]]]] = {}
+    for table in TABLES:
+        if table in ("Tensor", "ops.aten"):
+            continue
+        space = functools.reduce(getattr, table.split("."), root) if table != "torch" else root
+        functions = dict.fromkeys([resolve(table, name) for name in names(table) if not name.startswith("_")])
+        shown = "torch" if table == "torch" else f"torch.{table}"
+        found[space] = (shown, list(functions))
+    return found
+
+
+@functools.cache
+def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
+    """Functions that ``__torch_function__`` is asked about, by namespace: modules, ``torch.Tensor`` and its properties.
 
     Source: torch.overrides.get_overridable_functions.
     """
     ignored = get_ignored_functions()
-    overridable = {}
-    for shown, table in _namespaces().items():
-        if table != "Tensor":
-            functions = [resolve(table, name) for name in names(table) if not name.startswith("_")]
-            overridable[shown] = [function for function in functions if function not in ignored]
-    overridable["torch.Tensor"] = list(_methods())
+    overridable: dict[Any, list[Callable[..., Any]]] = {}
+    for space, (_, functions) in _functions().items():
+        overridable[space] = [function for function in functions if function not in ignored]
+    overridable[Tensor] = [method for method, name in _methods().items() if not name.endswith((".__get__", ".__set__"))]
+    for method, name in _methods().items():
+        if name.endswith(".__get__"):
+            overridable[method.__self__] = [method]
     return overridable
 
 
@@ -149,20 +185,50 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
     return ignored
 
 
+def get_default_nowrap_functions() -> set[Callable[..., Any]]:
+    """Functions whose results the ``__torch_function__`` that subclasses inherit leaves as they are.
+
+    Source: torch.overrides.get_default_nowrap_functions.
+    """
+    properties: Any = vars(Tensor)
+    return {properties["_base"].__get__, properties["grad"].__get__}
+
+
+@functools.cache
+def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """For each function that can be taken over, a function with the same arguments that returns -1.
+
+    Source: torch.overrides.get_testing_overrides.
+    """
+    return {function: _override_of(function) for functions in get_overridable_functions().values() for function in functions}
+
+
+def _override_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # what reads a property
+        signature = inspect.Signature([inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)])
+
+    def override(*args: Any, **kwargs: Any) -> int:
+        signature.bind(*args, **kwargs)
+        return -1
+
+    override.__signature__ = signature  # type: ignore[attr-defined]
+    return override
+
+
 def resolve_name(f: Callable[..., Any]) -> str | None:
     """The dotted name under which a function is found, such as ``'torch.add'``; None if it is not one of the library's.
 
     Source: torch.overrides.resolve_name.
     """
-    owner = getattr(f, "__self__", None)
-    if getattr(f, "__name__", "") in ("__get__", "__set__") and isinstance(owner, property):
-        for name in dir(Tensor):
-            if getattr(Tensor, name, None) is owner:
-                return f"torch.Tensor.{name}.{f.__name__}"
-    for namespace, functions in get_overridable_functions().items():
+    if isinstance(f, (OpOverload, OpOverloadPacket)):
+        return str(f)
+    name = _methods().get(f)
+    for shown, functions in _functions().values():
         if f in functions:
-            return f"{namespace}.{_methods()[f] if namespace == 'torch.Tensor' else f.__name__}"
-    return None
+            return f"{shown}.{f.__name__}"
+    return None if name is None else f"torch.Tensor.{name}"
 
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
@@ -175,19 +241,86 @@ def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
     return func in _methods() and (resolve_name(func) or "").startswith("torch.Tensor.")
 
 
+# -- modes ------------------------------------------------------------------------------------------------------------------------
+def _get_current_function_mode() -> Any:
+    """The innermost mode; None where there is none."""
+    return thread.function_modes[-1] if thread.function_modes else None
+
+
+def _get_current_function_mode_stack() -> list[Any]:
+    """All modes, the innermost last."""
+    return list(thread.function_modes)
+
+
+def _get_overloaded_args(relevant_args: Iterable[Any], get_type_fn: Callable[[Any], type] = type) -> list[Any]:
+    """Those of some arguments whose types take calls over, one per type, subclasses before their bases."""
+    return overloaded_args(relevant_args)
+
+
+def _push_mode(mode: TorchFunctionMode) -> None:
+    """Put a mode on the stack, as entering it does."""
+    push_mode(mode)
+
+
+def _pop_mode() -> Any:
+    """Take the innermost mode off the stack."""
+    return pop_mode()
+
+
+@contextlib.contextmanager
+def _pop_mode_temporarily() -> Iterator[Any]:
+    """Context without the innermost mode, which it gives."""
+    mode = pop_mode()
+    try:
+        yield mode
+    finally:
+        push_mode(mode)
+
+
+@contextlib.contextmanager
+def enable_reentrant_dispatch() -> Iterator[None]:
+    """Context for the body of a ``__torch_dispatch__`` in which calls are recorded and subclasses are asked, as outside of it.
+
+    Source: torch.overrides.enable_reentrant_dispatch.
+    """
+    was = thread.function_override
+    thread.function_override = True
+    try:
+        with enable_grad():
+            yield
+    finally:
+        thread.function_override = was
+
+
+def redispatch_function(func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """Call ``func`` from a ``__torch_function__`` without asking about this call; what it calls in turn, subclasses are asked about.
+
+    Source: torch.overrides.redispatch_function.
+    """
+    was, thread.skip_override = thread.skip_override, True
+    try:
+        return func(*args, **(kwargs or {}))
+    finally:
+        thread.skip_override = was
+
+
 __all__ = [
     "BaseTorchFunctionMode",
     "DisableTorchFunction",
     "DisableTorchFunctionSubclass",
     "TorchFunctionMode",
+    "enable_reentrant_dispatch",
+    "get_default_nowrap_functions",
     "get_ignored_functions",
     "get_overridable_functions",
+    "get_testing_overrides",
     "handle_torch_function",
     "has_torch_function",
     "has_torch_function_unary",
     "has_torch_function_variadic",
     "is_tensor_like",
     "is_tensor_method_or_property",
+    "redispatch_function",
     "resolve_name",
     "wrap_torch_function",
 ]

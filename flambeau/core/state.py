@@ -73,6 +73,7 @@ class ThreadState(threading.local):
     modes = 0
     function_override = True  # whether __torch_function__ of subclasses is honoured
     function_modes: tuple[Any, ...] = ()
+    skip_override = False  # whether nobody is asked about the next call
     dispatch_modes: tuple[Any, ...] = ()
     observers: tuple[Any, ...] = ()
     forward_grad = True

@@ -172,10 +172,10 @@ class Tensor:
         return -1 if index is None else index
 
     def is_floating_point(self) -> bool:
-        return self.dtype.is_floating_point
+        return dtypes.BY_NUM[self._array.dtype.num].is_floating_point
 
     def is_complex(self) -> bool:
-        return self.dtype.is_complex
+        return dtypes.BY_NUM[self._array.dtype.num].is_complex
 
     def is_signed(self) -> bool:
         return self.dtype.is_signed

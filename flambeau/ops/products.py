@@ -103,7 +103,7 @@ def _left_gradient(grad: Any, other: Any, input_shape: Any) -> Any:
 
 
 def _right_gradient(grad: Any, input: Any, other_shape: Any) -> Any:
-    rows, columns = input.ndim, len(other_shape)
+    rows, columns = input._array.ndim, len(other_shape)
     input = conj(input)
     if rows == 1:
         return grad * input if columns == 1 else input.unsqueeze(-1) * grad.unsqueeze(-2)

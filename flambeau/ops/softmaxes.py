@@ -20,7 +20,7 @@ from .small import HIGH, HIGH_BYTES, LIMIT, SQUARES, prepare_square  # noqa: F40
 def _prepare(input: Any, dim: int, dtype: Any) -> tuple[Any, ...]:
     if not isinstance(dim, int):
         raise TypeError(f"softmax(): argument 'dim' (position 2) must be int, not {type(dim).__name__}")
-    return input, wrap_dim(dim, input.ndim), dtype
+    return input, wrap_dim(dim, input._array.ndim), dtype
 
 
 def _widened(array: np.ndarray, dtype: Any, name: str) -> tuple[np.ndarray, np.dtype]:

@@ -260,8 +260,8 @@ def test_helpers(s):
     assert overrides.resolve_name(torch.nn.functional.relu) == "torch.nn.functional.relu"
     assert overrides.is_tensor_method_or_property(torch.Tensor.view) and not overrides.is_tensor_method_or_property(torch.cat)
     functions = overrides.get_overridable_functions()
-    assert torch.add in functions["torch"] and torch.Tensor.view in functions["torch.Tensor"]
-    assert torch.zeros in overrides.get_ignored_functions() and torch.zeros not in functions["torch"]
+    assert torch.add in functions[torch] and torch.Tensor.view in functions[torch.Tensor]
+    assert torch.zeros in overrides.get_ignored_functions() and torch.zeros not in functions[torch]
 
 
 def test_own_functions_can_be_made_overridable():

@@ -327,7 +327,7 @@ def run_in_place(call: Call) -> Tensor:
     if not written:
         results, _ = compute(op, values, operands, kind)
         array = results[0]
-        have, want = dtypes.of_array(array), target.dtype
+        have, want = dtypes.of_array(array), dtypes.BY_NUM[target._array.dtype.num]
         if not dtypes.can_cast(have, want):
             raise RuntimeError(f"result type {have.legacy} can't be cast to the desired output type {want.legacy}")
         if kind is not host:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from ..state import active, autocasting, interposed, thread, wrappers
@@ -42,15 +43,39 @@ class TorchFunctionMode:
         raise NotImplementedError(f"{type(self).__name__} must define __torch_function__")
 
     def __enter__(self) -> Any:
-        thread.function_modes = (*thread.function_modes, self)
-        thread.modes += 1
-        active[:0] = (None,)
+        push_mode(self)
         return self
 
     def __exit__(self, *exc_info: Any) -> None:
-        thread.function_modes = thread.function_modes[:-1]
-        thread.modes -= 1
-        del active[-1]
+        pop_mode()
+
+    @classmethod
+    def push(cls, *args: Any, **kwargs: Any) -> Any:
+        """A new instance, in PyTorch's first versions."""
+        return cls(*args, **kwargs)
+
+
+def push_mode(mode: Any) -> None:
+    """Have a mode see the calls of this thread, the innermost one first."""
+    thread.function_modes = (*thread.function_modes, mode)
+    thread.modes += 1
+    active[:0] = (None,)
+    getters().enter_mode()
+
+
+def pop_mode() -> Any:
+    """Take the innermost mode off the stack."""
+    mode = thread.function_modes[-1]
+    thread.function_modes = thread.function_modes[:-1]
+    thread.modes -= 1
+    del active[-1]
+    getters().leave_mode()
+    return mode
+
+
+def getters() -> Any:
+    """What asks about properties; imported with the first mode or class that may be asked."""
+    return importlib.import_module(".getters", __package__)
 
 
 def overloaded_args(operands: Any) -> list[Any]:
@@ -71,6 +96,9 @@ def overloaded_args(operands: Any) -> list[Any]:
 
 def call_override(func: Any, operands: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Ask the innermost mode, then the operands' types; NotImplemented when nobody takes the call."""
+    if thread.skip_override:
+        thread.skip_override = False
+        return NotImplemented
     overloaded = overloaded_args(operands)
     types = tuple(map(type, overloaded))
     if thread.function_modes:

@@ -34,10 +34,11 @@ def promotion(op: Op, operands: list[Any]) -> tuple[dtypes.dtype | None, dtypes.
         first = None
         for operand in operands:
             if isinstance(operand, Tensor):
+                dtype = dtypes.BY_NUM[operand._array.dtype.num]
                 if first is None:
-                    first = operand.dtype
-                elif operand.dtype is not first:
-                    raise RuntimeError(f"{op.name}: expected operands of one dtype, but got {first} and {operand.dtype}")
+                    first = dtype
+                elif dtype is not first:
+                    raise RuntimeError(f"{op.name}: expected operands of one dtype, but got {first} and {dtype}")
         if first in dtypes.REDUCED and op.opmath == "float32":
             return dtypes.float32, first, first
         return None, None, None

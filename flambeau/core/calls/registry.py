@@ -24,6 +24,7 @@ import numpy as np
 from ..dtype import can_cast
 from ..late import made_once
 from ..state import active, in_mode, modes
+from ..state import wrappers as wrappers_of_tensors
 from ..tape.derivatives import OpNode, make_node_class
 from ..tensor import Parameter, Tensor
 from . import wrapper_source, wrappers
@@ -32,7 +33,7 @@ from .dispatch import COMPOSITE, dispatch
 from .interruption import GENERATED
 from .operation import BOOL, REQUIRED, Op, Param, other_keywords
 from .out import SILENT
-from .override import call_override
+from .override import call_override, getters
 
 
 class Namespace(dict[str, Any]):
@@ -340,6 +341,9 @@ def show_methods(cls: type, **kwargs: Any) -> None:
     for name in ("__getitem__", "__setitem__", *methods_without_wrapper()):
         if all(name not in base.__dict__ for base in cls.__mro__[: cls.__mro__.index(Tensor)]):
             setattr(cls, name, _shown(name))
+    own = cls.__dict__.get("__torch_function__")
+    if isinstance(own, classmethod) and cls not in wrappers_of_tensors:
+        getters().show_getters(cls)
     if getattr(cls, "__torch_dispatch__", None) is not None:
         modes.find_below().know(cls)
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..arrays import native
 from ..calls.interruption import GENERATED
+from ..dtype import BY_NUM
 from ..tensor import Tensor, new_storage
 from .node import Node, complain_freed
 from .saved import unpack, unpack_result
@@ -122,7 +123,7 @@ def fact_of(value: Any, fact: str) -> Any:
         return () if fact == "shape" else None
     if fact == "shape":
         return value._array.shape
-    return value.dtype if fact == "dtype" else value.stride()
+    return BY_NUM[value._array.dtype.num] if fact == "dtype" else value.stride()
 
 
 def make_node_class(op: Op) -> type[OpNode]:

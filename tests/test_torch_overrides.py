@@ -1,0 +1,136 @@
+"""``torch.overrides``: what can be taken over, properties through ``__torch_function__``, and the stack of modes, as PyTorch has them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any
+
+import pytest
+
+import flambeau
+
+
+def names_seen(library: Any, program: Any) -> list[str]:
+    seen = []
+
+    class Names(library.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(library.overrides.resolve_name(func))
+            return func(*args, **(kwargs or {}))
+
+    with Names():
+        program(library.ones(2, requires_grad=True))
+    return [name for name in seen if name != "torch.ones"]
+
+
+def properties(x: Any) -> Any:
+    return x.shape, x.grad, x.dtype, x.device, x.requires_grad, x.is_leaf, x.data, x.grad_fn, x.ndim, x.layout, x.is_cuda
+
+
+def test_modes_see_properties_as_pytorchs(oracle: Any) -> None:
+    ours = names_seen(flambeau, properties)
+    assert ours == names_seen(oracle, properties)
+    assert ours[0] == "torch.Tensor.shape.__get__" and len(ours) == 11
+    assert flambeau.ones(2).shape == (2,)  # outside nothing is asked
+
+
+def test_a_class_is_asked_about_properties(oracle: Any) -> None:
+    found = []
+    for library in (flambeau, oracle):
+        seen: list[str] = []
+
+        class Asked(library.Tensor):  # type: ignore[misc, name-defined]
+            @classmethod
+            def __torch_function__(
+                cls, func: Any, types: Any, args: Any = (), kwargs: Any = None, seen: Any = seen, library: Any = library
+            ) -> Any:
+                seen.append(library.overrides.resolve_name(func))
+                return super().__torch_function__(func, types, args, kwargs)
+
+        x = library.ones(2).as_subclass(Asked)
+        del seen[:]
+        values = (tuple(x.shape), str(x.dtype).partition(".")[2], x.grad, x.is_leaf)
+        x.requires_grad = True
+        x.grad = None
+        found.append((values, list(seen)))
+    assert found[0] == found[1]
+
+
+def test_a_property_can_be_answered_by_a_handler_known_before() -> None:
+    reads_shape = flambeau.Tensor.shape.__get__  # type: ignore[attr-defined]
+
+    class Claiming(flambeau.Tensor):
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return (7,) if func == reads_shape else super().__torch_function__(func, types, args, kwargs)
+
+    class Mode(flambeau.overrides.TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return (5,) if func == reads_shape else func(*args, **(kwargs or {}))
+
+    x = flambeau.ones(2, 3)
+    assert x.as_subclass(Claiming).shape == (7,) and (x.as_subclass(Claiming) + 1).sum().item() == 12
+    with Mode(), Mode():
+        assert x.shape == (5,) and x.sum().item() == 6
+    assert x.shape == (2, 3) and flambeau.Tensor.shape.__get__ == reads_shape  # type: ignore[attr-defined]
+
+
+def test_the_stack_of_modes() -> None:
+    overrides = flambeau.overrides
+    outer, inner = overrides.BaseTorchFunctionMode(), overrides.BaseTorchFunctionMode()
+    assert overrides._get_current_function_mode() is None
+    with outer, inner:
+        assert overrides._get_current_function_mode() is inner and overrides._get_current_function_mode_stack() == [outer, inner]
+        with overrides._pop_mode_temporarily() as popped:
+            assert popped is inner and overrides._get_current_function_mode() is outer
+        assert overrides._get_current_function_mode() is inner
+    assert overrides._get_current_function_mode_stack() == []
+
+
+def test_testing_overrides_have_the_functions_arguments(oracle: Any) -> None:
+    tested = flambeau.overrides.get_testing_overrides()
+    theirs = oracle.overrides.get_testing_overrides()
+    assert tested[flambeau.add](1, 2) == -1 and "other" in inspect.signature(tested[flambeau.add]).parameters
+    assert tested[flambeau.Tensor.shape.__get__](1) == -1  # type: ignore[attr-defined]
+    with pytest.raises(TypeError):
+        tested[flambeau.add]()
+    known = {oracle.overrides.resolve_name(function) for function in theirs}
+    found = {flambeau.overrides.resolve_name(function) for function in tested}
+    spaces = ("torch.nn.functional.", "torch.linalg.", "torch.fft.", "torch.special.")
+    for name in known - found:  # aliases are shown by one of their names, as ``special.expit`` by ``torch.sigmoid``
+        if name and name.startswith(spaces) and "._" not in name:
+            assert callable(functools.reduce(getattr, name.split(".")[1:], flambeau)), name
+
+
+def test_names_of_operations(oracle: Any) -> None:
+    for library in (flambeau, oracle):
+        resolve, aten = library.overrides.resolve_name, library.ops.aten
+        assert [resolve(f) for f in (library.add, library.nn.functional.relu, library.linalg.norm, aten.add.Tensor, aten.add, len)] == (
+            ["torch.add", "torch.nn.functional.relu", "torch.linalg.norm", "aten.add.Tensor", "aten.add", None]
+        )
+        assert resolve(library.Tensor.grad.__set__) == "torch.Tensor.grad.__set__" or library is oracle
+        assert library.Tensor.grad.__get__ in library.overrides.get_default_nowrap_functions()
+
+
+def test_a_call_is_passed_on_without_asking_again(oracle: Any) -> None:
+    found = []
+    for library in (flambeau, oracle):
+        seen: list[str] = []
+
+        class Depth(library.Tensor):  # type: ignore[misc, name-defined]
+            @classmethod
+            def __torch_function__(
+                cls, func: Any, types: Any, args: Any = (), kwargs: Any = None, seen: Any = seen, library: Any = library
+            ) -> Any:
+                seen.append(func.__name__)
+                return library.overrides.redispatch_function(func, types, args, kwargs)
+
+        def scaled(a: Any, b: Any, library: Any = library) -> Any:
+            if library.overrides.has_torch_function((a, b)):
+                return library.overrides.handle_torch_function(scaled, (a, b), a, b)
+            return library.mul(a, b) + 1
+
+        result = scaled(library.ones(2).as_subclass(Depth), library.ones(2).as_subclass(Depth))
+        found.append((seen, type(result).__name__, result.tolist()))
+    assert found[0] == found[1]
