@@ -205,6 +205,19 @@ EXPRESSIONS = (
     "L.exp(2)",
     "L.softmax(f,3)",
     "F.softmax(f,0,5,L.float64)",
+    "L.addmm(f.outer(g),f.outer(g),f.outer(f),2)",
+    "L.addmm(f.outer(g),2,f.outer(g),2,f.outer(f))",
+    "L.arange(5,step=2)",
+    "L.arange(end=5,step=2)",
+    "L.arange(1,5,step=2)",
+    "L.tensor_split(f,indices=(1,))",
+    "f.tensor_split(indices=[1],dim=0)",
+    "L.tensor_split(f,sections=2)",
+    "L.tensor_split(f,tensor_indices_or_sections=L.tensor([1]))",
+    "L.tensor_split(f,2,indices=(1,))",
+    "L.tensor_split(f,indices=2)",
+    "L.tensor_split(f,sections=(1,))",
+    "L.tensor_split(f)",
 )
 
 

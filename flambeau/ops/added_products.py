@@ -230,7 +230,9 @@ def _factors_by_position(op: Any, *given: Any) -> Any:
     """``f(beta, input, alpha, a, b)``, ``f(beta, input, a, b)`` and ``f(input, beta, alpha, a, b)``, told by where the numbers stand."""
     tensors = [value for value in given if isinstance(value, TensorType)]
     numbers = [value for value in given if not isinstance(value, TensorType)]
-    if len(tensors) != 3 or len(numbers) > 2 or not all(isinstance(number, (int, float, complex)) for number in numbers):
+    if len(tensors) != 3 or len(numbers) > 2 or given[-1] is not tensors[-1] or given[-2] is not tensors[-2]:
+        return None
+    if not all(isinstance(number, (int, float, complex)) for number in numbers):
         return None
     warnings.warn(f"This overload of {op.name} is deprecated: pass beta and alpha as keyword arguments", UserWarning, stacklevel=4)
     return tensors, dict(zip(("beta", "alpha"), numbers, strict=False))

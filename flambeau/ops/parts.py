@@ -255,13 +255,35 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 @composite()
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def tensor_split(
+    input: Tensor,
+    indices_or_sections: Any = None,
+    dim: int = 0,
+    *,
+    indices: Any = None,
+    sections: int | None = None,
+    tensor_indices_or_sections: Any = None,
+) -> tuple[Tensor, ...]:
     """Pieces along ``dim``: a number of nearly equal ones, or cut at the given indices.
 
+    Args:
+        input: at least one dimension.
+        indices_or_sections: a number of pieces, or the indices where to cut, also as a tensor. By keyword it may be called after what it
+            is: ``indices``, ``sections`` or ``tensor_indices_or_sections``.
+        dim: the dimension.
     Returns:
         A tuple of views.
+    Raises:
+        TypeError: none of them, or several.
     Source: torch.tensor_split.
     """
+    kinds = {"indices": (tuple, list), "sections": int, "tensor_indices_or_sections": TensorType, "indices_or_sections": object}
+    given = dict(zip(kinds, (indices, sections, tensor_indices_or_sections, indices_or_sections), strict=True))
+    named = [(name, value) for name, value in given.items() if value is not None]
+    if len(named) != 1 or not isinstance(named[0][1], kinds[named[0][0]]):  # type: ignore[arg-type]
+        got = ", ".join(f"{name}={type(value).__name__}" for name, value in named) or "none"
+        raise TypeError(f"tensor_split(): expected one of {', '.join(kinds)}, of its type, got {got}")
+    indices_or_sections = named[0][1]
     if isinstance(indices_or_sections, TensorType):
         indices_or_sections = indices_or_sections.tolist()
     shape = input._array.shape

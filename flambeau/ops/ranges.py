@@ -72,7 +72,7 @@ def _range_bounds(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any,
     if len(args) > 3 or set(names[: len(args)]) & named.keys():
         raise TypeError(_RANGE_FORMS)
     given = {**dict(zip(names, args, strict=False)), **named}
-    if "end" not in given:
+    if "end" not in given or ("step" in given and "start" not in given):
         raise TypeError(_RANGE_FORMS)
     return given.get("start", 0), given["end"], given.get("step", 1)
 
