@@ -484,3 +484,14 @@ def test_layers_train_inside(name: str) -> None:
     assert torch.allclose(narrow, loss, rtol=0.03)
     for p, gradient in zip(layer.parameters(), gradients, strict=True):
         assert p.grad.dtype is torch.float32 and torch.allclose(p.grad, gradient, rtol=0.1, atol=0.02)
+
+
+def test_what_is_listed_exists() -> None:
+    from flambeau.core.calls import cast_lists, registry
+
+    prefixes = cast_lists._NAMESPACES
+    entries = {prefixes[entry.namespace] + entry.name: entry for entry in registry.entries() if entry.namespace in prefixes}
+    for lists in cast_lists.LISTS.values():
+        assert not {name for names in lists.values() for name in names.split()} - entries.keys()
+    for name in cast_lists.LISTS["cuda"]["result"].split():
+        assert "dtype" in [param.name for param in entries[name].params]

@@ -546,3 +546,41 @@ def test_scatter_keeps_structures() -> None:
     assert ones[0].shape == (2, 1) and zeros["k"].device == torch.device("cuda", 2)
     back = torch.nn.parallel.gather([part[1:3] for part in parts], "cpu")
     assert isinstance(back, tuple) and isinstance(back[0], list) and back[1]["k"].tolist() == [0] * 4
+
+
+# -- autocast -------------------------------------------------------------------------------------------------------------------------
+def test_autocast_takes_the_devices_own_lists() -> None:
+    x, w = torch.rand(3, 3, device="cuda:1") + 0.5, torch.nn.Parameter(torch.rand(3, 3, device="cuda:1"))
+    here, narrow, functional = torch.ones(3, 3), torch.float16, torch.nn.functional
+    h = x.half()
+    with torch.autocast("cuda"):
+        assert [t.dtype for t in (x @ w, torch.mv(x, x[0]), functional.linear(x, w), torch.einsum("ij,jk", x, x))] == [narrow] * 4
+        assert [t.dtype for t in (h.exp(), h.sum(), h.softmax(0), h.pow(2), 2**h, functional.layer_norm(h, (3,)), h.norm())] == [
+            torch.float32
+        ] * 7
+        assert h.sum(dtype=torch.float16).dtype is narrow and h.relu().dtype is narrow
+        assert torch.dot(h[0], x[0]).dtype is torch.float32 and torch.atan2(h, h).dtype is narrow
+        assert (here @ here).dtype is torch.float32 and here.half().exp().dtype is narrow  # the CPU's are not cast
+        assert functional.binary_cross_entropy(here / 2, here).item() > 0
+        with pytest.raises(RuntimeError, match="unsafe to autocast"):
+            functional.binary_cross_entropy(x / 2, x / 2)
+        with torch.autocast("cpu"):
+            assert (here @ here).dtype is torch.bfloat16 and (x @ w).dtype is narrow
+    (x @ w).sum().backward()
+    assert w.grad.dtype is torch.float32 and h.exp().dtype is narrow
+    with pytest.warns(UserWarning, match="In CUDA autocast"), torch.autocast("cuda", torch.float32):
+        assert (x @ w).dtype is torch.float32
+
+
+def test_a_scaler_of_a_device() -> None:
+    layer = torch.nn.Linear(2, 1, device="cuda:1")
+    optimizer, scaler = torch.optim.SGD(layer.parameters(), lr=0.1), torch.amp.GradScaler("cuda", init_scale=1024.0)
+    for factor, scale in ((1.0, 1024.0), (float("inf"), 512.0)):
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = layer(torch.ones(4, 2, device="cuda:1")).float().mean() * factor
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        assert scaler.get_scale() == scale and scaler._scale.device.type == "cuda"
+    assert layer.weight.isfinite().all()

@@ -106,8 +106,8 @@ class Region:
         if policy == BANNED:
             raise RuntimeError(_BANNED)
         if policy == RESULT:
-            place = op.names.index("dtype")
-            if values[place] is None and is_eligible(values[op.positions[0]], kind):
+            place = [param.name for param in op.params].index("dtype")
+            if values[place] is None and is_eligible(values[0], kind):
                 values = (*values[:place], dtypes.float32, *values[place + 1 :])
             return call.with_values(values)
         wanted = dtypes.float32 if policy == FLOAT32 else self.types[kind]
