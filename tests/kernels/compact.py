@@ -229,6 +229,8 @@ def _products() -> Any:
         results += grads(a @ b, a, b) + grads(F.linear(a, b.t(), c), a, b, c)
         p, q = leaf(9, 33, 65, dtype=dtype), leaf(9, 65, 47, dtype=dtype)
         results += grads(torch.bmm(p, q), p, q)
+        row, wide, plus = leaf(1, 523, dtype=dtype), leaf(257, 523, dtype=dtype), leaf(257, dtype=dtype)
+        results += grads(F.linear(row, wide, plus), row, wide, plus) + grads(F.linear(row, wide), row, wide)
     return results
 
 
