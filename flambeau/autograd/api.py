@@ -24,7 +24,7 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 def _refuse_in_transform() -> None:
-    if thread.variables or (thread.levels and not all(level.shows_tape for level in thread.levels)):
+    if thread.variables or not all(level.shows_tape for level in thread.levels):
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp instead or "
             "call backward() outside of functorch transforms."
@@ -87,7 +87,8 @@ def backward(
     if retain_variables is not None:
         warnings.warn("`retain_variables` is deprecated. Use `retain_graph` instead.", FutureWarning, stacklevel=2)
         retain_graph = retain_variables if retain_graph is None else retain_graph
-    _refuse_in_transform()
+    if thread.variables or thread.levels:
+        _refuse_in_transform()
     roots = _as_tuple(tensors)
     chosen = None
     if inputs is not None:
@@ -200,7 +201,8 @@ def tensor_backward(
     Source: torch.Tensor.backward.
     """
     if inputs is None and not create_graph and retain_variables is None and self.__class__ is Tensor:
-        _refuse_in_transform()
+        if thread.variables or thread.levels:
+            _refuse_in_transform()
         run_backward((self,), (gradient,), bool(retain_graph), False)
         return
     backward(self, gradient, retain_graph, create_graph, inputs=inputs, retain_variables=retain_variables)
