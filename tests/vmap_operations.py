@@ -219,7 +219,9 @@ def _compared_gradients(case: Case, operands: list[Any], loop: list[Any], outcom
     def by_loop(*given: Any) -> list[Any]:
         outs = []
         for k in range(SIZE):
-            at = [each.select(dim, k) if batched else each for each, dim, batched in zip(given, case.dims, case.batched, strict=True)]
+            at = [
+                each.select(dim, k).clone() if batched else each for each, dim, batched in zip(given, case.dims, case.batched, strict=True)
+            ]
             if case.mode != "nested":
                 outs.append(case.call(*at))
                 continue

@@ -114,10 +114,10 @@ def _fixed_norm(batch: Any, op: Any, input: Any, mean: Any, variance: Any, weigh
     if dtype.itemsize < 4 or any(each is not None and each.dtype is not dtype for each in (mean, variance, weight, bias)):
         return NotImplemented
     ones = (-1, *(1,) * (input._array.ndim - 2))
-    scale = (variance + eps).rsqrt()
+    scale = (variance.detach() + eps).rsqrt()
     if weight is not None:
         scale = scale * weight
-    made = (input - mean.reshape(ones)) * scale.reshape(ones)
+    made = (input - mean.detach().reshape(ones)) * scale.reshape(ones)
     return made if bias is None else made + bias.reshape(ones)
 
 
@@ -173,7 +173,12 @@ def _loss(batch: Any, op: Any, *values: Any) -> Any:
 @rule("_cross_entropy", "_nll_loss")
 def _class_loss(batch: Any, op: Any, input: Any, target: Any, weight: Any, reduction: str, ignore_index: int) -> Any:
     """Each row's loss, reduced over each example's rows; a mean is one over the weights of the classes that count."""
-    if batch.has(weight) or input._array.ndim < 2 or target._array.dtype.kind == "f" or not input._array.size:
+    if batch.has(weight) or target._array.dtype.kind == "f" or not input._array.size:
+        return NotImplemented
+    if input._array.ndim == 1 and not target._array.ndim:
+        made = _class_loss(batch, op, input.unsqueeze(0), target.unsqueeze(0), weight, reduction, ignore_index)
+        return made.squeeze(0) if reduction == "none" else made
+    if input._array.ndim < 2 or target._array.shape != (input._array.shape[0], *input._array.shape[2:]):
         return NotImplemented
     rows = input._array.shape[0]
     inner, classes = batch.inside(input), batch.inside(target)
@@ -187,7 +192,7 @@ def _class_loss(batch: Any, op: Any, input: Any, target: Any, weight: Any, reduc
     if reduction == "sum":
         return batch.wrap(total)
     counts = classes != ignore_index
-    shares = counts.to(losses.dtype) if weight is None else weight[(classes * counts).long()] * counts
+    shares = counts.to(losses.dtype) if weight is None else weight.detach()[(classes * counts).long()] * counts
     return batch.wrap(total / shares.reshape(batch.size, -1).sum(1))
 
 
