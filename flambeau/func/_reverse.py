@@ -357,18 +357,22 @@ def grad_and_value(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0,
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        chosen = Chosen(argnums, args)
-        with Recording() as recording:
-            fresh = [recording.variable(each) for each in chosen.leaves]
-            value, aux = with_aux(func(*chosen.all(fresh), **kwargs), has_aux, "grad_and_value(f)(*args)")
-        _check_number(value)
-        record = recording.is_connected(value)
-        found = gradients([value], fresh, [None], record, record)
-        gradient = chosen.tree([zeros_of(x) if g is None else g for g, x in zip(found, fresh, strict=True)])
-        value = recording.result(value)
-        return gradient, (value, recording.aux(aux)) if has_aux else value
+        return _gradient_and_value(func, argnums, has_aux, args, kwargs)
 
     return wrapper
+
+
+def _gradient_and_value(func: Any, argnums: Any, has_aux: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    chosen = Chosen(argnums, args)
+    with Recording() as recording:
+        fresh = [recording.variable(each) for each in chosen.leaves]
+        value, aux = with_aux(func(*chosen.all(fresh), **kwargs), has_aux, "grad_and_value(f)(*args)")
+    _check_number(value)
+    record = recording.is_connected(value)
+    found = gradients([value], fresh, [None], record, record)
+    gradient = chosen.tree([zeros_of(x) if g is None else g for g, x in zip(found, fresh, strict=True)])
+    value = recording.result(value) if record or value.__class__ is Wrapped else conversion.detach(value)
+    return gradient, (value, recording.aux(aux)) if has_aux else value
 
 
 def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
@@ -386,11 +390,10 @@ def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: 
 
     Source: torch.func.grad.
     """
-    both = grad_and_value(func, argnums, has_aux)
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        found, value = both(*args, **kwargs)
+        found, value = _gradient_and_value(func, argnums, has_aux, args, kwargs)
         return (found, value[1]) if has_aux else found
 
     return wrapper

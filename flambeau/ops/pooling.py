@@ -15,7 +15,7 @@ from ..core import dtype as dtypes
 from ..core.arrays import native
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op
-from ..core.state import grad_enabled
+from ..core.state import grad_enabled, interpreters
 from .patches import Ints, in_layout, ints, is_channels_last, new_like, padded, product, taps
 
 
@@ -364,8 +364,15 @@ def _notes_places(rank: int, input: Any) -> bool:
         and input._requires_grad
         and grad_enabled()
         and array.dtype in _NOTED
-        and native.is_there(f"nn.functional._max_pool{rank}d_with_places", array.size)
+        and native.is_there(f"nn.functional._max_pool{rank}d_with_places", _size_inside(input))
     )
+
+
+def _size_inside(input: Any) -> int:
+    """Elements of a tensor; of all examples, where it stands for a batch of them."""
+    while interpreters and hasattr(input, "_inner"):
+        input = input._inner
+    return input._array.size
 
 
 @composite(namespace="nn.functional")
