@@ -255,3 +255,14 @@ def test_late_families_say_which_methods_they_declare():
                 declared[family].add(name)
                 assert not entry.inplace, f"{name}_ has to be listed as a method too"
     assert declared == {family: set(methods.split()) for family, methods in LATE.items()}
+
+
+def test_packages_adopt_what_an_interrupted_import_left():
+    """A package that imports its own files has them as attributes, also where they were loaded before it; see ``core.late.adopt``."""
+    whole = {"flambeau", "flambeau.ops", "flambeau.ops.sparse", "flambeau.autograd", "flambeau.kernels", "flambeau.nn.modules"}
+    lacking = []
+    for path in PACKAGE.rglob("__init__.py"):
+        own = [node for node in parsed(path).body if isinstance(node, ast.ImportFrom) and node.level == 1]
+        if own and "_shim" not in path.parts and "adopt(__name__)" not in path.read_text() and module_name(path) not in whole:
+            lacking.append(module_name(path))
+    assert not lacking, lacking

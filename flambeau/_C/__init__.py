@@ -8,6 +8,7 @@ from .. import _unsupported
 from .._library.depth import below_autograd
 from .._schema import Argument, FunctionSchema, parse_schema
 from .._tags import DispatchKey, Tag
+from ..core import late as _late
 from ..core.calls.override import DisableTorchFunction, DisableTorchFunctionSubclass
 from ..core.device import device
 from ..core.dtype import dtype
@@ -19,6 +20,8 @@ from ..core.tensor import Tensor
 from ..futures import Future
 from . import _functorch as _functorch
 from . import _nn as _nn
+
+_late.adopt(__name__)
 
 __all__ = [
     "Argument",

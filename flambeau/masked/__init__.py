@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core import late as _late
 from ._functions import (
     amax,
     amin,
@@ -24,6 +25,8 @@ from ._functions import (
     var,
 )
 from ._tensor import MaskedTensor, as_masked_tensor, is_masked_tensor, masked_tensor
+
+_late.adopt(__name__)
 
 __all__ = [
     "MaskedTensor",

@@ -17,12 +17,15 @@ from typing import Any
 
 from ..autograd import no_grad
 from ..core import dtype as dtypes
+from ..core import late as _late
 from ..core.layout import jagged, strided
 from ..core.layout import layout as Layout
 from ..core.tensor import Tensor
 from ..ops import resolve
 from ._jagged import NestedTensor
 from ._strided import StridedNestedTensor, packed
+
+_late.adopt(__name__)
 
 __all__ = ["as_nested_tensor", "masked_select", "narrow", "nested_tensor", "nested_tensor_from_jagged", "to_padded_tensor"]
 

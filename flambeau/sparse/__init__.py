@@ -7,9 +7,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+from ..core import late as _late
 from ..ops import resolve
 from ..ops.sparse.construction import checking as _checking
 from .legacy import CONSTRUCTORS as _CONSTRUCTORS
+
+_late.adopt(__name__)
 
 mm, addmm, sampled_addmm = (resolve("sparse", name) for name in ("mm", "addmm", "sampled_addmm"))
 sum, softmax, log_softmax, spdiags = (resolve("sparse", name) for name in ("sum", "softmax", "log_softmax", "spdiags"))

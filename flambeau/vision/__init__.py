@@ -9,7 +9,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from ..core import late as _late
 from .version import __version__ as __version__
+
+_late.adopt(__name__)
 
 _SUBMODULES = ("datasets", "io", "models", "ops", "transforms", "tv_tensors", "utils")
 

@@ -8,7 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...backends import cuda
+from ...core import late as _late
 from . import bias as bias
+
+_late.adopt(__name__)
 
 __all__ = ["SDPBackend", "WARN_FOR_UNFUSED_KERNELS", "sdpa_kernel"]
 

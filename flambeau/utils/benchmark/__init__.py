@@ -1,8 +1,11 @@
 """Measuring short programs: ``Timer``, what it measured, and tables of it. Source: torch.utils.benchmark."""
 
+from ...core import late as _late
 from .compare import Colorize, Compare
 from .measurement import Measurement, TaskSpec, ordered_unique, select_unit, set_torch_threads, trim_sigfig, unit_to_english
 from .timer import Language, Timer, timer
+
+_late.adopt(__name__)
 
 __all__ = [
     "Colorize",

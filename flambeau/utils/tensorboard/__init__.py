@@ -15,6 +15,9 @@ except ModuleNotFoundError as error:
         name="tensorboard",
     ) from error
 
+from ...core import late as _late
 from .writer import FileWriter, SummaryWriter
+
+_late.adopt(__name__)
 
 __all__ = ["FileWriter", "RecordWriter", "SummaryWriter"]

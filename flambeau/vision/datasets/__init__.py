@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..._unsupported import names as _unsupported_names
+from ...core import late as _late
 from ._optical_flow import HD1K, FlyingChairs, FlyingThings3D, KittiFlow, Sintel
 from ._stereo_matching import (
     CarlaStereo,
@@ -54,6 +55,8 @@ from .svhn import SVHN
 from .usps import USPS
 from .vision import VisionDataset
 from .voc import VOCDetection, VOCSegmentation
+
+_late.adopt(__name__)
 
 __all__ = (
     "LSUN",

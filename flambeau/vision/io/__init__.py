@@ -1,6 +1,7 @@
 """Images read from files and written to them, by Pillow. Source: torchvision.io."""
 
 from ..._unsupported import names as _unsupported_names
+from ...core import late as _late
 from .image import (
     ImageReadMode,
     decode_avif,
@@ -18,6 +19,8 @@ from .image import (
     write_jpeg,
     write_png,
 )
+
+_late.adopt(__name__)
 
 __all__ = [
     "ImageReadMode",

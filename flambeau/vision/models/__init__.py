@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from ...core import late as _late
 from ._api import SUBPACKAGES, Weights, WeightsEnum, get_model, get_model_builder, get_model_weights, get_weight, list_models
 from .alexnet import *
 from .convnext import *
@@ -22,6 +23,8 @@ from .squeezenet import *
 from .swin_transformer import *
 from .vgg import *
 from .vision_transformer import *
+
+_late.adopt(__name__)
 
 
 def __getattr__(name: str) -> Any:

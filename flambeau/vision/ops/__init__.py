@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...core import late as _late
 from .boxes import (
     batched_nms,
     box_area,
@@ -29,6 +30,8 @@ from .ps_roi_pool import PSRoIPool, ps_roi_pool
 from .roi_align import RoIAlign, roi_align
 from .roi_pool import RoIPool, roi_pool
 from .stochastic_depth import StochasticDepth, stochastic_depth
+
+_late.adopt(__name__)
 
 __all__ = [
     "MLP",

@@ -11,11 +11,14 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from ...core import late as _late
 from . import functional
 from .autoaugment import AugMix, AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide
 from .transforms import *  # noqa: F403
 from .transforms import RandomTransforms as RandomTransforms
 from .transforms import __all__ as _names
+
+_late.adopt(__name__)
 
 __all__ = [*_names, "AugMix", "AutoAugment", "AutoAugmentPolicy", "RandAugment", "TrivialAugmentWide", "functional"]
 

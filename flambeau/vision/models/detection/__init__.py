@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....core import late as _late
 from .faster_rcnn import *
 from .fcos import *
 from .keypoint_rcnn import *
@@ -9,3 +10,5 @@ from .mask_rcnn import *
 from .retinanet import *
 from .ssd import *
 from .ssdlite import *
+
+_late.adopt(__name__)

@@ -2,4 +2,7 @@
 
 from __future__ import annotations
 
+from ....core import late as _late
 from .raft import *
+
+_late.adopt(__name__)

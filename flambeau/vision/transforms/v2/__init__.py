@@ -5,6 +5,7 @@ Plain tensors and PIL images are images. What a transform does not know passes a
 
 from __future__ import annotations
 
+from ....core import late as _late
 from .._kernels.augmentation import AutoAugmentPolicy
 from .._kernels.modes import InterpolationMode
 from . import functional
@@ -69,6 +70,8 @@ from ._misc import (
 )
 from ._transform import Transform
 from ._utils import check_type, get_bounding_boxes, get_keypoints, has_all, has_any, query_chw, query_size
+
+_late.adopt(__name__)
 
 __all__ = [
     "AugMix",
