@@ -134,3 +134,16 @@ def test_a_call_is_passed_on_without_asking_again(oracle: Any) -> None:
         result = scaled(library.ones(2).as_subclass(Depth), library.ones(2).as_subclass(Depth))
         found.append((seen, type(result).__name__, result.tolist()))
     assert found[0] == found[1]
+
+
+def test_a_device_as_a_context_and_a_decorator() -> None:
+    from flambeau.utils import _device, _mode_utils
+
+    with _device.DeviceContext("meta"):
+        assert flambeau.ones(2).device.type == "meta" and _device.CURRENT_DEVICE == flambeau.device("meta")
+        assert flambeau.ones(2, device="cpu").device.type == "cpu"
+    assert _device.set_device("meta")(flambeau.zeros)(2).is_meta and not flambeau.zeros(2).is_meta
+    assert flambeau.zeros in _device._device_constructors() and flambeau.zeros_like not in _device._device_constructors()
+    with flambeau.utils.flop_counter.FlopCounterMode(display=False) as counter, _mode_utils.no_dispatch():
+        flambeau.ones(2, 2) @ flambeau.ones(2, 2)
+    assert counter.get_total_flops() == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -9,55 +10,132 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
-from ..core.state import observing, thread
+from .._ops import OpOverloadPacket, ops
+from ..core.state import thread
 from ..core.tensor import Tensor
 from ..nn.module import Module, register_module_forward_hook, register_module_forward_pre_hook
+from ._python_dispatch import TorchDispatchMode
+from ._pytree import tree_map
 
-__all__ = ["FlopCounterMode"]
+__all__ = ["FlopCounterMode", "flop_registry", "register_flop_formula"]
 
 Shape = tuple[int, ...]
 SUFFIXES = ("", "K", "M", "B", "T")
 
 
-def _product(a: Shape, b: Shape, result: Shape) -> tuple[str, int] | None:
-    if len(a) < 2 or len(b) < 2:
-        return None  # PyTorch counts no products with vectors
-    return "aten.bmm" if len(a) > 2 and len(b) > 2 else "aten.mm", 2 * math.prod(result) * a[-1]
+# -- formulas ---------------------------------------------------------------------------------------------------------------------
+flop_registry: dict[Any, Callable[..., int]] = {}  # by kernel: a function of the call's arguments and ``out_val``
 
 
-def _linear(input: Shape, weight: Shape, *rest: Any) -> tuple[str, int] | None:
-    *bias, result = rest
-    if len(input) == 1 and not bias:
-        return None
-    return "aten.addmm" if bias else "aten.mm", 2 * math.prod(result) * weight[-1]
+def _shapes(value: Any) -> Any:
+    """Shapes in place of tensors."""
+    return tree_map(lambda item: tuple(item.shape) if isinstance(item, Tensor) else item, value)
 
 
-def _added(name: str) -> Callable[..., tuple[str, int]]:
-    return lambda added, a, b, result: (name, 2 * math.prod(result) * a[-1])
+def shape_wrapper(f: Callable[..., int]) -> Callable[..., int]:
+    """A formula over shapes (``out_shape=``) as one over tensors (``out_val=``)."""
+
+    @functools.wraps(f)
+    def over_tensors(*args: Any, out_val: Any = None, **kwargs: Any) -> int:
+        args, kwargs, out_shape = _shapes((args, kwargs, out_val))
+        return f(*args, out_shape=out_shape, **kwargs)
+
+    return over_tensors
 
 
-def _convolution(input: Shape, weight: Shape, *rest: Any) -> tuple[str, int]:
-    *_, result, transposed = rest
-    places = (input if transposed else result)[2:]
-    name = "aten.convolution" if thread.running is None else "aten.convolution_backward"
-    return name, 2 * input[0] * math.prod(places) * math.prod(weight)
+def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Decorator: count the operations of kernels by a formula.
+
+    Args:
+        targets: kernels such as ``torch.ops.aten.mm``, one or a list.
+        get_raw: whether the formula takes tensors and ``out_val``; it takes shapes and ``out_shape`` otherwise.
+    Raises:
+        ValueError: a target that is no kernel. RuntimeError: one that has a formula.
+    Source: torch.utils.flop_counter.register_flop_formula.
+    """
+
+    def register(formula: Callable[..., int]) -> Callable[..., int]:
+        for target in targets if isinstance(targets, (list, tuple)) else (targets,):
+            if not isinstance(target, OpOverloadPacket):
+                raise ValueError(
+                    f"register_flop_formula(targets): expected each target to be OpOverloadPacket (i.e. torch.ops.mylib.foo), got {target} "
+                    f"which is of type {type(target)}"
+                )
+            if target in flop_registry:
+                raise RuntimeError(f"duplicate registrations for {target}")
+            flop_registry[target] = formula if get_raw else shape_wrapper(formula)
+        return formula
+
+    return register
 
 
-def _convolution_weight(larger: Shape, smaller: Shape, result: Shape) -> tuple[str, int]:
-    # Groups are not taken into account, as in PyTorch.
-    return "aten.convolution_backward", 2 * larger[0] * larger[1] * smaller[1] * math.prod(smaller[2:]) * math.prod(result[2:])
+aten = ops.namespace("aten")
 
 
-FORMULAS: dict[str, Callable[..., tuple[str, int] | None]] = {
-    "mm": _product,
-    "bmm": _product,
-    "matmul": _product,
-    "linear": _linear,
-    "addmm": _added("aten.addmm"),
-    "baddbmm": _added("aten.baddbmm"),
-    "convolution": _convolution,
-    "_convolution_weight": _convolution_weight,
-}
+@register_flop_formula(aten.mm)
+def mm_flop(a_shape: Shape, b_shape: Shape, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
+    """Two operations for each of ``m * k * n`` products."""
+    return 2 * a_shape[0] * a_shape[1] * b_shape[1]
+
+
+@register_flop_formula(aten.addmm)
+def addmm_flop(self_shape: Shape, a_shape: Shape, b_shape: Shape, out_shape: Any = None, **kwargs: Any) -> int:
+    """Those of the product."""
+    return mm_flop(a_shape, b_shape)
+
+
+@register_flop_formula(aten.bmm)
+def bmm_flop(a_shape: Shape, b_shape: Shape, out_shape: Any = None, **kwargs: Any) -> int:
+    """Those of a product for each of the batch."""
+    return a_shape[0] * mm_flop(a_shape[1:], b_shape[1:])
+
+
+@register_flop_formula(aten.baddbmm)
+def baddbmm_flop(self_shape: Shape, a_shape: Shape, b_shape: Shape, out_shape: Any = None, **kwargs: Any) -> int:
+    """Those of the products."""
+    return bmm_flop(a_shape, b_shape)
+
+
+def conv_flop_count(x_shape: Shape, w_shape: Shape, out_shape: Shape, transposed: bool = False) -> int:
+    """Two operations for each element of the kernel at each place; groups are not taken into account, as in PyTorch."""
+    return 2 * x_shape[0] * math.prod((x_shape if transposed else out_shape)[2:]) * math.prod(w_shape)
+
+
+@register_flop_formula(aten.convolution)
+def conv_flop(
+    x_shape: Shape, w_shape: Shape, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, *args: Any, out_shape: Any = None
+) -> int:
+    """Those of a convolution."""
+    return conv_flop_count(x_shape, w_shape, out_shape, transposed)
+
+
+@register_flop_formula(aten.convolution_backward)
+def conv_backward_flop(
+    grad_out_shape: Shape,
+    x_shape: Shape,
+    w_shape: Shape,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    output_mask: Any,
+    out_shape: Any,
+) -> int:
+    """A convolution for each gradient that is asked for."""
+    count = 0
+    if output_mask[0]:
+        count += conv_flop_count(grad_out_shape, w_shape, out_shape[0], not transposed)
+    if output_mask[1]:
+        larger, smaller = (grad_out_shape, x_shape) if transposed else (x_shape, grad_out_shape)
+        count += conv_flop_count(_turned(larger), _turned(smaller), _turned(out_shape[1]))
+    return count
+
+
+def _turned(shape: Shape) -> Shape:
+    return (shape[1], shape[0], *shape[2:])
 
 
 def _tensors(values: Any) -> Iterator[Tensor]:
@@ -70,6 +148,20 @@ def _tensors(values: Any) -> Iterator[Tensor]:
         yield from _tensors(tuple(values.values()))
 
 
+class _Counting(TorchDispatchMode):
+    """Shows a counter each kernel's call."""
+
+    def __init__(self, counter: FlopCounterMode):
+        super().__init__()
+        self.counter = counter
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        self.counter._count_flops(func._overloadpacket, out, args, kwargs)
+        return out
+
+
 class FlopCounterMode:
     """Counts the floating-point operations of what runs inside the ``with`` block: two for each multiplication and addition.
 
@@ -80,7 +172,8 @@ class FlopCounterMode:
         mods: not needed any more.
         depth: how many levels of modules ``get_table`` shows.
         display: print the table at the end.
-        custom_mapping: from further functions, such as ``torch.add``, to ``f(*args, out_val=result)`` that counts their operations.
+        custom_mapping: from further kernels, such as ``torch.ops.aten.sin``, to ``f(*shapes, out_shape=shape)`` that counts their
+            operations; to ``f(*args, out_val=result)`` where that has the attribute ``_get_raw``.
 
     Example:
         >>> from flambeau.utils.flop_counter import FlopCounterMode
@@ -94,8 +187,9 @@ class FlopCounterMode:
 
     def __init__(self, mods: Any = None, depth: int = 2, display: bool = True, custom_mapping: dict[Any, Any] | None = None) -> None:
         self.depth, self.display = depth, display
-        self.flop_counts: dict[str, dict[str, int]] = {}
-        self._custom = {function.__name__: function_flops for function, function_flops in (custom_mapping or {}).items()}
+        self.flop_counts: dict[str, dict[Any, int]] = {}
+        custom = {kernel: f if getattr(f, "_get_raw", False) else shape_wrapper(f) for kernel, f in (custom_mapping or {}).items()}
+        self.flop_registry = {**flop_registry, **custom}
         self._inside: list[str] = []
         self._names: dict[int, str] = {}
         self._kept: list[Module] = []  # so that no other module gets the id of one that is known
@@ -105,7 +199,7 @@ class FlopCounterMode:
         self.flop_counts["Global"] = defaultdict(int)
         self._inside = ["Global"]
         with ExitStack() as stack:
-            stack.enter_context(observing(self._observe))
+            stack.enter_context(_Counting(self))
             stack.enter_context(register_module_forward_pre_hook(self._enter_module))
             stack.enter_context(register_module_forward_hook(self._leave_module, always_call=True))
             self._stack = stack.pop_all()
@@ -150,22 +244,11 @@ class FlopCounterMode:
             self._inside.remove(name)
 
     # -- counting -----------------------------------------------------------------------------------------------------------
-    def _observe(self, op: Any, values: tuple[Any, ...], run: Callable[[], Any]) -> Any:
-        results, is_tuple = run()
-        counted = None
-        if op.name in self._custom:
-            out_val = tuple(results) if is_tuple else results[0]
-            counted = f"aten.{op.name}", self._custom[op.name](*values, out_val=out_val)
-        elif op.name in FORMULAS:
-            shapes: list[Any] = [tuple(value.shape) for value in values if isinstance(value, Tensor)]
-            shapes.append(results[0].shape)
-            if op.name == "convolution":
-                shapes.append(values[op.names.index("transposed")])
-            counted = FORMULAS[op.name](*shapes)
-        if counted is not None:
+    def _count_flops(self, packet: Any, out: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        if packet in self.flop_registry:
+            count = self.flop_registry[packet](*args, **kwargs, out_val=out)
             for name in dict.fromkeys(self._inside):
-                self.flop_counts[name][counted[0]] += counted[1]
-        return results, is_tuple
+                self.flop_counts[name][packet] += count
 
     # -- results ------------------------------------------------------------------------------------------------------------
     def get_total_flops(self) -> int:
@@ -175,8 +258,8 @@ class FlopCounterMode:
         """
         return sum(self.flop_counts["Global"].values())
 
-    def get_flop_counts(self) -> dict[str, dict[str, int]]:
-        """Operations by module (``"Global"`` for all) and by the name of PyTorch's kernel, such as ``"aten.mm"``.
+    def get_flop_counts(self) -> dict[str, dict[Any, int]]:
+        """Operations by module (``"Global"`` for all) and by kernel, such as ``torch.ops.aten.mm``.
 
         Source: torch.utils.flop_counter.FlopCounterMode.get_flop_counts.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,12 +15,48 @@ from ..core.tensor import Tensor
 from ..nn.module import Module, register_module_forward_hook, register_module_forward_pre_hook
 from ..ops.creation import zeros
 from ._forward_graph import arguments_of, tensors_in
-from .flop_counter import FORMULAS
 
 __all__ = ["LayerSummary", "ModelSummary", "summary"]
 
 RECURRENT = frozenset(("_lstm_layer", "_gru_layer", "_rnn_layer"))
 HEADINGS = ("Layer (type)", "Input shape", "Output shape", "Parameters", "Multiply-adds")
+
+Shape = tuple[int, ...]
+
+
+def _product(a: Shape, b: Shape, result: Shape) -> tuple[str, int] | None:
+    if len(a) < 2 or len(b) < 2:
+        return None  # PyTorch counts no products with vectors
+    return "aten.bmm" if len(a) > 2 and len(b) > 2 else "aten.mm", 2 * math.prod(result) * a[-1]
+
+
+def _linear(input: Shape, weight: Shape, *rest: Any) -> tuple[str, int] | None:
+    *bias, result = rest
+    if len(input) == 1 and not bias:
+        return None
+    return "aten.addmm" if bias else "aten.mm", 2 * math.prod(result) * weight[-1]
+
+
+def _added(name: str) -> Callable[..., tuple[str, int]]:
+    return lambda added, a, b, result: (name, 2 * math.prod(result) * a[-1])
+
+
+def _convolution(input: Shape, weight: Shape, *rest: Any) -> tuple[str, int]:
+    *_, result, transposed = rest
+    places = (input if transposed else result)[2:]
+    return "aten.convolution", 2 * input[0] * math.prod(places) * math.prod(weight)
+
+
+# By our primitives, from the shapes of tensors and of the result.
+FORMULAS: dict[str, Callable[..., tuple[str, int] | None]] = {
+    "mm": _product,
+    "bmm": _product,
+    "matmul": _product,
+    "linear": _linear,
+    "addmm": _added("aten.addmm"),
+    "baddbmm": _added("aten.baddbmm"),
+    "convolution": _convolution,
+}
 
 
 @dataclass(slots=True)
