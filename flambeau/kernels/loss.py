@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ..core.arrays.native import native
+from ..core.arrays.native import at_most, native
 from ..core.state import run_ignoring_fp
 from .build import kernel
 from .language import SIZES, Builder, Value, register_kind
@@ -19,6 +20,7 @@ from .vectors import exp, log, log1p
 
 _F32, _F64, _INT64 = (np.dtype(kind) for kind in (np.float32, np.float64, np.int64))
 _NOTHING = np.empty(0, np.float32)  # for an argument that the kernel does not read
+_FEW = 2048  # samples below which the mean of likelihoods is NumPy's
 _CHUNK = 1 << 15  # elements whose element-wise losses go into one sum
 
 
@@ -229,8 +231,26 @@ def smoothed_cross_entropy_backward(
     return _slopes(True, grad_output, input, target, weight, reduction, ignore_index, label_smoothing)
 
 
+@lru_cache(maxsize=16)
+def _numbers(count: int) -> np.ndarray:
+    return np.arange(count)
+
+
+def _mean_of_few(input: np.ndarray, target: np.ndarray) -> np.ndarray | None:
+    """The mean for so few samples that NumPy has them before a kernel starts; None where a target is no class."""
+    count = target.size
+    if not count or input.dtype not in (_F32, _F64) or np.maximum.reduce(target.view(np.uint64)) >= input.shape[1]:  # negative ones are large
+        return None
+    return np.asarray(np.add.reduce(input[_numbers(count), target]) / input.dtype.type(-count))
+
+
 @native("nn.functional._nll_loss")
 def nll_loss(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_index: int) -> np.ndarray | None:
+    if target.size < at_most(_FEW) and weight is None and reduction == "mean" and ignore_index < 0:
+        if input.ndim == 2 and target.ndim == 1 and target.dtype == _INT64 and target.size == len(input):
+            result = _mean_of_few(input, target)
+            if result is not None:
+                return result
     return _losses(False, input, target, weight, reduction, ignore_index)
 
 
