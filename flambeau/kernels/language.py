@@ -175,7 +175,10 @@ class Builder:
         target: the processor that is written for.
         name: name of the machine function.
         slots: struct-module letter of each argument.
+        is_single: whether what is computed in float64 becomes float32 at the end.
     """
+
+    is_single = False
 
     def __init__(self, name: str, target: targets.Target):
         self.name, self.target = name, target

@@ -62,7 +62,12 @@ def _function(*names: str) -> Callable[[Function], Function]:
         def of_any(k: Builder, *values: Value) -> Value:
             kind, lanes = values[0].kind, max(value.lanes for value in values)
             wide = [k.cast(k.splat(value, lanes), "f64") for value in values]
-            return k.cast(k.function(function.__name__, lambda inner, *a: (function(inner, *a),), *wide)[0], kind)
+
+            def body(inner: Builder, *arguments: Value) -> tuple[Value]:
+                inner.is_single = kind == "f32"
+                return (function(inner, *arguments),)
+
+            return k.cast(k.function(f"{function.__name__}_{kind}", body, *wide)[0], kind)
 
         for name in names:
             FUNCTIONS[name] = of_any
@@ -75,8 +80,11 @@ def _function(*names: str) -> Callable[[Function], Function]:
 def piecewise(k: Builder, x: Value, table: Pieces) -> Value:
     """The tabulated function at x from 0 to the table's end; beyond and for NaN at some place in it.
 
-    A piece's number and the variable in it are read from the bits of x: both are exact.
+    A piece's number and the variable in it are read from the bits of x: both are exact. Where the result is to be float32, the polynomials
+    have as many terms as that needs.
     """
+    if k.is_single:
+        table = _single(table)
     steps = table.parts.bit_length() - 1
     count, shift = len(table.rows[0]), 52 - steps
     below = math.nextafter(table.high, 0)
@@ -197,17 +205,40 @@ def _single_erfinv(k: Builder, x: Value) -> Value:
     return k.select(size < 1.0, result, k.select(size.eq(1.0), k.copysign(_INF, x), _NAN))
 
 
-@cache
-def _shortened(table: Pieces, high: float, terms: int) -> Pieces:
-    """A table that ends earlier, with fewer terms: its polynomials' series of Chebyshev, cut off."""
+def _series(table: Pieces) -> list[list[float]]:
+    """Each piece's polynomial as a series of Chebyshev polynomials from -1 to 1."""
     from numpy.polynomial import chebyshev
 
+    return [chebyshev.poly2cheb([c * 0.5**j for j, c in enumerate(piece)]).tolist() for piece in zip(*table.rows, strict=True)]
+
+
+def _of_series(table: Pieces, high: float, series: list[list[float]]) -> Pieces:
+    from numpy.polynomial import chebyshev
+
+    terms = max(map(len, series))
+    pieces = [[float(c) * 2.0**j for j, c in enumerate(chebyshev.cheb2poly(piece))] for piece in series]
+    return Pieces(table.low, high, table.parts, tuple(zip(*[piece + [0.0] * (terms - len(piece)) for piece in pieces], strict=True)))
+
+
+@cache
+def _shortened(table: Pieces, high: float, terms: int) -> Pieces:
+    """A table that ends earlier, with fewer terms."""
     count = 1 + table.parts * round(math.log2(high / table.low))
-    pieces = []
-    for piece in list(zip(*table.rows, strict=True))[:count]:
-        series = chebyshev.poly2cheb([c * 0.5**j for j, c in enumerate(piece)])[:terms]
-        pieces.append([float(c) * 2.0**j for j, c in enumerate(chebyshev.cheb2poly(series))])
-    return Pieces(table.low, high, table.parts, tuple(zip(*pieces, strict=True)))
+    return _of_series(table, high, [piece[:terms] for piece in _series(table)[:count]])
+
+
+@cache
+def _single(table: Pieces) -> Pieces:
+    """A table without the terms that are too small for float32: less than 2**-34 of the least value of their piece."""
+
+    def needed(piece: list[float]) -> int:
+        sizes = [abs(c) for c in piece]
+        least = max(2 * sizes[0] - sum(sizes), sizes[0] / 64)
+        return next(n for n in range(1, len(sizes) + 1) if sum(sizes[n:]) <= 2.0**-34 * least)
+
+    series = _series(table)
+    terms = max(map(needed, series))
+    return _of_series(table, table.high, [piece[:terms] for piece in series])
 
 
 _of_double_erfinv = FUNCTIONS["erfinv"]
