@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays.native import attempt
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.registry import TABLES, composite, pointwise
 from .arithmetic import conj, missing_derivative, order_of, reject, scipy_function
@@ -269,6 +270,13 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     return (total + p * (p - 1) / 4 * math.log(math.pi)).contiguous()
 
 
+def _incomplete_gamma(order: np.ndarray, x: np.ndarray, upper: bool) -> np.ndarray:
+    result = None
+    if order.__class__ is x.__class__ is np.ndarray:  # and no symbol, nor an array that lies elsewhere
+        result = attempt("incomplete gamma", 8 * max(order.size, x.size), order, x, upper)
+    return scipy_function("gammaincc" if upper else "gammainc")(order, x) if result is None else result
+
+
 def _gamma_density(grad: Any, a: Any, x: Any) -> Any:
     return grad * ((a - 1) * x.log() - x - a.lgamma()).exp()
 
@@ -289,7 +297,7 @@ def igamma(input: Tensor, other: Tensor) -> Tensor:
     Source: torch.igamma.
     """
     reject("igamma_cpu", input, "biuc")
-    return scipy_function("gammainc")(input, other)
+    return _incomplete_gamma(input, other, False)
 
 
 @pointwise(
@@ -308,7 +316,7 @@ def igammac(input: Tensor, other: Tensor) -> Tensor:
     Source: torch.igammac.
     """
     reject("igammac_cpu", input, "biuc")
-    return scipy_function("gammaincc")(input, other)
+    return _incomplete_gamma(input, other, True)
 
 
 @pointwise(

@@ -179,3 +179,26 @@ def test_the_number_of_threads_does_not_change_a_bit():
     finally:
         pool.set_threads(before)
     assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_mean_of_few_samples_is_that_of_the_reference(dtype):
+    """Of few samples with many classes, and of targets that do not count or are no class."""
+    x = torch.randn(200, 60, dtype=dtype)
+    target = torch.arange(200) % 60
+    for scores, classes in ((x, target), (x[:, ::2].contiguous()[:150], target[:150] % 30), (torch.randn(60, 200, dtype=dtype).t(), target)):
+        loss = torch.nn.functional.nll_loss(scores, classes)
+        with native.disabled():
+            assert torch.allclose(loss, torch.nn.functional.nll_loss(scores, classes)) and loss.shape == () and loss.dtype == dtype
+    ignored = target.clone()
+    ignored[::3] = -100
+    with native.disabled():
+        wanted = torch.nn.functional.nll_loss(x, ignored)
+    assert torch.allclose(torch.nn.functional.nll_loss(x, ignored), wanted)
+    for wrong in (-1, 60, -(1 << 40)):
+        ignored[7] = wrong
+        with pytest.raises(IndexError, match="out of bounds"):
+            torch.nn.functional.nll_loss(x, ignored)
+    target[5] = 60
+    with pytest.raises(IndexError, match="out of bounds"):
+        torch.nn.functional.nll_loss(x, target)
