@@ -19,6 +19,7 @@ class Case:
     group: str
     build: Callable[[ModuleType], Timed]
     rtol: float = 1e-3  # how far flambeau's values may be from PyTorch's, where they are compared
+    atol: float = 1e-4  # the same where values cancel, as a part of the largest one
     rehearsals: int = 1  # calls before the values are compared
 
     @property

@@ -106,7 +106,7 @@ def backward(row: Callable[..., Any], torch: ModuleType, values: Sequence[Any], 
     return lambda: torch.autograd.grad(result, inputs, grad, retain_graph=True)
 
 
-def difference(results: Sequence[Sequence[Any]], rtol: float) -> str:
+def difference(results: Sequence[Sequence[Any]], rtol: float, atol: float = 1e-4) -> str:
     """In words, where flambeau's result is not PyTorch's; empty where it is. Sums that cancel are judged by the largest value."""
     import numpy as np
 
@@ -114,7 +114,7 @@ def difference(results: Sequence[Sequence[Any]], rtol: float) -> str:
         if (ours.shape, ours.dtype) != (theirs.shape, theirs.dtype):
             return f"expected {theirs.dtype} of shape {theirs.shape}, got {ours.dtype} of shape {ours.shape}"
         scale = float(np.abs(theirs[np.isfinite(theirs)]).max(initial=0)) if theirs.dtype.kind in "fc" else 0.0
-        wrong = ~np.isclose(ours, theirs, rtol=rtol, atol=1e-4 * scale, equal_nan=True)
+        wrong = ~np.isclose(ours, theirs, rtol=rtol, atol=atol * scale, equal_nan=True)
         if wrong.any():
             first = tuple(int(i) for i in np.argwhere(wrong)[0])
             return f"{wrong.sum()} of {wrong.size} values differ, the first at {first}: expected {theirs[first]}, got {ours[first]}"
@@ -162,7 +162,7 @@ def run_case(case: Case, module: str, entries: Sequence[tuple[Side, str]], round
     others = 0.0
     try:
         values = [side.ask("build", module, key) for side, key in entries]
-        problem = difference(values[:2], case.rtol)
+        problem = difference(values[:2], case.rtol, case.atol)
         if not problem:
             taken, others = undisturbed(entries, rounds, seconds, most)
     except RuntimeError as error:

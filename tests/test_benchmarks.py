@@ -110,6 +110,18 @@ def test_operations_above_the_bounds_are_named():
     chosen = [cases.Case(name, "group", lambda torch: lambda: None) for name in ("fine", "slow", "slowest")]
     text = ops.summary([comparison.Outcome(case, [seconds, 1.0]) for case, seconds in zip(chosen, (0.5, 2.0, 8.0))])
     assert "Above 3: 8.0 `slowest` (group)." in text and "Above 1.4: 2.0 `slow` (group)." in text and "2.00" in text
+    assert "Why: not looked into: `slow`, `slowest`." in text
+
+
+def test_operations_above_the_bounds_have_a_reason():
+    names = ("fft.rfft(x)", "x[rows, rows]", "linalg.cond(small)", "special.bessel_j0", "lu_unpack(*linalg.lu_factor(small))")
+    text = ops.reasons([comparison.Outcome(cases.Case(name, "group", lambda torch: lambda: None), [2.0, 1.0]) for name in names])
+    assert "not looked into" not in text and all(f"`{name}`" in text for name in names) and text.count(";") == 4
+    known = {case.name for case in ops.make_cases()}
+    for reason, pattern in ops.REASONS.items():
+        assert any(re.fullmatch(pattern, name, re.VERBOSE) for name in known), reason
+    assert {expression for _, expression in ops.ATOL} <= known
+    assert ops.reasons([]) == "Why: none."
 
 
 def test_the_first_calls_that_are_timed_are_cases():

@@ -201,8 +201,48 @@ def _single_erfinv(k: Builder, x: Value) -> Value:
     """For float32: the logarithm in float32 too, and as much of the table as these arguments reach, to the digits that are kept."""
     size = k.abs(x)
     power = k.cast(-vectors.log(k, (1.0 - size) * (size + 1.0)), "f64")
-    result = k.cast(k.cast(x, "f64") * piecewise(k, power, _shortened(tables.ERFINV, 32.0, 8)), "f32")
+    if k.target.has_masks:
+        ratio = piecewise(k, power, _shortened(tables.ERFINV, 32.0, 8))
+    else:  # gathers cost more than longer polynomials
+        ratio = _by_range(k, power < _ERFINV_NEAR, lambda: _fitted(k, power, False), lambda: _fitted(k, k.sqrt(power), True))
+    result = k.cast(k.cast(x, "f64") * ratio, "f32")
     return k.select(size < 1.0, result, k.select(size.eq(1.0), k.copysign(_INF, x), _NAN))
+
+
+_ERFINV_NEAR, _ERFINV_END = 5.0, 17.0  # of -log(1 - x**2), which is below 16 for float32
+
+
+def _fitted(k: Builder, x: Value, is_far: bool) -> Value:
+    low, high = (_ERFINV_NEAR**0.5, _ERFINV_END**0.5) if is_far else (0.0, _ERFINV_NEAR)
+    u = x * (2 / (high - low)) - (high + low) / (high - low)
+    first, *rest = _erfinv_polynomial(low, high, is_far)
+    result = _constant(k, first, x)
+    for c in rest:
+        result = k.fma(result, u, c)
+    return result
+
+
+@cache
+def _erfinv_polynomial(low: float, high: float, is_far: bool) -> list[float]:
+    """erfinv(x) / x as a polynomial of degree 10, right to 2**-27, highest power first: in -log(1 - x**2) or, ``is_far``, in its root."""
+    from numpy.polynomial import chebyshev
+
+    def value(u: float) -> float:
+        w = (u + 1) / 2 * (high - low) + low
+        return _tabulated(tables.ERFINV, w * w if is_far else w)
+
+    series = chebyshev.chebinterpolate(lambda nodes: [value(float(u)) for u in nodes], 10)
+    return [float(c) for c in chebyshev.cheb2poly(series)[::-1]]
+
+
+def _tabulated(table: Pieces, x: float) -> float:
+    """``piecewise`` of a number."""
+    piece, u = 0, x / table.low
+    if u >= 1:
+        doublings = math.floor(math.log2(u))
+        part, u = divmod((u / 2**doublings - 1) * table.parts, 1)
+        piece = 1 + doublings * table.parts + int(part)
+    return math.fsum(row[piece] * (u - 0.5) ** j for j, row in enumerate(table.rows))
 
 
 def _series(table: Pieces) -> list[list[float]]:

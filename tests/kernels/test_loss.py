@@ -186,7 +186,11 @@ def test_the_mean_of_few_samples_is_that_of_the_reference(dtype):
     """Of few samples with many classes, and of targets that do not count or are no class."""
     x = torch.randn(200, 60, dtype=dtype)
     target = torch.arange(200) % 60
-    for scores, classes in ((x, target), (x[:, ::2].contiguous()[:150], target[:150] % 30), (torch.randn(60, 200, dtype=dtype).t(), target)):
+    for scores, classes in (
+        (x, target),
+        (x[:, ::2].contiguous()[:150], target[:150] % 30),
+        (torch.randn(60, 200, dtype=dtype).t(), target),
+    ):
         loss = torch.nn.functional.nll_loss(scores, classes)
         with native.disabled():
             assert torch.allclose(loss, torch.nn.functional.nll_loss(scores, classes)) and loss.shape == () and loss.dtype == dtype
