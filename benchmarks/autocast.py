@@ -20,8 +20,8 @@ LAST = 20  # steps whose mean loss is compared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--steps", type=int, default=200, help="steps of training")
-    parser.add_argument("--timed", type=int, default=8, help="steps of PyTorch, for their time alone")
+    parser.add_argument("--steps", type=int, default=100, help="steps of training")
+    parser.add_argument("--timed", type=int, default=4, help="steps of PyTorch, for their time alone")
     parser.add_argument("--only", default="", help="only models whose name contains this")
     parser.add_argument("--quick", action="store_true", help="40 steps")
     parser.add_argument("--write", action="store_true", help="write the section of docs/benchmarks.md")
@@ -136,4 +136,4 @@ def main(options: argparse.Namespace) -> int:
     if options.write:
         settings = f"`python -m benchmarks autocast`; {machine()}; {options.threads} thread(s), the fastest step of each"
         write_section("autocast", f"{settings}. Ratios below 1: flambeau is faster.\n\n{text}")
-    return int(apart > 0.01 and steps >= 200)
+    return int(apart > 0.01 and steps >= 100)
