@@ -495,3 +495,13 @@ def test_what_is_listed_exists() -> None:
         assert not {name for names in lists.values() for name in names.split()} - entries.keys()
     for name in cast_lists.LISTS["cuda"]["result"].split():
         assert "dtype" in [param.name for param in entries[name].params]
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of")
+def test_tensors_around_tensors_are_cast_as_their_values_are() -> None:
+    """And answer for their own properties, whoever asks."""
+    nested = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(1, 3)], layout=torch.jagged)
+    hidden = torch.masked.masked_tensor(torch.ones(2, 2), torch.tensor([[True, False], [True, True]]))
+    assert (nested @ torch.ones(3, 3)).dtype is torch.float32 and hidden.dtype is torch.float32
+    with torch.autocast("cpu"):
+        assert (nested @ torch.ones(3, 3)).dtype is torch.bfloat16 and nested.is_leaf and hidden.sum().dtype is torch.float32

@@ -24,7 +24,6 @@ import numpy as np
 from ..dtype import can_cast
 from ..late import made_once
 from ..state import active, in_mode, modes
-from ..state import wrappers as wrappers_of_tensors
 from ..tape.derivatives import OpNode, make_node_class
 from ..tensor import Parameter, Tensor
 from . import wrapper_source, wrappers
@@ -342,7 +341,7 @@ def show_methods(cls: type, **kwargs: Any) -> None:
         if all(name not in base.__dict__ for base in cls.__mro__[: cls.__mro__.index(Tensor)]):
             setattr(cls, name, _shown(name))
     own = cls.__dict__.get("__torch_function__")
-    if isinstance(own, classmethod) and cls not in wrappers_of_tensors:
+    if isinstance(own, classmethod) and cls.__module__.partition(".")[0] != __name__.partition(".")[0]:  # ours answer for themselves
         getters().show_getters(cls)
     if getattr(cls, "__torch_dispatch__", None) is not None:
         modes.find_below().know(cls)
