@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.state import interpreters, thread, wrappers
+from ..core.state import modes, thread, wrappers
 from ..core.tensor import Tensor
 from .engine import run_backward
 
@@ -101,7 +101,7 @@ def backward(
     keep = create_graph if retain_graph is None else retain_graph
     gradients = _paired(roots, grad_tensors)
     if thread.levels:
-        roots, gradients, chosen = (interpreters[0].plain(each) for each in (roots, gradients, chosen))
+        roots, gradients, chosen = (modes.transforms.plain(each) for each in (roots, gradients, chosen))
     if wrappers:
         roots, gradients, chosen = _on_tape(roots), _on_tape(gradients), None if chosen is None else _on_tape(chosen)
     run_backward(roots, gradients, keep, create_graph, chosen)
@@ -162,7 +162,7 @@ def grad(
     if wrappers:
         roots, seeds, targets = _on_tape(roots), _on_tape(seeds), _on_tape(wanted)
     if thread.levels:
-        gradients = interpreters[0].gradients(roots, targets, seeds, keep, create_graph)
+        gradients = modes.transforms.gradients(roots, targets, seeds, keep, create_graph)
     else:
         gradients = run_backward(roots, seeds, keep, create_graph, targets, accumulates=False)
     unused = [] if allow_unused else [i for i, gradient in enumerate(gradients) if gradient is None]

@@ -232,7 +232,7 @@ class Function(metaclass=_FunctionMeta):
                 return overridden
             if interpreters:
                 bound = _bound_arguments(cls.forward, args, kwargs, cls.setup_context is not Function.setup_context)
-                output = interpreters[0].function(cls, bound)
+                output = modes.transforms.function(cls, bound)
                 if output is not NotImplemented:
                     return output
         two_parts = cls.setup_context is not Function.setup_context

@@ -27,23 +27,25 @@ from typing import Any
 class Modes:
     """Flags of the process; see this module's docstring."""
 
-    __slots__ = ("below", "find_below", "on_record")
+    __slots__ = ("below", "find_below", "on_record", "transforms")
     below: Any
     find_below: Any
     on_record: Any
+    transforms: Any
 
 
 modes = Modes()
 modes.on_record = None  # called with every node made on the slow path; anomaly detection, which is on for all threads, sets it
 modes.below = None  # ``ops.below``, once a mode or a class has ``__torch_dispatch__``; ``find_below`` imports it
 modes.find_below = None
+modes.transforms = None  # what gives calls to transforms of ``torch.func``, once one has run; stays when ``interpreters`` is empty again
 
 active: list[None] = []  # one entry per mode that operations must look at, of all threads
 crowded: list[None] = []  # not empty once several devices of one kind are in use: then all calls choose their operands' device
 interposed: list[None] = []  # not empty once calls may have to go through ``__torch_dispatch__``, of whatever thread
 dispatchers: set[Any] = set()  # classes of tensors with ``__torch_dispatch__``
 wrappers: set[Any] = set()  # classes of tensors around tensors, asked about every call, even where subclasses are switched off
-interpreters: list[Any] = []  # one entry per transform of ``torch.func`` that runs in any thread: what gives calls to transforms
+interpreters: list[None] = []  # one entry per transform of ``torch.func`` that runs in any thread; its calls go to ``modes.transforms``
 
 clock = itertools.count(1)  # one clock orders nodes of the tape and writes to storages
 tick = clock.__next__

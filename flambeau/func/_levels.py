@@ -29,7 +29,7 @@ from ..core.arrays.kinds import perhaps, surely
 from ..core.calls.dispatch import COMPOSITE, FACTORY, FUNCTION, IN_PLACE, Call
 from ..core.calls.override import plainly
 from ..core.layout import strided
-from ..core.state import active, interpreters, thread
+from ..core.state import active, interpreters, modes, thread
 from ..core.tensor import Tensor
 
 _new = object.__new__
@@ -307,7 +307,7 @@ class Interpreter:
         thread.levels = (*thread.levels, self)
         thread.modes += 1
         active[:0] = (None,)
-        interpreters[:0] = (Hook,)
+        interpreters[:0] = (None,)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -509,7 +509,7 @@ def _made(call: Call) -> Any:
 
 
 class Hook:
-    """What the call path asks (``state.interpreters``)."""
+    """What the call path asks (``modes.transforms``)."""
 
     call = staticmethod(interpret)
 
@@ -550,6 +550,9 @@ class Hook:
         from . import _functions
 
         return _functions.applied(kind, args)
+
+
+modes.transforms = Hook
 
 
 def _plain(tensor: Any) -> Any:

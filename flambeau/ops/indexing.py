@@ -146,7 +146,7 @@ def _overridden(function: Any, args: tuple[Any, ...], key: Any) -> Any:
     parts = key if isinstance(key, tuple) else (key,)
     result = call_override(function, [args[0], *(p for p in parts if isinstance(p, TensorType))], args, {})
     if result is NotImplemented and interpreters:
-        return interpreters[0].setitem(*args) if function is setitem else interpreters[0].getitem(*args)
+        return modes.transforms.setitem(*args) if function is setitem else modes.transforms.getitem(*args)
     return result
 
 

@@ -29,7 +29,7 @@ from ..calls.casting import cast_array, cast_operands
 from ..calls.operation import Op
 from ..device import cpu, device, pinned_host
 from ..dtype import PAIR, dtype
-from ..state import crowded, interpreters
+from ..state import crowded, interpreters, modes
 from . import native
 from .binder import Binder
 
@@ -253,14 +253,14 @@ def is_array(value: Any) -> bool:
 
 def surely(condition: Any) -> bool:
     """Whether a tensor of one bool is true; True where there are no values, so that a check passes."""
-    if interpreters and (answer := interpreters[0].surely(condition)) is not NotImplemented:
+    if interpreters and (answer := modes.transforms.surely(condition)) is not NotImplemented:
         return answer
     return not kind_of(condition._array).has_values or bool(condition)
 
 
 def perhaps(condition: Any) -> bool:
     """Whether a tensor of one bool is true; False where there are no values, so that the general way is taken."""
-    if interpreters and (answer := interpreters[0].perhaps(condition)) is not NotImplemented:
+    if interpreters and (answer := modes.transforms.perhaps(condition)) is not NotImplemented:
         return answer
     return kind_of(condition._array).has_values and bool(condition)
 

@@ -168,7 +168,7 @@ def dispatch(op: Any, values: tuple[Any, ...], out: Any = None, form: Form | Non
         if result is not NotImplemented:
             return result
     if interpreters:
-        result = interpreters[0].call(call)
+        result = modes.transforms.call(call)
         if result is not NotImplemented:
             return result
     return form.run(call) if not crowded and not autocasting and not interposed else call.proceed()
