@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import warnings
 
@@ -115,7 +116,8 @@ def test_errors_are_pytorchs(x, case):
         call(oracle, oracle.from_numpy(x.numpy()))
     with pytest.raises(kind) as ours:
         call(torch, x)
-    assert str(ours.value) == str(theirs.value)
+    to_its_tracker = r"\W*(If (error|said operator|this is necessary)[^.]*)?[Pp]lease file .*"
+    assert str(ours.value).rstrip(".") == re.sub(to_its_tracker, "", str(theirs.value)).rstrip(".")
     assert not state.thread.levels
 
 

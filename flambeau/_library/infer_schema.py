@@ -68,9 +68,7 @@ def _default(value: Any, complain: Callable[[str], None], name: str) -> str:
         return str(value).removeprefix("torch.")
     if isinstance(value, device):
         return f'"{value}"'
-    complain(
-        f"Parameter {name} has an unsupported default value type {type(value)}. Please file an issue on GitHub so we can prioritize this."
-    )
+    complain(f"Parameter {name} has an unsupported default value type {type(value)}.")
     raise AssertionError
 
 

@@ -28,26 +28,20 @@ loops: dict[str, int] = {}  # how often an operation was called example by examp
 
 _ITEM = (
     "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, please try to rewrite "
-    "what you're doing with other operations. If error is occurring somewhere inside PyTorch internals, please file a bug report."
+    "what you're doing with other operations."
 )
-_TRUTH = (
-    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that yet, please file "
-    "an issue at https://github.com/pytorch/pytorch/issues ."
-)
+_TRUTH = "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that yet."
 _UNBATCHED = (
     "vmap: {0}_(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has more elements than "
     "`self`. This happened due to `other` being vmapped over but `self` not being vmapped over in a vmap. Please try to use out-of-place "
-    "operators instead of {0}_. If said operator is being called inside the PyTorch framework, please file a bug report instead."
+    "operators instead of {0}_."
 )
 _DIMS = frozenset(("dim", "dims", "dim0", "dim1", "dim2", "dimension", "axis"))
 
 
 def dynamic(name: str) -> NoValues:
     """The error for an operation whose result's shape depends on values."""
-    return NoValues(
-        f"vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{name}. Please file an "
-        "issue at https://github.com/pytorch/pytorch/issues if you need this feature."
-    )
+    return NoValues(f"vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{name}.")
 
 
 class Batch(Interpreter):

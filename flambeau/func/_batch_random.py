@@ -19,11 +19,8 @@ _ERROR = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap or "
     "perform the randomness operation out of vmap"
 )
-_SAME = "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with functorch"
-_UNBATCHED = (
-    "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. If this is necessary "
-    "for your usage, please file an issue with functorch."
-)
+_SAME = "Vmap does not currently support same randomness with a batched tensor input"
+_UNBATCHED = "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness."
 
 
 def place() -> tuple[Any, int]:

@@ -440,5 +440,5 @@ def _selected(batch: Any, op: Any, input: Any, mask: Any) -> Any:
         return NotImplemented
     raise RuntimeError(
         "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for each batch this would "
-        "return a differently shaped Tensor. Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
+        "return a differently shaped Tensor."
     )
