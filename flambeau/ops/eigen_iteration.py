@@ -18,8 +18,9 @@ from ..autograd.function import Function
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, resolve
+from .cholesky_factors import linalg_cholesky
 from .decompositions import eigh, qr
-from .linear_systems import linalg_cholesky, solve, solve_triangular
+from .linear_systems import solve, solve_triangular
 
 _PRECISION = {dtypes.float32: 1.2e-07, dtypes.float64: 2.23e-16}
 

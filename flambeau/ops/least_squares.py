@@ -15,8 +15,9 @@ from ..core.calls.registry import composite, op
 from ..core.calls.return_types import named_result
 from ..core.shape import broadcast_shape, wrap_dim
 from .decompositions import eigvalsh, svdvals
+from .inverses import inv, inv_ex
 from .joining import cat
-from .linear_systems import inv, inv_ex, is_vector, solve
+from .linear_systems import is_vector, solve
 from .matrix_checks import by_lapack, check_info, require_floating, require_matrices, require_square
 from .norms import matrix_norm
 from .products import matmul

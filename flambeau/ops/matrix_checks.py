@@ -12,6 +12,7 @@ from ..core import dtype as dtypes
 from ..core.arrays.lapack import COST
 from ..core.arrays.native import attempt
 from ..core.calls.casting import cast_array
+from ..core.calls.registry import resolve
 from ..core.shape import broadcast_shape
 
 _warned: set[str] = set()
@@ -70,6 +71,24 @@ def require_equation(operation: str, A: Any, B: Any, left: bool) -> None:
     broadcast_shape(tuple(A.shape[:-2]), tuple(B.shape[:-2]))
 
 
+def require_fitting(operation: str, b: Any, A: Any) -> None:
+    """Operands of one dtype and of sizes that fit in ``A X = b``, said as PyTorch's older functions do."""
+    for word, operand in (("b", b), ("A", A)):
+        if operand.ndim < 2:
+            raise RuntimeError(f"{word} should have at least 2 dimensions, but has {operand.ndim} dimensions instead")
+    if A.dtype is not b.dtype:
+        raise RuntimeError(
+            f"Expected b and A to have the same dtype, but found b of type {b.dtype.legacy} and A of type {A.dtype.legacy} instead."
+        )
+    if A.shape[-1] != A.shape[-2]:
+        raise RuntimeError(f"A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices")
+    if A.shape[-2] != b.shape[-2]:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for {operation}: each A matrix is {A.shape[-1]} by {A.shape[-1]} but each b matrix is "
+            f"{b.shape[-2]} by {b.shape[-1]}"
+        )
+
+
 def by_lapack(name: str, A: Any, *arguments: Any) -> Any:
     """What ``kernels/lapack.py`` has under ``name``; None where NumPy is to do it: a small matrix, or an array that lies elsewhere."""
     return attempt(name, COST * A.size, A, *arguments)
@@ -78,6 +97,16 @@ def by_lapack(name: str, A: Any, *arguments: Any) -> Any:
 def columns(matrices: Any) -> Any:
     """The matrices with their columns contiguous, as LAPACK leaves them."""
     return np.ascontiguousarray(matrices.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+
+def identity(matrices: Any) -> Any:
+    """The identity of the matrices' size and dtype."""
+    return resolve("torch", "eye")(matrices.shape[-1], dtype=matrices.dtype, device=matrices.device)
+
+
+def no_failures(A: Any) -> Any:
+    """LAPACK's report on a batch of matrices of which none fails."""
+    return np.zeros(A.shape[:-2], np.int32)
 
 
 def precise(array: Any, kind: Any) -> Any:

@@ -1,0 +1,188 @@
+"""Cholesky factors of positive-definite matrices, and what is solved and inverted with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import lapack
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import composite, op
+from ..core.shape import broadcast_shape
+from .linear_systems import solve_triangular
+from .matrix_checks import (
+    by_lapack,
+    check_info,
+    columns,
+    no_failures,
+    require_fitting,
+    require_kernel,
+    require_numbers,
+    require_square,
+    warn_superseded,
+)
+
+
+def _canonicalize_cholesky(A: Any, upper: bool, check_errors: Any) -> tuple[Any, ...]:
+    require_square("linalg.cholesky", A)
+    require_numbers("linalg.cholesky", A, "cholesky_cpu")
+    return (A, upper, "linalg.cholesky_ex" if check_errors is True else check_errors)
+
+
+def _cholesky_gradient(grad: Any, result: Any, upper: bool) -> Any:
+    """``L^-H sym(L^H gL) L^-1`` with half of it on the diagonal. Source: Murray, Differentiation of the Cholesky decomposition, 2016."""
+    factor, grad = (result.mH, grad.mH) if upper else (result, grad)
+    inside = (factor.mH @ grad).tril()
+    inside = (inside + inside.tril(-1).mH) * 0.5
+    inner = solve_triangular(factor.mH, inside, upper=True)
+    return solve_triangular(factor, inner, upper=False, left=False)
+
+
+@op(
+    batch=2,
+    name="cholesky_ex",
+    namespace="linalg",
+    method=False,
+    returns=("L", "info"),
+    promotion="same",
+    canonicalize=_canonicalize_cholesky,
+    node_name="LinalgCholeskyExBackward0",
+    grad={"A": _cholesky_gradient},
+)
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: Any = False) -> Tensor:
+    """Cholesky factor of a Hermitian positive-definite matrix, or of each in a batch, and which of them are not.
+
+    Args:
+        A: ``(*, n, n)``, floating point or complex; only one triangle is read.
+        upper: read the upper triangle and return ``U = L^H``.
+        check_errors: raise for a matrix that is not positive-definite, in the name of this operation or of another.
+    Returns:
+        ``L``, and ``info``, int32: the order of the first leading minor that is not positive; 0 for a positive-definite matrix.
+    Raises:
+        RuntimeError: no square matrices, or another dtype.
+        LinAlgError: a matrix that is not positive-definite and ``check_errors``.
+    Gradient: ``L^-H S L^-1``, S the Hermitian part of what is below the diagonal of ``L^H grad``.
+    Source: torch.linalg.cholesky_ex.
+    """
+    result = by_lapack("_cholesky", A, upper)
+    if result is not None:
+        if check_errors:
+            check_info(result[1], check_errors)
+        return result
+    lower = A.swapaxes(-1, -2).conj() if upper else A
+    try:
+        factor, info = np.linalg.cholesky(lower), no_failures(A)
+    except np.linalg.LinAlgError:
+        factor, info = lapack.cholesky(lower)
+        if check_errors:
+            check_info(info, check_errors)
+    return columns(factor.swapaxes(-1, -2).conj() if upper else factor), info
+
+
+@composite(name="cholesky", namespace="linalg", method=False, out=True)
+def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Any:
+    """Cholesky factor of a Hermitian positive-definite matrix: ``A = L L^H``.
+
+    Args:
+        A: ``(*, n, n)``, floating point or complex; only one triangle is read.
+        upper: return ``U = L^H``.
+    Raises:
+        RuntimeError: no square matrices, or another dtype.
+        LinAlgError: a matrix that is not positive-definite.
+    Source: torch.linalg.cholesky.
+    """
+    return cholesky_ex(A, upper=upper, check_errors="linalg.cholesky")[0]
+
+
+@composite(out=True)
+def cholesky(input: Tensor, upper: bool = False) -> Any:
+    """Cholesky factor. Deprecated; use ``linalg.cholesky``. Source: torch.cholesky."""
+    warn_superseded("cholesky", "torch.linalg.cholesky(A).mH" if upper else "torch.linalg.cholesky(A)")
+    require_square("cholesky", input)
+    require_kernel("cholesky_cpu", input)
+    return cholesky_ex(input, upper=upper, check_errors="cholesky")[0]
+
+
+def _canonicalize_cholesky_solve(input: Any, input2: Any, upper: bool) -> tuple[Any, ...]:
+    require_fitting("cholesky_solve", input, input2)
+    require_kernel("cholesky_solve_cpu", input)
+    broadcast_shape(tuple(input.shape[:-2]), tuple(input2.shape[:-2]))
+    return (input, input2, upper)
+
+
+def _cholesky_solve_gradients(grad: Any, input2: Any, result: Any, upper: bool, needs: Any) -> Any:
+    grad_B = cholesky_solve(grad, input2, upper)
+    if not needs[1]:
+        return grad_B, None
+    both = grad_B @ result.mH
+    both = both + both.mH
+    return grad_B, -(input2 @ both) if upper else -(both @ input2)
+
+
+def _solve_with_factor(factor: Any, B: Any, upper: bool) -> Any:
+    result = by_lapack("_cholesky_solve", factor, B, upper)
+    if result is not None:
+        return result
+    adjoint = factor.swapaxes(-1, -2).conj()
+    first, second = (adjoint, factor) if upper else (factor, adjoint)
+    return lapack.solve_triangular(second, lapack.solve_triangular(first, B, False, True, False), True, True, False)
+
+
+@op(
+    batch=2,
+    promotion="same",
+    canonicalize=_canonicalize_cholesky_solve,
+    grad={"input, input2": _cholesky_solve_gradients},
+)
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
+    """``A X = B`` from the Cholesky factor of A.
+
+    Args:
+        input: B, ``(*, n, k)``.
+        input2: the factor, ``(*, n, n)``: lower, or upper.
+        upper: which of them it is.
+    Raises:
+        RuntimeError: matrices that do not fit, or different dtypes.
+    Gradient: ``A^-1 grad`` for B, and for a lower factor ``-(A^-1 grad X^H + X grad^H A^-1) L``.
+    Source: torch.cholesky_solve.
+    """
+    return _solve_with_factor(input2, input, upper)
+
+
+def _canonicalize_cholesky_inverse(input: Any, upper: bool) -> tuple[Any, ...]:
+    require_square("cholesky_inverse", input)
+    require_kernel("cholesky_inverse_out_cpu", input)
+    return (input, upper)
+
+
+def _cholesky_inverse_gradient(grad: Any, input: Any, result: Any, upper: bool) -> Any:
+    both = result @ (grad + grad.mH) @ result
+    return -(input @ both) if upper else -(both @ input)
+
+
+@op(
+    batch=2,
+    promotion="same",
+    canonicalize=_canonicalize_cholesky_inverse,
+    grad={"input": _cholesky_inverse_gradient},
+)
+def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
+    """Inverse of a matrix from its Cholesky factor.
+
+    Args:
+        input: the factor, ``(*, n, n)``: lower, or upper.
+        upper: which of them it is.
+    Raises:
+        RuntimeError: no square matrices, or another dtype.
+        LinAlgError: a zero on the diagonal.
+    Gradient: for a lower factor ``-A^-1 (grad + grad^H) A^-1 L``.
+    Source: torch.cholesky_inverse.
+    """
+    zero = input.diagonal(0, -2, -1) == 0
+    if zero.any():
+        check_info((zero.argmax(-1) + 1) * zero.any(-1), "cholesky_inverse")
+    result = by_lapack("_cholesky_inverse", input, upper)
+    if result is not None:
+        return result
+    return _solve_with_factor(input, np.eye(input.shape[-1], dtype=input.dtype), upper)

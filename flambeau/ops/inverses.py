@@ -1,0 +1,248 @@
+"""Inverses and determinants of square matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import lapack
+from ..core.arrays.kinds import perhaps
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import composite, op, resolve
+from ..core.calls.return_types import named_result
+from .joining import cat
+from .matrix_checks import by_lapack, check_info, columns, identity, no_failures, precise, require_numbers, require_square
+
+_SLOGDET = named_result("slogdet", ("sign", "logabsdet"))
+
+
+# -- inverse ------------------------------------------------------------------------------------------------------------------------
+def _canonicalize_inverse(A: Any, check_errors: Any) -> tuple[Any, ...]:
+    require_square("linalg.inv", A)
+    require_numbers("linalg.inv", A)
+    return (A, "linalg.inv_ex" if check_errors is True else check_errors)
+
+
+@op(
+    batch=2,
+    name="inv_ex",
+    namespace="linalg",
+    method=False,
+    returns=("inverse", "info"),
+    promotion="same",
+    canonicalize=_canonicalize_inverse,
+    node_name="LinalgInvExBackward0",
+    grad={"A": lambda grad, result: -(result.mH @ grad @ result.mH)},
+)
+def inv_ex(A: Tensor, *, check_errors: Any = False) -> Tensor:
+    """Inverse of a square matrix, or of each in a batch, and which of them are singular.
+
+    Args:
+        A: ``(*, n, n)``, floating point or complex.
+        check_errors: raise for a singular matrix, in the name of this operation or of another.
+    Returns:
+        ``inverse``, and ``info``, int32: the first zero on the diagonal of the factor U, counted from 1; 0 for a regular matrix.
+    Raises:
+        RuntimeError: no square matrices, or another dtype.
+        LinAlgError: a singular matrix and ``check_errors``.
+    Gradient: ``-inv(A)^H grad inv(A)^H``.
+    Source: torch.linalg.inv_ex.
+    """
+    solution = by_lapack("_solve", A, np.eye(A.shape[-1], dtype=A.dtype))
+    if solution is None:
+        try:
+            return columns(np.linalg.inv(A)), no_failures(A)
+        except np.linalg.LinAlgError:
+            factors, pivots, info = lapack.lu_factor(A)
+            solution = lapack.lu_solve(factors, pivots, np.eye(A.shape[-1], dtype=A.dtype), False), info
+    if check_errors:
+        check_info(solution[1], check_errors)
+    return solution
+
+
+@composite(namespace="linalg", method=False, out=True)
+def inv(A: Tensor) -> Any:
+    """Inverse of a square matrix, or of each in a batch.
+
+    Args:
+        A: ``(*, n, n)``, floating point or complex.
+    Raises:
+        RuntimeError: no square matrices, or another dtype.
+        LinAlgError: a singular matrix.
+    Source: torch.linalg.inv.
+    """
+    return inv_ex(A, check_errors="linalg.inv")[0]
+
+
+@composite(out=True)
+def inverse(input: Tensor) -> Any:
+    """Inverse of a square matrix; see ``linalg.inv``. Source: torch.inverse."""
+    return inv(input)
+
+
+# -- determinants -------------------------------------------------------------------------------------------------------------------
+def _canonicalize_det(A: Any) -> tuple[Any, ...]:
+    require_square("linalg.det", A)
+    require_numbers("linalg.det", A, "lu_cpu")
+    return (A,)
+
+
+def _products_of_others(values: Any) -> Any:
+    """For each element of the last dimension the product of the others."""
+    ones = values.new_ones((*values.shape[:-1], 1))
+    before = cat([ones, values[..., :-1]], -1).cumprod(-1)
+    behind = cat([values[..., 1:], ones], -1).flip(-1).cumprod(-1).flip(-1)
+    return before * behind
+
+
+def _cofactors(A: Any) -> Any:
+    """Conjugated cofactors of any matrix, by its singular values. Source: Higham, What is the adjugate of a matrix?, 2020."""
+    U, S, Vh = resolve("linalg", "svd")(A)
+    phase = (det(U) * det(Vh)).conj()[..., None]
+    return (U * (phase * _products_of_others(S))[..., None, :]) @ Vh
+
+
+def _cofactors_beside_zero(A: Any) -> Any:
+    """Conjugated cofactors of a matrix with at most one singular value of 0, differentiable as often as one likes.
+
+    In the fixed frames of its singular vectors the matrix is ``X = [[R, c], [r, x]]`` with a regular R, and by R's inverse and the Schur
+    complement ``s = x - r R^-1 c`` its adjugate is ``det(R) [[s R^-1 + R^-1 c r R^-1, -R^-1 c], [-r R^-1, 1]]``.
+    """
+    U, _, Vh = resolve("linalg", "svd")(A.detach())
+    X = U.mH @ A @ Vh.mH
+    R, c, r, x = X[..., :-1, :-1], X[..., :-1, -1:], X[..., -1:, :-1], X[..., -1:, -1:]
+    inverse = inv_ex(R)[0]
+    column, row = inverse @ c, r @ inverse
+    corner = (x - r @ column) * inverse + column @ row
+    adjugate = cat([cat([corner, -column], -1), cat([-row, x.new_ones(x.shape)], -1)], -2)
+    return (det(R) * det(U) * det(Vh)).conj()[..., None, None] * (U @ adjugate.mH @ Vh)
+
+
+def _det_gradient(grad: Any, A: Any, result: Any) -> Any:
+    scale = (grad * result.conj())[..., None, None]
+    precision, n = np.finfo(A.dtype.numpy).eps, A.shape[-1]
+    singular = result.abs() < 100 * precision
+    if not perhaps(singular.any()):
+        return scale * inv_ex(A)[0].mH
+    S = resolve("linalg", "svdvals")(A.detach())
+    twice = singular & (S[..., max(n - 2, 0)] <= 100 * precision * S[..., 0]) if n > 1 else singular & False
+    chosen, doubly = singular[..., None, None], twice[..., None, None]
+    spread = A.new_ones(n).cumsum(0).diag_embed()  # what has distinct singular values stands for the other matrices
+    regular = scale * inv_ex(A.where(~chosen, identity(A)))[0].mH
+    of_singular = _cofactors_beside_zero(A.where(chosen & ~doubly, spread))
+    if perhaps(twice.any()):
+        of_singular = _cofactors(A.where(doubly, spread)).where(doubly, of_singular)
+    return (grad[..., None, None] * of_singular).where(chosen, regular)
+
+
+@op(
+    batch=2,
+    name="det",
+    namespace="linalg",
+    method=False,
+    promotion="same",
+    canonicalize=_canonicalize_det,
+    node_name="LinalgDetBackward0",
+    grad={"A": _det_gradient},
+)
+def det(A: Tensor) -> Tensor:
+    """Determinant of a square matrix, or of each in a batch.
+
+    Args:
+        A: ``(*, n, n)``, floating point or complex.
+    Returns:
+        ``(*)``.
+    Raises:
+        RuntimeError: no square matrices, or another dtype.
+    Gradient: ``grad conj(det) A^-H``, of a singular matrix the cofactors from its singular values.
+    Source: torch.linalg.det.
+    """
+    factors = by_lapack("_lu_factor", A)
+    if factors is not None:
+        return np.multiply.reduce(_signed_diagonal(*factors[:2]), -1)
+    return precise(np.asarray(np.linalg.det(A)), A.dtype)
+
+
+def _signed_diagonal(factors: Any, pivots: Any) -> Any:
+    """The diagonal of U, its first element with the sign of the rows' permutation."""
+    diagonal = factors.diagonal(0, -2, -1).copy()
+    swapped = (pivots != np.arange(1, pivots.shape[-1] + 1)).sum(-1) % 2 == 1
+    diagonal[..., 0] = np.where(swapped, -diagonal[..., 0], diagonal[..., 0])
+    return diagonal
+
+
+@composite(name="det", out=False)
+def top_level_det(input: Tensor) -> Any:
+    """Determinant; see ``linalg.det``. Source: torch.det."""
+    return det(input)
+
+
+def _canonicalize_slogdet(A: Any) -> tuple[Any, ...]:
+    require_square("linalg.slogdet", A)
+    require_numbers("linalg.slogdet", A)
+    return (A,)
+
+
+def _slogdet_gradient(grads: Any, A: Any, result: Any) -> Any:
+    grad_sign, grad_log = grads
+    scale = result.new_zeros(result.shape) if grad_log is None else grad_log
+    if A.is_complex() and grad_sign is not None:
+        scale = scale - 1j * (grad_sign.conj() * result).imag
+    return scale[..., None, None] * inv_ex(A)[0].mH
+
+
+@op(
+    batch=2,
+    name="slogdet",
+    namespace="linalg",
+    method=False,
+    returns=("sign", "logabsdet"),
+    promotion="same",
+    canonicalize=_canonicalize_slogdet,
+    node_name="LinalgSlogdetBackward0",
+    grad={"A": _slogdet_gradient},
+)
+def slogdet(A: Tensor) -> Tensor:
+    """Sign of the determinant (a number of size 1 for complex matrices) and logarithm of its size.
+
+    Args:
+        A: ``(*, n, n)``, floating point or complex.
+    Returns:
+        ``sign``, and ``logabsdet``, which is real: 0 and ``-inf`` for a singular matrix.
+    Raises:
+        RuntimeError: no square matrices, or another dtype.
+    Gradient: ``grad A^-H``.
+    Source: torch.linalg.slogdet.
+    """
+    factors = by_lapack("_lu_factor", A)
+    if factors is not None:
+        diagonal = _signed_diagonal(*factors[:2])
+        sizes = np.abs(diagonal)
+        return np.multiply.reduce(np.sign(diagonal), -1), np.log(sizes).sum(-1)
+    sign, size = np.linalg.slogdet(A)
+    return precise(np.asarray(sign), A.dtype), precise(np.asarray(size), A.real.dtype)
+
+
+@composite(name="slogdet", out=True)
+def top_level_slogdet(input: Tensor) -> Any:
+    """Sign and logarithm of the determinant; see ``linalg.slogdet``. Source: torch.slogdet."""
+    return _SLOGDET(slogdet(input))
+
+
+@composite()
+def logdet(input: Tensor) -> Any:
+    """Logarithm of the determinant; NaN where it is negative.
+
+    Args:
+        input: ``(*, n, n)``, floating point or complex.
+    Raises:
+        RuntimeError: no square matrices, or another dtype.
+    Source: torch.logdet.
+    """
+    require_square("logdet", input)
+    require_numbers("logdet", input)
+    sign, size = slogdet(input)
+    if input.is_complex():
+        return sign.log() + size
+    return size.masked_fill(sign == -1, float("nan"))

@@ -1,0 +1,354 @@
+"""LU and LDL factors of matrices, and systems of linear equations solved with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.arrays import lapack
+from ..core.calls.annotations import Tensor
+from ..core.calls.registry import composite, op
+from ..core.calls.return_types import named_result
+from ..core.shape import broadcast_shape
+from .arithmetic import row_major
+from .joining import cat
+from .linear_systems import solve_triangular
+from .matrix_checks import (
+    check_info,
+    identity,
+    not_differentiable,
+    require_equation,
+    require_fitting,
+    require_floating,
+    require_kernel,
+    require_matrices,
+    require_numbers,
+    require_square,
+    warn_superseded,
+)
+
+_LU = named_result("linalg_lu", ("P", "L", "U"))
+_LU_UNPACK = named_result("lu_unpack", ("P", "L", "U"))
+_LU_FACTOR = named_result("linalg_lu_factor", ("LU", "pivots"))
+_LU_WITH_INFO = named_result("_lu_with_info", ("LU", "pivots", "info"))
+_LDL_FACTOR = named_result("linalg_ldl_factor", ("LD", "pivots"))
+
+
+# -- LU -----------------------------------------------------------------------------------------------------------------------------
+def _canonicalize_lu(A: Any, pivot: bool, check_errors: Any) -> tuple[Any, ...]:
+    if A.ndim < 2:
+        raise RuntimeError(f"torch.lu_factor: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} instead")
+    require_kernel("lu_cpu", A)
+    if not pivot:
+        raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
+    return (A, pivot, "torch.linalg.lu_factor_ex" if check_errors is True else check_errors)
+
+
+def _lu_gradient(grad: Any, result: Any, result1: Any) -> Any:
+    """``P L^-H (tril(L^H gL) + triu(gU U^H)) U^-H``, with the part of a matrix that is not square taken off first."""
+    m, n = result.shape[-2:]
+    k = min(m, n)
+    packed, rest = result[..., :k, :k], None
+    grad_square = grad[..., :k, :k]
+    below, above = grad_square.tril(-1), grad_square.triu()
+    L, U = packed.tril(-1) + identity(packed), packed.triu()
+    down, up = L.mH @ below, above @ U.mH
+    if m < n:
+        rest = grad[..., k:]
+        down = down - rest @ result[..., k:].mH
+    elif m > n:
+        rest = grad[..., k:, :]
+        up = up - result[..., k:, :].mH @ rest
+    inside = solve_triangular(U.mH, down.tril(-1) + up.triu(), upper=False, left=False)
+    inside = solve_triangular(L.mH, inside, upper=True, unitriangular=True)
+    if m < n:
+        inside = cat([inside, solve_triangular(L.mH, rest, upper=True, unitriangular=True)], -1)
+    elif m > n:
+        inside = cat([inside, solve_triangular(U.mH, rest, upper=False, left=False)], -2)
+    P = lu_unpack(result.detach(), result1, unpack_data=False)[0]
+    return P @ inside
+
+
+@op(
+    batch=2,
+    name="lu_factor_ex",
+    namespace="linalg",
+    method=False,
+    returns=("LU", "pivots", "info"),
+    promotion="same",
+    canonicalize=_canonicalize_lu,
+    node_name="LinalgLuFactorExBackward0",
+    grad={"A": _lu_gradient},
+)
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: Any = False) -> Tensor:
+    """LU factors with partial pivoting, packed into one matrix, and which matrices are singular.
+
+    Args:
+        A: ``(*, m, n)``, floating point or complex.
+        pivot: swap rows; False is not there on the CPU.
+        check_errors: raise for a singular matrix, in the name of this operation or of another.
+    Returns:
+        ``LU``, ``(*, m, n)``: U, and L below the diagonal without its ones; ``pivots``, int32: with which row, counted from 1, each was
+        swapped; ``info``, int32: the first zero on the diagonal of U, counted from 1, or 0.
+    Raises:
+        RuntimeError: another dtype, ``pivot=False``, or a singular matrix and ``check_errors``.
+    Source: torch.linalg.lu_factor_ex.
+    """
+    factors, pivots, info = lapack.lu_factor(A)
+    if check_errors:
+        check_info(info, check_errors)
+    return factors, pivots, info
+
+
+@composite(namespace="linalg", method=False, out=True)
+def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
+    """LU factors packed into one matrix, and the pivots; see ``linalg.lu_factor_ex``.
+
+    Args:
+        A: ``(*, m, n)``, floating point or complex.
+        pivot: swap rows; False is not there on the CPU.
+    Raises:
+        RuntimeError: a singular matrix, or another dtype.
+    Source: torch.linalg.lu_factor.
+    """
+    return _LU_FACTOR(lu_factor_ex(A, pivot=pivot, check_errors="torch.linalg.lu_factor")[:2])
+
+
+@composite(name="lu", namespace="linalg", method=False, out=True)
+def linalg_lu(A: Tensor, *, pivot: bool = True) -> Any:
+    """``A = P L U`` with a permutation, a lower triangle with ones on its diagonal, and an upper triangle.
+
+    Args:
+        A: ``(*, m, n)``, floating point or complex.
+        pivot: swap rows; False is not there on the CPU.
+    Raises:
+        RuntimeError: another dtype, or ``pivot=False``.
+    Source: torch.linalg.lu.
+    """
+    if A.ndim < 2:
+        raise RuntimeError(f"linalg.lu: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} instead")
+    return _LU(lu_unpack(*lu_factor_ex(A, pivot=pivot)[:2]))
+
+
+@composite()
+def lu(input: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
+    """LU factors packed into one matrix, and the pivots. Deprecated; use ``linalg.lu_factor``.
+
+    Args:
+        input: ``(*, m, n)``. pivot: swap rows. get_infos: return which matrices are singular too, rather than raise.
+        out: tensors to write into.
+    Source: torch.lu.
+    """
+    warn_superseded("lu", "torch.linalg.lu_factor_ex(A)" if get_infos else "torch.linalg.lu_factor(A)")
+    factors = lu_factor_ex(input, pivot=pivot, check_errors=False)
+    if out is not None:
+        for target, result in zip(out, factors):
+            target.resize_(result.shape).copy_(result)
+        return out
+    return _LU_WITH_INFO(factors) if get_infos else tuple(factors[:2])
+
+
+@op(name="_permutation", method=False, out=False, grad=None)
+def _permutation(LU_pivots: Tensor, rows: int, like: Tensor) -> Tensor:
+    """The permutation that pivots tell, as a matrix of the dtype of ``like``."""
+    order = lapack.permutation(LU_pivots, rows)
+    result = np.zeros((*order.shape, rows), like.dtype)
+    np.put_along_axis(result, order[..., None, :], 1, -2)
+    return result
+
+
+@op(batch=2, name="_unit_lower", method=False, out=False, grad={"input": lambda grad: grad.tril(-1)})
+def _unit_lower(input: Tensor) -> Tensor:
+    """What stands below the diagonal of matrices, with ones on it and zeros above."""
+    below, ones = np.tri(*input.shape[-2:], -1, dtype=bool), np.eye(*input.shape[-2:], dtype=input.dtype)
+    return row_major(np.where(below, row_major(input), ones))
+
+
+@composite(method=False, out=True)
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
+    """The three factors from what ``linalg.lu_factor`` returns.
+
+    Args:
+        LU_data: ``(*, m, n)``. LU_pivots: ``(*, k)``, int32, k the smaller of m and n.
+        unpack_data: return L and U, which are empty otherwise.
+        unpack_pivots: return P, which is empty otherwise.
+    Returns:
+        ``P``, ``(*, m, m)``; ``L``, ``(*, m, k)``; ``U``, ``(*, k, n)``.
+    Raises:
+        RuntimeError: pivots of another dtype, or that are no rows.
+    Source: torch.lu_unpack.
+    """
+    if LU_data.ndim < 2:
+        raise RuntimeError(f"torch.lu_unpack: Expected tensor with 2 or more dimensions. Got size: {list(LU_data.shape)} instead")
+    if unpack_pivots and LU_pivots.dtype is not dtypes.int32:
+        raise RuntimeError(
+            "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\n"
+            "Note: this function is intended to be used with the output produced by torch.linalg.lu_factor"
+        )
+    m, n = LU_data.shape[-2:]
+    k = min(m, n)
+    nothing = LU_data.new_empty((0,))
+    P = _permutation(LU_pivots, m, LU_data) if unpack_pivots else nothing
+    if not unpack_data:
+        return _LU_UNPACK((P, nothing, nothing))
+    return _LU_UNPACK((P, _unit_lower(LU_data[..., :k]), LU_data[..., :k, :].triu()))
+
+
+def _canonicalize_lu_solve(LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> tuple[Any, ...]:
+    require_square("torch.linalg.lu_solve", LU)
+    require_floating("torch.linalg.lu_solve", LU)
+    require_kernel("linalg.lu_solve_cpu", LU)
+    if LU.dtype is not B.dtype:
+        raise RuntimeError(
+            f"linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type {LU.dtype.legacy} and B of type "
+            f"{B.dtype.legacy} instead"
+        )
+    if pivots.dtype is not dtypes.int32:
+        raise RuntimeError("linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32")
+    require_matrices("linalg.lu_solve", B, "B")
+    require_equation("linalg.lu_solve", LU, B, left)
+    if not pivots.ndim or pivots.shape[-1] != LU.shape[-1]:
+        raise RuntimeError("linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix")
+    if tuple(pivots.shape) != tuple(LU.shape[:-1]):
+        raise RuntimeError(
+            f"linalg.lu_solve: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape {list(pivots.shape)} "
+            "instead"
+        )
+    return (LU, pivots, B, left, adjoint)
+
+
+def _lu_solve_gradients(grad: Any, LU: Any, pivots: Any, result: Any, left: bool, adjoint: bool, needs: Any) -> Any:
+    grad_B = lu_solve(LU.detach() if not needs[0] else LU, pivots, grad, left=left, adjoint=not adjoint)
+    if not needs[0]:
+        return None, grad_B
+    grad_A = -(grad_B @ result.mH) if left else -(result.mH @ grad_B)
+    P, L, U = lu_unpack(LU, pivots)
+    inside = P.mT @ (grad_A.mH if adjoint else grad_A)
+    return (inside @ U.mH).tril(-1) + (L.mH @ inside).triu(), grad_B
+
+
+@op(
+    batch=(2, 1, 2),
+    name="lu_solve",
+    namespace="linalg",
+    method=False,
+    canonicalize=_canonicalize_lu_solve,
+    node_name="LinalgLuSolveBackward0",
+    grad={"LU, B": _lu_solve_gradients},
+)
+def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
+    """``A X = B`` from A's LU factors.
+
+    Args:
+        LU, pivots: as ``linalg.lu_factor`` returns them.
+        B: ``(*, n, k)``; batches are broadcast.
+        left: solve ``X A = B`` when False, for B ``(*, k, n)``.
+        adjoint: with ``A^H`` in place of A.
+    Raises:
+        RuntimeError: matrices that do not fit, or different dtypes.
+    Source: torch.linalg.lu_solve.
+    """
+    if left:
+        return lapack.lu_solve(LU, pivots, B, adjoint)
+    # X A = B is A^H X^H = B^H
+    return lapack.lu_solve(LU, pivots, B.swapaxes(-1, -2).conj(), not adjoint).swapaxes(-1, -2).conj()
+
+
+@composite(name="lu_solve", out=True)
+def top_level_lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Any:
+    """``A X = B`` from A's LU factors. Deprecated; use ``linalg.lu_solve``, which takes B last. Source: torch.lu_solve."""
+    warn_superseded("lu_solve", "torch.linalg.lu_solve(LU, pivots, B)")
+    return lu_solve(LU_data, LU_pivots, input)
+
+
+# -- LDL ----------------------------------------------------------------------------------------------------------------------------
+def _canonicalize_ldl(A: Any, hermitian: bool, check_errors: Any) -> tuple[Any, ...]:
+    require_square("torch.linalg.ldl_factor_ex", A)
+    require_numbers("torch.linalg.ldl_factor_ex", A, "ldl_factor_kernel_cpu")
+    return (A, hermitian, "torch.linalg.ldl_factor_ex" if check_errors is True else check_errors)
+
+
+@op(
+    batch=2,
+    name="ldl_factor_ex",
+    namespace="linalg",
+    method=False,
+    returns=("LD", "pivots", "info"),
+    promotion="same",
+    canonicalize=_canonicalize_ldl,
+    grad={"A": not_differentiable("linalg_ldl_factor_ex")},
+)
+def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: Any = False) -> Tensor:
+    """LDL factors of a symmetric or Hermitian matrix with Bunch and Kaufman's pivots, packed into one matrix.
+
+    Args:
+        A: ``(*, n, n)``, floating point or complex; the lower triangle is read.
+        hermitian: a complex A is Hermitian, not symmetric.
+        check_errors: raise for a singular matrix.
+    Returns:
+        ``LD``; ``pivots``, int32, as LAPACK's; ``info``, int32: the first zero on the diagonal of D, counted from 1, or 0.
+    Raises:
+        RuntimeError: no square matrices, another dtype, or a singular matrix and ``check_errors``.
+        NotImplementedError: backward.
+    Source: torch.linalg.ldl_factor_ex. LAPACK's sytrf and hetrf.
+    """
+    factors, pivots, info = lapack.ldl_factor(A, hermitian)
+    if check_errors:
+        check_info(info, check_errors)
+    return factors, pivots, info
+
+
+@composite(namespace="linalg", method=False, out=True)
+def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
+    """LDL factors of a symmetric or Hermitian matrix; see ``linalg.ldl_factor_ex``.
+
+    Args:
+        A: ``(*, n, n)``, floating point or complex; the lower triangle is read.
+        hermitian: a complex A is Hermitian, not symmetric.
+    Raises:
+        RuntimeError: a singular matrix, or another dtype.
+    Source: torch.linalg.ldl_factor.
+    """
+    return _LDL_FACTOR(ldl_factor_ex(A, hermitian=hermitian, check_errors="torch.linalg.ldl_factor")[:2])
+
+
+def _canonicalize_ldl_solve(LD: Any, pivots: Any, B: Any, hermitian: bool) -> tuple[Any, ...]:
+    require_square("torch.linalg.ldl_solve", LD)
+    require_numbers("torch.linalg.ldl_solve", LD)
+    if B.ndim < 2:
+        raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got -2)")
+    require_fitting("torch.linalg.ldl_solve", B, LD)
+    if pivots.dtype.category >= dtypes.FLOATING or pivots.dtype is dtypes.bool_:
+        raise RuntimeError(f"torch.linalg.ldl_solve: Expected pivots to be integers. Got {pivots.dtype.legacy}")
+    if tuple(pivots.shape) != tuple(LD.shape[:-1]):
+        raise RuntimeError(
+            f"torch.linalg.ldl_solve: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
+            f"{list(pivots.shape)} instead"
+        )
+    broadcast_shape(tuple(LD.shape[:-2]), tuple(B.shape[:-2]))
+    return (LD, pivots, B, hermitian)
+
+
+@op(
+    batch=(2, 1, 2),
+    name="ldl_solve",
+    namespace="linalg",
+    method=False,
+    canonicalize=_canonicalize_ldl_solve,
+    grad={"LD": not_differentiable("linalg_ldl_solve"), "B": not_differentiable("linalg_ldl_solve")},
+)
+def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
+    """``A X = B`` from A's LDL factors.
+
+    Args:
+        LD, pivots: as ``linalg.ldl_factor`` returns them.
+        B: ``(*, n, k)``; batches are broadcast.
+        hermitian: as it was for the factors.
+    Raises:
+        RuntimeError: matrices that do not fit, or different dtypes.
+        NotImplementedError: backward.
+    Source: torch.linalg.ldl_solve. LAPACK's sytrs and hetrs.
+    """
+    return lapack.ldl_solve(LD, pivots, B, hermitian)
