@@ -5,16 +5,15 @@ Each back-end is a module whose attributes are checked when they are set; see ``
 
 from __future__ import annotations
 
-import importlib
-from types import ModuleType
+from typing import Any
+
+from ..core import late as _late
 
 _BACKENDS = ("cpu", "cuda", "cudnn", "mha", "mkl", "mkldnn", "mps", "nnpack", "openmp", "opt_einsum")
 
 
-def __getattr__(name: str) -> ModuleType:
-    if name in _BACKENDS:
-        return importlib.import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __getattr__(name: str) -> Any:
+    return _late.submodule(__name__, name, _BACKENDS)
 
 
 def __dir__() -> list[str]:

@@ -18,7 +18,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import FrameType
 from typing import Any
 
@@ -74,6 +74,22 @@ def adopt(package: str) -> None:
         parent, _, child = name.rpartition(".")
         if parent == package:
             vars(sys.modules[package]).setdefault(child, module)
+
+
+def submodule(package: str, name: str, names: Collection[str]) -> Any:
+    """What the ``__getattr__`` of a package returns whose submodules ``names`` are imported when they are first asked for.
+
+    Raises:
+        AttributeError: another name, or one that this installation lacks.
+    """
+    if name in names:
+        full_name = f"{package}.{name}"
+        try:
+            return importlib.import_module(full_name)
+        except ModuleNotFoundError as error:
+            if error.name != full_name:
+                raise
+    raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
 
 def from_above(name: str) -> Any:

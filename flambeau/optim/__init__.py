@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from types import ModuleType
+from typing import Any
 
 from ..core import late as _late
 from . import lr_scheduler as lr_scheduler
@@ -49,7 +48,5 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> ModuleType:
-    if name == "swa_utils":  # it needs nn, which most programs import after optim
-        return importlib.import_module(f"{__name__}.swa_utils")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __getattr__(name: str) -> Any:
+    return _late.submodule(__name__, name, ("swa_utils",))  # it needs nn, which most programs import after optim

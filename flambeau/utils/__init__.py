@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from ..core import late as _late
 from ..core.tensor import Tensor, swap
 
 _SEEING = {"summary": "model_summary", "draw_graph": "model_drawing"}
@@ -36,10 +37,4 @@ def __getattr__(name: str) -> Any:
         return getattr(backend_registration, name)
     if name in _SEEING:
         return getattr(importlib.import_module(f"{__name__}.{_SEEING[name]}"), name)
-    full_name = f"{__name__}.{name}"
-    try:
-        return importlib.import_module(full_name)
-    except ModuleNotFoundError as error:
-        if error.name != full_name:
-            raise
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    return _late.submodule(__name__, name, (name,))

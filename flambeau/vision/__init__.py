@@ -6,7 +6,6 @@ written by Pillow (``pip install flambeau[vision]``).
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from ..core import late as _late
@@ -55,13 +54,7 @@ def disable_beta_transforms_warning() -> None:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBMODULES:
-        try:
-            return importlib.import_module(f".{name}", __name__)
-        except ModuleNotFoundError as error:
-            if error.name != f"{__name__}.{name}":
-                raise
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _late.submodule(__name__, name, _SUBMODULES)
 
 
 def __dir__() -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from ...core import late as _late
@@ -28,13 +27,7 @@ _late.adopt(__name__)
 
 
 def __getattr__(name: str) -> Any:
-    if name in SUBPACKAGES:
-        try:
-            return importlib.import_module(f".{name}", __name__)
-        except ModuleNotFoundError as error:
-            if error.name != f"{__name__}.{name}":
-                raise
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _late.submodule(__name__, name, SUBPACKAGES)
 
 
 def __dir__() -> list[str]:

@@ -8,7 +8,6 @@ torchvision goes by way of floating point, which can be a level apart.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from ...core import late as _late
@@ -24,6 +23,4 @@ __all__ = [*_names, "AugMix", "AutoAugment", "AutoAugmentPolicy", "RandAugment",
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("v2", "_presets"):
-        return importlib.import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _late.submodule(__name__, name, ("v2", "_presets"))
