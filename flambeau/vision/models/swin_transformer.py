@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -68,18 +68,20 @@ class PatchMergingV2(nn.Module):
 
 
 # -- attention in windows -----------------------------------------------------------------------------------------------------------
-def windows_of(x: Tensor, size: list[int]) -> Tensor:
-    """``(N, H, W, C)`` cut into windows: ``(N * windows, places, C)``."""
-    n, height, width, channels = x.shape
-    x = x.view(n, height // size[0], size[0], width // size[1], size[1], channels)
-    return x.permute(0, 1, 3, 2, 4, 5).reshape(-1, size[0] * size[1], channels)
+def windows_of(x: Tensor, window: Sequence[int]) -> Tensor:
+    """``(N, *sizes, C)`` cut into windows: ``(N * windows, places, C)``."""
+    images, *sizes, channels = x.shape
+    pairs = [number for size, side in zip(sizes, window) for number in (size // side, side)]
+    counts, sides = range(1, 2 * len(sizes), 2), range(2, 2 * len(sizes) + 1, 2)
+    return x.view(images, *pairs, channels).permute(0, *counts, *sides, -1).reshape(-1, math.prod(window), channels)
 
 
-def from_windows(x: Tensor, size: list[int], shape: tuple[int, int, int, int]) -> Tensor:
+def from_windows(x: Tensor, window: Sequence[int], shape: Sequence[int]) -> Tensor:
     """The inverse of :func:`windows_of`."""
-    n, height, width, channels = shape
-    x = x.view(n, height // size[0], width // size[1], size[0], size[1], channels)
-    return x.permute(0, 1, 3, 2, 4, 5).reshape(shape)
+    images, *sizes, channels = shape
+    counts = [size // side for size, side in zip(sizes, window)]
+    pairs = [axis for k in range(1, len(sizes) + 1) for axis in (k, k + len(sizes))]
+    return x.view(images, *counts, *window, channels).permute(0, *pairs, -1).reshape(tuple(shape))
 
 
 # Rolled by the shift, the image's first rows stand behind its last ones. In the last window, which has both, a place attends only to
@@ -93,9 +95,52 @@ def shift_mask(x: Tensor, size: list[int], shift: list[int]) -> Tensor:
     for length, window, moved in zip(x.shape[1:3], size, shift):
         place = ops.arange(length, device=x.device)
         regions.append((place >= length - window).to(x.dtype) + ((place >= length - moved).to(x.dtype) if moved else 0.0))
-    region = 3 * regions[0][:, None] + regions[1][None, :]
-    windows = windows_of(region[None, :, :, None], size).squeeze(-1)
-    return ops.where(windows[:, None, :] != windows[:, :, None], -100.0, 0.0).to(x.dtype)
+    return mask_of_regions(3 * regions[0][:, None] + regions[1][None, :], size)
+
+
+def mask_of_regions(region: Tensor, window: Sequence[int]) -> Tensor:
+    """``(windows, places, places)``: 0 for two places of a window that are of one region, otherwise -100."""
+    places = windows_of(region[None, ..., None], window).squeeze(-1)
+    return ops.where(places[:, None, :] != places[:, :, None], -100.0, 0.0).to(region.dtype)
+
+
+def attend_in_windows(
+    x: Tensor,
+    scores_of: Callable[[Tensor, Tensor], Tensor],
+    mask: Tensor | None,
+    num_heads: int,
+    maps: tuple[tuple[Tensor, Tensor | None], tuple[Tensor, Tensor | None]],
+    dropouts: tuple[float, float],
+    training: bool,
+) -> Tensor:
+    """Attention of the places of a window to each other.
+
+    Args:
+        x: ``(N * windows, places, C)``.
+        scores_of: scores ``(N * windows, num_heads, places, places)`` of queries and keys.
+        mask: ``(windows, places, places)``, added to the scores.
+        num_heads: heads.
+        maps: weight and bias of the map to queries, keys and values, and of the map of the results.
+        dropouts: probabilities, for the weights and the results.
+        training: whether there is dropout.
+    Returns:
+        ``x``'s shape.
+    """
+    batch, places, channels = x.shape
+    heads = F.linear(x, *maps[0]).reshape(batch, places, 3, num_heads, channels // num_heads)
+    query, key, value = heads.permute(2, 0, 3, 1, 4).unbind(0)
+    scores = scores_of(query, key)
+    if mask is not None:
+        by_image = scores.view(-1, mask.shape[0], num_heads, places, places) + mask[:, None]
+        scores = by_image.view(batch, num_heads, places, places)
+    weights = F.dropout(F.softmax(scores, dim=-1), p=dropouts[0], training=training)
+    x = (weights @ value).transpose(1, 2).reshape(batch, places, channels)
+    return F.dropout(F.linear(x, *maps[1]), p=dropouts[1], training=training)
+
+
+def scaled_products(query: Tensor, key: Tensor) -> Tensor:
+    """The products of queries and keys over the square root of their length."""
+    return (query * query.shape[-1] ** -0.5) @ key.transpose(-2, -1)
 
 
 def shifted_window_attention(
@@ -130,32 +175,25 @@ def shifted_window_attention(
         ``input``'s shape.
     Source: torchvision.models.swin_transformer.shifted_window_attention. Liu et al. 2021, section 3.2; 2022, section 3.
     """
-    _, height, width, channels = input.shape
+    _, height, width, _ = input.shape
     x = F.pad(input, (0, 0, 0, -width % window_size[1], 0, -height % window_size[0]))
     padded = tuple(x.shape)
     shift = [0 if window >= length else moved for window, length, moved in zip(window_size, padded[1:3], shift_size)]
     if sum(shift) > 0:
         x = ops.roll(x, shifts=(-shift[0], -shift[1]), dims=(1, 2))
     mask = shift_mask(x, window_size, shift) if sum(shift) > 0 else None
-    x = windows_of(x, window_size)
-    batch, places, _ = x.shape
     if logit_scale is not None and qkv_bias is not None:  # keys have no bias in version 2
         third = qkv_bias.numel() // 3
         qkv_bias = ops.cat((qkv_bias[:third], ops.zeros_like(qkv_bias[third : 2 * third]), qkv_bias[2 * third :]))
-    heads = F.linear(x, qkv_weight, qkv_bias).reshape(batch, places, 3, num_heads, channels // num_heads)
-    query, key, value = heads.permute(2, 0, 3, 1, 4).unbind(0)
-    if logit_scale is None:
-        scores = (query * (channels // num_heads) ** -0.5) @ key.transpose(-2, -1)
-    else:
+
+    def scores_of(query: Tensor, key: Tensor) -> Tensor:
+        if logit_scale is None:
+            return scaled_products(query, key) + relative_position_bias
         scores = F.normalize(query, dim=-1) @ F.normalize(key, dim=-1).transpose(-2, -1)
-        scores = scores * ops.clamp(logit_scale, max=math.log(100.0)).exp()
-    scores = scores + relative_position_bias
-    if mask is not None:
-        by_image = scores.view(-1, mask.shape[0], num_heads, places, places) + mask[:, None]
-        scores = by_image.view(batch, num_heads, places, places)
-    weights = F.dropout(F.softmax(scores, dim=-1), p=attention_dropout, training=training)
-    x = (weights @ value).transpose(1, 2).reshape(batch, places, channels)
-    x = F.dropout(F.linear(x, proj_weight, proj_bias), p=dropout, training=training)
+        return scores * ops.clamp(logit_scale, max=math.log(100.0)).exp() + relative_position_bias
+
+    maps, dropouts = ((qkv_weight, qkv_bias), (proj_weight, proj_bias)), (attention_dropout, dropout)
+    x = attend_in_windows(windows_of(x, window_size), scores_of, mask, num_heads, maps, dropouts, training)
     x = from_windows(x, window_size, padded)
     if sum(shift) > 0:
         x = ops.roll(x, shifts=(shift[0], shift[1]), dims=(1, 2))
@@ -336,6 +374,49 @@ class SwinTransformerBlockV2(SwinTransformerBlock):
         return x + self.stochastic_depth(self.norm2(self.mlp(x)))
 
 
+def stages_of(
+    dim: int,
+    depths: Sequence[int],
+    num_heads: Sequence[int],
+    window_size: Sequence[int],
+    stochastic_depth_prob: float,
+    norm_layer: Layer,
+    downsample_layer: Layer,
+    block: Layer,
+    **settings: Any,
+) -> tuple[list[nn.Module], int]:
+    """Stages of blocks of which every second one moves its windows, the size halved between two stages.
+
+    Args:
+        dim: channels of the first stage; each further one has twice as many.
+        depths, num_heads: blocks and heads of each stage.
+        window_size: of the blocks.
+        stochastic_depth_prob: of the last block; it rises from 0 to this.
+        norm_layer, settings: of the blocks.
+        downsample_layer: built with the channels and ``norm_layer`` between two stages.
+        block: class of the blocks.
+    Returns:
+        The layers, and the channels of the last stage.
+    """
+    layers: list[nn.Module] = []
+    count, total = 0, sum(depths)
+    for stage, (depth, heads) in enumerate(zip(depths, num_heads)):
+        if stage > 0:
+            layers.append(downsample_layer(dim, norm_layer))
+            dim *= 2
+        blocks = []
+        for i in range(depth):
+            own: dict[str, Any] = {
+                "window_size": window_size,
+                "shift_size": [0 if i % 2 == 0 else side // 2 for side in window_size],
+                "stochastic_depth_prob": stochastic_depth_prob * float(count) / (total - 1),
+            }
+            blocks.append(block(dim, heads, norm_layer=norm_layer, **own, **settings))
+            count += 1
+        layers.append(nn.Sequential(*blocks))
+    return layers, dim
+
+
 class SwinTransformer(nn.Module):
     """Patches, stages of blocks of which every second one moves its windows, the mean over places, and a linear layer.
 
@@ -376,26 +457,11 @@ class SwinTransformer(nn.Module):
         block, norm_layer = block or SwinTransformerBlock, norm_layer or partial(nn.LayerNorm, eps=1e-5)
         size = (patch_size[0], patch_size[1])
         patches = nn.Conv2d(3, embed_dim, kernel_size=size, stride=size)
-        layers: list[nn.Module] = [nn.Sequential(patches, Permute([0, 2, 3, 1]), norm_layer(embed_dim))]
-        count, total, dim = 0, sum(depths), embed_dim
-        rest: dict[str, Any] = {
-            "mlp_ratio": mlp_ratio,
-            "dropout": dropout,
-            "attention_dropout": attention_dropout,
-            "norm_layer": norm_layer,
-        }
-        for stage, (depth, heads) in enumerate(zip(depths, num_heads)):
-            if stage > 0:
-                layers.append(downsample_layer(dim, norm_layer))
-                dim *= 2
-            blocks = []
-            for i in range(depth):
-                shift = [0 if i % 2 == 0 else length // 2 for length in window_size]
-                probability = stochastic_depth_prob * float(count) / (total - 1)
-                blocks.append(block(dim, heads, window_size=window_size, shift_size=shift, stochastic_depth_prob=probability, **rest))
-                count += 1
-            layers.append(nn.Sequential(*blocks))
-        self.features = nn.Sequential(*layers)
+        embedding = nn.Sequential(patches, Permute([0, 2, 3, 1]), norm_layer(embed_dim))
+        settings: dict[str, Any] = {"mlp_ratio": mlp_ratio, "dropout": dropout, "attention_dropout": attention_dropout}
+        stages = (embed_dim, depths, num_heads, window_size, stochastic_depth_prob, norm_layer, downsample_layer, block)
+        layers, dim = stages_of(*stages, **settings)
+        self.features = nn.Sequential(embedding, *layers)
         self.norm = norm_layer(dim)
         self.permute = Permute([0, 3, 1, 2])
         self.avgpool = nn.AdaptiveAvgPool2d(1)

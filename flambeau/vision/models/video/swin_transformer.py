@@ -11,8 +11,17 @@ from .... import nn, ops
 from ....core.tensor import Tensor
 from .._api import weights_enum
 from .._builders import initialize, model_builder
-from .._relative_positions import relative_position_bias
-from ..swin_transformer import PatchMerging, SwinTransformerBlock
+from .._relative_positions import relative_position_bias, relative_position_index
+from ..swin_transformer import (
+    PatchMerging,
+    SwinTransformerBlock,
+    attend_in_windows,
+    from_windows,
+    mask_of_regions,
+    scaled_products,
+    stages_of,
+    windows_of,
+)
 
 __all__ = [
     "Swin3D_B_Weights",
@@ -34,20 +43,6 @@ def _padding(sizes: Sequence[int], units: Sequence[int]) -> tuple[int, ...]:
     return (0, after[2], 0, after[1], 0, after[0])
 
 
-def windows_of(x: Tensor, window: Sequence[int]) -> Tensor:
-    """``(N, T, H, W, C)`` cut into windows: ``(N * windows, places, C)``."""
-    images, *sizes, channels = x.shape
-    pairs = [number for size, side in zip(sizes, window) for number in (size // side, side)]
-    return x.view(images, *pairs, channels).permute(0, 1, 3, 5, 2, 4, 6, 7).reshape(-1, math.prod(window), channels)
-
-
-def from_windows(x: Tensor, window: Sequence[int], shape: Sequence[int]) -> Tensor:
-    """The inverse of :func:`windows_of`."""
-    images, *sizes, channels = shape
-    counts = [size // side for size, side in zip(sizes, window)]
-    return x.view(images, *counts, *window, channels).permute(0, 1, 4, 2, 5, 3, 6, 7).reshape(tuple(shape))
-
-
 def shift_mask(x: Tensor, window: Sequence[int], shift: Sequence[int]) -> Tensor:
     """``(windows, places, places)``: -100 for two places that were not neighbours before the shift, 0 for others.
 
@@ -62,8 +57,7 @@ def shift_mask(x: Tensor, window: Sequence[int], shift: Sequence[int]) -> Tensor
         else:  # the slice of the last region is empty before its end and whole from 0 on: every place is in the last one
             numbers = ops.full((length,), 2.0, dtype=x.dtype, device=x.device)
         region = region * 3 + numbers.view([-1 if k == axis else 1 for k in range(3)])
-    places = windows_of(region[None, ..., None], window).squeeze(-1)
-    return ops.where(places[:, None, :] != places[:, :, None], -100.0, 0.0).to(x.dtype)
+    return mask_of_regions(region, window)
 
 
 def shifted_window_attention_3d(
@@ -96,23 +90,19 @@ def shifted_window_attention_3d(
         ``input``'s shape.
     Source: torchvision.models.video.swin_transformer.shifted_window_attention_3d. Liu et al. 2022, "Video Swin Transformer".
     """
-    _, frames, height, width, channels = input.shape
+    _, frames, height, width, _ = input.shape
     x = F.pad(input, (0, 0, *_padding((frames, height, width), window_size)))
     padded, moved = tuple(x.shape), sum(shift_size) > 0
     if moved:
         x = ops.roll(x, shifts=tuple(-shift for shift in shift_size), dims=(1, 2, 3))
     mask = shift_mask(x, window_size, shift_size) if moved else None
-    x = windows_of(x, window_size)
-    batch, places, _ = x.shape
-    heads = F.linear(x, qkv_weight, qkv_bias).reshape(batch, places, 3, num_heads, channels // num_heads)
-    query, key, value = heads.permute(2, 0, 3, 1, 4).unbind(0)
-    scores = (query * (channels // num_heads) ** -0.5) @ key.transpose(-2, -1) + relative_position_bias
-    if mask is not None:
-        by_video = scores.view(-1, mask.shape[0], num_heads, places, places) + mask[:, None]
-        scores = by_video.view(batch, num_heads, places, places)
-    weights = F.dropout(F.softmax(scores, dim=-1), p=attention_dropout, training=training)
-    x = (weights @ value).transpose(1, 2).reshape(batch, places, channels)
-    x = from_windows(F.dropout(F.linear(x, proj_weight, proj_bias), p=dropout, training=training), window_size, padded)
+
+    def scores_of(query: Tensor, key: Tensor) -> Tensor:
+        return scaled_products(query, key) + relative_position_bias
+
+    maps, dropouts = ((qkv_weight, qkv_bias), (proj_weight, proj_bias)), (attention_dropout, dropout)
+    x = attend_in_windows(windows_of(x, window_size), scores_of, mask, num_heads, maps, dropouts, training)
+    x = from_windows(x, window_size, padded)
     if moved:
         x = ops.roll(x, shifts=tuple(shift_size), dims=(1, 2, 3))
     return x[:, :frames, :height, :width].contiguous()
@@ -161,12 +151,7 @@ class ShiftedWindowAttention3d(nn.Module):
         nn.init.trunc_normal_(self.relative_position_bias_table, std=0.02)
 
     def define_relative_position_index(self) -> None:
-        axes = ops.meshgrid(*(ops.arange(side) for side in self.window_size), indexing="ij")
-        index = ops.zeros((), dtype=axes[0].dtype)
-        for axis, side in zip(axes, self.window_size):
-            place = axis.flatten()
-            index = index * (2 * side - 1) + (place[:, None] - place[None, :] + side - 1)
-        self.register_buffer("relative_position_index", index)
+        self.register_buffer("relative_position_index", relative_position_index(*self.window_size))
 
     def get_relative_position_bias(self, window_size: Sequence[int]) -> Tensor:
         """``(1, num_heads, places, places)`` for windows that may be smaller."""
@@ -260,26 +245,9 @@ class SwinTransformer3d(nn.Module):
         make: Layer = block or SwinTransformerBlock
         self.patch_embed = (patch_embed or PatchEmbed3d)(patch_size=patch_size, embed_dim=embed_dim, norm_layer=norm)
         self.pos_drop = nn.Dropout(p=dropout)
-        rest: dict[str, Any] = {
-            "mlp_ratio": mlp_ratio,
-            "dropout": dropout,
-            "attention_dropout": attention_dropout,
-            "norm_layer": norm,
-            "attn_layer": ShiftedWindowAttention3d,
-        }
-        layers: list[nn.Module] = []
-        count, total, dim = 0, sum(depths), embed_dim
-        for stage, (depth, heads) in enumerate(zip(depths, num_heads)):
-            if stage > 0:
-                layers.append(downsample_layer(dim, norm))
-                dim *= 2
-            blocks = []
-            for i in range(depth):
-                shift = [0 if i % 2 == 0 else side // 2 for side in window_size]
-                probability = stochastic_depth_prob * float(count) / (total - 1)
-                blocks.append(make(dim, heads, window_size=window_size, shift_size=shift, stochastic_depth_prob=probability, **rest))
-                count += 1
-            layers.append(nn.Sequential(*blocks))
+        settings: dict[str, Any] = {"mlp_ratio": mlp_ratio, "dropout": dropout, "attention_dropout": attention_dropout}
+        stages = (embed_dim, depths, num_heads, window_size, stochastic_depth_prob, norm, downsample_layer, make)
+        layers, dim = stages_of(*stages, **settings, attn_layer=ShiftedWindowAttention3d)
         self.features = nn.Sequential(*layers)
         self.num_features = dim
         self.norm = norm(dim)
