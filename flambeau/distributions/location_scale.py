@@ -26,18 +26,12 @@ __all__ = ["Cauchy", "Gumbel", "HalfCauchy", "HalfNormal", "Laplace", "LogNormal
 _LOCATION_AND_SCALE = {"loc": constraints.real, "scale": constraints.positive}
 
 
-class Normal(ExponentialFamily, Parametric):
-    """The normal distribution.
-
-    Args:
-        loc: the mean. scale: the standard deviation.
-    Source: torch.distributions.Normal.
-    """
+class _Symmetric(Parametric):
+    """A distribution of all numbers, symmetric around its mode ``loc`` and stretched by ``scale``."""
 
     arg_constraints = _LOCATION_AND_SCALE
     support = constraints.real
     has_rsample = True
-    _mean_carrier_measure = 0
     loc: Tensor
     scale: Tensor
 
@@ -45,11 +39,22 @@ class Normal(ExponentialFamily, Parametric):
         self._hold(validate_args, loc=loc, scale=scale)
 
     @property
-    def mean(self) -> Tensor:
+    def mode(self) -> Tensor:
         return self.loc
 
+
+class Normal(ExponentialFamily, _Symmetric):
+    """The normal distribution.
+
+    Args:
+        loc: the mean. scale: the standard deviation.
+    Source: torch.distributions.Normal.
+    """
+
+    _mean_carrier_measure = 0
+
     @property
-    def mode(self) -> Tensor:
+    def mean(self) -> Tensor:
         return self.loc
 
     @property
@@ -179,7 +184,7 @@ class HalfNormal(_Half):
         return self.scale.pow(2) * (1 - 2 / math.pi)
 
 
-class Cauchy(Parametric):
+class Cauchy(_Symmetric):
     """The Cauchy distribution, whose moments do not exist.
 
     Args:
@@ -187,22 +192,9 @@ class Cauchy(Parametric):
     Source: torch.distributions.Cauchy.
     """
 
-    arg_constraints = _LOCATION_AND_SCALE
-    support = constraints.real
-    has_rsample = True
-    loc: Tensor
-    scale: Tensor
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None):
-        self._hold(validate_args, loc=loc, scale=scale)
-
     @property
     def mean(self) -> Tensor:
         return ops.full_like(self.loc, math.nan)
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
 
     @property
     def variance(self) -> Tensor:
@@ -250,7 +242,7 @@ class HalfCauchy(_Half):
         return self.base_dist.variance
 
 
-class Laplace(Parametric):
+class Laplace(_Symmetric):
     """The Laplace distribution: an exponential number on either side of ``loc``.
 
     Args:
@@ -258,21 +250,8 @@ class Laplace(Parametric):
     Source: torch.distributions.Laplace.
     """
 
-    arg_constraints = _LOCATION_AND_SCALE
-    support = constraints.real
-    has_rsample = True
-    loc: Tensor
-    scale: Tensor
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None):
-        self._hold(validate_args, loc=loc, scale=scale)
-
     @property
     def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
         return self.loc
 
     @property
