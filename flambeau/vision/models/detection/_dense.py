@@ -6,14 +6,14 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
-from .... import nn, ops
+from .... import ops
 from ....core import dtype as dtypes
 from ....core.tensor import Tensor
 from ...ops import batched_nms
-from ._utils import Target, _topk_min, check_sizes_of_boxes, check_targets, sizes_of_images
+from ._utils import Detector, Target, _topk_min
 
 
-class DenseDetector(nn.Module):
+class DenseDetector(Detector):
     """Base of RetinaNet, FCOS and SSD.
 
     Shape:
@@ -23,23 +23,13 @@ class DenseDetector(nn.Module):
         AssertionError: no targets when training, boxes of another shape, or without height or width.
     """
 
-    transform: Any
-    backbone: Any
     anchor_generator: Any
     head: Any
     nms_thresh: float
     detections_per_img: int
 
-    def eager_outputs(self, losses: dict[str, Tensor], detections: list[Target]) -> Any:
-        """Losses when training, otherwise detections."""
-        return losses if self.training else detections
-
     def forward(self, images: list[Tensor], targets: list[Target] | None = None) -> Any:
-        if self.training:
-            check_targets(targets)
-        original = sizes_of_images(images)
-        batch, moved = self.transform(images, targets)
-        check_sizes_of_boxes(moved)
+        batch, moved, original = self._prepared(images, targets)
         features = self.backbone(batch.tensors)
         maps = [features] if isinstance(features, Tensor) else list(OrderedDict(features).values())
         outputs = self.head(maps)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from .... import ops
+from .... import nn, ops
 from ....autograd.grad_mode import no_grad
 from ....core import dtype as dtypes
 from ....core.tensor import Tensor
@@ -298,3 +298,27 @@ def check_sizes_of_boxes(targets: Sequence[Target] | None) -> None:
 def sizes_of_images(images: Sequence[Tensor]) -> list[tuple[int, int]]:
     """Height and width of each image."""
     return [(image.shape[-2], image.shape[-1]) for image in images]
+
+
+class Detector(nn.Module):
+    """What detectors of one stage and of two share: their inputs, and what they return."""
+
+    transform: Any
+    backbone: Any
+
+    def eager_outputs(self, losses: dict[str, Tensor], detections: list[Target]) -> Any:
+        """Losses when training, otherwise detections."""
+        return losses if self.training else detections
+
+    def _prepared(self, images: list[Tensor], targets: list[Target] | None) -> tuple[Any, list[Target] | None, list[tuple[int, int]]]:
+        """The batch, its targets, and the images' sizes before they were transformed.
+
+        Raises:
+            AssertionError: no targets when training, boxes of another shape, or without height or width.
+        """
+        if self.training:
+            check_targets(targets)
+        original = sizes_of_images(images)
+        batch, moved = self.transform(images, targets)
+        check_sizes_of_boxes(moved)
+        return batch, moved, original

@@ -7,12 +7,12 @@ from typing import Any
 
 from .... import nn
 from ....core.tensor import Tensor
-from ._utils import Target, check_sizes_of_boxes, check_targets, sizes_of_images
+from ._utils import Detector, Target
 
 __all__ = ["GeneralizedRCNN"]
 
 
-class GeneralizedRCNN(nn.Module):
+class GeneralizedRCNN(Detector):
     """A detector of two stages.
 
     Args:
@@ -33,16 +33,8 @@ class GeneralizedRCNN(nn.Module):
         super().__init__()
         self.transform, self.backbone, self.rpn, self.roi_heads = transform, backbone, rpn, roi_heads
 
-    def eager_outputs(self, losses: dict[str, Tensor], detections: list[Target]) -> Any:
-        """Losses when training, otherwise detections."""
-        return losses if self.training else detections
-
     def forward(self, images: list[Tensor], targets: list[Target] | None = None) -> Any:
-        if self.training:
-            check_targets(targets)
-        original = sizes_of_images(images)
-        batch, moved = self.transform(images, targets)
-        check_sizes_of_boxes(moved)
+        batch, moved, original = self._prepared(images, targets)
         features = self.backbone(batch.tensors)
         if isinstance(features, Tensor):
             features = OrderedDict([("0", features)])
