@@ -10,11 +10,12 @@ the bounds of the image work along each axis for itself.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ... import ops
+from ... import nn, ops
 from ...autograd.function import Function
 from ...core import dtype as dtypes
 from ...core.tensor import Tensor
@@ -171,3 +172,20 @@ def whole_spans(start: np.ndarray, size: np.ndarray, bins: int, limit: int, dtyp
     first = np.floor(np.arange(bins, dtype=dtype) * step).astype(np.int64)
     last = np.ceil(np.arange(1, bins + 1, dtype=dtype) * step).astype(np.int64)
     return np.clip(np.stack([first, last], axis=-1) + start[:, None, None], 0, limit)
+
+
+class RegionPool(nn.Module):
+    """Base of the modules that pool regions: ``_operation`` with the attributes ``_settings`` after the image and the regions."""
+
+    _operation: ClassVar[Callable[..., Tensor]]
+    _settings: ClassVar[tuple[str, ...]] = ("output_size", "spatial_scale")
+
+    def __init__(self, output_size: Any, spatial_scale: float) -> None:
+        super().__init__()
+        self.output_size, self.spatial_scale = output_size, spatial_scale
+
+    def forward(self, input: Tensor, rois: Any) -> Tensor:
+        return type(self)._operation(input, rois, *(getattr(self, name) for name in self._settings))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)}' for name in self._settings)})"

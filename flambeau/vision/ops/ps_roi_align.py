@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ... import nn
 from ...core.tensor import Tensor
 from ...nn.modules.utils import _pair
-from ._bins import bilinear_matrix, check_pooling, pooled, region_array
+from ._bins import RegionPool, bilinear_matrix, check_pooling, pooled, region_array
 from ._utils import rois_of
 
 __all__ = ["PSRoIAlign", "ps_roi_align"]
@@ -57,7 +56,7 @@ def ps_roi_align(input: Tensor, boxes: Any, output_size: Any, spatial_scale: flo
     return pooled(pixels, matrix, (len(regions), *bins, channels)).permute(0, 3, 1, 2).contiguous()
 
 
-class PSRoIAlign(nn.Module):
+class PSRoIAlign(RegionPool):
     """``ps_roi_align`` as a module.
 
     Args:
@@ -67,15 +66,9 @@ class PSRoIAlign(nn.Module):
     Source: torchvision.ops.PSRoIAlign.
     """
 
+    _operation = staticmethod(ps_roi_align)
+    _settings = (*RegionPool._settings, "sampling_ratio")
+
     def __init__(self, output_size: Any, spatial_scale: float, sampling_ratio: int) -> None:
-        super().__init__()
-        self.output_size, self.spatial_scale, self.sampling_ratio = output_size, spatial_scale, sampling_ratio
-
-    def forward(self, input: Tensor, rois: Any) -> Tensor:
-        return ps_roi_align(input, rois, self.output_size, self.spatial_scale, self.sampling_ratio)
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(output_size={self.output_size}, spatial_scale={self.spatial_scale}, "
-            f"sampling_ratio={self.sampling_ratio})"
-        )
+        super().__init__(output_size, spatial_scale)
+        self.sampling_ratio = sampling_ratio

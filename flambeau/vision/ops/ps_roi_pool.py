@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ... import nn
 from ...core.tensor import Tensor
 from ...nn.modules.utils import _pair
-from ._bins import check_pooling, mean_matrix, pooled, region_array, rounded, whole_spans
+from ._bins import RegionPool, check_pooling, mean_matrix, pooled, region_array, rounded, whole_spans
 from ._utils import rois_of
 from .ps_roi_align import channels_by_bin
 
@@ -48,7 +47,7 @@ def ps_roi_pool(input: Tensor, boxes: Any, output_size: Any, spatial_scale: floa
     return pooled(pixels, matrix, (len(regions), *bins, channels)).permute(0, 3, 1, 2).contiguous()
 
 
-class PSRoIPool(nn.Module):
+class PSRoIPool(RegionPool):
     """``ps_roi_pool`` as a module.
 
     Args:
@@ -57,12 +56,4 @@ class PSRoIPool(nn.Module):
     Source: torchvision.ops.PSRoIPool.
     """
 
-    def __init__(self, output_size: Any, spatial_scale: float) -> None:
-        super().__init__()
-        self.output_size, self.spatial_scale = output_size, spatial_scale
-
-    def forward(self, input: Tensor, rois: Any) -> Tensor:
-        return ps_roi_pool(input, rois, self.output_size, self.spatial_scale)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(output_size={self.output_size}, spatial_scale={self.spatial_scale})"
+    _operation = staticmethod(ps_roi_pool)

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ... import nn
 from ...core.tensor import Tensor
 from ...nn.modules.utils import _pair
-from ._bins import bilinear_matrix, check_pooling, pooled, region_array
+from ._bins import RegionPool, bilinear_matrix, check_pooling, pooled, region_array
 from ._utils import rois_of
 
 __all__ = ["RoIAlign", "roi_align"]
@@ -50,7 +49,7 @@ def roi_align(
     return pooled(pixels, matrix, (len(regions), *bins, channels)).permute(0, 3, 1, 2).contiguous()
 
 
-class RoIAlign(nn.Module):
+class RoIAlign(RegionPool):
     """``roi_align`` as a module.
 
     Args:
@@ -61,16 +60,9 @@ class RoIAlign(nn.Module):
     Source: torchvision.ops.RoIAlign.
     """
 
+    _operation = staticmethod(roi_align)
+    _settings = (*RegionPool._settings, "sampling_ratio", "aligned")
+
     def __init__(self, output_size: Any, spatial_scale: float, sampling_ratio: int, aligned: bool = False) -> None:
-        super().__init__()
-        self.output_size, self.spatial_scale = output_size, spatial_scale
+        super().__init__(output_size, spatial_scale)
         self.sampling_ratio, self.aligned = sampling_ratio, aligned
-
-    def forward(self, input: Tensor, rois: Any) -> Tensor:
-        return roi_align(input, rois, self.output_size, self.spatial_scale, self.sampling_ratio, self.aligned)
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(output_size={self.output_size}, spatial_scale={self.spatial_scale}, "
-            f"sampling_ratio={self.sampling_ratio}, aligned={self.aligned})"
-        )

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ... import nn, ops
+from ... import ops
 from ...core.tensor import Tensor
 from ...nn.modules.utils import _pair
-from ._bins import check_pooling, region_array, rounded, whole_spans
+from ._bins import RegionPool, check_pooling, region_array, rounded, whole_spans
 from ._utils import rois_of
 
 __all__ = ["RoIPool", "roi_pool"]
@@ -65,7 +65,7 @@ def _largest(images: np.ndarray, numbers: np.ndarray, rows: np.ndarray, columns:
     return places, empty
 
 
-class RoIPool(nn.Module):
+class RoIPool(RegionPool):
     """``roi_pool`` as a module.
 
     Args:
@@ -74,12 +74,4 @@ class RoIPool(nn.Module):
     Source: torchvision.ops.RoIPool.
     """
 
-    def __init__(self, output_size: Any, spatial_scale: float) -> None:
-        super().__init__()
-        self.output_size, self.spatial_scale = output_size, spatial_scale
-
-    def forward(self, input: Tensor, rois: Any) -> Tensor:
-        return roi_pool(input, rois, self.output_size, self.spatial_scale)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(output_size={self.output_size}, spatial_scale={self.spatial_scale})"
+    _operation = staticmethod(roi_pool)
