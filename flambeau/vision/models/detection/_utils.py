@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from .... import nn, ops
@@ -12,10 +13,12 @@ from ....core import dtype as dtypes
 from ....core.tensor import Tensor
 from ....nn import functional as F
 from ...ops import FrozenBatchNorm2d, complete_box_iou_loss, distance_box_iou_loss, generalized_box_iou_loss
+from .._builders import initialize
 
 __all__ = ["BalancedPositiveNegativeSampler", "BoxCoder", "BoxLinearCoder", "Matcher", "SSDMatcher", "encode_boxes", "overwrite_eps"]
 
 Target = dict[str, Tensor]
+_narrow = partial(nn.init.normal_, std=0.01)
 
 
 class BalancedPositiveNegativeSampler:
@@ -293,6 +296,11 @@ def check_sizes_of_boxes(targets: Sequence[Target] | None) -> None:
             raise AssertionError(
                 f"All bounding boxes should have positive height and width. Found invalid box {box} for target at index {index}."
             )
+
+
+def draw_convolutions(module: nn.Module, draw: Callable[[Tensor], Any] = _narrow) -> None:
+    """Draw the weights of all convolutions in a module, by default from a normal distribution of 0.01; their biases are 0."""
+    initialize(module, {nn.Conv2d: draw}, norms=())
 
 
 def sizes_of_images(images: Sequence[Tensor]) -> list[tuple[int, int]]:

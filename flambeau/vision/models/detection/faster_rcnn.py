@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from .... import nn
@@ -14,6 +15,7 @@ from .._api import weights_enum
 from ..mobilenetv3 import MobileNet_V3_Large_Weights, mobilenet_v3_large
 from ..resnet import ResNet50_Weights
 from ._builders import IMAGENET, choose, detector_builder, resnet_pyramid
+from ._utils import draw_convolutions
 from .anchor_utils import AnchorGenerator
 from .backbone_utils import _mobilenet_extractor
 from .generalized_rcnn import GeneralizedRCNN
@@ -183,11 +185,7 @@ class TwoMLPHead(nn.Module):
 
 def initialise_convolutions(module: nn.Module) -> None:
     """Normal weights by their number of outputs (Kaiming), biases 0."""
-    for layer in module.modules():
-        if isinstance(layer, nn.Conv2d):
-            nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
-            if layer.bias is not None:
-                nn.init.zeros_(layer.bias)
+    draw_convolutions(module, partial(nn.init.kaiming_normal_, mode="fan_out", nonlinearity="relu"))
 
 
 class FastRCNNConvFCHead(nn.Sequential):

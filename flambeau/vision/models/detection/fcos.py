@@ -17,7 +17,7 @@ from .._api import weights_enum
 from ..resnet import ResNet50_Weights
 from ._builders import IMAGENET, choose, detector_builder, resnet_pyramid
 from ._dense import DenseDetector, best_of_level, split_by_level, unmatched
-from ._utils import BoxLinearCoder, Target, rows_of_predictions
+from ._utils import BoxLinearCoder, Target, draw_convolutions, rows_of_predictions
 from .anchor_utils import AnchorGenerator
 from .faster_rcnn import IMAGE_MEAN, IMAGE_STD, check_parts
 from .retinanet import rarely
@@ -35,14 +35,6 @@ def _tower(channels: int, count: int, norm_layer: Norm | None) -> nn.Sequential:
     for _ in range(count):
         layers += [nn.Conv2d(channels, channels, kernel_size=3, stride=1, padding=1), norm(channels), nn.ReLU()]
     return nn.Sequential(*layers)
-
-
-def _initialise(layers: Any) -> None:
-    """Normal weights of standard deviation 0.01, biases 0."""
-    for layer in layers:
-        if isinstance(layer, nn.Conv2d):
-            nn.init.normal_(layer.weight, std=0.01)
-            nn.init.zeros_(layer.bias)
 
 
 class FCOSHead(nn.Module):
@@ -137,7 +129,7 @@ class FCOSClassificationHead(nn.Module):
         super().__init__()
         self.num_classes, self.num_anchors = num_classes, num_anchors
         self.conv = _tower(in_channels, num_convs, norm_layer)
-        _initialise(self.conv.children())
+        draw_convolutions(self.conv)
         self.cls_logits = nn.Conv2d(in_channels, num_anchors * num_classes, kernel_size=3, stride=1, padding=1)
         rarely(self.cls_logits, prior_probability)
 
@@ -161,8 +153,8 @@ class FCOSRegressionHead(nn.Module):
         self.conv = _tower(in_channels, num_convs, norm_layer)
         self.bbox_reg = nn.Conv2d(in_channels, num_anchors * 4, kernel_size=3, stride=1, padding=1)
         self.bbox_ctrness = nn.Conv2d(in_channels, num_anchors * 1, kernel_size=3, stride=1, padding=1)
-        _initialise([self.bbox_reg, self.bbox_ctrness])
-        _initialise(self.conv.children())
+        for part in (self.bbox_reg, self.bbox_ctrness, self.conv):
+            draw_convolutions(part)
 
     def forward(self, x: list[Tensor]) -> tuple[Tensor, Tensor]:
         distances, centrality = [], []

@@ -16,7 +16,7 @@ from .._api import weights_enum
 from ..resnet import ResNet50_Weights
 from ._builders import IMAGENET, choose, detector_builder, resnet_pyramid
 from ._dense import DenseDetector, best_of_level, split_by_level, unmatched
-from ._utils import BoxCoder, Matcher, Target, _box_loss, rows_of_predictions
+from ._utils import BoxCoder, Matcher, Target, _box_loss, draw_convolutions, rows_of_predictions
 from .anchor_utils import AnchorGenerator
 from .faster_rcnn import IMAGE_MEAN, IMAGE_STD, check_parts
 from .transform import GeneralizedRCNNTransform
@@ -36,15 +36,6 @@ def _default_anchorgen() -> AnchorGenerator:
     """Three sizes, a third of an octave apart, for each of five maps; three proportions."""
     sizes = tuple((x, int(x * 2 ** (1.0 / 3)), int(x * 2 ** (2.0 / 3))) for x in (32, 64, 128, 256, 512))
     return AnchorGenerator(sizes, ((0.5, 1.0, 2.0),) * len(sizes))
-
-
-def _initialise(module: nn.Module) -> None:
-    """Normal weights of standard deviation 0.01, biases 0."""
-    for layer in module.modules():
-        if isinstance(layer, nn.Conv2d):
-            nn.init.normal_(layer.weight, std=0.01)
-            if layer.bias is not None:
-                nn.init.zeros_(layer.bias)
 
 
 def rarely(layer: Any, probability: float) -> None:
@@ -121,7 +112,7 @@ class RetinaNetClassificationHead(_Tower):
     ) -> None:
         super().__init__()
         self.conv = _convolutions(in_channels, norm_layer)
-        _initialise(self.conv)
+        draw_convolutions(self.conv)
         self.cls_logits = nn.Conv2d(in_channels, num_anchors * num_classes, kernel_size=3, stride=1, padding=1)
         rarely(self.cls_logits, prior_probability)
         self.num_classes, self.num_anchors = num_classes, num_anchors
@@ -156,8 +147,8 @@ class RetinaNetRegressionHead(_Tower):
         super().__init__()
         self.conv = _convolutions(in_channels, norm_layer)
         self.bbox_reg = nn.Conv2d(in_channels, num_anchors * 4, kernel_size=3, stride=1, padding=1)
-        _initialise(self.bbox_reg)
-        _initialise(self.conv)
+        draw_convolutions(self.bbox_reg)
+        draw_convolutions(self.conv)
         self.box_coder = BoxCoder(weights=(1.0, 1.0, 1.0, 1.0))
         self._loss_type = "l1"
 

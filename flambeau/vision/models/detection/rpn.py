@@ -11,7 +11,7 @@ from ....core.tensor import Tensor
 from ....nn import functional as F
 from ...ops import Conv2dNormActivation
 from ...ops import boxes as box_ops
-from ._utils import BalancedPositiveNegativeSampler, BoxCoder, Matcher, Target, _topk_min, rows_of_predictions
+from ._utils import BalancedPositiveNegativeSampler, BoxCoder, Matcher, Target, _topk_min, draw_convolutions, rows_of_predictions
 from .anchor_utils import AnchorGenerator
 from .image_list import ImageList
 
@@ -41,10 +41,7 @@ class RPNHead(nn.Module):
         )
         self.cls_logits = nn.Conv2d(in_channels, num_anchors, kernel_size=1, stride=1)
         self.bbox_pred = nn.Conv2d(in_channels, num_anchors * 4, kernel_size=1, stride=1)
-        for layer in self.modules():
-            if isinstance(layer, nn.Conv2d):
-                nn.init.normal_(layer.weight, std=0.01)
-                nn.init.zeros_(layer.bias)
+        draw_convolutions(self)
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *args: Any) -> None:
         """Files of version 1 have one convolution, under a shorter name."""

@@ -16,7 +16,7 @@ from .._api import weights_enum
 from ..vgg import VGG16_Weights, vgg16
 from ._builders import choose, detector_builder
 from ._dense import DenseDetector, unmatched
-from ._utils import BoxCoder, SSDMatcher, Target, _topk_min, retrieve_out_channels, rows_of_predictions
+from ._utils import BoxCoder, SSDMatcher, Target, _topk_min, draw_convolutions, retrieve_out_channels, rows_of_predictions
 from .anchor_utils import DefaultBoxGenerator
 from .backbone_utils import freeze_stages
 from .faster_rcnn import IMAGE_MEAN, IMAGE_STD
@@ -26,11 +26,7 @@ __all__ = ["SSD300_VGG16_Weights", "ssd300_vgg16"]
 
 
 def _xavier_init(conv: nn.Module) -> None:
-    for layer in conv.modules():
-        if isinstance(layer, nn.Conv2d):
-            nn.init.xavier_uniform_(layer.weight)
-            if layer.bias is not None:
-                nn.init.zeros_(layer.bias)
+    draw_convolutions(conv, nn.init.xavier_uniform_)
 
 
 class SSDHead(nn.Module):

@@ -13,7 +13,7 @@ from ...ops.misc import Conv2dNormActivation
 from .._api import weights_enum
 from ..mobilenetv3 import MobileNet_V3_Large_Weights, mobilenet_v3_large
 from ._builders import choose, detector_builder
-from ._utils import retrieve_out_channels
+from ._utils import draw_convolutions, retrieve_out_channels
 from .anchor_utils import DefaultBoxGenerator
 from .backbone_utils import freeze_stages, stages_of_mobilenet
 from .ssd import SSD, SSDScoringHead, check_maps, warn_of_size
@@ -43,11 +43,7 @@ def _extra_block(in_channels: int, out_channels: int, norm_layer: Norm) -> nn.Se
 
 
 def _normal_init(conv: nn.Module) -> None:
-    for layer in conv.modules():
-        if isinstance(layer, nn.Conv2d):
-            nn.init.normal_(layer.weight, mean=0.0, std=0.03)
-            if layer.bias is not None:
-                nn.init.zeros_(layer.bias)
+    draw_convolutions(conv, partial(nn.init.normal_, std=0.03))
 
 
 class SSDLiteHead(nn.Module):
