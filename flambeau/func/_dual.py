@@ -242,12 +242,6 @@ class Dual(Interpreter):
             write(target._tangent, tangent)
         return target
 
-    def write_view(self, op: Any, values: tuple[Any, ...]) -> Any:
-        made = self.call(op, values)
-        target = values[0]
-        target._inner, target._tangent, target._array = made._inner, made._tangent, made._array
-        return target
-
     def adopt(self, tensor: Any) -> None:
         """Give a tensor without a tangent one of zeros, and all that share its memory parts of it, where they stand.
 
