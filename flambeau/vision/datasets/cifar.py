@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from .utils import check_integrity, download_and_extract_archive
-from .vision import DAMAGED, Prepared, Root, Transform
+from .batches import ArchivedBatches
+from .utils import check_integrity
+from .vision import DAMAGED, Root, Transform
 
 # What the pickled batches consist of, beside Python's own containers.
 PICKLED = {
@@ -46,7 +46,7 @@ def read_pickle(path: str) -> Any:
         raise RuntimeError(f"{path} is damaged, or not what its name says: {error}") from error
 
 
-class CIFAR10(Prepared[Any]):
+class CIFAR10(ArchivedBatches):
     """50,000 color images of 32 by 32 pixels in ten classes to train with, and 10,000 to test with.
 
     Args:
@@ -97,23 +97,8 @@ class CIFAR10(Prepared[Any]):
         self.classes: list[str] = read_pickle(path)[self.meta["key"]]
         self.class_to_idx = {name: index for index, name in enumerate(self.classes)}
 
-    def _path(self, name: str) -> str:
-        return os.path.join(self.root, self.base_folder, name)
-
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         return self._transformed(Image.fromarray(self.data[index]), self.targets[index])
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def _missing(self) -> str | None:
-        files = [(self._path(name), md5) for name, md5 in self.train_list + self.test_list]
-        return next((path for path, md5 in files if not check_integrity(path, md5)), None)
-
-    def download(self) -> None:
-        """Download the archive and unpack it, unless all is there."""
-        if self._missing() is not None:
-            download_and_extract_archive(self.url, self.root, filename=self.filename, md5=self.tgz_md5)
 
     def extra_repr(self) -> str:
         return f"Split: {'Train' if self.train is True else 'Test'}"

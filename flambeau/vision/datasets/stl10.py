@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from .utils import check_integrity, download_and_extract_archive, verify_str_arg
-from .vision import DAMAGED, Prepared, Root, Transform
+from .batches import ArchivedBatches
+from .utils import verify_str_arg
+from .vision import DAMAGED, Root, Transform
 
 
-class STL10(Prepared[Any]):
+class STL10(ArchivedBatches):
     """Color images of 96 by 96 pixels in ten classes: 5,000 to train with, 8,000 to test with, 100,000 without a label.
 
     Args:
@@ -66,9 +67,6 @@ class STL10(Prepared[Any]):
             with open(path) as file:
                 self.classes = file.read().splitlines()
 
-    def _path(self, name: str) -> str:
-        return os.path.join(self.root, self.base_folder, name)
-
     def _part(self, name: str) -> tuple[Any, Any]:
         """Images and labels to train with, to test with, or unlabeled; of one fold, where one is wanted."""
         # In the file, columns come before rows.
@@ -84,18 +82,6 @@ class STL10(Prepared[Any]):
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         return self._transformed(Image.fromarray(self.data[index].transpose(1, 2, 0)), int(self.labels[index]))
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def _missing(self) -> str | None:
-        files = [(self._path(name), md5) for name, md5 in self.train_list + self.test_list]
-        return next((path for path, md5 in files if not check_integrity(path, md5)), None)
-
-    def download(self) -> None:
-        """Download the archive and unpack it, unless all is there."""
-        if self._missing() is not None:
-            download_and_extract_archive(self.url, self.root, filename=self.filename, md5=self.tgz_md5)
 
     def extra_repr(self) -> str:
         return f"Split: {self.split}"
