@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from typing import Any
 
-from ...sampler import Sampler, SequentialSampler, random_seed
+from ...sampler import Sampler, SequentialSampler
 from .._decorator import functional_datapipe
+from .._shuffling import Shuffling
 from ..datapipe import IterDataPipe
 
 __all__ = ["SamplerIterDataPipe", "ShufflerIterDataPipe"]
@@ -47,7 +47,7 @@ class SamplerIterDataPipe(IterDataPipe[Any]):
 
 
 @functional_datapipe("shuffle")
-class ShufflerIterDataPipe(IterDataPipe[Any]):
+class ShufflerIterDataPipe(Shuffling):
     """Samples in random order, drawn from a buffer that is kept full.
 
     Args:
@@ -65,25 +65,6 @@ class ShufflerIterDataPipe(IterDataPipe[Any]):
             raise AssertionError("buffer_size should be larger than 0")
         self.datapipe = datapipe if unbatch_level == 0 else datapipe.unbatch(unbatch_level=unbatch_level)
         self.buffer_size = buffer_size
-        self._enabled = True
-        self._seed: int | None = None
-        self._rng = random.Random()
-
-    def set_shuffle(self, shuffle: bool = True) -> ShufflerIterDataPipe:
-        """Switch the shuffling on or off."""
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self, seed: int) -> ShufflerIterDataPipe:
-        """The seed of the next iteration; drawn from torch's generator otherwise."""
-        self._seed = seed
-        return self
-
-    def reset(self) -> None:
-        """Seed the order of the next iteration."""
-        if self._enabled:
-            self._rng.seed(random_seed() if self._seed is None else self._seed)
-            self._seed = None
 
     def __iter__(self) -> Iterator[Any]:
         if not self._enabled:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from typing import Any
 
-from ...sampler import random_seed
-from ..datapipe import IterDataPipe, MapDataPipe
+from .._shuffling import Shuffling
+from ..datapipe import MapDataPipe
 
 __all__ = ["ShufflerIterDataPipe"]
 
 
-class ShufflerIterDataPipe(IterDataPipe[Any]):
+class ShufflerIterDataPipe(Shuffling):
     """The samples of a pipe with an index, in random order: a stream.
 
     Args:
@@ -25,26 +24,12 @@ class ShufflerIterDataPipe(IterDataPipe[Any]):
         super().__init__()
         self.datapipe = datapipe
         self.indices = list(range(len(datapipe))) if indices is None else indices
-        self._enabled = True
-        self._seed: int | None = None
-        self._rng = random.Random()
         self._shuffled_indices: list[Any] = self.indices
-
-    def set_shuffle(self, shuffle: bool = True) -> ShufflerIterDataPipe:
-        """Switch the shuffling on or off."""
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self, seed: int) -> ShufflerIterDataPipe:
-        """The seed of the next iteration; drawn from torch's generator otherwise."""
-        self._seed = seed
-        return self
 
     def reset(self) -> None:
         """Choose the order of the next iteration."""
+        super().reset()
         if self._enabled:
-            self._rng.seed(random_seed() if self._seed is None else self._seed)
-            self._seed = None
             self._shuffled_indices = self._rng.sample(self.indices, len(self.indices))
 
     def __iter__(self) -> Iterator[Any]:
