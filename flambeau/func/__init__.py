@@ -127,3 +127,7 @@ def replace_all_batch_norm_modules_(root: Module) -> Module:
             module.running_mean = module.running_var = module.num_batches_tracked = None
             module.track_running_stats = False
     return root
+
+
+for _name in __all__:  # pickles name them by the module in which PyTorch's are found
+    globals()[_name].__module__ = __name__

@@ -78,10 +78,3 @@ def test_batch_norms_lose_their_statistics(torch):
     assert torch.func.replace_all_batch_norm_modules_(module) is module
     assert list(module.state_dict()) == ["0.weight", "0.bias", "1.weight", "1.bias"] and not module[1].track_running_stats
     assert module.eval()(torch.randn(8, 2)).mean().abs() < 1e-5
-
-
-def test_transforms_say_that_they_are_missing():
-    func = importlib.import_module("flambeau.func")
-    for name in ("vmap", "grad", "jacrev", "hessian"):
-        with pytest.raises(NotImplementedError, match=f"torch.func.{name} is not supported yet"):
-            getattr(func, name)(lambda x: x)
