@@ -18,7 +18,7 @@ from ..core.layout import contiguous_format
 from ..core.shape import dims_to_sum, wrap_dim
 from ..core.state import modes, thread
 from ..core.tensor import Tensor, wrap
-from ..ops import indexing
+from ..ops import indexing, masks
 from ..ops.indexing import Indices
 from .aten_calls import COMPOSED, FROM_DATA, IMPLEMENTED, LEAVES, LOWERED, PREPARED, overload_named, pruned
 
@@ -487,7 +487,7 @@ for _name in ("normal_", "exponential_", "geometric_", "log_normal_", "cauchy_")
 for _name in ("multinomial", "equal"):
     _as_they_are(_name)
 LEAVES["nonzero"] = lambda input, out=None, as_tuple=False: (
-    indexing.nonzero_rows(input).unbind(1) if as_tuple and input.dim() else NotImplemented
+    masks.nonzero_rows(input).unbind(1) if as_tuple and input.dim() else NotImplemented
 )
 LEAVES["bernoulli"] = lambda input, p=None, generator=None: modes.below.ask(
     overload_named("bernoulli" if p is None else "bernoulli.p"),

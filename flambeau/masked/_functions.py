@@ -16,8 +16,8 @@ from ..core.dtype import dtype as Dtype
 from ..core.shape import wrap_dims
 from ..core.tensor import Tensor
 from ..ops import resolve
-from ..ops.indexing import where
 from ..ops.inspection import iinfo
+from ..ops.masks import where
 from ..ops.norms import vector_norm
 
 _Dims = int | Sequence[int] | None

@@ -25,6 +25,7 @@ FAMILIES = (
     "conversion",
     "inplace",
     "indexing",
+    "masks",
     "scatter",
     "rearrange",
     "inspection",

@@ -23,7 +23,7 @@ from ..core.state import grad_enabled, in_mode
 from ..core.tensor import Tensor as TensorType
 from ..core.tensor import wrap
 from .creation import ones, zeros
-from .indexing import where
+from .masks import where
 from .ranges import linspace
 
 _MODES = ("bilinear", "nearest", "bicubic")

@@ -10,8 +10,8 @@ from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite
 from ..core.layout import contiguous_format
-from .indexing import nonzero_rows
 from .joining import cat, stack
+from .masks import nonzero_rows
 
 
 @composite(out=True)

@@ -1,0 +1,246 @@
+"""Elements chosen by masks: filled, selected, scattered, merged, and the positions of those that are not zero."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dtype as dtypes
+from ..core.arrays.kinds import view_at
+from ..core.calls.annotations import Number, Tensor
+from ..core.calls.casting import checked_number
+from ..core.calls.out import APART
+from ..core.calls.promotion import common_dtype
+from ..core.calls.registry import composite, method, op, pointwise
+from ..core.shape import broadcast_shape
+from ..core.tensor import Tensor as TensorType
+from ..core.tensor import wrap
+from .arithmetic import row_major
+from .indexing import put_at
+
+
+# -- masks ------------------------------------------------------------------------------------------------------------------------
+def _require_bool(operation: str, mask: Any) -> None:
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError(f"{operation} only supports boolean masks, but got mask with dtype {mask.dtype}")
+
+
+def _canonicalize_mask_fill(input: Any, mask: Any, value: Any) -> tuple[Any, ...]:
+    _require_bool("masked_fill_", mask)
+    if isinstance(value, TensorType) and value._array.ndim:
+        raise RuntimeError(
+            f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value._array.ndim} dimension(s)."
+        )
+    return input, mask, value
+
+
+@op(
+    inplace=True,
+    broadcasts=True,
+    row_major=True,
+    canonicalize=_canonicalize_mask_fill,
+    grad={
+        "input": lambda grad, mask: grad.masked_fill(mask, 0),
+        "value": lambda grad, mask: grad.masked_fill(mask.logical_not(), 0).sum(),
+    },
+)
+def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
+    """``input`` with ``value`` where ``mask`` holds.
+
+    Args:
+        mask: bool, broadcastable with ``input``.
+        value: a number or a 0-d tensor; rounded towards zero for integers.
+    Raises:
+        RuntimeError: ``value`` outside the range of ``input``'s dtype, or a mask that is not bool.
+    Source: torch.Tensor.masked_fill.
+    """
+    return row_major(np.where(mask, checked_number(value, dtypes.of_array(input)), input))
+
+
+def _canonicalize_select_mask(input: Any, mask: Any) -> tuple[Any, ...]:
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError(f"masked_select: expected BoolTensor for mask, got {mask.dtype}")
+    return input, mask
+
+
+@op(
+    broadcasts=True,
+    elementwise=False,
+    out=APART,
+    canonicalize=_canonicalize_select_mask,
+    grad={"input": lambda grad, input_shape, mask: masked_select_gradient(grad, input_shape, mask)},
+)
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements of ``input`` where ``mask`` holds, as a 1-d copy.
+
+    Args:
+        mask: bool, broadcastable with ``input``.
+    Source: torch.masked_select.
+    """
+    shape = np.broadcast_shapes(input.shape, mask.shape)
+    return np.broadcast_to(input, shape)[np.broadcast_to(mask, shape)]
+
+
+def masked_select_gradient(grad: Any, input_shape: Any, mask: Any) -> Any:
+    return grad.new_zeros(broadcast_shape(input_shape, mask._array.shape)).masked_scatter(mask, grad)
+
+
+@op(
+    inplace=True,
+    broadcasts=False,
+    grad={
+        "input": lambda grad, mask: grad.masked_fill(mask, 0),
+        "source": lambda grad, mask, source_shape: _scatter_source_gradient(grad, mask, source_shape),
+    },
+)
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """``input`` with the elements of ``source``, in order, where ``mask`` holds.
+
+    Raises:
+        RuntimeError: fewer elements in ``source`` than places, another dtype, or a mask that is not bool.
+    Source: torch.Tensor.masked_scatter.
+    """
+    if mask.dtype.kind != "b":
+        raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {dtypes.of_array(mask)}")
+    if input.dtype != source.dtype:
+        raise RuntimeError(
+            f"masked_scatter: expected self and source to have same dtypes but got {dtypes.of_array(input).legacy} and "
+            f"{dtypes.of_array(source).legacy}"
+        )
+    shape = broadcast_shape(input.shape, mask.shape)
+    result = np.array(np.broadcast_to(input, shape), order="C")
+    where = np.broadcast_to(mask, shape)
+    count = int(where.sum())
+    if count > source.size:
+        raise RuntimeError("Number of elements of source < number of ones in mask")
+    result[where] = source.reshape(-1)[:count]
+    return result
+
+
+def _scatter_source_gradient(grad: Any, mask: Any, source_shape: Any) -> Any:
+    taken = grad.masked_select(mask.expand(grad.shape))
+    whole = taken.new_zeros(int(np.prod(source_shape)))
+    whole = put_at(whole, [np.arange(taken._array.size)], taken, False)
+    return whole.reshape(source_shape)
+
+
+# -- where, nonzero -----------------------------------------------------------------------------------------------------------------
+def _fast_where(condition: np.ndarray, a: Any, b: np.ndarray) -> np.ndarray | None:
+    result = np.where(condition, a, b)
+    return result if result.dtype is b.dtype and (a.__class__ is not np.ndarray or a.dtype is b.dtype) else None
+
+
+@pointwise(
+    name="_where",
+    method=False,
+    inplace=False,
+    fast=_fast_where,
+    node_name="WhereBackward0",
+    promotion="keep",
+    grad={
+        "input": lambda grad, condition: where_select(condition, grad, 0),
+        "other": lambda grad, condition: where_select(condition, 0, grad),
+    },
+)
+def where_select(condition: Tensor, input: Tensor | Number, other: Tensor | Number) -> Tensor:
+    """``input`` where ``condition`` holds, ``other`` elsewhere; promotion was done by ``where``."""
+    return np.where(condition, input, other).astype(_where_dtype(input, other), copy=False)
+
+
+def _where_dtype(a: Any, b: Any) -> Any:
+    """The array operand's dtype where the other one is a plain number."""
+    if isinstance(a, np.ndarray):
+        return a.dtype
+    return b.dtype
+
+
+@composite(method=False, out=True)
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+    """``input`` where ``condition`` holds, ``other`` elsewhere; the positions where it holds if called with a condition alone.
+
+    Args:
+        condition: bool (uint8 is deprecated).
+        input, other: tensors or numbers, promoted to a common dtype; all three are broadcast.
+    Raises:
+        RuntimeError: a condition of another dtype, or shapes that do not broadcast.
+    Source: torch.where.
+    """
+    if input is None and other is None:
+        return tuple(nonzero(condition, as_tuple=True))
+    if condition.dtype is dtypes.uint8:
+        import warnings
+
+        warnings.warn(
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version of PyTorch. "
+            "Use a boolean condition instead.",
+            UserWarning,
+            stacklevel=3,
+        )
+        condition = condition.bool()
+    elif condition.dtype is not dtypes.bool_:
+        raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.legacy}")
+    dtype = common_dtype((input, other))
+    a, b = (
+        (value if value.dtype is dtype else value.to(dtype)) if isinstance(value, TensorType) else wrap(checked_number(value, dtype))
+        for value in (input, other)
+    )
+    return where_select(condition, a, b)
+
+
+@method(name="where")
+def where_method(input: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """``torch.where(condition, input, other)``. Source: torch.Tensor.where."""
+    return where(condition, input, other)
+
+
+def _places(array: np.ndarray) -> np.ndarray:
+    """Row numbers, column numbers and so on of the elements that are not zero, ``(ndim, count)``."""
+    plain = array.__class__ is np.ndarray and array.dtype.kind in "biuf" and array.flags.c_contiguous
+    if not plain or array.ndim < 2 or array.size < 4096 or array.shape[-1] < 32:
+        return np.stack(array.nonzero()).astype(np.int64, copy=False)
+    width = array.shape[-1]
+    mask = array if array.dtype == np.bool_ else array != 0
+    flat = mask.reshape(-1).nonzero()[0]
+    places = np.empty((array.ndim, flat.size), np.int64)
+    counts = np.count_nonzero(mask.reshape(-1, width), axis=1)
+    starts = np.arange(counts.size)
+    for k, outer in enumerate(np.unravel_index(starts, array.shape[:-1])):
+        places[k] = np.repeat(outer, counts)
+    np.subtract(flat, np.repeat(starts * width, counts), out=places[-1])
+    return places
+
+
+@op(name="_nonzero", method=False, grad=None)
+def nonzero_rows(input: Tensor) -> Tensor:
+    rows = _places(input).T if input.ndim else np.empty((int(bool(input)), 0), np.int64)
+    return rows if rows.size else view_at(np.empty(1, np.int64), rows.shape, rows.dtype, 0, (8, 8 * len(rows)))  # column by column
+
+
+@composite()
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
+    """Positions of the elements that are not zero.
+
+    Args:
+        out: where to write them, one row per element.
+        as_tuple: one 1-d tensor per dimension instead of one row per element.
+    Returns:
+        int64, shape (count, ndim).
+    Raises:
+        RuntimeError: ``out`` and ``as_tuple``.
+    Source: torch.nonzero.
+    """
+    if out is not None and not isinstance(out, TensorType):
+        raise TypeError(f"nonzero(): argument 'out' must be Tensor, not {type(out).__name__}")
+    if not as_tuple:
+        return nonzero_rows(input, out=out)
+    if out is not None:
+        raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
+    array = input._array if input._array.ndim else input._array.reshape(1)
+    return tuple(wrap(places.astype(np.int64)) for places in array.nonzero())
+
+
+@composite()
+def argwhere(input: Tensor) -> Tensor:
+    """Positions of the elements that are not zero, one row each. Source: torch.argwhere."""
+    return nonzero_rows(input)
