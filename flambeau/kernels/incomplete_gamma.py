@@ -108,7 +108,7 @@ def incomplete_gamma(k: Builder, upper: bool) -> None:
     k.for_chunks(lambda c: k.vector_loop(c * _CHUNK, k.least((c + 1) * _CHUNK, n), lanes, step))
 
 
-@native("incomplete gamma")
+@native("_incomplete_gamma")
 def shares(order: np.ndarray, x: np.ndarray, upper: bool) -> np.ndarray | None:
     """Of float32 orders above 0 up to ``MOST``, and finite ``x`` from 0 on; None for any others."""
     if order.dtype != np.float32 or x.dtype != np.float32 or not (order.size and x.size):

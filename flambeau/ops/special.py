@@ -273,7 +273,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
 def _incomplete_gamma(order: np.ndarray, x: np.ndarray, upper: bool) -> np.ndarray:
     result = None
     if order.__class__ is x.__class__ is np.ndarray:  # and no symbol, nor an array that lies elsewhere
-        result = attempt("incomplete gamma", 8 * max(order.size, x.size), order, x, upper)
+        result = attempt("_incomplete_gamma", 8 * max(order.size, x.size), order, x, upper)
     return scipy_function("gammaincc" if upper else "gammainc")(order, x) if result is None else result
 
 
