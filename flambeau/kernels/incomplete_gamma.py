@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..core.arrays.native import native
+from ..core.arrays.native import contiguous, native
 from . import vectors
 from .build import kernel
 from .language import Builder, Value
@@ -115,7 +115,7 @@ def shares(order: np.ndarray, x: np.ndarray, upper: bool) -> np.ndarray | None:
         return None
     if not (order.min() > 0 and order.max() <= MOST and x.min() >= 0 and x.max() < np.inf):
         return None
-    order, x = (np.ascontiguousarray(array) for array in np.broadcast_arrays(order, x))
-    result = empty(x.shape, x.dtype)
+    result = empty(np.broadcast_shapes(order.shape, x.shape), x.dtype)
+    order, x = (contiguous(array) for array in np.broadcast_arrays(order, x))
     incomplete_gamma(upper)(-(-x.size // _CHUNK), id(order), id(x), id(result), x.size)
     return result

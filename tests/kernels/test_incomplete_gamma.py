@@ -75,6 +75,13 @@ def test_the_operations_take_any_layout():
         torch.igamma(a.long(), x.long())
 
 
+def test_numbers_without_dimensions_keep_their_shape():
+    a, x = np.float32(2.5), np.float32(1.5)
+    for shape in ((), (1,), (1, 1)):
+        got = incomplete_gamma.shares(np.full((), a), np.full(shape, x), False)
+        assert got.shape == shape and np.allclose(got, 0.300014, atol=1e-6)
+
+
 def test_nothing_beside_the_operands_is_touched():
     a, x = operands(0.5, 4, 0.5, 4, 1003)
     for end in (False, True):
