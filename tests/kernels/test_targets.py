@@ -48,12 +48,14 @@ def _families(name, *arguments):
 
 
 @pytest.mark.skipif(AVX2 not in RUNNABLE, reason="this machine has no AVX2")
+@pytest.mark.slow
 def test_all_families_on_avx2_and_compiled_for_neon():
     out = _families("avx2", "neon")
     assert "refused: []" in out and "neon: " in out
 
 
 @pytest.mark.skipif(PLAIN not in RUNNABLE, reason="not an x86-64 machine")
+@pytest.mark.slow
 def test_all_families_on_plain():
     assert "refused: ['flat']" in _families("plain")  # float16 needs instructions; bfloat16 does not
 
