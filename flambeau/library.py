@@ -143,7 +143,7 @@ class Library:
             dispatch_key: 'CPU', 'CUDA', 'Meta', 'Autograd', 'AutocastCPU', 'CompositeExplicitAutograd' (all devices), or, by default, that
                 of the library, or 'CompositeImplicitAutograd' (all devices, made of operations that have derivatives).
             with_keyset: not supported.
-            allow_override: whether a kernel may be there already; it may in any case.
+            allow_override: whether a kernel may be there already; as in PyTorch it may in any case, and is called again when this library goes.
         Raises:
             TypeError: no function. RuntimeError: an unknown dispatch key, or another namespace.
             NotImplementedError: an operation of flambeau, or ``with_keyset``.
@@ -271,6 +271,24 @@ def _check_operation(function: str, op: Any) -> None:
         raise ValueError(f"{function}({op}): got unexpected type for op: {type(op)}")
 
 
+def _goes_with(lib: Library | None, undo: Callable[[], Any]) -> None:
+    """Have what was registered taken away with a library, if one was named."""
+    if lib is not None:
+        lib._undo.append(undo)
+
+
+def _clear(operation: Any, name: str, value: Any) -> None:
+    """Make an attribute None, if it has a value still."""
+    if getattr(operation, name) is value:
+        setattr(operation, name, None)
+
+
+def _forget(table: dict[Any, Any], value: Any) -> None:
+    """Remove the entries with a value."""
+    for key in [key for key, other in table.items() if other is value]:
+        del table[key]
+
+
 def register_kernel(op: Any, device_types: Any, func: Any = None, /, *, lib: Library | None = None) -> Any:
     """Register a kernel for some kinds of devices, for all when None; also a decorator. Source: torch.library.register_kernel."""
     _check_operation("register_kernel", op)
@@ -305,7 +323,9 @@ def register_fake(op: Any, func: Any = None, /, *, lib: Library | None = None, _
     if there is not None and not allow_override:
         what = "a fake impl" if getattr(there, "is_fake", False) else "an DispatchKey::Meta implementation"
         raise RuntimeError(f"register_fake(...): the operator {overload._name} already has {what} registered.")
-    _definitions.register_fake(overload._op, func)
+    operation, kernel = overload._op, _definitions.fake_kernel(overload._op, func)
+    _definitions.add_kernel(overload._name, "Meta", kernel)
+    _goes_with(lib, lambda: _definitions.remove_kernel(operation.schema.full_name, "Meta", kernel))
     return func
 
 
@@ -345,16 +365,19 @@ def register_autograd(
             f"Cannot register autograd formula for non-functional operator {overload} with schema {overload._schema}. Please create a "
             "functional operator and register an autograd formula for that."
         )
-    overload._op.formula = _Formula(backward, setup_context)
+    operation, formula = overload._op, _Formula(backward, setup_context)
+    operation.formula = formula
+    _goes_with(lib, lambda: _clear(operation, "formula", formula))
 
 
 def register_vmap(op: Any, func: Any = None, /, *, lib: Library | None = None) -> Any:
     """Use a rule inside ``vmap``; also a decorator. See ``CustomOpDef.register_vmap``. Source: torch.library.register_vmap."""
     _check_operation("register_vmap", op)
-    overload = _definitions.find(op)
+    operation = _definitions.find(op)._op
 
     def register(function: Callable[..., Any]) -> None:
-        overload._op.vmap = function
+        operation.vmap = function
+        _goes_with(lib, lambda: _clear(operation, "vmap", function))
 
     return register if func is None else register(func)
 
@@ -366,7 +389,10 @@ def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Li
     """
     _check_operation("register_autocast", op)
     kind = _device(device_type).type
-    return _custom_ops.register_autocast(_definitions.find(op)._op, kind, cast_inputs)
+    operation = _definitions.find(op)._op
+    kernel = _custom_ops.register_autocast(operation, kind, cast_inputs)
+    _goes_with(lib, lambda: _forget(operation.kernels, kernel))
+    return kernel
 
 
 def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Any = None, /, *, lib: Library | None = None) -> Any:
@@ -375,10 +401,11 @@ def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Any = None
     Source: torch.library.register_torch_dispatch.
     """
     _check_operation("register_torch_dispatch", op)
-    overload = _definitions.find(op)
+    rules = _definitions.find(op)._op.rules
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        overload._op.rules[torch_dispatch_class] = function
+        rules[torch_dispatch_class] = function
+        _goes_with(lib, lambda: _forget(rules, function))
         return function
 
     return register if func is None else register(func)

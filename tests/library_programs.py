@@ -257,6 +257,29 @@ def libraries(torch: Any, ns: str) -> Any:
 
 
 @program
+def what_goes_with_a_library(torch: Any, ns: str) -> Any:
+    first = torch.library.Library(ns, "DEF")
+    first.define("moved(Tensor x) -> Tensor")
+    first.impl("moved", lambda x: x + 1, "CPU")
+    op, x = getattr(torch.ops, ns).moved, torch.zeros(2)
+    seen = []
+    later = [torch.library.Library(ns, "IMPL") for _ in range(3)]
+    for number, lib in enumerate(later):
+        lib.impl("moved", lambda x, number=number: x + 10 * (number + 1), "CPU")
+        seen.append(op(x).tolist())
+    for lib in (later[1], later[2], later[0]):  # one below the last, the last, and the one that is left
+        lib._destroy()
+        seen.append(op(x).tolist())
+    rules = torch.library.Library(ns, "FRAGMENT")
+    torch.library.register_fake(f"{ns}::moved", lambda x: torch.empty_like(x), lib=rules)
+    torch.library.register_vmap(f"{ns}::moved", lambda info, dims, x: (x * 2, dims[0]), lib=rules)
+    seen += [shown(lambda: op(torch.empty(3, device="meta")).shape), shown(lambda: torch.vmap(op)(torch.ones(2, 2)))]
+    rules._destroy()
+    seen.append(shown(lambda: op(torch.empty(3, device="meta")).shape).partition(":")[0])
+    return seen
+
+
+@program
 def kernels_for_autograd(torch: Any, ns: str) -> Any:
     """An ``autograd.Function`` under the key Autograd; an operation without derivative, which warns."""
     lib = torch.library.Library(ns, "FRAGMENT")

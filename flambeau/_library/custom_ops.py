@@ -114,7 +114,7 @@ class CustomOpDef:
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
         """Use a function for tensors without values, those of the device ``meta`` and fake ones; also a decorator."""
-        definitions.register_fake(self._operation, fn)
+        self._operation.kernels["Meta"] = definitions.fake_kernel(self._operation, fn)
         return fn
 
     # -- derivatives and transforms -----------------------------------------------------------------------------------------------------

@@ -62,12 +62,16 @@ def define(schema: FunctionSchema, operation: Operation, tags: Sequence[Tag], re
         )
     overload = _ops.OpOverload(packet, operation, schema, tags)
     operation.overload = overload
-    operation.kernels.update(_early.get(schema.full_name, {}))
+    for (name, key), kernels in _registered.items():
+        if name == schema.full_name and kernels:
+            operation.kernels[key] = kernels[-1]
     packet.define(overload)
     return overload
 
 
-_early: dict[str, dict[str, Callable[..., Any]]] = {}  # kernels of operations that are not defined yet
+# Kernels by operation and dispatch key, those of operations that are not defined yet too; the last one is called, and when its library
+# goes, the one before it.
+_registered: dict[tuple[str, str], list[Callable[..., Any]]] = {}
 
 
 def _defined(name: str) -> Operation | None:
@@ -82,15 +86,26 @@ def _defined(name: str) -> Operation | None:
 def add_kernel(name: str, key: str, function: Callable[..., Any]) -> None:
     """Register a kernel by name; of an operation that is not defined yet, it is kept."""
     operation = _defined(name)
-    (_early.setdefault(name, {}) if operation is None else operation.kernels)[key] = function
+    _registered.setdefault((_full_name(name, operation), key), []).append(function)
+    if operation is not None:
+        operation.kernels[key] = function
 
 
 def remove_kernel(name: str, key: str, function: Callable[..., Any]) -> None:
-    """Take a kernel away, if it is still there."""
+    """Take a kernel away, if it is still there; the one that was registered before it is called again."""
     operation = _defined(name)
-    kernels = _early.get(name, {}) if operation is None else operation.kernels
-    if kernels.get(key) is function:
-        del kernels[key]
+    others = _registered.get((_full_name(name, operation), key), [])
+    if function in others:
+        others.remove(function)
+    if operation is not None and operation.kernels.get(key) is function:
+        if others:
+            operation.kernels[key] = others[-1]
+        else:
+            del operation.kernels[key]
+
+
+def _full_name(name: str, operation: Operation | None) -> str:
+    return name if operation is None else operation.schema.full_name
 
 
 def undefine(overload: Any) -> None:
@@ -157,8 +172,8 @@ def get_ctx() -> Any:
     return _running.current
 
 
-def register_fake(operation: Operation, function: Callable[..., Any]) -> None:
-    """Use a function for tensors without values."""
+def fake_kernel(operation: Operation, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function for tensors without values as a kernel."""
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         outside, _running.current = _running.current, FakeImplCtx(operation.overload)
@@ -168,7 +183,7 @@ def register_fake(operation: Operation, function: Callable[..., Any]) -> None:
             _running.current = outside
 
     kernel.is_fake = True  # type: ignore[attr-defined]
-    operation.kernels["Meta"] = kernel
+    return kernel
 
 
 def device_key(kind: str) -> str:
