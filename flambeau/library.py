@@ -143,7 +143,7 @@ class Library:
             dispatch_key: 'CPU', 'CUDA', 'Meta', 'Autograd', 'AutocastCPU', 'CompositeExplicitAutograd' (all devices), or, by default, that
                 of the library, or 'CompositeImplicitAutograd' (all devices, made of operations that have derivatives).
             with_keyset: not supported.
-            allow_override: whether a kernel may be there already; as in PyTorch it may in any case, and is called again when this library goes.
+            allow_override: changes nothing, as in PyTorch: a kernel that is there already is called again when this library goes.
         Raises:
             TypeError: no function. RuntimeError: an unknown dispatch key, or another namespace.
             NotImplementedError: an operation of flambeau, or ``with_keyset``.
