@@ -237,3 +237,16 @@ def test_a_programs_mode_sees_calls_before_it() -> None:
     with Names(), FakeTensorMode():  # the library's own mode stays outside
         assert type(torch.ones(2).sin()) is FakeTensor
     assert seen == ["aten.ones.default", "aten.sin.default"]
+
+
+def test_what_is_not_supported_is_not_ignored():
+    from flambeau._subclasses import FakeTensor, FakeTensorMode
+
+    mode, meta = FakeTensorMode(), torch.empty(2, device="meta")
+    with pytest.raises(NotImplementedError, match="symbolic_context"):
+        mode.from_tensor(torch.ones(2), symbolic_context=object())
+    with pytest.raises(NotImplementedError, match="real_tensor"):
+        FakeTensor(mode, meta, "cpu", real_tensor=torch.ones(2))
+    for given in ({"memory_format": torch.channels_last}, {"pin_memory": True}, {"storage_size": 8}):
+        with pytest.raises(NotImplementedError, match=next(iter(given))):
+            torch.Tensor._make_wrapper_subclass(FakeTensor, (2,), **given)

@@ -86,8 +86,10 @@ class FakeTensor(Tensor):
 
     @staticmethod
     def __new__(
-        cls: type, fake_mode: FakeTensorMode, elem: Tensor, device: Any, constant: Tensor | None = None, real_tensor: None = None
+        cls: type, fake_mode: FakeTensorMode, elem: Tensor, device: Any, constant: Tensor | None = None, real_tensor: Any = None
     ) -> Any:
+        if real_tensor is not None:
+            raise NotImplementedError("FakeTensor: real tensors beside fake ones (real_tensor) are not supported")
         if elem.device.type != "meta":
             raise AssertionError(f"elem.device.type must be 'meta', got {elem.device.type}")
         fake: Any = object.__new__(cls)
@@ -264,8 +266,13 @@ class FakeTensorMode(TorchDispatchMode):
         """A fake with the shape, strides, dtype, device and ``requires_grad`` of a tensor; the same one every time.
 
         Args:
-            static_shapes, source, symbolic_context, trace: for symbolic shapes, which there are none of.
+            static_shapes, source, trace: for symbolic shapes and tracing, which there are none of.
+            symbolic_context: None.
+        Raises:
+            NotImplementedError: a ``symbolic_context``.
         """
+        if symbolic_context is not None:
+            raise NotImplementedError("FakeTensorMode.from_tensor: symbolic shapes (symbolic_context) are not supported")
         if isinstance(tensor, FakeTensor):
             if tensor.fake_mode is not self:
                 raise AssertionError(f"Mixing fake modes NYI x.fake_mode={tensor.fake_mode} vs self={self}")

@@ -41,7 +41,9 @@ def make_wrapper_subclass(
         size, strides, storage_offset, dtype, device: what it says of itself.
         dispatch_sizes_strides_policy, dispatch_device, dispatch_layout: whether the class has such attributes of its own, as a class
             in Python simply does.
+        layout, memory_format, pin_memory, storage_size: as they are by default.
     Raises:
+        NotImplementedError: another layout, or one of these.
         RuntimeError: a class without ``__torch_dispatch__``.
     Source: torch.Tensor._make_wrapper_subclass.
     """
@@ -51,6 +53,8 @@ def make_wrapper_subclass(
         )
     if layout is not strided:
         raise NotImplementedError(f"_make_wrapper_subclass: layout {layout} is not supported")
+    if memory_format is not None or pin_memory or storage_size is not None:
+        raise NotImplementedError("_make_wrapper_subclass: memory_format, pin_memory and storage_size are not supported")
     kind = (get_default_dtype() if dtype is None else dtype).numpy
     if not isinstance(dtype, (Dtype, type(None))):
         raise TypeError(f"_make_wrapper_subclass(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
