@@ -253,8 +253,8 @@ def _get_current_function_mode_stack() -> list[Any]:
 
 
 def _get_overloaded_args(relevant_args: Iterable[Any], get_type_fn: Callable[[Any], type] = type) -> list[Any]:
-    """Those of some arguments whose types take calls over, one per type, subclasses before their bases."""
-    return overloaded_args(relevant_args)
+    """Those of some arguments whose types, by ``get_type_fn``, take calls over: one per type, subclasses before their bases."""
+    return overloaded_args(relevant_args, get_type_fn)
 
 
 def _push_mode(mode: TorchFunctionMode) -> None:

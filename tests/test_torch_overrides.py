@@ -147,3 +147,18 @@ def test_a_device_as_a_context_and_a_decorator() -> None:
     with flambeau.utils.flop_counter.FlopCounterMode(display=False) as counter, _mode_utils.no_dispatch():
         flambeau.ones(2, 2) @ flambeau.ones(2, 2)
     assert counter.get_total_flops() == 0
+
+
+def test_types_of_arguments_may_be_told_by_the_caller(oracle: Any) -> None:
+    for library in (flambeau, oracle):
+
+        class Base(library.Tensor):  # type: ignore[misc, name-defined]
+            @classmethod
+            def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                return NotImplemented
+
+        class Derived(Base):
+            pass
+
+        chosen = library.overrides._get_overloaded_args((Base, 3, Derived, Base), lambda kind: kind if isinstance(kind, type) else int)
+        assert chosen == [Derived, Base]

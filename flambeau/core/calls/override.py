@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 from ..state import active, autocasting, interposed, thread, wrappers
@@ -78,17 +79,17 @@ def getters() -> Any:
     return importlib.import_module(".getters", __package__)
 
 
-def overloaded_args(operands: Any) -> list[Any]:
+def overloaded_args(operands: Any, type_of: Callable[[Any], type] = type) -> list[Any]:
     """Arguments whose type overrides functions, one per type, subclasses before their bases."""
     overloaded: list[Any] = []
     seen: set[type] = set()
     for operand in operands:
-        kind = type(operand)
+        kind = type_of(operand)
         if kind is Tensor or kind is Parameter or kind in seen or getattr(kind, "__torch_function__", plainly) is plainly:
             continue
         seen.add(kind)
         position = 0
-        while position < len(overloaded) and not issubclass(kind, type(overloaded[position])):
+        while position < len(overloaded) and not issubclass(kind, type_of(overloaded[position])):
             position += 1
         overloaded.insert(position, operand)
     return overloaded
