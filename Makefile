@@ -8,6 +8,9 @@ VENV   ?= .venv
 JOBS   ?= 2
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Byte code is written afterwards, on all processors; of some packages' templates, which are not Python, there is none.
+INSTALL := $(PIP) install --no-compile
+COMPILE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib flambeau || true
 # One BLAS thread a process: two test processes with two spinning threads each would mostly wait for one another.
 # Rewritten test modules are kept: the second and the third run need not compile them again.
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
@@ -33,18 +36,18 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
-	$(PIP) install -e '.[examples]'
-	$(BIN)/python -m compileall -q flambeau
+	$(INSTALL) -e '.[examples]'
+	$(COMPILE)
 	@touch $@
 
 $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
-	$(PIP) install -e '.[$(EXTRAS)]'
-	$(BIN)/python -m compileall -q flambeau
+	$(INSTALL) -e '.[$(EXTRAS)]'
+	$(COMPILE)
 	@touch $@ $(VENV)/demo.stamp $(ORACLE_STAMP)
 
 $(VENV)/oracle.stamp: pyproject.toml $(VENV)/test.stamp
-	$(PIP) install -e '.[oracle]'
-	$(BIN)/python -m compileall -q flambeau
+	$(INSTALL) -e '.[oracle]'
+	$(COMPILE)
 	@touch $@
 
 demo: $(VENV)/demo.stamp

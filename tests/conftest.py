@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 from collections.abc import Iterator
@@ -34,6 +35,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Slow tests come first: one that comes last keeps one process busy while the others wait."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Tens of thousands of tests, and PyTorch, live as long as the process: full collections need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header() -> str:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import unittest
 import warnings
 from importlib import import_module
 from pathlib import Path
@@ -192,18 +193,18 @@ def _read(rank, descriptor):
     os.read(descriptor, 1)
 
 
-def test_a_stubborn_process_is_killed_after_the_grace_period(caplog):
+def test_a_stubborn_process_is_killed_after_the_grace_period():
     reader, writer = os.pipe()
     context = started(flambeau, fail_after_a_stubborn_one, writer, nprocs=2, join=False)
     os.read(reader, 1)
     os.close(reader)
     os.close(writer)
-    with caplog.at_level(logging.WARNING), pytest.raises(mp.ProcessRaisedException):
+    with unittest.TestCase().assertLogs(level=logging.WARNING) as said, pytest.raises(mp.ProcessRaisedException):
         while not context.join(grace_period=0.1):
             pass
     assert [process.exitcode for process in context.processes] == [1, -signal.SIGKILL]
     pid = context.pids()[1]
-    assert caplog.messages == [
+    assert [record.getMessage() for record in said.records] == [
         f"Terminating process {pid} via signal SIGTERM",
         f"Unable to shutdown process {pid} via SIGTERM, forcefully exiting via SIGKILL",
     ]
