@@ -130,9 +130,12 @@ def _each_axis(input: np.ndarray, plan: Any, sizes: Any, table: Any) -> np.ndarr
 
 
 @kernel
-def resample_bytes_axis(k: Builder, across: bool) -> None:
-    """One dimension of bytes; units as in ``resample_axis``, weights in units of ``2**-bits``."""
-    x, y, places, weights = k.array(), k.array(), k.array(), k.array()
+def resample_bytes_axis(k: Builder, across: bool, step: int) -> None:
+    """One dimension of bytes; units as in ``resample_axis``, weights in units of ``2**-bits``.
+
+    Along the dimension taps are ``step`` bytes apart, and taken out of words of four bytes: as many from each as lie in it.
+    """
+    x, y, begins, weights = k.array(), k.array(), k.array(), k.array()
     size, count, inner, taps, bits, total, units, per, blocks = (k.integer() for _ in range(9))
     lanes = k.lanes("i32")
     shift = k.splat(k.cast(bits, "i32"), lanes)
@@ -146,17 +149,21 @@ def resample_bytes_axis(k: Builder, across: bool) -> None:
         first = (u - row * blocks) * _SPAN
         begin = row * size
         source = k.at(x, begin, "u8")
-        last = k.splat(total - 4 - begin, lanes)  # a byte is taken out of four, which must not leave the array
+        last = k.splat(k.cast(k.least(total - 4 - begin, 2**31 - 1), "i32"), lanes)  # the last word of the array
 
         def some(j: Value, mask: Value | None) -> None:
-            def tap(t: Value, value: Value) -> Value:
-                place = k.cast(k.load(places, t * count + j, "i32", lanes, mask), "i64")
-                at = k.least(place, last)
-                four = k.gather(source, at, "i32", mask, "u8")
-                byte = (four >> k.cast((place - at) << 3, "i32")) & 255
-                return value + byte * k.load(weights, t * count + j, "i32", lanes, mask)
+            place = k.load(begins, j, "i32", lanes, mask)
 
-            store(k.loop(0, taps, tap, carried=(half,)), y, row * count + j, mask)
+            def tap(t: Value, value: Value) -> Value:
+                there = place + k.splat(k.cast(t * step, "i32"), lanes)
+                at = k.least(there, last)
+                word = k.gather(source, k.cast(at, "i64"), "i32", mask, "u8") >> (k.least(there - at, 3) << 3)
+                for more in range(_in_a_word(step)):
+                    byte = (word >> 8 * more * step) & 255
+                    value = value + byte * k.load(weights, (t + more) * count + j, "i32", lanes, mask)
+                return value
+
+            store(k.loop(0, taps, tap, step=_in_a_word(step), carried=(half,)), y, row * count + j, mask)
 
         k.vector_loop(first, k.least(first + _SPAN, count), lanes, some)
 
@@ -164,11 +171,11 @@ def resample_bytes_axis(k: Builder, across: bool) -> None:
         outer = u // count
         j = u - outer * count
         source, target = k.at(x, outer * size * inner, "u8"), k.at(y, u * inner, "u8")
+        place = k.cast(k.load(begins, j, "i32"), "i64")
 
         def some(i: Value, mask: Value | None) -> None:
             def tap(t: Value, value: Value) -> Value:
-                place = k.cast(k.load(places, t * count + j, "i32"), "i64")
-                byte = k.cast(k.load(source, place * inner + i, "u8", lanes, mask), "i32")
+                byte = k.cast(k.load(source, k.least(place + t, size - 1) * inner + i, "u8", lanes, mask), "i32")
                 return value + byte * k.splat(k.load(weights, t * count + j, "i32"), lanes)
 
             store(k.loop(0, taps, tap, carried=(half,)), target, i, mask)
@@ -178,21 +185,28 @@ def resample_bytes_axis(k: Builder, across: bool) -> None:
     k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, units), plane if across else block))
 
 
+def _in_a_word(step: int) -> int:
+    """How many bytes that are ``step`` apart lie in a word of four."""
+    return 1 + 3 // step
+
+
 def _bytes_along(input: np.ndarray, axis: int, places: np.ndarray, weights: np.ndarray, bits: int) -> np.ndarray:
     shape = input.shape
     outer, size, inner, (count, taps) = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]), places.shape
     result = empty((*shape[:axis], count, *shape[axis + 1 :]), input.dtype)
+    begins, step = places[:, 0], 1
     if 1 < inner < _FEW:  # pixels with their channels: as many neighbours more
-        places = (places[:, None] * inner + np.arange(inner)[:, None]).reshape(-1, taps)
+        begins = (begins[:, None] * inner + np.arange(inner)).reshape(-1)
         weights = weights.repeat(inner, 0)
-        size, count, inner = size * inner, count * inner, 1
-    tables = [np.ascontiguousarray(table.T, np.int32) for table in (places, weights)]
+        size, count, inner, step = size * inner, count * inner, 1, inner
+    shares = np.zeros((taps if inner > 1 else -(-taps // _in_a_word(step)) * _in_a_word(step), count), np.int32)
+    shares[:taps] = weights.T
     blocks = -(-count // _SPAN) if inner == 1 else 1
     units = outer * (blocks if inner == 1 else count)
     per = max(_SPAN // (count if inner == 1 else inner), 1)
-    run = resample_bytes_axis(inner != 1)
-    arrays = map(id, (input, result, *tables))
-    run(-(-units // per), *arrays, size, count, inner, taps, bits, input.size, units, per, blocks)
+    run = resample_bytes_axis(inner != 1, step)
+    begins = begins.astype(np.int32)
+    run(-(-units // per), *map(id, (input, result, begins, shares)), size, count, inner, len(shares), bits, input.size, units, per, blocks)
     return result
 
 

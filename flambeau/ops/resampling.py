@@ -197,22 +197,22 @@ def sampling_plan(spatial: Ints, sizes: Ints, mode: str, align_corners: bool, sc
 def bytes_plan(spatial: Ints, sizes: Ints, mode: str, align_corners: bool, scales: Any, antialias: bool) -> tuple[Any, ...]:
     """A plan for images of bytes, with weights of 16 bits.
 
-    They are in units of ``2**-bits``, where ``bits`` is the largest number for which the largest weight has room in 16 bits.
+    They are in units of ``2**-bits``, where ``bits`` is the largest number for which the largest weight has room in 16 bits. The places of
+    an element follow each other, or lie at the border with a weight of zero.
     """
 
-    def quantized(axis_plan: Any) -> Any:
+    def quantized(axis_plan: Any, size: int) -> Any:
         if axis_plan is None or axis_plan[1] is None:
             return axis_plan
-        places, weights = axis_plan[0], axis_plan[1].copy()
-        for tap in range(1, places.shape[1]):  # neighbours beyond the border are the one at it
-            again = places[:, tap] == places[:, tap - 1]
-            weights[again, tap] += weights[again, tap - 1]
-            weights[again, tap - 1] = 0
+        begins, taps = axis_plan[0][:, :1], np.arange(axis_plan[0].shape[1])
+        weights = np.zeros_like(axis_plan[1])
+        np.add.at(weights, (np.arange(len(begins))[:, None], axis_plan[0] - begins), axis_plan[1])  # beyond the border is at it
+        places = (begins + taps).clip(None, size - 1)
         bits = next((k for k in range(22) if int(0.5 + weights.max() * 2.0 ** (k + 1)) >= 1 << 15), 22)
         return places, np.trunc(weights * 2.0**bits + np.copysign(0.5, weights)).astype(np.int64), bits
 
     plan = sampling_plan(spatial, sizes, mode, align_corners, scales, antialias, np.float64)
-    return tuple([quantized(axis_plan) for axis_plan in plan])
+    return tuple([quantized(axis_plan, size) for axis_plan, size in zip(plan, spatial, strict=True)])
 
 
 # -- interpolation -------------------------------------------------------------------------------------------------------------------

@@ -70,6 +70,11 @@ def test_other_layouts_are_the_same():
         ("bicubic", (1, 3, 40, 21), (9, 77), True),
         ("bicubic", (2, 1, 5, 4), (7, 9), False),
         ("bilinear", (1, 2, 3, 9000), (2, 4500), False),
+        ("bicubic", (2, 4, 9, 30), (5, 13), True),
+        ("bicubic", (1, 5, 3, 8), (4, 19), False),
+        ("bilinear", (1, 7, 6, 40), (9, 21), True),
+        ("bicubic", (1, 1, 2, 3), (3, 40), True),
+        ("bilinear", (2, 3, 1, 2), (2, 1), True),
     ],
     ids=lambda case: str(case),
 )
