@@ -300,3 +300,7 @@ def test_pinning_needs_an_accelerator(torch):
 def test_generators_of_cuda_are_refused(torch):
     with pytest.raises(RuntimeError):
         torch.Generator(device="cuda")
+
+
+def test_gradients_are_not_scaled_without_a_device(torch):
+    assert torch.cuda.amp.amp_definitely_not_available()

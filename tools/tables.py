@@ -38,7 +38,8 @@ NAMESPACES = (
     "optim optim.lr_scheduler optim.swa_utils autograd autograd.functional autograd.forward_ad autograd.graph autograd.profiler utils.data "
     "utils.data.distributed utils.checkpoint utils.dlpack utils.model_zoo linalg special fft signal.windows sparse random distributions "
     "distributions.constraints distributions.transforms serialization overrides testing return_types masked nested func amp jit fx export "
-    "compiler onnx profiler hub library futures multiprocessing distributed cuda"
+    "compiler onnx profiler hub library futures multiprocessing distributed cpu cpu.amp accelerator cuda cuda.amp nn.attention "
+    "nn.attention.flex_attention nn.attention.bias utils._pytree utils.flop_counter utils.tensorboard utils.benchmark"
 ).split()
 LIBRARY_INTERNALS = {"classproperty", "PRIVATE_OPS", "TYPE_CHECKING", "USE_GLOBAL_DEPS", "USE_RTLD_GLOBAL_WITH_LIBTORCH", "LoggerBase"}
 

@@ -9,7 +9,7 @@ from .. import amp
 from ..amp.by_device import classes, warn
 from ..core.dtype import float16
 
-__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
+__all__ = ["GradScaler", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd"]
 
 autocast, GradScaler = classes("cuda", float16)
 
@@ -24,3 +24,10 @@ def custom_bwd(bwd: Any) -> Any:
     """``torch.amp.custom_bwd(bwd, device_type='cuda')``; warns. Source: torch.cuda.amp.custom_bwd."""
     warn("cuda.amp.custom_bwd", "custom_bwd(args..., device_type='cuda')")
     return amp.custom_bwd(bwd, device_type="cuda")
+
+
+def amp_definitely_not_available() -> bool:
+    """Whether there is no CUDA device to scale gradients for. Source: torch.cuda.amp.common.amp_definitely_not_available."""
+    from . import is_available
+
+    return not is_available()
