@@ -131,6 +131,33 @@ def test_what_arrives_is_pytorchs(name: str, oracle: Any) -> None:
     assert str(without[0]).replace("flambeau", "torch") == str(without[1])
 
 
+FORMS = """
+y.pow_(2); y.pow_(y); y.floor_divide_(2); y.div_(2); y.transpose_(0, 1); y.swapaxes_(0, 1); y.lt_(x)
+y.remainder_(2); y.eq_(1); y.xlogy_(2); y.bernoulli_(); torch.bernoulli(y.clamp(0, 1)); torch.lt(x, x, out=m); torch.lt(x, 1, out=m)
+torch.sum(x, 0, out=y); torch.mean(x, 0, out=y); torch.any(m, 0, out=m.clone()); torch.add(x, 1, out=y); torch.pow(x, 2, out=y)
+torch.sort(x, out=(y, i)); torch.topk(x, 1, out=(y, i)); torch.zeros(2, out=y); torch.arange(3, out=y); torch.eye(3, out=y)
+torch.arange(1, 3, out=y); torch.full((2,), 1.0, out=y); torch.linspace(0, 1, 3, out=y); torch.ones(2, out=y); torch.clamp(x, 0, out=y)
+torch.gather(x, 0, i, out=y); torch.cumsum(x, 0, out=y); torch.maximum(x, x, out=y); x.detach(); y.detach().add_(1)
+"""
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore")
+def test_in_place_forms_and_out_are_overloads_of_pytorchs(oracle: Any) -> None:
+    found = []
+    for library in (flambeau, oracle):
+        results = {}
+        for call in FORMS.replace("\n", ";").split(";"):
+            x, y, i = library.ones(2, 2), library.full((2, 2), 0.5), library.zeros(2, 2, dtype=library.int64)
+            space = {"torch": library, "x": x, "y": y, "i": i, "m": x > 0}
+            shown: list[Any] = []
+            names = [func for func, _, _ in calls(library, lambda t: shown.append(eval(call.strip() or "0", space)))]  # noqa: B023
+            value = shown[0][0] if isinstance(shown[0], tuple) else shown[0]
+            results[call] = names, getattr(value, "tolist", int)()
+        found.append(results)
+    assert found[0] == found[1]
+
+
 def network(t: Any) -> Any:
     nn = t.nn
     return nn.Sequential(

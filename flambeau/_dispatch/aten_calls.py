@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -66,6 +67,38 @@ def overload_named(name: str) -> OpOverload:
     return found
 
 
+def _signature(schema: FunctionSchema) -> list[tuple[str, str]]:
+    """Names and types of a schema's arguments, without those of ``out=`` and without what they share memory with."""
+    return [(argument.name, _ALIAS.sub("", argument.real_type.text())) for argument in schema.arguments if not argument.is_out]
+
+
+_ALIAS = re.compile(r"\([^)]*\)")
+
+
+def _schemas(packet: str) -> dict[str, FunctionSchema]:
+    """The schemas of PyTorch's kernels of a name, by overload."""
+    found = getattr(_ops.ops.namespace("aten"), packet, None)
+    return {} if found is None else {overload: schema for overload, (schema, _) in found._of_aten.items()}
+
+
+@functools.cache
+def sibling(name: str, packet: str, with_out: bool) -> str | None:
+    """The overload of another packet, or of the same one, with the same arguments: of ``pow.Tensor_Scalar`` in ``pow_``, ``pow_.Scalar``.
+
+    Args:
+        name: an overload such as ``'sum.dim_IntList'``.
+        with_out: whether the overload is to have ``out=`` besides.
+    Returns:
+        A name such as ``'sum.IntList_out'``, or None where there is none.
+    """
+    base, _, overload = name.partition(".")
+    wanted = _signature(_schemas(base)[overload or "default"])
+    for other, schema in _schemas(packet).items():
+        if any(argument.is_out for argument in schema.arguments) is with_out and _signature(schema) == wanted:
+            return f"{packet}.{other}"
+    return None
+
+
 def function_of(name: str) -> Callable[..., Any] | None:
     """The function behind a kernel that flambeau has under another name only."""
     if name in IMPLEMENTED:
@@ -82,7 +115,7 @@ def implementation(name: str, schema: FunctionSchema) -> Callable[..., Any] | No
     plan = _planned(name, schema)
     if plan is not None:
         return functools.partial(_run, schema, *plan)
-    if name in FACTORIES and not any(argument.is_out for argument in schema.arguments):
+    if name in FACTORIES:
         return functools.partial(_make, name, schema)
     return None
 
@@ -139,14 +172,13 @@ def default_of(argument: Argument) -> Any:
 
 def _planned(name: str, schema: FunctionSchema) -> Any:
     """The primitive behind a kernel, its form and the places of the arguments."""
-    if schema.overload_name == "out":
-        wanted: tuple[str, ...] = ("", "Tensor")
-    else:
-        wanted = (schema.overload_name.removesuffix("_out"),)
+    with_out = any(argument.is_out for argument in schema.arguments)
     for base, form in ((name, FUNCTION), (name.removesuffix("_"), IN_PLACE)):
         for key in primitives().get(base, ()):
-            overloads = [known.partition(".")[2] for known in kernels()[key] if known.partition(".")[0] == base]
-            if (key in PREPARED and key not in _PREPARED_ALIKE) or not set(wanted) & set(overloads) or (form is IN_PLACE and base == name):
+            if (key in PREPARED and key not in _PREPARED_ALIKE) or (form is IN_PLACE and base == name):
+                continue
+            names = [known for known in kernels()[key] if known.partition(".")[0] == base]
+            if f"{name}.{schema.overload_name or 'default'}" not in [sibling(known, name, with_out) for known in names]:
                 continue
             entry = entry_of(key)
             places = _places(entry, schema)
@@ -201,15 +233,18 @@ def translated(call: Call) -> tuple[OpOverload, tuple[Any, ...], dict[str, Any]]
         prepared = PREPARED[key](*values)
         if prepared is not None:
             name, args, kwargs = prepared
-            found = overload_named(_of_form(name, form, call.out))
-            return found, *_with_result(pruned(found, args, kwargs), found, call.out)
+            shown = _of_form(name, form, call.out)
+            if shown is not None:
+                found = overload_named(shown)
+                return found, *_with_result(pruned(found, args, kwargs), found, call.out)
     for name in kernels().get(key, ()):
         found = overload_named(name)
         arguments = _fitting(op, found._schema, values)
         if arguments is not None:
-            if form is not FUNCTION or call.out is not None:
-                found = overload_named(_of_form(name, form, call.out))
-            return found, *_with_result(arguments, found, call.out)
+            shown = _of_form(name, form, call.out)
+            if shown is not None:
+                found = overload_named(shown)
+                return found, *_with_result(arguments, found, call.out)
     return private(op, form), values, {} if call.out is None else {"out": call.out}
 
 
@@ -231,13 +266,12 @@ def pruned(found: OpOverload, args: Any, kwargs: dict[str, Any]) -> tuple[tuple[
     return tuple(left), {name: value for name, value in kwargs.items() if name not in by_name or not _is_default(by_name[name], value)}
 
 
-def _of_form(name: str, form: Any, out: Any) -> str:
-    base, _, overload = name.partition(".")
+def _of_form(name: str, form: Any, out: Any) -> str | None:
+    """The overload that a call in this form is; None where PyTorch has none."""
+    base = name.partition(".")[0]
     if form is IN_PLACE or form is IN_PLACE_VIEW:
-        return f"{base}_.{overload or 'default'}"
-    if out is not None:
-        return f"{base}.{'out' if overload in ('', 'Tensor') else overload + '_out'}"
-    return f"{base}.{overload or 'default'}"
+        return sibling(name, f"{base}_", False)
+    return name if out is None else sibling(name, base, True)
 
 
 _FITTED: dict[Any, Any] = {}
@@ -357,9 +391,31 @@ def translated_factory(call: Call) -> tuple[OpOverload, tuple[Any, ...], dict[st
         kwargs["out"] = call.out
     arguments = FACTORIES.get(entry.name)
     if arguments is None:
-        return private(entry, FACTORY), tuple(call.values), {}
+        return private(entry, FACTORY), tuple(call.values), {} if call.out is None else {"out": call.out}
     overload, args = arguments(named)
-    return overload_named(overload), tuple(args), kwargs
+    if call.out is None:
+        return overload_named(overload), tuple(args), kwargs
+    options = {name: value for name, value in kwargs.items() if name in ("out", "generator")}
+    with_out = sibling_factory(overload)
+    if with_out is None:
+        return private(entry, FACTORY), tuple(call.values), {"out": call.out}
+    return overload_named(with_out), tuple(args), options
+
+
+@functools.cache
+def sibling_factory(name: str) -> str | None:
+    """The overload with ``out=`` of a factory, which has no dtype and device of its own; further arguments have defaults."""
+    base, _, overload = name.partition(".")
+    wanted = [word for word in _signature(_schemas(base)[overload or "default"]) if word[0] not in _OPTIONS]
+    for other, schema in _schemas(base).items():
+        found = [word for word in _signature(schema) if word[0] not in _OPTIONS]
+        if any(argument.is_out for argument in schema.arguments) and found[: len(wanted)] == wanted:
+            if all(argument.has_default_value() for argument in schema.positional[len(wanted) :]):
+                return f"{base}.{other}"
+    return None
+
+
+_OPTIONS = frozenset(("dtype", "layout", "device", "pin_memory", "memory_format"))
 
 
 def _sizes(named: dict[str, Any], name: str = "sizes") -> list[int]:

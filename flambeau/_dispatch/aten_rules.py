@@ -489,11 +489,16 @@ for _name in ("multinomial", "equal"):
 LEAVES["nonzero"] = lambda input, out=None, as_tuple=False: (
     masks.nonzero_rows(input).unbind(1) if as_tuple and input.dim() else NotImplemented
 )
-LEAVES["bernoulli"] = lambda input, p=None, generator=None: modes.below.ask(
-    overload_named("bernoulli" if p is None else "bernoulli.p"),
-    (input,) if p is None else (input, p),
-    {} if generator is None else {"generator": generator},
-)
+
+
+def _bernoulli(input: Any, p: Any = None, generator: Any = None, out: Any = None) -> Any:
+    if out is not None:
+        return NotImplemented
+    found = overload_named("bernoulli" if p is None else "bernoulli.p")
+    return modes.below.ask(found, (input,) if p is None else (input, p), {} if generator is None else {"generator": generator})
+
+
+LEAVES["bernoulli"] = _bernoulli
 IMPLEMENTED["bernoulli"] = IMPLEMENTED["bernoulli.p"] = lambda self, p=None, *, generator=None: torch(
     "bernoulli", self, p, generator=generator
 )

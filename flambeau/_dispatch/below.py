@@ -26,7 +26,7 @@ from ..core.arrays.meta import meta
 from ..core.arrays.meta_array import MetaArray
 from ..core.calls import dispatch
 from ..core.calls.dispatch import COMPOSITE, FACTORY, FUNCTION, IN_PLACE, Call, make_node, package, record
-from ..core.calls.override import DisableTorchFunctionSubclass
+from ..core.calls.override import DisableTorchFunctionSubclass, getters
 from ..core.calls.registry import resolve
 from ..core.layout import preserve_format
 from ..core.shape import broadcast_shape, contiguous_strides, element_strides, is_dense
@@ -185,7 +185,7 @@ def _function(call: Call) -> Any:
     op = call.op
     result = _result_of(call)
     if call.out is not None:
-        return call.out
+        return package(op, list(call.out)) if isinstance(call.out, (tuple, list)) else call.out
     is_tuple = isinstance(result, (tuple, list))
     tensors = list(result) if is_tuple else [result]
     if not all(isinstance(tensor, Tensor) for tensor in tensors):
@@ -321,6 +321,8 @@ def _factory(call: Call) -> Any:
         return aten.FROM_DATA[aten.key_of(entry)](call)
     func, args, kwargs = aten.translated_factory(call)
     result = ask(func, args, kwargs)
+    if call.out is not None:
+        return call.out
     if "requires_grad" in entry.names and values[entry.names.index("requires_grad")]:
         result.requires_grad_()
     return result
@@ -388,6 +390,7 @@ def enter(mode: Any) -> None:
     thread.modes += 1
     active[:0] = (None,)
     interposed[:0] = (None,)
+    getters().enter_below()
 
 
 def leave(mode: Any) -> None:
@@ -399,6 +402,7 @@ def leave(mode: Any) -> None:
     thread.modes -= 1
     del active[-1]
     del interposed[-1]
+    getters().leave_below()
 
 
 class without_modes:
