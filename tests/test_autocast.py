@@ -203,8 +203,23 @@ def custom_functions(library: Any) -> list[Any]:
     return seen
 
 
+def recurrent(library: Any) -> list[Any]:
+    """Dtypes of layers' results and states: PyTorch has one kernel for an LSTM over padded sequences, in bfloat16."""
+    nn, x = library.nn, library.ones(4, 2, 3)
+    packed = nn.utils.rnn.pack_padded_sequence(x, [4, 2])
+    state = library.zeros(1, 2, 5)
+    lstm, gru, rnn = nn.LSTM(3, 5), nn.GRU(3, 5), nn.RNN(3, 5)
+    deep = nn.LSTM(3, 5, 2, bias=False, bidirectional=True)
+    seen = []
+    with library.autocast("cpu", library.bfloat16):
+        for layer, *given in [(lstm, x), (lstm, x, (state, state)), (lstm, packed), (deep, x), (lstm, x[:, :0]), (gru, x, state), (rnn, x)]:
+            result, states = layer(*given)
+            seen.append([str(t.dtype).rpartition(".")[2] for t in (result[0], *(states if isinstance(states, tuple) else (states,)))])
+    return seen
+
+
 @pytest.mark.oracle
-@pytest.mark.parametrize("program", [calls, regions, refusals, custom_functions])
+@pytest.mark.parametrize("program", [calls, regions, refusals, custom_functions, recurrent])
 def test_a_program_does_as_in_pytorch(oracle: ModuleType, program: Callable[[Any], list[Any]]) -> None:
     ours, theirs = program(torch), program(oracle)
     assert [str(item) for item in ours] == [str(item) for item in theirs]

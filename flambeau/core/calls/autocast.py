@@ -114,7 +114,7 @@ class Region:
         if policy == WIDEST:
             wanted = widest(call.operands, kind, wanted)
         elif policy == STATE:
-            wanted = with_state(values, wanted)
+            wanted = with_state(op.name, values, wanted)
         modes = thread.function_override, thread.function_modes
         thread.function_override, thread.function_modes = False, ()  # who wants to see the call has seen it
         try:
@@ -154,10 +154,17 @@ def widest(operands: Sequence[Any], kind: str, narrow: DType) -> DType:
     return found
 
 
-def with_state(values: tuple[Any, ...], narrow: DType) -> DType:
-    """The dtype that the region's and that of a recurrent layer's first state promote to."""
-    state = values[2] if isinstance(values[3], (list, tuple)) else values[1]  # packed data come with their batch sizes
+def with_state(name: str, values: tuple[Any, ...], narrow: DType) -> DType:
+    """The dtype that the region's and that of a recurrent layer's first state promote to.
+
+    An LSTM of bfloat16 over padded sequences, without projections, does not ask for its states: PyTorch has a kernel for the whole layer.
+    """
+    packed = isinstance(values[3], (list, tuple))  # packed data come with their batch sizes
+    state = values[2] if packed else values[1]
     first = state[0] if isinstance(state, (list, tuple)) and state else state
+    if name == "lstm" and not packed and narrow is dtypes.bfloat16 and values[0].numel():
+        if all(isinstance(part, Tensor) and part.dtype is not dtypes.float64 for part in state) and state[0].shape == state[1].shape:
+            return narrow
     return dtypes.promote_types(narrow, first.dtype) if isinstance(first, Tensor) else narrow
 
 

@@ -7,7 +7,7 @@ again. What is not listed takes its operands as they come.
     float32      to float32: losses, norms, solvers, functions that need range or digits
     widest       to the widest dtype among the operands
     state        to what the narrow dtype and the first states' promote to: recurrent layers, whose states PyTorch keeps in their dtype; all
-                 that a layer computes is in that dtype here
+                 that a layer computes is in that dtype here. An LSTM over padded sequences is narrow in bfloat16
     result       nothing is cast; ``dtype=float32`` is given where the caller gave none (sums, softmax)
     untouched    nothing is cast, neither here nor in the operations that it is made of
     banned       an error
