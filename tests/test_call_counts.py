@@ -59,7 +59,7 @@ def test_a_subclass_of_tensor(cls: type, monkeypatch: pytest.MonkeyPatch) -> Non
     for module in (dispatch, override):  # and classes with __torch_dispatch__, which calls then look for
         monkeypatch.setattr(module, "interposed", [])
     counts = calls_of(forward_and_backward(torch.randn(4, 4).as_subclass(cls), 4))
-    assert counts.total() <= 246, counts.most_common(30)
+    assert counts.total() <= (254 if cls is Asking else 246), counts.most_common(30)  # a handler is asked about ``backward`` too
 
 
 def test_a_handler_that_changes_the_arguments_gets_what_it_asked_for() -> None:

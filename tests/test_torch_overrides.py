@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from typing import Any
@@ -33,6 +34,66 @@ def test_modes_see_properties_as_pytorchs(oracle: Any) -> None:
     assert ours == names_seen(oracle, properties)
     assert ours[0] == "torch.Tensor.shape.__get__" and len(ours) == 11
     assert flambeau.ones(2).shape == (2,)  # outside nothing is asked
+
+
+METHODS = """
+x.size(); x.size(0); x.dim(); x.numel(); x.stride(); len(x); x.is_contiguous(); x.is_floating_point(); x.storage_offset(); x.element_size()
+x.sum().item(); float(x[0, 0]); int(x[0, 0]); bool(x[0, 0]); x.tolist(); x.numpy(); x.detach(); x.double(); x.long(); x.to(torch.float64)
+x.view(-1); x.view(torch.int32); x.reshape(4); x.expand(2, 2); x.repeat(2, 1); x.tile(2); x.flip(0); x.requires_grad_(); x.uniform_()
+x[None]; x[0, 1]; x[:, 1]; x[..., None]; x.T; x.mT; (x * y).sum().backward(); y.register_hook(print); repr(x); f"{x[0, 0]}"; 2.0 in x
+torch.einsum("ij,jk->ik", x, y); torch.einsum("ij->ji", [x]); torch.meshgrid(x[0], x[1], indexing="ij"); torch.broadcast_tensors(x, x[0])
+torch.atleast_1d(x); torch.atleast_3d(x, x); torch.block_diag(x, x); torch.cartesian_prod(x[0], x[1]); torch.chain_matmul(x, x)
+"""
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("by_mode", [True, False], ids=["mode", "class"])
+def test_methods_that_are_no_operations_are_shown_by_their_names(by_mode: bool, oracle: Any) -> None:
+    found = []
+    for library in (flambeau, oracle):
+        seen: list[str] = []
+
+        class Asked(library.Tensor):  # type: ignore[misc, name-defined]
+            @classmethod
+            def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None, seen: Any = seen) -> Any:
+                seen.append(func.__name__)
+                return super().__torch_function__(func, types, args, kwargs or {})
+
+        class Names(library.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
+            def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None, seen: Any = seen) -> Any:
+                seen.append(func.__name__)
+                return func(*args, **(kwargs or {}))
+
+        results = {}
+        for call in METHODS.replace("\n", ";").split(";"):
+            x, y = library.ones(2, 2), library.ones(2, 2, requires_grad=True)
+            if not by_mode:
+                x, y = x.as_subclass(Asked), y.as_subclass(Asked)
+            del seen[:]
+            with Names() if by_mode else contextlib.nullcontext():
+                eval(call.strip() or "0", {"torch": library, "x": x, "y": y})
+            results[call] = list(seen)
+        found.append(results)
+    assert found[0] == found[1]
+    assert flambeau.ones(2).size() == (2,) and not flambeau.core.calls.getters._on
+
+
+def test_a_handler_answers_for_a_method() -> None:
+    class NoSynchronization(flambeau.overrides.TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func in (flambeau.Tensor.item, flambeau.Tensor.__bool__, flambeau.Tensor.tolist):
+                raise RuntimeError("synchronizes")
+            return 7 if func is flambeau.Tensor.dim else func(*args, **(kwargs or {}))
+
+    x = flambeau.ones(2)
+    with NoSynchronization():
+        assert x.dim() == 7 and x.ndim == 1
+        for call in (x.sum().item, x.tolist, lambda: bool(x[0])):
+            with pytest.raises(RuntimeError, match="synchronizes"):
+                call()
+        assert flambeau.nn.functional.layer_norm(x, (2,)).shape == (2,)  # the library itself asks nobody
+    assert x.dim() == 1 and x.sum().item() == 2
 
 
 def test_a_class_is_asked_about_properties(oracle: Any) -> None:

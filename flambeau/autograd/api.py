@@ -208,4 +208,5 @@ def tensor_backward(
     backward(self, gradient, retain_graph, create_graph, inputs=inputs, retain_variables=retain_variables)
 
 
+tensor_backward.__name__ = "backward"
 Tensor.backward = tensor_backward  # type: ignore[attr-defined]

@@ -80,13 +80,14 @@ def getitem(self: Any, key: Any) -> Any:
                 take = taking.take_select
             elif kind is not slice or part.step is not None:
                 if (part is None or part is Ellipsis) and (dim := _inserted_at(key, self._array.ndim)) is not None:
-                    return views.unsqueeze(self, dim)
+                    if not (active and in_mode()):
+                        return views.unsqueeze(self, dim)
                 break
             elif part != _SLICE_ALL:
                 take = taking.take_slice
         else:
             array = self._array
-            if 0 < len(key) <= array.ndim and array.size:
+            if 0 < len(key) <= array.ndim and array.size and not (active and in_mode()):
                 try:
                     result = take(self, (*key, ...))
                 except IndexError as error:

@@ -17,6 +17,7 @@ from ..core import dtype as dtypes
 from ..core.arrays.kinds import view_at
 from ..core.calls import wrappers
 from ..core.calls.annotations import Tensor
+from ..core.calls.override import call_override
 from ..core.calls.registry import TABLES, composite, method, op, primitive, view
 from ..core.shape import (
     dims_to_sum,
@@ -28,6 +29,7 @@ from ..core.shape import (
     wrap_dim,
     wrap_dims,
 )
+from ..core.state import active, thread
 from ..core.tensor import Tensor as TensorType
 from .small import small_sum
 
@@ -65,6 +67,13 @@ def view_shape(input: Tensor, shape: Sequence[int]) -> Tensor:
     return restrided(input, tuple(shape), strides)
 
 
+def _asked(name: str, input: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What the modes that see this call by the method's name return; NotImplemented without one."""
+    if not thread.function_modes:
+        return NotImplemented
+    return call_override(getattr(TensorType, name), (input,), (input, *args), kwargs)
+
+
 @method(name="view")
 def view_method(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None) -> Tensor:
     """The same memory with another shape, or read as another dtype.
@@ -77,6 +86,11 @@ def view_method(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None)
         RuntimeError: the number of elements differs, or the strides do not allow it.
     Source: torch.Tensor.view.
     """
+    if active:
+        named = {name: value for name, value in (("dtype", dtype), ("size", size)) if value is not None}
+        result = _asked("view", input, shape, named)
+        if result is not NotImplemented:
+            return result
     if len(shape) == 1 and shape[0].__class__ is not int:
         only = shape[0]
         if isinstance(only, dtypes.dtype):
@@ -173,6 +187,10 @@ composite(method=False)(reshape)
 @method(name="reshape")
 def reshape_method(input: Tensor, *shape: Any) -> Tensor:
     """See ``torch.reshape``; sizes one by one or as a sequence."""
+    if active:
+        result = _asked("reshape", input, shape, {})
+        if result is not NotImplemented:
+            return result
     return reshape(input, shape[0] if len(shape) == 1 and shape[0].__class__ is not int else shape)
 
 
@@ -558,6 +576,10 @@ def expand_method(input: Tensor, *size: Any, implicit: bool = False) -> Tensor:
         RuntimeError: another existing size than 1 would change.
     Source: torch.Tensor.expand.
     """
+    if active:
+        result = _asked("expand", input, size, {"implicit": True} if implicit else {})
+        if result is not NotImplemented:
+            return result
     return expand_to(input, size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size, implicit)
 
 
@@ -659,19 +681,19 @@ def view_as_complex(input: Tensor) -> Tensor:
     return restrided(input, input.shape[:-1], strides, 0, target.numpy)
 
 
-@composite()
+@composite(method=False)
 def atleast_1d(*tensors: Tensor) -> Any:
     """Each tensor with at least one dimension. Source: torch.atleast_1d."""
     return _at_least(tensors, lambda x: x.reshape(1) if not x._array.ndim else x)
 
 
-@composite()
+@composite(method=False)
 def atleast_2d(*tensors: Tensor) -> Any:
     """Each tensor with at least two dimensions. Source: torch.atleast_2d."""
     return _at_least(tensors, lambda x: x.reshape(1, 1) if not x._array.ndim else x.unsqueeze(0) if x._array.ndim == 1 else x)
 
 
-@composite()
+@composite(method=False)
 def atleast_3d(*tensors: Tensor) -> Any:
     """Each tensor with at least three dimensions. Source: torch.atleast_3d."""
 

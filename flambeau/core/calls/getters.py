@@ -1,18 +1,19 @@
-"""``Tensor.shape.__get__`` and the like through ``__torch_function__``: modes and classes that have one are asked about properties too.
+"""``Tensor.shape.__get__``, ``Tensor.size`` and the like through ``__torch_function__``: modes and classes that have one are asked too.
 
-Plain tensors must not pay for the question. While a mode is on in some thread, the code of each property's function is exchanged for code
-that asks; the property itself stays what it is, so that ``Tensor.shape.__get__`` always compares equal. A class with a
-``__torch_function__`` of its own gets properties that ask. What the library itself reads, nobody is asked about.
+Plain tensors must not pay for the question. While a mode is on in some thread, the code of each property's function, and that of methods
+which are no operations, is exchanged for code that asks; the property itself stays what it is, so that ``Tensor.shape.__get__`` always
+compares equal. A class with a ``__torch_function__`` of its own gets properties and methods that ask. What the library itself reads,
+nobody is asked about.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 from types import CodeType, FunctionType
 from typing import Any
 
-from .. import tensor as home
-from ..state import thread
+from ..state import modes, thread
 from ..tensor import Tensor
 from .override import call_override
 
@@ -21,21 +22,48 @@ _on: list[None] = []  # one entry per mode that is on, of all threads
 _plain: dict[str, Any] = {}  # functions of the properties as they are
 _asking: dict[str, CodeType] = {}
 _HIDDEN = frozenset(("creator", "names"))  # not PyTorch's
+_METHODS = """
+__array__ __bool__ __complex__ __contains__ __deepcopy__ __float__ __format__ __index__ __int__ __len__ __repr__ backward bfloat16 bool
+byte cdouble cfloat chalf char data_ptr detach dim double element_size flip float get_device half int is_complex is_conj is_contiguous
+is_floating_point is_inference is_neg is_pinned is_shared is_signed item long ndimension nelement numel numpy register_hook repeat
+register_post_accumulate_grad_hook requires_grad_ resize_ retain_grad share_memory_ short size storage storage_offset stride tile to tolist
+uniform_ random_ untyped_storage
+""".split()  # that do not ask by themselves, or under the name of a primitive
+_functions: dict[str, FunctionType] = {}  # those methods, whose code is exchanged
+_below: list[None] = []  # one entry per mode below the tape that is on, of all threads
 
 
 def _prepare() -> None:
     if _plain:
         return
-    home.asked_getter = asked_getter  # type: ignore[attr-defined]
     found = {}
     for name, value in list(vars(Tensor).items()):
         if isinstance(value, property) and name not in _HIDDEN and isinstance(value.fget, FunctionType):
-            if value.fget.__code__.co_freevars or value.fget.__globals__ is not vars(home):
+            if value.fget.__code__.co_freevars:
                 continue
+            value.fget.__globals__["asked_getter"] = asked_getter
             found[name] = FunctionType(value.fget.__code__, value.fget.__globals__, name, value.fget.__defaults__)
             source = f"def {name}(self):\n    return asked_getter(self, {name!r})"
             _asking[name] = next(part for part in compile(source, __file__, "exec").co_consts if isinstance(part, CodeType))
+    for name in _METHODS:
+        _prepare_method(name)
     _plain.update(found)
+
+
+def _prepare_method(name: str) -> None:
+    function = getattr(Tensor, name)
+    plain = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
+    plain.__kwdefaults__ = function.__kwdefaults__
+    source = f"def {name}(*args, **kwargs):\n    return asked_method({name!r}, args, kwargs)"
+    code = next(part for part in compile(source, __file__, "exec").co_consts if isinstance(part, CodeType))
+    function.__globals__["asked_method"] = asked_method
+    _asking_methods[name] = code.replace(co_freevars=function.__code__.co_freevars)
+    _plain_methods[name] = plain
+    _functions[name] = function
+
+
+_asking_methods: dict[str, CodeType] = {}
+_plain_methods: dict[str, FunctionType] = {}
 
 
 def _of_library() -> bool:
@@ -52,42 +80,92 @@ def asked_getter(tensor: Any, name: str) -> Any:
     return _plain[name](tensor)
 
 
+def asked_method(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a method of a tensor returns, by the mode or the class that takes it."""
+    if (thread.function_modes or (thread.dispatch_modes and name == "detach")) and args and not _of_library():
+        if thread.function_modes:
+            result = call_override(_functions[name], (args[0],), args, kwargs)
+            if result is not NotImplemented:
+                return result
+        if thread.dispatch_modes and name == "detach":
+            return modes.below.detached(args[0])
+    return _plain_methods[name](*args, **kwargs)
+
+
 def enter_mode() -> None:
-    """A mode is on: properties ask."""
+    """A mode is on: properties and methods ask."""
     _prepare()
     _on[:0] = (None,)
     for name, code in _asking.items():
         vars(Tensor)[name].fget.__code__ = code
+    for name, code in _asking_methods.items():
+        _functions[name].__code__ = code
 
 
 def leave_mode() -> None:
-    """A mode is over: with the last one properties are as they were."""
+    """A mode is over: with the last one properties and methods are as they were."""
     del _on[-1]
     if not _on:
         for name, function in _plain.items():
             vars(Tensor)[name].fget.__code__ = function.__code__
+        for name, function in _plain_methods.items():
+            if name != "detach" or not _below:
+                _functions[name].__code__ = function.__code__
+
+
+def enter_below() -> None:
+    """A mode below the tape is on: it is shown ``detach``, which records nothing and so is no operation."""
+    if not _functions:
+        _prepare()
+    _below[:0] = (None,)
+    _functions["detach"].__code__ = _asking_methods["detach"]
+
+
+def leave_below() -> None:
+    """A mode below the tape is over."""
+    del _below[-1]
+    if not _below and not _on:
+        _functions["detach"].__code__ = _plain_methods["detach"].__code__
 
 
 def show_getters(cls: type) -> None:
-    """Give a class with a ``__torch_function__`` of its own properties that ask it."""
+    """Give a class with a ``__torch_function__`` of its own properties and methods that ask it."""
+    own = {name for base in cls.__mro__[: cls.__mro__.index(Tensor)] for name in base.__dict__}
     for name, value in list(vars(Tensor).items()):
-        if isinstance(value, property) and name not in _HIDDEN:
-            if all(name not in base.__dict__ for base in cls.__mro__[: cls.__mro__.index(Tensor)]):
-                setattr(cls, name, _asking_property(name, value))
+        if isinstance(value, property) and name not in _HIDDEN and name not in own:
+            setattr(cls, name, _asking_property(name, value))
+    for name in _METHODS:
+        if name not in own:
+            setattr(cls, name, _asking_method(name))
+
+
+def _from_outside() -> bool:
+    """Whether code of a program calls the caller, rather than the library."""
+    return str(sys._getframe(2).f_globals.get("__name__")).partition(".")[0] != _PACKAGE
+
+
+def _asking_method(name: str) -> Any:
+    @functools.wraps(getattr(Tensor, name))
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if (thread.function_override or thread.function_modes) and _from_outside():
+            result = call_override(getattr(Tensor, name), (self,), (self, *args), kwargs)
+            if result is not NotImplemented:
+                return result
+        return getattr(Tensor, name)(self, *args, **kwargs)
+
+    return method
 
 
 def _asking_property(name: str, plain: property) -> property:
     def read(self: Any) -> Any:
-        if (thread.function_override or thread.function_modes) and str(sys._getframe(1).f_globals.get("__name__")).partition(".")[
-            0
-        ] != _PACKAGE:
+        if (thread.function_override or thread.function_modes) and _from_outside():
             result = call_override(plain.__get__, (self,), (self,), {})
             if result is not NotImplemented:
                 return result
         return plain.__get__(self)
 
     def write(self: Any, value: Any) -> None:
-        if thread.function_override and str(sys._getframe(1).f_globals.get("__name__")).partition(".")[0] != _PACKAGE:
+        if thread.function_override and _from_outside():
             if call_override(plain.__set__, (self,), (self, value), {}) is not NotImplemented:
                 return
         plain.__set__(self, value)

@@ -23,7 +23,8 @@ import numpy as np
 
 from ..dtype import can_cast
 from ..late import made_once
-from ..state import active, in_mode, modes
+from ..state import active, in_mode, modes, thread
+from ..state import wrappers as wrapper_classes
 from ..tape.derivatives import OpNode, make_node_class
 from ..tensor import Parameter, Tensor
 from . import wrapper_source, wrappers
@@ -263,6 +264,8 @@ def _composite_wrapper(entry: Composite) -> Any:
     variadic = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in signature)
     params = entry.params
     first = next((p.name for p in params if p.kind in ("tensor", "number", "optional")), None)
+    if signature and signature[0].kind is inspect.Parameter.VAR_POSITIONAL and not entry.method:
+        return _variadic_wrapper(body)
     if variadic or (first is None and not entry.out):
         return body
     env: dict[str, Any] = {"Tensor": Tensor, "Parameter": Parameter, "active": active, "in_mode": in_mode, "body": body, "entry": entry}
@@ -304,6 +307,40 @@ def _composite_wrapper(entry: Composite) -> Any:
     wrapper = env[entry.name]
     wrapper.__doc__, wrapper.__wrapped__, wrapper.__module__ = body.__doc__, body, wrapper_source.public_module(entry.namespace)
     return wrapper
+
+
+def _variadic_wrapper(body: Any) -> Any:
+    """A function of any number of tensors (``meshgrid``, ``einsum``) that looks for overrides first."""
+
+    @functools.wraps(body)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        asked = bool(active and thread.function_modes)
+        if not asked:
+            for arg in args:
+                if arg.__class__ is not Tensor and arg.__class__ is not str:
+                    asked = True
+                    break
+        if asked:
+            result = _overridden(function, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        return body(*args, **kwargs)
+
+    return function
+
+
+def _overridden(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a mode or an operand's class returns; NotImplemented where nobody takes the call. Tensors around tensors see its parts."""
+    operands: list[Any] = []
+    for arg in args:
+        operands += arg if isinstance(arg, (tuple, list)) else (arg,)
+    if thread.function_modes or thread.function_override:
+        operands = [
+            operand for operand in operands if hasattr(type(operand), "__torch_function__") and type(operand) not in wrapper_classes
+        ]
+        if operands or thread.function_modes:
+            return call_override(function, operands, args, kwargs)
+    return NotImplemented
 
 
 @functools.cache
