@@ -24,7 +24,7 @@ from ..core.layout import channels_last, channels_last_3d, contiguous_format, is
 from ..core.shape import is_dense, restrided
 from .build import kernel
 from .language import SIZES, Builder, Value
-from .memory import empty
+from .memory import SLACK, empty
 
 CHUNK = 1 << 17  # bytes that one chunk copies
 _TILED = 128  # rows and columns of a block that is transposed: both sides of it fit the innermost cache
@@ -319,6 +319,28 @@ def copy_into(target: np.ndarray, source: np.ndarray) -> Any:
         return None
     copy(source if source.shape == target.shape else np.broadcast_to(source, target.shape), target)
     return True
+
+
+@native("_fill")
+def fill(target: np.ndarray, value: Any) -> Any:
+    """Write one value to every element of ``target``; True where that was done."""
+    if not target.flags.writeable or not able(target) or target.itemsize > 8 or not target.size or 0 in target.strides:
+        return None
+    one = np.empty((), target.dtype)
+    one.fill(value)
+    run, chunks, table = plan(target.shape, (0,) * target.ndim, target.strides, target.itemsize)
+    run(chunks, id(one), id(target), id(table))
+    return True
+
+
+@native("_zeros")
+def zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray | None:
+    """Zeros; None where the system has pages of zeros, which cost nothing until they are used."""
+    dtype = np.dtype(dtype)
+    if math.prod(shape) * dtype.itemsize > SLACK:
+        return None
+    result = empty(shape, dtype)
+    return None if fill(result, 0) is None else result
 
 
 @native("_put_parts")

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays.native import native
+from ..core.arrays.native import native, zeros
 from .build import kernel
 from .copies import able, contiguous, copy_row
 from .language import KINDS, Builder, Value
@@ -417,7 +417,7 @@ def index_backward(input: np.ndarray, shape: Sequence[int], indices: Any) -> np.
     if any(entry is not None for entry in indices[:dim]) or indices[dim] is None:
         return None
     if dim:
-        return combined_rows(np.zeros(shape, input.dtype), dim, indices[dim], input, "sum") if indices[dim].ndim == 1 else None
+        return combined_rows(zeros(shape, input.dtype), dim, indices[dim], input, "sum") if indices[dim].ndim == 1 else None
     return add_rows_at(input, indices[0], empty(shape, input.dtype), True, wrap=True)
 
 
@@ -507,8 +507,7 @@ def scatter_reduce(input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarr
 def scattered_sums(src: np.ndarray, dim: int, index: np.ndarray, shape: Sequence[int]) -> np.ndarray | None:
     if not len(shape) or KINDS.get(src.dtype) not in ("f32", "f64"):
         return None
-    result = empty(tuple(shape), src.dtype)
-    result.fill(0)
+    result = zeros(shape, src.dtype)
     return _combined(result, dim % len(shape), index, src, "sum", is_new=True)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays import native
 from ..core.arrays.kinds import fill_array
 from ..core.calls.annotations import Tensor as TensorLike
 from ..core.calls.casting import checked_number, number_array
@@ -28,7 +29,8 @@ _SIZED = (
     "else None"
 )
 _OF_DEFAULT, _OF_INPUT = (functools.partial(_SIZED.format, otherwise=otherwise) for otherwise in ("dtypes._default", "input.dtype"))
-_ONES = "None if {1} is dtypes.PAIR else (filled := np.empty({0}, {1})).fill(1) or filled"
+_FILLED = "(native.fill(filled, {2}) if (filled := np.empty({0}, {1})).size >= native.FILL_THRESHOLD else filled.fill({2})) or filled"
+_ONES = "None if {1} is dtypes.PAIR else " + _FILLED.replace("{2}", "1")
 
 
 # -- sizes -> zeros, ones, empty --------------------------------------------------------------------------------------------
@@ -110,7 +112,7 @@ def filled(shape: tuple[int, ...], value: Any, dtype: dtypes.dtype) -> np.ndarra
         RuntimeError: a value that ``dtype`` cannot hold.
     """
     array = np.empty(shape, dtype.numpy)
-    array.fill(checked_number(value.item() if isinstance(value, Tensor) else value, dtype)[()])
+    native.fill(array, checked_number(value.item() if isinstance(value, Tensor) else value, dtype)[()])
     return array
 
 
@@ -142,7 +144,7 @@ def fitting(value: Any, dtype: dtypes.dtype) -> Any:
 
 @factory(
     out=True,
-    fast="(filled := np.empty(size, dtypes._default.numpy)).fill(fill_value) or filled if fill_value.__class__ is float and dtype is None "
+    fast=f"{_FILLED.format('size', 'dtypes._default.numpy', 'fill_value')} if fill_value.__class__ is float and dtype is None "
     "and (size.__class__ is tuple or size.__class__ is list) else None",
 )
 def full(new: Creation, size: Sequence[int], fill_value: Any) -> Any:
@@ -186,7 +188,7 @@ def in_place_of(made: np.ndarray, array: np.ndarray) -> np.ndarray:
 _LIKE = "(in_place_of({0}, a) if 1 in a.shape else {0}) if a.flags.c_contiguous and dtype is memory_format is None else None"
 
 
-@factory(fast=_LIKE.format("np.zeros(a.shape, a.dtype)"))
+@factory(fast=_LIKE.format("(native.zeros if a.size >= native.FILL_THRESHOLD else np.zeros)(a.shape, a.dtype)"))
 def zeros_like(new: Creation, input: TensorLike, *, memory_format: Any = None) -> Any:
     """A tensor filled with 0, of another tensor's shape and dtype.
 
@@ -229,7 +231,7 @@ def empty_like(new: Creation, input: TensorLike, *, memory_format: Any = None) -
 
 # Numbers that no float32 is too small for; the slow path tells the others from infinity.
 _OF_ANY_FLOAT = "(fill_value.__class__ is float or fill_value.__class__ is int) and -1e38 < fill_value < 1e38"
-_FULL_LIKE = _LIKE.format("(filled := np.empty(a.shape, a.dtype)).fill(fill_value) or filled")
+_FULL_LIKE = _LIKE.format(_FILLED.format("a.shape", "a.dtype", "fill_value"))
 
 
 @factory(fast=f"({_FULL_LIKE}) if (a.dtype is F32 or a.dtype is F64) and {_OF_ANY_FLOAT} else None")

@@ -100,7 +100,7 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
     """
     dtype = of_array(input)
     result = empty_as(input, None, input.shape, input.dtype)
-    result.fill((cast_array(value, dtype) if isinstance(value, np.ndarray) else checked_number(value, dtype))[()])
+    native.fill(result, (cast_array(value, dtype) if isinstance(value, np.ndarray) else checked_number(value, dtype))[()])
     return result
 
 
@@ -108,7 +108,7 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
 def zero(input: Tensor) -> Tensor:
     """Zeros like ``input``; ``zero_`` writes them into ``input``. Source: torch.Tensor.zero_."""
     result = empty_as(input, None, input.shape, input.dtype)
-    result.fill(0)
+    native.fill(result, 0)
     return result
 
 
@@ -145,7 +145,7 @@ def fill_(self: Any, value: Any) -> Any:
     kind = value.__class__
     # no floating dtype overflows at 65504 or below
     if (kind is float or kind is int) and -65504 <= value <= 65504 and writable_now(self) and self._array.dtype.kind == "f":
-        self._array.fill(value)
+        native.fill(self._array, value)
         storage_of(self)._bump()
         return self
     return _slow_fill(self, value)

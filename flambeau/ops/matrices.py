@@ -161,7 +161,8 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     shape = list(input.shape[:-1])
     for dim in sorted((dim1, dim2)):
         shape.insert(dim, size)
-    whole = np.zeros(shape, input.dtype)
+    whole = np.empty(shape, input.dtype)
+    native.fill(whole, 0)
     view = np.moveaxis(whole, (dim1, dim2), (-2, -1))
     idx = np.arange(input.shape[-1])
     view[..., idx + max(-offset, 0), idx + max(offset, 0)] = input

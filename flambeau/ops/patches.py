@@ -68,7 +68,7 @@ def padded(array: np.ndarray, before: Sequence[int], after: Sequence[int], value
         target.append(slice(max(low, 0), max(low, 0) + size - max(-low, 0) - max(-high, 0)))
     result = new_like(array, shape, zeros=value == 0)
     if value != 0:
-        result.fill(value)
+        native.fill(result, value)
     native.copy_into(result[tuple(target)], array[tuple(source)])
     return result
 

@@ -239,5 +239,5 @@ def rot90(input: Tensor, k: int = 1, dims: Dim = (0, 1)) -> Tensor:
         return row_major(input.copy())
     a, b = dims
     result = array_like(input, input.dtype)
-    result[...] = np.flip(input, {1: (b,), 2: (a, b), 3: (a,)}[k])
+    native.copy_into(result, np.flip(input, {1: (b,), 2: (a, b), 3: (a,)}[k]))
     return result if k == 2 else result.swapaxes(a, b)

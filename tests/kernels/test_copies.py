@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -117,3 +118,48 @@ def test_overlapping_memory_is_left_to_the_reference():
     x = np.arange(40_000.0)
     assert copies.copy_into(x[1:], x[:-1]) is None and x[1] == 1
     assert copies.copy_into(np.broadcast_to(x[:1], 20_000), x[:20_000]) is None
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.float16, ml_dtypes.bfloat16, np.float32, np.int64, np.complex64, np.complex128])
+def test_filling_writes_every_element_and_nothing_else(dtype):
+    dtype = np.dtype(dtype)
+    for shape in ((), (0, 3), (1,), (17,), (3, 5), (1000,), (40_000,), (2, 150, 131)):
+        for end in (True, False):
+            target = guarded(np.zeros(shape, dtype), end)
+            native.fill(target, 1)
+            assert target.tobytes() == np.ones(shape, dtype).tobytes()
+    whole, touched = np.zeros((200, 300), dtype), np.zeros((200, 300), np.bool_)
+    for part in (lambda a: a[:, 1:299], lambda a: a.T[3:200:2], lambda a: a[::3, ::2]):
+        native.fill(part(whole), 1)
+        part(touched)[...] = True
+        assert (whole == touched.astype(dtype)).all()
+        whole[...], touched[...] = 0, False
+
+
+def test_filling_refuses_what_numpy_refuses():
+    frozen = np.zeros(100_000, np.float32)
+    frozen.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        native.fill(frozen, 1)
+    with pytest.raises(OverflowError):
+        native.fill(np.zeros(100_000, np.uint8), 300)
+
+
+@pytest.mark.parametrize("size", [100, 40_000])
+def test_factories_fill_beyond_the_threshold(size):
+    for made, value in (
+        (torch.ones(size), 1),
+        (torch.full((size,), 2.5), 2.5),
+        (torch.full((size,), 3), 3),
+        (torch.zeros_like(torch.ones(size)), 0),
+        (torch.ones_like(torch.zeros(size, 2)), 1),
+        (torch.full_like(torch.zeros(size), -0.0), -0.0),
+        (torch.fill(torch.zeros(size), torch.tensor(4.0)), 4),
+        (torch.zeros(2, size).t().fill_(5), 5),
+        (torch.ones(size).zero_(), 0),
+        (torch.ones(size, dtype=torch.complex128), 1),
+    ):
+        assert bool((made == value).all()) and made.numpy().shape[0] in (2, size)
+    assert np.signbit(torch.full_like(torch.zeros(size), -0.0).numpy()).all()
+    expanded = torch.zeros(1, 3).expand(size, 3)
+    assert bool((expanded.fill_(1) == 1).all())

@@ -400,7 +400,7 @@ def fill_array(array: Any, value: Any) -> None:
     if array.dtype == PAIR and not isinstance(value, np.void):
         value = np.array((value.real, value.imag), PAIR)[()]
     if array.__class__ is np.ndarray:
-        array.fill(value)
+        native.fill(array, value)
         return
     with on_device_of(array):
         array.fill(value.item() if isinstance(value, np.generic) else value)

@@ -247,6 +247,25 @@ def copy_into(target: np.ndarray, source: np.ndarray) -> None:
         target[...] = source
 
 
+FILL_THRESHOLD = LARGE if _CHOSEN else 4 * LARGE  # elements: NumPy fills fewer as quickly
+
+
+def fill(array: np.ndarray, value: Any) -> None:
+    """``array.fill(value)``, by the native copy where much is to be written."""
+    if array.size < FILL_THRESHOLD or attempt("_fill", array.size, array, value) is None:
+        array.fill(value)
+
+
+def zeros(shape: Any, dtype: Any) -> np.ndarray:
+    """``np.zeros(shape, dtype)`` for a result that is written to at once: large ones in memory that is used again."""
+    size = math.prod(shape)
+    if size >= FILL_THRESHOLD:
+        result = attempt("_zeros", size, tuple(shape), dtype)
+        if result is not None:
+            return result
+    return np.zeros(shape, dtype)
+
+
 def contiguous(array: np.ndarray) -> np.ndarray:
     """``np.ascontiguousarray(array)``, by the native copy where much is to be copied."""
     if not array.flags.c_contiguous:
