@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays.kinds import kind_of, missing_values
-from ..core.arrays.native import attempt, contiguous
+from ..core.arrays.native import attempt, contiguous, is_there, limits
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
 from ..core.calls.out import APART
@@ -22,6 +22,8 @@ from .extrema import require_real, taken_along, to_place
 from .scatter import scattered_sums
 
 _I8 = np.dtype(np.int64)
+_LONG = 1 << 15  # elements of a row of which a sample tells where a rank lies
+_SAMPLE = 1 << 14  # elements of that sample
 
 
 # -- what they share ------------------------------------------------------------------------------------------------------------
@@ -128,15 +130,38 @@ def _canonicalize_topk(input: Any, k: Any, dim: Any, largest: bool, sorted: bool
     return (input, k, dim, largest, sorted)
 
 
+def _bounds(row: np.ndarray, rank: int) -> tuple[Any, Any] | None:
+    """What the element with ``rank`` others before it very likely lies between, by a sample of the row; None where that does not tell."""
+    sample = np.sort(row[:: max(row.size // _SAMPLE, 1)])
+    place = rank * sample.size // row.size
+    margin = 4 * math.isqrt(min(place, sample.size - place)) + 8  # eight standard deviations, or more
+    low, high = sample[max(place - margin, 0)], sample[min(place + margin, sample.size - 1)]
+    return None if high != high or low == high else (low, high)
+
+
+def _leading_of_row(row: np.ndarray, k: int, largest: bool) -> np.ndarray | None:
+    """``_leading`` of one long row: what lies beyond a bound, a few more than are wanted, is sorted; None where the bound is no good."""
+    bounds = _bounds(row, row.size - k if largest else k - 1)
+    if bounds is None:
+        return None
+    chosen = (~(row < bounds[0]) if largest else row <= bounds[1]).nonzero()[0]
+    if not k <= chosen.size <= row.size // 4:
+        return None
+    return chosen[order_along(row[chosen], 0, largest)[:k]]
+
+
 def _leading(array: np.ndarray, k: int, dim: int, largest: bool) -> np.ndarray:
     """Indices of the first k along ``dim`` in descending or ascending order."""
     n = array.shape[dim]
-    if n < 256 or k > n // 8 or k == 0:
+    if n < 256 or k > n // 8 or k == 0 or (n < _LONG and is_there("sort", array.size)):
         return order_along(array, dim, largest).take(np.arange(k), dim)
     if array.dtype.kind == "V":
         array = array.astype(np.float32)
     if dim % array.ndim != array.ndim - 1:  # a column at a time costs a copy of each
         return np.moveaxis(_leading(contiguous(np.moveaxis(array, dim, -1)), k, -1, largest), -1, dim)
+    chosen = _leading_of_row(array.reshape(-1), k, largest) if array.size == n >= _LONG else None
+    if chosen is not None:
+        return chosen.reshape(*array.shape[:-1], k)
     bound = np.partition(array, n - k if largest else k - 1, -1)[..., n - k if largest else k - 1, None]
     equal, better = array == bound, array > bound if largest else array < bound
     if array.dtype.kind == "f":
@@ -196,11 +221,32 @@ def place_of_rank(array: np.ndarray, rank: int, dim: int) -> np.ndarray:
     """Index along ``dim`` (kept, size 1) of the element with ``rank`` others before it in ascending order; of equal elements the first."""
     rows = np.moveaxis(array, dim, -1)
     rows = contiguous(rows.astype(np.float32) if rows.dtype.kind == "V" else rows)
-    value = np.partition(rows, rank, -1)[..., rank, None]
+    n = rows.shape[-1]
+    if n >= _LONG:
+        places = np.stack([_place_in_row(row, rank) for row in rows.reshape(-1, n)])
+        return np.moveaxis(places.reshape(*rows.shape[:-1], 1), -1, dim)
+    return np.moveaxis(_first_equal(rows, np.partition(rows, rank, -1)[..., rank, None])[..., None], -1, dim)
+
+
+def _first_equal(rows: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """Where in each row its ``value`` comes first; NaN is equal to NaN."""
     found = rows == value
     if rows.dtype.kind == "f":
         found |= np.isnan(rows) & np.isnan(value)
-    return np.moveaxis(found.argmax(-1)[..., None], -1, dim)
+    return found.argmax(-1)
+
+
+def _place_in_row(row: np.ndarray, rank: int) -> np.ndarray:
+    """``place_of_rank`` of one long row: of what lies between two bounds, few elements beside all others."""
+    bounds = _bounds(row, rank)
+    if bounds is not None:
+        low, high = bounds
+        rank_inside = rank - (row < low).sum()
+        chosen = ((row >= low) & (row <= high)).nonzero()[0]
+        if 0 <= rank_inside < chosen.size <= row.size // 4:
+            inside = row[chosen]
+            return chosen[_first_equal(inside, np.partition(inside, rank_inside)[rank_inside])]
+    return _first_equal(row, np.partition(row, rank)[rank])
 
 
 @op(
@@ -290,6 +336,9 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
 
 def _unique_elements(flat: np.ndarray, return_inverse: bool) -> tuple[np.ndarray, Any, np.ndarray]:
     """The distinct elements in order, which of them each element is (if wanted), and how many there are. Each NaN is distinct."""
+    counted = _counted_elements(flat, return_inverse)
+    if counted is not None:
+        return counted
     order = order_along(flat, 0, False) if return_inverse else None
     ranked = np.sort(flat) if order is None else flat[order]
     first = _begins(ranked)
@@ -299,6 +348,22 @@ def _unique_elements(flat: np.ndarray, return_inverse: bool) -> tuple[np.ndarray
         inverse[order] = _numbered(first)
     starts = np.flatnonzero(first)
     return ranked[starts], inverse, np.diff(np.append(starts, len(flat)))
+
+
+def _counted_elements(flat: np.ndarray, return_inverse: bool) -> tuple[np.ndarray, Any, np.ndarray] | None:
+    """``_unique_elements`` of whole numbers from a range no longer than there are elements, which are counted; None for others."""
+    if flat.__class__ is not np.ndarray or flat.dtype.kind not in "iu" or flat.size < 256:
+        return None
+    low, high = (int(bound) for bound in limits(flat))
+    if high - low >= flat.size:
+        return None
+    begin = flat.dtype.type(low)
+    wide = np.uint64 if flat.dtype == np.uint64 else np.int64
+    places = (flat.astype(wide, copy=False) - wide(begin)).astype(np.int64, copy=False)
+    counts = np.bincount(places, minlength=high - low + 1)
+    kept = counts.nonzero()[0]
+    inverse = _numbered(counts != 0)[places] if return_inverse else None
+    return (kept.astype(wide) + wide(begin)).astype(flat.dtype), inverse, counts[kept]
 
 
 def _begins(rows: np.ndarray) -> np.ndarray:

@@ -109,3 +109,60 @@ def test_what_stands_on_order(dtype):
             wanted = call()
         for got, expected in zip(call(), wanted, strict=True):
             np.testing.assert_array_equal(got.numpy(), expected.numpy())
+
+
+LONG_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8)
+
+
+def long_rows(dtype, kind):
+    """Rows beyond the length from which on a sample tells where a rank lies."""
+    generator = torch.Generator().manual_seed(5)
+    shape = (2, 40_000)
+    if not dtype.is_floating_point:
+        return torch.randint(0, 200 if dtype is torch.uint8 else 1 << 30, shape, generator=generator, dtype=dtype)
+    x = torch.randn(shape, generator=generator, dtype=torch.float64)
+    if kind == "missing":
+        x = x.masked_fill(torch.rand(shape, generator=generator) < 0.4, float("nan"))
+    elif kind == "equal":
+        x = x.round()
+    elif kind == "misleading":  # the sample sees zeros only
+        x[:, ::2] = 0
+    elif kind == "infinite":
+        x = x.masked_fill(x > 1, float("inf")).masked_fill(x < -1, float("-inf"))
+    return x.to(dtype)
+
+
+@pytest.mark.parametrize("kind", ["plain", "missing", "equal", "misleading", "infinite"])
+@pytest.mark.parametrize("dtype", LONG_DTYPES, ids=str)
+def test_ranks_of_long_rows_are_those_of_the_order(dtype, kind):
+    x = long_rows(dtype, kind)
+    for descending in (False, True):
+        places = x.sort(1, descending, stable=True)[1]
+        for rows in (x[0], x[:1]):
+            for k in (1, 100, 3000):
+                top = rows.topk(k, largest=descending)
+                assert torch.equal(top.indices.reshape(-1), places[0, :k])
+                assert top.values.shape == (*rows.shape[:-1], k)
+    ascending = x.sort(1, stable=True)[0]
+    for rank in (0, 7, 20_000, 39_999):
+        for dim, rows in ((1, x), (0, x.t())):
+            found, place = rows.kthvalue(rank + 1, dim)
+            torch.testing.assert_close(found, ascending[:, rank], rtol=0, atol=0, equal_nan=True)
+            same = (x == found[:, None]) | ((x != x) & (found != found)[:, None])
+            assert torch.equal(place, same.to(torch.uint8).argmax(1))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "int32", "int64", "uint64"])
+def test_counted_whole_numbers_are_numpys_unique_ones(dtype):
+    rng = np.random.default_rng(3)
+    info = np.iinfo(dtype) if dtype != "bool" else None
+    for size in (0, 1, 255, 256, 5000):
+        for low in (0,) if info is None else (info.min, 0, info.max - 120):
+            drawn = rng.integers(0, 2 if info is None else 121, size)
+            x = drawn.astype(dtype) if info is None else (drawn.astype(object) + low).astype(dtype)
+            values, inverse, counts = torch.unique(torch.from_numpy(x), return_inverse=True, return_counts=True)
+            expected = np.unique(x, return_inverse=True, return_counts=True)
+            for ours, theirs in zip((values, inverse, counts), expected, strict=True):
+                np.testing.assert_array_equal(ours.numpy(), theirs)
+            assert values.dtype == torch.from_numpy(x).dtype
+            assert torch.equal(torch.unique(torch.from_numpy(x)), values)
