@@ -574,3 +574,17 @@ def test_an_ellipsis_in_front(requires_grad):
         flambeau.tensor(array)[..., 0, 0, 0, 0, 0]
     with pytest.raises(IndexError, match="out of range|out of bounds"):
         flambeau.tensor(array)[..., 9]
+
+
+def test_a_large_mask_takes_what_numpy_takes():
+    rng = np.random.default_rng(0)
+    for shape in ((100, 70), (5, 30, 40), (6000,)):
+        array, mask = rng.standard_normal((*shape, 2)).astype(np.float32), rng.random(shape) < 0.4
+        x, chosen = flambeau.from_numpy(array), flambeau.from_numpy(mask)
+        np.testing.assert_array_equal(x[chosen].numpy(), array[mask])
+        np.testing.assert_array_equal(x[..., 0][chosen].numpy(), array[..., 0][mask])
+        np.testing.assert_array_equal(x[..., 1].masked_select(chosen).numpy(), array[..., 1][mask])
+        turned, of = flambeau.from_numpy(array[..., 0]).movedim(0, -1), chosen.movedim(0, -1)
+        np.testing.assert_array_equal(turned[of].numpy(), turned.numpy()[of.numpy()])
+        with pytest.raises(IndexError, match="mask"):
+            x[chosen[1:]]

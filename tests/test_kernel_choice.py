@@ -38,7 +38,7 @@ OTHERS = {
     "ops/fourier.py": {"array.size >= _IN_PARALLEL"},  # SciPy's threads
     "ops/joining.py": {"arrays[0].size <= LIMIT"},
     "ops/limits.py": {"array.size < BRANCHLESS", "input.size >= BRANCHLESS"},
-    "ops/masks.py": {"array.size < 4096"},  # row by row, or element by element
+    "ops/indexing.py": {"array.size < 4096"},  # row by row, or element by element
     "ops/matrices.py": {"a.size > 4096"},
     "ops/reduction.py": {"array.size > 1 << 14", "a.size > 16384"},
     "ops/small.py": {"a.size > LIMIT", "0 < a.size <= LIMIT"},

@@ -84,17 +84,20 @@ def fft_c2c(input: Tensor, dim: Sequence[int], normalization: int, forward: bool
     return _put_back(_pocketfft("fftn" if forward else "ifftn", moved, None, _last(len(dims)), norm=norm), order)
 
 
-def _real_gradient(grad: Any, input_shape: Any, dim: Any, normalization: int, onesided: bool) -> Any:
-    """The real part of the inverse transform of ``grad``, what a one-sided result leaves out being 0."""
+def _real_gradient(grad: Any, input_shape: Any, dim: Any, normalization: int, onesided: bool, forward: bool) -> Any:
+    """The real part of the opposite transform of ``grad``, what a one-sided result leaves out being 0."""
     missing = input_shape[dim[-1]] - grad.shape[dim[-1]]
     if onesided and missing:
         grad = constant_pad_nd(grad, [0, 0] * (grad.ndim - 1 - dim[-1]) + [0, missing])
-    return fft_c2c(grad, dim, normalization, False).real
+    return fft_c2c(grad, dim, normalization, not forward).real
 
 
 @op(name="_fft_r2c", method=False, opmath="native", fast=True, node_name="FftR2CBackward0", grad={"input": _real_gradient})
-def fft_r2c(input: Tensor, dim: Sequence[int], normalization: int, onesided: bool) -> Tensor:
-    """Transform of real numbers along the dimensions ``dim``; ``onesided`` keeps the first half, and the middle, along the last of them."""
+def fft_r2c(input: Tensor, dim: Sequence[int], normalization: int, onesided: bool, forward: bool = True) -> Tensor:
+    """Transform of real numbers along the dimensions ``dim``; ``forward`` has the minus sign in the exponent.
+
+    ``onesided`` keeps the first half, and the middle, along the last of the dimensions.
+    """
     if input.dtype.kind != "f" or input.dtype.itemsize < 4:
         raise RuntimeError(f"_fft_r2c: Unsupported dtype {dtypes.of_array(input).legacy}")
     dims = [*_by_stride(input, dim[:-1]), dim[-1]]
@@ -102,7 +105,11 @@ def fft_r2c(input: Tensor, dim: Sequence[int], normalization: int, onesided: boo
     if not input.size:
         half = moved.shape[-1] // 2 + 1 if onesided else moved.shape[-1]
         return _put_back(np.empty((*moved.shape[:-1], half), np.result_type(input.dtype, np.complex64)), order)
-    return _put_back(_pocketfft("rfftn" if onesided else "fftn", moved, None, _last(len(dims)), norm=_FORWARD[normalization]), order)
+    if not forward and moved.__class__ is _HostArray:
+        name = "ihfftn" if onesided else "ifftn"
+        return _put_back(_pocketfft(name, moved, None, _last(len(dims)), norm=_INVERSE[normalization]), order)
+    result = _pocketfft("rfftn" if onesided else "fftn", moved, None, _last(len(dims)), norm=_FORWARD[normalization])
+    return _put_back(result if forward else result.conj(), order)
 
 
 def _hermitian_gradient(grad: Any, dim: Any, normalization: int) -> Any:
@@ -255,8 +262,7 @@ def _real_to_complex(name: str, input: Any, n: Any, dim: Any, norm: Any, forward
     _require_points(input.shape[place] if count is None else count)
     if count is not None:
         input = _resized(input, (place,), (count,))
-    result = fft_r2c(input, (place,), _normalization(norm, forward), onesided)
-    return result if forward else result.conj()
+    return fft_r2c(input, (place,), _normalization(norm, forward), onesided, forward)
 
 
 def _complex_to_real(name: str, input: Any, n: Any, dim: Any, norm: Any, forward: bool) -> Any:
@@ -456,7 +462,7 @@ def ihfftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | N
     """
     input, dims = _several_real("ihfftn", input, s, dim)
     scale = _normalization(norm, False)
-    half = fft_r2c(input, dims[-1:], scale, True).conj()
+    half = fft_r2c(input, dims[-1:], scale, True, False)
     return fft_c2c(half, dims[:-1], scale, False) if len(dims) > 1 else half
 
 

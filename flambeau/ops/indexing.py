@@ -312,6 +312,23 @@ def _warn_byte_mask() -> None:
     warnings.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", UserWarning, stacklevel=5)
 
 
+def places_of(array: np.ndarray) -> np.ndarray:
+    """Row numbers, column numbers and so on of the elements that are not zero, ``(ndim, count)``."""
+    plain = array.__class__ is np.ndarray and array.dtype.kind in "biuf" and array.flags.c_contiguous
+    if not plain or array.ndim < 2 or array.size < 4096 or array.shape[-1] < 32:
+        return np.stack(array.nonzero()).astype(np.int64, copy=False)
+    width = array.shape[-1]
+    mask = array if array.dtype == np.bool_ else array != 0
+    flat = mask.reshape(-1).nonzero()[0]
+    places = np.empty((array.ndim, flat.size), np.int64)
+    counts = np.count_nonzero(mask.reshape(-1, width), axis=1)
+    starts = np.arange(counts.size)
+    for k, outer in enumerate(np.unravel_index(starts, array.shape[:-1])):
+        places[k] = np.repeat(outer, counts)
+    np.subtract(flat, np.repeat(starts * width, counts), out=places[-1])
+    return places
+
+
 def plain_indices(indices: Sequence[Any], shape: tuple[int, ...]) -> Indices:
     """Index arrays per dimension: masks become their non-zero positions, and every index is checked.
 
@@ -319,16 +336,18 @@ def plain_indices(indices: Sequence[Any], shape: tuple[int, ...]) -> Indices:
         IndexError: a position out of range.
     """
     plain: list[Any] = []
+    inside: set[int] = set()  # dimensions whose positions come from a mask
     for array in indices:
         if array is not None and array.dtype.kind == "b":
             _check_mask(array, shape, len(plain))
-            plain += list(array.nonzero()) if array.ndim else [np.zeros(int(array), np.int64)]
+            inside.update(range(len(plain), len(plain) + array.ndim))
+            plain += list(places_of(array)) if array.ndim else [np.zeros(int(array), np.int64)]
         else:
             plain.append(array)
     if len(plain) > len(shape):
         raise IndexError(f"too many indices for tensor of dimension {len(shape)} (got {len(plain)})")
     for dim, array in enumerate(plain):
-        if array is None or not array.size:
+        if array is None or not array.size or dim in inside:
             continue
         size = shape[dim]
         low, high = native.limits(array)

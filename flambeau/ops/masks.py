@@ -17,7 +17,7 @@ from ..core.shape import broadcast_shape
 from ..core.tensor import Tensor as TensorType
 from ..core.tensor import wrap
 from .arithmetic import row_major
-from .indexing import put_at
+from .indexing import places_of, put_at
 
 
 # -- masks ------------------------------------------------------------------------------------------------------------------------
@@ -79,7 +79,8 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     Source: torch.masked_select.
     """
     shape = np.broadcast_shapes(input.shape, mask.shape)
-    return np.broadcast_to(input, shape)[np.broadcast_to(mask, shape)]
+    chosen = np.broadcast_to(mask, shape).reshape(-1).nonzero()[0]
+    return np.broadcast_to(input, shape).reshape(-1).take(chosen)
 
 
 def masked_select_gradient(grad: Any, input_shape: Any, mask: Any) -> Any:
@@ -194,26 +195,9 @@ def where_method(input: Tensor, condition: Tensor, other: Any) -> Tensor:
     return where(condition, input, other)
 
 
-def _places(array: np.ndarray) -> np.ndarray:
-    """Row numbers, column numbers and so on of the elements that are not zero, ``(ndim, count)``."""
-    plain = array.__class__ is np.ndarray and array.dtype.kind in "biuf" and array.flags.c_contiguous
-    if not plain or array.ndim < 2 or array.size < 4096 or array.shape[-1] < 32:
-        return np.stack(array.nonzero()).astype(np.int64, copy=False)
-    width = array.shape[-1]
-    mask = array if array.dtype == np.bool_ else array != 0
-    flat = mask.reshape(-1).nonzero()[0]
-    places = np.empty((array.ndim, flat.size), np.int64)
-    counts = np.count_nonzero(mask.reshape(-1, width), axis=1)
-    starts = np.arange(counts.size)
-    for k, outer in enumerate(np.unravel_index(starts, array.shape[:-1])):
-        places[k] = np.repeat(outer, counts)
-    np.subtract(flat, np.repeat(starts * width, counts), out=places[-1])
-    return places
-
-
 @op(name="_nonzero", method=False, grad=None)
 def nonzero_rows(input: Tensor) -> Tensor:
-    rows = _places(input).T if input.ndim else np.empty((int(bool(input)), 0), np.int64)
+    rows = places_of(input).T if input.ndim else np.empty((int(bool(input)), 0), np.int64)
     return rows if rows.size else view_at(np.empty(1, np.int64), rows.shape, rows.dtype, 0, (8, 8 * len(rows)))  # column by column
 
 
