@@ -47,6 +47,7 @@ SHOWN = [
     "ColorJitter(0.2, hue=0.1)",
     "RandomRotation(20, center=(1, 2))",
     "RandomAffine(20, scale=(0.5, 1), fill=3)",
+    "RandomAffine(0, translate=(0.2, 0.1), shear=4)",
     "Grayscale(3)",
     "RandomPerspective()",
     "RandomErasing(value='random')",

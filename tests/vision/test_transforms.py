@@ -65,3 +65,57 @@ def test_equals_torchvision(form, case, oracle):
             assert len(result) == len(expected), (kind, seed)
             for output, wanted in zip(result, expected):
                 assert_equal(output, wanted, case)
+
+
+def _row_of(library: Any) -> Any:
+    return library.arange(51).view(3, 1, 17).to(library.uint8)
+
+
+UNUSUAL = {
+    "no masks, padded": lambda F, t: F.pad(t.zeros(0, 5, 4, dtype=t.uint8), [1, 2]),
+    "no rows, padded": lambda F, t: F.pad(t.zeros(2, 3, 0, 4), [1, 2]),
+    "no border, colours of another image": lambda v2, t: v2.pad(t.ones(2, 2, 3, 3), 0, fill=[1.0, 2.0, 3.0]),
+    "bytes to bool": lambda F, t: F.convert_image_dtype(_row_of(t) * 5, t.bool),
+    "bool to bytes": lambda F, t: F.convert_image_dtype(_row_of(t) > 20, t.uint8),
+    "whole numbers to bool": lambda F, t: F.convert_image_dtype(_row_of(t).int() << 25, t.bool),
+    "bool resized": lambda F, t: F.resize(_row_of(t) % 5 == 0, [3, 4]),
+    "bool in grey": lambda F, t: F.rgb_to_grayscale(_row_of(t) % 5 == 0),
+    "below zero in grey": lambda F, t: F.rgb_to_grayscale(_row_of(t).int() * -7),
+    "grey in grey": lambda F, t: F.rgb_to_grayscale(_row_of(t)[:1], 3),
+    "bool inverted": lambda v2, t: v2.invert(_row_of(t) > 20),
+    "row in perspective": lambda F, t: F.perspective(_row_of(t), [[0, 0], [16, 0], [16, 0], [0, 0]], [[1, 0], [16, 0], [15, 0], [0, 0]]),
+}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_functions_of_unusual_images(name, oracle):
+    torchvision()
+    call = UNUSUAL[name]
+    for form in ["v2.functional"] if call.__code__.co_varnames[0] == "v2" else ["functional", "v2.functional"]:
+        results = []
+        for library, package in ((oracle, "torchvision"), (flambeau, "flambeau.vision")):
+            try:
+                results.append(call(importlib.import_module(f"{package}.transforms.{form}"), library).numpy())
+            except (RuntimeError, TypeError, NotImplementedError) as error:
+                results.append(type(error).__name__)
+        assert type(results[0]) is type(results[1]), (form, results)
+        np.testing.assert_array_equal(results[1], results[0], strict=True)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    "make", [lambda T: T.AutoAugment(), lambda T: T.RandAugment(9), lambda T: T.TrivialAugmentWide(), lambda T: T.AugMix()]
+)
+def test_classic_augmentation_of_floats_is_refused_where_its_operations_refuse_them(make, oracle):
+    outcomes = []
+    for library, T in ((oracle, torchvision().transforms), (flambeau, flambeau.vision.transforms)):
+        outcomes.append([])
+        for seed in range(12):
+            library.manual_seed(seed)
+            try:
+                make(T)(library.rand(3, 9, 9))
+                outcomes[-1].append("")
+            except TypeError as error:
+                outcomes[-1].append(str(error))
+    assert outcomes[0] == outcomes[1] and any(outcomes[0])

@@ -42,7 +42,7 @@ class _Augmentation(Module):
         magnitude = 0.0 if magnitudes is None else float(magnitudes[magnitude_index()])
         if name in augmentation.SIGNED and ops.randint(2, (1,)):
             magnitude = -magnitude
-        return augmentation.applied(name, img, magnitude, self.interpolation, fill)
+        return augmentation.applied(F, name, img, magnitude, self.interpolation, fill)
 
 
 class AutoAugment(_Augmentation):
@@ -86,7 +86,7 @@ class AutoAugment(_Augmentation):
             magnitude = 0.0 if magnitudes is None else float(magnitudes[magnitude_id])
             if name in augmentation.SIGNED and signs[i] == 0:
                 magnitude = -magnitude
-            img = augmentation.applied(name, img, magnitude, self.interpolation, fill)
+            img = augmentation.applied(F, name, img, magnitude, self.interpolation, fill)
         return img
 
 

@@ -104,7 +104,7 @@ def get_image_num_channels(img: Any) -> int:
 
 
 def convert_image_dtype(image: Tensor, dtype: Dtype = dtypes.float32) -> Tensor:
-    """``image`` as ``dtype``, such that black stays black and white white.
+    """``image`` as ``dtype``, such that black stays black and white white; bool counts as a number of one bit.
 
     Raises:
         TypeError: no tensor.
@@ -113,11 +113,15 @@ def convert_image_dtype(image: Tensor, dtype: Dtype = dtypes.float32) -> Tensor:
     """
     if not isinstance(image, Tensor):
         raise TypeError("Input img should be Tensor Image")
+    if image.dtype == dtype:
+        return image
     if image.is_floating_point():
         conversion.check_precision(image.dtype, dtype, "cast")
-    elif dtype.is_floating_point:
-        return image.to(dtype).div_(conversion.max_value(image.dtype))
-    return conversion.convert_image_dtype(image, dtype)
+        return conversion.convert_image_dtype(image, dtype)
+    white = conversion.max_value(image.dtype)
+    if dtype.is_floating_point:
+        return image.to(dtype).div_(white)
+    return conversion.shifted(image, dtype, conversion.max_value(dtype).bit_length() - white.bit_length())
 
 
 def normalize(tensor: Tensor, mean: Any, std: Any, inplace: bool = False) -> Tensor:
@@ -361,9 +365,13 @@ def to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
 
 
 def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
-    """``0.2989 R + 0.587 G + 0.114 B``, in one channel or three equal ones. Source: torchvision.transforms.functional.rgb_to_grayscale."""
+    """``0.2989 R + 0.587 G + 0.114 B``, in one channel or three equal ones; a tensor of one channel keeps one.
+
+    Source: torchvision.transforms.functional.rgb_to_grayscale.
+    """
     _check_colours(img)
-    return color.rgb_to_grayscale(img, num_output_channels)
+    grey = color.rgb_to_grayscale(img, num_output_channels)
+    return grey[..., :1, :, :] if isinstance(img, Tensor) and img.shape[-3] == 1 else grey
 
 
 def invert(img: Any) -> Any:
@@ -389,6 +397,8 @@ def posterize(img: Any, bits: int) -> Any:
 def solarize(img: Any, threshold: float) -> Any:
     """Values from ``threshold`` on inverted. Source: torchvision.transforms.functional.solarize."""
     _check_colours(img)
+    if isinstance(img, Tensor) and threshold > conversion.max_value(img.dtype):
+        raise TypeError("Threshold should be less than bound of img.")
     return color.solarize(img, threshold)
 
 

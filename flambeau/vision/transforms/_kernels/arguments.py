@@ -31,7 +31,7 @@ def setup_angle(angle: Any, name: str, sizes: tuple[int, ...] = (2,)) -> list[fl
     if isinstance(angle, Real):
         if angle < 0:
             raise ValueError(f"If {name} is a single number, it must be positive.")
-        return [-float(angle), float(angle)]
+        return [float(-angle), float(angle)]  # an integer 0 has no sign
     check_sequence(angle, name, sizes)
     return [float(value) for value in angle]
 

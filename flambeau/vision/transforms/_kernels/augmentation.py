@@ -10,7 +10,7 @@ from typing import Any
 
 from .... import ops
 from ....core.tensor import Tensor
-from . import color, draws, warps
+from . import draws
 from .conversion import max_value, pil_to_tensor, to_pil_image
 
 SIGNED = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast", "Sharpness")
@@ -57,36 +57,36 @@ MIX = Space((*_MAPS, *_REST, *_ENHANCING), 0.3, lambda size: size / 3.0, 30.0, 0
 MIX_WITHOUT_ENHANCING = Space((*_MAPS, *_REST), 0.3, lambda size: size / 3.0, 30.0, 0.9, (4, 4))
 
 
-def _affine(image: Any, interpolation: Any, fill: Any, shear: Any = (0.0, 0.0), translate: Any = (0, 0), center: Any = None) -> Any:
-    return warps.affine(image, 0.0, list(translate), 1.0, list(shear), interpolation, fill, center)
+def _affine(F: Any, image: Any, interpolation: Any, fill: Any, shear: Any = (0.0, 0.0), translate: Any = (0, 0), center: Any = None) -> Any:
+    return F.affine(image, 0.0, list(translate), 1.0, list(shear), interpolation, fill, center)
 
 
 def _degrees(slope: float) -> float:
     return math.degrees(math.atan(slope))
 
 
-_APPLIED: dict[str, Callable[[Any, float, Any, Any], Any]] = {
-    "Identity": lambda image, magnitude, mode, fill: image,
-    "ShearX": lambda image, magnitude, mode, fill: _affine(image, mode, fill, shear=(_degrees(magnitude), 0.0), center=[0, 0]),
-    "ShearY": lambda image, magnitude, mode, fill: _affine(image, mode, fill, shear=(0.0, _degrees(magnitude)), center=[0, 0]),
-    "TranslateX": lambda image, magnitude, mode, fill: _affine(image, mode, fill, translate=(int(magnitude), 0)),
-    "TranslateY": lambda image, magnitude, mode, fill: _affine(image, mode, fill, translate=(0, int(magnitude))),
-    "Rotate": lambda image, magnitude, mode, fill: warps.rotate(image, magnitude, mode, fill=fill),
-    "Brightness": lambda image, magnitude, mode, fill: color.adjust_brightness(image, 1.0 + magnitude),
-    "Color": lambda image, magnitude, mode, fill: color.adjust_saturation(image, 1.0 + magnitude),
-    "Contrast": lambda image, magnitude, mode, fill: color.adjust_contrast(image, 1.0 + magnitude),
-    "Sharpness": lambda image, magnitude, mode, fill: color.adjust_sharpness(image, 1.0 + magnitude),
-    "Posterize": lambda image, magnitude, mode, fill: color.posterize(image, int(magnitude)),
-    "Solarize": lambda image, magnitude, mode, fill: color.solarize(image, magnitude),
-    "AutoContrast": lambda image, magnitude, mode, fill: color.autocontrast(image),
-    "Equalize": lambda image, magnitude, mode, fill: color.equalize(image),
-    "Invert": lambda image, magnitude, mode, fill: color.invert(image),
+_APPLIED: dict[str, Callable[[Any, Any, float, Any, Any], Any]] = {
+    "Identity": lambda F, image, magnitude, mode, fill: image,
+    "ShearX": lambda F, image, magnitude, mode, fill: _affine(F, image, mode, fill, shear=(_degrees(magnitude), 0.0), center=[0, 0]),
+    "ShearY": lambda F, image, magnitude, mode, fill: _affine(F, image, mode, fill, shear=(0.0, _degrees(magnitude)), center=[0, 0]),
+    "TranslateX": lambda F, image, magnitude, mode, fill: _affine(F, image, mode, fill, translate=(int(magnitude), 0)),
+    "TranslateY": lambda F, image, magnitude, mode, fill: _affine(F, image, mode, fill, translate=(0, int(magnitude))),
+    "Rotate": lambda F, image, magnitude, mode, fill: F.rotate(image, magnitude, mode, fill=fill),
+    "Brightness": lambda F, image, magnitude, mode, fill: F.adjust_brightness(image, 1.0 + magnitude),
+    "Color": lambda F, image, magnitude, mode, fill: F.adjust_saturation(image, 1.0 + magnitude),
+    "Contrast": lambda F, image, magnitude, mode, fill: F.adjust_contrast(image, 1.0 + magnitude),
+    "Sharpness": lambda F, image, magnitude, mode, fill: F.adjust_sharpness(image, 1.0 + magnitude),
+    "Posterize": lambda F, image, magnitude, mode, fill: F.posterize(image, int(magnitude)),
+    "Solarize": lambda F, image, magnitude, mode, fill: F.solarize(image, magnitude),
+    "AutoContrast": lambda F, image, magnitude, mode, fill: F.autocontrast(image),
+    "Equalize": lambda F, image, magnitude, mode, fill: F.equalize(image),
+    "Invert": lambda F, image, magnitude, mode, fill: F.invert(image),
 }
 
 
-def applied(name: str, image: Any, magnitude: float, interpolation: Any, fill: Any) -> Any:
-    """``image`` after the operation ``name`` of this strength."""
-    return _APPLIED[name](image, magnitude, interpolation, fill)
+def applied(functions: Any, name: str, image: Any, magnitude: float, interpolation: Any, fill: Any) -> Any:
+    """``image`` after the operation ``name`` of this strength; ``functions`` is the module of the classic functions or of v2's."""
+    return _APPLIED[name](functions, image, magnitude, interpolation, fill)
 
 
 def white_of(image: Any) -> float:

@@ -53,10 +53,15 @@ def rgb_to_grayscale(inpt: Any, num_output_channels: int = 1) -> Any:
 to_grayscale = rgb_to_grayscale
 
 
-def _grey(image: Tensor) -> Tensor:
-    """The brightness in floating point, ``(..., 1, H, W)``; whole numbers below it for whole numbers."""
+def _luma(image: Tensor) -> Tensor:
+    """The brightness in floating point, ``(..., 1, H, W)``."""
     red, green, blue = image.unbind(-3)
-    grey = red.mul(_LUMA[0]).add_(green, alpha=_LUMA[1]).add_(blue, alpha=_LUMA[2]).unsqueeze(-3)
+    return red.mul(_LUMA[0]).add_(green, alpha=_LUMA[1]).add_(blue, alpha=_LUMA[2]).unsqueeze(-3)
+
+
+def _grey(image: Tensor) -> Tensor:
+    """The brightness in floating point; whole numbers below it for whole numbers."""
+    grey = _luma(image)
     return grey if image.is_floating_point() else grey.floor_()
 
 
@@ -70,7 +75,7 @@ def rgb_to_grayscale_image(image: Tensor, num_output_channels: int = 1) -> Tenso
     _check_outputs(num_output_channels)
     if image.shape[-3] == 1:
         return image.clone() if num_output_channels == 1 else image.repeat_interleave(3, -3)
-    grey = _grey(image).to(image.dtype)
+    grey = _luma(image).to(image.dtype)
     return grey.expand(image.shape) if num_output_channels == 3 else grey
 
 
@@ -304,7 +309,7 @@ def invert(inpt: Any) -> Any:
 def invert_image(image: Tensor) -> Tensor:
     if image.is_floating_point():
         return 1.0 - image
-    return image.bitwise_not() if image.dtype is dtypes.uint8 else image.bitwise_xor(max_value(image.dtype))
+    return image.bitwise_not() if image.dtype is dtypes.uint8 else image.bitwise_xor((1 << num_value_bits(image.dtype)) - 1)
 
 
 register(invert, PIL.Image.Image)(pil.invert)

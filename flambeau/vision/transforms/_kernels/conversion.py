@@ -158,8 +158,8 @@ def to_dtype(inpt: Any, dtype: Dtype = dtypes.float32, scale: bool = False) -> A
     return kernel_of(to_dtype, type(inpt))(inpt, dtype=dtype, scale=scale)
 
 
-def _whole_to_whole(image: Tensor, dtype: Dtype) -> Tensor:
-    more = num_value_bits(dtype) - num_value_bits(image.dtype)
+def shifted(image: Tensor, dtype: Dtype, more: int) -> Tensor:
+    """Whole numbers with ``more`` bits than they have, fewer where that is below 0."""
     if dtypes.uint16 in (image.dtype, dtype):  # has no shifts
         return (image / 2**-more).to(dtype) if more < 0 else image.to(dtype) * 2**more
     return image.bitwise_right_shift(-more).to(dtype) if more < 0 else image.to(dtype).bitwise_left_shift_(more)
@@ -174,7 +174,7 @@ def to_dtype_image(image: Tensor, dtype: Dtype = dtypes.float32, scale: bool = F
     if not image.is_floating_point():
         if dtype.is_floating_point:
             return image.to(dtype).mul_(1.0 / max_value(image.dtype))
-        return _whole_to_whole(image, dtype)
+        return shifted(image, dtype, num_value_bits(dtype) - num_value_bits(image.dtype))
     if dtype.is_floating_point:
         return image.to(dtype)
     check_precision(image.dtype, dtype, "conversion")

@@ -16,6 +16,7 @@ import PIL.Image
 from .... import ops
 from ....core import dtype as dtypes
 from ....core.tensor import Tensor
+from ....linalg import lstsq
 from ....nn import functional
 from ... import tv_tensors
 from ...tv_tensors import BoundingBoxFormat, is_rotated_bounding_format
@@ -417,6 +418,9 @@ def rotate_bounding_boxes(
 def perspective_coefficients(startpoints: Any, endpoints: Any) -> list[float]:
     """The eight numbers of the perspective that takes four end points back to where they started, by least squares.
 
+    Raises:
+        LinAlgError: the points lie such that there is no single map, as the corners of an image of one row.
+
     With ``k = 1 / (g x + h y + 1)``, ``(x, y)`` comes from ``(k (a x + b y + c), k (d x + e y + f))``.
     """
     if len(startpoints) != 4 or len(endpoints) != 4:
@@ -425,9 +429,9 @@ def perspective_coefficients(startpoints: Any, endpoints: Any) -> list[float]:
     for (x, y), (from_x, from_y) in zip(endpoints, startpoints):
         equations.append([x, y, 1, 0, 0, 0, -from_x * x, -from_x * y])
         equations.append([0, 0, 0, x, y, 1, -from_y * x, -from_y * y])
-    wanted = ops.tensor(startpoints, dtype=dtypes.float64).view(8, 1)
-    solution = np.linalg.lstsq(np.array(equations, np.float32).astype(np.float64), wanted.numpy(), rcond=None)[0]
-    return solution[:, 0].astype(np.float32).tolist()
+    rows = ops.tensor(equations, dtype=dtypes.float32).double()
+    wanted = ops.tensor(startpoints, dtype=dtypes.float64).view(8)
+    return lstsq(rows, wanted, driver="gels").solution.float().tolist()
 
 
 def _coefficients(startpoints: Any, endpoints: Any, coefficients: Any) -> Any:

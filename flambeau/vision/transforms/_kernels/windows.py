@@ -24,6 +24,7 @@ from .rotated import parallelogram_to_box
 
 _IMAGES = (Tensor, tv_tensors.Image, tv_tensors.Video)
 _LINEAR = (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC, InterpolationMode.LANCZOS)
+_ROUNDED = (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)  # others are cut off; bool is True where not 0
 _NEAREST = (InterpolationMode.NEAREST, InterpolationMode.NEAREST_EXACT)
 _F: Any = BoundingBoxFormat
 
@@ -219,7 +220,7 @@ def resize_image(
     if dtype in (dtypes.float32, dtypes.float64, dtypes.uint8):
         return _interpolated(images, sizes, mode, antialias).reshape(result_shape)
     result = _interpolated(images.float(), sizes, mode, antialias)
-    return (result if dtype.is_floating_point else result.round_()).to(dtype).reshape(result_shape)
+    return (result.round_() if dtype in _ROUNDED else result).to(dtype).reshape(result_shape)
 
 
 resize_video = resize_image
@@ -334,7 +335,7 @@ def pad_image(image: Tensor, padding: Any, fill: Any = None, padding_mode: str =
         )
     fills = [0] if fill is None else [fill] if isinstance(fill, (int, float)) else list(fill)
     *batch, channels, height, width = image.shape
-    images = image.reshape(-1, channels, height, width)
+    images = image.reshape(math.prod(batch), channels, height, width)
     if len(fills) == 1:
         result = _padded(images, sides, fills[0], padding_mode)
     elif padding_mode != "constant":
@@ -343,10 +344,14 @@ def pad_image(image: Tensor, padding: Any, fill: Any = None, padding_mode: str =
         result = _padded(images, sides, 0, padding_mode)
         left, right, top, bottom = [max(side, 0) for side in sides]
         colour = ops.tensor(fills).to(image.device, image.dtype).reshape(-1, 1, 1)
-        result[..., :top, :] = colour
-        result[..., :left] = colour
-        result[..., result.shape[-2] - bottom :, :] = colour
-        result[..., result.shape[-1] - right :] = colour
+        for border in (
+            result[..., :top, :],
+            result[..., :left],
+            result[..., result.shape[-2] - bottom :, :],
+            result[..., result.shape[-1] - right :],
+        ):
+            if border.numel():
+                border.copy_(colour)
     return result.reshape(*batch, *result.shape[1:])
 
 

@@ -15,6 +15,7 @@ from .. import autoaugment as classic
 from .._kernels import augmentation
 from .._kernels.augmentation import AutoAugmentPolicy, Space
 from .._kernels.meta import get_size
+from . import functional as F
 from ._transform import Transform
 from ._utils import check_type, fill_for, is_pure_tensor, setup_fill
 
@@ -66,7 +67,7 @@ class _Augmentation(Transform):
             magnitude = -magnitude
         if name == "Solarize":
             magnitude *= augmentation.white_of(image)
-        return augmentation.applied(name, image, magnitude, self.interpolation, fill_for(self._fill, type(image)))
+        return augmentation.applied(F, name, image, magnitude, self.interpolation, fill_for(self._fill, type(image)))
 
     def _drawn_step(self, image: Any, space: Space, bins: int, size: list[int], magnitude_index: Callable[[], int]) -> Any:
         name = space.names[int(ops.randint(len(space.names), ()))]

@@ -490,9 +490,10 @@ class RandomAffine(Transform):
         center: Any = None,
     ):
         super().__init__()
-        self.degrees, self.shear = arguments.setup_affine(degrees, translate, scale, shear, center)
+        self.degrees, angles_of_shear = arguments.setup_affine(degrees, translate, scale, shear, center)
         self.translate = translate
         self.scale = scale
+        self.shear = angles_of_shear
         self.interpolation = interpolation
         self.fill = fill
         self._fill = setup_fill(fill)
