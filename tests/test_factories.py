@@ -255,3 +255,14 @@ def test_sums_and_products_are_computed_in_the_dtype_of_out(oracle: Any, name: s
             for T in (flambeau, oracle)
         ]
         assert ours.tolist() == theirs.tolist()
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int64"])
+def test_evenly_spaced_numbers_are_pytorchs_to_the_bit(dtype: str) -> None:
+    theirs = oracle()
+    ends = [(-1, 1), (0, 1), (1e-4, 0.02), (-2.7, 5.1), (3.3, -100.9)]
+    for first, last in ends:
+        for steps in (1, 2, 3, 7, 8, 28, 33, 100, 1000, 9001):
+            expected = theirs.linspace(first, last, steps, dtype=getattr(theirs, dtype))
+            assert flambeau.linspace(first, last, steps, dtype=getattr(flambeau, dtype)).tolist() == expected.tolist(), (first, last, steps)

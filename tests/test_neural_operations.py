@@ -65,6 +65,16 @@ def test_max_pool_sends_the_gradient_to_the_first_of_equal_maxima() -> None:
     np.testing.assert_array_equal(x.grad.numpy()[0, 0], [[1, 0, 1, 0], [0, 0, 0, 0]])
 
 
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("size", [4, 40])  # with and without a kernel
+def test_the_result_of_max_pool_may_be_written_to(rank: int, size: int) -> None:
+    x = flambeau.randn(3, 5, *(size,) * rank, requires_grad=True)
+    pooled = getattr(F, f"max_pool{rank}d")
+    (expected,) = flambeau.autograd.grad(F.relu(pooled(x, 2)).sum(), x)
+    (gradient,) = flambeau.autograd.grad(F.relu(pooled(x, 2), inplace=True).sum(), x)
+    assert gradient.any() and gradient.equal(expected)
+
+
 def test_fractional_max_pool_takes_the_last_nan_and_the_first_of_equal_maxima() -> None:
     x = flambeau.tensor([[[float("nan"), float("nan")], [1.0, 2.0]], [[1.0, 3.0], [3.0, 0.0]]])
     values, indices = F.fractional_max_pool2d(x, 2, output_size=1, return_indices=True)
@@ -235,3 +245,16 @@ def test_grouped_products_have_the_gradients_of_their_groups_and_zeros_behind_th
     columns = experts.detach().mT.contiguous().mT.to(flambeau.bfloat16)
     result = F.grouped_mm(rows.detach().to(flambeau.bfloat16), columns[..., :4], offs=flambeau.tensor([12, 12], dtype=flambeau.int32))
     assert result.shape == (12, 4) and result.dtype is flambeau.bfloat16
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("size", [7, 16, 28, 33])
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_the_grid_of_no_change_is_pytorchs_to_the_bit(size: int, align_corners: bool) -> None:
+    """Each place is a pixel's middle, where the slope of ``grid_sample`` jumps: its gradient depends on the last bit."""
+    theirs = pytest.importorskip("torch")
+    grids = []
+    for library in (flambeau, theirs):
+        grid = library.nn.functional.affine_grid(library.eye(2, 3).unsqueeze(0), (1, 1, size, size), align_corners)
+        grids.append(grid.numpy())
+    np.testing.assert_array_equal(*grids)

@@ -59,7 +59,7 @@ def max_pool(dual: Any, op: Any, values: Any) -> Any:
     primals = [dual.primal(each) for each in values]
     made = invoke(op, primals)
     pick = TABLES["nn.functional"]["_max_pool_pick"]
-    return dual.wrap(made, invoke(pick, [values[0]._tangent, primals[0], made, *primals[1:]]))
+    return dual.wrap(made, invoke(pick, [values[0]._tangent, *primals]))
 
 
 @for_operations("_batch_norm", "_layer_norm", "_group_norm")

@@ -17,16 +17,18 @@ _SPAN = 1 << 14  # elements of a chunk
 
 @kernel
 def progression(k: Builder, kind: str, out: str, from_both_ends: bool) -> None:
-    """``first + step * i``, computed in ``kind``; ``from_both_ends`` the upper half as ``last - step * (count - 1 - i)``."""
+    """``first + step * i``, computed in ``kind``; ``from_both_ends`` the upper half as ``last - step * (count - 1 - i)``, rounded once."""
     result, count, first, step, last = k.array(), k.integer(), k.number(kind), k.number(kind), k.number(kind)
     lanes = k.lanes(kind)
 
     def some(i: Value, mask: Value | None) -> None:
         place = k.splat(k.cast(i, "i32"), lanes) + k.indices(lanes, "i32")
-        value = k.cast(place, kind) * step + first
         if from_both_ends:
             back = k.splat(k.cast(count - 1, "i32"), lanes) - place
-            value = k.select(place < k.cast(count // 2, "i32"), value, last - k.cast(back, kind) * step)
+            value = k.fma(k.cast(place, kind), step, first)
+            value = k.select(place < k.cast(count // 2, "i32"), value, k.fma(k.cast(back, kind), -step, last))
+        else:
+            value = k.cast(place, kind) * step + first
         k.store(k.cast(value, out), result, i, out, mask)
 
     k.for_chunks(lambda c: k.vector_loop(c * _SPAN, k.least((c + 1) * _SPAN, count), lanes, some))
@@ -34,12 +36,12 @@ def progression(k: Builder, kind: str, out: str, from_both_ends: bool) -> None:
 
 @native("_progression")
 def evenly_spaced(dtype: np.dtype, count: int, first: float, step: float, last: float | None) -> np.ndarray | None:
-    """Computed in ``dtype`` where there is a ``last``, which is counted back from; else in float64, and rounded once."""
+    """Computed in float64 and rounded once; where there is a ``last`` it is counted back from."""
     out = KINDS.get(dtype)
     if out not in ("f32", "f64") or not 0 < count < 1 << 31:
         return None
     result = empty((count,), dtype)
-    run = progression("f64" if last is None else out, out, last is not None)
+    run = progression("f64", out, last is not None)
     run(-(-count // _SPAN), id(result), count, float(first), float(step), 0.0 if last is None else float(last))
     return result
 

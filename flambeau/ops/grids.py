@@ -268,7 +268,7 @@ def _line(theta: Any, count: int, align_corners: bool) -> Any:
     if count <= 1:
         return zeros(count, dtype=theta.dtype, device=theta.device)
     line = linspace(-1, 1, count, dtype=theta.dtype, device=theta.device)
-    return line if align_corners else line * ((count - 1) / count)
+    return line if align_corners else line * (count - 1) / count
 
 
 @composite(method=False)

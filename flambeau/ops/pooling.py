@@ -1,7 +1,8 @@
 """Max pooling: windows, adaptive bins, and with the places of the maxima.
 
-Pooling without indices keeps no indices: its derivative compares the windows with the maxima again, which in NumPy costs less than
-noting the places in the forward pass.  With indices, and where native kernels note them, the derivative scatters to them.
+Pooling without indices keeps its input alone: its derivative takes the maxima again and looks where they are, which in NumPy costs less
+than noting the places in the forward pass. The result is free to be written to, as PyTorch's is. With indices, and where native kernels
+note them, the derivative scatters to them.
 """
 
 from __future__ import annotations
@@ -100,17 +101,22 @@ def _max(input: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilatio
     geometry = pool_geometry(
         f"max_pool{len(kernel_size)}d", len(kernel_size), input.shape, kernel_size, stride, padding, dilation, ceil_mode
     )
+    return in_layout(_maxima(input, geometry), is_channels_last(input))
+
+
+def _maxima(input: np.ndarray, geometry: tuple[Ints, ...]) -> np.ndarray:
     framed = _framed(input, geometry, lowest(input.dtype))
     kernel_size, stride, _, dilation, size = geometry
     parts = [framed[(..., *where)] for _, where in taps(kernel_size, stride, dilation, size)]
     result = np.maximum(parts[0], parts[1]) if len(parts) > 1 else parts[0].copy(order="K")
     for part in parts[2:]:
         np.maximum(result, part, out=result)
-    return in_layout(result, is_channels_last(input))
+    return result
 
 
-def _shares(input: np.ndarray, values: np.ndarray, geometry: tuple[Ints, ...]) -> Any:
+def _shares(input: np.ndarray, geometry: tuple[Ints, ...]) -> Any:
     """For each place in the window, where it is, and which windows have their maximum there: the first one, or the last NaN."""
+    values = _maxima(input, geometry)
     kernel_size, stride, _, dilation, size = geometry
     framed = _framed(input, geometry, math.nan)  # equal to no maximum
     count, left = product(kernel_size), None
@@ -141,7 +147,6 @@ def _last_nans(input: np.ndarray, values: np.ndarray, geometry: tuple[Ints, ...]
 def _max_backward(
     grad_output: np.ndarray,
     input: np.ndarray,
-    values: np.ndarray,
     kernel_size: Any,
     stride: Any,
     padding: Any,
@@ -160,7 +165,7 @@ def _max_backward(
     ]
     apart = all(s >= d * (k - 1) + 1 for s, d, k in zip(stride, dilation, kernel_size, strict=True))
     gradient = new_like(input, (*input.shape[:-rank], *reach), zeros=True)
-    for where, chosen in _shares(input, values, geometry):
+    for where, chosen in _shares(input, geometry):
         if apart:  # windows do not overlap: each element is written once
             np.multiply(grad_output, chosen, out=gradient[(..., *where)])
         else:
@@ -171,12 +176,12 @@ def _max_backward(
 
 
 def _max_pick(
-    source: np.ndarray, input: np.ndarray, values: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+    source: np.ndarray, input: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> np.ndarray:
     geometry = pool_geometry("max_pool", len(kernel_size), input.shape, kernel_size, stride, padding, dilation, ceil_mode)
     framed = _framed(source, geometry, 0)
-    result = np.zeros(values.shape, source.dtype)
-    for where, chosen in _shares(input, values, geometry):
+    result = np.zeros((*input.shape[: -len(kernel_size)], *geometry[4]), source.dtype)
+    for where, chosen in _shares(input, geometry):
         np.copyto(result, framed[(..., *where)], where=chosen)
     return result
 
@@ -189,16 +194,16 @@ def _max_pick(
     promotion="same",
     fast=_max_backward,
     grad={
-        "grad_output": lambda grad, input, values, kernel_size, stride, padding, dilation, ceil_mode: max_pool_pick(
-            grad, input, values, kernel_size, stride, padding, dilation, ceil_mode
+        "grad_output": lambda grad, input, kernel_size, stride, padding, dilation, ceil_mode: max_pool_pick(
+            grad, input, kernel_size, stride, padding, dilation, ceil_mode
         )
     },
 )
 def max_pool_backward(
-    grad_output: Tensor, input: Tensor, values: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+    grad_output: Tensor, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> Tensor:
     """``grad_output`` at the place of each window's maximum."""
-    return _max_backward(grad_output, input, values, kernel_size, stride, padding, dilation, ceil_mode)
+    return _max_backward(grad_output, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 @op(
@@ -208,16 +213,14 @@ def max_pool_backward(
     out=False,
     promotion="same",
     grad={
-        "source": lambda grad, input, values, kernel_size, stride, padding, dilation, ceil_mode: max_pool_backward(
-            grad, input, values, kernel_size, stride, padding, dilation, ceil_mode
+        "source": lambda grad, input, kernel_size, stride, padding, dilation, ceil_mode: max_pool_backward(
+            grad, input, kernel_size, stride, padding, dilation, ceil_mode
         )
     },
 )
-def max_pool_pick(
-    source: Tensor, input: Tensor, values: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
-) -> Tensor:
+def max_pool_pick(source: Tensor, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Tensor:
     """What ``source`` has at the place of each window's maximum of ``input``."""
-    return _max_pick(source, input, values, kernel_size, stride, padding, dilation, ceil_mode)
+    return _max_pick(source, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 def max_pool(input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Tensor:
@@ -235,8 +238,8 @@ _MAX_POOLS: dict[int, Any] = {
         promotion="same",
         fast=_max,
         grad={
-            "input": lambda grad, input, result, kernel_size, stride, padding, dilation, ceil_mode: max_pool_backward(
-                grad, input, result, kernel_size, stride, padding, dilation, ceil_mode
+            "input": lambda grad, input, kernel_size, stride, padding, dilation, ceil_mode: max_pool_backward(
+                grad, input, kernel_size, stride, padding, dilation, ceil_mode
             )
         },
     )(max_pool)

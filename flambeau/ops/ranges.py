@@ -151,10 +151,12 @@ def _spaced_dtype(new: Creation, *ends: Any) -> dtypes.dtype:
 
 
 def spaced_array(start: Any, end: Any, steps: int, dtype: dtypes.dtype) -> np.ndarray:
-    """``steps`` evenly spaced numbers, counted from both ends so that the result is symmetric."""
+    """``steps`` evenly spaced numbers, counted from both ends.
+
+    They are PyTorch's to the bit: the step is rounded to ``dtype``, its product with the place is not (a processor multiplies and adds at
+    once); of 16 bits each operation is rounded.
+    """
     compute: Any = np.dtype(np.float64) if dtype.category < dtypes.FLOATING else dtype.numpy
-    if dtype in dtypes.REDUCED:
-        compute = np.dtype(np.float32)
     first, last = compute.type(start), compute.type(end)
     if dtype.category < dtypes.FLOATING:
         first, last = compute.type(int(start)), compute.type(int(end))
@@ -165,11 +167,33 @@ def spaced_array(start: Any, end: Any, steps: int, dtype: dtypes.dtype) -> np.nd
         result = native.attempt("_progression", steps, dtype.numpy, steps, first, step, last)
         if result is not None:
             return result
-    half = steps // 2
-    places, values = np.arange(steps - half).astype(compute), np.empty(steps, compute)
-    np.add(places[:half] * step, first, out=values[:half])
-    np.subtract(last, places[::-1] * step, out=values[half:])
+    half, places = steps // 2, np.arange(steps - steps // 2)
+    combined = _rounded_each if dtype in dtypes.REDUCED else _rounded_once
+    values = np.empty(steps, compute)
+    values[:half] = combined(places[:half], step, first)
+    values[half:] = combined(places[::-1], -step, last)
     return cast_array(values, dtype)
+
+
+def _rounded_each(places: np.ndarray, step: Any, offset: Any) -> np.ndarray:
+    return places.astype(step.dtype) * step + offset
+
+
+def _rounded_once(places: np.ndarray, step: Any, offset: Any) -> np.ndarray:
+    """``places * step + offset`` without rounding in between, for whole numbers below ``2**26``."""
+    if step.dtype == np.float32 or step.dtype == np.complex64:  # products of 24 bits each are exact in 53
+        wide = np.float64 if step.dtype == np.float32 else np.complex128
+        return places * wide(step) + wide(offset)
+    if step.dtype == np.complex128:
+        return _rounded_once(places, step.real, offset.real) + 1j * _rounded_once(places, step.imag, offset.imag)
+    product = places * step
+    above = step * (2.0**27 + 1)
+    above -= above - step  # the upper 26 bits of the step: Veltkamp 1968
+    rest = (places * above - product) + places * (step - above)
+    total = product + offset
+    of_offset = total - product
+    rest += (product - (total - of_offset)) + (offset - of_offset)  # what rounding took from the sum: Knuth
+    return np.where(np.isfinite(rest), total + rest, total)
 
 
 def _check_steps(steps: Any, operation: str) -> int:
