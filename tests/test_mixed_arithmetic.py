@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import itertools
 import operator
 from collections.abc import Callable
@@ -232,3 +233,20 @@ def test_indices_wrap_or_raise_as_in_pytorch(name: str, indices: list[int], orac
         except (IndexError, RuntimeError):  # PyTorch raises the one or the other by dtype and number of threads
             outcomes.append("refused")
     assert outcomes[0] == outcomes[1]
+
+
+# -- numbers of other classes ------------------------------------------------------------------------------------------------------
+class Twofold(enum.IntEnum):
+    two = 2
+
+
+@pytest.mark.parametrize("operation", [operator.mul, operator.truediv], ids=["mul", "div"])
+@pytest.mark.parametrize(
+    "number", [True, np.float32(2), np.float64(2), np.int64(2), np.bool_(True), Twofold.two, np.complex64(1 + 2j)], ids=repr
+)
+def test_numbers_of_any_class_have_gradients(operation: Callable[..., Any], number: Any) -> None:
+    x, plain = flambeau.tensor([0.5, -1.5], requires_grad=True), flambeau.tensor([0.5, -1.5], requires_grad=True)
+    as_python = complex(number) if isinstance(number, complex | np.complexfloating) else float(number)
+    for tensor, each in ((x, number), (plain, as_python)):
+        operation(tensor, each).abs().sum().backward()
+    assert x.grad.tolist() == plain.grad.tolist()

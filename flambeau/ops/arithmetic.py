@@ -23,9 +23,10 @@ def conj(value: Any) -> Any:
     kind = value.__class__
     if kind is float or kind is int:
         return value
-    if kind is complex:
-        return value.conjugate()
-    dtype = value._array.dtype
+    array = getattr(value, "_array", None)
+    if array is None:  # of another class of numbers: bool, NumPy's, an enumeration's
+        return value.conjugate() if isinstance(value, complex | np.complexfloating) else value
+    dtype = array.dtype
     if dtype is _F32 or dtype is _F64 or dtype.kind not in "cV" or not value.dtype.is_complex:
         return value
     return value.conj()
