@@ -388,3 +388,84 @@ def functionalized(s):
 def rearranged(s):
     pattern = lambda x: s.func.rearrange(x, "(a b) c -> b (c a)", a=2)  # noqa: E731
     return pattern(s.normal(4, 3)), s.func.vmap(pattern)(s.normal(2, 4, 3)), s.func.grad(lambda x: pattern(x)[0].prod())(s.normal(4, 3))
+
+
+# -- a variable that is no batch's, inside of one ---------------------------------------------------------------------------------------
+def looked_at(torch):
+    """Functions of a vector that depend on its values in ways that a batch cannot."""
+    return (
+        lambda x: (x**3).sum() if x.sum() > 0 else x.sum(),
+        lambda x: (x[x > 0] ** 3).sum() * x.prod(),
+        lambda x: (x**3).sum() * x.sum().item(),
+        lambda x: (x[x.nonzero()] ** 3).sum() + x.masked_select(x > 0).prod(),
+        lambda x: (x**3).sum() * torch.allclose(x, x) + x.prod() * float(x[0]),
+    )
+
+
+def filled(torch):
+    """Functions of a vector of two that write it into new tensors."""
+
+    def by_element(x):
+        made = torch.zeros(2, dtype=x.dtype)
+        made[0] = x.sum()
+        made[1] = x.prod()
+        return (made**3).sum()
+
+    def as_a_whole(x):
+        made = torch.empty(2, dtype=x.dtype)
+        made[:] = x
+        made[0] *= 2
+        return (made**3).sum() * torch.ones(2, dtype=x.dtype).copy_(x).prod()
+
+    def as_it_is(x):
+        made = torch.empty_like(x)
+        made.copy_(x.sin())
+        return (made**3).sum()
+
+    def one_place(x):
+        return torch.zeros(2, dtype=x.dtype).index_put((torch.tensor([0]),), x[:1]).exp().sum()
+
+    return by_element, as_a_whole, as_it_is, one_place
+
+
+def in_batches(s, functions, x):
+    """Derivatives of functions at one point, of the second order or inside of a batch that the point is not of."""
+    func = s.func
+    second = [(func.hessian(f)(x), func.jacfwd(func.jacfwd(f))(x), func.jacrev(func.jacfwd(f))(x)) for f in functions]
+    weights = s.normal(3)
+    return second, [func.vmap(lambda v: func.grad(f)(x) * v)(weights) for f in functions]  # noqa: B023
+
+
+@composition
+def values_of_a_variable_that_is_no_batchs(s):
+    return in_batches(s, looked_at(s.torch), s.positive(3))
+
+
+@composition
+def new_tensors_that_a_variable_is_written_into(s):
+    return in_batches(s, filled(s.torch), s.normal(2))
+
+
+@composition
+def jacobians_of_what_was_written_into_new_tensors(s):
+    torch, func, x = s.torch, s.func, s.normal(3)
+    f = lambda x: torch.zeros(3, dtype=x.dtype).copy_(x.sin())  # noqa: E731
+    tilted = lambda x: x.clone().fill_(x.sum()) * x  # noqa: E731
+    return func.jacfwd(f)(x), func.jacfwd(tilted)(x), func.vmap(lambda v: func.jvp(f, (x,), (v,)))(s.normal(2, 3))
+
+
+@composition
+def values_to_fill_with_that_are_batched(s):
+    x, values = s.normal(2, 3), s.normal(2)
+    return (
+        s.func.vmap(lambda x, v: x.masked_fill(x > 0, v))(x, values),
+        s.func.vmap(lambda x, v: x.clone().masked_fill_(x > 0, v))(x, values),
+        s.func.vmap(lambda v: x.masked_fill(x > 0, v))(values),
+    )
+
+
+@composition
+def places_in_nested_batches(s):
+    x = s.normal(2, 3, 2, 4)
+    places = lambda x: s.torch.searchsorted(x.sort(-1)[0], x)  # noqa: E731
+    return s.func.vmap(s.func.vmap(places, in_dims=1), in_dims=-1, out_dims=-1)(x)

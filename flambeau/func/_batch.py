@@ -19,10 +19,12 @@ from typing import Any
 from ..core.calls.dispatch import Call
 from ..core.calls.operation import KEEP
 from ..core.calls.promotion import common_dtype
+from ..core.layout import contiguous_format, strided
+from ..core.tape.history import is_differentiable
 from ..core.tensor import Tensor
 from ..ops import joining, ranges
 from . import _batch_random
-from ._levels import Interpreter, NoValues, Wrapped, below, call_entry, flat, invoke, invoke_in_place, mapped, needs_grad
+from ._levels import Interpreter, NoValues, Wrapped, below, call_entry, flat, highest, invoke, invoke_in_place, mapped, needs_grad
 
 loops: dict[str, int] = {}  # how often an operation was called example by example, by its name; for tests
 
@@ -37,6 +39,9 @@ _UNBATCHED = (
     "operators instead of {0}_."
 )
 _DIMS = frozenset(("dim", "dims", "dim0", "dim1", "dim2", "dimension", "axis"))
+
+
+FRESH = 2  # ``_is_repeated`` of a new tensor that follows no other
 
 
 def dynamic(name: str) -> NoValues:
@@ -55,6 +60,48 @@ class Batch(Interpreter):
         super().__exit__(*exc_info)
         if exc_info[0] is None:
             _batch_random.check_all_seen(self)
+
+    # -- what is the same for all examples ----------------------------------------------------------------------------------------
+    # A variable of ``grad`` that is none of the batch's is spread over it all the same (``_reverse.spread``). Programs must not
+    # notice: they may look at its values, and write it into new tensors. So what is computed from nothing else is marked.
+    repeats = False  # whether any tensor is marked
+
+    def repeated(self, value: Tensor, mark: Any = True) -> Any:
+        """A tensor of a lower level as one of this level, the same for all examples."""
+        made = self.wrap(self.inside(value) if mark is True else self.inside(value).clone(memory_format=contiguous_format))
+        made._is_repeated = mark
+        self.repeats = True
+        return made
+
+    def are_repeated(self, values: Any) -> bool:
+        """Whether none among ``values`` can differ from example to example."""
+        return self.repeats and all(each._is_repeated for each in flat(values) if self.has(each))
+
+    def marked(self, made: Any) -> Any:
+        """``made``, computed from nothing that differs."""
+        for each in flat((made,)):
+            if self.has(each):
+                each._is_repeated = True
+        return made
+
+    def common(self, value: Any) -> Any:
+        """The example that all are equal to; None where they differ."""
+        if not value._is_repeated or not self.size:
+            return None
+        inner = value._inner.detach()
+        return value._inner[0] if self.size == 1 or bool(((inner == inner[0]) | (inner != inner)).all()) else None
+
+    def overwritten(self, name: str, target: Any, values: Any) -> None:
+        """Before ``values`` are written into ``target``.
+
+        Raises:
+            RuntimeError: they differ from example to example, and it is not the batch's.
+        """
+        if not target._is_repeated or self.are_repeated(values):
+            return
+        if target._is_repeated == FRESH:
+            raise RuntimeError(_UNBATCHED.format(name))
+        target._is_repeated = False
 
     # -- values -------------------------------------------------------------------------------------------------------------------
     def wrap(self, inner: Tensor, tangent: Any = None) -> Any:
@@ -87,9 +134,15 @@ class Batch(Interpreter):
         return inner.reshape(shape[0], *(1,) * missing, *shape[1:]) if missing > 0 else inner
 
     def item(self, value: Any) -> Any:
+        with below(self):
+            if (one := self.common(value)) is not None:
+                return one.item()
         raise NoValues(_ITEM)
 
     def truth(self, value: Any) -> Any:
+        with below(self):
+            if (one := self.common(value)) is not None:
+                return bool(one)
         raise NoValues(_TRUTH)
 
     def shown(self, value: Any) -> str:
@@ -101,7 +154,9 @@ class Batch(Interpreter):
         if rule is None:
             rule = _chosen[op] = _rule_for(op)
         made = rule(self, op, *values)
-        return self.looped(op, values) if made is NotImplemented else made
+        if made is NotImplemented:
+            made = self.looped(op, values)
+        return self.marked(made) if self.are_repeated(values) else made
 
     def aligned(self, op: Any, values: Sequence[Any]) -> list[Any]:
         """Operands of an element-wise operation, the batch in front of the most dimensions that any has."""
@@ -123,6 +178,7 @@ class Batch(Interpreter):
         target = values[0]
         if not self.has(target):
             raise RuntimeError(_UNBATCHED.format(op.name))
+        self.overwritten(op.name, target, values)
         rank = target._array.ndim
         if op.name == "copy" or op.name == "fill":
             source = values[1]
@@ -135,6 +191,8 @@ class Batch(Interpreter):
         elif op.name == "zero":
             target._inner.zero_()
             return target
+        elif op.name == "masked_fill" and self.has(values[2]):
+            pass  # which is no 0-d tensor inside
         elif op.elementwise and max(each._array.ndim for each in flat(values) if isinstance(each, Tensor)) <= rank:
             invoke_in_place(op, self.aligned(op, values))
             return target
@@ -177,7 +235,10 @@ class Batch(Interpreter):
             return value._inner[i] if self.size else value._inner.new_ones(value._array.shape)
 
         found = [function(*[example(each, i) for each in values]) for i in range(self.size or 1)]
-        return self.stacked(name, found)
+        if not self.are_repeated(values):
+            return self.stacked(name, found)
+        is_plain = isinstance(found[0], (bool, int, float)) and all(each == found[0] for each in found)
+        return found[0] if is_plain else self.marked(self.stacked(name, found))
 
     def stacked(self, name: str, found: list[Any]) -> Any:
         """Results of one call for each example, as this level's."""
@@ -200,13 +261,31 @@ class Batch(Interpreter):
     def factory(self, call: Call) -> Any:
         from . import _batch_rules
 
-        return _batch_random.factory(self, call) if call.op.name in _batch_random.FACTORIES else _batch_rules.factory(self, call)
+        if call.op.name in _batch_random.FACTORIES:
+            return _batch_random.factory(self, call)
+        made = _batch_rules.factory(self, call)
+        if not self.repeats or call.out is not None:
+            return made
+        if made is not NotImplemented:
+            return self.marked(made) if self.are_repeated(call.values) else made
+        return self._fresh(call)
+
+    def _fresh(self, call: Call) -> Any:
+        """A new tensor into which variables may be written that are spread over the batch; NotImplemented where none can be."""
+        if call.op.model is not None or highest(call.operands) is not None:
+            return NotImplemented
+        made = call_entry(call.op, call.values)
+        is_open = isinstance(made, Tensor) and made.layout is strided and is_differentiable(made._array) and not made.requires_grad
+        return self.repeated(made, FRESH) if is_open else made
 
     def composite_rule(self, call: Call) -> Any:
         from . import _batch_rules
 
         rule = _batch_rules.COMPOSITES.get(call.op.name)
-        return _batch_random.composite(self, call) if rule is None else rule(self, call)
+        if rule is None:
+            return _batch_random.composite(self, call)
+        made = rule(self, call)
+        return made if made is NotImplemented or not self.are_repeated(call.values) else self.marked(made)
 
     def drew(self, call: Call) -> Any:
         """After a composite's body: its result anew, example by example, where it drew numbers that are to be different; or None."""
@@ -220,11 +299,14 @@ class Batch(Interpreter):
     def getitem(self, tensor: Any, key: Any) -> Any:
         from . import _batch_index
 
-        return _batch_index.getitem(self, tensor, key)
+        made = _batch_index.getitem(self, tensor, key)
+        return made if made is NotImplemented or not self.are_repeated((tensor, key)) else self.marked(made)
 
     def setitem(self, tensor: Any, key: Any, value: Any) -> Any:
         from . import _batch_index
 
+        if self.has(tensor):
+            self.overwritten("index_put", tensor, (tensor, key, value))
         return _batch_index.setitem(self, tensor, key, value)
 
 

@@ -96,7 +96,10 @@ def getitem(batch: Any, tensor: Any, key: Any) -> Any:
         return NotImplemented
     parts = key if key.__class__ is tuple else (key,)
     if any(batch.has(each) and each._array.dtype.kind == "b" for each in flat(parts)):
-        raise RuntimeError(_MASK)
+        plain = [batch.common(each) if batch.has(each) else each for each in parts]
+        if any(each is None and given is not None for each, given in zip(plain, parts, strict=True)):
+            raise RuntimeError(_MASK)
+        return tensor[tuple(plain)]
     found = _key_of(batch, key, tensor._array.ndim)
     if found is None:
         return batch.examples("index", _taken, (tensor, key))

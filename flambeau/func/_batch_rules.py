@@ -12,6 +12,7 @@ from typing import Any
 
 from ..core import layout
 from ..core.calls.dispatch import Call
+from ..core.calls.registry import TABLES
 from ..core.shape import inferred_shape
 from ..ops.products import bmm, dot, matmul, mm, mv, outer
 from ._levels import call_entry, invoke
@@ -125,6 +126,14 @@ def _copied(batch: Any, op: Any, input: Any, *rest: Any) -> Any:
     if memory_format in (layout.channels_last, layout.channels_last_3d):
         memory_format = layout.preserve_format  # of an example's dimensions, which an order with the batch cannot tell
     return batch.wrap(invoke(op, (input._inner, *others, memory_format)))
+
+
+@rule("masked_fill")
+def _filled(batch: Any, op: Any, input: Any, mask: Any, value: Any) -> Any:
+    """A value for each example is no 0-d tensor any more, which ``where`` does not mind."""
+    if batch.has(value):
+        return batch.call(TABLES["torch"]["_where"], (mask, value.to(input.dtype), input))
+    return batch.result(invoke(op, batch.aligned(op, (input, mask, value))))
 
 
 @rule("cat")
@@ -398,7 +407,7 @@ def _dynamic(batch: Any, call: Call) -> Any:
     """The shape of the result depends on values."""
     from ._batch import dynamic
 
-    if any(batch.has(each) for each in call.operands):
+    if any(batch.has(each) for each in call.operands) and not batch.are_repeated(call.operands):
         raise dynamic(call.op.name)
     return NotImplemented
 
@@ -431,12 +440,14 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
 def _places(batch: Any, op: Any, input: Any) -> Any:
     from ._batch import dynamic
 
+    if batch.are_repeated((input,)):
+        return NotImplemented
     raise dynamic("nonzero")
 
 
 @rule("masked_select")
 def _selected(batch: Any, op: Any, input: Any, mask: Any) -> Any:
-    if not batch.has(mask):
+    if not batch.has(mask) or batch.are_repeated((mask,)):
         return NotImplemented
     raise RuntimeError(
         "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for each batch this would "

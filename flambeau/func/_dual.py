@@ -25,7 +25,7 @@ import numpy as np
 
 from ..autograd.grad_mode import enable_grad, inference_mode
 from ..core.calls.dispatch import Call
-from ..core.layout import strided
+from ..core.layout import contiguous_format, strided
 from ..core.shape import element_strides
 from ..core.state import INFERENCE, grad_enabled, thread
 from ..core.tape.derivatives import argument_names, fact_of, rule_inputs
@@ -70,9 +70,19 @@ class Dual(Interpreter):
         return value._tangent if self.has(value) else None
 
     def zeros(self, value: Tensor) -> Tensor:
-        """A tangent of zeros for ``value``, laid out as it is."""
-        made: Tensor = value.detach().new_empty_strided(value._array.shape, _strides(value)).zero_()
-        return made
+        """A tangent of zeros for ``value``, laid out as it is, which tangents over any batch below can be written into."""
+        return self._own(value.detach().new_empty_strided(value._array.shape, _strides(value)).zero_())
+
+    def _own(self, tangent: Any) -> Any:
+        """A new tangent over all batches that run below: those that are written into it may belong to any of them."""
+        from ._reverse import batches_below, spread, wrapped_at
+
+        if batches := batches_below(self):
+            tangent = spread(tangent, batches).clone(memory_format=contiguous_format)
+        for each in thread.levels:
+            if isinstance(each, Dual) and each.level < self.level and not has_level(tangent, each):
+                tangent = wrapped_at(each, tangent, tangent.clone())
+        return tangent
 
     def detached(self, value: Any) -> Any:
         self.lend(value._inner)
@@ -259,7 +269,7 @@ class Dual(Interpreter):
             raise NotImplementedError("jvp: memory that is read as several dtypes cannot take a tangent in place")
         start = min(each.storage_offset() for each in sharing)
         end = max(each.storage_offset() + _extent(each) for each in sharing)
-        tangents = tensor.detach().new_zeros(max(end - start, 0))
+        tangents = self._own(tensor.detach().new_zeros(max(end - start, 0)))
         for each in sharing:
             part = tangents.as_strided(each._array.shape, element_strides(each._array), each.storage_offset() - start)
             self.adopted.append((weakref.ref(each), each.__class__))
@@ -390,6 +400,11 @@ def _swap(old: Tensor, new: Tensor) -> None:
         elif base.__class__ is ViewMeta and base.root is old:
             each._view_of = ViewMeta(new, base.creation_meta)
     storage._add_alias(new)
+
+
+def has_level(tensor: Any, level: Any) -> bool:
+    """Whether a tensor, or what is inside of it, belongs to a level."""
+    return tensor.__class__ is Wrapped and (tensor._owner is level or has_level(tensor._inner, level))
 
 
 def release(value: Any, kind: type = Tensor) -> None:

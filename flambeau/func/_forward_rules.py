@@ -53,6 +53,12 @@ def add_product(dual: Any, op: Any, values: Any) -> Any:
     return made if total is None else dual.wrap(made, total)
 
 
+@for_operations("fill")
+def fill(dual: Any, op: Any, values: Any) -> Any:
+    made, tangent = invoke(op, [dual.primal(each) for each in values]), dual.tangent(values[1])
+    return dual.wrap(made, dual.zeros(made) if tangent is None else invoke(op, (made.detach(), tangent)))
+
+
 @for_operations("_max_pool1d", "_max_pool2d", "_max_pool3d")
 def max_pool(dual: Any, op: Any, values: Any) -> Any:
     """The tangent at the places where the maxima are."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
+from ..core.state import thread
 from ..core.tensor import Tensor
 from ..ops import creation, joining
 from ..utils._pytree import tree_flatten, tree_unflatten
 from ._batch import Batch
 from ._dual import Dual
+from ._levels import below
 from ._reverse import Chosen, Pullback, Recording, alias, batches_in, gradients, spread, tensors_of, with_aux
 
 
@@ -36,7 +39,8 @@ def basis(tensors: Sequence[Any], start: int, stop: int) -> list[Any]:
 
 def _plain_of(tensors: Sequence[Any]) -> list[Any]:
     """Tensors of the same shapes and dtypes, on no level and off the tape, whose values do not matter."""
-    return [creation.empty(each._array.shape, dtype=each.dtype, device=each.device) for each in tensors]
+    with below(thread.levels[0]) if thread.levels else nullcontext():
+        return [creation.empty(each._array.shape, dtype=each.dtype, device=each.device) for each in tensors]
 
 
 def _slices(count: int, chunk_size: int | None) -> Iterator[tuple[int, int]]:
@@ -179,7 +183,8 @@ def columns_of(
         with Dual() as dual:
             directions = [batch.wrap(each) for each in basis(_plain_of(inputs), 0, sum(counts))]
             outs, rest = call([dual.wrap(x, _over(t, batches_in([x]))) for x, t in zip(inputs, directions, strict=True)])
-        tangents = [dual.tangent(out) for out in outs]
+            tangents = [dual.tangent(out) for out in outs]  # here, for what took its tangent in place is plain again afterwards
+            outs = [dual.primal(out) for out in outs]
         columns = [batch.inside(out.new_zeros(out._array.shape) if t is None else t) for out, t in zip(outs, tangents, strict=True)]
         rest = None if rest is None else _primal_tree(dual, batch, rest)
     jacobians = []

@@ -101,6 +101,7 @@ class Wrapped(Tensor):
 
     Attributes:
         _owner: the level's interpreter. _inner: what it computes with. _tangent: in forward mode, the tangent; else None.
+        _is_repeated: whether all examples of a batch are known to be the same; ``FRESH`` for a new tensor that follows no other.
     """
 
     __slots__ = ()  # so that a plain tensor can become one where it stands
@@ -110,6 +111,7 @@ class Wrapped(Tensor):
     _inner: Tensor
     _owner: Any
     _tangent: Any
+    _is_repeated: Any = False
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return Tensor(*args, **kwargs)
@@ -334,7 +336,10 @@ class Interpreter:
 
     def rewrapped(self, value: Any, function: Callable[[Tensor], Tensor]) -> Any:
         """``value`` with ``function`` applied to all that is inside."""
-        return self.wrap(function(value._inner), None if value._tangent is None else function(value._tangent))
+        made = self.wrap(function(value._inner), None if value._tangent is None else function(value._tangent))
+        if value._is_repeated:
+            made._is_repeated = value._is_repeated
+        return made
 
     def detached(self, value: Any) -> Any:
         """``value.detach()``."""

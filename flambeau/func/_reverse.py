@@ -40,7 +40,9 @@ def alias(tensor: Any, connected: bool = True) -> Any:
         RuntimeError: integers.
     """
     if tensor.__class__ is Wrapped:
-        return tensor._owner.wrap(alias(tensor._inner, connected), tensor._tangent)
+        made = tensor._owner.wrap(alias(tensor._inner, connected), tensor._tangent)
+        made._is_repeated = tensor._is_repeated
+        return made
     if not is_differentiable(tensor._array):
         raise RuntimeError("only Tensors of floating point dtype can require gradients")
     if connected and tensor.requires_grad:
@@ -64,17 +66,23 @@ def batches_in(tensors: Iterable[Any]) -> list[Any]:
     return sorted(found, key=lambda batch: batch.level)
 
 
+def batches_below(owner: Any) -> list[Any]:
+    """The batches that run below a level, the lowest first."""
+    return [each for each in thread.levels if each.__class__ is Batch and each.level < owner.level]
+
+
 def spread(tensor: Any, batches: Sequence[Any] | None = None, under: int = 1 << 30) -> Any:
     """``tensor`` over ``batches`` (all that are running when None), so that every example has a gradient of its own; each at its level."""
     own = 0
     if batches is None:
         batches = [each for each in thread.levels if each.__class__ is Batch]
     if tensor.__class__ is Wrapped:
-        own = tensor._owner.level
+        own, is_repeated = tensor._owner.level, tensor._is_repeated
         tensor = tensor._owner.wrap(spread(tensor._inner, batches, own), tensor._tangent)
+        tensor._is_repeated = is_repeated
     for each in batches:
         if own < each.level < under:
-            tensor = each.wrap(each.inside(tensor))
+            tensor = each.repeated(tensor)
     return tensor
 
 

@@ -439,7 +439,7 @@ def positions(ranked: np.ndarray, values: np.ndarray, side: str, sorter: Any = N
         return np.asarray(ranked.searchsorted(values, side, sorter))
     n = ranked.shape[-1]
     count = math.prod(ranked.shape[:-1])
-    rows, wanted = ranked.reshape(count, n), values.reshape(count, values.shape[-1])
+    rows, wanted = np.reshape(ranked, (count, n)), np.reshape(values, (count, values.shape[-1]))
     sorters = None if sorter is None else sorter.reshape(count, n)
     found: Any = np.empty(wanted.shape, _I8)
     for i in range(len(rows)):
