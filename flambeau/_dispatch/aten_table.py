@@ -7,7 +7,8 @@ Where several overloads are listed, a call is the first one that its arguments f
 PRIMITIVES = """
 Tensor.unfold=unfold _alias=alias _conj=conj_physical _expand=expand _fft_c2c _fft_c2r _fft_r2c _flip=flip _index=index.Tensor
 _index_add=index_add _index_put=index_put _index_reduce=index_reduce _leaky_relu_backward=leaky_relu_backward _log_softmax_backward_data
-_max_along=max.dim _max_of_all=max _median_along=median.dim _min_along=min.dim _min_of_all=min _nanmedian_along=nanmedian.dim
+_max_along=max.dim _max_of_all=max _median_along=median.dim _median_of_all=median _min_along=min.dim _min_of_all=min
+_nanmedian_along=nanmedian.dim _nanmedian_of_all=nanmedian
 _nonzero=nonzero _pdist=_pdist_forward _polygamma=polygamma _prelu_kernel _repeat=repeat _scatter=scatter.src
 _scatter_reduce=scatter_reduce.two _select=select.int _sigmoid_backward=sigmoid_backward _slice=slice.Tensor _softmax_backward_data
 _split=split.Tensor _split_with_sizes=split_with_sizes _std=std.correction _tanh_backward=tanh_backward

@@ -25,7 +25,7 @@ WORDS = {
     "constant": "_permutation",
     "bilinear": "matmul mm bmm mv dot vdot outer linear convolution",
     "selects": "_max_along _min_along sort topk kthvalue _median_along mode cummax cummin",
-    "reduces": "prod logsumexp amax amin _var _std vector_norm _max_of_all _min_of_all",
+    "reduces": "prod logsumexp amax amin _var _std vector_norm _max_of_all _min_of_all _median_of_all _nanmedian_of_all",
     "symmetric": "softmax",
     "holomorphic": (
         "add sub rsub mul addcmul addcdiv lerp div neg pow square sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh "

@@ -39,6 +39,12 @@ def _cholesky_gradient(grad: Any, result: Any, upper: bool) -> Any:
     return solve_triangular(factor, inner, upper=False, left=False)
 
 
+def _with_missing_pivots(factor: np.ndarray, info: Any) -> np.ndarray:
+    """LAPACK's report with the first NaN on each diagonal, which some take for a positive pivot; those behind it are NaN too."""
+    missing = np.isnan(np.diagonal(factor, axis1=-2, axis2=-1))
+    return np.where((info == 0) & missing.any(-1), missing.argmax(-1) + 1, info).astype(np.int32)
+
+
 @op(
     batch=2,
     name="cholesky_ex",
@@ -66,18 +72,19 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: Any = False) ->
     Source: torch.linalg.cholesky_ex.
     """
     result = by_lapack("_cholesky", A, upper)
-    if result is not None:
-        if check_errors:
-            check_info(result[1], check_errors)
-        return result
-    lower = A.swapaxes(-1, -2).conj() if upper else A
-    try:
-        factor, info = np.linalg.cholesky(lower), no_failures(A)
-    except np.linalg.LinAlgError:
-        factor, info = lapack.cholesky(lower)
-        if check_errors:
-            check_info(info, check_errors)
-    return columns(factor.swapaxes(-1, -2).conj() if upper else factor), info
+    if result is None:
+        lower = A.swapaxes(-1, -2).conj() if upper else A
+        try:
+            factor, info = np.linalg.cholesky(lower), no_failures(A)
+        except np.linalg.LinAlgError:
+            factor, info = lapack.cholesky(lower)
+        result = columns(factor.swapaxes(-1, -2).conj() if upper else factor), info
+    factor, info = result
+    if factor.size and np.isnan(factor[..., -1, -1]).any():
+        info = _with_missing_pivots(factor, info)
+    if check_errors:
+        check_info(info, check_errors)
+    return factor, info
 
 
 @composite(name="cholesky", namespace="linalg", method=False, out=True)

@@ -398,7 +398,7 @@ def distances(difference: np.ndarray, p: float) -> np.ndarray:
     """p-norm over the last dimension."""
     size = np.abs(difference)
     if p == 0:
-        return (size != 0).sum(-1).astype(size.dtype)
+        return np.where(np.isnan(size).any(-1), math.nan, (size != 0).sum(-1)).astype(size.dtype)
     if p == math.inf:
         return size.max(-1) if size.shape[-1] else np.zeros(size.shape[:-1], size.dtype)
     if p == 1:

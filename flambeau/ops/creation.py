@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from ..core import dtype as dtypes
 from ..core.arrays import native
 from ..core.arrays.kinds import fill_array
 from ..core.calls.annotations import Tensor as TensorLike
-from ..core.calls.casting import checked_number, number_array
+from ..core.calls.casting import filling_number, fits_integers, number_array
 from ..core.calls.creation import Creation, sizes_from
 from ..core.calls.registry import Declare, factory
 from ..core.layout import empty_as, empty_strided_array, format_strides
@@ -112,7 +111,7 @@ def filled(shape: tuple[int, ...], value: Any, dtype: dtypes.dtype) -> np.ndarra
         RuntimeError: a value that ``dtype`` cannot hold.
     """
     array = np.empty(shape, dtype.numpy)
-    native.fill(array, checked_number(value.item() if isinstance(value, Tensor) else value, dtype)[()])
+    native.fill(array, filling_number(value.item() if isinstance(value, Tensor) else value, dtype)[()])
     return array
 
 
@@ -130,13 +129,9 @@ def fitting(value: Any, dtype: dtypes.dtype) -> Any:
             raise RuntimeError(f"value cannot be converted to type {words} without overflow")
         value = value.real
     if dtype.category == dtypes.INTEGER and not isinstance(value, bool):
-        if isinstance(value, (float, np.floating)) and not math.isfinite(value):
+        if not fits_integers(value, dtype):
             raise RuntimeError(f"value cannot be converted to type {words} without overflow")
-        whole, limits = int(value), np.iinfo(dtype.numpy)
-        lowest = limits.min if dtype.is_signed else -limits.max  # a negative value wraps in an unsigned type
-        if not lowest <= whole <= limits.max:
-            raise RuntimeError(f"value cannot be converted to type {words} without overflow")
-        return number_array(whole, dtype)[()]
+        return number_array(int(value), dtype)[()]
     if dtype is dtypes.bool_:
         return bool(value)
     return run_ignoring_fp(number_array, value, dtype)[()]
@@ -145,8 +140,8 @@ def fitting(value: Any, dtype: dtypes.dtype) -> Any:
 @factory(
     out=True,
     fast=f"{_FILLED.format('size', 'dtypes._default.numpy', 'fill_value')} if fill_value.__class__ is float and dtype is None "
-    "and (size.__class__ is tuple or size.__class__ is list) else None",
-)
+    "and (size.__class__ is tuple or size.__class__ is list) and (-3e38 < fill_value < 3e38 or fill_value - fill_value) else None",
+)  # the difference of what is not finite is NaN, which is true
 def full(new: Creation, size: Sequence[int], fill_value: Any) -> Any:
     """A tensor of the given sizes, filled with one value.
 
@@ -247,7 +242,7 @@ def full_like(new: Creation, input: TensorLike, fill_value: Any, *, memory_forma
     Source: torch.full_like.
     """
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    return _like(new, input, memory_format, checked_number(value, new.dtype_or_default())[()])
+    return _like(new, input, memory_format, filling_number(value, new.dtype_or_default())[()])
 
 
 @factory()

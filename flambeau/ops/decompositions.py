@@ -353,16 +353,25 @@ def eigh(A: Tensor, UPLO: str = "L") -> Tensor:
     Gradient: ``V (diag(gL) + skew(V^H gV) / 2 (L_j - L_i)) V^H``; finite where eigenvalues that it needs apart are distinct.
     Source: torch.linalg.eigh.
     """
+    values, vectors = symmetric_decomposed(A, UPLO)
+    return values, columns(vectors)
+
+
+def symmetric_decomposed(A: Any, UPLO: str) -> Any:
+    """Eigenvalues, rising, and eigenvectors of symmetric or Hermitian matrices.
+
+    Raises:
+        LinAlgError: the iteration does not converge.
+    """
     result = by_lapack("_eigh", A, UPLO, True)
     if result is None:
         try:
             result = np.linalg.eigh(A, UPLO)
         except np.linalg.LinAlgError:
             result = np.full(A.shape[:-1], np.nan), A
-    values, vectors = result
-    if not np.isfinite(values).all():
-        raise _not_converged("linalg.eigh", A, values, "is ill-conditioned or has too many repeated eigenvalues (error code: 1)")
-    return values, columns(vectors)
+    if not np.isfinite(result[0]).all():
+        raise _not_converged("linalg.eigh", A, result[0], "is ill-conditioned or has too many repeated eigenvalues (error code: 1)")
+    return result
 
 
 def _not_converged(operation: str, A: Any, values: Any, what: str) -> LinAlgError:
@@ -377,7 +386,10 @@ def _eigenvalues_of_symmetric(A: Tensor, UPLO: str = "L") -> Tensor:
     """``linalg.eigvalsh`` where no derivative is wanted."""
     values = by_lapack("_eigh", A, UPLO, False)
     if values is None:
-        values = np.linalg.eigvalsh(A, UPLO)
+        try:
+            values = np.linalg.eigvalsh(A, UPLO)
+        except np.linalg.LinAlgError:
+            values = np.full(A.shape[:-1], np.nan)
     if not np.isfinite(values).all():
         raise _not_converged("linalg.eigh", A, values, "is ill-conditioned or has too many repeated eigenvalues (error code: 1)")
     return values
@@ -541,7 +553,7 @@ def _canonicalize_svd(A: Any, full_matrices: bool, driver: Any) -> tuple[Any, ..
     return (A, full_matrices, driver)
 
 
-def _decomposed(A: Any, full_matrices: bool, vectors: bool) -> Any:
+def decomposed(A: Any, full_matrices: bool, vectors: bool) -> Any:
     """U, S and Vh of matrices, or S alone.
 
     Raises:
@@ -585,14 +597,14 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: Any = None) -> Tensor:
     Gradient: finite where singular values are distinct and, of a matrix that is not square, not 0; only that of S otherwise.
     Source: torch.linalg.svd.
     """
-    U, S, Vh = _decomposed(A, full_matrices, True)
+    U, S, Vh = decomposed(A, full_matrices, True)
     return columns(U), S, columns(Vh)
 
 
 @op(batch=2, name="_svdvals", namespace="linalg", method=False, promotion="same", grad=None)
 def _singular_values(A: Tensor) -> Tensor:
     """``linalg.svdvals`` where no derivative is wanted."""
-    return _decomposed(A, False, False)
+    return decomposed(A, False, False)
 
 
 @composite(namespace="linalg", method=False, out=True)

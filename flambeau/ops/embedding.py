@@ -219,7 +219,7 @@ def bags_of(indices: np.ndarray, offsets: Any, include_last_offset: bool) -> tup
 
     Raises:
         ValueError: offsets missing or given where they must not be.
-        RuntimeError: offsets that do not start at 0 or go beyond the end.
+        RuntimeError: offsets that do not start at 0, fall, or go beyond the end, or none where they end with the end of the last bag.
     """
     if indices.ndim == 2:
         if offsets is not None:
@@ -241,7 +241,13 @@ def bags_of(indices: np.ndarray, offsets: Any, include_last_offset: bool) -> tup
         )
     if starts.size and starts[-1] > indices.size:
         raise RuntimeError(f"offsets[-1] can not be greater than input's length({indices.size}) but got offsets[-1] of {starts[-1]}")
-    return indices, starts if include_last_offset else np.append(starts, indices.size)
+    if (starts[1:] < starts[:-1]).any():
+        raise RuntimeError("embedding_bag: expected offsets that do not fall")
+    if include_last_offset:
+        if not starts.size:
+            raise RuntimeError("include_last_offset: number of offset should be at least 1")
+        return indices, starts
+    return indices if starts.size else indices[:0], np.append(starts, indices.size if starts.size else 0)
 
 
 def _is_plain(table: Any) -> bool:

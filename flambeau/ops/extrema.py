@@ -193,8 +193,9 @@ def _canonicalize_all(operation: str) -> Any:
     return canonicalize
 
 
-def _evenly_over_all(grad: Any, input: Any, result: Any) -> Any:
-    return _shared_evenly(grad, input, result, None, False)
+def evenly_over_all(grad: Any, input: Any, result: Any) -> Any:
+    chosen = input.isnan() if perhaps(result.isnan()) else input == result
+    return resolve("torch", "where")(chosen, grad / chosen.sum(), 0)  # no product: an infinite grad leaves the other elements at 0
 
 
 def _all_extremum(name: str, ufunc: Any) -> Any:
@@ -216,7 +217,7 @@ def _all_extremum(name: str, ufunc: Any) -> Any:
         canonicalize=_canonicalize_all(name),
         fast=fast,
         node_name=node_name,
-        grad={"input": _evenly_over_all},
+        grad={"input": evenly_over_all},
     )(kernel)
 
 

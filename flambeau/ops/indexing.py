@@ -19,7 +19,7 @@ from ..core.arrays import native
 from ..core.arrays.kinds import KINDS, device_of, is_array
 from ..core.calls import wrappers
 from ..core.calls.annotations import Tensor
-from ..core.calls.casting import cast_array, checked_number
+from ..core.calls.casting import cast_array, filling_number
 from ..core.calls.interruption import pass_on
 from ..core.calls.registry import composite, op, primitive
 from ..core.layout import laid_out, order_of_dims, strides_in_order
@@ -554,7 +554,7 @@ def _trailing(mask: Any, view: Any) -> Any:
 
 def _as_value(value: Any, dtype: Any) -> Any:
     if isinstance(value, (int, float, complex, np.integer)):
-        return wrap(checked_number(value, dtype))
+        return wrap(filling_number(value, dtype))
     raise _cannot_assign(value, dtype)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..core.arrays import native
 from ..core.arrays.kinds import device_of, sent
 from ..core.calls.annotations import Number, Tensor
-from ..core.calls.casting import cast_array, checked_number
+from ..core.calls.casting import cast_array, filling_number
 from ..core.calls.interruption import pass_on
 from ..core.calls.out import resize
 from ..core.calls.registry import composite, method, op, primitive
@@ -100,7 +100,7 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
     """
     dtype = of_array(input)
     result = empty_as(input, None, input.shape, input.dtype)
-    native.fill(result, (cast_array(value, dtype) if isinstance(value, np.ndarray) else checked_number(value, dtype))[()])
+    native.fill(result, (cast_array(value, dtype) if isinstance(value, np.ndarray) else filling_number(value, dtype))[()])
     return result
 
 

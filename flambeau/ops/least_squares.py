@@ -14,7 +14,7 @@ from ..core.calls.annotations import Number, Tensor
 from ..core.calls.registry import composite, op
 from ..core.calls.return_types import named_result
 from ..core.shape import broadcast_shape, wrap_dim
-from .decompositions import eigvalsh, svdvals
+from .decompositions import decomposed, eigvalsh, svdvals, symmetric_decomposed
 from .inverses import inv, inv_ex
 from .joining import cat
 from .linear_systems import is_vector, solve
@@ -70,12 +70,10 @@ def _pseudo_inverse(A: Tensor, atol: Tensor | Number, rtol: Tensor | Number, her
     if not A.size:
         return np.zeros((*A.shape[:-2], A.shape[-1], A.shape[-2]), A.dtype)
     if hermitian:
-        result = by_lapack("_eigh", A, "L", True)
-        values, left = np.linalg.eigh(A) if result is None else result
+        values, left = symmetric_decomposed(A, "L")
         right = left.swapaxes(-1, -2).conj()
     else:
-        result = by_lapack("_svd", A, False, True)
-        left, values, right = np.linalg.svd(A, False) if result is None else result
+        left, values, right = decomposed(A, False, True)
     size = np.abs(values)
     least = np.maximum(np.asarray(atol)[..., None], np.asarray(rtol)[..., None] * size.max(-1, keepdims=True))
     inverted = np.where(size > least, 1 / np.where(size > least, values, 1), 0).astype(values.dtype)
@@ -97,6 +95,7 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
         ``(*, n, m)``.
     Raises:
         RuntimeError: fewer than two dimensions, or another dtype.
+        LinAlgError: values that are not finite.
     Source: torch.linalg.pinv.
     """
     if A.ndim < 2 or A.dtype.category < dtypes.FLOATING or A.dtype.itemsize < 4:

@@ -36,7 +36,7 @@ def margin_ranking_loss(
             f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {input1.size()}, input2: "
             f"{input2.size()}, target: {target.size()} "
         )
-    return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
+    return reduced((-target * (input1 - input2) + float(margin)).clamp_min(0), reduction)
 
 
 @composite(namespace="nn.functional")
@@ -53,13 +53,14 @@ def hinge_embedding_loss(
     Args:
         input: distances.
         target: 1 or -1, broadcastable.
-        margin: least distance of different ones.
+        margin: least distance of different ones; of integers, without its fraction.
         size_average, reduce, reduction: as for ``mse_loss``.
     Source: torch.nn.functional.hinge_embedding_loss.
     """
     from .. import ops
 
     reduction = reduction_of(reduction, size_average, reduce)
+    margin = float(margin) if input.is_floating_point() else int(margin)
     apart = ops.where(target != 1, (margin - input).clamp_min(0), 0)
     together = ops.where(target != -1, input, 0)
     return reduced(apart + together, reduction)

@@ -9,7 +9,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.arrays.kinds import view_at
 from ..core.calls.annotations import Number, Tensor
-from ..core.calls.casting import checked_number
+from ..core.calls.casting import checked_number, filling_number
 from ..core.calls.out import APART
 from ..core.calls.promotion import common_dtype
 from ..core.calls.registry import composite, method, op, pointwise
@@ -183,7 +183,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.legacy}")
     dtype = common_dtype((input, other))
     a, b = (
-        (value if value.dtype is dtype else value.to(dtype)) if isinstance(value, TensorType) else wrap(checked_number(value, dtype))
+        (value if value.dtype is dtype else value.to(dtype)) if isinstance(value, TensorType) else wrap(filling_number(value, dtype))
         for value in (input, other)
     )
     return where_select(condition, a, b)

@@ -11,7 +11,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.arrays import native
 from ..core.arrays.kinds import kind_of
-from ..core.calls.casting import cast_array
+from ..core.calls.casting import cast_array, checked_number
 from ..core.calls.creation import Creation
 from ..core.calls.out import Out
 from ..core.calls.registry import factory
@@ -228,13 +228,18 @@ def linspace(new: Creation, start: Any, end: Any, steps: int = 100) -> Any:
         dtype: element type; the default floating type (complex for complex ends) when None.
         out, layout, device, pin_memory, requires_grad: as for ``torch.zeros``.
     Raises:
-        RuntimeError: a negative number of steps.
+        RuntimeError: a negative number of steps, or an end that the dtype cannot hold.
     Source: torch.linspace.
     """
     kind, count = _spaced_dtype(new, start, end), _check_steps(steps, "linspace")
     first, last = _end(start, "linspace", "start"), _end(end, "linspace", "end")
     if kind.category < dtypes.COMPLEX and (isinstance(first, complex) or isinstance(last, complex)):
         raise RuntimeError(f"torch.linspace(): inferred dtype ComplexFloat can't be safely cast to passed dtype {kind}")
+    if count == 1:
+        last = first
+    if count:
+        checked_number(first, kind)
+        checked_number(last, kind)
     return run_ignoring_fp(new.make, spaced_array, first, last, count, kind)
 
 
@@ -248,13 +253,13 @@ def logspace(new: Creation, start: Any, end: Any, steps: int = 100, base: float 
         base: base of the powers.
         dtype, out, layout, device, pin_memory, requires_grad: as for ``torch.linspace``.
     Raises:
-        RuntimeError: a negative number of steps.
+        RuntimeError: a negative number of steps, or an integer dtype that cannot hold an exponent.
     Source: torch.logspace.
     """
     kind, count = _spaced_dtype(new, start, end), _check_steps(steps, "logspace")
     first, last = _end(start, "logspace", "start"), _end(end, "logspace", "end")
     if kind.category < dtypes.FLOATING:
-        first, last = int(first), int(last)
+        first, last = (int(checked_number(end, kind)) if count > 1 else int(end) for end in (first, last))
     wide = dtypes.complex128 if kind.is_complex else dtypes.float64
     powers = run_ignoring_fp(lambda: np.power(wide.numpy.type(base), spaced_array(first, last, count, wide)))
     return cast_array(powers, kind)

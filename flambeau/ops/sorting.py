@@ -461,6 +461,8 @@ def _check_search(sorted_sequence: Any, values: Any, sorter: Any) -> None:
             f"torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {list(sorted_sequence.shape)} "
             f"and got sorter tensor {list(sorter.shape)}"
         )
+    if sorter is not None and sorter._array.size and not 0 <= sorter._array.min() <= sorter._array.max() < sorter.shape[-1]:
+        raise RuntimeError("torch.searchsorted(): sorter index out of range")
 
 
 @composite(method=False, out=True)
@@ -483,7 +485,7 @@ def searchsorted(
         side: 'left' or 'right'.
         sorter: indices that sort the sequence, where it is not sorted itself.
     Raises:
-        RuntimeError: shapes that do not match.
+        RuntimeError: shapes that do not match, or an index of ``sorter`` out of range.
     Source: torch.searchsorted.
     """
     from .from_data import tensor

@@ -16,7 +16,7 @@ from ..core.layout import row_major
 from ..core.shape import wrap_dim
 from ..core.tensor import Tensor as TensorType
 from ..core.tensor import wrap
-from .extrema import require_elements, require_real, taken_along, to_place
+from .extrema import evenly_over_all, require_elements, require_real, taken_along, to_place
 from .sorting import order_along, place_of_rank, positions, without_derivative
 
 _I8 = np.dtype(np.int64)
@@ -77,14 +77,41 @@ def _median_kernel(name: str, ignore_nan: bool) -> Any:
 _median, _nanmedian = _median_kernel("median", False), _median_kernel("nanmedian", True)
 
 
-def _median_of(name: str, along: Any, input: Any, dim: Any, keepdim: bool) -> Any:
+def _canonicalize_all(name: str) -> Any:
+    def canonicalize(input: Any) -> tuple[Any, ...]:
+        require_real(name, input._array)
+        return (input,)
+
+    return canonicalize
+
+
+def _median_of_all_kernel(name: str, ignore_nan: bool) -> Any:
+    def kernel(input: Tensor) -> Tensor:
+        return _median_along(input.reshape(-1), 0, False, ignore_nan)[0]
+
+    kernel.__doc__, kernel.__name__ = f"Kernel of ``{name}`` over all elements.", name
+    return op(
+        name=f"_{name}_of_all",
+        method=False,
+        promotion="same",
+        opmath="native",
+        canonicalize=_canonicalize_all(name),
+        node_name=f"{name.title()}Backward0",
+        grad={"input": evenly_over_all},
+    )(kernel)
+
+
+_median_of_all, _nanmedian_of_all = _median_of_all_kernel("median", False), _median_of_all_kernel("nanmedian", True)
+
+
+def _median_of(name: str, along: Any, of_all: Any, input: Any, dim: Any, keepdim: bool) -> Any:
     from ..core.calls.return_types import named_result
 
     if dim is not None:
         return named_result(name, ("values", "indices"))(along(input, dim, keepdim))
     if not input._array.size:
         return input.new_full((), math.nan) if input.is_floating_point() else input.new_full((), np.iinfo(input._array.dtype).min)
-    return along(input.reshape(-1), 0, False)[0]
+    return of_all(input)
 
 
 _MEDIAN_DOC = """Middle of the sorted elements, of all or along ``dim``; the lower one of two.
@@ -95,19 +122,19 @@ _MEDIAN_DOC = """Middle of the sorted elements, of all or along ``dim``; the low
         keepdim: keep it with size 1.
     Returns:
         A tensor; with ``dim`` a named tuple (values, indices). {nan}
-    Gradient: ``grad`` at the element's place.
+    Gradient: of all: in equal parts to the elements that have the value; along ``dim``: to the one at the index.
     Source: torch.{name}.
     """
 
 
 @composite(out=True)
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    return _median_of("median", _median, input, dim, keepdim)
+    return _median_of("median", _median, _median_of_all, input, dim, keepdim)
 
 
 @composite(out=True)
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    return _median_of("nanmedian", _nanmedian, input, dim, keepdim)
+    return _median_of("nanmedian", _nanmedian, _nanmedian_of_all, input, dim, keepdim)
 
 
 median.__doc__ = _MEDIAN_DOC.format(name="median", nan="NaN where there is one.")

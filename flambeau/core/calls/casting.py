@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import dtype as dtypes
 from ..arrays import native
+from ..state import run_ignoring_fp
 from .operation import Op
 
 _NUMBERS = (int, float, complex, np.number, np.bool_)
@@ -91,6 +92,14 @@ _C_NAMES = {
 }
 
 
+def fits_integers(value: float, dtype: dtypes.dtype) -> bool:
+    """Whether a real number lies within an integer ``dtype``; negative integers wrap in an unsigned one, fractions do not."""
+    limits = np.iinfo(dtype.numpy)
+    if isinstance(value, (float, np.floating)):
+        return bool(limits.min <= value <= limits.max)
+    return bool((limits.min or -int(limits.max)) <= value <= limits.max)
+
+
 def checked_number(value: Any, dtype: dtypes.dtype) -> np.ndarray:
     """A number as a 0-d array of ``dtype``, which must have room for it; negative integers wrap in an unsigned dtype.
 
@@ -104,8 +113,7 @@ def checked_number(value: Any, dtype: dtypes.dtype) -> np.ndarray:
     if dtype is dtypes.bool_:
         return np.array(bool(value))
     if dtype.category == dtypes.INTEGER:
-        limits = np.iinfo(dtype.numpy)
-        fits = not isinstance(value, complex) and math.isfinite(value) and (limits.min or -int(limits.max)) <= int(value) <= limits.max
+        fits = not isinstance(value, complex) and fits_integers(value, dtype)
         if fits and not isinstance(value, bool):
             value = int(value)
     else:
@@ -116,6 +124,13 @@ def checked_number(value: Any, dtype: dtypes.dtype) -> np.ndarray:
     if not fits:
         raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(dtype.name, dtype.name)} without overflow")
     return number_array(value, dtype)
+
+
+def filling_number(value: Any, dtype: dtypes.dtype) -> np.ndarray:
+    """``checked_number`` for what fills or selects, where a number too large for float16 or bfloat16 is infinite."""
+    if dtype in dtypes.REDUCED and isinstance(value, (int, float)):
+        return run_ignoring_fp(number_array, float(value), dtype)
+    return checked_number(value, dtype)
 
 
 def cast_operands(op: Op, values: Sequence[Any], compute: dtypes.dtype | None) -> list[Any]:

@@ -1,0 +1,126 @@
+"""Numbers at and beyond the limits of a dtype, NaN in matrices, ties: what PyTorch computes and what it refuses."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import flambeau as torch
+
+F = torch.nn.functional
+NAN, INF = math.nan, math.inf
+REFUSED = pytest.raises(RuntimeError, match="without overflow")
+
+
+@pytest.mark.parametrize("name", ["median", "nanmedian", "max", "min"])
+def test_ties_of_all_elements_share_the_gradient(name: str) -> None:
+    x = torch.tensor([[2.0, 2.0], [2.0, 7.0], [2.0, 1.0]] if name != "min" else [[2.0, 2.0], [2.0, 7.0], [2.0, 9.0]], requires_grad=True)
+    tied = x.detach() == getattr(x, name)()
+    (grad,) = torch.autograd.grad(getattr(x, name)(), x, torch.tensor(INF))
+    assert grad.tolist() == torch.where(tied, INF, 0.0).tolist()  # not NaN beside an infinite gradient
+    (grad,) = torch.autograd.grad(getattr(x, name)(), x)
+    torch.testing.assert_close(grad, tied / tied.sum())
+    rows = torch.vmap(torch.func.grad(lambda row: getattr(row, name)()))(x.detach())
+    assert rows[0].tolist() == [0.5, 0.5]
+    change = torch.func.jvp(lambda z: getattr(z, name)(), (x.detach(),), (torch.arange(6.0).view(3, 2),))[1]
+    torch.testing.assert_close(change, torch.arange(6.0).view(3, 2)[tied].mean())
+
+
+def test_median_of_nan_sends_its_gradient_to_each_nan() -> None:
+    x = torch.tensor([NAN, 1.0, NAN], requires_grad=True)
+    assert torch.autograd.grad(x.median(), x)[0].tolist() == [0.5, 0.0, 0.5]
+    assert torch.autograd.grad(x.nanmedian(), x)[0].tolist() == [0.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("n", [2, 3, 40])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex128])
+@pytest.mark.parametrize("upper", [False, True])
+def test_a_matrix_with_nan_has_no_cholesky_factor(n: int, dtype: torch.dtype, upper: bool) -> None:
+    whole, broken = torch.eye(n, dtype=dtype), torch.eye(n, dtype=dtype)
+    broken[1, 1] = NAN
+    assert torch.linalg.cholesky_ex(torch.stack([whole, broken, -whole]), upper=upper).info.tolist() == [0, 2, 1]
+    with pytest.raises(torch.linalg.LinAlgError, match="order 2"):
+        torch.linalg.cholesky(broken, upper=upper)
+
+
+@pytest.mark.parametrize("form", ["pinv", "eigvalsh", "hermitian pinv", "matrix_rank"])
+def test_decompositions_of_nan_raise_pytorchs_error(form: str) -> None:
+    matrix = torch.full((3, 3), NAN)
+    calls = {
+        "pinv": lambda: torch.linalg.pinv(matrix),
+        "eigvalsh": lambda: torch.linalg.eigvalsh(matrix),
+        "hermitian pinv": lambda: torch.linalg.pinv(matrix, hermitian=True),
+        "matrix_rank": lambda: torch.linalg.matrix_rank(matrix, hermitian=True),
+    }
+    with pytest.raises(torch.linalg.LinAlgError):
+        calls[form]()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_filling_with_what_16_bits_cannot_hold_is_infinite(dtype: torch.dtype) -> None:
+    x, chosen = torch.zeros(2, dtype=dtype), torch.tensor([True, False])
+    assert torch.full((1,), -1e39, dtype=dtype).item() == torch.full_like(x, -1e39)[0].item() == -INF
+    assert x.clone().fill_(1e39).tolist() == [INF, INF]
+    assert torch.where(chosen, -1e39, x).tolist() == [-INF, 0]
+    x[chosen] = 1e39
+    assert x.tolist() == [INF, 0]
+    with REFUSED:
+        x.masked_fill(chosen, -1e39)
+    with REFUSED:
+        torch.full((1,), 1e39)  # float32 keeps to its limits
+
+
+def test_fractions_do_not_wrap_in_unsigned_integers() -> None:
+    assert torch.full((1,), -1, dtype=torch.uint8).item() == 255
+    for value in (-1.0, -0.5, 255.5):
+        with REFUSED:
+            torch.full((1,), value, dtype=torch.uint8)
+        with REFUSED:
+            torch.zeros(1, dtype=torch.uint8).fill_(value)
+        with REFUSED:
+            torch.tensor([value], dtype=torch.uint8)
+
+
+@pytest.mark.parametrize(
+    ("end", "dtype"), [(300, torch.uint8), (INF, torch.int64), (NAN, torch.int64), (1e30, torch.int64), (1e39, torch.float16)]
+)
+def test_ends_that_do_not_fit_are_refused(end: float, dtype: torch.dtype) -> None:
+    with REFUSED:
+        torch.linspace(0, end, 3, dtype=dtype)
+    assert torch.linspace(0, end, 1, dtype=dtype).tolist() == [0]  # only the first is needed
+    if not dtype.is_floating_point:
+        with REFUSED:
+            torch.logspace(0, end, 3, dtype=dtype)
+
+
+def test_margins_of_integer_scores() -> None:
+    first, second, sign = torch.tensor([1, 5]), torch.tensor([2, 2]), torch.tensor([1, -1])
+    ranking = F.margin_ranking_loss(first, second, sign, reduction="none")
+    assert ranking.dtype is torch.float32 and ranking.tolist() == [1, 3]
+    embedding = F.hinge_embedding_loss(torch.tensor([1, -3]), sign, margin=1.5, reduction="none")
+    assert embedding.dtype is torch.int64 and embedding.tolist() == [1, 4]
+
+
+def test_distances_of_nan_are_nan() -> None:
+    points = torch.tensor([[NAN, 1.0], [0.0, 1.0], [0.0, 2.0]])
+    assert torch.cdist(points[1:], points[1:], p=0).tolist() == [[0, 1], [1, 0]]
+    assert torch.cdist(points[:1], points, p=0).isnan().all()
+    assert torch.pdist(points, p=0).isnan().tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_no_offsets_are_no_bags(mode: str) -> None:
+    table, indices = torch.arange(12.0).view(4, 3), torch.tensor([0, 1, 3])
+    assert F.embedding_bag(indices, table, torch.tensor([], dtype=torch.int64), mode=mode).shape == (0, 3)
+    with pytest.raises(RuntimeError, match="at least 1"):
+        F.embedding_bag(indices, table, torch.tensor([], dtype=torch.int64), mode=mode, include_last_offset=True)
+    with pytest.raises(RuntimeError, match="do not fall"):
+        F.embedding_bag(indices, table, torch.tensor([0, 2, 1]), mode=mode)
+
+
+def test_values_and_places_out_of_range() -> None:
+    with pytest.raises(RuntimeError, match="between 0 and 1"):
+        F.binary_cross_entropy(torch.tensor([0.5]), torch.tensor([NAN]))
+    with pytest.raises(RuntimeError, match="sorter index out of range"):
+        torch.searchsorted(torch.arange(3.0), torch.arange(3.0), sorter=torch.tensor([0, 5, 1]))
