@@ -67,7 +67,10 @@ def best(functions: Sequence[Timed], rounds: int, seconds: float) -> list[float]
 def consume(result: Any) -> None:
     """Ask for the addresses of what was computed, so that nobody can put the work off."""
     for value in result if isinstance(result, tuple) else (result,):
-        value.data_ptr()
+        if str(value.layout) == "torch.strided":
+            value.data_ptr()
+        else:  # what is sparse has several pieces of memory
+            (value._indices() if value.is_sparse else value.values()).data_ptr()
 
 
 def one_turn(function: Timed, calls: int, samples: int) -> float:

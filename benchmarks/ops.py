@@ -50,10 +50,17 @@ def _grid(source: Source, *shape: int) -> Any:
     return source.uniform(*shape, low=-1.1, high=1.1)
 
 
+def _graph(source: Source, nodes: int, density: float) -> Any:
+    """The adjacency of a random graph, as COO."""
+    count = int(nodes * nodes * density)
+    return source.torch.sparse_coo_tensor(source.integers(nodes, 2, count), source.normal(count), (nodes, nodes)).coalesce()
+
+
 def _labels(source: Source, high: int, *shape: int) -> Any:
     return source.integers(high, *shape)
 
 
+CONSTANT = ("coo_graph", "csr_graph")  # operands that no gradient is asked for
 # How operands are made; SIDE is looked up when they are.
 OPERANDS: dict[str, Callable[[Source], Any]] = {
     "x": lambda s: s.normal(SIDE, SIDE),
@@ -117,6 +124,12 @@ OPERANDS: dict[str, Callable[[Source], Any]] = {
     "signal": lambda s: s.normal(16, SIDE * 64),
     "window": lambda s: s.torch.hann_window(400),
     "spectra": lambda s: _complex(s, SIDE, SIDE // 2 + 1),
+    "coo_graph": lambda s: _graph(s, SIDE * 10, 1e-3),
+    "csr_graph": lambda s: _graph(s, SIDE * 10, 1e-3).to_sparse_csr(),
+    "coo_weights": lambda s: _graph(s, SIDE * 10, 1e-3),
+    "csr_weights": lambda s: _graph(s, SIDE * 10, 1e-3).to_sparse_csr(),
+    "csr_filled": lambda s: _graph(s, SIDE, 0.05).to_sparse_csr(),
+    "features": lambda s: s.normal(SIDE * 10, 64),
     "experts": lambda s: s.normal(4, SIDE, SIDE),
     "ends": lambda s: s.torch.arange(1, 5, dtype=s.torch.int32) * (SIDE // 4),
     "heads": lambda s: s.normal(4, 8, SIDE // 4, 64),
@@ -265,6 +278,12 @@ linalg.eigh({e})[0]  linalg.svd({m})[1]  linalg.svdvals({m})  linalg.pinv({m})  
 linalg.solve_triangular({m}, {r}, upper=True)
 """
 
+SPARSE = """
+sparse.mm(coo_graph, features)  coo_graph @ features  sparse.mm(csr_graph, features)  csr_graph @ features
+sparse.mm(csr_filled, x)  csr_filled @ x
+"""
+BACKWARD_SPARSE = SPARSE + "sparse.mm(coo_weights, features)  sparse.mm(csr_weights, features)"
+
 ELEMENTWISE = "element by element"
 MORE_ELEMENTWISE = """
 clamp(x, -0.5, 0.5)  frexp(x)  isclose(x, y)  polygamma(2, positive)  mvlgamma(positive + 2, 2)  threshold(x, 0.1, 1.0)
@@ -291,9 +310,11 @@ GROUPS: dict[str, str] = {
     "layers": LAYERS,
     "losses": LOSSES,
     "resampling": RESAMPLING,
+    "sparse products": SPARSE,
     "backward": BACKWARD_CUMULATIVE,
     "backward of resampling": RESAMPLING,
     "backward of linear algebra": BACKWARD_LINEAR.format(**_SINGLE) + BACKWARD_LINEAR.format(**_BATCH),
+    "backward of sparse products": BACKWARD_SPARSE,
 }
 # Operations without rows, by the reason, as a regular expression of their names.
 EXCLUDED: dict[str, str] = {
@@ -317,9 +338,9 @@ EXCLUDED: dict[str, str] = {
     "a Python function for each element": r"Tensor\.(apply_|map_)",
     "other random numbers for each element than PyTorch's": r"rrelu_?|nn\.functional\.(rrelu|gumbel_softmax)|binomial",
     "an iteration of what has rows, from random numbers": "lobpcg",
-    "sparse tensors": r"""sparse_\w+|resize_as_sparse_|smm|spmm|hspmm|sspaddmm|saddmm|
+    "sparse tensors beside products with dense matrices": r"""sparse_\w+|resize_as_sparse_|smm|spmm|hspmm|sspaddmm|saddmm|
         (indices|values|c?(row|col)_indices|crow_indices|ccol_indices)_copy|
-        sparse\.\w+""",
+        sparse\.(?!mm$)\w+""",
     "quantised tensors": r"fake_quantize_\w+|dequantize|int_repr|q_\w+",
     "methods: views, conversions, questions, and what has a row as a function": r"Tensor\.\w+",
     "PyTorch's internal names of what has a row": r"""ops\..*|native_(layer|group|batch)_norm|batch_norm_update_stats|frobenius_norm|
@@ -371,7 +392,7 @@ def builder(expression: str, is_backward: bool) -> Callable[[ModuleType], Timed]
         values = [OPERANDS[name](source) for name in names]
         if not is_backward:
             return partial(row, torch, SIDE, *values)
-        inputs = [value for value in values if value.dtype.is_floating_point]
+        inputs = [value for name, value in zip(names, values) if value.dtype.is_floating_point and name not in CONSTANT]
         return comparison.backward(lambda torch, *values: row(torch, SIDE, *values), torch, values, inputs, source)
 
     return build

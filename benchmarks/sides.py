@@ -20,9 +20,15 @@ from .cases import Case
 from .measuring import Timed, busy_seconds, one_turn, plan, rest, settle
 
 
+def _specified(tensor: Any) -> Any:
+    if str(tensor.layout) == "torch.strided":
+        return tensor
+    return tensor.detach().coalesce().values() if tensor.is_sparse else tensor.detach().values()
+
+
 def as_arrays(result: Any) -> list[Any]:
-    """The values of a tensor or a tuple of tensors, in NumPy; bfloat16, which NumPy lacks, as float32."""
-    tensors = result if isinstance(result, tuple) else (result,)
+    """The values of a tensor or a tuple of tensors (of sparse ones what is specified), in NumPy; bfloat16, which it lacks, as float32."""
+    tensors = [_specified(t) for t in (result if isinstance(result, tuple) else (result,))]
     return [(t.float() if str(t.dtype) == "torch.bfloat16" else t).detach().resolve_conj().numpy() for t in tensors]
 
 

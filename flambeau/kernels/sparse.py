@@ -1,4 +1,4 @@
-"""Products of sparse matrices, given by rows, and dense ones.
+"""Products of sparse matrices, given by rows, and dense ones, and elements of dense products at given places.
 
 A row of the result is added up in registers, four vectors of its columns at a time, in the order of the row's entries; so the result does
 not depend on the number of threads, which share the rows.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.arrays.native import native
+from ..core.arrays.native import contiguous, native
 from .build import kernel
 from .language import KINDS, Builder, Value
 from .memory import empty
@@ -57,4 +57,49 @@ def csr_times_dense(starts: np.ndarray, columns: np.ndarray, values: np.ndarray,
     made = empty((rows, width), dense.dtype)
     per = max(1, rows * _CHUNK // max(values.size * width, 1))
     rows_times_dense(kind)(-(-rows // per), id(starts), id(columns), id(values), id(dense), id(made), rows, width, per)
+    return made
+
+
+@kernel
+def dots_at_places(k: Builder, kind: str) -> None:
+    """``result[p]`` is the inner product of row ``rows[p]`` of ``a`` and row ``columns[p]`` of ``b``."""
+    a, b, rows, columns, result = (k.array() for _ in range(5))
+    count, width, per = (k.integer() for _ in range(3))
+    lanes = k.lanes(kind)
+    wide = _TILE * lanes
+    zero = k.const(0, kind, lanes)
+
+    def entry(p: Value) -> None:
+        left = k.at(a, k.load(rows, p, "i64") * width, kind)
+        right = k.at(b, k.load(columns, p, "i64") * width, kind)
+
+        def add(i: Value, mask: Value | None, total: Value) -> Value:
+            return k.fma(k.load(left, i, kind, lanes, mask), k.load(right, i, kind, lanes, mask), total)
+
+        whole = width - width % wide
+        totals = k.loop(
+            0,
+            whole,
+            lambda i, *totals: tuple([add(i + t * lanes, None, total) for t, total in enumerate(totals)]),
+            step=wide,
+            carried=(zero,) * _TILE,
+        )
+        rest = k.vector_loop(whole, width, lanes, add, carried=(zero,))
+        k.store(k.sum(((totals[0] + totals[1]) + (totals[2] + totals[3])) + rest), result, p, kind)
+
+    k.for_chunks(lambda chunk: k.loop(chunk * per, k.least((chunk + 1) * per, count), entry))
+
+
+@native("_dots_at_places")
+def elements_of_product(a: np.ndarray, b: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray | None:
+    """The elements of ``a @ b.T`` at ``(rows, columns)``."""
+    kind = KINDS.get(a.dtype)
+    if kind not in ("f32", "f64") or b.dtype != a.dtype or not rows.size:
+        return None
+    width = a.shape[1]
+    places = [np.ascontiguousarray(part, np.int64) for part in (rows, columns)]
+    made = empty((rows.size,), a.dtype)
+    per = max(1, _CHUNK // max(width, 1))
+    arrays = contiguous(a), contiguous(b), *places, made
+    dots_at_places(kind)(-(-rows.size // per), *map(id, arrays), rows.size, width, per)
     return made

@@ -303,6 +303,12 @@ def keys_of(indices: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
     return keys
 
 
+def stable_order(numbers: np.ndarray) -> np.ndarray:
+    """Which of some whole numbers comes first, second, ...; equal ones in their order."""
+    ranked = native.attempt("sort", numbers.size, numbers, 0)
+    return numbers.argsort(kind="stable") if ranked is None else ranked[1]
+
+
 def coalesced(array: SparseArray) -> SparseArray:
     """A COO array with sorted, distinct indices; itself where it is so."""
     if array.coalesced:
@@ -313,7 +319,7 @@ def coalesced(array: SparseArray) -> SparseArray:
     keys = keys_of(indices, array.shape[: indices.shape[0]])
     order = None
     if not (keys[1:] > keys[:-1]).all():
-        order = keys.argsort(kind="stable")
+        order = stable_order(keys)
         keys = keys[order]
     firsts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
     if order is not None:
@@ -420,7 +426,7 @@ def compressed_of(array: SparseArray, form: layout, block: tuple[int, int] = (1,
         blocks[inverse.reshape(-1), row % high, column % wide] = values
         across, along, values = keys // max(other, 1), keys % max(other, 1), blocks
     elif not by_row:
-        order = across.argsort(kind="stable")
+        order = stable_order(across)
         across, along, values = across[order], along[order], values[order]
     return sparse_array(form, shape, (compressed_from(across, count), np.ascontiguousarray(along)), values)
 

@@ -19,12 +19,13 @@ from ...core.arrays.sparse import (
     places_of,
     rules,
     sparse_array,
+    stable_order,
     transposed,
     unsupported,
 )
 from ...core.calls.annotations import Tensor
 from ...core.calls.registry import composite, op
-from ...core.layout import sparse_coo, sparse_csr, strided
+from ...core.layout import sparse_coo, sparse_csc, sparse_csr, strided
 from ..arithmetic import conj
 from ..products import matmul as plain_matmul
 from ..products import mm as plain_mm
@@ -39,12 +40,14 @@ def rows_form(array: SparseArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A matrix as row starts, columns and values; equal places may be there twice."""
     if array.layout is sparse_csr and not array.batch_dim:
         return (*array.parts, array.values)
-    if array.layout is not sparse_coo:
+    if array.layout is sparse_csc and not array.batch_dim:
+        row, column = places_of(array)
+    else:
         array = coo_from(array)
-    row, column = array.parts[0]
+        row, column = array.parts[0]
     values = array.values
     if not array.coalesced and not (row[1:] >= row[:-1]).all():
-        order = row.argsort(kind="stable")
+        order = stable_order(row)
         row, column, values = row[order], column[order], values[order]
     return compressed_from(row, array.shape[0]), column, values
 
@@ -167,6 +170,9 @@ def sampled(a: np.ndarray, b: np.ndarray, mask: Any) -> np.ndarray:
         return entries_at(np.matmul(a, b), mask)
     row, column = mask.parts[0] if mask.layout is sparse_coo else places_of(mask)
     columns = np.ascontiguousarray(b.T)
+    found = native.attempt("_dots_at_places", row.size * a.shape[1], a, columns, row, column)
+    if found is not None:
+        return found
     values = np.empty(row.size, np.result_type(a, b))
     step = max(1, (1 << 20) // max(a.shape[1], 1))  # rows that are gathered at once: 8 MB
     for start in range(0, row.size, step):
