@@ -24,7 +24,8 @@ from ..core.arrays.native import ResultMemory, add
 from ..core.calls.casting import cast_array
 from ..core.calls.interruption import pass_on
 from ..core.calls.scalars import FLOATS32, FLOATS64
-from ..core.shape import broadcast_shape
+from ..core.layout import empty_strided_array
+from ..core.shape import broadcast_shape, contiguous_strides, element_strides, is_dense
 from ..core.state import active, as_user, crowded, dispatchers, grad_enabled, interposed, modes, set_inference, thread, tick
 from ..core.tape.hooks import RemovableHandle
 from ..core.tape.node import INHERITED, AccumulateGrad, Node, Output, StaleHistory, edge_of
@@ -294,16 +295,14 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
             leaf._grad = modes.below.own_gradient(leaf, entry[1])
         elif entry[1]._requires_grad or entry[1].__class__ is not Tensor:
             leaf._grad = entry[1].detach().clone()
-        elif _is_ours(entry):
+        elif _is_ours(entry, leaf._array):
             leaf._grad = entry[1]
         else:
-            array = entry[1]._array
-            order: Any = "K" if array.flags.f_contiguous else "C"
-            leaf._grad = wrap(copied(array, order) if crowded else array.copy(order=order))
+            leaf._grad = wrap(_laid_out_as(leaf._array, entry[1]._array))
         return
     grad = entry[1]
     if record:
-        leaf._grad = have + grad if have is not None else grad.clone() if grad._storage is not None else grad
+        leaf._grad = have + grad if have is not None else _recorded_as(leaf, grad)
     elif have.__class__ is Tensor and have._array.dtype is grad._array.dtype and not have._requires_grad:
         array, more = have._array, grad._array
         if crowded or thread.dispatch_modes or grad.__class__ in dispatchers:
@@ -331,13 +330,49 @@ def _references(entry: list[Any]) -> int:
 _ALONE = _references([None, object()])  # references to what only one container holds, as this interpreter counts them
 
 
-def _is_ours(entry: list[Any]) -> bool:
-    """Whether a gradient may become a leaf's ``.grad`` as it is: nothing but ``entry`` refers to it, nothing else shows its memory."""
+def _wanted_strides(leaf: Any) -> tuple[int, ...]:
+    """Strides, in elements, of the gradient of a leaf's array: its own where it is dense, else row by row."""
+    return element_strides(leaf) if is_dense(leaf) else contiguous_strides(leaf.shape)
+
+
+def _agree(array: Any, strides: tuple[int, ...]) -> bool:
+    """Whether an array has these strides, in elements, but for sizes of 1."""
+    return all(n == 1 or have == want for n, have, want in zip(array.shape, element_strides(array), strides, strict=True))
+
+
+def _recorded_as(leaf: Tensor, grad: Tensor) -> Tensor:
+    """A first gradient that stays in the graph, with the strides that ``_laid_out_as`` gives."""
+    array = grad._array
+    if array.__class__ is np.ndarray is leaf._array.__class__ and array.strides != leaf._array.strides:
+        wanted = _wanted_strides(leaf._array)
+        if not _agree(array, wanted):
+            return grad.new_empty_strided(grad.shape, wanted).copy_(grad)
+    return grad.clone() if grad._storage is not None else grad
+
+
+def _laid_out_as(leaf: Any, grad: Any) -> Any:
+    """A copy of a gradient that lies in memory as its leaf does: with its strides where the leaf is dense, else row by row."""
+    if leaf.__class__ is not np.ndarray or grad.__class__ is not np.ndarray:
+        return copied(grad, "K" if grad.flags.f_contiguous else "C")
+    if leaf.strides == grad.strides:
+        return grad.copy(order="K") if is_dense(grad) else grad.copy()
+    made = empty_strided_array(leaf.shape, _wanted_strides(leaf), grad.dtype)
+    made[...] = grad
+    return made
+
+
+def _is_ours(entry: list[Any], leaf: Any) -> bool:
+    """Whether a gradient may become a leaf's ``.grad`` as it is: nothing but ``entry`` refers to it, nothing else shows its memory.
+
+    Its strides are those that ``_laid_out_as`` gives, too.
+    """
     array = entry[1]._array
     if array.__class__ is not np.ndarray:
         return False
     base = array.base  # for a large result its memory, which is the array's own all the same
-    if entry[1]._storage is not None or not array.flags.c_contiguous or (base is not None and base.__class__ is not ResultMemory):
+    if entry[1]._storage is not None or (base is not None and base.__class__ is not ResultMemory):
+        return False
+    if array.strides != leaf.strides and not _agree(array, _wanted_strides(leaf)):
         return False
     del array
     return sys.getrefcount(entry[1]) == _ALONE == sys.getrefcount(entry[1]._array)

@@ -15,7 +15,7 @@ from ..core.calls.casting import cast_array
 from ..core.calls.registry import add_method, composite, method, op, view
 from ..core.device import device
 from ..core.device import device as Device
-from ..core.layout import contiguous_format, empty_as, is_contiguous_as, laid_out, memory_format, preserve_format
+from ..core.layout import contiguous_format, empty_as, is_contiguous_as, laid_out, memory_format, preserve_format, suggested_format
 from ..core.shape import element_strides, restrided
 from ..core.state import INFERENCE, active, in_mode, interposed, modes
 from ..core.tape.node import StaleHistory
@@ -192,7 +192,7 @@ def converted(input: Any, dtype: Any, copy: bool = False, form: Any = None) -> A
     """``input`` with a dtype: itself if nothing changes and no copy is wanted."""
     have = dtypes.BY_NUM[input._array.dtype.num]
     if dtype is None or dtype is have:
-        if form is not None and form is not preserve_format and not is_contiguous_as(input._array, form):
+        if form is not None and form is not preserve_format and suggested_format(input._array) is not form:
             return input.clone(memory_format=form)
         return to_copy(input, have, form) if copy else input
     if dtype.numpy is None:

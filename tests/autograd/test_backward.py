@@ -378,8 +378,8 @@ def test_a_gradient_that_nobody_else_has_is_not_copied(size, monkeypatch):
 
     answers, asked = [], engine._is_ours
 
-    def noted(entry):
-        answers.append(asked(entry))
+    def noted(*arguments):
+        answers.append(asked(*arguments))
         return answers[-1]
 
     monkeypatch.setattr(engine, "_is_ours", noted)
