@@ -549,6 +549,30 @@ def test_a_package_has_a_base_class_of_its_own():
         D.register_kl("Normal", D.Normal)
 
 
+@pytest.mark.parametrize("validate", [True, False])
+def test_densities_of_what_is_no_tensor_of_the_parameters_dtype(validate, oracle):
+    def densities(library):
+        half, made = library.tensor([0.5], dtype=library.float16), []
+        for kind in (library.distributions.Gamma(2.0, 1.5, validate_args=validate), library.distributions.HalfCauchy(2.0, validate)):
+            for value in (3, 0.5, [0.5, 2.0], np.array([0.5]), half, library.tensor([1])):
+                try:
+                    density = kind.log_prob(value)
+                    made.append((str(density.dtype), density.tolist()))
+                except (TypeError, ValueError) as error:
+                    made.append(type(error))
+        one_hot = library.tensor([[True, False], [False, True]])
+        made.append(
+            library.distributions.OneHotCategorical(library.tensor([0.25, 0.75]), validate_args=validate).log_prob(one_hot).tolist()
+        )
+        for kind in (library.distributions.Cauchy(0.0, 1.0), library.distributions.HalfCauchy(1.0), library.distributions.Exponential(1.0)):
+            with pytest.raises(TypeError, match="must be Tensor"):
+                kind.icdf(0.25)
+        return made
+
+    for ours, theirs in zip(densities(torch), densities(oracle), strict=True):
+        assert ours == theirs or (np.allclose(ours[-1], theirs[-1]) and str(ours[0]) == str(theirs[0]))
+
+
 def test_validation_is_a_choice():
     assert D.Normal(0.0, -1.0, validate_args=False).scale == -1
     D.Distribution.set_default_validate_args(False)

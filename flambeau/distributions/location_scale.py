@@ -145,7 +145,7 @@ class _Half(FromBase):
     def mode(self) -> Tensor:
         return ops.zeros_like(self.scale)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, value: Any) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         return ops.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
@@ -214,7 +214,7 @@ class Cauchy(_Symmetric):
         return ((value - self.loc) / self.scale).atan() / math.pi + 0.5
 
     def icdf(self, value: Tensor) -> Tensor:
-        return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
+        return ops.tan(math.pi * (value - 0.5)) * self.scale + self.loc
 
     def entropy(self) -> Tensor:
         return math.log(4 * math.pi) + self.scale.log()
@@ -236,6 +236,12 @@ class HalfCauchy(_Half):
     @property
     def mean(self) -> Tensor:
         return ops.full_like(self.scale, math.inf)
+
+    def log_prob(self, value: Any) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        value = ops.as_tensor(value, dtype=self.scale.dtype, device=self.scale.device)
+        return ops.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
     @property
     def variance(self) -> Tensor:

@@ -69,7 +69,7 @@ class Exponential(ExponentialFamily, Parametric):
         return 1 - (-self.rate * value).exp()
 
     def icdf(self, value: Tensor) -> Tensor:
-        return -(-value).log1p() / self.rate
+        return -ops.log1p(-value) / self.rate
 
     def entropy(self) -> Tensor:
         return 1.0 - self.rate.log()
@@ -118,10 +118,11 @@ class Gamma(ExponentialFamily, Parametric):
         value.detach().clamp_(min=finfo(value.dtype).tiny)  # inside of the support, with the gradient of what was drawn
         return value
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, value: Any) -> Tensor:
+        shape, rate = self.concentration, self.rate
+        value = ops.as_tensor(value, dtype=rate.dtype, device=rate.device)
         if self._validate_args:
             self._validate_sample(value)
-        shape, rate = self.concentration, self.rate
         return ops.xlogy(shape, rate) + ops.xlogy(shape - 1, value) - rate * value - ops.lgamma(shape)
 
     def cdf(self, value: Tensor) -> Tensor:
