@@ -43,7 +43,7 @@ _SUBMODULES = frozenset(
     + ("version", "types", "storage", "accelerator", "cuda", "cpu", "mps", "backends", "_VF", "amp", "compiler", "distributed", "fx", "jit")
     + ("onnx", "torch_version", "signal", "masked", "__config__", "__future__", "func", "multiprocessing", "hub", "_utils", "_tensor")
     + ("distributions", "futures", "library", "profiler", "_C", "_dynamo", "nested", "sparse", "spaces", "vision", "visdom", "_ops", "apex")
-    + ("_subclasses", "_functorch")
+    + ("_subclasses", "_functorch", "functional", "_vmap_internals", "quasirandom")
 )
 _SERIALIZATION = frozenset(("save", "load"))
 _AUTOCAST = frozenset(
@@ -85,16 +85,17 @@ _MORE = frozenset(
 _OF_C = frozenset(("PyTorchFileReader", "PyTorchFileWriter", "ScriptFunction", "ScriptModule", "DisableTorchFunctionSubclass", "Future"))
 Storage = TypedStorage
 newaxis = None
+_PACKAGE: Any = __package__  # ``__name__`` is "torch" where flambeau stands in for PyTorch
 
 
 def _share_in_pickles() -> None:
     """Have ``multiprocessing`` pass tensors on by handle, by whatever name the program knows it."""
-    importlib.import_module(".multiprocessing.reductions", __name__)
+    importlib.import_module(".multiprocessing.reductions", _PACKAGE)
 
 
 _shared_memory.process.when_made = _share_in_pickles
-_modes.find_below = lambda: importlib.import_module("._dispatch.below", __name__)
-ops.custom.find = lambda name: importlib.import_module("._ops", __name__).ops.find(name)
+_modes.find_below = lambda: importlib.import_module("._dispatch.below", _PACKAGE)
+ops.custom.find = lambda name: importlib.import_module("._ops", _PACKAGE).ops.find(name)
 if "multiprocessing.reduction" in sys.modules:
     _share_in_pickles()
 
@@ -128,9 +129,9 @@ def typename(obj: Any) -> str:
 def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         try:
-            return importlib.import_module(f".{name}", __name__)
+            return importlib.import_module(f".{name}", _PACKAGE)
         except ModuleNotFoundError as error:
-            if error.name != f"{__name__}.{name}":
+            if error.name != f"{_PACKAGE}.{name}":
                 raise
             raise AttributeError(f"module 'torch' has no attribute '{name}'") from None
     if name in _SERIALIZATION:
@@ -142,7 +143,7 @@ def __getattr__(name: str) -> Any:
 
         attribute = getattr(printing, name)
     elif name == "torch":  # packages write torch.torch
-        attribute = sys.modules[__name__]
+        attribute = sys.modules[_PACKAGE]
     elif name == "compile":
         from .compiler import compile as attribute
     elif name == "vmap":

@@ -41,6 +41,7 @@ def metadata_text(name: str) -> str:
 def shim_text(name: str, root: str | None) -> str:
     """``torch/__init__.py``, or torchvision's."""
     path = "" if root is None else f"sys.path.append({root!r})\n"
+    names = "flambeau.runner.rename_tensors(flambeau)\n" if name == "torch" else ""
     return f'''"""flambeau in PyTorch's place: written by ``python -m flambeau alias --install``, taken away by ``alias --remove``."""
 
 import sys
@@ -50,7 +51,7 @@ import {MODULES[name]}
 
 flambeau.runner.install()
 sys.modules[__name__] = {MODULES[name]}
-'''
+{names}'''
 
 
 def write_shim(folder: Path, name: str, root: str | None = None) -> list[Path]:

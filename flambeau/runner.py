@@ -153,7 +153,11 @@ class Installation:
 
 
 def rename_tensors(module: ModuleType) -> None:
-    """Have the types of tensors and parameters tell PyTorch's modules: packages look for "torch" in ``str(type(x))``."""
+    """Have the package and the types of tensors and parameters tell PyTorch's names.
+
+    Packages compare ``torch.__name__`` with "torch", and look for "torch" in ``str(type(x))``.
+    """
+    module.__name__ = "torch"
     for kind, name in ((module.Tensor, "torch"), (module.nn.Parameter, "torch.nn.parameter")):
         RENAMED.setdefault(kind, kind.__module__)
         kind.__module__ = name
@@ -161,6 +165,7 @@ def rename_tensors(module: ModuleType) -> None:
 
 def unname_tensors() -> None:
     """Undo :func:`rename_tensors`."""
+    sys.modules["flambeau"].__name__ = "flambeau"
     while RENAMED:
         kind, name = RENAMED.popitem()
         kind.__module__ = name

@@ -125,10 +125,11 @@ def test_an_alias_is_installed_shown_and_removed(environment: Path, tmp_path: Pa
     program = f"""
 import sys
 sys.path.insert(0, {site!r})
-import torchvision.ops, torch.nn as nn, importlib.metadata
-print(nn.__name__, torchvision.ops.__name__, importlib.metadata.version("torch"), importlib.metadata.version("torchvision"))
+import torchvision.ops, torch, torch.nn as nn
+from importlib.metadata import version
+print(torch.__name__, type(torch.ones(1)), nn.__name__, torchvision.ops.__name__, version("torch"), version("torchvision"))
 """
-    said = f"flambeau.nn flambeau.vision.ops {' '.join(versions.values())}"
+    said = f"torch <class 'torch.Tensor'> flambeau.nn flambeau.vision.ops {' '.join(versions.values())}"
     assert output(start("-c", program, python=environment, PYTHONPATH=needs)) == [said]
     for name in versions:
         record = next(Path(site).glob(f"{name}-*/RECORD")).read_text().splitlines()

@@ -14,3 +14,4 @@ except ModuleNotFoundError as _error:
 
 flambeau.runner.install()
 sys.modules[__name__] = flambeau
+flambeau.runner.rename_tensors(flambeau)
