@@ -60,7 +60,7 @@ except ModuleNotFoundError:
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 
 CHUNK = 1 << 17  # bytes
-HASH_IN_NAME = re.compile(r"-([a-f0-9]*)\.")
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 TRUSTED_OWNERS = ("facebookresearch", "facebookincubator", "pytorch", "fairinternal")
 
 _dir: str | None = None  # what set_dir set
@@ -165,7 +165,7 @@ def load_state_dict_from_url(
     path = os.path.join(folder, name)
     if not os.path.exists(path):
         sys.stderr.write(f'Downloading: "{url}" to {path}\n')
-        in_name = HASH_IN_NAME.search(name) if check_hash else None
+        in_name = HASH_REGEX.search(name) if check_hash else None
         download_url_to_file(url, path, in_name.group(1) if in_name else None, progress=progress)
     inner = _only_member(path)
     if inner is not None:

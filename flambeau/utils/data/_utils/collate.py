@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -16,11 +17,12 @@ from .containers import is_namedtuple, rebuilt_mapping, rebuilt_sequence
 CollateMap: TypeAlias = dict[type | tuple[type, ...], Callable[..., Any]]
 
 default_collate_err_msg_format = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
+np_str_obj_array_pattern = re.compile("[SaUO]")  # kinds of arrays of which no tensor can be made
 
 
 def _is_text(array: np.ndarray) -> bool:
-    """Whether an array holds strings, bytes or objects, of which no tensor can be made."""
-    return array.dtype.kind in "SaUO"
+    """Whether an array holds strings, bytes or objects."""
+    return np_str_obj_array_pattern.search(array.dtype.kind) is not None
 
 
 def default_convert(data: Any) -> Any:

@@ -20,6 +20,7 @@ from ...._exceptions import ExceptionWrapper
 from ....core.random.generator import Generator
 from . import messages, shared_memory, streams
 from .fetch import _BaseDatasetFetcher, make_fetcher
+from .streams import numpy_seed as _generate_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,7 @@ class TaskLoop:
 def enter_thread(job: Job, number: int) -> WorkerInfo:
     """Make the calling thread a worker; what :func:`get_worker_info` gives in it."""
     seed = job.base_seed + number
-    numpy_generator = np.random.RandomState(streams.numpy_seed(job.base_seed, number))
+    numpy_generator = np.random.RandomState(_generate_state(job.base_seed, number))
     rng = _RNG(random.Random(seed), Generator().manual_seed(seed), numpy_generator)
     _thread.info = info = WorkerInfo(number, job.num_workers, seed, job.dataset, rng, "thread")
     return info
