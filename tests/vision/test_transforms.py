@@ -119,3 +119,27 @@ def test_classic_augmentation_of_floats_is_refused_where_its_operations_refuse_t
             except TypeError as error:
                 outcomes[-1].append(str(error))
     assert outcomes[0] == outcomes[1] and any(outcomes[0])
+
+
+OF_BYTES = {
+    "resize": lambda F, x: F.resize(x, [8, 40]),
+    "resize sharply": lambda F, x: F.resize(x, [8, 11], antialias=False),
+    "resize the shorter side": lambda F, x: F.resize(x, 12, max_size=14),
+    "sharper": lambda F, x: F.adjust_sharpness(x, 1.7),
+    "smoother": lambda F, x: F.adjust_sharpness(x, 0.3),
+    "contrast stretched": lambda F, x: F.autocontrast(x // 2 + 20),
+    "contrast": lambda F, x: F.adjust_contrast(x, 1.3),
+    "saturation": lambda F, x: F.adjust_saturation(x, 0.4),
+    "hue": lambda F, x: F.adjust_hue(x, -0.21),
+}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", OF_BYTES)
+def test_classic_functions_of_bytes_differ_by_no_level(name, oracle):
+    torchvision()
+    results = []
+    for library, package in ((oracle, "torchvision"), (flambeau, "flambeau.vision")):
+        image = sample("bytes", library, None)
+        results.append(OF_BYTES[name](importlib.import_module(f"{package}.transforms.functional"), image).numpy())
+    np.testing.assert_array_equal(*results, strict=True)

@@ -170,7 +170,8 @@ def resize(
             )
     if isinstance(img, Tensor):
         smooth = bool(antialias) and mode in (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC)
-        if mode is InterpolationMode.BICUBIC and img.dtype is dtypes.uint8:  # the kernel of bytes cuts off overshoots in between
+        if img.dtype is dtypes.uint8 and mode in (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC):
+            # in floating point, rounded once: the kernel of bytes rounds after the rows, too
             return windows.resize_image(img.float(), size, mode, max_size, smooth).round_().clamp_(0, 255).to(img.dtype)
         return windows.resize_image(img, size, mode, max_size, smooth)
     return windows.resize_image_pil(img, size, mode, max_size, antialias)
@@ -354,7 +355,7 @@ def adjust_gamma(img: Any, gamma: float, gain: float = 1) -> Any:
 def adjust_sharpness(img: Any, sharpness_factor: float) -> Any:
     """``img`` mixed with a smoothed image. Source: torchvision.transforms.functional.adjust_sharpness."""
     _check_colours(img)
-    return color.adjust_sharpness(img, sharpness_factor)
+    return (color.adjust_sharpness_classically if isinstance(img, Tensor) else color.adjust_sharpness)(img, sharpness_factor)
 
 
 def to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
@@ -405,7 +406,7 @@ def solarize(img: Any, threshold: float) -> Any:
 def autocontrast(img: Any) -> Any:
     """Each channel stretched from its least and most to black and white. Source: torchvision.transforms.functional.autocontrast."""
     _check_colours(img)
-    return color.autocontrast(img)
+    return (color.autocontrast_classically if isinstance(img, Tensor) else color.autocontrast)(img)
 
 
 def equalize(img: Any) -> Any:

@@ -159,6 +159,14 @@ def adjust_sharpness(inpt: Any, sharpness_factor: float) -> Any:
     return kernel_of(adjust_sharpness, type(inpt))(inpt, sharpness_factor=sharpness_factor)
 
 
+def _smoothed(images: Tensor) -> Tensor:
+    """Images ``(N, C, H, W)`` without their border, each pixel mixed with its neighbours."""
+    channels = images.shape[1]
+    weight = ops.full((channels, 1, 3, 3), 1 / 13, dtype=images.dtype, device=images.device)
+    weight[..., 1, 1] = 5 / 13
+    return functional.conv2d(images, weight, groups=channels)
+
+
 @register(adjust_sharpness, *_IMAGES)
 def adjust_sharpness_image(image: Tensor, sharpness_factor: float) -> Tensor:
     channels = _channels(image)
@@ -168,14 +176,26 @@ def adjust_sharpness_image(image: Tensor, sharpness_factor: float) -> Tensor:
         return image
     dtype = image.dtype if image.is_floating_point() else dtypes.float32
     images = image.reshape(-1, channels, height, width).to(dtype, copy=True)
-    weight = ops.full((channels, 1, 3, 3), 1 / 13, dtype=dtype, device=image.device)
-    weight[..., 1, 1] = 5 / 13
-    smoothed = functional.conv2d(images, weight, groups=channels)
+    smoothed = _smoothed(images)
     if not image.is_floating_point():
         smoothed.round_()
     inside = images[..., 1:-1, 1:-1]
     inside.add_(smoothed.sub_(inside), alpha=1.0 - sharpness_factor)
     return _bounded(images, image).reshape(image.shape)
+
+
+def adjust_sharpness_classically(image: Tensor, sharpness_factor: float) -> Tensor:
+    """:func:`adjust_sharpness_image` with the sum rounded as the classic form has it: both images are scaled, borders too."""
+    _check_factor("sharpness_factor", sharpness_factor)
+    height, width = image.shape[-2:]
+    if not image.numel() or height <= 2 or width <= 2:
+        return image
+    exact = image if image.is_floating_point() else image.float()
+    other = exact.reshape(-1, *image.shape[-3:]).clone()
+    smoothed = _smoothed(other)
+    other[..., 1:-1, 1:-1] = smoothed if image.is_floating_point() else smoothed.round_()
+    factor = float(sharpness_factor)
+    return _bounded(exact.mul(factor) + other.mul_(1.0 - factor).reshape(image.shape), image)
 
 
 @register(adjust_sharpness, PIL.Image.Image)
@@ -331,6 +351,18 @@ def autocontrast_image(image: Tensor) -> Tensor:
     is_flat = least == most
     span = (most - least).mul_(1.0 / max_value(image.dtype))
     stretched = exact.sub(ops.where(is_flat, 0.0, least)).div_(ops.where(is_flat, 1.0, span))
+    return _bounded(stretched, image)
+
+
+def autocontrast_classically(image: Tensor) -> Tensor:
+    """:func:`autocontrast_image` with the product rounded as the classic form has it."""
+    if not image.numel():
+        return image
+    exact = image if image.is_floating_point() else image.float()
+    least, most = [extreme(dim=(-2, -1), keepdim=True).to(exact.dtype) for extreme in (image.amin, image.amax)]
+    scale = max_value(image.dtype) / (most - least)
+    is_flat = scale.isfinite().logical_not_()
+    stretched = exact.sub(least.masked_fill(is_flat, 0.0)).mul_(scale.masked_fill_(is_flat, 1.0))
     return _bounded(stretched, image)
 
 
