@@ -469,3 +469,25 @@ def places_in_nested_batches(s):
     x = s.normal(2, 3, 2, 4)
     places = lambda x: s.torch.searchsorted(x.sort(-1)[0], x)  # noqa: E731
     return s.func.vmap(s.func.vmap(places, in_dims=1), in_dims=-1, out_dims=-1)(x)
+
+
+@composition
+def dropout_with_a_mask_for_each_example(s):
+    torch, func, F, x, y = s.torch, s.func, s.F, s.normal(2, 3), s.normal(3)
+    torch.manual_seed(0)
+    vmap = lambda f, *args: func.vmap(f, randomness="different")(*args)  # noqa: E731
+    channels = lambda x: x.reshape(1, 3, 1)  # noqa: E731
+    half = lambda x: F.dropout(x, 0.4)  # noqa: E731
+    found = [
+        vmap(lambda x: F.dropout(x.clone(), 0.4, inplace=True), x),
+        vmap(lambda x: F.dropout1d(channels(x), 0.4), x),
+        vmap(lambda x: F.dropout1d(channels(y), 0.4) + x.sum(), x),
+        vmap(lambda x: F.feature_alpha_dropout(channels(x), 0.4, True), x),
+        vmap(func.vmap(half, randomness="same"), x),
+        vmap(lambda x: func.jvp(half, (x,), (x,)), x),
+        vmap(lambda x: func.jvp(lambda x: F.alpha_dropout(x, 0.4, True), (x,), (x,)), x),
+        func.jacfwd(half, randomness="different")(y),
+        func.jacfwd(func.jacrev(lambda x: (half(x) ** 2).sum()), randomness="different")(y),
+        func.jacfwd(func.jacrev(lambda x: (torch.bernoulli(x.sigmoid()) * x**2).sum()), randomness="different")(y),
+    ]
+    return found, torch.rand(3)

@@ -9,12 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.calls.dispatch import Call
+from ..core.calls.registry import TABLES
 from ..core.random.generator import default_generator
-from ._levels import Wrapped, below, call_entry
+from ..core.state import thread
+from ..core.tape.history import is_differentiable
+from ..ops import creation
+from ..ops.dropout import alpha_terms, kept_scale
+from ..ops.masks import where_select
+from ._levels import Hook, Wrapped, below, call_entry, highest
 
 FACTORIES = frozenset("rand randn randint randperm rand_like randn_like randint_like normal".split())
 _BY_ELEMENT = frozenset("dropout alpha_dropout native_dropout bernoulli poisson binomial".split())
-_IN_PLACE = frozenset("dropout_ alpha_dropout_ normal_ bernoulli_ exponential_ geometric_ log_normal_ cauchy_ uniform_ random_".split())
+_IN_PLACE = frozenset("normal_ bernoulli_ exponential_ geometric_ log_normal_ cauchy_ uniform_ random_".split())
 _ERROR = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap or "
     "perform the randomness operation out of vmap"
@@ -87,6 +93,9 @@ def composite(batch: Any, call: Call) -> Any:
         return _filled(batch, entry, values)
     if entry.name not in _BY_ELEMENT or batch.randomness != "different" or not _draws(entry, values):
         return NotImplemented
+    owner = highest(values)
+    if owner is not None and owner.level > batch.level:
+        return NotImplemented
     first = values[0]
     inner: list[Any] = batch.inside_all(values) if entry.name == "binomial" else [batch.inside(first), *values[1:]]
     if entry.name == "bernoulli" and any(batch.has(each) for each in values[1:]):
@@ -96,6 +105,37 @@ def composite(batch: Any, call: Call) -> Any:
     made = batch.result(call_entry(entry, inner))
     batch.drawn = place()
     return made
+
+
+def dropped(input: Any, p: float, feature: bool, alpha: bool, inplace: bool) -> Any:
+    """Dropout inside of batches whose masks differ, drawn for all examples at once; NotImplemented where no batch draws different ones."""
+    for batch in reversed(thread.levels):
+        if getattr(batch, "randomness", "same") == "same":  # a level of forward mode has no such word
+            continue
+        refuse(batch)
+        with below(batch):
+            return _masked(batch, input, p, feature, alpha, inplace)
+    return NotImplemented
+
+
+def _masked(batch: Any, input: Any, p: float, feature: bool, alpha: bool, inplace: bool) -> Any:
+    shape, rank, of = input._array.shape, input._array.ndim, input._array.dtype
+    if (feature and rank < 2) or not is_differentiable(input._array):
+        return NotImplemented  # an error
+    if feature:
+        shape = shape[:2] + (1,) * (rank - 2)
+    _, stays = call_entry(TABLES["torch"]["native_dropout"], (creation.ones((batch.size, *shape), dtype=input.dtype), p, True))
+    batch.drawn = place()
+    factor, offset, lowered = alpha_terms(p, of) if alpha else (kept_scale(p, of), 0, 0)
+    noise = batch.wrap(stays.to(input.dtype).mul(float(of.type(factor))))
+    made = input.mul_(noise) if inplace else input.mul(noise)
+    if not alpha:
+        return made
+    shift = batch.wrap(where_select(stays, creation.full((), float(of.type(offset)), dtype=input.dtype), float(of.type(lowered))))
+    return made.add_(shift) if inplace else made.add(shift)
+
+
+Hook.dropped = staticmethod(dropped)  # type: ignore[attr-defined]
 
 
 def _draws(entry: Any, values: Any) -> bool:
@@ -109,8 +149,6 @@ def _draws(entry: Any, values: Any) -> bool:
 def _filled(batch: Any, entry: Any, values: Any) -> Any:
     """In place: into the batch's tensor; one tensor for all examples can have the same numbers only."""
     target = values[0]
-    if "dropout" in entry.name and not _draws(entry, values):
-        return NotImplemented
     refuse(batch)
     has_batch = batch.has(target)
     if not any(batch.has(each) for each in values):
@@ -120,8 +158,6 @@ def _filled(batch: Any, entry: Any, values: Any) -> Any:
     if batch.randomness == "same":
         if any(batch.has(each) for each in values[1:]):
             raise RuntimeError(_SAME)
-        if "dropout" in entry.name:
-            return NotImplemented
         one: Any = target._inner.detach()[0].clone()
         call_entry(entry, (one, *values[1:]))
         target._inner.copy_(one)

@@ -12,7 +12,7 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite
 from ..core.random import samplers
 from ..core.random.generator import default_generator
-from ..core.state import run_ignoring_fp
+from ..core.state import modes, run_ignoring_fp, thread
 from ..core.tensor import wrap
 from .creation import array_like
 
@@ -68,6 +68,19 @@ def _choose(mask: np.ndarray, kept: Any, dropped: Any, of: np.dtype) -> Any:
     return wrap(result)
 
 
+def kept_scale(p: float, of: np.dtype) -> float:
+    """What elements that stay are multiplied with."""
+    return float(run_ignoring_fp(np.divide, _rounded(1.0, of), _rounded(1.0 - p, of)))
+
+
+def alpha_terms(p: float, of: np.dtype) -> tuple[float, Any, Any]:
+    """Alpha dropout's factor of elements that stay, what is added to them, and what those become that go."""
+    a = 1.0 / math.sqrt((_SELU_SATURATION * _SELU_SATURATION * p + 1) * (1 - p))
+    # dropped elements become -(saturation * a) + offset; each step is rounded to the dtype, and a summand too
+    lowered, offset = of.type(-_rounded(_SELU_SATURATION * a, of)), of.type(_SELU_SATURATION * a * p)
+    return a, offset, _rounded(lowered, of) + _rounded(offset, of)
+
+
 def _dropped(input: Any, p: Any, train: bool, feature: bool, alpha: bool, inplace: bool) -> Any:
     p = _check_p(p)
     if p == 0 or not train or input._array.size == 0:
@@ -76,18 +89,17 @@ def _dropped(input: Any, p: Any, train: bool, feature: bool, alpha: bool, inplac
     of = input._array.dtype
     if p == 1:
         return multiply(input, wrap(np.zeros((), of)))
+    if thread.levels and (made := modes.transforms.dropped(input, p, feature, alpha, inplace)) is not NotImplemented:
+        return made
     if not alpha:
         noise = _noise(input, feature, of)
-        scale = run_ignoring_fp(np.divide, _rounded(1.0, of), _rounded(1.0 - p, of))
-        samplers.fill_bernoulli(default_generator, noise, 1.0 - p, float(scale))
+        samplers.fill_bernoulli(default_generator, noise, 1.0 - p, kept_scale(p, of))
         return multiply(input, wrap(_as_input(noise, input, feature)))
     mask = _noise(input, feature, np.bool_)
     samplers.fill_bernoulli(default_generator, mask, 1.0 - p)
     mask = _as_input(mask, input, feature)
-    a = 1.0 / math.sqrt((_SELU_SATURATION * _SELU_SATURATION * p + 1) * (1 - p))
-    # dropped elements become -(saturation * a) + offset; each step is rounded to the dtype, and a summand too
-    lowered, offset = of.type(-_rounded(_SELU_SATURATION * a, of)), of.type(_SELU_SATURATION * a * p)
-    noise, shift = _choose(mask, a, 0.0, of), _choose(mask, offset, _rounded(lowered, of) + _rounded(offset, of), of)
+    a, offset, dropped = alpha_terms(p, of)
+    noise, shift = _choose(mask, a, 0.0, of), _choose(mask, offset, dropped, of)
     kept = multiply(input, noise)
     return kept.add_(shift) if inplace else kept.add(shift)
 
