@@ -10,6 +10,7 @@ from .core.protocols.rebuild import (
     _rebuild_tensor,
     _rebuild_tensor_v2,
     _rebuild_tensor_v3,
+    _rebuild_wrapper_subclass,
 )
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
     "_rebuild_tensor",
     "_rebuild_tensor_v2",
     "_rebuild_tensor_v3",
+    "_rebuild_wrapper_subclass",
 ]

@@ -250,3 +250,27 @@ def test_what_is_not_supported_is_not_ignored():
     for given in ({"memory_format": torch.channels_last}, {"pin_memory": True}, {"storage_size": 8}):
         with pytest.raises(NotImplementedError, match=next(iter(given))):
             torch.Tensor._make_wrapper_subclass(FakeTensor, (2,), **given)
+
+
+CALLS = """
+torch.where(m, x, 0.0); torch.where(m, 1, x); x.resize_(2, 2); x.__setitem__(m, 0); torch.normal(0.0, 1.0, (2,)); torch.tril_indices(3, 3)
+torch.hann_window(4); torch.add(x, x, out=torch.empty(2)); torch.sum(x, 0, out=torch.empty(3)); torch.zeros(2, out=torch.empty(2))
+torch.repeat_interleave(x, 2, 0); x.repeat_interleave(3); torch.nn.functional.dropout2d(z); x.pow_(2)
+torch.nn.functional.alpha_dropout(x, training=True)
+torch.distributions.Normal(0.0, 1.0).sample((2,)); torch.normal(x, x.exp()); torch.bernoulli(x); x.lt_(x); x.transpose_(0, 1); x.amax()
+"""
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore")
+def test_calls_that_need_no_values_are_shaped_as_pytorchs(oracle: Any) -> None:
+    found = []
+    for library in (torch, oracle):
+        seen = {}
+        for call in CALLS.replace("\n", ";").split(";"):
+            with importlib.import_module(f"{library.__name__}._subclasses").FakeTensorMode():
+                x, z = library.randn(3, 3), library.randn(1, 2, 4, 4)
+                result = eval(call.strip() or "0", {"torch": library, "x": x, "z": z, "m": x > 0})
+            seen[call] = [(type(t).__name__, t.shape, t.stride(), str(t.device)) for t in (result, x) if isinstance(t, library.Tensor)]
+        found.append(str(seen))
+    assert found[0] == found[1]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import pickle
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import flambeau
@@ -156,6 +158,37 @@ def test_in_place_forms_and_out_are_overloads_of_pytorchs(oracle: Any) -> None:
             results[call] = names, getattr(value, "tolist", int)()
         found.append(results)
     assert found[0] == found[1]
+
+
+DRAWN = """
+torch.rand(2, generator=g); torch.randn(2, generator=g); torch.randint(5, (9,), generator=g); torch.randint(2, 5, (9,), generator=g)
+torch.randperm(9, generator=g); torch.normal(0.0, 1.0, (3,), generator=g); torch.normal(x, 1.0); torch.normal(2.0, x); torch.normal(x, x)
+torch.bernoulli(x, generator=g); torch.rand(2, generator=g, out=torch.empty(2))
+torch.repeat_interleave(x, 2, 0); torch.where(x > 0.4, x, 0.0)
+"""
+
+
+@pytest.mark.oracle
+def test_random_numbers_come_from_the_same_streams_below_a_mode(oracle: Any) -> None:
+    found = []
+    for library in (flambeau, oracle):
+        results = {}
+        for call in DRAWN.replace("\n", ";").split(";"):
+            for seen in (True, False):
+                library.manual_seed(0)
+                space = {"torch": library, "x": library.full((2, 2), 0.5), "g": library.Generator().manual_seed(5)}
+                shown: list[Any] = []
+                names = calls(library, lambda t: shown.append(eval(call.strip() or "0", space))) if seen else ()  # noqa: B023
+                value = shown[0] if seen else eval(call.strip() or "0", space)
+                results[call, seen] = getattr(value, "tolist", int)(), [name for name, _, _ in names if "out" not in name]
+        found.append(results)
+        assert all(results[call, True][0] == results[call, False][0] for call, _ in results)
+    values = [{key: value for key, (value, _) in results.items()} for results in found]
+    assert values[0].keys() == values[1].keys()
+    for key, value in values[0].items():
+        assert np.allclose(value, values[1][key])
+    names = [{key: names for key, (_, names) in results.items() if "out=" not in key[0]} for results in found]
+    assert names[0] == names[1]
 
 
 def network(t: Any) -> Any:
@@ -584,3 +617,52 @@ def test_a_class_that_refuses() -> None:
     assert tensor.device == flambeau.device("cuda:1") and tensor.is_cuda and tensor.storage_offset() == 3 and tensor.shape == (2,)
     with pytest.raises(TypeError, match=r"Multiple dispatch failed for 'aten\.add\.Tensor'"):
         tensor + 1
+
+
+@pytest.mark.oracle
+def test_tensors_around_others_are_copied_pickled_and_refuse_to_be_arrays(oracle: Any) -> None:
+    found = []
+    for library in (flambeau, oracle):
+        cls = pair_class(library)
+        x = cls(library.ones(2, 3), library.zeros(2, 3))
+        x.note = ["kept"]
+        copied, deep = copy.copy(x), copy.deepcopy(x)
+        results: list[Any] = [type(copied) is cls, copied.a is x.a, copied.note is x.note, str(copied.device), copied.stride()]
+        results += [type(deep) is cls, deep.a is x.a, deep.note == x.note, deep.note is x.note, str(deep.device), deep.a.tolist()]
+        results += [type(x.new_tensor([1.0])) is library.Tensor, tuple(x.amax().shape), x.amax().a.item()]
+        results.append(library.bucketize(x, library.tensor([0.5])).a.tolist())
+        for call in (x.numpy, x.tolist):
+            with pytest.raises(RuntimeError, match="not supported for tensor subclasses"):
+                call()
+        found.append(results)
+    assert found[0] == found[1]
+
+
+def pair_class(library: Any) -> Any:
+    """A class of two tensors, without a ``__torch_function__`` of its own."""
+    tree_map_only = __import__(f"{library.__name__}.utils._pytree", fromlist=["tree_map_only"]).tree_map_only
+
+    class Pair(library.Tensor):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def __new__(cls: Any, a: Any, b: Any) -> Any:
+            made = library.Tensor._make_wrapper_subclass(cls, a.size(), dtype=a.dtype)
+            made.a, made.b = a, b
+            return made
+
+        @classmethod
+        def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            one, two = [func(*tree_map_only(cls, lambda x, n=name: getattr(x, n), args), **(kwargs or {})) for name in "ab"]
+            return cls(one, two) if isinstance(one, library.Tensor) else one
+
+    return Pair
+
+
+@pytest.mark.oracle
+def test_reductions_over_no_dimension_reduce_all(oracle: Any) -> None:
+    found = []
+    for library in (flambeau, oracle):
+        x, aten = library.arange(6.0).reshape(2, 3), library.ops.aten
+        calls = [x.amax(dim=[]), x.amin(dim=[]), aten.amax.default(x), aten.amin.default(x, []), aten.var.correction(x, [])]
+        calls += [aten.std.correction(x), aten.sum.dim_IntList(x, []), aten.mean.dim(x, None)]
+        found.append([call.tolist() for call in calls])
+    assert found[0] == pytest.approx(found[1])

@@ -223,3 +223,69 @@ def test_types_of_arguments_may_be_told_by_the_caller(oracle: Any) -> None:
 
         chosen = library.overrides._get_overloaded_args((Base, 3, Derived, Base), lambda kind: kind if isinstance(kind, type) else int)
         assert chosen == [Derived, Base]
+
+
+def test_leaving_a_mode_that_is_not_there_changes_nothing() -> None:
+    from flambeau.utils._python_dispatch import TorchDispatchMode
+
+    class Above(flambeau.overrides.TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(func.__name__)
+            return func(*args, **(kwargs or {}))
+
+    class Below(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    seen: list[str] = []
+    x = flambeau.ones(2)
+    for mode in (Above(), Below()):
+        with pytest.raises(RuntimeError, match="empty mode stack"):
+            mode.__exit__(None, None, None)
+    with Above(), Below():
+        x + 1
+    assert seen == ["add", "aten.add.Tensor"]
+    outer, inner = Below(), Below()
+    outer.__enter__()
+    inner.__exit__(None, None, None)  # takes the innermost one off
+    x + 1
+    assert len(seen) == 2
+
+
+def test_a_mode_that_declines_is_an_error() -> None:
+    class Declining(flambeau.overrides.TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return NotImplemented
+
+    x = flambeau.ones(2)
+    with Declining():
+        for call in (lambda: flambeau.sort(x), lambda: x.add_(1), lambda: x + 1, x.size):
+            with pytest.raises(TypeError, match="returned NotImplemented"):
+                call()
+
+
+@pytest.mark.oracle
+def test_calls_inside_of_a_function_are_shown_and_not_the_function(oracle: Any) -> None:
+    found = []
+    for library in (flambeau, oracle):
+        seen: list[str] = []
+
+        class Asked(library.Tensor):  # type: ignore[misc, name-defined]
+            @classmethod
+            def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None, seen: Any = seen) -> Any:
+                seen.append(func.__name__)
+                return super().__torch_function__(func, types, args, kwargs or {})
+
+        class Double(library.autograd.Function):  # type: ignore[misc, name-defined]
+            @staticmethod
+            def forward(ctx: Any, x: Any) -> Any:
+                return x * 2
+
+            @staticmethod
+            def backward(ctx: Any, grad: Any) -> Any:
+                return grad * 2
+
+        result = Double.apply(library.ones(2).as_subclass(Asked))
+        found.append((seen, type(result).__name__))
+    assert found[0] == found[1] == (["mul"], "Asked")

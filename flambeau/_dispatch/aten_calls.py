@@ -127,7 +127,7 @@ def _run(schema: FunctionSchema, op: Any, form: Any, places: list[tuple[str, int
     values = [param.default for param in op.params]
     for name, place in places:
         if place is not None:
-            values[place] = bound[name]
+            values[place] = 1 if bound[name] is None and name == "correction" else bound[name]
         elif bound[name] != _FIXED[op.name, name]:
             raise NotImplementedError(f"torch.ops.{schema.name.replace('::', '.')}: {name}={bound[name]} is not supported")
     if form is FUNCTION and not out:  # the public function is the short way
@@ -393,8 +393,13 @@ def translated_factory(call: Call) -> tuple[OpOverload, tuple[Any, ...], dict[st
     if arguments is None:
         return private(entry, FACTORY), tuple(call.values), {} if call.out is None else {"out": call.out}
     overload, args = arguments(named)
+    found = overload_named(overload)
+    taken = {argument.name for argument in found._schema.arguments}
+    if "generator" in kwargs and "generator" not in taken:
+        overload = f"{overload.removesuffix('default')}generator".replace("low", "low_")
+        found = overload_named(overload)
     if call.out is None:
-        return overload_named(overload), tuple(args), kwargs
+        return found, tuple(args), {name: value for name, value in kwargs.items() if name in taken or name not in _OPTIONS}
     options = {name: value for name, value in kwargs.items() if name in ("out", "generator")}
     with_out = sibling_factory(overload)
     if with_out is None:
@@ -463,6 +468,13 @@ def _randint(name: str, low_name: str, with_size: bool) -> Callable[[dict[str, A
     return arguments
 
 
+def _normal(named: dict[str, Any]) -> tuple[str, list[Any]]:
+    mean = named["means"] if named["mean"] is None else named["mean"]
+    std = 1.0 if named["std"] is None else named["std"]
+    kinds = ["Tensor" if isinstance(value, Tensor) else "float" for value in (mean, std)]
+    return f"normal.{'_'.join(kinds)}", [mean, std, *([_sizes(named)] if "Tensor" not in kinds else [])]
+
+
 def _sized(name: str) -> Callable[[dict[str, Any]], tuple[str, list[Any]]]:
     return lambda named: (name, [_sizes(named)])
 
@@ -488,6 +500,9 @@ FACTORIES: dict[str, Callable[[dict[str, Any]], tuple[str, list[Any]]]] = {
     "arange": _bounded("arange"),
     "randint": _randint("randint", "low", True),
     "randint_like": _randint("randint_like", "low_dtype", False),
+    "normal": _normal,
+    "tril_indices": lambda named: ("tril_indices.default", [named["row"], named["col"], named["offset"]]),
+    "triu_indices": lambda named: ("triu_indices.default", [named["row"], named["col"], named["offset"]]),
     "randperm": lambda named: ("randperm.default", [named["n"]]),
     "scalar_tensor": lambda named: ("scalar_tensor.default", [named["s"]]),
     "full_like": lambda named: ("full_like.default", [named["input"], named["fill_value"]]),

@@ -378,5 +378,29 @@ def _dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = 
     return input * mask
 
 
+def _noisy(input: Any, p: float, train: bool, feature: bool, alpha: bool) -> Any:
+    """Dropout of whole channels, and that which keeps mean and variance: noise, made in place, that the input is multiplied by."""
+    if not train or not 0 < p < 1 or not input.numel() or (feature and input.dim() < 2):
+        return NotImplemented
+    plain = input.detach()
+    noise = torch("empty_like", plain) if not feature else plain.new_empty([*input.shape[:2], *[1] * (input.dim() - 2)])
+    noise.bernoulli_(1 - p)
+    if not alpha:
+        return input * noise.div_(1 - p)
+    limit = 1.7580993408473766  # -SELU(-inf)
+    scale = 1 / ((limit * limit * p + 1) * (1 - p)) ** 0.5
+    shift = noise.add(-1).mul_(limit * scale).add_(limit * scale * p)
+    return input.mul(noise.mul_(scale)).add_(shift)
+
+
+for _feature, _alpha, _name in ((True, False, "feature_dropout"), (False, True, "alpha_dropout"), (True, True, "feature_alpha_dropout")):
+    LEAVES[_name] = lambda input, p, train, feature=_feature, alpha=_alpha: _noisy(input, p, train, feature, alpha)
+    LEAVES[f"nn.functional.{_name}"] = lambda input, p=0.5, training=False, inplace=False, feature=_feature, alpha=_alpha: (
+        NotImplemented if inplace else _noisy(input, p, training, feature, alpha)
+    )
+for _ndim in (3, 4, 5):
+    LEAVES[f"nn.functional.dropout{_ndim - 2}d"] = lambda input, p=0.5, training=True, inplace=False, ndim=_ndim: (
+        NotImplemented if inplace or input.dim() != ndim else _noisy(input, p, training, True, False)
+    )
 LEAVES["nn.functional.dropout"] = _dropout
 LEAVES["dropout"] = lambda input, p, train: _dropout(input, p, train)

@@ -12,6 +12,7 @@ import numpy as np
 from .._ops import tensors_in
 from ..autograd.function import Function
 from ..core.calls.dispatch import IN_PLACE, dispatch
+from ..core.calls.promotion import common_dtype
 from ..core.calls.registry import primitive, resolve
 from ..core.device import device
 from ..core.layout import contiguous_format
@@ -514,6 +515,41 @@ def _bernoulli_(input: Any, p: Any = 0.5, generator: Any = None) -> Any:
     return _write_random(f"bernoulli_.{overload}", input, () if p.__class__ is float and p == 0.5 else (p,), generator)
 
 
+def resized(input: Any, shape: Any, memory_format: Any) -> Any:
+    """``Tensor.resize_`` where a mode or a class takes calls."""
+    options = {} if memory_format is None else {"memory_format": memory_format}
+    modes.below.ask(overload_named("resize_"), (input, list(shape)), options)
+    return input
+
+
+def _where(condition: Any, input: Any = None, other: Any = None, out: Any = None) -> Any:
+    """A number is a tensor of the condition's device in PyTorch."""
+    numbers = [_is_number(value) for value in (input, other)]
+    if not any(numbers) or out is not None:
+        return NotImplemented
+    dtype = common_dtype((input, other))
+    made = [
+        torch("scalar_tensor", value, dtype=dtype, device=condition.device) if is_number else value
+        for value, is_number in zip((input, other), numbers, strict=True)
+    ]
+    return torch("where", condition, *made)
+
+
+def _repeat_interleave(input: Any, repeats: Any, dim: Any) -> Any:
+    """As often for each slice: a view with a further dimension, copied."""
+    if repeats.__class__ is not int or repeats < 0 or not input.dim():
+        return NotImplemented
+    if dim is None:
+        input, dim = input.flatten(), 0
+    dim = wrap_dim(dim, input.dim())
+    sizes = list(input.shape)
+    wide = input.unsqueeze(dim + 1).expand(*sizes[: dim + 1], repeats, *sizes[dim + 1 :])
+    return torch("clone", wide, memory_format=contiguous_format).flatten(dim, dim + 1)
+
+
+LEAVES["where"] = _where
+LEAVES["repeat_interleave"] = lambda *values: _repeat_interleave(*values[:3])
+IMPLEMENTED["resize_"] = lambda self, size, *, memory_format=None: self.resize_(size, memory_format=memory_format)
 LEAVES["Tensor.bernoulli_"] = _bernoulli_
 for _name in ("bernoulli_.float", "bernoulli_.Tensor"):
     IMPLEMENTED[_name] = lambda self, p=0.5, *, generator=None: self.bernoulli_(p, generator=generator)

@@ -189,6 +189,8 @@ def _function(call: Call) -> Any:
     is_tuple = isinstance(result, (tuple, list))
     tensors = list(result) if is_tuple else [result]
     if not all(isinstance(tensor, Tensor) for tensor in tensors):
+        if isinstance(result, (int, float, complex, str)):
+            raise RuntimeError(f"Unable to cast {result} to Tensor")
         return result
     if op.is_view:
         _show_as_views(call, tensors)
@@ -394,11 +396,16 @@ def enter(mode: Any) -> None:
 
 
 def leave(mode: Any) -> None:
-    """Take a mode off the stack."""
+    """Take a mode off the stack; the innermost one where it was not entered.
+
+    Raises:
+        RuntimeError: there is none.
+    """
     stack = thread.dispatch_modes
-    place = max((k for k, other in enumerate(stack) if other is mode), default=None)
-    if place is not None:
-        thread.dispatch_modes = (*stack[:place], *stack[place + 1 :])
+    if not stack:
+        raise RuntimeError("trying to pop from empty mode stack")
+    place = max((k for k, other in enumerate(stack) if other is mode), default=len(stack) - 1)
+    thread.dispatch_modes = (*stack[:place], *stack[place + 1 :])
     thread.modes -= 1
     del active[-1]
     del interposed[-1]
@@ -418,5 +425,5 @@ class without_modes:
 
 
 getitem, setitem = aten_rules.getitem, aten_rules.setitem
-number_of, moved, shown_random = aten_rules.number_of, aten_rules.moved, aten_rules.shown_random
+number_of, moved, shown_random, resized = aten_rules.number_of, aten_rules.moved, aten_rules.shown_random, aten_rules.resized
 modes.below = sys.modules[__name__]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .._dispatch import below
-from ..core.arrays.hollow import filled, hollow
+from ..core.arrays.hollow import HollowArray, filled, hollow
 from ..core.arrays.kinds import MissingValue, MissingValues
 from ..core.arrays.meta_array import empty_strided, view_at
 from ..core.calls.override import DisableTorchFunction
@@ -295,12 +295,14 @@ class FakeTensorMode(TorchDispatchMode):
             return self._of_values(func, name, args, kwargs)
         fakes = [item if isinstance(item, FakeTensor) else self.from_tensor(item) for item in fakes]
         device, args, kwargs = self._placed(func, name, fakes, args, kwargs)
-        metas: dict[int, tuple[Tensor, Any]] = {}  # by id of what stands for a fake: itself, so that it lives, and the fake
+        if name.startswith("aten::index_put") and _has_mask(args[1]):  # as many elements as are there are written, wherever they are
+            return args[0] if name == "aten::index_put_" else args[0].clone()
+        metas: dict[int, tuple[Tensor, Any, Any]] = {}  # by id of what stands for a fake: itself, so that it lives, fake and device
 
         def meta_of(tensor: Tensor) -> Tensor:
             fake = tensor if isinstance(tensor, FakeTensor) else self.from_tensor(tensor)
             meta = share(filled(fake._array), storage_of(fake))
-            metas[id(meta)] = (meta, fake)
+            metas[id(meta)] = (meta, fake, fake.device)
             return meta
 
         plain_args, plain_kwargs = tree_map_only(Tensor, meta_of, (args, kwargs))
@@ -311,6 +313,10 @@ class FakeTensorMode(TorchDispatchMode):
                 raise (DynamicOutputShapeException if "repeat_interleave" in name else DataDependentOutputException)(func) from error
             except MissingValues as error:
                 raise DynamicOutputShapeException(func) from error
+
+        for _, fake, where in metas.values():
+            if fake._array.__class__ is not HollowArray:  # its memory has grown, and all that show it were moved
+                fake._array = hollow(fake._array, where)
 
         def fake_of(tensor: Tensor) -> Tensor:
             known = metas.get(id(tensor))
@@ -370,18 +376,18 @@ class FakeTensorMode(TorchDispatchMode):
 
     def _placed(self, func: Any, name: str, fakes: list[Any], args: Any, kwargs: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
         """The device of the results, and arguments that say ``meta`` where they say a device."""
-        given = kwargs.get("device")
-        if given is not None or (not fakes and "device" in [argument.name for argument in func._schema.arguments]):
-            where = cpu if given is None else _with_index(Device(given))
-            if name in _MOVING:
-                return where, args, {key: value for key, value in kwargs.items() if key not in ("device", "non_blocking")}
-            return where, args, {**kwargs, "device": _META, **({"pin_memory": False} if "pin_memory" in kwargs else {})}
         if name.startswith("flambeau::") and not fakes:
             names = [argument.name for argument in func._schema.arguments]
             if "device" in names:
                 place = names.index("device")
                 where = args[place] if args[place] is not None else thread.creation_device
                 return cpu if where is None else _with_index(Device(where)), (*args[:place], _META, *args[place + 1 :]), kwargs
+        given = kwargs.get("device")
+        if given is not None or (not fakes and "device" in [argument.name for argument in func._schema.arguments]):
+            where = cpu if given is None else _with_index(Device(given))
+            if name in _MOVING:
+                return where, args, {key: value for key, value in kwargs.items() if key not in ("device", "non_blocking")}
+            return where, args, {**kwargs, "device": _META, **({"pin_memory": False} if "pin_memory" in kwargs else {})}
         return self._common_device(fakes, kwargs), args, kwargs
 
     def _common_device(self, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -404,7 +410,11 @@ class FakeTensorMode(TorchDispatchMode):
 
 def _takes_mask(name: str, args: Any) -> bool:
     """Whether an indexing reads as many elements as a mask has that are not zero."""
-    return name == "aten::index.Tensor" and any(isinstance(index, Tensor) and index._array.dtype.kind in "b" for index in args[1])
+    return name == "aten::index.Tensor" and _has_mask(args[1])
+
+
+def _has_mask(indices: Any) -> bool:
+    return any(isinstance(index, Tensor) and index._array.dtype.kind == "b" for index in indices)
 
 
 def _nonzero() -> Any:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core.calls.override import call_override
 from ..core.state import as_user, grad_enabled, interpreters, modes, thread, tick
 from ..core.tape.history import check_writable, is_differentiable, make_view, rebase
 from ..core.tape.node import Node, Output, complain_freed, edge_of
@@ -225,16 +224,11 @@ class Function(metaclass=_FunctionMeta):
         Returns:
             What ``forward`` returned; its tensors require grad if an input does.
         """
-        tensors = [arg for arg in args if isinstance(arg, Tensor)]
-        if thread.function_modes or any(tensor.__class__ not in (Tensor, Parameter) for tensor in tensors):
-            overridden = call_override(cls.apply, tensors, args, kwargs)
-            if overridden is not NotImplemented:
-                return overridden
-            if interpreters:
-                bound = _bound_arguments(cls.forward, args, kwargs, cls.setup_context is not Function.setup_context)
-                output = modes.transforms.function(cls, bound)
-                if output is not NotImplemented:
-                    return output
+        if interpreters and any(isinstance(arg, Tensor) and arg.__class__ not in (Tensor, Parameter) for arg in args):
+            bound = _bound_arguments(cls.forward, args, kwargs, cls.setup_context is not Function.setup_context)
+            output = modes.transforms.function(cls, bound)
+            if output is not NotImplemented:
+                return output
         two_parts = cls.setup_context is not Function.setup_context
         if two_parts or kwargs:
             args = _bound_arguments(cls.forward, args, kwargs, two_parts)

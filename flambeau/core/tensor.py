@@ -453,6 +453,8 @@ class Tensor:
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers; a number for a 0-d tensor."""
         array = self._array
+        if array.__class__ is not np.ndarray and interposed and modes.below.is_handled((self,)):
+            raise RuntimeError(f".tolist() is not supported for tensor subclasses, got {type(self).__name__}")
         if array.dtype.kind not in "biufc" or array.dtype.isbuiltin == 2:
             array = self.to(dtypes.complex64)._array if array.dtype == dtypes.PAIR else array.astype(np.float32)
         return array.tolist()
@@ -463,7 +465,7 @@ class Tensor:
         Args:
             force: detach and copy where sharing is impossible.
         Raises:
-            RuntimeError: the tensor requires grad, and operations are recorded.
+            RuntimeError: the tensor requires grad, and operations are recorded; or it is one around others.
             TypeError: the dtype has no NumPy counterpart (bfloat16, float8).
         """
         if self._requires_grad and not force and grad_enabled():
@@ -471,6 +473,8 @@ class Tensor:
         if self._array.__class__ is not np.ndarray:
             if self.layout is not strided:
                 return np.asarray(self._array)  # raises: a sparse tensor has no array
+            if interposed and modes.below.is_handled((self,)):
+                raise RuntimeError(".numpy() is not supported for tensor subclasses.")
             if not force:
                 raise TypeError(
                     f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."

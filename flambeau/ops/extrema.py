@@ -101,7 +101,7 @@ def _canonicalize_extremum(operation: str) -> Any:
 def _reduced(ufunc: Any) -> Any:
     def fast(a: np.ndarray, dim: Any, keepdim: bool) -> Any:
         if dim.__class__ is not int:
-            if dim != ():
+            if dim not in ((), []):
                 dim = tuple(dim)
             elif keepdim:
                 return None

@@ -22,7 +22,7 @@ from ..core.calls.registry import composite, method, op, primitive
 from ..core.dtype import of_array
 from ..core.layout import contiguous_format, empty_as, format_strides
 from ..core.shape import broadcast_shape, contiguous_strides, overlaps_itself, sizes_of, strided
-from ..core.state import INFERENCE, active, grad_enabled, in_mode, thread
+from ..core.state import INFERENCE, active, grad_enabled, in_mode, interposed, modes, thread
 from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tape.history import check_writable
 from ..core.tensor import Parameter, storage_of
@@ -180,6 +180,8 @@ def resize_(input: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     if input._requires_grad and grad_enabled():
         raise RuntimeError("cannot resize variables that require grad")
+    if interposed and modes.below.is_handled((input,)):
+        return modes.below.resized(input, shape, memory_format)
     if memory_format is not None:
         resize(input, shape, format_strides(shape, memory_format) if memory_format is not contiguous_format else None)
     elif input._array.shape != shape:

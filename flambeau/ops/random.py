@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays.kinds import kind_of, make_at, place_of
+from ..core.arrays.kinds import kind_of, make_at, place_of, surely
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.creation import Creation, sizes_from
 from ..core.calls.out import resize_out
@@ -400,7 +400,7 @@ def _normal_of_tensors(stream: Generator, mean: Any, std: Any, out: Any) -> Any:
     if isinstance(std, TensorClass):
         if std._array.dtype.kind == "c":
             raise RuntimeError("normal expects standard deviation to be non-complex")
-        if std._array.size and not (std >= 0).all():
+        if std._array.size and not surely((std >= 0).all()):
             raise RuntimeError("normal expects all elements of std >= 0.0")
         spread = 1.0
     else:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.arrays.kinds import kind_of, missing_values
 from ..core.arrays.native import attempt, contiguous, is_there, limits
-from ..core.calls.annotations import Tensor
+from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import cast_array
 from ..core.calls.out import APART
 from ..core.calls.promotion import common_dtype
@@ -468,7 +468,7 @@ def _check_search(sorted_sequence: Any, values: Any, sorter: Any) -> None:
 @composite(method=False, out=True)
 def searchsorted(
     sorted_sequence: Tensor,
-    input: Any,
+    input: Tensor | Number,
     *,
     out_int32: bool = False,
     right: bool = False,
@@ -500,7 +500,7 @@ def searchsorted(
 
 
 @composite(method=False, out=True)
-def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Any:
+def bucketize(input: Tensor | Number, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Any:
     """The number of the interval between ``boundaries`` in which each value lies.
 
     Args:

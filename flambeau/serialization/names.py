@@ -104,6 +104,7 @@ CALLABLE: dict[str, Any] = {
     "torch._utils._rebuild_tensor_v2": rebuild._rebuild_tensor_v2,
     "torch._utils._rebuild_tensor_v3": rebuild._rebuild_tensor_v3,
     "torch._utils._rebuild_meta_tensor_no_storage": rebuild._rebuild_meta_tensor_no_storage,
+    "torch._utils._rebuild_wrapper_subclass": rebuild._rebuild_wrapper_subclass,
     "torch._utils._rebuild_sparse_tensor": rebuild._rebuild_sparse_tensor,
     "torch._utils._rebuild_parameter": rebuild._rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": rebuild._rebuild_parameter_with_state,
@@ -114,7 +115,6 @@ CALLABLE.update(
     (f"torch._utils.{name}", _unsupported(name))
     for name in (
         "_rebuild_nested_tensor",
-        "_rebuild_wrapper_subclass",
         "_rebuild_device_tensor_from_numpy",
         "_rebuild_device_tensor_from_cpu_tensor",
     )

@@ -29,6 +29,9 @@ class HollowArray(MetaArray):
     def item(self, *place: Any) -> NoReturn:
         raise MissingValue("Cannot access the values of a tensor that wraps others; its class's __torch_dispatch__ must answer")
 
+    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise MissingValues("a tensor that wraps others has no values of its own")
+
     def __array_ufunc__(self, function: Any, *args: Any, **kwargs: Any) -> NoReturn:
         raise MissingValues(f"{function.__name__}: a tensor that wraps others has no values of its own")
 

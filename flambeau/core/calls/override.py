@@ -65,7 +65,13 @@ def push_mode(mode: Any) -> None:
 
 
 def pop_mode() -> Any:
-    """Take the innermost mode off the stack."""
+    """Take the innermost mode off the stack.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    if not thread.function_modes:
+        raise RuntimeError("trying to pop from empty mode stack")
     mode = thread.function_modes[-1]
     thread.function_modes = thread.function_modes[:-1]
     thread.modes -= 1
@@ -96,12 +102,17 @@ def overloaded_args(operands: Any, type_of: Callable[[Any], type] = type) -> lis
 
 
 def call_override(func: Any, operands: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Ask the innermost mode, then the operands' types; NotImplemented when nobody takes the call."""
+    """Ask the innermost mode, then the operands' types; NotImplemented when there is nobody to ask.
+
+    Raises:
+        TypeError: all that were asked returned NotImplemented.
+    """
     if thread.skip_override:
         thread.skip_override = False
         return NotImplemented
     overloaded = overloaded_args(operands)
     types = tuple(map(type, overloaded))
+    mode = None
     if thread.function_modes:
         was = thread.function_modes
         mode, thread.function_modes = was[-1], was[:-1]
@@ -113,15 +124,18 @@ def call_override(func: Any, operands: Any, args: tuple[Any, ...], kwargs: dict[
             return result
     if not thread.function_override:
         overloaded = [operand for operand in overloaded if type(operand) in wrappers]
-    if not overloaded:
+    if not overloaded and mode is None:
         return NotImplemented
     for operand in overloaded:
         result = type(operand).__torch_function__(func, types, args, kwargs)
         if result is not NotImplemented:
             return result
+    asked = [f"  - tensor subclass {type(operand)!r}" for operand in overloaded]
+    if mode is not None:
+        asked.insert(0, f"  - mode object {mode!r}")
     raise TypeError(
         f"Multiple dispatch failed for 'torch.{getattr(func, '__name__', func)}'; all __torch_function__ handlers returned "
-        f"NotImplemented:\n\n" + "\n".join(f"  - tensor subclass {kind!r}" for kind in types)
+        f"NotImplemented:\n\n" + "\n".join(asked)
     )
 
 

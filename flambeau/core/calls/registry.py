@@ -33,7 +33,7 @@ from .dispatch import COMPOSITE, dispatch
 from .interruption import GENERATED
 from .operation import BOOL, REQUIRED, Op, Param, other_keywords
 from .out import SILENT
-from .override import call_override, getters
+from .override import call_override, default_torch_function, getters, plainly
 
 
 class Namespace(dict[str, Any]):
@@ -382,6 +382,8 @@ def show_methods(cls: type, **kwargs: Any) -> None:
         getters().show_getters(cls)
     if getattr(cls, "__torch_dispatch__", None) is not None:
         modes.find_below().know(cls)
+        if getattr(cls.__torch_function__, "__func__", None) is default_torch_function:  # type: ignore[attr-defined]
+            cls.__torch_function__ = staticmethod(plainly)  # type: ignore[attr-defined]  # what it returns from below is the result
 
 
 Tensor.__init_subclass__ = classmethod(show_methods)  # type: ignore[assignment, method-assign]

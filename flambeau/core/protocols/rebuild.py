@@ -17,8 +17,9 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 import numpy as np
 
 from .. import dtype as dtypes
+from ..arrays.hollow import HollowArray
 from ..arrays.kinds import kind_of, make_at, moved, on_device_of, place_of, view_at
-from ..device import cpu
+from ..device import cpu, device
 from ..layout import empty_strided_array, layout, sparse_coo, strided
 from ..shape import Size, contiguous_strides, element_strides
 from ..storage import TypedStorage, UntypedStorage
@@ -81,6 +82,9 @@ def _parts(tensor: Tensor, requires_grad: bool) -> tuple[Any, tuple[Any, ...]]:
     """The rebuilding function and its arguments for the tensor without its Python side."""
     if tensor.layout is not strided:
         return _rebuild_sparse_tensor, (tensor.layout, _sparse_parts(tensor))
+    if tensor._array.__class__ is HollowArray:
+        sizes = (tuple(tensor.shape), tensor.stride(), tensor.storage_offset())
+        return _rebuild_wrapper_subclass, (type(tensor), tensor.dtype, *sizes, tensor.layout, tensor.device, requires_grad)
     if not kind_of(tensor._array).has_values:
         return _rebuild_meta_tensor_no_storage, (tensor.dtype, tuple(tensor.shape), tensor.stride(), requires_grad)
     dtype, storage = tensor.dtype, storage_of(tensor)
@@ -239,6 +243,26 @@ def _rebuild_meta_tensor_no_storage(dtype: dtypes.dtype, size: tuple[int, ...], 
     return wrap(array).requires_grad_(bool(requires_grad))
 
 
+def _rebuild_wrapper_subclass(
+    cls: type,
+    dtype: dtypes.dtype,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    storage_offset: int,
+    form: layout,
+    where: device,
+    requires_grad: bool,
+) -> Any:
+    """The form for tensors around others, which are among its attributes."""
+    _require(isinstance(cls, type) and issubclass(cls, Tensor), "a subclass of Tensor", cls)
+    _require(isinstance(dtype, dtypes.dtype), "a dtype", dtype)
+    _require(isinstance(where, device), "a device", where)
+    made: Any = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        cls, tuple(size), tuple(stride), storage_offset, dtype=dtype, layout=form, device=where, requires_grad=bool(requires_grad)
+    )
+    return made
+
+
 def _rebuild_sparse_tensor(form: layout, data: tuple[Any, ...]) -> Tensor:
     """The form for sparse tensors: indices, values, size and, for COO, whether it is coalesced (unknown in old files).
 
@@ -311,7 +335,7 @@ def _rebuild_parameter_with_state(data: Tensor, requires_grad: bool, backward_ho
 # What may stand behind a subclass: a file must not get any other callable called through _rebuild_from_type_v2.
 def _base_functions() -> tuple[Any, ...]:
     plain = (_rebuild_tensor, _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_meta_tensor_no_storage, _rebuild_sparse_tensor)
-    return (*plain, _rebuild_parameter, _rebuild_parameter_with_state)
+    return (*plain, _rebuild_parameter, _rebuild_parameter_with_state, _rebuild_wrapper_subclass)
 
 
 def _rebuild_from_type_v2(function: Any, cls: type, args: tuple[Any, ...], state: Any) -> Any:
@@ -382,11 +406,18 @@ def deepcopy_tensor(tensor: Tensor, memo: dict[Any, Any]) -> Any:
         return memo[id(tensor)]
     if tensor.layout is not strided:
         copied = wrap(tensor._array.copy())
+    elif tensor._array.__class__ is HollowArray:
+        copied = tensor.detach().clone()
+        if type(copied) is not type(tensor):
+            raise RuntimeError(
+                "The default implementation of __deepcopy__() for wrapper subclasses only works for subclass types that properly "
+                f"implement clone(): that of {type(tensor).__name__} returns {type(copied).__name__}"
+            )
     else:
         storage = _copied_storage(storage_of(tensor), memo)
         array = strided_view(storage, tensor.storage_offset(), tensor._array.shape, element_strides(tensor._array), tensor.dtype)
         copied = share(array, storage)
-    if type(tensor) is not Tensor:
+    if type(copied) is not type(tensor):
         copied = copied.as_subclass(type(tensor))
     memo[id(tensor)] = copied.requires_grad_(tensor.requires_grad)
     if tensor.grad is not None:
