@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.arrays.native import contiguous, native
+from ..core.arrays.native import at_most, contiguous, native
 from ..core.calls.registry import primitive
 from .build import kernel
 from .language import Builder, Value
 from .memory import empty
 from .pointwise import run
+from .sparse import elements_of_product
 
 _CHUNK = 1 << 17  # bytes that one chunk writes
+_BLOCK = 1 << 14  # elements of vectors whose products are added up at once
+_LONG = 1 << 17  # elements: BLAS's one thread is as quick for fewer
 
 
 @kernel
@@ -64,3 +67,22 @@ def outer(input: np.ndarray, vec2: np.ndarray) -> np.ndarray | None:
     if input.ndim != 1 or vec2.ndim != 1 or input.dtype != vec2.dtype:
         return None
     return run(primitive("mul"), (input[:, None], vec2))
+
+
+def _dot(input: np.ndarray, other: np.ndarray) -> np.ndarray | None:
+    """The inner product of two vectors: one of each block of them, added in their order."""
+    if input.ndim != 1 or input.shape != other.shape or input.dtype != other.dtype or input.dtype.kind != "f":
+        return None
+    if input.size < at_most(_LONG) or not input.flags.c_contiguous or not other.flags.c_contiguous:
+        return None
+    blocks = -(-input.size // _BLOCK) - 1
+    whole = blocks * _BLOCK
+    places = np.arange(blocks)
+    first, second = (vector[:whole].reshape(blocks, _BLOCK) for vector in (input, other))
+    parts = elements_of_product(first, second, places, places)
+    rest = elements_of_product(input[None, whole:], other[None, whole:], places[:1], places[:1])
+    return None if parts is None or rest is None else np.asarray(parts.sum(dtype=np.float64) + rest[0], input.dtype)
+
+
+native("dot")(_dot)
+native("vdot")(_dot)

@@ -630,7 +630,7 @@ def _put_value_gradient(grad: Any, indices: Any, values_shape: Any) -> Any:
 )
 def put_at(input: Tensor, indices: Any, values: Tensor, accumulate: bool) -> Tensor:
     """``input`` with ``values`` put, or added, at index arrays."""
-    result = input.copy()
+    result = native.copied(input)
     _put(result, indices, values, accumulate)
     return result
 
@@ -646,7 +646,7 @@ def _put(target: np.ndarray, indices: Any, values: np.ndarray, accumulate: bool)
 @op(name="_zero_at", method=False, grad={"input": lambda grad, node, indices: zero_at(grad, _unchanged(node, indices))})
 def zero_at(input: Tensor, indices: Any) -> Tensor:
     """``input`` with zeros at index arrays."""
-    result = input.copy()
+    result = native.copied(input)
     result[numpy_key(plain_indices(indices, input.shape))] = 0
     return result
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays import native
 from ..core.arrays.kinds import perhaps
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
@@ -374,11 +375,19 @@ def _deviation_scale(shape: Any, dim: Any, correction: float) -> float:
     return 2 / freedom if freedom else math.inf
 
 
+def _deviations(scale: Any, input: Any, centre: Any) -> Any:
+    return scale * (input - centre)
+
+
+_fused_deviations = native.fused_rule(_deviations)
+
+
 def _var_gradient(grad: Any, input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
     shape = tuple(input.shape)
     dims = wrap_dims(dim, len(shape)) if shape else ()
-    scale = _deviation_scale(shape, dim, correction)
-    return (kept(grad, dims, keepdim, len(shape)) * scale) * (input - input.mean(dims, True))
+    scaled = kept(grad, dims, keepdim, len(shape)) * _deviation_scale(shape, dim, correction)
+    run = _fused_deviations if native.pays(input._array.size) else _deviations
+    return run(scaled, input, input.mean(dims, True))
 
 
 def _std_gradient(grad: Any, input: Any, result: Any, dim: Any, correction: float, keepdim: bool) -> Any:

@@ -214,7 +214,7 @@ def placed(part: Any, shape: Any) -> Any:
 )
 def scatter_values(input: Tensor, dim: int, index: Tensor, src: Tensor | Number) -> Tensor:
     """``input`` with ``src`` written at ``index`` along ``dim``."""
-    result = input.copy()
+    result = native.copied(input)
     if index.size:
         if not isinstance(src, np.ndarray):
             src = checked_number(src, dtypes.of_array(input))
@@ -242,7 +242,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     Source: torch.scatter_add.
     """
     _check_late("scatter_add", input, dim, index)
-    result = input.copy()
+    result = native.copied(input)
     if index.size:
         target = result.reshape(1) if not result.ndim else result
         np.add.at(target, _along(index, dim), _source_part(src, index).reshape(index.shape or (1,)))
@@ -503,7 +503,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     },
 )
 def index_add_rows(input: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Number) -> Tensor:
-    result = input.copy()
+    result = native.copied(input)
     if alpha != 1:
         source = source * np.asarray(alpha).astype(source.dtype)
     target, places = (result.reshape(1), index.reshape(-1)) if not result.ndim else (result, _row_key(dim, index, result.ndim))
@@ -549,7 +549,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 
     Source: torch.index_copy.
     """
-    result = input.copy()
+    result = native.copied(input)
     if not result.ndim:
         result[...] = source.reshape(-1)[-1]
     else:
@@ -581,7 +581,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -
         IndexError: an index out of range.
     Source: torch.Tensor.index_fill.
     """
-    result = input.copy()
+    result = native.copied(input)
     dtype = dtypes.of_array(input)
     result[_row_key(dim, index, result.ndim)] = cast_array(value, dtype) if isinstance(value, np.ndarray) else checked_number(value, dtype)
     return result

@@ -305,3 +305,50 @@ def test_a_layout_says_in_a_word_of_its_own_what_a_register_holds() -> None:
     assert reduction._layout(np.zeros((2000, 8), np.float32), (1,), False).way == "spread"
     assert reduction._layout(np.zeros((8, 2000), np.float32), (0,), False).way == "columns"
     assert reduction._layout(np.zeros((8, 2000), np.float32), (1,), False).way == "rows"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("size", [(1 << 14) + 1, (1 << 17) - 1, 1 << 17, (1 << 17) + 77])
+def test_inner_products_of_long_vectors_are_sums_of_blocks(size, dtype):
+    generator = torch.Generator().manual_seed(size)
+    x, y = (torch.randn(2 * size, generator=generator, dtype=dtype) for _ in range(2))
+    for a, b in ((x[:size], y[size:]), (x[::2], y[::2]), (x[:size], y[::2])):
+        expected = float((a.double() * b.double()).sum())
+        results = []
+        for threads in (1, 2):
+            before = torch.get_num_threads()
+            torch.set_num_threads(threads)
+            try:
+                results += [torch.dot(a, b), torch.vdot(a, b)]
+            finally:
+                torch.set_num_threads(before)
+        assert all(result.shape == () and result.dtype is dtype for result in results)
+        if size >= 1 << 17 and a.is_contiguous() and b.is_contiguous():
+            assert len({result.item() for result in results}) == 1
+        assert results[0].item() == pytest.approx(expected, rel=1e-4, abs=1e-2 if dtype is torch.float32 else 1e-9)
+    with pytest.raises(RuntimeError):
+        torch.dot(x, y[:size])
+    with pytest.raises(RuntimeError):
+        torch.dot(x, y.to(torch.float32 if dtype is torch.float64 else torch.float64))
+
+
+@pytest.mark.parametrize("name", ["var", "std"])
+@pytest.mark.parametrize("shape", [(3, 4), (130, 100), (100, 3, 50)])
+def test_deviations_have_the_gradient_of_their_definition(name, shape):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(shape, generator=generator, dtype=torch.float64)
+    for leaf in (x.clone(), x.transpose(0, 1).clone().transpose(0, 1)):
+        leaf.requires_grad_()
+        for dim in (None, 0, 1, (0, 1)):
+            for keepdim in (False, True):
+                result = getattr(torch, name)(leaf, dim, keepdim=keepdim)
+                grad = torch.randn(result.shape, generator=generator, dtype=torch.float64)
+                found = torch.autograd.grad(result, leaf, grad)[0]
+                centred = leaf - leaf.mean(dim, keepdim=True)
+                count = leaf.numel() // result.numel()
+                plain = (centred * centred).sum(dim, keepdim=keepdim) / (count - 1)
+                expected = torch.autograd.grad(plain.sqrt() if name == "std" else plain, leaf, grad)[0]
+                torch.testing.assert_close(found, expected)
+                again = torch.autograd.grad(getattr(torch, name)(leaf, dim, keepdim=keepdim), leaf, grad, create_graph=True)[0]
+                torch.testing.assert_close(again, found)
+                assert again.requires_grad

@@ -247,6 +247,12 @@ def copy_into(target: np.ndarray, source: np.ndarray) -> None:
         target[...] = source
 
 
+def copied(array: np.ndarray) -> np.ndarray:
+    """``array.copy()``, by the native copy where there is much."""
+    result = attempt("_contiguous", array.size, array)
+    return array.copy() if result is None else result
+
+
 FILL_THRESHOLD = LARGE if _CHOSEN else 4 * LARGE  # elements: NumPy fills fewer as quickly
 
 
