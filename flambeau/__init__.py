@@ -43,7 +43,7 @@ _SUBMODULES = frozenset(
     + ("version", "types", "storage", "accelerator", "cuda", "cpu", "mps", "backends", "_VF", "amp", "compiler", "distributed", "fx", "jit")
     + ("onnx", "torch_version", "signal", "masked", "__config__", "__future__", "func", "multiprocessing", "hub", "_utils", "_tensor")
     + ("distributions", "futures", "library", "profiler", "_C", "_dynamo", "nested", "sparse", "spaces", "vision", "visdom", "_ops", "apex")
-    + ("_subclasses", "_functorch", "functional", "_vmap_internals", "quasirandom")
+    + ("_subclasses", "_functorch", "functional", "_vmap_internals", "quasirandom", "_library", "_unsupported")
 )
 _SERIALIZATION = frozenset(("save", "load"))
 _AUTOCAST = frozenset(

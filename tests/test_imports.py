@@ -46,12 +46,16 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
+def base_of(path: Path, node: ast.ImportFrom) -> str:
+    """The full name of the module that a ``from`` statement of a file names."""
+    package = module_name(path).split(".")[: None if path.name == "__init__.py" else -1]
+    base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+    return ".".join(filter(None, [base, node.module]))
+
+
 @cache
 def imports_of(path: Path) -> tuple[Import, ...]:
     """Every import of a file but those for the type checker. ``from . import x`` counts as importing x where x is a module."""
-    package = module_name(path).split(".")
-    if path.name != "__init__.py":
-        package.pop()
 
     def visit(node: ast.AST, eager: bool) -> Iterator[Import]:
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
@@ -60,8 +64,7 @@ def imports_of(path: Path) -> tuple[Import, ...]:
             for alias in node.names:
                 yield Import(alias.name, node.lineno, eager)
         elif isinstance(node, ast.ImportFrom):
-            base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
-            base = ".".join(filter(None, [base, node.module]))
+            base = base_of(path, node)
             targets = {f"{base}.{alias.name}" if f"{base}.{alias.name}" in NAMES else base for alias in node.names}
             for target in sorted(targets):
                 yield Import(target, node.lineno, eager)
@@ -125,6 +128,25 @@ def test_imports_point_downwards():
         for statement in imports_of(path)
         if statement.target.split(".")[0] == "flambeau" and not allowed(module_name(path), statement.target)
     ]
+    assert not wrong, "\n".join(wrong)
+
+
+# Modules of nn that need nothing of it.
+OF_THEIR_OWN = {"flambeau.nn._module_convert", "flambeau.nn.modules.utils", "flambeau.nn.parallel.comm"}
+
+
+def test_nn_is_imported_whole_before_its_modules():
+    """Else two threads, one of which imports ``nn``, the other this file, can wait for each other: Python then gives half a module away."""
+    wrong = []
+    for path in FILES:
+        waited = module_name(path).startswith("flambeau.nn")
+        for statement in parsed(path).body:
+            if waited or not isinstance(statement, ast.ImportFrom):
+                continue
+            base = base_of(path, statement)
+            waited = base == "flambeau.nn" or (base == "flambeau" and any(alias.name == "nn" for alias in statement.names))
+            if base.startswith("flambeau.nn.") and base not in OF_THEIR_OWN:
+                wrong.append(f"{path.relative_to(ROOT)}:{statement.lineno}: {base}")
     assert not wrong, "\n".join(wrong)
 
 
@@ -226,6 +248,8 @@ after = state()
 print("changed:", *(name for name in before if before[name] != after[name]))
 print("heavy:", *sorted(set(%r) & set(sys.modules)))
 print("late:", *sorted(name for name in flambeau.ops.LATE if f"flambeau.ops.{name}" in sys.modules))
+flambeau.nn
+print("with nn:", *sorted(name for name in flambeau.ops.LATE if f"flambeau.ops.{name}" in sys.modules))
 flambeau.linalg.det
 sys.modules.pop("flambeau.ops.inverses")  # as after an import that was interrupted
 print(flambeau.eye(2).logdet().item(), flambeau.slogdet.__name__)
@@ -236,7 +260,7 @@ def test_importing_the_package_changes_no_global_state_and_loads_nothing_heavy()
     heavy = sorted(HEAVY | {"torch", "torchvision", "flambeau.distributions", "flambeau.spaces"})
     process = subprocess.run([sys.executable, "-c", STATE % heavy], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert process.returncode == 0, process.stderr
-    assert process.stdout.splitlines() == ["changed:", "heavy:", "late:", "0.0 slogdet"]
+    assert process.stdout.splitlines() == ["changed:", "heavy:", "late:", "with nn:", "0.0 slogdet"]
 
 
 def test_late_families_say_which_methods_they_declare():

@@ -26,7 +26,7 @@ from ..autograd.grad_mode import no_grad
 from ..core.dtype import dtype as DType
 from ..core.dtype import float16, float32
 from ..core.tensor import Parameter, Tensor
-from ..nn.module import Module
+from ..nn import Module
 from ..nn.normalization import _BatchNorm
 from ..ops import isfinite
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import _unsupported
 from ..core import late as _late
-from ..nn.module import Module
+from ..nn import Module
 from .eager import OptimizedModule
 from .eager import compile as compile
 

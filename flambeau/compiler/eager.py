@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ..nn.module import Module
+from ..nn import Module
 
 __all__ = ["OptimizedModule", "check_choices", "compile"]
 

@@ -6,7 +6,8 @@ second time by a handler that computes something itself, and a process may be fo
     publish whole   A thing is made locally and shown by one assignment, after everything that it depends on. An interrupt leaves it
                     unmade; threads that make it at once make it twice, and all get what was shown first (``made_once``).
     one at a time   What should not be made twice (modules of the back end, kernels, the pool) is made within ``make``, under one lock.
-                    A handler that comes in its midst is told so, gets None and takes the reference kernel.
+                    A handler that comes in its midst is told so, gets None and takes the reference kernel. ``alone`` is the same for
+                    what a handler can do in between.
     not in a fork   A fork waits until no other thread is in ``make`` or imports something of ours: the child would find locks that
                     nobody opens again. Other locks that may be held then are made anew in the child.
 """
@@ -61,6 +62,12 @@ def make(function: Callable[..., Any], *arguments: Any) -> Any:
             return function(*arguments)
     finally:
         _own.making = False
+
+
+def alone(function: Callable[..., Any], *arguments: Any) -> Any:
+    """``function(*arguments)``, which one thread at a time may do; a handler that comes in its midst does its own in between."""
+    with _lock:
+        return function(*arguments)
 
 
 def is_whole(module: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from .. import ops
 from ..core import late as _late
 from ..core.tensor import Tensor
-from ..nn.module import Module
+from ..nn import Module
 from ..nn.normalization import _BatchNorm
 from ..nn.utils.stateless import _functional_call
 from ._functionalize import debug_unwrap, functionalize

@@ -21,6 +21,7 @@ from ..core.calls.operation import KEEP
 from ..core.calls.promotion import common_dtype
 from ..core.layout import contiguous_format, strided
 from ..core.tape.history import is_differentiable
+from ..core.random.generator import drawn_here, unwatch, watch
 from ..core.tensor import Tensor
 from ..ops import joining, ranges
 from . import _batch_random
@@ -54,10 +55,12 @@ class Batch(Interpreter):
 
     def __init__(self, size: int, randomness: str = "error"):
         self.size, self.randomness = size, randomness
-        self.drawn = _batch_random.place()  # where the default generator was after the last numbers that this level knows of
+        watch()
+        self.drawn = drawn_here.times  # how often this thread had drawn after the last numbers that this level knows of
 
     def __exit__(self, *exc_info: object) -> None:
         super().__exit__(*exc_info)
+        unwatch()
         if exc_info[0] is None:
             _batch_random.check_all_seen(self)
 
@@ -210,13 +213,14 @@ class Batch(Interpreter):
         return self.examples(op.name, lambda *each: invoke(op, each), values)
 
     def composite(self, call: Call) -> Any:
-        entry, before = call.op, _batch_random.place()
+        entry, before = call.op, drawn_here.times
         made = self.examples(entry.name, lambda *each: call_entry(entry, each), call.values)
-        if _batch_random.moved(before):
+        if drawn_here.times != before:
             _batch_random.refuse(self)
             if self.randomness == "same":
                 raise RuntimeError(_batch_random._SAME)
-            self.drawn = _batch_random.place()
+            watch()
+        self.drawn = drawn_here.times
         return made
 
     def examples(self, name: str, function: Callable[..., Any], values: Sequence[Any]) -> Any:
@@ -289,7 +293,7 @@ class Batch(Interpreter):
 
     def drew(self, call: Call) -> Any:
         """After a composite's body: its result anew, example by example, where it drew numbers that are to be different; or None."""
-        if self.randomness == "same" or not _batch_random.moved(self.drawn):
+        if self.randomness == "same" or drawn_here.times == self.drawn:
             return None
         _batch_random.refuse(self)
         with below(self):

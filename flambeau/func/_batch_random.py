@@ -1,7 +1,7 @@
 """Random numbers inside of ``vmap``: an error, different ones for each example, or the same, as the caller said.
 
 Factories and what works element by element draw for all examples at once; whatever else draws is called example by example. Nothing may
-draw unseen: the default generator's place tells at the end of a composite, and of the whole function, whether somebody did.
+draw unseen: how often the thread has drawn from the default generator is looked at after a composite and at the end of the whole function.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from ..core.calls.dispatch import Call
 from ..core.calls.registry import TABLES
-from ..core.random.generator import default_generator
+from ..core.random.generator import drawn_here
 from ..core.state import thread
 from ..core.tape.history import is_differentiable
 from ..ops import creation
@@ -29,17 +29,6 @@ _SAME = "Vmap does not currently support same randomness with a batched tensor i
 _UNBATCHED = "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness."
 
 
-def place() -> tuple[Any, int]:
-    """Where the default generator is: its block of words, and how many of them are used."""
-    return default_generator._block, default_generator._position if default_generator._block is not None else 0
-
-
-def moved(since: tuple[Any, int]) -> bool:
-    """Whether numbers were drawn; seeding alone draws none."""
-    block, position = place()
-    return block is not None and (block is not since[0] or position != since[1])
-
-
 def refuse(batch: Any) -> None:
     if batch.randomness == "error":
         raise RuntimeError(_ERROR)
@@ -47,7 +36,7 @@ def refuse(batch: Any) -> None:
 
 def check_all_seen(batch: Any) -> None:
     """At the end of the function: raise where something drew numbers that the batch knows nothing of."""
-    if batch.randomness == "same" or not moved(batch.drawn):
+    if batch.randomness == "same" or drawn_here.times == batch.drawn:
         return
     refuse(batch)
     raise RuntimeError(_UNBATCHED)
@@ -82,7 +71,7 @@ def factory(batch: Any, call: Call) -> Any:
         made = batch.wrap(call_entry(entry, batch.inside_all(values)))
     else:
         made = batch.examples(entry.name, lambda *each: call_entry(entry, each), values)
-    batch.drawn = place()
+    batch.drawn = drawn_here.times
     return made
 
 
@@ -103,7 +92,7 @@ def composite(batch: Any, call: Call) -> Any:
     if entry.name == "binomial" and values[0]._array.shape != values[1]._array.shape:
         return NotImplemented
     made = batch.result(call_entry(entry, inner))
-    batch.drawn = place()
+    batch.drawn = drawn_here.times
     return made
 
 
@@ -125,7 +114,7 @@ def _masked(batch: Any, input: Any, p: float, feature: bool, alpha: bool, inplac
     if feature:
         shape = shape[:2] + (1,) * (rank - 2)
     _, stays = call_entry(TABLES["torch"]["native_dropout"], (creation.ones((batch.size, *shape), dtype=input.dtype), p, True))
-    batch.drawn = place()
+    batch.drawn = drawn_here.times
     factor, offset, lowered = alpha_terms(p, of) if alpha else (kept_scale(p, of), 0, 0)
     noise = batch.wrap(stays.to(input.dtype).mul(float(of.type(factor))))
     made = input.mul_(noise) if inplace else input.mul(noise)
@@ -165,7 +154,7 @@ def _filled(batch: Any, entry: Any, values: Any) -> Any:
     if not has_batch:
         raise RuntimeError(_UNBATCHED)
     call_entry(entry, [batch.lead(each._inner, target._array.ndim) if batch.has(each) else each for each in values])
-    batch.drawn = place()
+    batch.drawn = drawn_here.times
     return target
 
 
@@ -187,7 +176,7 @@ def method(name: str) -> Any:
                 self._inner.copy_(one)
             else:
                 getattr(self._inner, name)(*args, **kwargs)
-                owner.drawn = place()
+                owner.drawn = drawn_here.times
             return self
 
     fill.__name__ = fill.__qualname__ = name

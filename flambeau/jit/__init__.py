@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from .. import _unsupported
 from ..core import late as _late
-from ..nn.module import Module
+from ..nn import Module
 
 _late.adopt(__name__)
 

@@ -84,7 +84,7 @@ class NamingPickler(PYTHON_PICKLER):
         """How PyTorch's files make results with names, and generators, whose state is a tensor in them."""
         if isinstance(obj, NamedResult):
             return type(obj), (tuple(obj), {})
-        if type(obj) is Generator:
+        if isinstance(obj, Generator):
             function, _, (seed, offset, state) = obj.__reduce__()
             return function, (obj.device,), (seed, offset, wrap(state))
         return NotImplemented

@@ -15,7 +15,8 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from ..core.tensor import Tensor
-from ..nn.module import Module, register_module_forward_hook, register_module_forward_pre_hook
+from ..nn import Module
+from ..nn.module import register_module_forward_hook, register_module_forward_pre_hook
 from ..overrides import TorchFunctionMode
 
 Shape = tuple[int, ...]

@@ -13,7 +13,8 @@ from typing import Any
 from .._ops import OpOverloadPacket, ops
 from ..core.state import thread
 from ..core.tensor import Tensor
-from ..nn.module import Module, register_module_forward_hook, register_module_forward_pre_hook
+from ..nn import Module
+from ..nn.module import register_module_forward_hook, register_module_forward_pre_hook
 from ._python_dispatch import TorchDispatchMode
 from ._pytree import tree_map
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from ..autograd import no_grad
-from ..nn.module import Module
+from ..nn import Module
 from ._forward_graph import Node, trace_forward
 from .model_summary import inputs_of
 

@@ -12,7 +12,8 @@ from typing import Any
 from ..autograd import no_grad
 from ..core.state import observing
 from ..core.tensor import Tensor
-from ..nn.module import Module, register_module_forward_hook, register_module_forward_pre_hook
+from ..nn import Module
+from ..nn.module import register_module_forward_hook, register_module_forward_pre_hook
 from ..ops.creation import zeros
 from ._forward_graph import arguments_of, tensors_in
 

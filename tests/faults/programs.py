@@ -5,9 +5,11 @@ Each function takes the package and returns arrays, the same ones whenever and i
 
 from __future__ import annotations
 
+import importlib
 import io
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -129,11 +131,122 @@ def conversions(torch: Any, n: int) -> list[Any]:
     return [x.to(torch.bfloat16).float(), x.double(), x.long(), x.half().float(), x.bool(), torch.zeros_like(x), torch.linspace(0, 1, n)]
 
 
+def transforms(torch: Any, n: int) -> list[Any]:
+    x, func = _ramp(torch, n, 4), torch.func
+
+    def energy(row: Any) -> Any:
+        return (row.tanh() * row).sum() + row[0].clone().mul_(row[1])
+
+    slopes = func.vmap(func.grad(energy))(x)
+    value, along = func.jvp(energy, (x[1],), (x[2],))
+    with torch.autograd.forward_ad.dual_level():
+        tangent = torch.autograd.forward_ad.unpack_dual(torch.autograd.forward_ad.make_dual(x, x).sin()).tangent
+    _, pull = func.vjp(torch.sigmoid, x)
+    back = pull(torch.ones_like(x))[0]
+    return [slopes, value, along, tangent, back, func.hessian(energy)(x[3]), func.jacrev(torch.sin)(x[0]), func.jacfwd(torch.exp)(x[0])]
+
+
+def mixed_precision(torch: Any, n: int) -> list[Any]:
+    x, layer = _ramp(torch, n, 4), torch.nn.Linear(4, 3)
+    with torch.no_grad():
+        layer.weight.copy_(_ramp(torch, 3, 4))
+        layer.bias.zero_()
+    with torch.autocast("cpu", torch.bfloat16):
+        y = layer(x)
+        loss = torch.nn.functional.mse_loss(y, torch.zeros_like(y))
+        with torch.autocast("cpu", enabled=False):
+            plain = layer(x)
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(loss).backward()
+    assert y.dtype == torch.bfloat16 and plain.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
+    return [y.float(), plain, loss, layer.weight.grad / scaler.get_scale()]
+
+
+def modes(torch: Any, n: int) -> list[Any]:
+    x, names = _ramp(torch, n, 4).clone().requires_grad_(), []
+
+    class Seen(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            names.append(func)
+            return func(*args, **(kwargs or {}))
+
+    class Kernels(importlib.import_module("torch.utils._python_dispatch".replace("torch", torch.__name__, 1)).TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            names.append(func)
+            return func(*args, **(kwargs or {}))
+
+    with Seen():
+        y = x.exp()
+    with Kernels():
+        (y.sin() * x).sum().backward()
+    with torch.device("meta"):
+        shape = torch.ones(n, 3).matmul(torch.ones(3, 2)).shape
+    assert len(names) >= 8, names
+    return [y, x.grad, torch.zeros(shape), torch.ops.aten.add.Tensor(x, x, alpha=2)]
+
+
+def own_operations(torch: Any, n: int) -> list[Any]:
+    x = _ramp(torch, n, 4).clone().requires_grad_()
+    space = f"faults{threading.get_ident()}"  # names of operations are the process's
+    with torch.library._scoped_library(space, "FRAGMENT") as library:
+        library.define("twice(Tensor x, float by=2.0) -> Tensor")
+        library.impl("twice", lambda x, by=2.0: x * by, "CPU")
+        torch.library.register_autograd(f"{space}::twice", lambda ctx, grad: (grad * 2, None), lib=library)
+        y = getattr(torch.ops, space).twice(x)
+        y.sum().backward()
+    return [y, x.grad]
+
+
+def decompositions(torch: Any, n: int) -> list[Any]:
+    side = max(4, int(n**0.5))
+    x = _ramp(torch, 3, side, side) / side + 2 * torch.eye(side)
+    x.requires_grad_()
+    even = x.detach() @ x.detach().mT
+    torch.linalg.inv(x).sum().backward()
+    return [
+        *(torch.linalg.solve(x, x[0]), torch.linalg.det(even / even.amax()), torch.linalg.cholesky(even), torch.linalg.svdvals(x)),
+        *(torch.linalg.qr(x)[0].abs(), torch.linalg.eigvalsh(even), x.grad, torch.fft.rfft(x).abs(), torch.linalg.lu_factor(x)[0]),
+    ]
+
+
+def sparse(torch: Any, n: int) -> list[Any]:
+    places = torch.stack([torch.arange(n), torch.arange(n).flip(0)])
+    values = _ramp(torch, n).clone().requires_grad_()
+    matrix, x = torch.sparse_coo_tensor(places, values, (n, n), check_invariants=False), _ramp(torch, n, 4)
+    product = torch.sparse.mm(matrix, x)
+    product.square().sum().backward()
+    still = torch.sparse_coo_tensor(places, values.detach(), (n, n), check_invariants=False).coalesce()
+    return [product, values.grad, still.values(), torch.sparse.mm(still, x), torch.sparse.sum(still, 0).to_dense()]
+
+
+def distributions(torch: Any, n: int) -> list[Any]:
+    scale, source = _ramp(torch, n).abs() + 0.5, torch.Generator().manual_seed(3)  # the default generator is shared by all threads
+    normal, gamma = torch.distributions.Normal(_ramp(torch, n), scale), torch.distributions.Gamma(scale, scale)
+    categories = torch.distributions.Categorical(logits=_ramp(torch, n, 4))
+    return [
+        *(normal.log_prob(scale), normal.cdf(scale), gamma.entropy(), categories.entropy(), categories.log_prob(torch.arange(n) % 4)),
+        *(torch.distributions.kl_divergence(normal, torch.distributions.Normal(0.0, 1.0)), torch.poisson(scale, generator=source)),
+        *(torch.multinomial(categories.probs, 3, True, generator=source), torch.bernoulli(scale / 8, generator=source)),
+    ]
+
+
+def pictures(torch: Any, n: int) -> list[Any]:
+    vision = importlib.import_module(f"{torch.__name__}.vision")
+    side = max(8, int(n**0.5))
+    image = (_ramp(torch, 3, side, side) * 40 + 128).to(torch.uint8)
+    change = vision.transforms.v2.Compose([vision.transforms.v2.Resize(7), vision.transforms.v2.ToDtype(torch.float32, scale=True)])
+    boxes = torch.tensor([[0.0, 0.0, 4.0, 4.0], [0.0, 1.0, 4.0, 4.0], [5.0, 5.0, 7.0, 7.0]])
+    return [change(image), vision.ops.nms(boxes, torch.tensor([0.1, 0.9, 0.5]), 0.5), vision.utils.make_grid([image, image])]
+
+
 PROGRAMS: dict[str, Callable[[Any, int], list[Any]]] = {
     program.__name__: program
     for program in (arithmetic, in_place, views, reductions, activations, gradients, products, images)
     + (joining, random_numbers, training, files, conversions)
+    + (transforms, mixed_precision, modes, own_operations, decompositions, sparse, distributions, pictures)
 }
+# What stands around their calls stands around those of a signal's handler, too, in PyTorch as here: handlers there do not compute.
+SURROUNDED = frozenset(("transforms", "mixed_precision", "modes"))
 SMALL, LARGE = 8, 9000  # rows: below and above the sizes from which kernels are asked
 
 

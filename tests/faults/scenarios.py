@@ -62,7 +62,7 @@ def first_uses(seed: int, count: int, figures: Figures) -> Iterator[str]:
         kinds = rng.sample(kinds, min(len(kinds), 1 + count // 4))  # each has to be counted first
         for _ in range(count):
             name, rows, cache = rng.choice(kinds)
-            action, part = rng.choice(list(interrupts.ACTIONS)), rng.random()
+            action, part = "interrupt" if name in programs.SURROUNDED else rng.choice(list(interrupts.ACTIONS)), rng.random()
             os.environ["FLAMBEAU_CACHE"] = cache
             if (name, rows, cache) not in known:
                 arguments = ([name], rows, "interrupt", None, wanted[str(rows)], None)

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from .. import late
+
 _PACKAGE = __package__.partition(".")[0]
 # What deals with tensors, or with arrays of every kind, is the same for all.
 _SHARED = frozenset(
@@ -47,37 +49,66 @@ class Binder:
     A copy shares the code object of the original; its globals are a copy of the module's in which NumPy, its ufuncs, and the package's
     functions and modules are exchanged for their counterparts, through closures, defaults, partials and caches.  What this asks of
     kernels: no ``global`` statements, and no state in modules but in objects, which are shared.
+
+    Copies name each other, so that some are shown before they are whole. One thread at a time makes them, and they are found by others
+    when all that were begun are finished: an interrupt leaves none of them.
     """
 
     def __init__(self, kind: Any):
         self.kind = kind
-        self._scopes: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}  # by id of a module's globals, which are kept alive
-        self._made: dict[int, tuple[Any, Any]] = {}  # by id of the original
+        self.made: dict[int, tuple[Any, Any]] = {}  # by id of the original, which is kept alive: a function, class, table or globals
 
     def function(self, function: Any) -> Any:
         """The copy of a function; whatever is no function of the package stays."""
         if type(function) is not types.FunctionType:
             return self.value(function)
+        entry = self.made.get(id(function))
+        return late.alone(self._completed, _Copies.function, function) if entry is None else entry[1]
+
+    def value(self, value: Any) -> Any:
+        """What stands for a global, a default or a closed-over value in the copies."""
+        entry = self.made.get(id(value))
+        return late.alone(self._completed, _Copies.value, value) if entry is None else entry[1]
+
+    def _completed(self, copy: Callable[[_Copies, Any], Any], value: Any) -> Any:
+        while True:
+            known, copies = len(self.made), _Copies(self)
+            found = copy(copies, value)
+            if len(self.made) == known:  # else a handler has made some in between
+                self.made.update(copies.made)
+                return found
+
+
+class _Copies:
+    """Copies in the making, on top of those that a binder has."""
+
+    def __init__(self, binder: Binder):
+        self.binder, self.kind = binder, binder.kind
+        self.made: dict[int, tuple[Any, Any]] = {}
+
+    def _entry(self, value: Any) -> tuple[Any, Any] | None:
+        return self.made.get(id(value)) or self.binder.made.get(id(value))
+
+    def function(self, function: Any) -> Any:
         if function.__module__ in _SHARED or function.__module__ == type(self.kind).__module__:
             return function
         if function.__module__ in self.kind.hosted:
             return self._remembered(function, self.kind.on_host)
-        entry = self._made.get(id(function))
+        entry = self._entry(function)
         if entry is not None:
             return entry[1]
         cells = function.__closure__
         own = None if cells is None else tuple([types.CellType() for _ in cells])
         copied = types.FunctionType(function.__code__, self._scope(function.__globals__), function.__name__, function.__defaults__, own)
-        if id(function) in self._made:  # copying the globals needed it
-            return self._made[id(function)][1]
-        self._made[id(function)] = (function, copied)
+        if id(function) in self.made:  # copying the globals needed it
+            return self.made[id(function)][1]
+        self.made[id(function)] = (function, copied)
         copied.__kwdefaults__, copied.__module__, copied.__doc__ = function.__kwdefaults__, function.__module__, function.__doc__
         for cell, old in zip(own or (), cells or (), strict=True):
             cell.cell_contents = self.value(old.cell_contents)
         return copied
 
     def value(self, value: Any) -> Any:
-        """What stands for a global, a default or a closed-over value in the copies."""
         kind = type(value)
         if value is np:
             return self.kind.xp
@@ -88,7 +119,7 @@ class Binder:
             bound = {name: self.value(argument) for name, argument in value.keywords.items()}
             return functools.partial(self.value(value.func), *map(self.value, value.args), **bound)
         if kind is types.ModuleType and value.__name__.startswith(_PACKAGE):
-            return _BoundModule(self, value)
+            return _BoundModule(self.binder, value)
         if kind is type and value.__module__.startswith(f"{_PACKAGE}.ops"):
             return self._class(value)
         if kind is np.ndarray:  # a table of a module, or a number
@@ -107,18 +138,18 @@ class Binder:
         return getattr(self.kind.xp, name) if getattr(np, name, None) is value else value
 
     def _remembered(self, value: Any, make: Callable[[Any], Any]) -> Any:
-        entry = self._made.get(id(value))
+        entry = self._entry(value)
         if entry is None:
-            entry = self._made[id(value)] = (value, make(value))
+            entry = self.made[id(value)] = (value, make(value))
         return entry[1]
 
     def _class(self, kind: type) -> type:
         """A helper class whose methods are parts of kernels."""
-        entry = self._made.get(id(kind))
+        entry = self._entry(kind)
         if entry is None:
             left_out = ("__dict__", "__weakref__", *kind.__dict__.get("__slots__", ()))
             body = {name: value for name, value in kind.__dict__.items() if name not in left_out}
-            entry = self._made[id(kind)] = (kind, type(kind.__name__, kind.__bases__, body))
+            entry = self.made[id(kind)] = (kind, type(kind.__name__, kind.__bases__, body))
             for name, value in body.items():
                 if type(value) is types.FunctionType:
                     setattr(entry[1], name, self.function(value))
@@ -126,22 +157,24 @@ class Binder:
 
     def _scope(self, scope: dict[str, Any]) -> dict[str, Any]:
         """The copy of a module's globals; known before it is filled, since modules name each other."""
-        entry = self._scopes.get(id(scope))
+        entry = self._entry(scope)
         if entry is None:
-            copy: dict[str, Any] = {"__builtins__": {**vars(builtins), "__import__": self._import}}
-            entry = self._scopes[id(scope)] = (scope, copy)
+            imported = functools.partial(_import, self.binder)
+            copy: dict[str, Any] = {"__builtins__": {**vars(builtins), "__import__": imported}}
+            entry = self.made[id(scope)] = (scope, copy)
             for name, value in list(scope.items()):
                 if name != "__builtins__":
                     copy[name] = self.value(value)
         return entry[1]
 
-    def _import(self, *args: Any) -> Any:
-        """Imports inside kernels find copies too; ``from scipy import special`` the kind's own."""
-        if args[0] == "scipy" and self.kind.special is not None and len(args) > 3 and args[3] == ("special",):
-            return self.kind
-        module = __import__(*args)
-        names_given = len(args) > 3 and args[3]
-        return _BoundModule(self, module) if names_given and module.__name__.startswith(_PACKAGE) else module
+
+def _import(binder: Binder, *args: Any) -> Any:
+    """Imports inside kernels find copies too; ``from scipy import special`` the kind's own."""
+    if args[0] == "scipy" and binder.kind.special is not None and len(args) > 3 and args[3] == ("special",):
+        return binder.kind
+    module = __import__(*args)
+    names_given = len(args) > 3 and args[3]
+    return _BoundModule(binder, module) if names_given and module.__name__.startswith(_PACKAGE) else module
 
 
 class _BoundModule:

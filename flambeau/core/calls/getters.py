@@ -13,14 +13,17 @@ import sys
 from types import CodeType, FunctionType
 from typing import Any
 
+from .. import late
 from ..state import modes, thread
 from ..tensor import Tensor
 from .override import call_override
 
 _PACKAGE = __name__.partition(".")[0]
 _on: list[None] = []  # one entry per mode that is on, of all threads
-_plain: dict[str, Any] = {}  # functions of the properties as they are
-_asking: dict[str, CodeType] = {}
+_below: list[None] = []  # one entry per mode below the tape that is on, of all threads
+_functions: dict[str, FunctionType] = {}  # of properties and methods, whose code is exchanged
+_asking: dict[str, CodeType] = {}  # the code that asks
+_plain: dict[str, FunctionType] = {}  # the functions as they are
 _HIDDEN = frozenset(("creator", "names"))  # not PyTorch's
 _METHODS = """
 __array__ __bool__ __complex__ __contains__ __deepcopy__ __float__ __format__ __index__ __int__ __len__ __repr__ backward bfloat16 bool
@@ -29,41 +32,27 @@ is_floating_point is_inference is_neg is_pinned is_shared is_signed item long nd
 register_post_accumulate_grad_hook requires_grad_ resize_ retain_grad share_memory_ short size storage storage_offset stride tile to tolist
 uniform_ random_ untyped_storage
 """.split()  # that do not ask by themselves, or under the name of a primitive
-_functions: dict[str, FunctionType] = {}  # those methods, whose code is exchanged
-_below: list[None] = []  # one entry per mode below the tape that is on, of all threads
 
 
 def _prepare() -> None:
     if _plain:
         return
-    found = {}
-    for name, value in list(vars(Tensor).items()):
-        if isinstance(value, property) and name not in _HIDDEN and isinstance(value.fget, FunctionType):
-            if value.fget.__code__.co_freevars:
-                continue
-            value.fget.__globals__["asked_getter"] = asked_getter
-            found[name] = FunctionType(value.fget.__code__, value.fget.__globals__, name, value.fget.__defaults__)
-            source = f"def {name}(self):\n    return asked_getter(self, {name!r})"
-            _asking[name] = next(part for part in compile(source, __file__, "exec").co_consts if isinstance(part, CodeType))
-    for name in _METHODS:
-        _prepare_method(name)
-    _plain.update(found)
-
-
-def _prepare_method(name: str) -> None:
-    function = getattr(Tensor, name)
-    plain = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
-    plain.__kwdefaults__ = function.__kwdefaults__
-    source = f"def {name}(*args, **kwargs):\n    return asked_method({name!r}, args, kwargs)"
-    code = next(part for part in compile(source, __file__, "exec").co_consts if isinstance(part, CodeType))
-    function.__globals__["asked_method"] = asked_method
-    _asking_methods[name] = code.replace(co_freevars=function.__code__.co_freevars)
-    _plain_methods[name] = plain
-    _functions[name] = function
-
-
-_asking_methods: dict[str, CodeType] = {}
-_plain_methods: dict[str, FunctionType] = {}
+    functions = {name: value.fget for name, value in vars(Tensor).items() if isinstance(value, property) and name not in _HIDDEN}
+    functions = {name: get for name, get in functions.items() if isinstance(get, FunctionType) and not get.__code__.co_freevars}
+    questions = dict.fromkeys(functions, "(self):\n    return asked_getter(self, {0!r})")
+    questions |= dict.fromkeys(_METHODS, "(*args, **kwargs):\n    return asked_method({0!r}, args, kwargs)")
+    functions |= {name: getattr(Tensor, name) for name in _METHODS}
+    plain, asking = {}, {}
+    for name, function in functions.items():
+        copy = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
+        copy.__kwdefaults__ = function.__kwdefaults__
+        compiled = compile(f"def {name}" + questions[name].format(name), __file__, "exec")
+        code = next(part for part in compiled.co_consts if isinstance(part, CodeType))
+        plain[name], asking[name] = copy, code.replace(co_freevars=function.__code__.co_freevars)
+        function.__globals__.update(asked_getter=asked_getter, asked_method=asked_method)
+    _functions.update(functions)
+    _asking.update(asking)
+    _plain.update(plain)
 
 
 def _of_library() -> bool:
@@ -89,43 +78,39 @@ def asked_method(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
                 return result
         if thread.dispatch_modes and name == "detach":
             return modes.below.detached(args[0])
-    return _plain_methods[name](*args, **kwargs)
+    return _plain[name](*args, **kwargs)
 
 
 def enter_mode() -> None:
     """A mode is on: properties and methods ask."""
-    _prepare()
-    _on[:0] = (None,)
-    for name, code in _asking.items():
-        vars(Tensor)[name].fget.__code__ = code
-    for name, code in _asking_methods.items():
-        _functions[name].__code__ = code
+    late.alone(_count, _on, 1)
 
 
 def leave_mode() -> None:
     """A mode is over: with the last one properties and methods are as they were."""
-    del _on[-1]
-    if not _on:
-        for name, function in _plain.items():
-            vars(Tensor)[name].fget.__code__ = function.__code__
-        for name, function in _plain_methods.items():
-            if name != "detach" or not _below:
-                _functions[name].__code__ = function.__code__
+    late.alone(_count, _on, -1)
 
 
 def enter_below() -> None:
     """A mode below the tape is on: it is shown ``detach``, which records nothing and so is no operation."""
-    if not _functions:
-        _prepare()
-    _below[:0] = (None,)
-    _functions["detach"].__code__ = _asking_methods["detach"]
+    late.alone(_count, _below, 1)
 
 
 def leave_below() -> None:
     """A mode below the tape is over."""
-    del _below[-1]
-    if not _below and not _on:
-        _functions["detach"].__code__ = _plain_methods["detach"].__code__
+    late.alone(_count, _below, -1)
+
+
+def _count(modes_on: list[None], more: int) -> None:
+    _prepare()
+    if more > 0:
+        modes_on.append(None)
+    else:
+        del modes_on[-1:]
+    for name, function in _functions.items():
+        code = _asking[name] if _on or (_below and name == "detach") else _plain[name].__code__
+        if function.__code__ is not code:
+            function.__code__ = code
 
 
 def show_getters(cls: type) -> None:

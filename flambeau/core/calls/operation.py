@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..late import made_once
+from .cast_lists import policies_of
 
 if TYPE_CHECKING:
     from ..tape.derivatives import OpNode
@@ -160,8 +161,6 @@ class Op:
     @made_once
     def cast_policies(self) -> dict[str, str]:
         """What autocast does about its operands, by type of device."""
-        from .cast_lists import policies_of
-
         return policies_of(self)
 
     @property

@@ -13,6 +13,7 @@ generator is never touched.
 
 from __future__ import annotations
 
+import functools
 import os
 import struct
 import sys
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import late
 from ..arrays.native import Budget, call_native
 from ..device import cpu
 
@@ -487,6 +489,52 @@ class Generator:
     def __setstate__(self, state: tuple[Any, Any, Any]) -> None:
         data = state[2]  # PyTorch's own pickles hold a tensor here
         self.load_state_bytes(data if isinstance(data, np.ndarray) else data.numpy())
+
+
+class _Drawn(threading.local):
+    times = 0
+
+
+drawn_here = _Drawn()  # how often this thread has drawn from the default generator while that was watched
+
+
+def _counting(method: Any) -> Any:
+    def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
+        drawn_here.times += 1
+        return method(self, *args, **kwargs)
+
+    return functools.wraps(method)(draw)
+
+
+class _Watched(Generator):
+    """What the default generator is while somebody asks whether a thread draws from it; others draw at the same time."""
+
+    __slots__ = ()
+    drawn, words, word, long_words, floats, doubles = map(
+        _counting, (Generator.drawn, Generator.words, Generator.word, Generator.long_words, Generator.floats, Generator.doubles)
+    )
+    each_double = _counting(Generator.each_double)
+
+
+_Watched.__name__, _Watched.__qualname__ = Generator.__name__, Generator.__qualname__
+_watching: list[None] = []  # one entry for each who watches
+
+
+def watch() -> None:
+    """From now on ``drawn_here`` counts."""
+    late.alone(_watch, 1)
+
+
+def unwatch() -> None:
+    late.alone(_watch, -1)
+
+
+def _watch(more: int) -> None:
+    if more > 0:
+        _watching.append(None)
+    else:
+        del _watching[-1:]
+    default_generator.__class__ = _Watched if _watching else Generator
 
 
 # What makes up the stream, and changes hands when generators are exchanged.

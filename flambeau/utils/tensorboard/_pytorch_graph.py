@@ -14,7 +14,7 @@ from tensorboard.compat.proto.step_stats_pb2 import DeviceStepStats, StepStats
 from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.compat.proto.versions_pb2 import VersionDef
 
-from ...nn.module import Module
+from ...nn import Module
 from .._forward_graph import Node, trace_forward
 
 OPS = {"input": "IO Node", "output": "IO Node", "parameter": "prim::GetAttr", "buffer": "prim::GetAttr", "constant": "prim::Constant"}

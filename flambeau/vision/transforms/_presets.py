@@ -6,7 +6,7 @@ from typing import Any
 
 from ...core import dtype as dtypes
 from ...core.tensor import Tensor
-from ...nn.module import Module
+from ...nn import Module
 from . import functional as F
 from ._kernels.modes import InterpolationMode
 

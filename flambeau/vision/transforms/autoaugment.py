@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import ops
 from ...core.tensor import Tensor
-from ...nn.module import Module
+from ...nn import Module
 from . import functional as F
 from ._kernels import augmentation
 from ._kernels.augmentation import AutoAugmentPolicy, Space

@@ -11,7 +11,7 @@ from typing import Any
 from ... import ops
 from ...core.dtype import dtype as Dtype
 from ...core.tensor import Tensor
-from ...nn.module import Module
+from ...nn import Module
 from . import functional as F
 from ._kernels import arguments, draws
 from ._kernels.modes import InterpolationMode, mode_from_int

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .... import ops
-from ....nn.containers import ModuleList
+from ....nn import ModuleList
 from ._transform import Transform
 
 

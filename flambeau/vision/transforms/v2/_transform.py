@@ -14,7 +14,7 @@ import PIL.Image
 
 from .... import ops
 from ....core.tensor import Tensor
-from ....nn.module import Module
+from ....nn import Module
 from ....utils._pytree import tree_flatten, tree_unflatten
 from ... import tv_tensors
 from .._kernels.registry import kernel_of
