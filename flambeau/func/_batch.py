@@ -20,8 +20,8 @@ from ..core.calls.dispatch import Call
 from ..core.calls.operation import KEEP
 from ..core.calls.promotion import common_dtype
 from ..core.layout import contiguous_format, strided
-from ..core.tape.history import is_differentiable
 from ..core.random.generator import drawn_here, unwatch, watch
+from ..core.tape.history import is_differentiable
 from ..core.tensor import Tensor
 from ..ops import joining, ranges
 from . import _batch_random
