@@ -37,8 +37,11 @@ uniform_ random_ untyped_storage
 def _prepare() -> None:
     if _plain:
         return
-    functions = {name: value.fget for name, value in vars(Tensor).items() if isinstance(value, property) and name not in _HIDDEN}
-    functions = {name: get for name, get in functions.items() if isinstance(get, FunctionType) and not get.__code__.co_freevars}
+    functions: dict[str, Any] = {}
+    for name, value in list(vars(Tensor).items()):
+        if isinstance(value, property) and name not in _HIDDEN and isinstance(value.fget, FunctionType):
+            if not value.fget.__code__.co_freevars:
+                functions[name] = value.fget
     questions = dict.fromkeys(functions, "(self):\n    return asked_getter(self, {0!r})")
     questions |= dict.fromkeys(_METHODS, "(*args, **kwargs):\n    return asked_method({0!r}, args, kwargs)")
     functions |= {name: getattr(Tensor, name) for name in _METHODS}
