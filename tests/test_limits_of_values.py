@@ -124,3 +124,45 @@ def test_values_and_places_out_of_range() -> None:
         F.binary_cross_entropy(torch.tensor([0.5]), torch.tensor([NAN]))
     with pytest.raises(RuntimeError, match="sorter index out of range"):
         torch.searchsorted(torch.arange(3.0), torch.arange(3.0), sorter=torch.tensor([0, 5, 1]))
+
+
+@pytest.mark.parametrize("n", [5, 100_000])
+def test_limits_and_factors_of_integers_must_fit(n: int) -> None:
+    x = torch.arange(n).to(torch.uint8)
+    for limits in ({"max": 300}, {"min": -300}, {"min": 1, "max": 1000}):
+        with REFUSED:
+            x.clamp(**limits)
+        with REFUSED:
+            x.clone().clamp_(**limits)
+    for call in (torch.add, torch.sub):
+        with REFUSED:
+            call(x, x, alpha=300)
+    with REFUSED:
+        torch.addcmul(x, x, x, value=300)
+    assert x.clamp(1, 200)[:5].tolist() == [1, 1, 2, 3, 4]
+    assert torch.sub(x, x, alpha=2)[:3].tolist() == [0, 255, 254]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_nan_among_what_is_looked_for_hides_nothing(dtype: torch.dtype) -> None:
+    values = (torch.arange(200) % 50).to(dtype)
+    values[3] = NAN
+    wanted = torch.cat([torch.tensor([NAN]), torch.arange(20)]).to(dtype)
+    assert torch.equal(torch.isin(values, wanted), (values.unsqueeze(1) == wanted).any(1))
+    assert torch.equal(torch.isin(values, wanted, invert=True), ~torch.isin(values, wanted))
+
+
+def test_copies_that_are_filled_by_index_keep_the_order_of_dimensions() -> None:
+    x, place = torch.zeros(4, 3).t(), torch.tensor([0])
+    assert x.index_fill(0, place, 1).stride() == (1, 3)
+    assert x.index_put((place,), torch.tensor(1.0)).stride() == (1, 3)
+    assert x.index_add(0, place, torch.ones(1, 4)).stride() == (4, 1)  # unlike these
+
+
+@pytest.mark.parametrize("form", ["to_sparse", "to_sparse_csr"])
+def test_sparse_zeros_and_logarithms_have_derivatives(form: str) -> None:
+    a = getattr(torch.tensor([[0.0, 1.0], [3.0, 0.0]]), form)().requires_grad_()
+    weights = torch.tensor([[1.0, 2.0], [8.0, 4.0]])
+    (grad,) = torch.autograd.grad((a.log1p().to_dense() * weights).sum(), a)
+    assert grad.layout is a.layout and grad.to_dense().tolist() == [[0, 1], [2, 0]]
+    assert a.clone().zero_().to_dense().tolist() == [[0, 0], [0, 0]]

@@ -11,6 +11,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.calls import wrappers
 from ..core.calls.annotations import Number, Tensor
+from ..core.calls.casting import checked_number
 from ..core.calls.registry import TABLES, add_method, composite, old_order, overload, pointwise, primitive
 from ..core.layout import row_major as row_major_array
 from ..core.tensor import Tensor as TensorType
@@ -97,7 +98,7 @@ def factor(operation: str, word: str, value: Any, array: np.ndarray) -> Any:
     """A number such as ``alpha`` that takes the operands' dtype: a float, or a 0-d array.
 
     Raises:
-        RuntimeError: a float for integer operands, a complex number for real ones.
+        RuntimeError: a float for integer operands, a complex number for real ones, an integer that an integer dtype cannot hold.
     """
     if isinstance(value, TensorType):
         value = value.item()
@@ -107,6 +108,8 @@ def factor(operation: str, word: str, value: Any, array: np.ndarray) -> Any:
         raise RuntimeError(f"{operation}: For integral input tensors, argument {word} must not be a floating point number.")
     if value.__class__ is float and array.dtype.kind == "f":
         return value
+    if value.__class__ is int and array.dtype.kind in "iu":
+        return checked_number(value, dtypes.of_array(array))
     return np.asarray(value).astype(array.dtype)
 
 

@@ -363,7 +363,10 @@ def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_un
     common = common_dtype(operands)
     if common.is_complex or common is dtypes.bool_:
         raise RuntimeError(f"Unsupported input type encountered for isin(): {common.legacy}")
-    mask = np.isin(*[item._array if isinstance(item, TensorType) else np.asarray(item, common.numpy) for item in operands], invert=invert)
+    arrays = [item._array if isinstance(item, TensorType) else np.asarray(item, common.numpy) for item in operands]
+    if any(array.dtype.kind == "V" for array in arrays):  # sorting bfloat16 does not put NaN last
+        arrays = [array.astype(np.float32) if array.dtype.kind == "V" else array for array in arrays]
+    mask = np.isin(*arrays, invert=invert)
     return wrap(np.asarray(mask))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.registry import pointwise
+from ..core.layout import strided
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import conj, order_of, reject
 
@@ -75,7 +76,13 @@ def log10(input: Tensor) -> Tensor:
     return np.log10(input)
 
 
-@pointwise(ufunc=np.log1p, promotion="int_to_float", grad={"input": lambda grad, input: grad / conj(input + 1)})
+def _log1p_gradient(grad: Any, input: Any) -> Any:
+    if input.layout is not strided:
+        return grad * conj(input.to_dense() + 1).reciprocal()
+    return grad / conj(input + 1)
+
+
+@pointwise(ufunc=np.log1p, promotion="int_to_float", grad={"input": _log1p_gradient})
 def log1p(input: Tensor) -> Tensor:
     """``log(1 + input)``, exact near zero.
 

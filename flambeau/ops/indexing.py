@@ -630,7 +630,7 @@ def _put_value_gradient(grad: Any, indices: Any, values_shape: Any) -> Any:
 )
 def put_at(input: Tensor, indices: Any, values: Tensor, accumulate: bool) -> Tensor:
     """``input`` with ``values`` put, or added, at index arrays."""
-    result = native.copied(input)
+    result = native.copied_in_order(input)
     _put(result, indices, values, accumulate)
     return result
 

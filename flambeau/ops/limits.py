@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Number, Tensor
+from ..core.calls.casting import checked_number
 from ..core.calls.registry import TABLES, composite, op, overload, pointwise, primitive
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import dtype_of, reject
@@ -93,13 +94,19 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     Args:
         min, max: numbers or broadcastable tensors; None for no limit on that side.
     Raises:
-        RuntimeError: both limits are None.
+        RuntimeError: both limits are None, or an integer that ``input``'s dtype cannot hold.
         NotImplementedError: complex operands.
     Gradient: ``grad`` where the limits left ``input`` as it was.
     Source: torch.clamp.
     """
-    limits = [None if bound is None else np.asarray(bound).astype(input.dtype) for bound in (min, max)]
-    return _limited(input, *limits)
+    return _limited(input, *[bound if bound is None else _bound(bound, input) for bound in (min, max)])
+
+
+def _bound(value: Any, array: np.ndarray) -> Any:
+    """A limit in the operand's dtype, whose range an integer must not exceed."""
+    if value.__class__ is int and array.dtype.kind in "iu":
+        return checked_number(value, dtypes.of_array(array))
+    return np.asarray(value).astype(array.dtype)
 
 
 @overload("clamp")

@@ -581,7 +581,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -
         IndexError: an index out of range.
     Source: torch.Tensor.index_fill.
     """
-    result = native.copied(input)
+    result = native.copied_in_order(input)
     dtype = dtypes.of_array(input)
     result[_row_key(dim, index, result.ndim)] = cast_array(value, dtype) if isinstance(value, np.ndarray) else checked_number(value, dtype)
     return result

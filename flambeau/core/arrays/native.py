@@ -253,6 +253,11 @@ def copied(array: np.ndarray) -> np.ndarray:
     return array.copy() if result is None else result
 
 
+def copied_in_order(array: np.ndarray) -> np.ndarray:
+    """A copy whose dimensions lie in memory in the order of ``array``'s."""
+    return copied(array) if array.flags.c_contiguous else array.copy("K")
+
+
 FILL_THRESHOLD = LARGE if _CHOSEN else 4 * LARGE  # elements: NumPy fills fewer as quickly
 
 

@@ -54,6 +54,15 @@ for _name in _KEEP_ZERO:
     rules[_name] = valuewise(_name.rpartition(".")[2], True)
 
 
+def _zeros_of(input: SparseArray) -> SparseArray:
+    emptied = input.copy()
+    emptied.fill(0)
+    return emptied
+
+
+rules["zero"] = _zeros_of
+
+
 def with_number(name: str, is_allowed: Callable[[Any], bool]) -> Callable[..., Any]:
     """The rule of a function of the values and a number, where it is 0 at 0."""
     on_values = valuewise(name, True)
