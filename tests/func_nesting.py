@@ -491,3 +491,24 @@ def dropout_with_a_mask_for_each_example(s):
         func.jacfwd(func.jacrev(lambda x: (torch.bernoulli(x.sigmoid()) * x**2).sum()), randomness="different")(y),
     ]
     return found, torch.rand(3)
+
+
+@composition
+def distributions_in_batches(s):
+    torch, x = s.torch, s.positive(2, 3)
+    kinds = torch.distributions
+    torch.manual_seed(0)
+    drawn = lambda f: s.func.vmap(f, randomness="different")(x)  # noqa: E731
+    found = drawn(lambda x: kinds.Gamma(x, x).rsample()), drawn(lambda x: torch._sample_dirichlet(x))
+    found += drawn(lambda x: kinds.Categorical(x).sample()), drawn(lambda x: kinds.Normal(x, x).log_prob(x * 2))
+    try:
+        drawn(lambda x: kinds.Normal(x, -x))
+    except ValueError as error:
+        return *found, torch.rand(2), "scale (Tensor of shape (3,))" in str(error)
+
+
+@composition
+def tangents_of_what_was_overwritten(s):
+    return s.func.hessian(lambda x: ((x.clone().zero_() + x) ** 3).sum())(s.normal(3)), s.func.jacfwd(lambda x: x.sin().zero_() + x)(
+        s.normal(3)
+    )

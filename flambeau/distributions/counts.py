@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import ops
 from ..autograd import no_grad
+from ..core.arrays.kinds import surely
 from ..core.tensor import Tensor
 from ..ops.inspection import finfo
 from . import constraints
@@ -173,7 +174,7 @@ class Geometric(_Chances):
         if self._validate_args and probs is not None:
             value = self.probs
             valid = value > 0
-            if not bool(valid.all()):
+            if not surely(valid.all()):
                 raise ValueError(
                     f"Expected parameter probs ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} "
                     f"to be positive but found invalid values:\n{value[~valid]}"

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from ..autograd import no_grad
+from ..core.arrays.kinds import surely
 from ..core.shape import Size
 from ..core.tensor import Tensor
 from . import constraints
@@ -72,9 +73,9 @@ class Distribution:
             if name not in self.__dict__ and isinstance(getattr(type(self), name), lazy_property):
                 continue  # follows from the others
             value = getattr(self, name)
-            if not bool(constraint.check(value).all()):
+            if not surely(constraint.check(value).all()):
                 raise ValueError(
-                    f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} "
+                    f"Expected parameter {name} ({type(value).__qualname__} of shape {tuple(value.shape)}) of distribution {self!r} "
                     f"to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
                 )
 
@@ -197,9 +198,9 @@ class Distribution:
             return
         if support is None:
             raise AssertionError("support is unexpectedly None")
-        if not bool(support.check(value).all()):
+        if not surely(support.check(value).all()):
             raise ValueError(
-                f"Expected value argument ({type(value).__name__} of shape {tuple(shape)}) to be within the support ({support!r}) "
+                f"Expected value argument ({type(value).__qualname__} of shape {tuple(shape)}) to be within the support ({support!r}) "
                 f"of the distribution {self!r}, but found invalid values:\n{value}"
             )
 

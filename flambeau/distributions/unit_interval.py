@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import ops
 from ..autograd import no_grad
+from ..core.arrays.kinds import surely
 from ..core.shape import Size
 from ..core.tensor import Tensor
 from . import constraints
@@ -158,7 +159,7 @@ class ContinuousBernoulli(ExponentialFamily, Binary):
         self._lims = lims
         if probs is not None and logits is None:
             (probs,) = broadcast_all(probs)
-            if validate_args is not None and not bool(constraints.unit_interval.check(probs).all()):
+            if validate_args is not None and not surely(constraints.unit_interval.check(probs).all()):
                 raise ValueError("The parameter probs has invalid values")
             probs = clamp_probs(probs)
         elif isinstance(logits, Number):

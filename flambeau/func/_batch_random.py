@@ -75,6 +75,16 @@ def factory(batch: Any, call: Call) -> Any:
     return made
 
 
+def drawn(batch: Any, function: Any, input: Any) -> Any:
+    """``function``, which draws numbers for each element or row of its operand, called for all examples."""
+    refuse(batch)
+    if batch.randomness == "same":
+        raise RuntimeError(_SAME)
+    made = batch.wrap(function(input._inner))
+    batch.drawn = place()
+    return made
+
+
 def composite(batch: Any, call: Call) -> Any:
     """An answer to what draws element by element; NotImplemented has the body run, and the batch look at what it drew."""
     entry, values = call.op, call.values

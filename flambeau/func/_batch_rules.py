@@ -15,6 +15,7 @@ from ..core.calls.dispatch import Call
 from ..core.calls.registry import TABLES
 from ..core.shape import inferred_shape
 from ..ops.products import bmm, dot, matmul, mm, mv, outer
+from . import _batch_random
 from ._levels import call_entry, invoke
 
 RULES: dict[str, Callable[..., Any]] = {}
@@ -434,6 +435,11 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
     "batch_norm": _with_moments,
     **dict.fromkeys(("unique", "unique_consecutive", "nonzero", "argwhere"), _dynamic),
 }
+
+
+@rule("_standard_gamma", "_sample_dirichlet")
+def _random(batch: Any, op: Any, input: Any, generator: Any) -> Any:
+    return _batch_random.drawn(batch, lambda inner: invoke(op, (inner, generator)), input)
 
 
 @rule("_nonzero")

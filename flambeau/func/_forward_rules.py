@@ -59,6 +59,12 @@ def fill(dual: Any, op: Any, values: Any) -> Any:
     return dual.wrap(made, dual.zeros(made) if tangent is None else invoke(op, (made.detach(), tangent)))
 
 
+@for_operations("zero")
+def zero(dual: Any, op: Any, values: Any) -> Any:
+    made = invoke(op, [dual.primal(each) for each in values])
+    return dual.wrap(made, dual.zeros(made))
+
+
 @for_operations("_max_pool1d", "_max_pool2d", "_max_pool3d")
 def max_pool(dual: Any, op: Any, values: Any) -> Any:
     """The tangent at the places where the maxima are."""
