@@ -181,3 +181,13 @@ def test_schemas_are_read_as_by_pytorch(oracle, text):
         return str(schema), schema.name, schema.overload_name, arguments, [str(r.type) for r in schema.returns], schema.is_mutable
 
     assert shown(parse_schema) == shown(oracle._C.parse_schema)
+
+
+@pytest.mark.oracle
+def test_kernels_behind_views_and_histograms(oracle):
+    found = []
+    for library in (flambeau, oracle):
+        x = library.arange(6.0)
+        counts, edges = library.ops.aten.histogram.bin_ct(x)
+        found.append([library.ops.aten._unsafe_view.default(x, [2, 3]).tolist(), counts.tolist(), edges.numpy().round(4).tolist()])
+    assert found[0] == found[1]

@@ -350,7 +350,7 @@ def _edges_of(input: Any, bins: Any, range: Any) -> Any:
 
 
 @composite(out=True)
-def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
     """Histogram with given bins.
 
     Args:
