@@ -289,3 +289,31 @@ def test_calls_inside_of_a_function_are_shown_and_not_the_function(oracle: Any) 
         result = Double.apply(library.ones(2).as_subclass(Asked))
         found.append((seen, type(result).__name__))
     assert found[0] == found[1] == (["mul"], "Asked")
+
+
+def classes_of_properties(library: Any) -> list[str]:
+    class PassesOn(library.Tensor):
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return super().__torch_function__(func, types, args, kwargs)
+
+    class AsItIs(library.Tensor):
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            with library._C.DisableTorchFunctionSubclass():
+                return func(*args, **(kwargs or {}))
+
+    class Plain(library.Tensor):
+        pass
+
+    classes = []
+    for kind in (PassesOn, AsItIs, Plain):
+        x = library.ones(2, 2).as_subclass(kind)
+        x.grad = library.zeros(2, 2)
+        classes += [type(getattr(x, name)).__name__ for name in ("data", "T", "mT", "H", "real", "grad", "shape", "is_leaf")]
+    return classes
+
+
+@pytest.mark.oracle
+def test_properties_are_of_the_class_that_passes_on(oracle: Any) -> None:
+    assert classes_of_properties(flambeau) == classes_of_properties(oracle)

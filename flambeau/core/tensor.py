@@ -423,7 +423,9 @@ class Tensor:
         storage = storage_of(self)
         unchecked = storage._twin()
         storage._add_alias(alias := share(self._array, unchecked, mark_of(self)))
-        return alias if type(self) is Tensor or issubclass(type(self), Parameter) else alias.as_subclass(type(self))
+        if type(self) is Tensor or issubclass(type(self), Parameter) or not thread.function_override:
+            return alias
+        return alias.as_subclass(type(self))
 
     @data.setter
     def data(self, value: Tensor) -> None:

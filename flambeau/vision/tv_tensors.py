@@ -100,6 +100,16 @@ class TVTensor(Tensor):
         return f"{super().__repr__()[:-1]}, {more})"
 
     @property
+    def data(self) -> Any:
+        with DisableTorchFunctionSubclass():
+            output = super().data
+        return self._wrap_output(output, (self,)) if _keeps_kind else output
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        vars(Tensor)["data"].__set__(self, value)
+
+    @property
     def shape(self) -> Any:
         with DisableTorchFunctionSubclass():
             return super().shape

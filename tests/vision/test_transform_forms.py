@@ -199,6 +199,9 @@ def test_operations_return_plain_tensors_unless_told():
     assert type(torch.zeros(4).to(tv_tensors.Image(torch.zeros(2, 2)))) is torch.Tensor
     with pytest.raises(ValueError, match="return_type"):
         tv_tensors.set_return_type("boxes")
+    assert type(boxes.data) is torch.Tensor
+    with tv_tensors.set_return_type("TVTensor"):
+        assert type(boxes.data) is tv_tensors.BoundingBoxes
 
 
 @pytest.mark.oracle

@@ -156,7 +156,9 @@ def default_torch_function(cls: type, func: Any, types: Any, args: Any = (), kwa
             result = func(*args, **(kwargs or {}))
     finally:
         thread.function_override = was
-    return result if getattr(func, "__name__", "") in _PLAIN_RESULTS else converted(result, cls)
+    if getattr(func, "__name__", "") == "__get__" and getattr(func, "__self__", None) in _KEPT_AS_THEY_ARE:
+        return result
+    return converted(result, cls)
 
 
 def plainly(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -167,7 +169,7 @@ def plainly(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
 
 Tensor.__torch_function__ = classmethod(default_torch_function)  # type: ignore[attr-defined]
 Parameter.__torch_function__ = staticmethod(plainly)  # type: ignore[attr-defined]
-_PLAIN_RESULTS = frozenset(("__get__", "numpy", "tolist"))
+_KEPT_AS_THEY_ARE = (vars(Tensor)["grad"], vars(Tensor)["_base"])  # other tensors, of the classes that they have
 
 
 def converted(result: Any, cls: type) -> Any:
