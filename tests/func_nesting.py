@@ -512,3 +512,12 @@ def tangents_of_what_was_overwritten(s):
     return s.func.hessian(lambda x: ((x.clone().zero_() + x) ** 3).sum())(s.normal(3)), s.func.jacfwd(lambda x: x.sin().zero_() + x)(
         s.normal(3)
     )
+
+
+@composition
+def second_derivatives_in_inference_mode(s):
+    torch, func, f = s.torch, s.func, lambda x: (x**3).sum() * x[0]
+    with torch.inference_mode():
+        x = s.normal(3) * 1
+        found = func.hessian(f)(x), func.jvp(func.grad(f), (x,), (x.cos(),))[1], func.jacrev(func.jacfwd(f))(x)
+    return [each.clone() for each in found]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
 
+from ..autograd.grad_mode import inference_mode
 from ..core.state import thread
 from ..core.tensor import Tensor
 from ..ops import creation, joining
@@ -181,7 +182,8 @@ def columns_of(
     counts = [each._array.size for each in inputs]
     with Batch(sum(counts), randomness) as batch:
         with Dual() as dual:
-            directions = [batch.wrap(each) for each in basis(_plain_of(inputs), 0, sum(counts))]
+            with inference_mode(False):  # what records inside of the function may keep them
+                directions = [batch.wrap(each) for each in basis(_plain_of(inputs), 0, sum(counts))]
             outs, rest = call([dual.wrap(x, _over(t, batches_in([x]))) for x, t in zip(inputs, directions, strict=True)])
             tangents = [dual.tangent(out) for out in outs]  # here, for what took its tangent in place is plain again afterwards
             outs = [dual.primal(out) for out in outs]

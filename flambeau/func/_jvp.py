@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..autograd.grad_mode import inference_mode
 from ..core.tensor import Tensor
 from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
 from ._dual import Dual, check_tangent
@@ -51,7 +52,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     with Dual() as dual:
         for primal in given:
             dual.lend(primal)
-        duals = [wrapped_at(dual, primal, tangent) for primal, tangent in zip(given, along, strict=True)]
+        duals = [wrapped_at(dual, primal, _kept(tangent)) for primal, tangent in zip(given, along, strict=True)]
         output = func(*tree_unflatten(duals, spec))
         aux = None
         if has_aux:
@@ -80,6 +81,14 @@ def _check_tensors(values: list[Any], name: str) -> None:
     for each in values:
         if not isinstance(each, Tensor):
             raise RuntimeError(f"{_CALL}: Expected {name} to only contain Tensors, got {type(each)}")
+
+
+def _kept(tangent: Any) -> Any:
+    """A tangent that what records inside of the function may keep: none of inference mode."""
+    if not tangent.is_inference():
+        return tangent
+    with inference_mode(False):
+        return tangent.clone()
 
 
 def _plain_aux(dual: Dual, value: Any) -> Any:
