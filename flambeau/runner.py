@@ -157,10 +157,10 @@ def rename_tensors(module: ModuleType) -> None:
 
     Packages compare ``torch.__name__`` with "torch", and look for "torch" in ``str(type(x))``.
     """
-    module.__name__ = "torch"
     for kind, name in ((module.Tensor, "torch"), (module.nn.Parameter, "torch.nn.parameter")):
         RENAMED.setdefault(kind, kind.__module__)
         kind.__module__ = name
+    module.__name__ = "torch"  # last: submodules are imported by the package's own name
 
 
 def unname_tensors() -> None:
