@@ -134,6 +134,22 @@ def test_cross_entropy_weights_and_gradients_to_second_order() -> None:
     check_gradients(loss, (tensor(4, 3, requires_grad=True),), {}, second=True, where="cross_entropy", seed=lambda: None)
 
 
+@pytest.mark.parametrize("target", ["float64", "float32", "bfloat16"])
+@pytest.mark.parametrize("scores", ["float64", "float32", "bfloat16"])
+def test_binary_cross_entropy_with_logits_has_its_targets_dtype(scores: str, target: str, oracle: Any) -> None:
+    def loss_and_gradient(library: Any) -> list[Any]:
+        given = library.tensor([0.25, -2.0, 1.0], dtype=getattr(library, scores), requires_grad=True)
+        aims = library.tensor([0.0, 1.0, 1.0], dtype=getattr(library, target))
+        loss = library.nn.functional.binary_cross_entropy_with_logits(given, aims, pos_weight=library.ones(3))
+        loss.backward()
+        return [(str(part.dtype).split(".")[1], part.detach().double().numpy()) for part in (loss, given.grad)]
+
+    tolerance = 0.02 if "bfloat16" in (scores, target) else 1e-6
+    for ours, theirs in zip(loss_and_gradient(flambeau), loss_and_gradient(oracle), strict=True):
+        assert ours[0] == theirs[0]
+        np.testing.assert_allclose(ours[1], theirs[1], tolerance)
+
+
 def test_binary_cross_entropy_with_logits_gradients_to_second_order() -> None:
     weight, positive, target = tensor(4, seed=4).abs(), tensor(4, seed=5).abs(), tensor(3, 4, seed=6).sigmoid().requires_grad_()
 

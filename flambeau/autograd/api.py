@@ -145,7 +145,7 @@ def grad(
     allow_unused = materialize_grads if allow_unused is None else allow_unused
     roots, wanted = _as_tuple(outputs), _as_tuple(inputs)
     if not wanted:
-        raise ValueError("grad requires non-empty inputs.")
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     for target in wanted:
         if isinstance(target, Tensor) and not target._requires_grad:
             raise RuntimeError("One of the differentiated Tensors does not require grad")

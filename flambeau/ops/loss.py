@@ -470,6 +470,8 @@ def binary_cross_entropy_with_logits(
         weight: factors of the losses, broadcastable to ``input``.
         size_average, reduce, reduction: as for ``mse_loss``.
         pos_weight: factors of the positive part, broadcastable to ``input``.
+    Returns:
+        Of ``target``'s dtype.
     Raises:
         ValueError: another target size, or an unknown reduction.
         RuntimeError: an integer target.
@@ -481,7 +483,8 @@ def binary_cross_entropy_with_logits(
         raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
     if not target.is_floating_point():
         raise RuntimeError(f"result type {input.dtype.legacy} can't be cast to the desired output type {target.dtype.legacy}")
-    return logit_loss(input, target, weight, pos_weight, reduction)
+    loss = logit_loss(input, target, weight, pos_weight, reduction)
+    return loss if loss.dtype is target.dtype else loss.to(target.dtype)
 
 
 # -- likelihoods ---------------------------------------------------------------------------------------------------------------------

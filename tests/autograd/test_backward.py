@@ -386,3 +386,9 @@ def test_a_gradient_that_nobody_else_has_is_not_copied(size, monkeypatch):
     w = torch.ones(size, size, requires_grad=True)
     (torch.ones(2, size) @ w).exp().sum().backward()
     assert answers == [True]
+
+
+@pytest.mark.parametrize("inputs", [[], ()])
+def test_gradients_of_no_inputs_are_refused(inputs):
+    with pytest.raises(RuntimeError, match="cannot be empty"):
+        torch.autograd.grad(torch.ones(2, requires_grad=True).sum(), inputs)

@@ -120,3 +120,25 @@ def test_integer_results_do_not_require_grad(x):
     assert not x.argmax().requires_grad
     assert not (x > 1).requires_grad
     assert not x.long().requires_grad
+
+
+def test_hooks_of_one_saved_tensor() -> None:
+    seen = []
+
+    def pack(tensor):
+        seen.append(tensor.tolist())
+        return tensor.numpy().tobytes()
+
+    def unpack(kept):
+        return torch.frombuffer(bytearray(kept), dtype=torch.float32)
+
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    squares, exponentials = x.pow(2), x.exp()
+    for saved in (squares.grad_fn._raw_saved_self, exponentials.grad_fn._raw_saved_result):
+        saved.register_hooks(pack, unpack)
+        with pytest.raises(RuntimeError, match="already been set"):
+            saved.register_hooks(pack, unpack)
+    (squares + exponentials).sum().backward()
+    assert torch.allclose(x.grad, 2 * x.detach() + x.detach().exp()) and len(seen) == 2 and seen[0] == [1.0, 2.0]
+    with pytest.raises(RuntimeError, match="second time"):
+        squares.grad_fn._raw_saved_self.register_hooks(pack, unpack)

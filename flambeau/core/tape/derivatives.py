@@ -23,7 +23,7 @@ from ..calls.interruption import GENERATED
 from ..dtype import BY_NUM
 from ..tensor import Tensor, new_storage
 from .node import Node, complain_freed
-from .saved import unpack, unpack_result
+from .saved import SavedTensor, unpack, unpack_result
 
 if TYPE_CHECKING:
     from ..calls.operation import Op
@@ -245,3 +245,5 @@ def _add_saved_property(kind: Any, item: Item, tensors: list[Item], others: list
             return node.attrs[index]
 
     setattr(kind, f"_saved_{shown}", property(read))
+    if item in tensors:
+        setattr(kind, f"_raw_saved_{shown}", property(lambda node: SavedTensor(node, index)))

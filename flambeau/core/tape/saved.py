@@ -13,7 +13,7 @@ from ..state import INFERENCE, dispatchers, set_grad, thread
 from ..storage import UntypedStorage
 from ..tensor import Tensor, blanks, share, storage_of
 from .history import alias_leaf
-from .node import Node, Output, edge_of, graph_edge
+from .node import Node, Output, complain_freed, edge_of, graph_edge
 
 
 def is_saved_result(item: Any) -> bool:
@@ -148,3 +148,30 @@ def pack_saved(node: Node, item: Any, pack: Any, unpack_hook: Any) -> Any:
     if item.__class__ is tuple:
         return tuple([pack_saved(node, part, pack, unpack_hook) for part in item])
     return Packed(pack(item), unpack_hook, edge_of(item)) if isinstance(item, Tensor) else item
+
+
+class SavedTensor:
+    """What a node keeps of one tensor, as ``grad_fn._raw_saved_<name>`` shows it."""
+
+    __slots__ = ("_index", "_node")
+
+    def __init__(self, node: Node, index: int):
+        self._node, self._index = node, index
+
+    def register_hooks(self, pack_hook: Any, unpack_hook: Any) -> None:
+        """Keep what ``pack_hook`` makes of the detached tensor; ``unpack_hook`` makes a tensor of it again when it is needed.
+
+        Raises:
+            RuntimeError: hooks are there already, or what was kept is freed.
+        """
+        node = self._node
+        if node.saved is None:
+            complain_freed(node)
+        items = list(node.saved)
+        if items[self._index].__class__ is Packed:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. "
+                "Hint: only one pair of hooks is allowed at a time."
+            )
+        items[self._index] = pack_saved(node, items[self._index], lambda tensor: pack_hook(tensor.detach()), unpack_hook)
+        node.saved = tuple(items)
