@@ -166,3 +166,20 @@ def test_sparse_zeros_and_logarithms_have_derivatives(form: str) -> None:
     (grad,) = torch.autograd.grad((a.log1p().to_dense() * weights).sum(), a)
     assert grad.layout is a.layout and grad.to_dense().tolist() == [[0, 1], [2, 0]]
     assert a.clone().zero_().to_dense().tolist() == [[0, 0], [0, 0]]
+
+
+def test_ranges_of_integers_end_within_int64() -> None:
+    for end, dtype in ((1e30, torch.int64), (1e30, torch.int32), (1 << 63, None)):
+        with REFUSED:
+            torch.arange(0, end, end // 4, dtype=dtype)
+    assert torch.arange((1 << 63) - 3, (1 << 63) - 1).tolist() == [(1 << 63) - 3, (1 << 63) - 2]
+
+
+def test_sums_to_a_shape_are_row_major() -> None:
+    x = torch.arange(30.0).view(5, 2, 3).permute(1, 2, 0)
+    assert [x.sum_to_size(shape).stride() for shape in ((1, 3, 5), (2, 1, 5), (3, 5))] == [(15, 5, 1), (5, 5, 1), (5, 1)]
+
+
+def test_bools_have_no_vector_product() -> None:
+    with pytest.raises(NotImplementedError, match="Bool"):
+        torch.linalg.cross(torch.ones(3, dtype=torch.bool), torch.ones(3, dtype=torch.bool))

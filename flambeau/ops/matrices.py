@@ -272,6 +272,8 @@ def _canonicalize_cross(input: Any, other: Any, dim: int) -> tuple[Any, ...]:
     a, b = (operand._array.shape[wrapped] if ndim else 1 for operand in (input, other))
     if a != 3 or b != 3:
         raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {a} and {b}")
+    if input._array.dtype.kind == other._array.dtype.kind == "b":
+        raise NotImplementedError("\"cross\" not implemented for 'Bool'")
     return (input, other, wrapped)
 
 

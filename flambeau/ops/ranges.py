@@ -11,7 +11,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.arrays import native
 from ..core.arrays.kinds import kind_of
-from ..core.calls.casting import cast_array, checked_number
+from ..core.calls.casting import cast_array, checked_number, fits_integers
 from ..core.calls.creation import Creation
 from ..core.calls.out import Out
 from ..core.calls.registry import factory
@@ -54,7 +54,7 @@ def arange(new: Creation, *bounds: Any, start: Any = None, end: Any = None, step
     Returns:
         ``ceil((end - start) / step)`` numbers, each computed as ``start + i * step``.
     Raises:
-        RuntimeError: a step of 0 or of the wrong sign, or bounds that are not finite.
+        RuntimeError: a step of 0 or of the wrong sign, bounds that are not finite, or beyond int64 for an integer dtype.
     Source: torch.arange.
     """
     start, end, step = _range_bounds(bounds, {"start": start, "end": end, "step": step})
@@ -95,6 +95,8 @@ def range_array(start: Any, end: Any, step: Any, dtype: dtypes.dtype) -> np.ndar
         raise NotImplementedError(f"\"arange_cpu\" not implemented for '{dtype.legacy}'")
     if dtype.category == dtypes.INTEGER:
         check_range(start, end, step)
+        if not all(fits_integers(bound, dtypes.int64) for bound in (start, end, step)):
+            raise RuntimeError("value cannot be converted to type int64_t without overflow")
         first, by = int(start), int(step)
         if dtype is dtypes.int64:  # int64 alone is counted after truncation
             end, step, start = int(end), by, first

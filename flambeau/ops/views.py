@@ -19,6 +19,7 @@ from ..core.calls import wrappers
 from ..core.calls.annotations import Tensor
 from ..core.calls.override import call_override
 from ..core.calls.registry import TABLES, composite, method, op, primitive, view
+from ..core.layout import row_major
 from ..core.shape import (
     dims_to_sum,
     inferred_shape,
@@ -606,7 +607,7 @@ def _quick_sum_to(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 
 def sum_to_shape_array(input: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     dims = dims_to_sum(input.shape, shape)
-    return np.add.reduce(input, axis=dims, keepdims=True).reshape(shape) if dims else input.copy()
+    return row_major(np.add.reduce(input, axis=dims, keepdims=True).reshape(shape)) if dims else input.copy()
 
 
 @op(
