@@ -81,7 +81,7 @@ def drawn(batch: Any, function: Any, input: Any) -> Any:
     if batch.randomness == "same":
         raise RuntimeError(_SAME)
     made = batch.wrap(function(input._inner))
-    batch.drawn = place()
+    batch.drawn = drawn_here.times
     return made
 
 
