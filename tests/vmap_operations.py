@@ -28,7 +28,8 @@ import torch
 import flambeau
 from conformance.columns import UNDETERMINED, Comparison
 from conformance.database import ENTRIES, FUNCTIONS, Converter, Unsupported
-from flambeau.func import _batch, _batch_random
+from flambeau.core.random.generator import drawn_here, unwatch, watch
+from flambeau.func import _batch
 
 SIZE = 3
 DTYPES = (torch.float32, torch.int64, torch.complex64, torch.bool)
@@ -165,15 +166,18 @@ def compared(case: Case, outcome: Outcome, name: str, gradients: bool = False) -
     """Count one case."""
     for how in (2, 1, 0):
         try:
-            place = _batch_random.place()
+            watch()
+            before = drawn_here.times
             operands, loop = case.examples(how)
-            if _batch_random.moved(place):
+            if drawn_here.times != before:
                 return  # random numbers
             break
         except Unsupported:
             return
         except Exception:  # the changed examples are not what the operation takes
             continue
+        finally:
+            unwatch()
     else:
         return
     shown = f"{name} [{case.mode}, in_dims {[d if b else None for d, b in zip(case.dims, case.batched, strict=True)]}] " + ", ".join(
