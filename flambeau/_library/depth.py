@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from ..autograd.grad_mode import no_grad
-
-
-class _Depth(threading.local):
-    """How many blocks of this thread are below autograd."""
-
-    count = 0
-
-
-depth = _Depth()
+from ..core.state import thread
 
 
 class below_autograd(no_grad):
@@ -25,8 +16,8 @@ class below_autograd(no_grad):
 
     def __enter__(self) -> None:
         super().__enter__()
-        depth.count += 1
+        thread.depth += 1
 
     def __exit__(self, *exc_info: Any) -> None:
-        depth.count -= 1
+        thread.depth -= 1
         super().__exit__(*exc_info)

@@ -26,10 +26,10 @@ from ..core import state
 from ..core.device import device
 from ..core.dtype import dtype
 from ..core.late import made_once
-from ..core.state import grad_enabled, thread
+from ..core.state import grad_enabled, thread, unwound
 from ..core.tensor import Parameter, Tensor
 from . import returned
-from .depth import below_autograd, depth
+from .depth import below_autograd
 
 _BACKENDS = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta", "privateuseone": "PrivateUse1", "mps": "MPS", "xpu": "XPU"}
 COMPOSITES = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
@@ -103,6 +103,7 @@ class Operation:
                 return result
         return self.run(self.schema.bind(args, kwargs))
 
+    @unwound
     def below_autograd(self, *args: Any, **kwargs: Any) -> Any:
         """A call that begins below autograd."""
         values = self.schema.bind(args, kwargs)
@@ -110,6 +111,7 @@ class Operation:
             return self.below(values, _ops.tensors_in(values))
 
     # -- the path of a call ---------------------------------------------------------------------------------------------------------
+    @unwound
     def run(self, values: list[Any]) -> Any:
         """The call with bound arguments; who may take it over by ``__torch_function__`` was asked."""
         tensors = _ops.tensors_in(values)
@@ -124,7 +126,7 @@ class Operation:
         if thread.autocast is not None and (cast := self._for_autocast(key)) is not None:
             args, kwargs = self.schema.split(values)
             return returned.checked(self.schema, cast(*args, **kwargs))
-        if depth.count:
+        if thread.depth:
             return self.below(values, tensors)
         kernel = kernels.get(_AUTOGRAD[key]) or kernels.get("Autograd")
         if kernel is not None and not is_fallthrough(kernel):

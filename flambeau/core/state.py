@@ -18,8 +18,10 @@ not recorded takes that word into ``_requires_grad``, which is how a tensor reme
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
+from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import Any
 
@@ -67,6 +69,8 @@ class ThreadState(threading.local):
         forward_grad: whether tangents are computed, where tensors have them.
         levels: the transforms of ``torch.func`` that are running, the outermost first.
         variables: how many of its transforms with variables of their own (``grad``, ``vjp``, ...) are running.
+        entered: how many entries of ``active`` and of ``interpreters`` are its transforms'.
+        depth: how many blocks are below autograd, where users' operations go to the kernels of their devices.
     """
 
     grad: bool | int = True
@@ -81,6 +85,8 @@ class ThreadState(threading.local):
     forward_grad = True
     levels: tuple[Any, ...] = ()
     variables = 0
+    entered = 0
+    depth = 0
     overridden: Any = None  # the call that __torch_function__ was last asked about
     running: Any = None  # the backward pass of this thread; functions in its ``at_end`` are called when gradients are there
     outside: tuple[bool, tuple[Any, ...], Any] = (True, (), None)  # overrides and autocast as they were before the running backward pass
@@ -141,6 +147,29 @@ def set_inference(inference: bool, grad_mode: bool) -> None:
         inferring[:0] = (None,)
     elif was is INFERENCE and grad is not INFERENCE:
         del inferring[-1]
+
+
+def unwound(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, after an exception of which the thread is as it was before it.
+
+    Contexts see to that by themselves, but for what a signal's handler raises when their ``__exit__`` begins.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        was = thread.levels, thread.modes, thread.entered, thread.variables, thread.depth, thread.inference, thread.grad_mode
+        try:
+            return function(*args, **kwargs)
+        except BaseException:
+            levels, thread.modes, entered, thread.variables, thread.depth, inference, grad_mode = was
+            for level in thread.levels[len(levels) :]:
+                level.alive = False
+            more, thread.levels, thread.entered = thread.entered - entered, levels, entered
+            del active[len(active) - more :], interpreters[len(interpreters) - more :]
+            set_inference(inference, grad_mode)
+            raise
+
+    return call
 
 
 def set_autocast(region: Any, casting: Any) -> None:

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from ..autograd.grad_mode import inference_mode
-from ..core.state import thread
+from ..core.state import thread, unwound
 from ..core.tensor import Tensor
 from ..ops import creation, joining
 from ..utils._pytree import tree_flatten, tree_unflatten
@@ -55,6 +55,7 @@ def _check_real(tensors: Sequence[Any], name: str, what: str) -> None:
             raise RuntimeError(f"{name}: Expected all {what} to be real but received complex tensor at flattened input idx: {i}")
 
 
+@unwound
 def rows_of(
     outs: Sequence[Any], inputs: Sequence[Any], chunk_size: int | None, pull: Callable[[Sequence[Any]], Sequence[Any]]
 ) -> list[list[Any]]:
@@ -171,6 +172,7 @@ def jacfwd(
     return wrapper
 
 
+@unwound
 def columns_of(
     call: Callable[[Sequence[Any]], tuple[Sequence[Any], Any]], inputs: Sequence[Any], randomness: str
 ) -> tuple[list[list[Any]], Any]:
@@ -218,6 +220,7 @@ def _primal_tree(dual: Dual, batch: Batch, tree: Any) -> Any:
     return tree_unflatten([batch.inside(each) if batch.has(each) else each for each in values], spec)
 
 
+@unwound
 def batched_gradients(outs: Sequence[Any], seeds: Sequence[Any], pull: Callable[[Sequence[Any]], Sequence[Any]]) -> list[Any]:
     """What ``pull`` makes of seeds with a further first dimension, all at once; ``autograd.grad`` with ``is_grads_batched``.
 
@@ -262,6 +265,7 @@ def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Cal
     return jacfwd(jacrev(func, argnums), argnums)
 
 
+@unwound
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """The value of ``func`` at ``primals``, and its linear approximation there: a function that multiplies the Jacobian with vectors.
 

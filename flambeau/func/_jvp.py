@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd.grad_mode import inference_mode
+from ..core.state import unwound
 from ..core.tensor import Tensor
 from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
 from ._dual import Dual, check_tangent
@@ -14,6 +15,7 @@ from ._reverse import wrapped_at
 _CALL = "jvp(f, primals, tangents)"
 
 
+@unwound
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
     """``func(*primals)``, and the Jacobian of ``func`` there times ``tangents``, in one forward pass.
 

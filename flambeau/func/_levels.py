@@ -308,6 +308,7 @@ class Interpreter:
         self.alive = True
         thread.levels = (*thread.levels, self)
         thread.modes += 1
+        thread.entered += 1
         active[:0] = (None,)
         interpreters[:0] = (None,)
         return self
@@ -315,6 +316,7 @@ class Interpreter:
     def __exit__(self, *exc_info: object) -> None:
         thread.levels = thread.levels[: self.level - 1]
         thread.modes -= 1
+        thread.entered -= 1
         del active[-1]
         del interpreters[-1]
         self.alive = False

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..autograd.engine import run_backward
-from ..core.state import grad_enabled, set_inference, thread
+from ..core.state import grad_enabled, set_inference, thread, unwound
 from ..core.tape.history import alias_leaf, is_differentiable, make_view
 from ..core.tape.node import VARIABLE, Node, Output, edge_of
 from ..core.tensor import Tensor, ViewMeta, root_of
@@ -370,6 +370,7 @@ def grad_and_value(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0,
     return wrapper
 
 
+@unwound
 def _gradient_and_value(func: Any, argnums: Any, has_aux: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
     chosen = Chosen(argnums, args)
     with Recording() as recording:
@@ -428,6 +429,7 @@ class Pullback:
         aux: what it returned beside. chosen: the arguments.
     """
 
+    @unwound
     def __init__(self, func: Callable[..., Any], args: tuple[Any, ...], argnums: Any, has_aux: bool, kwargs: dict[str, Any]):
         self.chosen = chosen = Chosen(argnums, args)
         with Recording() as recording:

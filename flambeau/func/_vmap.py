@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.random.generator import default_generator
+from ..core.state import unwound
 from ..core.tensor import Tensor
 from ..ops import joining
 from ..utils import _pytree as pytree
@@ -110,6 +111,7 @@ def _arguments(args: tuple[Any, ...], in_dims: Any, name: str) -> tuple[list[Any
     return flat, spec, counted, sizes[0]
 
 
+@unwound
 def _over_batch(
     func: Any, name: str, flat: list[Any], spec: Any, dims: list[Any], size: int, out_dims: Any, randomness: str, kwargs: dict[str, Any]
 ) -> Any:

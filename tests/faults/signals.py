@@ -133,6 +133,18 @@ def calls(torch: Any) -> dict[str, Callable[[], Any]]:
     x, wide, image = torch.rand(5, 4), torch.rand(300, 40), torch.rand(2, 3, 12, 12)
     leaf, wide_leaf, index = torch.rand(5, 4, requires_grad=True), torch.rand(300, 40, requires_grad=True), torch.tensor([0, 2, 1])
     weight, layer = torch.rand(4, 3, 3, 3, requires_grad=True), torch.nn.Linear(40, 30)
+    even, func = torch.eye(6) + torch.ones(6, 6), torch.func
+    places = torch.arange(30)
+    edges = torch.sparse_coo_tensor(torch.stack([places, places.flip(0)]), torch.rand(30), (30, 300)).coalesce()
+    doubled = torch.library.custom_op("faults::doubled", lambda x: x * 2, mutates_args=(), schema="(Tensor x) -> Tensor")
+
+    def energy(row: Any) -> Any:
+        return (row.tanh() * row).sum()
+
+    def autocast() -> None:
+        with torch.autocast("cpu", torch.bfloat16):
+            layer(wide).sum().backward()
+
     return {
         "binary": lambda: x + x,
         "number": lambda: 2 - x * 3,
@@ -154,8 +166,27 @@ def calls(torch: Any) -> dict[str, Callable[[], Any]]:
         "conversions": lambda: (x.double(), wide.to(torch.bfloat16), x.long(), x.tolist(), x[0, 0].item()),
         "compared": lambda: (x < 0.5, torch.where(x > 0.5, x, 0.0), torch.equal(wide, wide)),
         "backward": lambda: torch.autograd.grad((leaf.exp() * leaf).sum(), leaf),
+        "vmap": lambda: func.vmap(func.grad(energy))(x),
+        "jvp": lambda: (func.jvp(energy, (x,), (x,)), func.jacfwd(torch.sin)(x[0])),
+        "hessian": lambda: func.hessian(energy)(x[0]),
+        "autocast": autocast,
+        "own operation": lambda: doubled(x),
+        "decompositions": lambda: (torch.linalg.solve(even, even), torch.linalg.cholesky(even), torch.linalg.eigvalsh(even)),
+        "sparse": lambda: torch.sparse.mm(edges, wide),
+        "transforms of numbers": lambda: (torch.fft.rfft(wide), torch.special.i0(wide), torch.distributions.Normal(x, 1.0).log_prob(x)),
         "large backward": lambda: functional.silu(wide_leaf * 2).square().mean().backward(),
     }
+
+
+def _is_awaited(kind: type[BaseException], frame: Any) -> bool:
+    """Whether somebody on the stack takes such an exception for an answer."""
+    names = {TypeError: ("_wrapfunc",), AttributeError: ("__get__", "update_wrapper", "<lambda>")}.get(kind, ())  # of NumPy, of Python
+    while frame is not None:
+        name, owner = frame.f_code.co_name, type(frame.f_locals.get("self"))
+        if name in names or (kind is AttributeError and isinstance(getattr(owner, name, None), property)):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class Alarms:
@@ -181,8 +212,8 @@ class Alarms:
     def _handle(self, signum: int, frame: Any) -> None:
         self.raised += 1
         kind = self.random.choice(KINDS)
-        if kind is AttributeError and frame is not None and frame.f_code.co_name == "__get__":
-            kind = Alarm  # Python itself takes an AttributeError of a descriptor for a missing attribute, and asks __getattr__
+        if _is_awaited(kind, frame):
+            kind = Alarm
         self.last = kind(f"alarm {self.raised}")
         stack = traceback.extract_stack(frame)[:-5:-1]
         self.place = " < ".join(f"{os.path.basename(entry.filename)}:{entry.lineno} {entry.name}" for entry in stack)

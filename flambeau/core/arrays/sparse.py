@@ -347,7 +347,7 @@ def rows_of_compressed(compressed: np.ndarray) -> np.ndarray:
 
 def compressed_from(sorted_rows: np.ndarray, count: int) -> np.ndarray:
     """The other way: where each of ``count`` rows begins among the sorted indices of entries."""
-    return np.concatenate(([0], np.cumsum(np.bincount(sorted_rows, minlength=count)))).astype(np.int64)
+    return np.concatenate(([0], np.bincount(sorted_rows, minlength=count).cumsum())).astype(np.int64)
 
 
 # -- from one layout to another ---------------------------------------------------------------------------------------------------------
