@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import unittest
 from typing import Any
 
 import pytest
@@ -64,12 +65,12 @@ def test_a_log_is_replayed(tmp_path: Any) -> None:
     assert curves(again, "a") == [("1", [0.0, 1.0, 5.0], [1.0, 3.0, 6.0]), ("2", [0.0, 1.0], [2.0, 4.0])]
 
 
-def test_without_an_answer(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_an_answer() -> None:
     with visdom_client.standing_in() as (port, _):
         pass  # the port is free again
-    with caplog.at_level(logging.WARNING):
+    with unittest.TestCase().assertLogs(level=logging.WARNING) as said:
         vis = Visdom(server="127.0.0.1", port=port)
-    assert "does not answer" in caplog.text and vis.check_connection() is False and vis.text("a") is False
+    assert "does not answer" in said.output[0] and vis.check_connection() is False and vis.text("a") is False
     with pytest.raises(ConnectionError):
         Visdom(server="127.0.0.1", port=port, raise_exceptions=True)
     message, endpoint = Visdom(port=port, send=False).text("a", win="b")

@@ -24,7 +24,7 @@ from ..core.calls.interruption import pass_on
 from ..core.calls.registry import composite, op, primitive
 from ..core.layout import laid_out, order_of_dims, strides_in_order
 from ..core.shape import broadcast_shape, contiguous_strides, element_strides
-from ..core.state import active, grad_enabled, in_mode, interposed, interpreters, modes
+from ..core.state import active, grad_enabled, in_mode, interposed, interpreters, modes, thread
 from ..core.tape.history import check_overlap, check_writable, overlaps_itself
 from ..core.tape.node import complain_freed
 from ..core.tape.saved import unpack
@@ -80,14 +80,14 @@ def getitem(self: Any, key: Any) -> Any:
                 take = taking.take_select
             elif kind is not slice or part.step is not None:
                 if (part is None or part is Ellipsis) and (dim := _inserted_at(key, self._array.ndim)) is not None:
-                    if not (active and in_mode()):
+                    if not (active and thread.function_modes):
                         return views.unsqueeze(self, dim)
                 break
             elif part != _SLICE_ALL:
                 take = taking.take_slice
         else:
             array = self._array
-            if 0 < len(key) <= array.ndim and array.size and not (active and in_mode()):
+            if 0 < len(key) <= array.ndim and array.size and not (active and thread.function_modes):
                 try:
                     result = take(self, (*key, ...))
                 except IndexError as error:

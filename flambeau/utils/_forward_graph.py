@@ -177,7 +177,7 @@ class Recorder:
         inputs = [self._value(tensor) for tensor in tensors_in((args, {key: value for key, value in kwargs.items() if key != "out"}))]
         others = {key: value for key, value in named.items() if value is not None and key != "out"}
         attributes = {key: _text(value) for key, value in others.items() if next(tensors_in(value), None) is None}
-        stem = {"__setitem__": "index_put_", "__getitem__": "index"}.get(name, name.lstrip("_"))
+        stem = _read_by(args[1]) if name == "__getitem__" else {"__setitem__": "index_put_"}.get(name, name.lstrip("_"))
         self._add(Node("operation", stem, tuple(self._scope), inputs, attributes=attributes, calls=tuple(self._calls)), results)
         is_in_place = name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or named.get("inplace") is True
         if (is_in_place or named.get("out") is not None) and len(
@@ -192,6 +192,14 @@ class Recorder:
             if _root(other) is root and self._values[key].node != len(self.nodes) - 1:
                 self._values[key] = self._values[id(tensor)]
         self._values[id(root)], self._kept[id(root)] = self._values[id(tensor)], root
+
+
+def _read_by(key: Any) -> str:
+    """The name of the operation that reads an element of a tensor: the most that a key asks for."""
+    parts = key if isinstance(key, tuple) else (key,)
+    if all(part is None or part is Ellipsis or isinstance(part, slice) or type(part) is int for part in parts):
+        return "select" if any(type(part) is int for part in parts) else "unsqueeze" if None in parts else "slice"
+    return "index"
 
 
 def _root(tensor: Tensor) -> Tensor:

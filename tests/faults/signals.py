@@ -180,7 +180,9 @@ def calls(torch: Any) -> dict[str, Callable[[], Any]]:
 
 def _is_awaited(kind: type[BaseException], frame: Any) -> bool:
     """Whether somebody on the stack takes such an exception for an answer."""
-    names = {TypeError: ("_wrapfunc", "_iterable_of_int"), AttributeError: ("__get__", "update_wrapper", "<lambda>")}.get(kind, ())  # of NumPy and SciPy, of Python
+    names = {TypeError: ("_wrapfunc", "_iterable_of_int"), AttributeError: ("__get__", "update_wrapper", "<lambda>")}.get(
+        kind, ()
+    )  # of NumPy and SciPy, of Python
     while frame is not None:
         name, owner = frame.f_code.co_name, type(frame.f_locals.get("self"))
         if name in names or (kind is AttributeError and isinstance(getattr(owner, name, None), property)):
