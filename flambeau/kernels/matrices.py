@@ -77,11 +77,13 @@ def _dot(input: np.ndarray, other: np.ndarray) -> np.ndarray | None:
         return None
     blocks = -(-input.size // _BLOCK) - 1
     whole = blocks * _BLOCK
-    places = np.arange(blocks)
+    places = np.arange(max(blocks, 1))
+    rest = elements_of_product(input[None, whole:], other[None, whole:], places[:1], places[:1])
+    if rest is None or not blocks:
+        return None if rest is None else rest.reshape(())
     first, second = (vector[:whole].reshape(blocks, _BLOCK) for vector in (input, other))
     parts = elements_of_product(first, second, places, places)
-    rest = elements_of_product(input[None, whole:], other[None, whole:], places[:1], places[:1])
-    return None if parts is None or rest is None else np.asarray(parts.sum(dtype=np.float64) + rest[0], input.dtype)
+    return None if parts is None else np.asarray(parts.sum(dtype=np.float64) + rest[0], input.dtype)
 
 
 native("dot")(_dot)
