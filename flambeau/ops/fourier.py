@@ -108,8 +108,23 @@ def fft_r2c(input: Tensor, dim: Sequence[int], normalization: int, onesided: boo
     if not forward and moved.__class__ is _HostArray:
         name = "ihfftn" if onesided else "ifftn"
         return _put_back(_pocketfft(name, moved, None, _last(len(dims)), norm=_INVERSE[normalization]), order)
+    if not onesided and len(dims) == 1 and moved.size >= _IN_PARALLEL and moved.__class__ is _HostArray:
+        return _put_back(_whole_spectra(moved, _FORWARD[normalization]), order)
     result = _pocketfft("rfftn" if onesided else "fftn", moved, None, _last(len(dims)), norm=_FORWARD[normalization])
     return _put_back(result if forward else result.conj(), order)
+
+
+def _whole_spectra(input: np.ndarray, norm: str) -> np.ndarray:
+    """The spectra of real rows: a half of each, and its conjugate mirror image, which SciPy writes on one thread to new memory."""
+    count = input.shape[-1]
+    known = count // 2 + 1
+    half = _pocketfft("rfft", input, norm=norm)
+    whole = native.zeros(input.shape, half.dtype)
+    native.copy_into(whole[..., :known], half)
+    native.copy_into(whole[..., known:], half[..., count - known : 0 : -1])
+    rest = whole[..., known:].imag
+    np.negative(rest, out=rest)
+    return whole
 
 
 def _hermitian_gradient(grad: Any, dim: Any, normalization: int) -> Any:
