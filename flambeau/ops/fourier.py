@@ -35,7 +35,12 @@ def _pocketfft(name: str, array: np.ndarray, *args: Any, norm: str) -> np.ndarra
         return np.ascontiguousarray(getattr(np.fft, name)(array, *args, norm=norm))
     from scipy import fft
 
-    return getattr(fft, name)(array, *args, norm=norm, workers=native.Threads.count if array.size >= _IN_PARALLEL else 1)
+    return getattr(fft, name)(array, *args, norm=norm, workers=native.Threads.count if _is_shared(array) else 1)
+
+
+def _is_shared(array: np.ndarray) -> bool:
+    """Whether several threads transform an array."""
+    return array.size >= _IN_PARALLEL
 
 
 def _by_stride(array: np.ndarray, dims: Sequence[int]) -> list[int]:
@@ -108,7 +113,7 @@ def fft_r2c(input: Tensor, dim: Sequence[int], normalization: int, onesided: boo
     if not forward and moved.__class__ is _HostArray:
         name = "ihfftn" if onesided else "ifftn"
         return _put_back(_pocketfft(name, moved, None, _last(len(dims)), norm=_INVERSE[normalization]), order)
-    if not onesided and len(dims) == 1 and moved.size >= _IN_PARALLEL and moved.__class__ is _HostArray:
+    if not onesided and len(dims) == 1 and moved.__class__ is _HostArray and _is_shared(moved):
         return _put_back(_whole_spectra(moved, _FORWARD[normalization]), order)
     result = _pocketfft("rfftn" if onesided else "fftn", moved, None, _last(len(dims)), norm=_FORWARD[normalization])
     return _put_back(result if forward else result.conj(), order)
