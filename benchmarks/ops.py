@@ -361,13 +361,15 @@ REASONS: dict[str, str] = {
     "pivots are made a permutation in Python": r"lu_unpack\(.*|linalg\.lu\(.*",
     "NumPy's LAPACK, OpenBLAS, matrix by matrix, where PyTorch has MKL's": r"""(linalg\.)?(
         geqrf|qr|orgqr|ormqr|householder_product|eigh?|eigvalsh?|svd|svdvals|cond|matrix_rank|matrix_norm|lstsq|pinv|pinverse|
-        ldl_\w+|lu_factor\w*|tensorsolve|tensorinv|cholesky\w*|logdet|s?l?o?g?det|inv|inv_ex|inverse|solve|solve_ex|lu_solve|triangular_solve|matrix_power|matrix_exp)\(.*""",
+        ldl_\w+|lu_factor\w*|tensorsolve|tensorinv|cholesky\w*|logdet|
+        s?l?o?g?det|inv|inv_ex|inverse|solve|solve_ex|lu_solve|triangular_solve|matrix_power|matrix_exp)\(.*""",
     "computed in float64 and rounded once, where PyTorch computes in float32": r"""(special\.)?(
         i[01]e?|erfinv|ndtri|lgamma|digamma|bessel_[jy][01]|airy_ai|log_ndtr|erfcx|(scaled_)?modified_bessel_\w+)(\(.*)?""",
     "pocketfft, where PyTorch has MKL's transforms": r"fft\.\w*fft[2n]?\(.*|i?stft\(.*",
     "passes over a few megabytes, hundredths of a millisecond, as quick as memory": r"""
         addcmul|clamp_max|special\.round|nan_to_num|angle|rad2deg|(ones|zeros|full)(_like)?\(.*|fill\(.*|outer\(.*|addr\(.*|
-        F\.prelu\(.*|relu|bitwise_and|clamp_min|complex|fliplr\(.*|cat\(.*|vstack\(.*|F\.pad\(x,.*|eye\(.*|
+        F\.prelu\(.*|relu|addcdiv|(nn\.functional\.)?hardswish|
+        bitwise_and|clamp_min|complex|flip(lr|ud)\(.*|roll\(.*|cat\(.*|vstack\(.*|F\.pad\(.*|eye\(.*|
         flip\(.*|rot90\(.*|slice_scatter\(.*|constant_pad_nd\(.*|diag(flat|_embed)?\(row\)|v?dot\(.*|
         index_select\(x,\ 0,\ rows\)|var\(x,\ 1\)|
         (topk\(x,\ 10|kthvalue\(x,\ n\ //\ 10|median\(x,\ 1)\)\[0\]""",
@@ -375,7 +377,8 @@ REASONS: dict[str, str] = {
     "one thread of NumPy's": r"""bincount\(.*|arange\(.*|unique\(long_vector.*|linalg\.matmul\(small,\ vectors.*|masked_select\(.*|
         kthvalue\(vector.*|topk\(vector.*|index_put\(.*""",
     "several passes, where PyTorch has one loop": r"""unique_consecutive\(.*|x\[mask\]|vander\(.*|corrcoef\(.*|
-        gradient\(.*|scatter_reduce\(x,\ 0,.*mean.*|masked_scatter\(.*|repeat_interleave\(.*|unravel_index\(.*""",
+        gradient\(.*|scatter_reduce\(x,\ 0,.*mean.*|masked_scatter\(.*|F\.cosine_embedding_loss\(.*|F\.grid_sample\(.*reflection.*|
+        repeat_interleave\(.*|unravel_index\(.*""",
     "as quick in another run, PyTorch's own time varying by two": r"sort\((long|wide)_vector\)\[0\]",
     "element by element, each index checked": r"gather\(.*|scatter_add\(.*|index_(select|add)\(x,\ 1,.*",
     "whole rows are sorted": r"topk\(x,\ n\ //\ 10\)",
