@@ -12,6 +12,18 @@ import pytest
 import flambeau
 
 
+def noting(library: Any, seen: list[str]) -> Any:
+    """A class of tensors that notes the names of what it is asked about."""
+
+    class Asked(library.Tensor):  # type: ignore[misc, name-defined]
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    return Asked
+
+
 def names_seen(library: Any, program: Any) -> list[str]:
     seen = []
 
@@ -54,11 +66,7 @@ def test_methods_that_are_no_operations_are_shown_by_their_names(by_mode: bool, 
     for library in (flambeau, oracle):
         seen: list[str] = []
 
-        class Asked(library.Tensor):  # type: ignore[misc, name-defined]
-            @classmethod
-            def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None, seen: Any = seen) -> Any:
-                seen.append(func.__name__)
-                return super().__torch_function__(func, types, args, kwargs or {})
+        Asked = noting(library, seen)
 
         class Names(library.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
             def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None, seen: Any = seen) -> Any:
@@ -271,11 +279,7 @@ def test_calls_inside_of_a_function_are_shown_and_not_the_function(oracle: Any) 
     for library in (flambeau, oracle):
         seen: list[str] = []
 
-        class Asked(library.Tensor):  # type: ignore[misc, name-defined]
-            @classmethod
-            def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None, seen: Any = seen) -> Any:
-                seen.append(func.__name__)
-                return super().__torch_function__(func, types, args, kwargs or {})
+        Asked = noting(library, seen)
 
         class Double(library.autograd.Function):  # type: ignore[misc, name-defined]
             @staticmethod
