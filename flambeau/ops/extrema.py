@@ -198,6 +198,20 @@ def evenly_over_all(grad: Any, input: Any, result: Any) -> Any:
     return resolve("torch", "where")(chosen, grad / chosen.sum(), 0)  # no product: an infinite grad leaves the other elements at 0
 
 
+def over_all(name: str, kernel: Any, canonicalize: Any, node_name: str, **options: Any) -> Any:
+    """Declare ``_NAME_of_all``: one of all elements, whose gradient goes in equal parts to those that are equal to it."""
+    return op(
+        name=f"_{name}_of_all",
+        method=False,
+        promotion="same",
+        opmath="native",
+        canonicalize=canonicalize,
+        node_name=node_name,
+        grad={"input": evenly_over_all},
+        **options,
+    )(kernel)
+
+
 def _all_extremum(name: str, ufunc: Any) -> Any:
     largest = ufunc is np.maximum
 
@@ -209,16 +223,7 @@ def _all_extremum(name: str, ufunc: Any) -> Any:
 
     kernel.__doc__ = f"Kernel of ``{name}`` over all elements."
     node_name = f"{name.title()}Backward1"
-    return op(
-        name=f"_{name}_of_all",
-        method=False,
-        promotion="same",
-        opmath="native",
-        canonicalize=_canonicalize_all(name),
-        fast=fast,
-        node_name=node_name,
-        grad={"input": evenly_over_all},
-    )(kernel)
+    return over_all(name, kernel, _canonicalize_all(name), node_name, fast=fast)
 
 
 max_of_all, min_of_all = _all_extremum("max", np.maximum), _all_extremum("min", np.minimum)

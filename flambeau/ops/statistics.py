@@ -16,7 +16,7 @@ from ..core.layout import row_major
 from ..core.shape import wrap_dim
 from ..core.tensor import Tensor as TensorType
 from ..core.tensor import wrap
-from .extrema import evenly_over_all, require_elements, require_real, taken_along, to_place
+from .extrema import over_all, require_elements, require_real, taken_along, to_place
 from .sorting import order_along, place_of_rank, positions, without_derivative
 
 _I8 = np.dtype(np.int64)
@@ -90,15 +90,7 @@ def _median_of_all_kernel(name: str, ignore_nan: bool) -> Any:
         return _median_along(input.reshape(-1), 0, False, ignore_nan)[0]
 
     kernel.__doc__, kernel.__name__ = f"Kernel of ``{name}`` over all elements.", name
-    return op(
-        name=f"_{name}_of_all",
-        method=False,
-        promotion="same",
-        opmath="native",
-        canonicalize=_canonicalize_all(name),
-        node_name=f"{name.title()}Backward0",
-        grad={"input": evenly_over_all},
-    )(kernel)
+    return over_all(name, kernel, _canonicalize_all(name), f"{name.title()}Backward0")
 
 
 _median_of_all, _nanmedian_of_all = _median_of_all_kernel("median", False), _median_of_all_kernel("nanmedian", True)
