@@ -360,3 +360,28 @@ def test_what_packages_ask_about_tensors_of_transforms(x):
     assert torch.equal(vmap(summed)(x.view(3, 1)), x.view(3, 1) * 2)
     with pytest.raises(RuntimeError, match="No wrappers"):
         questions.get_unwrapped(x)
+
+
+def test_a_batch_whose_end_was_interrupted_is_not_watched_for_ever() -> None:
+    from flambeau.core.random import generator
+    from flambeau.func._batch import Batch
+
+    batch = Batch(3)
+    assert type(generator.default_generator) is not generator.Generator
+    del batch
+    torch.vmap(torch.sin)(torch.ones(3))
+    assert type(generator.default_generator) is generator.Generator
+
+
+def test_numbers_drawn_before_a_composite_are_noticed_after_it() -> None:
+    from types import SimpleNamespace
+
+    from flambeau.core.calls.registry import TABLES
+    from flambeau.func._batch import Batch
+    from flambeau.func._levels import below
+
+    with pytest.raises(RuntimeError, match="called random operation while in randomness error mode"), Batch(2) as batch:
+        torch.empty(3).uniform_()  # of no batch
+        with below(batch):  # example by example, drawing nothing
+            call = SimpleNamespace(op=TABLES["torch"]["cov"], values=(batch.wrap(torch.randn(2, 3, 4)), 1, None, None))
+            batch.composite(call)

@@ -166,7 +166,7 @@ def compared(case: Case, outcome: Outcome, name: str, gradients: bool = False) -
     """Count one case."""
     for how in (2, 1, 0):
         try:
-            watch()
+            watch(case)
             before = drawn_here.times
             operands, loop = case.examples(how)
             if drawn_here.times != before:
@@ -177,7 +177,7 @@ def compared(case: Case, outcome: Outcome, name: str, gradients: bool = False) -
         except Exception:  # the changed examples are not what the operation takes
             continue
         finally:
-            unwatch()
+            unwatch(case)
     else:
         return
     shown = f"{name} [{case.mode}, in_dims {[d if b else None for d, b in zip(case.dims, case.batched, strict=True)]}] " + ", ".join(

@@ -55,12 +55,12 @@ class Batch(Interpreter):
 
     def __init__(self, size: int, randomness: str = "error"):
         self.size, self.randomness = size, randomness
-        watch()
+        watch(self)
         self.drawn = drawn_here.times  # how often this thread had drawn after the last numbers that this level knows of
 
     def __exit__(self, *exc_info: object) -> None:
         super().__exit__(*exc_info)
-        unwatch()
+        unwatch(self)
         if exc_info[0] is None:
             _batch_random.check_all_seen(self)
 
@@ -219,8 +219,7 @@ class Batch(Interpreter):
             _batch_random.refuse(self)
             if self.randomness == "same":
                 raise RuntimeError(_batch_random._SAME)
-            watch()
-        self.drawn = drawn_here.times
+            self.drawn = drawn_here.times
         return made
 
     def examples(self, name: str, function: Callable[..., Any], values: Sequence[Any]) -> Any:

@@ -19,7 +19,7 @@ import struct
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -517,23 +517,21 @@ class _Watched(Generator):
 
 
 _Watched.__name__, _Watched.__qualname__ = Generator.__name__, Generator.__qualname__
-_watching: list[None] = []  # one entry for each who watches
+_watching: weakref.WeakSet[Any] = weakref.WeakSet()  # who watches; one whose end was interrupted is gone when nothing refers to it
 
 
-def watch() -> None:
-    """From now on ``drawn_here`` counts."""
-    late.alone(_watch, 1)
+def watch(who: Any) -> None:
+    """From now on ``drawn_here`` counts, until ``unwatch(who)``."""
+    late.alone(_show, _watching.add, who)
 
 
-def unwatch() -> None:
-    late.alone(_watch, -1)
+def unwatch(who: Any) -> None:
+    """``who`` need not know any more."""
+    late.alone(_show, _watching.discard, who)
 
 
-def _watch(more: int) -> None:
-    if more > 0:
-        _watching.append(None)
-    else:
-        del _watching[-1:]
+def _show(change: Callable[[Any], None], who: Any) -> None:
+    change(who)
     default_generator.__class__ = _Watched if _watching else Generator
 
 
