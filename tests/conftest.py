@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import gc
-import importlib.util
 import os
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-
-ORACLE_VERSION = "2.13.0"
-HAS_ORACLE = importlib.util.find_spec("torch") is not None
+from oracle import HAS_ORACLE, RESTS, VERSION, pytorch, rest
 
 # No deadline: a first call may compile. No random draws in CI: a red run is the change's own doing.
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -24,12 +22,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.ge
 def pytest_configure(config: pytest.Config) -> None:
     if os.environ.get("FLAMBEAU_REQUIRE_ORACLE") == "1":
         if not HAS_ORACLE:
-            raise pytest.UsageError(f"FLAMBEAU_REQUIRE_ORACLE=1, but PyTorch is not installed: pip install torch=={ORACLE_VERSION}")
+            raise pytest.UsageError(f"FLAMBEAU_REQUIRE_ORACLE=1, but PyTorch is not installed: pip install torch=={VERSION}")
         from importlib.metadata import version
 
         installed = version("torch").partition("+")[0]
-        if installed != ORACLE_VERSION:
-            raise pytest.UsageError(f"the oracle is PyTorch {ORACLE_VERSION}, found {installed}")
+        if installed != VERSION:
+            raise pytest.UsageError(f"the oracle is PyTorch {VERSION}, found {installed}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -43,17 +41,35 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if not HAS_ORACLE and item.get_closest_marker("oracle"):
+        rest()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What rests for want of PyTorch is one line here, and a count of its own at the end."""
+    stats = terminalreporter.stats
+    skipped = [(report, isinstance(report.longrepr, tuple) and report.longrepr[2].endswith(RESTS)) for report in stats.get("skipped", [])]
+    resting = [report for report, rests in skipped if rests]
+    if not resting:
+        return
+    stats["skipped"] = [report for report, rests in skipped if not rests]
+    stats["at rest"] = resting
+    modules = sum(isinstance(report, pytest.CollectReport) for report in resting)
+    whole = f" and {modules} whole files of tests" if modules else ""
+    terminalreporter.section("at rest")
+    terminalreporter.line(f"{len(resting) - modules} tests{whole} rest, because {RESTS}. To wake them: make test ORACLE=1")
+
+
 def pytest_report_header() -> str:
-    oracle = f"PyTorch {ORACLE_VERSION}" if HAS_ORACLE else "none (tests against real PyTorch are skipped)"
+    oracle = f"PyTorch {VERSION}" if HAS_ORACLE else "none, but what is recorded of it"
     return f"oracle: {oracle}; kernels: {os.environ.get('FLAMBEAU_KERNELS', 'default')}"
 
 
 @pytest.fixture(scope="session")
 def oracle() -> ModuleType:
-    """Real PyTorch, on one thread; the test is skipped where it is not installed."""
-    torch = pytest.importorskip("torch")
-    torch.set_num_threads(1)
-    return torch
+    """Real PyTorch, on one thread; the test rests where it is not installed."""
+    return pytorch()
 
 
 @pytest.fixture(autouse=True)

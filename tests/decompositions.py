@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.oracle import pytorch
+
 DTYPES = ("float64", "complex128")
 FUNCTION = Callable[..., Any]
 
@@ -331,7 +333,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--pytorch", action="store_true", help="check PyTorch")
     options = parser.parse_args(arguments)
     if options.pytorch:
-        import torch as library
+        library = pytorch()
     else:
         import flambeau as library  # type: ignore[no-redef]
     warnings.simplefilter("ignore")

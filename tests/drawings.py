@@ -19,6 +19,7 @@ import numpy as np
 import flambeau
 from flambeau.vision import utils
 from flambeau.vision.datasets.coco_masks import mask_of
+from tests.oracle import pytorch
 
 sys.path.append(str(Path(__file__).parent))
 from oracle_vision import torchvision
@@ -26,7 +27,7 @@ from oracle_vision import torchvision
 
 def both(name: str, *arrays: Any, **options: Any) -> tuple[Any, Any]:
     """Our result and torchvision's, as arrays."""
-    import torch
+    torch = pytorch()
 
     ours = getattr(utils, name)(*(flambeau.from_numpy(array.copy()) for array in arrays), **options)
     theirs = getattr(torchvision().utils, name)(*(torch.from_numpy(array.copy()) for array in arrays), **options)

@@ -16,12 +16,13 @@ import func_nesting
 import func_networks
 import func_operations
 from func_source import COMPOSITIONS, Source, compare
+from oracle import pytorch
 
 __all__ = ["COMPOSITIONS", "Source", "compare", "func_nesting", "func_networks", "func_operations"]
 
 
 def main():
-    import torch
+    torch = pytorch()
 
     import flambeau
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from oracle import HAS_ORACLE as HAS_ORACLE
+from oracle import pytorch
 from records.record import Record, Sample, numpy_dtype
 
 import flambeau
@@ -18,7 +19,6 @@ from flambeau.core.calls.registry import TABLES, resolve
 from flambeau.core.dtype import PAIR
 from flambeau.core.tensor import Tensor, storage_of, wrap
 
-HAS_ORACLE = importlib.util.find_spec("torch") is not None
 TOLERANCE = {
     "float16": (1e-3, 1e-5),
     "bfloat16": (1.6e-2, 1e-5),
@@ -111,10 +111,7 @@ OURS = Library(flambeau, False)
 
 def oracle_library() -> Library:
     """Real PyTorch, on one thread."""
-    import torch
-
-    torch.set_num_threads(1)
-    return Library(torch, True)
+    return Library(pytorch(), True)
 
 
 def private_copy(array: np.ndarray) -> np.ndarray:

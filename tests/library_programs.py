@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.oracle import pytorch
+
 PROGRAMS: list[Callable[..., Any]] = []
 
 
@@ -540,7 +542,7 @@ def what_opcheck_finds(torch: Any, ns: str) -> Any:
 
 def main() -> None:
     """``python -m tests.library_programs``: what ``opcheck`` says, with PyTorch and with flambeau; PyTorch takes long over it."""
-    import torch
+    torch = pytorch()
 
     import flambeau
 

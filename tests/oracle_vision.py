@@ -7,7 +7,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-import pytest
+from tests.oracle import pytorch
 
 
 @cache
@@ -16,19 +16,19 @@ def torchvision() -> ModuleType:
 
     Its compiled operations are missing beside this build; the package loads once the schemas that it registers fakes for exist.
     """
-    real = pytest.importorskip("torch")
+    real = pytorch()
     if not hasattr(real.ops.torchvision, "nms"):  # this file may be there under two names
         library = real.library.Library("torchvision", "DEF")
         library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         real.ops.torchvision.kept = library  # its definitions end with it
-    return pytest.importorskip("torchvision")
+    return pytorch("torchvision")
 
 
 @cache
 def detecting_torchvision() -> ModuleType:
     """Real torchvision whose detectors run: it is lent ``nms``, which plain loops check, and runs its own ``roi_align`` in Python."""
-    real = pytest.importorskip("torch")
+    real = pytorch()
     package = torchvision()
 
     from flambeau import from_numpy

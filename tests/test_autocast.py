@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from oracle import pytorch
 
 import flambeau as torch
 from flambeau import nn
@@ -228,7 +229,7 @@ def test_a_program_does_as_in_pytorch(oracle: ModuleType, program: Callable[[Any
 @pytest.mark.oracle
 def test_lists_are_pytorchs() -> None:
     """Dtypes of products, and of some of the others; ``python -m tests.autocast_dtypes`` takes every operation and more samples."""
-    pytest.importorskip("torch")
+    pytorch()
     pytest.importorskip("expecttest")
     from autocast_dtypes import FUNCTIONS, GAPS, differences
 

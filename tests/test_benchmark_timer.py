@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from oracle import pytorch
 
 import flambeau
 from flambeau.utils import benchmark
@@ -32,8 +32,7 @@ def measured(library: Any, times: list[float], number: int = 10, **spec: Any) ->
 
 
 def theirs() -> Any:
-    pytest.importorskip("torch")
-    return importlib.import_module("torch.utils.benchmark")
+    return pytorch("torch.utils.benchmark")
 
 
 @pytest.mark.parametrize("name", TIMES)

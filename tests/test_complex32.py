@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from libraries import OURS
+from oracle import pytorch
 from records import RECORDS
 from records.record import Maker
 
@@ -77,7 +78,7 @@ def _tensors(value: Any) -> list[Any]:
 @pytest.mark.oracle
 @pytest.mark.parametrize("data", [[1 + 2j, 3.5 - 1j], [1 + 1e-3j], [], 1.5, [[1e4j, 2], [3, float("inf")]]], ids=repr)
 def test_printing_is_pytorchs(data: Any) -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytorch()
     assert repr(flambeau.tensor(data, dtype=HALF)) == repr(torch.tensor(data, dtype=torch.complex32))
 
 
@@ -116,7 +117,7 @@ def test_large_tensors_and_gradients() -> None:
 
 @pytest.mark.oracle
 def test_files_go_both_ways(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytorch()
     x = values(2, 3)
     flambeau.save({"x": x, "view": x.t()}, tmp_path / "ours")
     theirs = torch.load(tmp_path / "ours")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import oracle_vision
 import pytest
+from oracle import pytorch
 
 import flambeau
 
@@ -70,7 +71,7 @@ def _switches():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_recipes_run(page, library, tmp_path, monkeypatch):
     if library == "torch":
-        pytest.importorskip("torch")
+        pytorch()
     monkeypatch.chdir(tmp_path)
     if page.stem in WITH_KERNELS and library == "flambeau":
         run_as_script("\n".join(f"exec({code!r}, {{'__name__': 'recipe'}})" for _, code, _ in recipes(page)), tmp_path, FLAMBEAU_KERNELS="")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from libraries import OURS
+from oracle import pytorch
 
 import flambeau as torch
 
@@ -24,7 +25,7 @@ def definite(rng, *shape):
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("lead", [(), (2,)])
 def test_eigenvalues_and_steps_are_pytorchs(method, largest, lead):
-    real, rng = pytest.importorskip("torch"), np.random.default_rng(3)
+    real, rng = pytorch(), np.random.default_rng(3)
     A, X = symmetric(rng, *lead, 24, 24), rng.standard_normal((*lead, 24, 3))
     results = []
     for library in (torch, real):

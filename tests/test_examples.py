@@ -6,6 +6,7 @@ import re
 
 import pytest
 from example_programs import QUICK, ROOT, largest_difference, losses, run, run_quickly
+from oracle import pytorch
 
 pytest.importorskip("sklearn")
 
@@ -58,6 +59,6 @@ def test_the_demo_reads_98_percent_of_the_digits(seed, tmp_path):
 @pytest.mark.slow
 @pytest.mark.oracle
 def test_the_demo_trains_as_on_pytorch(tmp_path):
-    pytest.importorskip("torch")
+    pytorch()
     output = run(ROOT / "examples" / "digits.py", "--compare", "--epochs", 5, folder=tmp_path)
     assert "loss of the first 100 steps" in output

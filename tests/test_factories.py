@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import pytorch
 
 import flambeau
 from flambeau.core.calls import dispatch, registry
@@ -100,7 +101,7 @@ quiet = pytest.mark.filterwarnings("ignore:torch.range is deprecated")
 
 
 def oracle() -> Any:
-    return pytest.importorskip("torch", reason="PyTorch is not installed")
+    return pytorch()
 
 
 def seen(torch: Any, call: Callable[[Any, Any], Any]) -> list[tuple[str, list[Any], dict[str, Any]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 import flambeau
 from flambeau import _foreach
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="real PyTorch is not installed")
+pytestmark = pytest.mark.oracle
 
 
 def outcome(torch: Any, name: str, *arguments: Any, **options: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import hashlib
 import http.server
-import importlib
 import io
 import os
 import pathlib
@@ -19,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from oracle import pytorch
 
 import flambeau
 from flambeau import hub
@@ -133,8 +133,8 @@ def server(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 def theirs(server: Server, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """PyTorch's hub, asking our server."""
-    pytest.importorskip("torch")
-    module = importlib.import_module("torch.hub")
+    pytorch()
+    module = pytorch("torch.hub")
 
     def redirected(request: Any, *args: Any, **kwargs: Any) -> Any:
         url = request if isinstance(request, str) else request.full_url
@@ -370,4 +370,4 @@ def test_names_and_arguments_are_pytorchs(server: Server, monkeypatch: pytest.Mo
         ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert set(model_zoo.__all__) <= set(dir(importlib.import_module("torch.utils.model_zoo")))
+        assert set(model_zoo.__all__) <= set(dir(pytorch("torch.utils.model_zoo")))

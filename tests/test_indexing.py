@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from libraries import HAS_ORACLE, relevant_strides
+from libraries import relevant_strides
+from oracle import pytorch
 
 import flambeau
 
@@ -470,9 +471,8 @@ PARTS = st.one_of(
 
 @given(parts=st.lists(PARTS, min_size=1, max_size=5), ellipsis=st.integers(-1, 5))
 @pytest.mark.oracle
-@pytest.mark.skipif(not HAS_ORACLE, reason="real PyTorch is not installed")
 def test_mixtures_of_parts_are_read_and_written_as_by_pytorch(parts: list[str], ellipsis: int) -> None:
-    import torch as oracle
+    oracle = pytorch()
 
     parts = list(parts)
     if ellipsis >= 0:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import pytorch
 
 import flambeau as torch
 from flambeau import masked
@@ -133,7 +134,7 @@ def _programs() -> dict[str, Callable[[Any, Any], Any]]:
 @pytest.mark.oracle
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_masked_tensors_agree_with_pytorch() -> None:
-    oracle = pytest.importorskip("torch")
+    oracle = pytorch()
     for name, program in _programs().items():
         shown = []
         for library in (torch, oracle):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import pytorch
 
 import flambeau as torch
 from flambeau import nn
@@ -26,7 +27,7 @@ def meta(*sizes: int, dtype: Any = torch.float32, requires_grad: bool = False) -
 # -- against PyTorch ------------------------------------------------------------------------------------------------------------------
 @pytest.mark.oracle
 def test_agrees_with_the_database() -> None:
-    pytest.importorskip("torch")
+    pytorch()
     pytest.importorskip("expecttest")
     from meta_shapes import FUNCTIONS, compare
 
@@ -295,7 +296,7 @@ def test_what_depends_on_values_in_part(call: Any, shape: Any, strides: Any) -> 
 
 
 def test_files_go_to_and_fro() -> None:
-    oracle = pytest.importorskip("torch")
+    oracle = pytorch()
     file = io.BytesIO()
     torch.save(meta(2, 3, dtype=torch.bfloat16), file)
     file.seek(0)

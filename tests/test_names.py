@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from oracle import pytorch
 
 import flambeau
 from tools import left_out, tables
@@ -55,7 +56,7 @@ def test_what_is_listed_is_missing() -> None:
     ids=["Size", "finfo", "iinfo", "device", "dtype", "Generator"],
 )
 def test_objects_have_pytorchs_attributes(make: Any) -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytorch()
     ours, theirs = make(flambeau), make(torch)
     for root, model in ((ours, theirs), (type(ours), type(theirs))):
         lacking = [name for name in dir(model) if not name.startswith("_") and not hasattr(root, name)]
@@ -84,7 +85,7 @@ def test_named_results_of_out_have_classes_of_their_own() -> None:
 
 @pytest.mark.oracle
 def test_abbreviations_of_dtypes_are_pytorchs() -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytorch()
     for name, dtype in flambeau.core.dtype.ALL.items():
         assert dtype.abbr == getattr(torch, name).abbr, name
 

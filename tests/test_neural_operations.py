@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numeric_gradient import check_gradients
+from oracle import pytorch
 
 import flambeau
 import flambeau.nn.functional as F
@@ -215,7 +216,7 @@ def _train(library: Any, functional: Any, steps: int) -> list[float]:
 
 @pytest.mark.oracle
 def test_training_follows_pytorch_step_by_step() -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytorch()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = _train(torch, torch.nn.functional, 60)
@@ -268,7 +269,7 @@ def test_grouped_products_have_the_gradients_of_their_groups_and_zeros_behind_th
 @pytest.mark.parametrize("align_corners", [False, True])
 def test_the_grid_of_no_change_is_pytorchs_to_the_bit(size: int, align_corners: bool) -> None:
     """Each place is a pixel's middle, where the slope of ``grid_sample`` jumps: its gradient depends on the last bit."""
-    theirs = pytest.importorskip("torch")
+    theirs = pytorch()
     grids = []
     for library in (flambeau, theirs):
         grid = library.nn.functional.affine_grid(library.eye(2, 3).unsqueeze(0), (1, 1, size, size), align_corners)

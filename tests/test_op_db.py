@@ -21,12 +21,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from oracle import pytorch
 
 sys.path.append(str(Path(__file__).parent))  # for `python -m tests.test_op_db`; pytest does it by itself
 
 from op_db_gaps import GAPS, Gap
 
-torch = pytest.importorskip("torch")
+torch = pytorch()
 pytest.importorskip("expecttest")  # torch.testing._internal needs it
 
 with warnings.catch_warnings():

@@ -25,6 +25,7 @@ from libraries import (
     split_name,
 )
 from numeric_gradient import check_gradients
+from oracle import pytorch
 from records import RECORDS, Record
 from records.record import Maker, Pointwise, Sample, numpy_dtype
 
@@ -32,14 +33,13 @@ from flambeau.core.calls.out import LISTED
 from flambeau.core.calls.registry import entries
 from flambeau.core.tensor import Tensor
 
-needs_oracle = pytest.mark.skipif(not HAS_ORACLE, reason="real PyTorch is not installed")
 every_record = pytest.mark.parametrize("record", RECORDS.values(), ids=RECORDS.keys())
 SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 1e-30, 1e38, -1e38, 89.0, -104.0)
 
 
 @pytest.fixture(scope="module")
 def theirs() -> Any:
-    pytest.importorskip("torch")
+    pytorch()
     return oracle_library()
 
 
@@ -210,7 +210,6 @@ def special_samples(record: Record, dtype: str) -> list[Sample]:
 
 
 @with_dtypes(("float32", "bfloat16"), condition=lambda r: r.elementwise and r.specials)
-@needs_oracle
 @pytest.mark.oracle
 def test_special_values(record: Record, dtype: str, theirs: Any) -> None:
     """NaN, infinities, signed zeros and extremes give what PyTorch gives."""
@@ -226,7 +225,6 @@ def test_special_values(record: Record, dtype: str, theirs: Any) -> None:
 
 
 @with_dtypes(("float32", "complex64"), condition=lambda r: (not r.is_view or r.gradient) and not r.sign_free)
-@needs_oracle
 @pytest.mark.oracle
 def test_gradients_agree_with_pytorch(record: Record, dtype: str, theirs: Any) -> None:
     cases = samples_of(record, dtype)
@@ -352,7 +350,6 @@ def test_results_share_memory_only_where_they_are_views(record: Record, request:
 
 
 @by_record(condition=lambda r: r.elementwise and isinstance(r.samples, Pointwise) and r.samples.count > 1)
-@needs_oracle
 @pytest.mark.oracle
 def test_promotion_agrees_with_pytorch(record: Record, theirs: Any) -> None:
     """Mixed dtypes, with and without dimensions, give PyTorch's result dtype or its error; opmath round 0-d operands at another moment."""

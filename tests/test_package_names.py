@@ -12,10 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from oracle import pytorch
 
 import flambeau as torch
-
-needs_oracle = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="real PyTorch is not installed")
 
 
 def shown(function: Callable[[Any], Any], library: Any) -> str:
@@ -29,7 +28,7 @@ def shown(function: Callable[[Any], Any], library: Any) -> str:
     return repr(result)
 
 
-@needs_oracle
+@pytest.mark.oracle
 @pytest.mark.parametrize(
     "function",
     [
@@ -68,7 +67,7 @@ def test_checks_and_numbers(oracle, function):
     assert shown(function, torch) == shown(function, oracle)
 
 
-@needs_oracle
+@pytest.mark.oracle
 @pytest.mark.parametrize("shape", [(3, 3), (5, 3), (7, 3), (3, 5), (2, 2, 2), (3,), (2, 3, 3), (0, 0)], ids=str)
 @pytest.mark.parametrize("wrap", [False, True])
 def test_fill_diagonal(oracle, shape, wrap):
@@ -89,9 +88,9 @@ def test_fill_diagonal_of_views():
         torch.ones(2, 2, requires_grad=True).fill_diagonal_(0)
 
 
-@needs_oracle
+@pytest.mark.oracle
 def test_schedules_of_profilers(oracle):
-    profiler = importlib.import_module("torch.profiler")
+    profiler = pytorch("torch.profiler")
     for wait, warmup, active, repeat, first, first_wait in itertools.product((0, 2), (0, 1), (1, 2), (0, 2), (0, 3), (0, 1)):
         options = {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat, "skip_first": first, "skip_first_wait": first_wait}
         ours, theirs = (
@@ -108,7 +107,7 @@ def test_schedules_of_profilers(oracle):
         torch.profiler.profile()
 
 
-@needs_oracle
+@pytest.mark.oracle
 def test_futures(oracle):
     def told(futures: Any) -> Any:
         seen: list[Any] = []
@@ -131,7 +130,7 @@ def test_futures(oracle):
                 seen.append(type(error).__name__)
         return seen
 
-    assert told(torch.futures) == told(importlib.import_module("torch.futures"))
+    assert told(torch.futures) == told(pytorch("torch.futures"))
 
 
 def test_a_future_is_awaited_from_another_thread():
@@ -212,7 +211,7 @@ def test_a_storage_says_its_size_in_memory():
     assert large - small == 4000 and small > 400
 
 
-@needs_oracle
+@pytest.mark.oracle
 def test_operations_of_a_programs_own(oracle):
     def told(library: Any) -> Any:
         custom = importlib.import_module(f"{library.__name__}.library")

@@ -6,7 +6,6 @@ import collections
 import copy
 import dataclasses
 import enum
-import importlib.util
 import pickle
 import sys
 import warnings
@@ -15,11 +14,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from oracle import pytorch
 
 import flambeau
 from flambeau.utils import _pytree
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="real PyTorch is not installed")
+pytestmark = pytest.mark.oracle
 
 Point = collections.namedtuple("Point", "x y")
 
@@ -72,7 +72,7 @@ def shown(function: Callable[[], Any], library: str) -> str:
 
 def same(oracle: ModuleType, function: Callable[[Any, Any], Any]) -> None:
     """``function(torch, torch.utils._pytree)`` gives the same in both."""
-    theirs = importlib.import_module("torch.utils._pytree")
+    theirs = pytorch("torch.utils._pytree")
     assert shown(lambda: function(flambeau, _pytree), "flambeau") == shown(lambda: function(oracle, theirs), "torch")
 
 
@@ -272,4 +272,4 @@ def test_names_of_named_tuples(oracle):
 
 
 def test_every_public_name(oracle):
-    assert set(importlib.import_module("torch.utils._pytree").__all__) == set(_pytree.__all__)
+    assert set(pytorch("torch.utils._pytree").__all__) == set(_pytree.__all__)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import collections
 import copy
-import importlib
 import pickle
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from oracle import pytorch
 
 from flambeau.utils import _pytree as ours
 
@@ -62,7 +62,7 @@ def register(library: Any) -> None:
 
 @pytest.fixture(scope="module")
 def theirs():
-    oracle = importlib.import_module("torch.utils._pytree")
+    oracle = pytorch("torch.utils._pytree")
     for library in (ours, oracle):
         register(library)
     yield oracle

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import pytorch
 
 import flambeau
 
@@ -37,7 +38,7 @@ def same(ours: Any, theirs: Any) -> None:
 
 @pytest.fixture(scope="module")
 def oracle() -> Any:
-    torch = pytest.importorskip("torch")
+    torch = pytorch()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made(torch)

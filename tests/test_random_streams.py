@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import pytorch
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.random import box_muller, rejection, samplers
@@ -351,7 +352,7 @@ def test_memory_order_breaks_ties_by_the_next_array() -> None:
 
 
 def same_bits(array: np.ndarray, expected: Any) -> bool:
-    import torch
+    torch = pytorch()
 
     if expected.dtype == torch.bfloat16:
         expected, array = expected.view(torch.int16), array.view(np.int16)

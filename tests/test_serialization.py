@@ -22,6 +22,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from oracle import pytorch
 
 from flambeau import serialization
 from flambeau.core import dtype as dtypes
@@ -777,7 +778,7 @@ def test_a_shallow_copy_shares_memory() -> None:
 # -- exchange with PyTorch ------------------------------------------------------------------------------------------------
 def real(value: Tensor) -> Any:
     """The same tensor in real PyTorch."""
-    torch = pytest.importorskip("torch")
+    torch = pytorch()
     array = np.ascontiguousarray(value._array)
     flat = torch.from_numpy(array.reshape(-1).view(np.uint8).copy())
     return flat.view(getattr(torch, value.dtype.name)).reshape(value.shape)
@@ -789,7 +790,7 @@ def pair(name: str) -> tuple[Tensor, Any]:
 
 
 def torch_saved(value: Any, **arguments: Any) -> bytes:
-    torch = pytest.importorskip("torch")
+    torch = pytorch()
     buffer = io.BytesIO()
     torch.save(value, buffer, **arguments)
     return buffer.getvalue()
@@ -799,7 +800,7 @@ def torch_saved(value: Any, **arguments: Any) -> bytes:
 @pytest.mark.parametrize("weights_only", [True, False])
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 def test_pytorch_reads_ours_and_we_read_pytorch_s(name: str, weights_only: bool) -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytorch()
     ours, theirs = pair(name)
     read = torch.load(io.BytesIO(saved(ours)), weights_only=weights_only)
     assert read.dtype is theirs.dtype and torch.equal(read.contiguous().view(torch.uint8), theirs.view(torch.uint8))
@@ -813,7 +814,7 @@ def test_pytorch_reads_ours_and_we_read_pytorch_s(name: str, weights_only: bool)
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 def test_files_equal_pytorch_s_byte_for_byte(tmp_path: pathlib.Path) -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytorch()
     ours, theirs = {}, {}
     for name in ALL_DTYPES:
         ours[name], theirs[name] = pair(name)
@@ -832,7 +833,7 @@ def test_files_equal_pytorch_s_byte_for_byte(tmp_path: pathlib.Path) -> None:
 
 
 def test_wide_fields_are_read_by_pytorch_and_by_us(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytorch()
     original = archive._wide_fields
     # Every record gets a wide field of its position, although that would fit.
     monkeypatch.setattr(archive, "_wide_fields", lambda size, position: original(size, position) or struct.pack("<HHQ", 1, 8, position))
@@ -844,8 +845,7 @@ def test_wide_fields_are_read_by_pytorch_and_by_us(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("weights_only", [True, False])
 @pytest.mark.parametrize("is_zip", [True, False])
 def test_pytorch_s_state_dicts(weights_only: bool, is_zip: bool) -> None:
-    torch = pytest.importorskip("torch")
-    torch.set_num_threads(1)
+    torch = pytorch()
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.5)
     model(torch.randn(5, 3)).sum().backward()
@@ -861,7 +861,7 @@ def test_pytorch_s_state_dicts(weights_only: bool, is_zip: bool) -> None:
 
 
 def test_pytorch_reads_our_views_parameters_and_containers() -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytorch()
     x = wrap(np.arange(6, dtype=np.float64).reshape(2, 3))
     state = collections.OrderedDict(weight=Parameter(tensor(1)))
     state._metadata = {"": {"version": 2}}  # type: ignore[attr-defined]
@@ -875,7 +875,7 @@ def test_pytorch_reads_our_views_parameters_and_containers() -> None:
 @pytest.mark.parametrize("weights_only", [True, False])
 @pytest.mark.parametrize("is_zip", [True, False])
 def test_pytorch_s_conjugate_views_come_back_resolved(is_zip: bool, weights_only: bool) -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytorch()
     x = torch.arange(12).reshape(3, 4) * (1 + 2j)
     views = [x, x.conj(), x.conj().t()[1:], x.conj()[::2, 1:], torch._neg_view(x.conj()), torch.nn.Parameter(x.conj())]
     back = loaded(torch_saved(views, _use_new_zipfile_serialization=is_zip), weights_only=weights_only)
@@ -886,7 +886,7 @@ def test_pytorch_s_conjugate_views_come_back_resolved(is_zip: bool, weights_only
 
 
 def test_pytorch_s_layouts_and_parameter_state() -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytorch()
     parameter = torch.nn.Parameter(torch.ones(1))
     parameter.note = "x"
     layout, back = loaded(torch_saved([torch.strided, parameter]))
@@ -900,7 +900,7 @@ def test_pytorch_s_layouts_and_parameter_state() -> None:
 
 
 def test_names_of_pytorch_without_counterpart_are_not_imported() -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytorch()
     with pytest.raises(pickle.UnpicklingError, match=r"torch.nn.backends.thnn._get_thnn_function_backend"):
         loaded(hand_made(b"\x80\x02ctorch.nn.backends.thnn\n_get_thnn_function_backend\n."), weights_only=False)
     with pytest.raises(pickle.UnpicklingError, match="no counterpart"):

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from oracle import pytorch
 
 import flambeau
 from flambeau.utils.serialization import config
@@ -36,7 +37,7 @@ def test_every_public_name_is_there_with_its_arguments(oracle: Any) -> None:
 
 
 def test_settings_have_pytorchs_names_and_defaults(oracle: Any) -> None:
-    from torch.utils.serialization import config as theirs
+    theirs = pytorch("torch.utils.serialization.config")
 
     for name, setting in theirs._config.items():
         if not name.startswith("_"):
@@ -67,7 +68,7 @@ def test_settings_are_the_functions_settings() -> None:
 
 @pytest.mark.parametrize("alignment", [64, 256, 4096])
 def test_the_alignment_is_pytorchs(alignment: int, oracle: Any) -> None:
-    from torch.utils.serialization import config as theirs
+    theirs = pytorch("torch.utils.serialization.config")
 
     files = []
     for library, settings in ((flambeau, config), (oracle, theirs)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import os
 import pickle
@@ -13,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from oracle import pytorch
 
 import flambeau as torch
 from flambeau import _distribution, _unsupported
 from flambeau.torch_version import TorchVersion
-
-needs_oracle = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="real PyTorch is not installed")
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSIONS = (
@@ -38,10 +36,9 @@ def output(process: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 # -- versions
-@needs_oracle
 @pytest.mark.oracle
 def test_versions_compare_as_pytorchs_do() -> None:
-    from torch.torch_version import TorchVersion as Theirs
+    Theirs = pytorch("torch.torch_version").TorchVersion
 
     comparisons = ("__lt__", "__le__", "__eq__", "__gt__", "__ge__")
     for ours, other, comparison in itertools.product(VERSIONS, [*VERSIONS, (2, 13), (2,), "no version"], comparisons):
@@ -190,7 +187,6 @@ def test_marks_leave_functions_what_they_are() -> None:
         assert torch.compiler.set_stance("default")(double)(4) == 8
 
 
-@needs_oracle
 @pytest.mark.oracle
 @pytest.mark.parametrize(
     ("value", "kind"),
@@ -205,7 +201,7 @@ def test_marks_leave_functions_what_they_are() -> None:
     ],
 )
 def test_isinstance_with_parameters(value: Any, kind: Any) -> None:
-    import torch as oracle
+    oracle = pytorch()
 
     def asked(library: Any) -> Any:
         try:
@@ -284,10 +280,9 @@ def scaled_steps(library: Any) -> list[Any]:
     return seen
 
 
-@needs_oracle
 @pytest.mark.oracle
 def test_a_scaler_takes_pytorchs_steps() -> None:
-    import torch as oracle
+    oracle = pytorch()
 
     for (state, values), (their_state, their_values) in zip(scaled_steps(torch), scaled_steps(oracle), strict=True):
         assert state == their_state
@@ -337,10 +332,9 @@ def test_a_scaler_that_is_off_changes_nothing() -> None:
     assert parameter.tolist() == [0, 0, 0]
 
 
-@needs_oracle
 @pytest.mark.oracle
 def test_older_spellings_warn_as_pytorchs_do() -> None:
-    import torch as oracle
+    oracle = pytorch()
 
     def warned(library: Any) -> list[tuple[type, str]]:
         with warnings.catch_warnings(record=True) as records:

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import pytorch
 
 import flambeau
 
@@ -37,7 +38,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def summary_writer(library: Any) -> Any:
     if library is flambeau:
         return tensorboard.SummaryWriter
-    from torch.utils.tensorboard import SummaryWriter
+    SummaryWriter = pytorch("torch.utils.tensorboard").SummaryWriter
 
     return SummaryWriter
 
@@ -310,7 +311,7 @@ def test_videos_are_gifs_of_a_grid(tmp_path: Path) -> None:
 
 @pytest.mark.oracle
 def test_the_grid_of_videos_is_pytorchs(oracle: ModuleType) -> None:
-    from torch.utils.tensorboard._utils import _prepare_video
+    _prepare_video = pytorch("torch.utils.tensorboard._utils")._prepare_video
 
     from flambeau.utils.tensorboard._utils import _prepare_video as ours
 
@@ -338,7 +339,7 @@ def network(library: Any) -> Any:
 
 @pytest.mark.oracle
 def test_graphs_have_the_modules_and_operations_of_pytorchs(oracle: ModuleType, tmp_path: Path) -> None:
-    from torch.utils.tensorboard._pytorch_graph import graph
+    graph = pytorch("torch.utils.tensorboard._pytorch_graph").graph
 
     from flambeau.utils.tensorboard import _pytorch_graph
 

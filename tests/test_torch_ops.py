@@ -6,6 +6,7 @@ import copy
 import pickle
 
 import pytest
+from oracle import pytorch
 
 import flambeau
 from flambeau import _ops
@@ -61,7 +62,7 @@ CALLS = {
 @pytest.mark.oracle
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_finds_the_overload_that_pytorch_finds(oracle, name):
-    from torch.utils._python_dispatch import TorchDispatchMode
+    TorchDispatchMode = pytorch("torch.utils._python_dispatch").TorchDispatchMode
 
     class Seen(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):

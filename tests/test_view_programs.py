@@ -10,7 +10,6 @@ Every failure prints the program.  A larger run: ``HYPOTHESIS_PROFILE=fuzz pytes
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import os
 import random
@@ -23,6 +22,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from oracle import HAS_ORACLE, pytorch
 from view_programs import Program
 
 import flambeau
@@ -31,7 +31,6 @@ from flambeau.core.tensor import storage_of
 
 pytestmark = pytest.mark.slow
 
-HAS_ORACLE = importlib.util.find_spec("torch") is not None
 MOST_TENSORS = 9
 _AS_ROWS = ".clone(memory_format=torch.contiguous_format)" if HAS_ORACLE else ".contiguous()"  # layouts of results are tested elsewhere
 MOST_ELEMENTS = 48
@@ -154,10 +153,7 @@ class _ModelModule:
 def reference_module() -> Any:
     if not HAS_ORACLE:
         return _ModelModule
-    import torch
-
-    torch.set_num_threads(1)
-    return torch
+    return pytorch()
 
 
 # -- what is compared --------------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from oracle import pytorch
 
 import flambeau as torch
 from flambeau.core import state
@@ -110,7 +111,7 @@ ERRORS = {
 @pytest.mark.oracle
 @pytest.mark.parametrize("case", ERRORS)
 def test_errors_are_pytorchs(x, case):
-    oracle = pytest.importorskip("torch")
+    oracle = pytorch()
     call, kind = ERRORS[case]
     with pytest.raises(kind) as theirs:
         call(oracle, oracle.from_numpy(x.numpy()))
@@ -362,7 +363,7 @@ def test_an_ensemble_of_models(loops):
 @pytest.mark.oracle
 @pytest.mark.parametrize("part", range(4))
 def test_vmap_equals_a_loop_over_the_database(part):
-    pytest.importorskip("torch")
+    pytorch()
     pytest.importorskip("expecttest")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import pytorch
 
 import flambeau
 import flambeau.runner
 from flambeau.serialization.homes import public_object, spelling
 
-torch = pytest.importorskip("torch")
+torch = pytorch()
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm` is deprecated:FutureWarning")]
 
 SOURCE = Path(__file__).parent / "whole_models.py"

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from libraries import HAS_ORACLE, OURS, arrays_in, assert_same_outcome, describe, differentiable_inputs, flat, map_arrays, oracle_library
+from libraries import OURS, arrays_in, assert_same_outcome, describe, differentiable_inputs, flat, map_arrays, oracle_library
 from records import RECORDS, Record
 from records.record import Maker, Sample
-
-needs_oracle = pytest.mark.skipif(not HAS_ORACLE, reason="real PyTorch is not installed")
 
 
 def emptied(axis: int, which: Callable[[np.ndarray, np.ndarray], bool]) -> Callable[[Sample], Sample | None]:
@@ -144,7 +142,6 @@ def test_what_is_known_to_differ_has_a_record() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in RECORDS if name not in KNOWN])
-@needs_oracle
 @pytest.mark.oracle
 @pytest.mark.filterwarnings("ignore")  # means of nothing warn in both libraries
 def test_zero_sizes_agree_with_pytorch(name: str) -> None:

@@ -27,6 +27,7 @@ import numpy as np
 
 import flambeau
 from flambeau.core.state import active, thread
+from tests.oracle import pytorch
 
 MOST_TENSORS = 8
 MOST_ELEMENTS = 60
@@ -141,7 +142,7 @@ class Program:
     """One random program, drawn and executed line by line."""
 
     def __init__(self, seed: int, lines: int = LINES):
-        import torch
+        torch = pytorch()
 
         self.draw = random.Random(seed)
         self.ours: dict[str, Any] = {"torch": flambeau}
@@ -928,9 +929,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000, help="how many programs")
     parser.add_argument("--seed", type=int, default=0, help="the first program's seed; the others follow")
     given = parser.parse_args()
-    import torch
-
-    torch.set_num_threads(1)
+    pytorch()
     begin, kinds, settled = time.perf_counter(), Counter[str](), Counter[str]()
     for seed in range(given.seed, given.seed + given.count):
         program = Program(seed)

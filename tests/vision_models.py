@@ -22,6 +22,7 @@ import numpy as np
 
 import flambeau
 from flambeau.vision import models
+from tests.oracle import pytorch
 
 from .oracle_vision import torchvision
 
@@ -50,7 +51,7 @@ def stages_on_cpu() -> Iterator[None]:
     original = regnet.BlockParams.from_init_params
 
     def from_init_params(**arguments: Any) -> Any:
-        import torch
+        torch = pytorch()
 
         with torch.device("cpu"):
             return original(**arguments)
@@ -84,7 +85,7 @@ def unequal_weights(ours: Any, theirs: Any) -> list[str]:
 
 def stir(model: Any) -> None:
     """Give the oracle's model weights with which every part counts: zeros and ones are replaced by numbers around them."""
-    import torch
+    torch = pytorch()
 
     torch.manual_seed(3)
     with torch.no_grad():
@@ -121,7 +122,7 @@ def differences(ours: Any, theirs: Any, name: str, training: bool) -> float:
 
     In training in double precision: the statistics of a batch of two amplify what single precision rounds.
     """
-    import torch
+    torch = pytorch()
 
     size = image_size(name)
     dtype = np.float64 if training else np.float32
@@ -139,7 +140,7 @@ def differences(ours: Any, theirs: Any, name: str, training: bool) -> float:
 
 def compare(name: str, parts: set[str]) -> tuple[str, bool]:
     """A line about a model, and whether all is well."""
-    import torch
+    torch = pytorch()
 
     oracle = torchvision().models
     words, good = [], True

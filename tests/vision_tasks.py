@@ -17,6 +17,7 @@ import numpy as np
 
 import flambeau
 from flambeau.vision import models
+from tests.oracle import pytorch
 
 from .oracle_vision import detecting_torchvision
 from .vision_models import relative_difference, state_of, stir, unequal_weights
@@ -105,7 +106,7 @@ def calm(model: Any) -> None:
 
 def compare_detectors(ours: Any, theirs: Any, images: list[np.ndarray], keys: tuple[str, ...] = ()) -> dict[str, float]:
     """Relative differences of detections, of losses and of gradients; both models in double precision from the same weights."""
-    import torch
+    torch = pytorch()
 
     libraries = ((flambeau, ours), (torch, theirs))
     sizes = [image.shape[1:] for image in images]
@@ -153,7 +154,7 @@ def inputs(name: str) -> list[np.ndarray]:
 
 
 def compare_results(ours: Any, theirs: Any, name: str) -> float:
-    import torch
+    torch = pytorch()
 
     results = []
     for library, model in ((flambeau, ours), (torch, theirs)):
@@ -168,7 +169,7 @@ def compare_results(ours: Any, theirs: Any, name: str) -> float:
 
 def compare(name: str, parts: set[str]) -> tuple[str, bool]:
     """A line about a model, and whether all is well."""
-    import torch
+    torch = pytorch()
 
     oracle = detecting_torchvision().models
     words, good = [], True

@@ -12,6 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from oracle import pytorch
 from oracle_vision import torchvision
 from vision.test_transforms import CASES, assert_equal, outputs
 
@@ -24,7 +25,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=20)
     options = parser.parse_args()
     torchvision()
-    import torch
+    torch = pytorch()
 
     warnings.simplefilter("ignore")
     runs, differing = 0, 0

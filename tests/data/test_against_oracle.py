@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import collections.abc
+import importlib
 import random
 import types
 import warnings
@@ -11,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import pytorch
 
 import flambeau
 import flambeau.utils.data
 
-torch = pytest.importorskip("torch")
+torch = pytorch()
 pytestmark = pytest.mark.oracle
 
 Pair = collections.namedtuple("Pair", "first second")
@@ -271,16 +273,13 @@ def test_collate_accepts_own_types():
         pass
 
     def program(framework):
-        if framework is torch:
-            from torch.utils.data._utils.collate import collate, default_collate_fn_map
-        else:
-            from flambeau.utils.data._utils.collate import collate, default_collate_fn_map
+        parts = importlib.import_module(f"{framework.__name__}.utils.data._utils.collate")
 
         def of_words(batch, *, collate_fn_map=None):
             return len(batch)
 
-        table = {**default_collate_fn_map, Word: of_words}
-        return collate([(Word(), 1), (Word(), 2)], collate_fn_map=table)
+        table = {**parts.default_collate_fn_map, Word: of_words}
+        return parts.collate([(Word(), 1), (Word(), 2)], collate_fn_map=table)
 
     assert same(program)[0] == ("list", [2, ("torch.int64", [1, 2])])
 

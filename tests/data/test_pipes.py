@@ -10,10 +10,11 @@ import warnings
 from typing import Any
 
 import pytest
+from oracle import pytorch
 
 import flambeau
 
-torch = pytest.importorskip("torch")
+torch = pytorch()
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("ignore:This DataLoader will create")]
 
 

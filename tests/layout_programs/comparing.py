@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 from typing import Any
 
@@ -10,22 +9,15 @@ import numpy as np
 
 import flambeau
 from flambeau.core.arrays import native
+from tests.oracle import HAS_ORACLE, pytorch
 
 from .drawing import Bound, Program, numpy_dtype
 from .layouts import Arena, random_layout
 from .operations import draw_program
 
-HAS_ORACLE = importlib.util.find_spec("torch") is not None
 MOST_OPERANDS = 6
 _NONE = np.empty(0)  # a gradient that there is not
 _arenas: list[Arena] = []
-
-
-def _oracle() -> Any:
-    import torch
-
-    torch.set_num_threads(1)
-    return torch
 
 
 def _base(library: Any, values: np.ndarray) -> Any:
@@ -164,7 +156,7 @@ def differences(seed: int) -> list[str]:
         with native.disabled():
             sides = {"reference": (_attempt(run, flambeau), 0)}
         if HAS_ORACLE:
-            outcome = _attempt(run, _oracle())
+            outcome = _attempt(run, pytorch())
             if not isinstance(outcome, RuntimeError) or ONEDNN_REFUSAL not in str(outcome):
                 sides["PyTorch"] = (outcome, program.own)
     wrong = []

@@ -7,6 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from oracle import pytorch
 
 import flambeau
 from flambeau.nn import attention
@@ -182,4 +183,4 @@ def test_lower_right_warns_of_rows_that_see_nothing():
 
 def test_public_names(oracle):
     assert set(attention.__all__) <= set(oracle.nn.attention.__all__)
-    assert set(bias.__all__) == set(importlib.import_module("torch.nn.attention.bias").__all__)
+    assert set(bias.__all__) == set(pytorch("torch.nn.attention.bias").__all__)

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import pytorch
 
 sys.path.append(str(Path(__file__).parent.parent))  # for `python -m tests.nn.test_module_db`; pytest does it by itself
 
@@ -28,12 +29,12 @@ from libraries import OURS, flat
 
 import flambeau
 
-torch = pytest.importorskip("torch")
+torch = pytorch()
 pytest.importorskip("expecttest")  # torch.testing._internal needs it
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    from torch.testing._internal import common_modules as theirs
+    theirs = pytorch("torch.testing._internal.common_modules")
 
     from conformance.database import Converter, Unsupported, array_of
 

@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import pytorch
 
 import flambeau
 import flambeau.nn
 import flambeau.optim.swa_utils
 
-torch = pytest.importorskip("torch")
+torch = pytorch()
 
-pytest.importorskip("torch.optim.swa_utils")
+pytorch("torch.optim.swa_utils")
 pytestmark = pytest.mark.oracle
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import pytorch
 
 import flambeau
 
-torch = pytest.importorskip("torch")
+torch = pytorch()
 pytestmark = pytest.mark.oracle
 
 # State entries, in the order of the lists, and options.

@@ -7,15 +7,16 @@ import warnings
 
 import numpy as np
 import pytest
+from oracle import pytorch
 
 import flambeau
 
-torch = pytest.importorskip("torch")
+torch = pytorch()
 pytest.importorskip("expecttest")  # torch.testing._internal needs it
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    from torch.testing._internal import common_optimizers as theirs
+    theirs = pytorch("torch.testing._internal.common_optimizers")
 
     from conformance.database import Converter
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import pytorch
 
 import flambeau
 from flambeau import optim
@@ -401,7 +402,7 @@ def test_docstrings_explain_every_argument_once_in_order(name):
 
 @pytest.mark.oracle
 def test_types_of_hooks_have_pytorchs_names(oracle):
-    theirs = vars(__import__("torch.optim.optimizer", fromlist=["optimizer"]))
+    theirs = vars(pytorch("torch.optim.optimizer"))
     ours = vars(flambeau.optim.optimizer)
     names = {name for name in theirs if name in ("Args", "Kwargs", "ParamsT") or name.endswith(("Hook", "Dict"))} - {"OrderedDict"}
     assert "GlobalOptimizerPreHook" in names and names <= ours.keys()

@@ -7,10 +7,11 @@ import warnings
 from typing import Any
 
 import pytest
+from oracle import pytorch
 
 import flambeau
 
-torch = pytest.importorskip("torch")
+torch = pytorch()
 pytestmark = pytest.mark.oracle
 
 STEPS = 14

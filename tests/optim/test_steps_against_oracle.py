@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import pytorch
 
 import flambeau
 
-torch = pytest.importorskip("torch")
+torch = pytorch()
 pytestmark = pytest.mark.oracle
 
 SHAPES = ((3, 4), (5,), ())

@@ -15,6 +15,7 @@ from collections import OrderedDict
 from typing import Any
 
 import pytest
+from oracle import pytorch
 
 import flambeau as torch
 from flambeau.vision import models
@@ -64,7 +65,7 @@ def test_names_are_the_oracles() -> None:
 
 @pytest.mark.oracle
 def test_arguments_are_the_oracles() -> None:
-    import torch as real
+    real = pytorch()
 
     for name, module in ((name, getattr(oracle(), name)) for name in dir(oracle())):
         if not inspect.ismodule(module) or not hasattr(models, name) or hasattr(module, "__path__"):
@@ -142,7 +143,7 @@ def test_a_model_learns(build: Any) -> None:
 
 @pytest.mark.oracle
 def test_embeddings_of_places_are_interpolated() -> None:
-    import torch as real
+    real = pytorch()
 
     embedding = real.randn(1, 10, 4)
     results = []
@@ -307,7 +308,7 @@ def test_parts_of_a_model_by_name() -> None:
 # -- results of parts ---------------------------------------------------------------------------------------------------------------
 @pytest.mark.oracle
 def test_results_of_parts_are_the_oracles() -> None:
-    import torch as real
+    real = pytorch()
 
     ours, theirs = (importlib.import_module(f"{package.__name__}.feature_extraction") for package in (models, oracle()))
     nodes = {"layer2.0.relu_1": "second", "avgpool": "mean", "maxpool": "pooled", "layer1": "stage"}

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import pytorch
 from oracle_vision import torchvision
 from PIL import Image
 from vision.transform_cases import pixels_of_sample
@@ -207,7 +208,7 @@ def test_operations_return_plain_tensors_unless_told():
 @pytest.mark.oracle
 def test_kinds_are_shown_as_torchvision_shows_them(oracle):
     torchvision()
-    for library, kinds in ((oracle, importlib.import_module("torchvision.tv_tensors")), (torch, tv_tensors)):
+    for library, kinds in ((oracle, pytorch("torchvision.tv_tensors")), (torch, tv_tensors)):
         boxes = kinds.BoundingBoxes(library.tensor([1.0, 2, 3, 4, 5]), format="CXCYWHR", canvas_size=(9, 8), clamping_mode="hard")
         shown = [repr(boxes), repr(kinds.Image(library.zeros(1, 2))), repr(kinds.KeyPoints([1, 2], canvas_size=(3, 4)))]
         if library is oracle:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import pytorch
 from oracle_vision import torchvision
 from PIL import Image
 
@@ -46,7 +47,7 @@ def both(theirs: ModuleType, name: str, *arrays: Any, **options: Any) -> tuple[A
                 return type(error).__name__, str(error)
         return result.numpy(), [str(warning.message) for warning in caught if "NumPy" not in str(warning.message)]
 
-    import torch
+    torch = pytorch()
 
     return call(flambeau, getattr(utils, name)), call(torch, getattr(theirs, name))
 
@@ -105,7 +106,7 @@ def test_grids_leave_the_images_alone():
 
 @pytest.mark.oracle
 def test_image_files(theirs, tmp_path):
-    import torch
+    torch = pytorch()
 
     images = numbers(5, 3, 6, 7) * 1.2 - 0.1
     for name, format in (("grid.png", None), ("grid.unknown", "bmp")):
