@@ -65,7 +65,7 @@ types: $(VENV)/test.stamp
 # have no kernels; then the kernels' own tests. Compiled kernels are kept in the environment, so that a second time compiles nothing.
 KERNELS := FLAMBEAU_CACHE=$(abspath $(VENV))/kernels
 WITHOUT_KERNELS := fft or signal or masked. or (_copy and not index_copy) or grid_s or (linalg and not norm and not matmul and not vecdot)
-COMPUTING := tests/test_operations.py tests/test_op_db.py tests/test_view_programs.py tests/test_large_pointwise.py tests/optim \
+COMPUTING := tests/test_operations.py tests/test_op_db.py tests/test_differential.py tests/test_large_pointwise.py tests/optim \
 	$(addprefix tests/nn/test_,attention.py ctc.py functional_namespace.py layer_forward.py module_db.py rnn.py) \
 	-k 'not error and not every_operation_has and not every_record_has and not ViewPrograms and not integral \
 		and not (database and ($(WITHOUT_KERNELS)))'
