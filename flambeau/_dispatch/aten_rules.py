@@ -158,10 +158,10 @@ LOWERED["_sum_to_size"] = _summed
 IMPLEMENTED["_unsafe_view"] = lambda self, size: self.view(size)
 IMPLEMENTED["view.default"] = IMPLEMENTED["view"] = lambda self, size: primitive("_view").wrapper(self, size)
 IMPLEMENTED["view.dtype"] = lambda self, dtype: self.view(dtype)
-IMPLEMENTED["expand"] = lambda self, size, *, implicit=False: self.expand(*size)
+IMPLEMENTED["expand"] = lambda self, size, *, implicit=False: self.expand(size)
 IMPLEMENTED["alias"] = lambda self: primitive("_alias").wrapper(self)
 IMPLEMENTED["permute"] = lambda self, dims: torch("permute", self, dims)
-IMPLEMENTED["repeat"] = lambda self, repeats: self.repeat(*repeats)
+IMPLEMENTED["repeat"] = lambda self, repeats: self.repeat(repeats)
 PREPARED["_expand"] = lambda input, size, implicit=False: ("expand", (input, list(size)), {})
 
 

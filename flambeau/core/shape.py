@@ -72,6 +72,21 @@ def sizes_of(sizes: tuple[Any, ...], operation: str = "size") -> tuple[int, ...]
         raise TypeError(f"{operation}(): argument 'size' must be tuple of ints, but found element of type {type(wrong).__name__}") from None
 
 
+def one_by_one(operation: str, sizes: tuple[Any, ...], named: Any, name: str = "size") -> tuple[Any, ...]:
+    """The arguments of a method that takes sizes one by one, as one sequence, or as a sequence with a name.
+
+    Raises:
+        TypeError: none, or both by position and by name.
+    """
+    if named is None:
+        if not sizes:
+            raise TypeError(f'{operation}() missing 1 required positional arguments: "{name}"')
+        return sizes
+    if sizes:
+        raise TypeError(f"{operation}() got multiple values for argument '{name}'")
+    return (named,)
+
+
 def wrap_dim(dim: int, ndim: int) -> int:
     """``dim`` counted from the front.
 

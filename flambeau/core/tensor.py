@@ -494,6 +494,8 @@ class Tensor:
         return array.astype(dtype, copy=bool(copy) if copy is not None else False)
 
     def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
+        if array.dtype.num not in dtypes.BY_NUM:
+            raise TypeError(f"can't convert np.ndarray of type {array.dtype}: there are no tensors of it")
         return wrap(np.array(array, np.uint8 if array.dtype.kind == "b" else None))  # bool becomes uint8, as in PyTorch
 
     def __bool__(self) -> bool:

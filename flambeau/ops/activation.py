@@ -201,7 +201,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 
 @composite()
-def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
+def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, generator: Any = None) -> Tensor:
     """``leaky_relu`` whose slope is drawn per element from [``lower``, ``upper``) in training, their mean otherwise.
 
     Source: torch.rrelu. Xu et al. 2015.
@@ -217,7 +217,7 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
     if not kind_of(input._array).has_values:
         return (slopes * input).contiguous()
     below = input.detach() <= 0
-    drawn = input.new_empty(int(below.sum().item()), dtype=_float64()).uniform_(lower, upper)
+    drawn = input.new_empty(int(below.sum().item()), dtype=_float64()).uniform_(lower, upper, generator=generator)
     slopes[below] = drawn.to(input.dtype)
     return (slopes * input).contiguous()
 
@@ -643,10 +643,10 @@ TABLES["nn.functional"]["prelu"] = TABLES["torch"]["prelu"]
 
 
 @composite(name="rrelu_", method=False)
-def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
+def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, generator: Any = None) -> Tensor:
     """In-place version of :func:`torch.rrelu`."""
     check_writable(input, True)
-    return input.copy_(rrelu(input, lower, upper, training))
+    return input.copy_(rrelu(input, lower, upper, training, generator))
 
 
 TABLES["nn.functional"]["rrelu_"] = TABLES["torch"]["rrelu_"]

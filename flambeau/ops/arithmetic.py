@@ -401,7 +401,7 @@ def _rounded_quotient(op: Any, input: Any, other: Any, rounding_mode: Any) -> An
 
 def _rdiv(self: Any, other: Any) -> Any:
     """``other / self``, computed as PyTorch does: the reciprocal times ``other``."""
-    if not isinstance(other, (int, float, complex, np.number, TensorType)):
+    if not isinstance(other, (int, float, complex, np.number, np.bool_, np.ndarray, TensorType)):
         return NotImplemented
     return self.reciprocal() * other
 

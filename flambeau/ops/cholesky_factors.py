@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.arrays import lapack
 from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op
+from ..core.calls.registry import composite, op, other_names
 from ..core.shape import broadcast_shape
 from .linear_systems import solve_triangular
 from .matrix_checks import (
@@ -193,3 +193,7 @@ def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     if result is not None:
         return result
     return _solve_with_factor(input, np.eye(input.shape[-1], dtype=input.dtype), upper)
+
+
+for _name in ("cholesky", "cholesky_ex"):
+    other_names(_name, "linalg", input="A")

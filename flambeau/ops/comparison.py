@@ -11,7 +11,7 @@ from ..core import dtype as dtypes
 from ..core.arrays.kinds import KINDS, kind_of, missing_values
 from ..core.calls import wrappers
 from ..core.calls.annotations import Number, Tensor
-from ..core.calls.registry import add_method, composite, op, pointwise, primitive
+from ..core.calls.registry import add_method, composite, op, other_names, pointwise, primitive
 from .arithmetic import order_of, reject
 
 
@@ -378,5 +378,8 @@ def _install() -> None:
 
 
 _install()
+
+
+other_names("isin", element="elements", test_element="test_elements")
 
 __all__ = ["allclose", "eq", "equal", "ge", "gt", "isclose", "isfinite", "isin", "isinf", "isnan", "le", "lt", "ne"]

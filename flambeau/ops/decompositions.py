@@ -10,7 +10,7 @@ from ..core import dtype as dtypes
 from ..core.arrays import lapack
 from ..core.arrays.kinds import surely
 from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op, resolve
+from ..core.calls.registry import composite, op, other_names, resolve
 from ..core.calls.return_types import named_result
 from ..core.layout import contiguous_format
 from ..core.tape.history import is_differentiated
@@ -641,3 +641,8 @@ def top_level_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> 
     rows, columns = input.shape[-2:]
     zeros = [input.new_zeros((*input.shape[:-2], n, n)) for n in (rows, columns)]
     return _SVD((zeros[0], svdvals(input), zeros[1].mT))
+
+
+for _name in ("eig", "eigh", "eigvals", "eigvalsh", "householder_product"):
+    other_names(_name, "linalg", input="A")
+other_names("ormqr", input2="tau", input3="other")

@@ -395,23 +395,23 @@ def _of_storage(storage: UntypedStorage | TypedStorage, dtype: dtypes.dtype | No
     return share(untyped._flat[: count * kind.itemsize].view(kind.numpy), untyped)
 
 
-@composite(method=False)
-def from_file(filename: str, shared: bool | None = None, size: int = 0, *, dtype: Any = None, requires_grad: bool = False) -> Any:
+@factory()
+def from_file(new: Creation, filename: str, shared: bool | None = None, size: int = 0) -> Any:
     """A 1-d tensor whose memory is a file.
 
     Args:
         filename: the file.
         shared: True writes changes to the file, which is made or grown where it is too short; otherwise it stays as it is.
         size: number of elements.
-        dtype: element type; the default dtype when None.
-        requires_grad: whether operations on the result are recorded.
+        dtype, layout, device, pin_memory, requires_grad: as for ``torch.zeros``; on the CPU only.
     Raises:
-        RuntimeError: the file cannot be opened, or is too short.
+        RuntimeError: the file cannot be opened, or is too short. NotImplementedError: another device.
     Source: torch.from_file.
     """
-    kind = dtypes.get_default_dtype() if dtype is None else dtype_of(dtype, "from_file")
-    result = _of_storage(UntypedStorage.from_file(filename, bool(shared), size * kind.itemsize), kind)
-    return require_grad(result) if requires_grad else result
+    if new.where != cpu:
+        raise NotImplementedError(f"from_file: a file is memory of the CPU, not of the device {new.where}")
+    kind = new.dtype_or_default()
+    return _of_storage(UntypedStorage.from_file(filename, bool(shared), size * kind.itemsize), kind)
 
 
 @composite(method=False)

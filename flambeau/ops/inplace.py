@@ -21,7 +21,7 @@ from ..core.calls.out import resize
 from ..core.calls.registry import composite, method, op, primitive
 from ..core.dtype import of_array
 from ..core.layout import contiguous_format, empty_as, format_strides
-from ..core.shape import broadcast_shape, contiguous_strides, overlaps_itself, sizes_of, strided
+from ..core.shape import broadcast_shape, contiguous_strides, one_by_one, overlaps_itself, sizes_of, strided
 from ..core.state import INFERENCE, active, grad_enabled, in_mode, interposed, modes, thread
 from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tape.history import check_writable
@@ -126,18 +126,18 @@ def writable_now(tensor: Any) -> bool:
     )
 
 
-def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
-    """Write ``src``, broadcast and cast, into this tensor. Source: torch.Tensor.copy_."""
-    if (src.__class__ is TensorType or src.__class__ is Parameter) and not src._requires_grad and writable_now(self):
-        a, b = self._array, src._array
+def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
+    """Write ``other``, broadcast and cast, into this tensor. Source: torch.Tensor.copy_."""
+    if (other.__class__ is TensorType or other.__class__ is Parameter) and not other._requires_grad and writable_now(self):
+        a, b = self._array, other._array
         alike = a.shape == b.shape and a.dtype is b.dtype and a.__class__ is b.__class__
-        if alike and (src._storage is None or src._storage is not self._storage):
+        if alike and (other._storage is None or other._storage is not self._storage):
             native.copy_into(a, b)
             storage_of(self)._bump()
             return self
-    if not isinstance(src, TensorType):
-        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
-    return _slow_copy(self, src, non_blocking)
+    if not isinstance(other, TensorType):
+        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}")
+    return _slow_copy(self, other, non_blocking)
 
 
 def fill_(self: Any, value: Any) -> Any:
@@ -168,14 +168,14 @@ for _name, _function in (("copy", copy_), ("fill", fill_), ("zero", zero_)):
 
 
 @method()
-def resize_(input: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+def resize_(input: Tensor, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
     """Change the shape in place; the storage grows if needed, and new elements are uninitialised.
 
     Raises:
         RuntimeError: a tensor that requires grad, or a negative size.
     Source: torch.Tensor.resize_.
     """
-    shape = sizes_of(sizes, "resize_")
+    shape = sizes_of(one_by_one("resize_", sizes, size), "resize_")
     if min(shape, default=0) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     if input._requires_grad and grad_enabled():
@@ -304,12 +304,12 @@ def apply_(input: Tensor, callable: Any) -> Tensor:
 
 
 @method(name="map_")
-def map_(input: Tensor, tensor: Tensor, callable: Any) -> Tensor:
-    """Replace every element by a Python function of it and the matching element of ``tensor``. Source: torch.Tensor.map_."""
+def map_(input: Tensor, other: Tensor, callable: Any) -> Tensor:
+    """Replace every element by a Python function of it and the matching element of ``other``. Source: torch.Tensor.map_."""
     check_writable(input, False, may_overlap=True)
-    array, other = input._array, np.broadcast_to(tensor._array, input._array.shape)
+    array, second = input._array, np.broadcast_to(other._array, input._array.shape)
     for place in np.ndindex(array.shape):
-        array[place] = callable(array[place].item(), other[place].item())
+        array[place] = callable(array[place].item(), second[place].item())
     storage_of(input)._bump()
     return input
 

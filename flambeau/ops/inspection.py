@@ -13,7 +13,7 @@ from ..core import dtype as dtypes
 from ..core.arrays import native
 from ..core.calls.annotations import Tensor
 from ..core.calls.promotion import common_dtype
-from ..core.calls.registry import composite, method
+from ..core.calls.registry import composite, method, other_names
 from ..core.layout import memory_format, order_of_dims
 
 
@@ -86,9 +86,12 @@ def is_nonzero(input: Tensor) -> bool:
 
 
 @composite(method=False)
-def result_type(tensor1: Any, tensor2: Any) -> dtypes.dtype:
+def result_type(tensor: Any, other: Any) -> dtypes.dtype:
     """The dtype that an operation on both (tensors or numbers) computes in. Source: torch.result_type."""
-    return common_dtype((tensor1, tensor2))
+    return common_dtype((tensor, other))
+
+
+other_names("result_type", scalar="other", scalar1="tensor", scalar2="other")
 
 
 _interop_threads = native.Threads.count

@@ -12,7 +12,7 @@ import numpy as np
 from ..core.calls.annotations import Tensor
 from ..core.calls.interruption import pass_on
 from ..core.calls.out import Out
-from ..core.calls.registry import composite, old_keywords, op, resolve
+from ..core.calls.registry import composite, op, other_names, resolve
 from ..core.layout import contiguous_format, empty_strided_array, format_strides, suggested_format
 from ..core.shape import Size, broadcast_shape, part_of, restrided, sizes_of, view_strides, wrap_dim
 from ..core.tensor import Tensor as TensorType
@@ -110,7 +110,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return np.concatenate(used, dim, out=_empty_in_common_format(tensors, tuple(shape), used[0].dtype))
 
 
-old_keywords("cat", inputs="tensors", dimension="dim")
+other_names("cat", inputs="tensors", dimension="dim")
 
 
 def _empty_in_common_format(arrays: Sequence[np.ndarray], shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -199,7 +199,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return restrided(flat, whole, view_strides(flat, whole) or ())
 
 
-old_keywords("stack", inputs="tensors")
+other_names("stack", inputs="tensors")
 
 
 # -- by rows, columns, depth ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from ..core import dtype as dtypes
 from ..core.arrays import lapack
 from ..core.arrays.native import attempt
 from ..core.calls.annotations import Number, Tensor
-from ..core.calls.registry import composite, op
+from ..core.calls.registry import composite, op, other_names
 from ..core.calls.return_types import named_result
 from ..core.shape import broadcast_shape, wrap_dim
 from .decompositions import decomposed, eigvalsh, svdvals, symmetric_decomposed
@@ -409,3 +409,9 @@ def matrix_exp(A: Tensor) -> Tensor:
 def top_level_matrix_exp(input: Tensor) -> Any:
     """Exponential function of matrices; see ``linalg.matrix_exp``. Source: torch.matrix_exp."""
     return matrix_exp(input)
+
+
+for _name in ("cond", "matrix_exp", "matrix_rank", "pinv", "tensorinv"):
+    other_names(_name, "linalg", input="A")
+other_names("lstsq", "linalg", input="A", b="B")
+other_names("tensorsolve", "linalg", input="A", other="B")

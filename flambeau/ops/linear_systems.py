@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.arrays import lapack
 from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op
+from ..core.calls.registry import composite, op, other_names
 from ..core.calls.return_types import named_result
 from ..core.layout import contiguous_format
 from ..core.shape import broadcast_shape
@@ -189,3 +189,6 @@ def triangular_solve(input: Tensor, A: Tensor, upper: bool = True, transpose: bo
     lead = broadcast_shape(tuple(input.shape[:-2]), tuple(A.shape[:-2]))
     solution = solve_triangular(A.mT if transpose else A, input, upper=upper != transpose, unitriangular=unitriangular)
     return _TRIANGULAR((solution, A.mT.expand(*lead, *A.shape[-2:]).clone(memory_format=contiguous_format).mT))
+
+
+other_names("solve_triangular", "linalg", input="A")

@@ -9,7 +9,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.arrays import lapack
 from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op
+from ..core.calls.registry import composite, op, other_names
 from ..core.calls.return_types import named_result
 from ..core.shape import broadcast_shape
 from .arithmetic import row_major
@@ -352,3 +352,7 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
     Source: torch.linalg.ldl_solve. LAPACK's sytrs and hetrs.
     """
     return lapack.ldl_solve(LD, pivots, B, hermitian)
+
+
+for _name in ("ldl_factor", "ldl_factor_ex"):
+    other_names(_name, "linalg", input="A")

@@ -12,7 +12,7 @@ from ..core import dtype as dtypes
 from ..core.arrays import native
 from ..core.calls.annotations import Tensor
 from ..core.calls.creation import Creation
-from ..core.calls.registry import composite, factory, op, resolve
+from ..core.calls.registry import composite, factory, op, other_names, resolve
 from ..core.layout import contiguous_format, row_major
 from ..core.shape import broadcast_shape, wrap_dim
 from .products import matmul
@@ -424,3 +424,6 @@ def linalg_vander(x: Tensor, *, N: int | None = None) -> Any:
     if count <= 1:
         raise RuntimeError("N must be greater than 1.")
     return _powers(x, count)
+
+
+other_names("matrix_power", "linalg", input="A")

@@ -11,7 +11,7 @@ from ..core import dtype as dtypes
 from ..core.arrays.kinds import perhaps
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
-from ..core.calls.registry import TABLES, composite, op
+from ..core.calls.registry import TABLES, composite, op, other_names
 from ..core.shape import reduced_shape, wrap_dim, wrap_dims
 from .matrix_checks import require_floating, require_numbers
 from .reduction import add_reduce, array_dims, kept
@@ -336,3 +336,8 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
 def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
     """``v * (g / norm_except_dim(v, 2, dim))``. Source: torch._weight_norm."""
     return v * (g / norm_except_dim(v, 2, dim))
+
+
+for _name in ("matrix_norm", "norm"):
+    other_names(_name, "linalg", input="A")
+other_names("vector_norm", "linalg", input="x")

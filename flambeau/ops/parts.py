@@ -277,13 +277,7 @@ def tensor_split(
         TypeError: none of them, or several.
     Source: torch.tensor_split.
     """
-    kinds = {"indices": (tuple, list), "sections": int, "tensor_indices_or_sections": TensorType, "indices_or_sections": object}
-    given = dict(zip(kinds, (indices, sections, tensor_indices_or_sections, indices_or_sections), strict=True))
-    named = [(name, value) for name, value in given.items() if value is not None]
-    if len(named) != 1 or not isinstance(named[0][1], kinds[named[0][0]]):  # type: ignore[arg-type]
-        got = ", ".join(f"{name}={type(value).__name__}" for name, value in named) or "none"
-        raise TypeError(f"tensor_split(): expected one of {', '.join(kinds)}, of its type, got {got}")
-    indices_or_sections = named[0][1]
+    indices_or_sections = _places_of_cuts("tensor_split", indices_or_sections, indices, sections, tensor_indices_or_sections)
     if isinstance(indices_or_sections, TensorType):
         indices_or_sections = indices_or_sections.tolist()
     shape = input._array.shape
@@ -301,18 +295,41 @@ def tensor_split(
     return _cut(input, dim, [0, *cuts, size])
 
 
+def _places_of_cuts(name: str, either: Any, indices: Any, sections: Any, of_tensor: Any = None) -> Any:
+    """The one of them that is given.
+
+    Raises:
+        TypeError: none, several, or one of another type.
+    """
+    kinds = {
+        "indices": (tuple, list),
+        "sections": (int, TensorType),
+        "tensor_indices_or_sections": TensorType,
+        "indices_or_sections": object,
+    }
+    given = dict(zip(kinds, (indices, sections, of_tensor, either), strict=True))
+    named = [(key, value) for key, value in given.items() if value is not None]
+    if len(named) != 1 or not isinstance(named[0][1], kinds[named[0][0]]):  # type: ignore[arg-type]
+        got = ", ".join(f"{key}={type(value).__name__}" for key, value in named) or "none"
+        raise TypeError(f"{name}(): expected one of {', '.join(kinds)}, of its type, got {got}")
+    return named[0][1]
+
+
 def _cut(input: Any, dim: int, bounds: Sequence[int]) -> tuple[Tensor, ...]:
     """The slices between neighbouring bounds, each a view of its own."""
     return tuple(exact_slice(input, dim_key(dim, slice(a, max(a, b)))) for a, b in pairwise(bounds))
 
 
 def _axis_split(name: str, least: int, dim_of: Any) -> Any:
-    def split_along(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    def split_along(input: Tensor, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> tuple[Tensor, ...]:
+        indices_or_sections = _places_of_cuts(name, indices_or_sections, indices, sections)
         ndim = input._array.ndim
         if ndim < least:
             raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {ndim} dimensions!")
         if isinstance(indices_or_sections, str):
             raise TypeError(f"{name}() received an invalid combination of arguments - got (Tensor, str), but expected an int or ints")
+        if isinstance(indices_or_sections, TensorType):
+            indices_or_sections = indices_or_sections.tolist()
         dim = dim_of(ndim)
         size = input._array.shape[dim]
         if isinstance(indices_or_sections, int) and (indices_or_sections <= 0 or size % indices_or_sections):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.calls.annotations import Number, Tensor
-from ..core.calls.registry import pointwise
+from ..core.calls.registry import other_names, pointwise
 from .arithmetic import order_of, reject
 
 _options = {"namespace": "special", "promotion": "int_to_float", "inplace": False, "grad": None}
@@ -118,3 +118,10 @@ def legendre_polynomial_p(input: Tensor | Number, n: Tensor | Number) -> Tensor:
     return _by_recurrence(
         "legendre_polynomial_p", input, n, lambda x: x, lambda k, x, now, before: ((2 * k + 1) * x * now - k * before) / (k + 1)
     )
+
+
+for _family in ("chebyshev_polynomial", "shifted_chebyshev_polynomial"):
+    for _kind in "tuvw":
+        other_names(f"{_family}_{_kind}", "special", x="input")
+for _name in ("hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p"):
+    other_names(_name, "special", x="input")

@@ -12,7 +12,7 @@ import numpy as np
 from ..core.arrays.native import attempt
 from ..core.calls.annotations import Tensor
 from ..core.calls.interruption import pass_on
-from ..core.calls.registry import composite, old_keywords, op
+from ..core.calls.registry import composite, op, other_names
 from ..core.layout import row_major
 from ..core.shape import broadcast_shape
 from ..core.state import ignoring_fp
@@ -296,7 +296,7 @@ def dot(input: Tensor, other: Tensor) -> Tensor:
     return input.dot(other)
 
 
-old_keywords("dot", tensor="other")
+other_names("dot", tensor="other")
 
 
 @op(

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
-from ..core.calls.registry import composite, op
+from ..core.calls.registry import composite, op, other_names
 from ..core.shape import wrap_dim
 from ..core.state import grad_enabled
 
@@ -158,6 +158,9 @@ def dequantize(input: Any) -> Any:
     if isinstance(input, (list, tuple)):
         return tuple([tensor.dequantize() for tensor in input])
     return input.dequantize() if input.is_quantized else input.to(dtypes.float32)
+
+
+other_names("dequantize", tensors="input")
 
 
 def _declare(name: str, gives: str) -> None:

@@ -14,7 +14,7 @@ from ..core.arrays.kinds import MissingValue, device_of, kind_of, moved
 from ..core.calls.annotations import Dim, Tensor
 from ..core.calls.registry import composite, method, op
 from ..core.layout import contiguous_format, empty_as, row_major, suggested_format
-from ..core.shape import sizes_of, wrap_dim, wrap_dims
+from ..core.shape import one_by_one, sizes_of, wrap_dim, wrap_dims
 from ..core.tensor import Tensor as TensorType
 from ..core.tensor import wrap
 from .creation import array_like
@@ -40,16 +40,16 @@ def repeat_copies(input: Tensor, repeats: Any) -> Tensor:
 
 
 @method()
-def repeat(input: Tensor, *repeats: Any) -> Tensor:
+def repeat(input: Tensor, *times: Any, repeats: Any = None) -> Tensor:
     """``input`` copied a number of times along each dimension; new dimensions may be put in front.
 
     Args:
-        *repeats: times per dimension, at least as many as ``input`` has dimensions.
+        *times: times per dimension, at least as many as ``input`` has dimensions, or one sequence, which may be called ``repeats``.
     Raises:
         RuntimeError: fewer numbers than dimensions, or a negative one.
     Source: torch.Tensor.repeat.
     """
-    times = sizes_of(repeats, "repeat")
+    times = sizes_of(one_by_one("repeat", times, repeats, "repeats"), "repeat")
     if len(times) < input._array.ndim:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     if min(times, default=0) < 0:
@@ -65,9 +65,9 @@ def tile(input: Tensor, dims: Any) -> Tensor:
 
 
 @method(name="tile")
-def tile_method(input: Tensor, *dims: Any) -> Tensor:
-    """See ``torch.tile``."""
-    return tile(input, sizes_of(dims, "tile"))
+def tile_method(input: Tensor, *times: Any, dims: Any = None) -> Tensor:
+    """See ``torch.tile``; the numbers may be given one by one."""
+    return tile(input, sizes_of(one_by_one("tile", times, dims, "dims"), "tile"))
 
 
 @composite()
@@ -145,7 +145,7 @@ def flip(input: Tensor, dims: Dim) -> Tensor:
 @method(name="flip")
 def flip_method(input: Tensor, *sizes: Any, dims: Dim = None) -> Tensor:
     """See ``torch.flip``; the dimensions may be given one by one."""
-    given = sizes if dims is None else (dims,)
+    given = one_by_one("flip", sizes, dims, "dims")
     return flip_copy(input, given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given)
 
 

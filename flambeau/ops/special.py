@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.arrays.native import attempt
 from ..core.calls.annotations import Number, Tensor
-from ..core.calls.registry import TABLES, composite, pointwise
+from ..core.calls.registry import TABLES, composite, other_names, pointwise
 from .arithmetic import conj, missing_derivative, order_of, reject, scipy_function
 from .rounding import round_
 
@@ -505,3 +505,7 @@ _ELSEWHERE = {
 for _name, _spellings in _ELSEWHERE.items():
     for _spelling in _spellings:
         TABLES["special"][_spelling] = TABLES["torch"][_name]
+
+
+for _name in ("airy_ai", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "spherical_bessel_j0"):
+    other_names(_name, "special", x="input")

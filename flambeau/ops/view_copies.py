@@ -55,8 +55,10 @@ def _as_complex(input: Tensor) -> Tensor:
     return view_as_complex(input)
 
 
-def _viewed(input: Tensor, size: Any) -> Tensor:
-    return view_method(input, size) if isinstance(size, dtypes.dtype) else reshape(input, size)
+def _viewed(input: Tensor, size: Any = None, *, dtype: Any = None) -> Tensor:
+    if dtype is None and size is None:
+        raise TypeError("view_copy(): expected a size or a dtype, got none")
+    return reshape(input, size) if dtype is None and not isinstance(size, dtypes.dtype) else view_method(input, dtype or size)
 
 
 def part(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:

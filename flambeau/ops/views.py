@@ -23,6 +23,7 @@ from ..core.layout import row_major
 from ..core.shape import (
     dims_to_sum,
     inferred_shape,
+    one_by_one,
     restrided,
     sizes_of,
     view_strides,
@@ -97,12 +98,9 @@ def view_method(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None)
         if isinstance(only, dtypes.dtype):
             return _viewed_as(input, only)
         return view_shape(input, only if isinstance(only, (tuple, list)) else (only,))
-    if not shape:
-        if dtype is not None:
-            return _viewed_as(input, dtype)
-        if size is not None:
-            return view_shape(input, size)
-    return view_shape(input, shape)
+    if not shape and dtype is not None:
+        return _viewed_as(input, dtype)
+    return view_shape(input, *one_by_one("view", shape, size)) if size is not None else view_shape(input, shape)
 
 
 def _canonicalize_view_dtype(input: Any, dtype: Any) -> tuple[Any, ...]:
@@ -186,13 +184,14 @@ composite(method=False)(reshape)
 
 
 @method(name="reshape")
-def reshape_method(input: Tensor, *shape: Any) -> Tensor:
-    """See ``torch.reshape``; sizes one by one or as a sequence."""
+def reshape_method(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
+    """See ``torch.reshape``; sizes one by one or as a sequence, which may be called ``shape``."""
     if active:
-        result = _asked("reshape", input, shape, {})
+        result = _asked("reshape", input, sizes, {} if shape is None else {"shape": shape})
         if result is not NotImplemented:
             return result
-    return reshape(input, shape[0] if len(shape) == 1 and shape[0].__class__ is not int else shape)
+    sizes = one_by_one("reshape", sizes, shape, "shape")
+    return reshape(input, sizes[0] if len(sizes) == 1 and sizes[0].__class__ is not int else sizes)
 
 
 for _name in ("view", "reshape"):
@@ -265,7 +264,7 @@ def _canonicalize_dims(input: Any, dim0: int, dim1: int) -> tuple[Any, ...]:
     fast="a.swapaxes(dim0, dim1) if a.size else None",
     canonicalize=_canonicalize_dims,
     inplace=True,
-    aliases=("swapaxes", "swapdims"),
+    aliases=("swapdims",),
     grad={"input": lambda grad, dim0, dim1: grad.transpose(dim0, dim1)},
 )
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
@@ -279,6 +278,18 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     Source: torch.transpose.
     """
     return with_strides(input).swapaxes(dim0, dim1) if input.ndim else input[...]
+
+
+@composite()
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """``transpose`` by NumPy's name, with NumPy's names of its arguments. Source: torch.swapaxes."""
+    return transpose(input, axis0, axis1)
+
+
+@method()
+def swapaxes_(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """``transpose_`` by NumPy's name. Source: torch.Tensor.swapaxes_."""
+    return input.transpose_(axis0, axis1)
 
 
 @view(fast="a.T if a.ndim <= 2 and a.size else None", inplace=True, node_name="TBackward0", grad={"input": lambda grad: grad.t()})
@@ -335,9 +346,10 @@ def permute(input: Tensor, dims: Sequence[int]) -> Tensor:
 
 
 @method(name="permute")
-def permute_method(input: Tensor, *dims: Any) -> Tensor:
-    """See ``torch.permute``; dimensions one by one or as a sequence."""
-    return permute(input, dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims)
+def permute_method(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
+    """See ``torch.permute``; dimensions one by one or as a sequence, which may be called ``dims``."""
+    order = one_by_one("permute", order, dims, "dims")
+    return permute(input, order[0] if len(order) == 1 and isinstance(order[0], (tuple, list)) else order)
 
 
 @composite(aliases=("moveaxis",))
@@ -568,9 +580,11 @@ def expand_to(input: Tensor, size: Sequence[int], implicit: bool = False) -> Ten
 
 
 @method(name="expand")
-def expand_method(input: Tensor, *size: Any, implicit: bool = False) -> Tensor:
-    """Size-1 dimensions repeated to ``size`` with stride 0; -1 keeps a size; new dimensions may be put in front.
+def expand_method(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Tensor:
+    """Size-1 dimensions repeated to ``sizes`` with stride 0; -1 keeps a size; new dimensions may be put in front.
 
+    Args:
+        *sizes: one by one, or as a sequence, which may be called ``size``.
     Returns:
         A view; no memory is allocated.
     Raises:
@@ -578,10 +592,12 @@ def expand_method(input: Tensor, *size: Any, implicit: bool = False) -> Tensor:
     Source: torch.Tensor.expand.
     """
     if active:
-        result = _asked("expand", input, size, {"implicit": True} if implicit else {})
+        named = {"implicit": True} if implicit else {}
+        result = _asked("expand", input, sizes, named if size is None else {"size": size, **named})
         if result is not NotImplemented:
             return result
-    return expand_to(input, size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size, implicit)
+    sizes = one_by_one("expand", sizes, size)
+    return expand_to(input, sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes, implicit)
 
 
 @method()
@@ -623,12 +639,12 @@ def sum_to_shape(input: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 @method()
-def sum_to_size(input: Tensor, *size: Any) -> Tensor:
-    """Sum so that the result has shape ``size``, to which ``input``'s shape must be a broadcast.
+def sum_to_size(input: Tensor, *sizes: Any, size: Any = None) -> Tensor:
+    """Sum so that the result has the shape ``sizes``, to which ``input``'s shape must be a broadcast.
 
     Source: torch.Tensor.sum_to_size.
     """
-    shape = sizes_of(size, "sum_to_size")
+    shape = sizes_of(one_by_one("sum_to_size", sizes, size), "sum_to_size")
     have = input._array.shape
     lead = len(have) - len(shape)
     if lead < 0 or any(n not in (1, old) for n, old in zip(shape, have[max(lead, 0) :], strict=False)):

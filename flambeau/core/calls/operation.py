@@ -95,7 +95,7 @@ class Op:
         batch: how ``vmap`` makes one call of many, where that cannot be derived: how many of the last dimensions of each operand are one
             problem, those in front being batches that broadcast (a number for all, or a tuple), or 'folded' (the first dimension of all
             operands is a batch already).
-        renamed: old keywords and the parameters they stand for, as ``registry.old_keywords`` adds them.
+        renamed: further keywords and the parameters they stand for, as ``registry.other_names`` adds them.
     """
 
     def __init__(self, kernel: Callable[..., Any], **options: Any):
@@ -184,7 +184,7 @@ class Op:
 
     @made_once
     def other_keywords(self) -> dict[str, str]:
-        """Keywords that stand for a parameter: NumPy's spellings, and this operation's old ones."""
+        """Keywords that stand for a parameter: NumPy's spellings, and this operation's own."""
         return {**other_keywords(self.params), **self.renamed}
 
     def __repr__(self) -> str:

@@ -127,6 +127,7 @@ class Composite:
         self.module, self.doc = body.__module__, body.__doc__
         self.shorten: Callable[[Any], Any] | None = None  # puts a fast path in front of the wrapper
         self.rules = self.returns = None
+        self.renamed: dict[str, str] = {}
         if options:
             raise TypeError(f"{self.name}: unknown options {sorted(options)}")
 
@@ -266,12 +267,12 @@ def _composite_wrapper(entry: Composite) -> Any:
     first = next((p.name for p in params if p.kind in ("tensor", "number", "optional")), None)
     if signature and signature[0].kind is inspect.Parameter.VAR_POSITIONAL and not entry.method:
         return _variadic_wrapper(body)
-    if variadic or (first is None and not entry.out):
+    if variadic or (first is None and not entry.out and not entry.renamed):
         return body
     env: dict[str, Any] = {"Tensor": Tensor, "Parameter": Parameter, "active": active, "in_mode": in_mode, "body": body, "entry": entry}
     env.update(dispatch=dispatch, COMPOSITE=COMPOSITE)
     parts, passed, starred, lines = [], [], False, []
-    others = other_keywords(params)
+    others = {**other_keywords(params), **entry.renamed}
     for p in params:
         if p.keyword_only and not starred:
             parts.append("*")
@@ -516,9 +517,11 @@ def old_order(*names: str) -> Declare:
     return declare
 
 
-def old_keywords(name: str, **names: str) -> None:
-    """Declare old keywords of operation ``name`` and the parameters they stand for; ``axis`` and ``keepdims`` are understood everywhere."""
-    primitive(name).renamed.update(names)
+def other_names(name: str, namespace: str = "torch", **names: str) -> None:
+    """Declare further keywords of operation ``name`` and the parameters they stand for: PyTorch's old ones, those of its overloads, and
+    those that its documentation calls by another name.  ``axis`` and ``keepdims`` are understood everywhere.
+    """
+    primitive(name, namespace).renamed.update(names)
 
 
 def pointwise(**options: Any) -> Declare:
@@ -617,9 +620,9 @@ __all__ = [
     "import_late",
     "method",
     "names",
-    "old_keywords",
     "old_order",
     "op",
+    "other_names",
     "overload",
     "overwritten",
     "pointwise",

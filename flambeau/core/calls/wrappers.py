@@ -35,7 +35,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays import native
-from ..tensor import Tensor
+from ..dtype import BY_NUM
+from ..tensor import Tensor, wrap
 from .casting import is_number
 from .creation import require_grad
 from .dispatch import FACTORY, dispatch
@@ -168,17 +169,17 @@ def make_sized(op: Op, name: str, general: Any) -> Any:
     source = Source(op)
     source.arrays = {"input": "a"}
     source.env["general"] = general
-    has_keywords = any(p.kind is p.KEYWORD_ONLY for p in inspect.signature(general).parameters.values())
-    named, none_named = (", **named", " and not named") if has_keywords else ("", "")
-    source.add(0, f"def {name}(input, *shape{named}):")
-    source.add(1, f"if shape and shape[0].__class__ is int and {is_plain('input')} and {NO_MODE}{none_named}:")
+    keywords = [p.name for p in inspect.signature(general).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    source.add(0, f"def {name}(input, *sizes{''.join(f', {word}=None' for word in keywords)}):")
+    none_named = " and ".join(f"{word} is None" for word in keywords)
+    source.add(1, f"if sizes and sizes[0].__class__ is int and {is_plain('input')} and {NO_MODE} and {none_named}:")
     # a view may have any stride where its size is 1, which NumPy would not keep
     source.add(2, "a = input._array", "if a.flags.c_contiguous and (a.base is None or 1 not in a.shape):")
-    source.add(3, "try:", "    r = a.reshape(shape)")
-    add_fallback(source, 3, "general(input, *shape)")
+    source.add(3, "try:", "    r = a.reshape(sizes)")
+    add_fallback(source, 3, "general(input, *sizes)")
     add_wrap(source, 3)
     add_record(source, 3)
-    source.add(1, f"return general(input, *shape{named})")
+    source.add(1, f"return general(input, *sizes{''.join(f', {word}={word}' for word in keywords)})")
     function = source.compile(name)
     function.__doc__, function.__wrapped__ = general.__doc__, general
     return function
@@ -341,16 +342,25 @@ def _list_saved(op: Op, name: str, values: str) -> list[str]:
     return ["    n.saved = ()", f"    n.attrs = {tuple_source(attrs)}"]
 
 
-def operator_slow(op: Op, values: tuple[Any, ...]) -> Any:
-    """The slow path of an operator: operands that are neither tensors nor numbers get their chance with NotImplemented."""
+def operator_slow(op: Op, values: tuple[Any, ...], form: Any = None) -> Any:
+    """The slow path of an operator: operands that are neither tensors nor numbers get their chance with NotImplemented.
+
+    An array is compared (``==``) as the tensor that it would be: to leave it to NumPy would end in Python's comparison of objects.
+    """
     _check_self(f"__{op.operator}__", values[0])
     for i in op.positions:
         value = values[i]
         if not isinstance(value, Tensor) and not is_number(value):
             if hasattr(type(value), "__torch_function__"):
                 continue
+            if op.operator == "eq" and isinstance(value, np.ndarray) and value.dtype.num in BY_NUM and value.dtype.isnative:
+                if any(step < 0 for step in value.strides):
+                    raise ValueError(
+                        "At least one stride in the given numpy array is negative, and tensors with negative strides are not supported."
+                    )
+                return dispatch(op, (values[0], wrap(np.asarray(value))))
             return NotImplemented
-    return dispatch(op, values)
+    return dispatch(op, values, None, form)
 
 
 def _check_self(name: str, value: Any) -> None:
@@ -399,6 +409,9 @@ def make_inplace(op: Op, name: str, *, operator: bool = False) -> Any:
         header = signature_of(op, source, False)
     values = tuple_source([p.name for p in params])
     fallback = f"dispatch(op, {values}, None, {'IN_PLACE_VIEW' if op.is_view else 'IN_PLACE'})"
+    if operator:
+        source.env["operator_slow"] = operator_slow
+        fallback = f"operator_slow(op, {values}, IN_PLACE)"
     source.add(0, f"def {name}({header}):")
     if not operator:
         add_other_keywords(op, source, f"None, {'IN_PLACE_VIEW' if op.is_view else 'IN_PLACE'}")

@@ -348,7 +348,7 @@ def _part_copy(name: str) -> None:
 
     copy.__name__ = copy.__qualname__ = f"{name}_copy"
     copy.__doc__ = f"``Tensor.{name}()`` as a copy. Source: torch.{name}_copy."
-    composite(method=False)(copy)
+    composite(method=False, out=True)(copy)
 
 
 for _name in ("indices", "values", "crow_indices", "col_indices", "ccol_indices", "row_indices"):
