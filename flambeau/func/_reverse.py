@@ -455,7 +455,7 @@ class Pullback:
         """The arguments' gradients for the outputs' ``cotangents``, a tree like the output."""
         spec = self.spec
         seeds, given = ([cotangents], None) if cotangents.__class__ is Tensor else tree_flatten(cotangents)
-        if given != spec and not (spec is None and given is not None and given.is_leaf()):
+        if given != spec and not all(each is None or each.is_leaf() for each in (given, spec)):
             words = ["*" if each is None else treespec_pprint(each) for each in (given, spec)]
             raise RuntimeError(
                 "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "

@@ -15,8 +15,11 @@ loops, functions and tables unroll and specialise; ``k.loop`` makes loops of the
 
     scale("f32")(chunks, id(source), id(target), source.size, 3.0)
 
-Every kernel is one machine function ``void (ptr arguments, i64 first, i64 last)``: the pool hands out chunks ``first`` to ``last``,
-and ``arguments`` points to one 8-byte slot for each of ``k.array()``, ``k.integer()``, ``k.number()`` in the order of these calls.
+Every kernel is one machine function ``i64 (ptr arguments, i64 first, i64 last, ptr array_class)``: the pool hands out chunks
+``first`` to ``last``, and ``arguments`` points to one 8-byte slot for each of ``k.array()``, ``k.integer()``, ``k.number()`` in the
+order of these calls.  It returns 0, or 1 where an object that it was given as an array is none: whose class is another one than
+``array_class``, ``numpy.ndarray``.  That is looked at wherever the header of an array is read (``data_of``), so that nobody can have a
+kernel read something else as one.
 
 Kinds of elements.  In registers: ``f32 f64 i8 i16 i32 i64 u8 u16 u32 u64``, ``b1`` (truth values) and ``ptr``.  In memory also ``b8``
 (bools, b1 in registers), ``f16`` and ``bf16`` (f32 in registers).  A Value has one kind and a number of lanes; operators take equal
@@ -183,6 +186,7 @@ class Builder:
     def __init__(self, name: str, target: targets.Target):
         self.name, self.target = name, target
         self.lines: list[str] = []
+        self.scratches: list[str] = []  # of the entry block, where LLVM wants them
         self.declared: dict[str, str] = {}
         self._functions: dict[str, list[tuple[str, int]]] = {}  # kinds and lanes of the results of those among the declared
         self.slots = ""
@@ -215,11 +219,11 @@ class Builder:
 
     def text(self) -> str:
         """The module: this kernel and what it declares."""
-        body = "\n".join(self.lines)
+        body = "\n".join(self.scratches + self.lines)
         declarations = "\n".join(self.declared.values())
         return (
-            f"{declarations}\ndefine void @{self.name}(ptr noalias readonly %arguments, i64 %first, i64 %last) "
-            f'nounwind "no-builtins" {{\nentry:\n{body}\n  ret void\n}}\n'
+            f"{declarations}\ndefine i64 @{self.name}(ptr noalias readonly %arguments, i64 %first, i64 %last, ptr %array_class) "
+            f'nounwind "no-builtins" {{\nentry:\n{body}\n  ret i64 0\nrefuse:\n  ret i64 1\n}}\n'
         )
 
     # -- arguments ----------------------------------------------------------------------------------------------------------
@@ -233,9 +237,18 @@ class Builder:
         return self.data_of(self._slot("q", "ptr"))
 
     def data_of(self, header: Value) -> Value:
-        """Pointer to the data of the NumPy array at an address, its ``id`` (a pointer, or an i64 read from a table)."""
+        """Pointer to the data of the NumPy array at an address, its ``id`` (a pointer, or an i64 read from a table).
+
+        The kernel ends here where the object there is no array.
+        """
         if header.kind != "ptr":
             header = self.emit(f"inttoptr i64 {header.text} to ptr", "ptr")
+        at = self.emit(f"getelementptr i8, ptr {header.text}, i64 {targets.CLASS}", "ptr")
+        found = self.emit(f"load ptr, ptr {at.text}, align 8", "ptr")
+        is_array = self.emit(f"icmp eq ptr {found.text}, %array_class", "b1")
+        self.count += 1
+        self.effect(f"br i1 {is_array.text}, label %array{self.count}, label %refuse")
+        self.label(f"array{self.count}")
         at = self.emit(f"getelementptr i8, ptr {header.text}, i64 {targets.ARRAY_DATA}", "ptr")
         return self.emit(f"load ptr, ptr {at.text}, align 8", "ptr")
 
@@ -559,7 +572,9 @@ class Builder:
 
     def scratch(self, count: int, kind: str) -> Value:
         """Memory of ``count`` elements on the thread's stack, for at most some 64 KB; 64-byte aligned. Call it before any loop."""
-        return self.emit(f"alloca [{count} x {_memory_name(kind)}], align 64", "ptr")
+        name = self.fresh()
+        self.scratches.append(f"  {name} = alloca [{count} x {_memory_name(kind)}], align 64")
+        return Value(self, name, "ptr")
 
     def table(self, values: Sequence[Any], kind: str) -> Value:
         """Pointer to constants that the kernel carries with it; equal tables are stored once."""
@@ -713,7 +728,7 @@ class Builder:
             together, aggregate = f"{{{', '.join(v.type for v in results)}}}", "poison"
             for i, v in enumerate(results):
                 aggregate = inner.emit(f"insertvalue {together} {aggregate}, {v.type} {v.text}, {i}", "ptr").text
-            lines = "\n".join(inner.lines)
+            lines = "\n".join(inner.scratches + inner.lines)
             passed = ", ".join(f"{v.type} %a{i}" for i, v in enumerate(operands))
             self._functions[full] = [(v.kind, v.lanes) for v in results]
             self.declared[full] = (

@@ -25,7 +25,6 @@ from ..core.arrays.native import NoKernel, NotNow, native
 from .build import Kernel, kernel
 from .expression import Program, Untraceable, lower, trace
 from .language import KINDS, Builder, Value
-from .target import ARRAY_DATA
 
 CHUNKS = 16  # as many at least, where they are within these bounds (in elements, multiples of every vector)
 LEAST, MOST = 1 << 13, 1 << 17
@@ -33,7 +32,7 @@ LEAST, MOST = 1 << 13, 1 << 17
 
 def _data(k: Builder, table: Value, at: Value) -> Value:
     """The data of an array whose ``id`` is in a table."""
-    return k.load(k.at(k.load(table, at, "ptr"), ARRAY_DATA, "i8"), 0, "ptr")
+    return k.data_of(k.load(table, at, "ptr"))
 
 
 @kernel

@@ -620,14 +620,17 @@ def add(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> np.ndarray | No
 
 # -- chains of derivative rules ---------------------------------------------------------------------------------------------------
 def run_rule(rule: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """A derivative rule on tensors as one kernel; None where it does not come down to element-wise operations on large tensors."""
+    """A derivative rule on tensors as one kernel; None where it does not come down to element-wise operations on large tensors.
+
+    A tensor may have anything for an array: those of transforms, of other devices and of dispatch modes have no ``ndarray``.
+    """
+    arrays = [argument._array for argument in arguments if isinstance(argument, Tensor)]
+    if any(array.__class__ is not np.ndarray or array.ndim == 0 for array in arrays):
+        return None
     looks = tuple([argument._array.dtype if isinstance(argument, Tensor) else fixed(argument) for argument in arguments])
     values = tuple([look for look in looks if look.__class__ is tuple])
     plan = _planned((rule, looks), rule, values, lambda: _plan_of_rule(rule, arguments))
     if plan is None:
-        return None
-    arrays = [argument._array for argument in arguments if isinstance(argument, Tensor)]
-    if any(array.ndim == 0 for array in arrays):
         return None
     try:
         result = plan.run(*arrays)

@@ -19,6 +19,9 @@ chunk does not matter to the result, because chunks are cut by size alone.  It m
 the other from the back, each core meets the same part of an array again in the next operation, and finds it in its own caches.
 
 A second caller (another Python thread, while a job runs) runs all its chunks itself.  After a fork the child starts with no workers.
+
+Kernels look at the class of each array (``language``) and do nothing where one is none; the launch then raises TypeError. So it is called
+with the GIL, which it gives to others while chunks run.
 """
 
 from __future__ import annotations
@@ -26,8 +29,11 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import struct
 from collections.abc import Callable
 from functools import partial
+
+import numpy as np
 
 from ..core import late
 from ..core.arrays.native import Threads
@@ -43,7 +49,11 @@ PATIENCE = 4000
 _UNITS = 32767  # units of a job at most, so that both counts fit 16 bits; more chunks than that are taken in groups
 
 # Offsets in the shared record, in 8-byte words; what different threads write lies in different cache lines.
-_TICKET, _DONE, _JOB, _SLEEPERS, _LIMIT, _BUSY, _COUNT = 0, 8, 16, 24, 32, 40, 48
+_TICKET, _DONE, _JOB, _SLEEPERS, _LIMIT, _BUSY, _COUNT, _PYTHON = 0, 8, 16, 24, 32, 40, 48, 56
+# From ``_PYTHON`` on, addresses in this process: the class of arrays, the functions by which a launch lets other Python threads run and
+# raises, and what it raises.
+_CLASS, _RELEASE, _ACQUIRE, _RAISE, _ERROR, _WORDS = range(_PYTHON, _PYTHON + 6)
+_REFUSED = "a native kernel was given something else than a numpy.ndarray"
 
 _SYSCALL = {
     "x86_64": ("syscall", "={rax},{rax},{rdi},{rsi},{rdx},{r10},{r8},{r9},~{rcx},~{r11},~{memory}", 202, 24),
@@ -76,6 +86,8 @@ entry:
   %units_at = getelementptr i64, ptr %job, i64 2
   %group_at = getelementptr i64, ptr %job, i64 3
   %chunks_at = getelementptr i64, ptr %job, i64 4
+  %class_at = getelementptr i64, ptr %record, i64 {_CLASS}
+  %array_class = load ptr, ptr %class_at, align 8
   %is_back = icmp ne i64 %step, 1
   br label %look
 look:
@@ -104,7 +116,14 @@ run:
   %end = add i64 %first, %group
   %short = icmp ult i64 %chunks, %end
   %last = select i1 %short, i64 %chunks, i64 %end
-  call void %function(ptr %arguments, i64 %first, i64 %last)
+  %status = call i64 %function(ptr %arguments, i64 %first, i64 %last, ptr %array_class)
+  %is_refused = icmp ne i64 %status, 0
+  br i1 %is_refused, label %refused, label %ran
+refused:
+  %refused_at = getelementptr i64, ptr %job, i64 5
+  store atomic i64 1, ptr %refused_at monotonic, align 8
+  br label %ran
+ran:
   %d = atomicrmw add ptr %done_at, i64 1 acq_rel
   br label %look
 none:
@@ -160,7 +179,7 @@ sleep:
 
 """
     launch = f"""
-define void @launch(ptr %record, ptr %function, ptr %arguments, i64 %chunks) nounwind {{
+define internal i64 @chunks(ptr %record, ptr %function, ptr %arguments, i64 %chunks) noinline nounwind {{
 entry:
   %limit_at = getelementptr i64, ptr %record, i64 {_LIMIT}
   %limit = load atomic i64, ptr %limit_at monotonic, align 8
@@ -174,8 +193,10 @@ ask:
   %mine = extractvalue {{ i64, i1 }} %swap, 1
   br i1 %mine, label %launch, label %serial
 serial:
-  call void %function(ptr %arguments, i64 0, i64 %chunks)
-  ret void
+  %class_at = getelementptr i64, ptr %record, i64 {_CLASS}
+  %array_class = load ptr, ptr %class_at, align 8
+  %status = call i64 %function(ptr %arguments, i64 0, i64 %chunks, ptr %array_class)
+  ret i64 %status
 launch:
   %old = load atomic i64, ptr %record monotonic, align 8
   %epoch = lshr i64 %old, 32
@@ -200,6 +221,8 @@ launch:
   store atomic i64 %group, ptr %group_at release, align 8
   store atomic i64 %chunks, ptr %chunks_at release, align 8
   store atomic i64 0, ptr %done_at monotonic, align 8
+  %refused_at = getelementptr i64, ptr %job, i64 5
+  store atomic i64 0, ptr %refused_at monotonic, align 8
   %open_epoch = add i64 %epoch, 2
   %open = shl i64 %open_epoch, 32
   store atomic i64 %open, ptr %record seq_cst, align 8
@@ -232,7 +255,32 @@ rest:
   %y = {syscall(sched_yield)}
   br label %join
 finish:
+  %refused = load atomic i64, ptr %refused_at monotonic, align 8
   store atomic i64 0, ptr %busy_at release, align 8
+  ret i64 %refused
+}}
+
+define void @launch(ptr %record, ptr %function, ptr %arguments, i64 %chunks) nounwind {{
+entry:
+  %release_at = getelementptr i64, ptr %record, i64 {_RELEASE}
+  %release = load ptr, ptr %release_at, align 8
+  %thread = call ptr %release()
+  %refused = call i64 @chunks(ptr %record, ptr %function, ptr %arguments, i64 %chunks)
+  %acquire_at = getelementptr i64, ptr %record, i64 {_ACQUIRE}
+  %acquire = load ptr, ptr %acquire_at, align 8
+  call void %acquire(ptr %thread)
+  %is_refused = icmp ne i64 %refused, 0
+  br i1 %is_refused, label %raise, label %end
+raise:
+  %raise_at = getelementptr i64, ptr %record, i64 {_RAISE}
+  %raise_error = load ptr, ptr %raise_at, align 8
+  %error_at = getelementptr i64, ptr %record, i64 {_ERROR}
+  %error = load ptr, ptr %error_at, align 8
+  %words_at = getelementptr i64, ptr %record, i64 {_WORDS}
+  %words = load ptr, ptr %words_at, align 8
+  call void %raise_error(ptr %error, ptr %words)
+  br label %end
+end:
   ret void
 }}
 """
@@ -264,7 +312,9 @@ class Pool:
     def _start(self, function: int, arguments: bytes, chunks: int) -> None:
         """A launch while there are no workers: starts them, and from then on launches go to machine code directly."""
         if late.make(self._started) is None:  # a signal handler's launch in the midst of that: it runs its chunks itself
-            ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)(function)(arguments, 0, chunks)
+            words = (ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+            if ctypes.CFUNCTYPE(ctypes.c_int64, *words)(function)(arguments, 0, chunks, id(np.ndarray)):
+                raise TypeError(_REFUSED)
         else:
             self.launch(function, arguments, chunks)
 
@@ -287,7 +337,11 @@ class Crew:
         address, self.worker = compiled(launch, "launch", target), compiled(worker, "worker", target)
         self.count = 0
         self.record = image.pages(mmap.PAGESIZE)
-        native = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64)(address)
+        python = ctypes.pythonapi
+        functions = (python.PyEval_SaveThread, python.PyEval_RestoreThread, python.PyErr_SetObject)
+        addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in functions]
+        ctypes.memmove(self.record + 8 * _PYTHON, struct.pack("=6q", id(np.ndarray), *addresses, id(TypeError), id(_REFUSED)), 48)
+        native = ctypes.PYFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64)(address)
         self.launch = partial(native, self.record)
 
     def grow(self, threads: int) -> bool:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from ..core.arrays.native import NoKernel
 
+CLASS = object.__basicsize__ - 8  # offset of an object's class: the last field of Python's own header
 ARRAY_DATA = object.__basicsize__  # offset of the data pointer in NumPy's array object: first field after Python's own header
 
 

@@ -487,3 +487,78 @@ def test_disabled_kernels_launch_nothing(monkeypatch):
         (x + x).sum()
     with pytest.raises(AssertionError, match="launched"):
         x.exp()
+
+
+# -- what is no array -------------------------------------------------------------------------------------------------------------------
+class Other:
+    """Something else than an array, which a kernel would read as one."""
+
+    def __init__(self):
+        self.shape, self.size, self.dtype = (64,), 64, np.dtype(np.int64)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("chunks", [1, 40])
+@pytest.mark.parametrize("what", [Other(), None, np.zeros(64, np.int64).view(np.matrix)], ids=["object", "None", "subclass"])
+def test_a_kernel_refuses_what_is_no_array(threads, chunks, what):
+    pool.set_threads(threads)
+    with pytest.raises(TypeError, match=r"something else than a numpy\.ndarray"):
+        count_chunks()(chunks, id(what))
+    x = np.zeros(64, np.int64)
+    count_chunks()(chunks, id(x))
+    assert (x[:chunks] == 1).all() and not x[chunks:].any()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_kernel_writes_nothing_where_a_later_argument_is_no_array(threads):
+    @kernel
+    def copied(k):
+        x, y = k.array(), k.array()
+        k.for_chunks(lambda chunk: k.store(k.load(y, chunk, "i64"), x, chunk, "i64"))
+
+    pool.set_threads(threads)
+    x = np.zeros(64, np.int64)
+    with pytest.raises(TypeError):
+        copied()(40, id(x), id(Other()))
+    assert not x.any()
+
+
+def test_a_kernel_refuses_what_is_no_array_in_a_table():
+    @kernel
+    def from_table(k):
+        x, table = k.array(), k.array()
+        k.for_chunks(lambda chunk: k.store(k.load(k.data_of(k.load(table, 0, "i64")), chunk, "i64"), x, chunk, "i64"))
+
+    x, y, other = np.zeros(4, np.int64), np.full(4, 7), Other()
+    from_table()(4, id(x), id(np.array([id(y)])))
+    assert (x == 7).all()
+    with pytest.raises(TypeError):
+        from_table()(4, id(x), id(np.array([id(other)])))
+
+
+def test_every_argument_of_every_kind_of_launch_is_looked_at():
+    """A plan's, a call's with arguments packed beforehand, and an optimizer's tables."""
+    from flambeau.kernels.pointwise import cast
+
+    big = np.ones(50000, np.float32)
+    assert cast(big, np.dtype(np.float64)) is not None
+    with pytest.raises(TypeError, match="numpy.ndarray"):
+        count_chunks().call(4)(Other())
+
+
+def test_threads_that_launch_while_the_interpreter_ends_do_no_harm():
+    program = """
+import threading
+import flambeau as torch
+torch.set_num_threads({threads})
+x = torch.ones(20000)
+def work():
+    while True:
+        x.exp()
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+x.exp()
+print("end")
+"""
+    for threads in (1, 2) * 3:
+        assert _run_program(program.format(threads=threads)) == "end\n"

@@ -24,11 +24,11 @@ def build(generator: Callable[..., None], *specification: Any, target: Target) -
     """``run(first, last, *arguments)`` for a kernel written by ``generator``."""
     k = source_of(generator, specification, target)
     address = image.load(image.link(image.compile_object(k.text(), target), k.name))
-    call = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)(address)
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(address)
     pack = struct.Struct("=" + k.slots).pack
 
     def run(first: int, last: int, *arguments: Any) -> None:
-        call(pack(*arguments), first, last)
+        assert not call(pack(*arguments), first, last, id(np.ndarray))
 
     return run
 

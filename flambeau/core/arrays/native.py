@@ -537,17 +537,13 @@ def fused_threshold(op: Op, rule: Callable[..., Any]) -> int | None:
     return LARGE if operators > 1 or any(name.startswith("CALL") for name in names) else None
 
 
-def _any_foreign_tensor(arguments: Any) -> bool:
-    return _any_foreign([getattr(argument, "_array", None) for argument in arguments])
-
-
 def fused_rule(rule: Callable[..., Any]) -> Callable[..., Any]:
     """What a node calls with a large gradient: one kernel for the whole rule, unless the gradient's own graph is wanted."""
 
     def large(*arguments: Any) -> Any:
         if wrappers and any(argument.__class__ in wrappers for argument in arguments):
             return rule(*arguments)
-        if switch.on and not grad_enabled() and not (active and in_mode()) and not (foreign and _any_foreign_tensor(arguments)):
+        if switch.on and not grad_enabled() and not (active and in_mode()):
             part = _pointwise()
             result = None if part is None else part.run_rule(rule, arguments)
             if result is not None:
