@@ -211,7 +211,9 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     Gradient: that of the product and the power.
     Source: torch.ldexp.
     """
-    result = input * pow_(2.0, other)
+    # 2 has the dtype of the input: where neither has dimensions, the power is taken in the wider of both
+    both = input.dtype.category >= dtypes.FLOATING and other.dtype.category >= dtypes.FLOATING
+    result = input * pow_(input.new_full((), 2.0) if both and input.dtype is not other.dtype else 2.0, other)
     keeps = input.dtype.category >= dtypes.FLOATING and other.dtype.category < dtypes.FLOATING
     return result.to(input.dtype) if keeps else result
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from libraries import OURS, arrays_in, describe, differentiable_inputs, entry_of, flat, relevant_strides, run, split_name
+from libraries import OURS, arrays_in, assert_close, describe, differentiable_inputs, entry_of, flat, relevant_strides, run, split_name
 from records import RECORDS, Record
 from records.record import Maker, Sample
 
@@ -106,8 +106,7 @@ def assert_as_on_cpu(got: Any, want: Any, record: Record, where: str) -> None:
         assert values.shape == theirs._array.shape, where
         assert relevant_strides(ours) == relevant_strides(theirs), f"{where}: strides {ours.stride()}, on the CPU {theirs.stride()}"
         if record.name not in NO_VALUES:
-            rtol, atol = record.tolerance.get(str(theirs.dtype).removeprefix("torch."), (1e-5, 1e-6))
-            np.testing.assert_allclose(values.astype(complex), theirs._array.astype(complex), rtol=rtol, atol=atol, err_msg=where)
+            assert_close(values, theirs._array, record, where)
 
 
 @every_record

@@ -168,7 +168,7 @@ def difference(record: Record, sample: Sample, number: int, at_end: bool, cotang
         if (a.dtype, a.shape) != (b.dtype, b.shape):
             return f"{where}: {a.dtype} {a.shape} instead of {b.dtype} {b.shape}"
         try:
-            assert_close(a, b, record, a.dtype.name, where)
+            assert_close(a, b, record, where)
         except AssertionError as error:
             return str(error)
     return None

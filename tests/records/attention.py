@@ -153,7 +153,6 @@ RECORDS = [
             Error(lambda make: call(make(2, 3), make(2, 3), make(2, 3)), NotImplementedError, "not implemented", dtype="complex64"),
             Error(lambda make: call(make(2, 3), make(2, 3), make(2, 3)), RuntimeError, "expected scalar type", dtype="int64"),
         ),
-        tolerance={"bfloat16": (3e-2, 3e-2)},
         notes="dropout is tested against PyTorch's numbers in tests/nn/test_attention.py",
     ),
 ]

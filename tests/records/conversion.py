@@ -68,6 +68,7 @@ RECORDS = [
             Error(lambda make: call(make(2), "no such device"), RuntimeError, "device"),
         ),
         is_view=True,
+        widened=False,
         notes="the tensor itself where nothing changes",
     ),
     Record("Tensor.cpu", _one, _itself, DTYPES, is_view=True, notes="the tensor itself"),
@@ -87,6 +88,7 @@ RECORDS = [
         REAL,
         (Error(lambda make: call(make(2), "torch.NoTensor"), ValueError, "invalid type"),),
         is_view=True,
+        widened=False,
         notes="the tensor itself where nothing changes",
     ),
     Record(

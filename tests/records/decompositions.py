@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from .linear_systems import CLOSE, DTYPES, SHAPES, each, regular
+from .linear_systems import DTYPES, SHAPES, each, regular
 from .record import Error, Maker, Record, Sample, call
 
 FLAT = Error(lambda m: call(m(3)), RuntimeError, "at least 2 dimensions")
@@ -29,7 +29,7 @@ def apart(make: Maker, *shape: int) -> np.ndarray:
 
 
 def _record(name: str, samples: Any, reference: Any = None, **options: Any) -> Record:
-    options = {"dtypes": DTYPES, "tolerance": CLOSE, "expanded": False, **options}
+    options = {"dtypes": DTYPES, "expanded": False, **options}
     return Record(name, samples, reference, **options)
 
 
@@ -74,7 +74,6 @@ RECORDS = [
             ],
             reference=lambda A, mode="reduced", some=True: np.linalg.qr(A, mode=mode if some else "complete"),
             dtypes=DTYPES,
-            tolerance={"float32": (1e-4, 1e-5), "complex64": (1e-4, 1e-5), "gradient": (1e-3, 1e-3)},
             errors=errors,
             gradient=False,
             expanded=False,
@@ -98,7 +97,6 @@ RECORDS = [
             name,
             _reflections,
             lambda A, tau: each(_product)(A, tau[..., None, :])[..., : A.shape[-1]],
-            tolerance={**CLOSE, "gradient": (1e-3, 1e-3)},
             errors=(
                 Error(lambda m: call(m(2, 3), m(2)), RuntimeError, "greater than or equal to input.shape"),
                 Error(lambda m: call(m(3, 2), m(3)), RuntimeError, "tau.shape"),

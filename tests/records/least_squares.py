@@ -8,12 +8,12 @@ import numpy as np
 import scipy.linalg
 
 from .decompositions import RECTANGULAR, apart, symmetric
-from .linear_systems import CLOSE, DTYPES, SHAPES, each, regular
+from .linear_systems import DTYPES, SHAPES, each, regular
 from .record import Error, Maker, Record, Sample, call
 
 
 def _record(name: str, samples: Any, reference: Any = None, **options: Any) -> Record:
-    options = {"dtypes": DTYPES, "tolerance": CLOSE, "expanded": False, **options}
+    options = {"dtypes": DTYPES, "expanded": False, **options}
     return Record(name, samples, reference, **options)
 
 
@@ -108,7 +108,6 @@ RECORDS = [
             lambda m: [call(m(5, 4), q=2), call(m(2, 3, 5), q=2)],
             unreferenced="the directions are drawn; compared with PyTorch's, which draws the same",
             dtypes=("float32", "float64"),
-            tolerance={"float32": (1e-3, 1e-4)},
             gradient=False,
             expanded=False,
             layout_free=False,

@@ -12,7 +12,6 @@ from .record import Error, Maker, Record, Sample, call
 
 SHAPES = ((3, 3), (2, 3, 3))
 DTYPES = ("float32", "float64", "complex64")
-CLOSE = {"float32": (1e-3, 1e-4), "complex64": (1e-3, 1e-4)}
 ZEROS = np.zeros((2, 2), np.float32)
 RECTANGULAR = Error(lambda m: call(m(2, 3)), RuntimeError, "square")
 
@@ -72,7 +71,7 @@ def systems(make: Maker) -> list[Sample]:
 
 
 def matrix_record(name: str, samples: Callable[[Maker], Any], reference: Callable[..., Any], **options: Any) -> Record:
-    options = {"dtypes": DTYPES, "tolerance": CLOSE, "expanded": False, **options}
+    options = {"dtypes": DTYPES, "expanded": False, **options}
     return Record(name, samples, reference, **options)
 
 

@@ -83,7 +83,6 @@ RECORDS = [
         _segments,
         _reduced,
         dtypes=("float32", "float64", "bfloat16"),
-        tolerance={"bfloat16": (3e-2, 1e-2)},
         errors=(
             Error(lambda m: call(m(3), "sum"), RuntimeError, "Either lengths or offsets"),
             Error(lambda m: call(m(3), "median", lengths=np.array([3])), RuntimeError, "must be either"),

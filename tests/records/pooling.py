@@ -12,7 +12,6 @@ from .record import Error, Record, call
 F = "nn.functional."
 FLOATS = ("float32", "float64", "bfloat16")  # the first two where PyTorch has no bfloat16 kernel, or chooses windows in it
 REAL = (*FLOATS, "int64")
-LOOSE = {"float32": (1e-4, 1e-4), "bfloat16": (5e-2, 1.0), "gradient": (1e-3, 1e-3)}
 
 
 def _distinct(make: Any, *shape: int) -> np.ndarray:
@@ -225,14 +224,13 @@ RECORDS = [
             Record(F + f"max_pool{rank}d", _max_samples(rank), _max(rank), FLOATS if rank == 1 else REAL, _pool_errors(rank)),
             Record(f"max_pool{rank}d", _max_samples(rank), _max(rank), FLOATS if rank == 1 else REAL, _pool_errors(rank)),
             Record(F + f"max_pool{rank}d_with_indices", _indexed_samples(rank), None, FLOATS),
-            Record(F + f"avg_pool{rank}d", _mean_samples(rank), _mean(rank), FLOATS[:2], _pool_errors(rank), LOOSE),
+            Record(F + f"avg_pool{rank}d", _mean_samples(rank), _mean(rank), FLOATS[:2], _pool_errors(rank)),
             Record(
                 F + f"adaptive_avg_pool{rank}d",
                 _adaptive_samples(rank),
                 lambda x, s, r=rank: _bins(x, s, r, lambda y, a: y.mean(a)),
                 FLOATS,
                 (),
-                LOOSE,
             ),
             Record(
                 F + f"adaptive_max_pool{rank}d", _adaptive_samples(rank), lambda x, s, r=rank: _bins(x, s, r, lambda y, a: y.max(a)), FLOATS
@@ -244,13 +242,12 @@ RECORDS = [
                 lambda x, p, k, s=None, r=rank: (_windows(x, k, s, 0, 1, False, r, 0) ** p).sum(-1) ** (1 / p),
                 FLOATS[:2],
                 (),
-                LOOSE,
             ),
             Record(F + f"max_unpool{rank}d", _unpool_samples(rank), None, FLOATS),
         )
     ],
-    Record("avg_pool1d", _mean_samples(1), _mean(1), FLOATS, _pool_errors(1), LOOSE),
-    Record("adaptive_avg_pool1d", _adaptive_samples(1), lambda x, s: _bins(x, s, 1, lambda y, a: y.mean(a)), FLOATS, (), LOOSE),
+    Record("avg_pool1d", _mean_samples(1), _mean(1), FLOATS, _pool_errors(1)),
+    Record("adaptive_avg_pool1d", _adaptive_samples(1), lambda x, s: _bins(x, s, 1, lambda y, a: y.mean(a)), FLOATS, ()),
     Record("adaptive_max_pool1d", _adaptive_samples(1), None, FLOATS),
     *[
         Record(F + f"fractional_max_pool{rank}d{word}", _fractional_samples(rank), None, FLOATS[:2], random=True)
@@ -268,7 +265,6 @@ RECORDS = [
             Error(lambda make: call(make(2, 3), make(4), make(4)), RuntimeError, "should contain 3 elements not 4"),
             Error(lambda make: call(make(2, 3), make(3), None, training=True), ValueError, "both be None"),
         ),
-        LOOSE,
         gradient=False,
         notes="the running moments cannot be differentiated; test_neural_operations checks the others",
     ),
@@ -278,7 +274,6 @@ RECORDS = [
         None,
         FLOATS,
         (),
-        LOOSE,
         gradient=False,
         notes="as for nn.functional.batch_norm",
     ),
@@ -291,13 +286,10 @@ RECORDS = [
             Error(lambda make: call(make(2, 3, 1)), ValueError, "more than 1 spatial element"),
             Error(lambda make: call(make(2, 3, 4), use_input_stats=False), RuntimeError, "to be defined"),
         ),
-        LOOSE,
     ),
-    Record(
-        "instance_norm", lambda make: [call(make(2, 3, 4), make(3), make(3), None, None, True, 0.1, 1e-5, False)], None, FLOATS, (), LOOSE
-    ),
-    *[Record(space + "layer_norm", _layer_samples, _layer_norm, FLOATS, _LAYER_ERRORS, LOOSE) for space in ("", F)],
-    *[Record(space + "group_norm", _group_samples, _group_norm, FLOATS, _GROUP_ERRORS, LOOSE) for space in ("", F)],
+    Record("instance_norm", lambda make: [call(make(2, 3, 4), make(3), make(3), None, None, True, 0.1, 1e-5, False)], None, FLOATS, ()),
+    *[Record(space + "layer_norm", _layer_samples, _layer_norm, FLOATS, _LAYER_ERRORS) for space in ("", F)],
+    *[Record(space + "group_norm", _group_samples, _group_norm, FLOATS, _GROUP_ERRORS) for space in ("", F)],
     *[
         Record(
             space + "rms_norm",
@@ -305,7 +297,6 @@ RECORDS = [
             _rms_norm,
             FLOATS,
             (Error(lambda make: call(make(2, 3), (4,)), RuntimeError, "Given normalized_shape"),),
-            LOOSE,
         )
         for space in ("", F)
     ],
@@ -315,7 +306,6 @@ RECORDS = [
         _response,
         FLOATS[:2],
         (Error(lambda make: call(make(2, 3), 2), ValueError, "3D or higher"),),
-        LOOSE,
     ),
     Record(
         F + "normalize",
@@ -323,6 +313,5 @@ RECORDS = [
         lambda x, p=2.0, dim=1, eps=1e-12: x / np.maximum((np.abs(x) ** p).sum(dim, keepdims=True) ** (1 / p), eps),
         FLOATS,
         (),
-        LOOSE,
     ),
 ]

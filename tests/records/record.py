@@ -25,6 +25,7 @@ BOOL = ("bool",)
 COMPLEX = ("complex64", "complex128")
 REAL = (*FLOATS, *HALVES, *INTS, *BOOL)
 ALL = (*REAL, *COMPLEX)
+KIN = {"float64": "float32", "complex128": "complex64", "float16": "bfloat16"}
 
 
 def numpy_dtype(name: str) -> np.dtype:
@@ -100,12 +101,12 @@ class Record:
         rejects: by dtype, the exception that samples must raise, and their numbers (None for all); ``rejections.py`` has the table.
         dtypes: dtypes to try; where PyTorch rejects one, flambeau must do so too.
         errors: calls that must fail.
-        tolerance: (relative, absolute) by dtype name where the usual one is too strict.
         gradient: whether there is a derivative to check; off too where it is piecewise in a way that finite differences cannot see.
         elementwise: whether 0-d, empty and non-finite inputs can be derived from the samples' number of tensors.
         specials: whether non-finite and extreme values must agree as well.
         signed_zeros: whether the sign of a zero among the special results must agree too.
         is_view: whether results share memory with the first operand.
+        widened: whether the reference is asked in float64; off where it looks at the operands' dtype.
         expanded: whether inputs that repeat one row make sense (they are singular as matrices).
         layout_free: whether values do not depend on the inputs' order in memory (they do for ``as_strided``).
         sign_free: whether results are unique up to signs or phases: their sizes are compared.
@@ -120,12 +121,12 @@ class Record:
     rejects: dict[str, tuple[type[Exception], tuple[int, ...] | None]] = field(default_factory=dict, kw_only=True)
     dtypes: tuple[str, ...] = ("float32", "float64", "bfloat16", "int64", "bool", "complex64")
     errors: tuple[Error, ...] = ()
-    tolerance: dict[str, tuple[float, float]] = field(default_factory=dict)
     gradient: bool = True
     elementwise: bool = False
     specials: bool = True
     signed_zeros: bool = True
     is_view: bool = False
+    widened: bool = True
     expanded: bool = True
     layout_free: bool = True
     sign_free: bool = False
@@ -134,8 +135,14 @@ class Record:
 
     def rejection(self, dtype: str, number: int) -> type[Exception] | None:
         """What the sample of this number must raise for a dtype; None where it must not."""
-        error, samples = self.rejects.get(dtype, (None, ()))
+        named = dtype if dtype in self.rejects or dtype in self.dtypes else KIN.get(dtype, dtype)
+        error, samples = self.rejects.get(named, (None, ()))
         return error if samples is None or number in samples else None
+
+    def with_kin(self) -> tuple[str, ...]:
+        """The dtypes, and of each the one of another precision that is treated alike."""
+        kin = {of: other for other, of in KIN.items()}
+        return tuple(dict.fromkeys(other for dtype in self.dtypes for other in (dtype, kin.get(dtype, dtype))))
 
 
 @dataclass(frozen=True, slots=True)

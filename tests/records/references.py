@@ -29,6 +29,8 @@ def _over(function: Callable[..., Any]) -> Callable[..., Any]:
     """A reduction with PyTorch's arguments."""
 
     def reference(a: Array, dim: Any = None, keepdim: bool = False, *, axis: Any = None, dtype: Any = None) -> Any:
+        if dtype is not None:
+            a = (a.real if np.dtype(dtype).kind != "c" else a).astype(dtype)
         return function(a, axis=_axes(axis if dim is None else dim, a.ndim), keepdims=keepdim)
 
     return reference
@@ -377,6 +379,7 @@ def _data(value: Any, dtype: Any = None, **_: Any) -> Any:
     if dtype is None and not isinstance(value, np.ndarray) and array.dtype == np.float64:
         dtype = np.float32
     with np.errstate(over="ignore"):
+        array = array.real if np.dtype(dtype or array.dtype).kind != "c" else array
         return array if dtype is None else array.astype(dtype)
 
 
@@ -433,7 +436,8 @@ _TYPES = {"torch.DoubleTensor": np.float64, "torch.IntTensor": np.int32, "torch.
 
 def _type(x: Array, dtype: Any = None) -> Any:
     if dtype is None:
-        return {"float32": "torch.FloatTensor", "float64": "torch.DoubleTensor", "int64": "torch.LongTensor"}[x.dtype.name]
+        words = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long"}
+        return f"torch.{words[x.dtype.name]}Tensor"
     return x.astype(_TYPES.get(dtype, dtype) if isinstance(dtype, str) else dtype)
 
 
@@ -621,6 +625,7 @@ def _triplet_distance(a: Array, p: Array, n: Array, margin: float = 1.0, swap: b
 
 REFERENCES: dict[str, Callable[..., Any]] = {
     "nansum": _over(np.nansum),
+    "sum": _over(np.sum),
     "mean": _over(_mean),
     "nanmean": _over(np.nanmean),
     "prod": _over(np.prod),

@@ -272,7 +272,6 @@ RECORDS = [
         _with(_scatter),
         DTYPES,
         (_out_of_range("scatter_"),),
-        {"bfloat16": (2e-2, 2e-2)},
         gradient=False,
         is_view=True,
         notes="PyTorch has derivatives neither of reduce= nor of an index smaller than the source",
