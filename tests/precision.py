@@ -93,6 +93,7 @@ _ITERATED = Bound("the condition of the sample", _units(16))
 _SERIES = {"float64": 1e-9, "complex128": 1e-9}
 _TRIGAMMA = Bound("PyTorch's digamma and trigamma have 9 digits", {**_SERIES, **_units(64)}, _SERIES, against=(PYTORCH,))
 _BESSEL = Bound("PyTorch's rational functions have 7 digits near the zeros", {"float64": 1e-7, **_units(256)}, against=(PYTORCH,))
+_EQUAL_ROWS = Bound("of equal rows, rounding divided by the root of eps", least=50, against=(PYTORCH,))
 
 EXCEPTIONS: dict[str, tuple[Bound, ...]] = {
     **dict.fromkeys(["addcmul", "addcdiv", "lerp", "logit", F + "tanhshrink", F + "gelu", F + "mish"], (_CANCELS,)),
@@ -109,7 +110,7 @@ EXCEPTIONS: dict[str, tuple[Bound, ...]] = {
     F + "hardsigmoid": (Bound("PyTorch's slope of 1/6 is rounded to float32", {}, {"float64": 1e-7}, against=(PYTORCH,)),),
     F + "logsigmoid": (Bound("slopes near the least normal number are 0", least=1e-33),),
     **dict.fromkeys(
-        ["batch_norm", F + "batch_norm"], (Bound("of equal rows, rounding over the root of eps", least=50, against=(PYTORCH,)),)
+        ["batch_norm", F + "batch_norm"], (Bound("rounding over the root of eps, of equal rows", least=50, against=(PYTORCH,)),)
     ),
     "linalg.lstsq": (_ITERATED,),
     "logaddexp2": (Bound("PyTorch's logarithm of 1 / 2 + 1 / 2 is not 0", least=1, against=(PYTORCH,)),),
