@@ -338,6 +338,8 @@ class _Aten(_OpNamespace):
 
 def function_of(name: str) -> Callable[..., Any] | None:
     """The function of flambeau that is ``aten::name``."""
+    if name in _calls().IMPLEMENTED:
+        return _by_position(_calls().IMPLEMENTED[name])
     for table in ("ops.aten", "torch", "nn.functional"):
         if name in TABLES[table]:
             return _by_position(TABLES[table][name].wrapper)
@@ -350,7 +352,8 @@ def function_of(name: str) -> Callable[..., Any] | None:
 
 def _calls() -> Any:
     """What knows calls of kernels as calls of flambeau's operations, and back."""
-    importlib.import_module("._dispatch.aten_kernels", __package__)
+    for part in ("rules", "formulas", "kernels", "composites"):  # what fills the tables of the module that is returned
+        importlib.import_module(f"._dispatch.aten_{part}", __package__)
     return importlib.import_module("._dispatch.aten_calls", __package__)
 
 

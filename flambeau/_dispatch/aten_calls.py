@@ -33,6 +33,7 @@ PREPARED: dict[str, Callable[..., Any]] = {}  # our primitive -> (name, args, kw
 COMPOSED: dict[str, Callable[..., Any]] = {}  # our primitive -> what it is made of in PyTorch, recorded one by one
 LOWERED: dict[str, Callable[..., Any]] = {}  # our primitive -> several calls, below the tape
 LEAVES: dict[str, Callable[..., Any]] = {}  # our composite -> the kernel it is in PyTorch
+LIBRARY: set[str] = set()  # our composites that PyTorch's library composes, not its Python: numbers stay numbers in them
 FROM_DATA: dict[str, Callable[..., Any]] = {}  # our factory -> what makes a tensor of data
 IMPLEMENTED: dict[str, Callable[..., Any]] = {}  # PyTorch's kernel, or an overload of it -> a function with its arguments
 
@@ -122,7 +123,7 @@ def implementation(name: str, schema: FunctionSchema) -> Callable[..., Any] | No
 
 def _run(schema: FunctionSchema, op: Any, form: Any, places: list[tuple[str, int | None]], /, *args: Any, **kwargs: Any) -> Any:
     """A call of PyTorch's kernel as a call of ours."""
-    bound = _bound(schema, args, kwargs)
+    bound = bound_arguments(schema, args, kwargs)
     out: Any = tuple([bound[argument.name] for argument in schema.arguments if argument.is_out])
     values = [param.default for param in op.params]
     for name, place in places:
@@ -138,14 +139,14 @@ def _run(schema: FunctionSchema, op: Any, form: Any, places: list[tuple[str, int
 
 def _make(name: str, schema: FunctionSchema, /, *args: Any, **kwargs: Any) -> Any:
     """A call of one of PyTorch's factories."""
-    bound = _bound(schema, args, kwargs)
+    bound = bound_arguments(schema, args, kwargs)
     namespace = "torch" if name in TABLES["torch"] else "Tensor"
     positional = [bound.pop(argument.name) for argument in schema.arguments if not argument.kwarg_only]
     options = {option: value for option, value in bound.items() if value is not None}
     return TABLES[namespace][name].wrapper(*positional, **options)
 
 
-def _bound(schema: FunctionSchema, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+def bound_arguments(schema: FunctionSchema, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """The arguments by name, as they were given: neither numbers nor lists are converted."""
     positional = schema.positional
     if len(args) > len(positional):
@@ -217,7 +218,7 @@ def _places(op: Any, schema: FunctionSchema) -> list[tuple[str, int | None]] | N
     return places
 
 
-_OTHER_NAMES = {("_view", "size"): "shape", ("dot", "tensor"): "other"}
+_OTHER_NAMES = {("_view", "size"): "shape", ("dot", "tensor"): "other", ("_scatter", "value"): "src"}
 _OTHER_NAMES.update(
     {(name, "x"): "input" for name in ("airy_ai", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "spherical_bessel_j0")}
 )
@@ -229,6 +230,9 @@ def translated(call: Call) -> tuple[OpOverload, tuple[Any, ...], dict[str, Any]]
     """A call of a primitive in PyTorch's terms: the overload, its arguments, trailing defaults left out."""
     op, values, form = call.op, call.values, call.form
     key = key_of(op)
+    if key in _WITH_NUMBERS and thread.in_library and call.out is None and _is_number(values[1]):
+        found = overload_named(f"{key}{'' if form is FUNCTION else '_'}.Scalar")
+        return found, *pruned(found, values if key in ("add", "sub") else values[:2], {})
     if key in PREPARED:
         prepared = PREPARED[key](*values)
         if prepared is not None:
@@ -246,6 +250,13 @@ def translated(call: Call) -> tuple[OpOverload, tuple[Any, ...], dict[str, Any]]
                 found = overload_named(shown)
                 return found, *_with_result(arguments, found, call.out)
     return private(op, form), values, {} if call.out is None else {"out": call.out}
+
+
+_WITH_NUMBERS = frozenset(("add", "sub", "mul", "div"))  # which PyTorch's own code calls with numbers as they are
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, complex)) and not isinstance(value, Tensor)
 
 
 def _with_result(arguments: Any, found: OpOverload, out: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -463,7 +474,11 @@ def _randint(name: str, low_name: str, with_size: bool) -> Callable[[dict[str, A
             low = bounds[0]
         model = [] if with_size else [named["input"]]
         sizes = [list(size)] if with_size else []
-        return (f"{name}.default", [*model, high, *sizes]) if not low else (f"{name}.{low_name}", [*model, low, high, *sizes])
+        return (
+            (f"{name}.default", [*model, high, *sizes])
+            if low is None or (not with_size and not low)
+            else (f"{name}.{low_name}", [*model, low, high, *sizes])
+        )
 
     return arguments
 
@@ -487,6 +502,16 @@ def _following_sized(name: str) -> Callable[[dict[str, Any]], tuple[str, list[An
     return lambda named: (f"{name}.default", [named["input"], _sizes(named)])
 
 
+def _window(name: str) -> Callable[[dict[str, Any]], tuple[str, list[Any]]]:
+    def arguments(named: dict[str, Any]) -> tuple[str, list[Any]]:
+        length, periodic, *rest = [named[key] for key in named if key not in _OPTIONS]
+        if any(value is not None and value != 0.54 and value != 0.46 for value in rest):
+            return f"{name}.periodic_alpha_beta", [length, periodic, *rest]
+        return (f"{name}.default", [length]) if periodic is True else (f"{name}.periodic", [length, periodic])
+
+    return arguments
+
+
 FACTORIES: dict[str, Callable[[dict[str, Any]], tuple[str, list[Any]]]] = {
     **{name: _sized(f"{name}.default") for name in ("zeros", "ones", "rand", "randn")},
     **{name: _following(name) for name in ("zeros_like", "ones_like", "empty_like", "rand_like", "randn_like")},
@@ -496,6 +521,7 @@ FACTORIES: dict[str, Callable[[dict[str, Any]], tuple[str, list[Any]]]] = {
     "empty_strided": lambda named: ("empty_strided.default", [list(named["size"]), list(named["stride"])]),
     "linspace": lambda named: ("linspace.default", [named["start"], named["end"], named["steps"]]),
     "logspace": lambda named: ("logspace.default", [named["start"], named["end"], named["steps"], named["base"]]),
+    **{name: _window(name) for name in ("hann_window", "hamming_window", "bartlett_window", "blackman_window")},
     "eye": lambda named: ("eye.default", [named["n"]]) if named.get("m") is None else ("eye.m", [named["n"], named["m"]]),
     "arange": _bounded("arange"),
     "randint": _randint("randint", "low", True),

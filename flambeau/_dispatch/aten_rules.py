@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from .._ops import tensors_in
 from ..autograd.function import Function
 from ..core.calls.dispatch import IN_PLACE, dispatch
 from ..core.calls.promotion import common_dtype
@@ -22,23 +21,9 @@ from ..core.tensor import Tensor, wrap
 from ..ops import indexing, masks
 from ..ops.indexing import Indices
 from .aten_calls import COMPOSED, FROM_DATA, IMPLEMENTED, LEAVES, LOWERED, PREPARED, overload_named, pruned
+from .aten_derivatives import call, is_handled, kernel, torch
 
 _END = sys.maxsize
-
-
-def call(name: str, *args: Any, **kwargs: Any) -> Any:
-    """``torch.ops.aten.NAME(*args)``."""
-    return overload_named(name)(*args, **kwargs)
-
-
-def torch(name: str, *args: Any, **kwargs: Any) -> Any:
-    """``torch.NAME(*args)``."""
-    return resolve("torch", name)(*args, **kwargs)
-
-
-def is_handled(*values: Any) -> bool:
-    """Whether a mode or a class takes calls with these arguments."""
-    return modes.below is not None and modes.below.is_handled(tensors_in(values))
 
 
 def _is_number(value: Any) -> bool:
@@ -85,7 +70,7 @@ def _product(input: Any, other: Any) -> Any:
     if b <= 2 and a >= 3:
         rows = input.reshape(math.prod(input.shape[:-1]), input.shape[-1])
         product = torch("mm", rows, other) if b == 2 else torch("mv", rows, other)
-        return product.view(*input.shape[:-1], *other.shape[1:])
+        return call("_unsafe_view", product, [*input.shape[:-1], *other.shape[1:]])
     if a == 1:
         return _product(input.unsqueeze(0), other).squeeze(-2)
     if a == 2:
@@ -94,7 +79,7 @@ def _product(input: Any, other: Any) -> Any:
     count = math.prod(lead)
     left = input.expand(*lead, *input.shape[-2:]).reshape(count, *input.shape[-2:])
     right = other.expand(*lead, *other.shape[-2:]).reshape(count, *other.shape[-2:])
-    return torch("bmm", left, right).view(*lead, input.shape[-2], other.shape[-1])
+    return call("_unsafe_view", torch("bmm", left, right), [*lead, input.shape[-2], other.shape[-1]])
 
 
 def _linear(input: Any, weight: Any, bias: Any = None) -> Any:
@@ -137,7 +122,7 @@ IMPLEMENTED["_softmax"] = lambda self, dim, half_to_float=False: torch("softmax"
 IMPLEMENTED["_log_softmax"] = lambda self, dim, half_to_float=False: torch("log_softmax", self, dim)
 IMPLEMENTED["linear"] = lambda input, weight, bias=None: resolve("nn.functional", "linear")(input, weight, bias)
 for _name in ("add", "sub", "mul", "div"):
-    IMPLEMENTED[f"{_name}.Scalar"] = lambda self, other, alpha=1, name=_name: torch(name, self, other if alpha == 1 else other * alpha)
+    kernel(f"{_name}.Scalar")(lambda self, other, alpha=1, name=_name: torch(name, self, other if alpha == 1 else other * alpha))
 
 
 # -- shapes ----------------------------------------------------------------------------------------------------------------------------
@@ -153,9 +138,8 @@ def _summed(input: Any, shape: Any) -> Any:
     return call("view", result, list(shape)) if lead or not dims else result
 
 
-LOWERED["_reshaped_copy"] = _reshaped
+COMPOSED["_reshaped_copy"] = _reshaped
 LOWERED["_sum_to_size"] = _summed
-IMPLEMENTED["_unsafe_view"] = lambda self, size: self.view(size)
 IMPLEMENTED["view.default"] = IMPLEMENTED["view"] = lambda self, size: primitive("_view").wrapper(self, size)
 IMPLEMENTED["view.dtype"] = lambda self, dtype: self.view(dtype)
 IMPLEMENTED["expand"] = lambda self, size, *, implicit=False: self.expand(size)
@@ -206,7 +190,7 @@ def _several_parts(input: Any, key: Any) -> Any:
 
 for _name in ("_select", "_slice", "_exact_select", "_exact_slice", "_index_unsqueeze"):
     PREPARED[_name] = _one_part
-    LOWERED[_name] = _several_parts
+    COMPOSED[_name] = _several_parts
 
 
 def _slice(self: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
@@ -294,9 +278,14 @@ def getitem(self: Any, key: Any) -> Any:
 
 def setitem(self: Any, key: Any, value: Any) -> None:
     """``self[key] = value`` where a mode or a class takes calls."""
+    if _is_number(value):
+        value = torch("tensor", value, dtype=self.dtype, device=self.device)
     view, indices = _split_key(self, key)
     if not indices:
-        indexing._assign(view, value)
+        if isinstance(value, Tensor) and not value.dim() and view.dim() and not value.requires_grad:
+            view.fill_(value)
+        else:
+            indexing._assign(view, value)
         return
     if not isinstance(value, Tensor):
         value = torch("tensor", value, dtype=view.dtype, device=view.device)

@@ -9,7 +9,7 @@ Tensor.unfold=unfold _alias=alias _conj=conj_physical _expand=expand _fft_c2c _f
 _index_add=index_add _index_put=index_put _index_reduce=index_reduce _leaky_relu_backward=leaky_relu_backward _log_softmax_backward_data
 _max_along=max.dim _max_of_all=max _median_along=median.dim _median_of_all=median _min_along=min.dim _min_of_all=min
 _nanmedian_along=nanmedian.dim _nanmedian_of_all=nanmedian
-_nonzero=nonzero _pdist=_pdist_forward _polygamma=polygamma _prelu_kernel _repeat=repeat _scatter=scatter.src
+_nonzero=nonzero _pdist=_pdist_forward _polygamma=polygamma _prelu_kernel _repeat=repeat _scatter=scatter.src,scatter.value
 _scatter_reduce=scatter_reduce.two _select=select.int _sigmoid_backward=sigmoid_backward _slice=slice.Tensor _softmax_backward_data
 _split=split.Tensor _split_with_sizes=split_with_sizes _std=std.correction _tanh_backward=tanh_backward
 _threshold_backward=threshold_backward _to_copy _unbind=unbind.int _var=var.correction _view=view _view_dtype=view.dtype

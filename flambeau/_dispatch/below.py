@@ -30,7 +30,7 @@ from ..core.calls.override import DisableTorchFunctionSubclass, getters
 from ..core.calls.registry import resolve
 from ..core.layout import preserve_format
 from ..core.shape import broadcast_shape, contiguous_strides, element_strides, is_dense
-from ..core.state import active, dispatchers, grad_enabled, interposed, modes, set_grad, thread
+from ..core.state import PARTS, active, dispatchers, grad_enabled, interposed, modes, set_grad, thread
 from ..core.tape.history import (
     check_overlap,
     check_writable,
@@ -46,7 +46,8 @@ from ..core.tape.node import edge_of
 from ..core.tape.saved import Kept, below_tape, is_saved_result, pack_saved
 from ..core.tensor import Tensor, share, storage_of, wrap
 from . import aten_calls as aten
-from . import aten_kernels, aten_rules  # noqa: F401  # the last two fill tables of the first
+from . import aten_composites, aten_formulas, aten_kernels, aten_rules  # noqa: F401  # these fill tables of the others, in this order
+from . import aten_derivatives as derivatives
 
 
 # -- who is asked ----------------------------------------------------------------------------------------------------------------------
@@ -91,9 +92,10 @@ def ask(func: Any, args: Any, kwargs: Any) -> Any:
     """
     overloaded = classes_of(tensors_in(args, kwargs))
     types = tuple([operand.__class__ for operand in overloaded])
-    was = thread.grad
+    was, in_library = thread.grad, thread.in_library
     if was is True:
         set_grad(False)
+    thread.in_library = False
     try:
         if thread.dispatch_modes:
             outside = thread.dispatch_modes
@@ -109,6 +111,7 @@ def ask(func: Any, args: Any, kwargs: Any) -> Any:
             if result is not NotImplemented:
                 return result
     finally:
+        thread.in_library = in_library
         if was is True:
             set_grad(True)
     shown = "".join(f"\n  - tensor subclass {kind!r}" for kind in types)
@@ -140,10 +143,16 @@ def taken(call: Call) -> Any:
     if form is FACTORY:
         return _factory(call)
     key = aten.key_of(call.op)
+    if thread.in_library is PARTS:
+        return _in_parts(call)
     if form is COMPOSITE:
         leaf = aten.LEAVES.get(key) if call.out is None else None
         result = NotImplemented if leaf is None else leaf(*call.values)
-        return result if result is not NotImplemented else _composite(call)
+        if result is not NotImplemented:
+            return result
+        if key in aten.LIBRARY and not thread.in_library:
+            return aten_kernels.in_library(_composite)(call, True)
+        return _composite(call)
     with DisableTorchFunctionSubclass():
         if call.out is None and form is FUNCTION and (composed := aten.COMPOSED.get(key)) is not None:
             result = composed(*call.values)
@@ -156,10 +165,18 @@ def taken(call: Call) -> Any:
         return _function(call)
 
 
-def _composite(call: Call) -> Any:
+def _in_parts(call: Call) -> Any:
+    """A call that is shown as our own primitives are: so are derivatives taken that PyTorch's kernels have not."""
+    if call.form is COMPOSITE:
+        return _composite(call)
+    with DisableTorchFunctionSubclass():
+        return _in_place(call) if call.form is IN_PLACE else _in_place_view(call) if call.form is not FUNCTION else _function(call)
+
+
+def _composite(call: Call, in_library: bool = False) -> Any:
     """A composite is divided. One that reads values is shown as a whole, where an operand has none."""
     if not any(isinstance(operand, Tensor) and operand._array.__class__ is HollowArray for operand in call.operands):
-        return NotImplemented
+        return call.form.run(call) if in_library else NotImplemented
     try:
         result = call.form.run(call)
         if not any(tensor.__class__ is Tensor and isinstance(tensor._array, MetaArray) for tensor in tensors_in([result], {})):
@@ -172,18 +189,41 @@ def _composite(call: Call) -> Any:
 
 
 def _result_of(call: Call) -> Any:
-    """What the kernel of a call returns, as modes and classes make it."""
+    """What the kernel of a call returns, as modes and classes make it; and the operation, with its values, that the tape takes it for."""
     lowered = aten.LOWERED.get(aten.key_of(call.op)) if call.form is FUNCTION and call.out is None else None
     if lowered is not None:
         result = below(lowered, *call.values)
         if result is not NotImplemented:
-            return result
-    return ask(*aten.translated(call))
+            return result, call.op, call.values
+    func, args, kwargs = aten.translated(call)
+    kernel = derivatives.kernel_of(func) if call.is_recorded() and thread.in_library is not PARTS else None
+    if kernel is None:
+        return ask(func, args, kwargs), call.op, call.values
+    return ask(func, args, kwargs), kernel, derivatives.values_of(func, args, kwargs)
+
+
+def kernel_call(func: Any, args: Any, kwargs: Any) -> Any:
+    """A call of a kernel that has derivatives of its own, or is computed by several operations: one call for whoever looks."""
+    kernel = derivatives.kernel_of(func)
+    values = derivatives.values_of(func, args, kwargs)
+    recorded = grad_enabled() and any(
+        is_differentiable(t._array) and t._requires_grad for t in tensors_in(values, {}) if isinstance(t, Tensor)
+    )
+    if kernel is None and recorded:
+        return derivatives.again(func, args, kwargs)
+    with DisableTorchFunctionSubclass():
+        result = ask(func, args, kwargs)
+    if kernel is None or not recorded:
+        return result
+    is_tuple = isinstance(result, (tuple, list))
+    tensors = [_own(tensor, values) for tensor in (result if is_tuple else [result])]
+    _record(kernel, values, tensors)
+    return tuple(tensors) if is_tuple else tensors[0]
 
 
 def _function(call: Call) -> Any:
     op = call.op
-    result = _result_of(call)
+    result, taped, values = _result_of(call)
     if call.out is not None:
         return package(op, list(call.out)) if isinstance(call.out, (tuple, list)) else call.out
     is_tuple = isinstance(result, (tuple, list))
@@ -195,15 +235,15 @@ def _function(call: Call) -> Any:
     if op.is_view:
         _show_as_views(call, tensors)
     elif tensors and call.is_recorded():
-        tensors = [_own(tensor, call) for tensor in tensors]
+        tensors = [_own(tensor, call.operands) for tensor in tensors]
     if tensors and call.is_recorded():
-        _record(call, tensors)
+        _record(taped, values, tensors)
     return package(op, tensors) if is_tuple else tensors[0]
 
 
-def _own(tensor: Tensor, call: Call) -> Tensor:
+def _own(tensor: Tensor, operands: Any) -> Tensor:
     """A result that may get a node: an operand that was returned as it is, is shown by another tensor."""
-    if tensor._node is not None or any(tensor is operand for operand in call.operands):
+    if tensor._node is not None or any(tensor is operand for operand in operands):
         return below(tensor.detach)
     return tensor
 
@@ -245,11 +285,11 @@ def _follow_shape(call: Call, base: Tensor, tensors: list[Tensor]) -> None:
                 storage._add_alias(tensor)
 
 
-def _record(call: Call, tensors: list[Tensor]) -> None:
+def _record(op: Any, values: Any, tensors: list[Tensor]) -> None:
     """Put a call on the tape. Results of classes that their node keeps are kept as tensors, not as arrays; then hooks get what is kept."""
     hooks, thread.saved_hooks = thread.saved_hooks, ()
     try:
-        record(call.op, call.values, tensors)
+        record(op, values, tensors)
     finally:
         thread.saved_hooks = hooks
     node: Any = next((tensor._node for tensor in tensors if tensor._node is not None), None)
@@ -282,36 +322,66 @@ def _in_place(call: Call) -> Tensor:
         common = broadcast_shape(*dispatch.operand_shapes(op, values))
         if common != target._array.shape:
             raise RuntimeError(f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(common)}")
+    func, args, kwargs = aten.translated(call)
+    return _write(target, func, args, kwargs, op if recorded else None, values)
+
+
+def write_call(func: Any, args: Any, kwargs: Any) -> Tensor:
+    """A call of a kernel that writes into its first argument, and has derivatives of its own."""
+    target = args[0]
+    recorded = grad_enabled() and any(isinstance(value, Tensor) and value._requires_grad for value in args)
+    check_writable(target, recorded, may_overlap=False)
+    return _write(target, func, args, kwargs, derivatives.kernel_of(func) if recorded else None, args)
+
+
+def _write(target: Tensor, func: Any, args: Any, kwargs: Any, op: Any, values: Any) -> Tensor:
+    """Have a kernel write into ``target``, and put that on the tape as a call of ``op``, unless it is None."""
+    if op is not None and thread.in_library is not PARTS and (kernel := derivatives.kernel_of(func)) is not None:
+        op, values = kernel, derivatives.values_of(func, args, kwargs)
     node_values = values
-    if recorded and ("input" in op.node.saves_inputs or any(value is target for value in values[1:])):
-        before = below(lambda: target.detach().clone())
+    if op is not None and (_saves_target(op, values) or any(value is target for value in values[1:])):
+        before = below(target.clone)
         before._requires_grad, before._node = target._requires_grad, target._node
         node_values = tuple([before if value is target else value for value in values])
-    ask(*aten.translated(call))
+    ask(func, args, kwargs)
     if target._array.__class__ is HollowArray:
         storage_of(target)._bump()
-    if recorded:
-        history = edge_of(target)
-        hooks, thread.saved_hooks = thread.saved_hooks, ()
-        try:
-            node = make_node(op, node_values, [target._array], [target])
-        finally:
-            thread.saved_hooks = hooks
-        if node.saved:
-            _keep_results(node, [target], hooks)
-        if node.edges and node.edges[0] is not history and node_values is not values:
-            node.edges = (history, *node.edges[1:])
-        rebase(target, node)
+    if op is None:
+        return target
+    history = edge_of(target)
+    hooks, thread.saved_hooks = thread.saved_hooks, ()
+    try:
+        node = make_node(op, node_values, [target._array], [target])
+    finally:
+        thread.saved_hooks = hooks
+    if node.saved:
+        _keep_results(node, [target], hooks)
+    if node.edges and node.edges[0] is not history and node_values is not values:
+        node.edges = (history, *node.edges[1:])
+    rebase(target, node)
     return target
+
+
+def _saves_target(op: Any, values: Any) -> bool:
+    """Whether a node keeps what the first operand was, for the gradient of an operand that needs one."""
+    kept = next((item for item in op.node.tensors if item.source == "operand" and item.position == 0), None)
+    if kept is None:
+        return False
+    needed = [value for name, value in zip(op.names, values, strict=True) if name in kept.needed_for]
+    return any(isinstance(value, Tensor) and value._requires_grad for value in needed)
 
 
 def _in_place_view(call: Call) -> Tensor:
     """``t_`` and the like: the tensor itself takes the view's shape; a tensor around others takes it too."""
     target = call.values[0]
-    if grad_enabled() and target._requires_grad:
-        raise NotImplementedError(f"{call.op.name}_: a recorded view in place of the tensor is not supported below __torch_dispatch__")
+    recorded = grad_enabled() and target._requires_grad
+    check_writable(target, recorded, may_overlap=True)
     before = target._array
-    ask(*aten.translated(call))
+    func, args, kwargs = aten.translated(call)
+    node: Any = make_node(call.op, call.values, [before], [target]) if recorded else None
+    ask(func, args, kwargs)
+    if node is not None:
+        node.shape, target._node = target._array.shape, node
     if before.__class__ is HollowArray and target._array is before:
         _follow_shape(Call(call.op, call.values, call.operands, None, FUNCTION), target, [target])
     return target
@@ -424,6 +494,7 @@ class without_modes:
         thread.dispatch_modes = self._was
 
 
+named = derivatives.call
 getitem, setitem = aten_rules.getitem, aten_rules.setitem
 number_of, moved, shown_random, resized = aten_rules.number_of, aten_rules.moved, aten_rules.shown_random, aten_rules.resized
 modes.below = sys.modules[__name__]

@@ -190,7 +190,9 @@ class _Pass:
                     else:
                         entry[1] = _add(entry[1], edge_grad, self.record)
                         entry[2] = (
-                            not self.record and not crowded and entry[1].__class__ is Tensor and entry[1]._array is not edge_grad._array
+                            not (self.record or crowded or interposed)
+                            and entry[1].__class__ is Tensor
+                            and entry[1]._array is not edge_grad._array
                         )
             if self.awaited is not None:
                 self._count_down(node)
@@ -395,11 +397,11 @@ def run_backward(
         _find_needed(roots, targets, work)
     was, outside = (thread.inference, thread.grad_mode), thread.outside
     around = thread.function_override, thread.function_modes, thread.autocast
-    running = thread.running
+    running, in_library = thread.running, thread.in_library
     try:
         set_inference(False, record)
         thread.outside, thread.function_override, thread.function_modes, thread.autocast = around, False, (), None
-        thread.running = work
+        thread.running, thread.in_library = work, in_library or True
         for root, grad in zip(roots, grads, strict=True):
             work.send(root if root._node is None else root._node, seed_gradient(root, grad))
         if _watching and accumulates:
@@ -429,7 +431,7 @@ def run_backward(
                         accumulate(tensor, [tensor, grad], record)
         return results
     finally:
-        thread.running = running
+        thread.running, thread.in_library = running, in_library
         thread.outside, (thread.function_override, thread.function_modes, thread.autocast) = outside, around
         try:
             set_inference(*was)

@@ -53,6 +53,7 @@ clock = itertools.count(1)  # one clock orders nodes of the tape and writes to s
 tick = clock.__next__
 
 
+PARTS = 2  # true as True is, and told apart from it by ``is``
 INFERENCE = 0  # falsy as False is, and told apart from it by ``is``
 
 
@@ -71,6 +72,8 @@ class ThreadState(threading.local):
         variables: how many of its transforms with variables of their own (``grad``, ``vjp``, ...) are running.
         entered: how many entries of ``active`` and of ``interpreters`` are its transforms'.
         depth: how many blocks are below autograd, where users' operations go to the kernels of their devices.
+        in_library: whether calls are a derivative rule's or another's of the library itself, which PyTorch makes without Python; or
+            ``PARTS``, where operations are not to be shown as PyTorch's kernels.
     """
 
     grad: bool | int = True
@@ -87,6 +90,7 @@ class ThreadState(threading.local):
     variables = 0
     entered = 0
     depth = 0
+    in_library: bool | int = False
     overridden: Any = None  # the call that __torch_function__ was last asked about
     running: Any = None  # the backward pass of this thread; functions in its ``at_end`` are called when gradients are there
     outside: tuple[bool, tuple[Any, ...], Any] = (True, (), None)  # overrides and autocast as they were before the running backward pass
@@ -225,12 +229,12 @@ class observing:
 
 def as_user(function: Any, *args: Any) -> Any:
     """Call user's code from inside a backward pass, whose own operations no subclass and no mode sees."""
-    inside = thread.function_override, thread.function_modes, thread.autocast
-    thread.function_override, thread.function_modes, thread.autocast = thread.outside
+    inside = thread.function_override, thread.function_modes, thread.autocast, thread.in_library
+    (thread.function_override, thread.function_modes, thread.autocast), thread.in_library = thread.outside, False
     try:
         return function(*args)
     finally:
-        thread.function_override, thread.function_modes, thread.autocast = inside
+        thread.function_override, thread.function_modes, thread.autocast, thread.in_library = inside
 
 
 def _fp_ignoring_context() -> Context:

@@ -10,6 +10,7 @@ from ..core import dtype as dtypes
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import checked_number
 from ..core.calls.registry import TABLES, composite, op, overload, pointwise, primitive
+from ..core.state import interposed, modes
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import dtype_of, reject
 
@@ -172,16 +173,20 @@ def clamp_max(input: Tensor, max: Tensor | Number) -> Tensor:
     return clamp(input, max=max)
 
 
+def _is_seen(input: Any, bound: Any) -> bool:
+    return bool(interposed) and not isinstance(bound, TensorType) and modes.below.is_handled((input,))
+
+
 def _install_in_place() -> None:
     from ..core.calls.registry import InplaceEntry
 
     def clamp_min_(self: Any, min: Any) -> Any:
         """In-place version of :func:`torch.clamp_min`."""
-        return self.clamp_(min=min)
+        return self.clamp_(min=min) if not _is_seen(self, min) else modes.below.named("clamp_min_", self, min)
 
     def clamp_max_(self: Any, max: Any) -> Any:
         """In-place version of :func:`torch.clamp_max`."""
-        return self.clamp_(max=max)
+        return self.clamp_(max=max) if not _is_seen(self, max) else modes.below.named("clamp_max_", self, max)
 
     for name, function in (("clamp_min", clamp_min_), ("clamp_max", clamp_max_)):
         setattr(TensorType, name + "_", function)

@@ -679,10 +679,10 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         raise ValueError(f"Expected 3D or higher dimensionality                          input (got {ndim} dimensions)")
     if input.numel() == 0:
         return input
-    squares = (input * input).unsqueeze(1)
+    squares = input * input
     low, high = size // 2, (size - 1) // 2
     if ndim == 3:
-        means = avg_pool2d(constant_pad_nd(squares, (0, 0, low, high), 0), (size, 1), 1).squeeze(1)
+        means = avg_pool2d(constant_pad_nd(squares.unsqueeze(1), (0, 0, low, high), 0), (size, 1), 1).squeeze(1)
     else:
         shape = tuple(input.shape)
         squares = squares.reshape(shape[0], 1, shape[1], shape[2], -1)

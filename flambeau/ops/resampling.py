@@ -249,6 +249,59 @@ def _sizes(input: Any, size: Any, scale_factor: Any, recompute: bool | None) -> 
     return sizes, [None] * rank if recompute else [float(value) for value in values]
 
 
+def checked_sizes(
+    input: Any, size: Any, scale_factor: Any, mode: str, align_corners: bool | None, recompute_scale_factor: bool | None, antialias: bool
+) -> tuple[Ints, list[Any], bool]:
+    """``_sizes`` and ``align_corners`` for arguments of ``interpolate``, all of which are checked.
+
+    Raises:
+        ValueError, NotImplementedError, RuntimeError: see ``interpolate``.
+    """
+    if mode in ("nearest", "area", "nearest-exact"):
+        if align_corners is not None:
+            raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+    elif align_corners is None:
+        align_corners = False
+    sizes, scales = _sizes(input, size, scale_factor, recompute_scale_factor)
+    rank = input.dim() - 2
+    if antialias and not (mode in _FILTERS and rank == 2):
+        raise ValueError("Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input")
+    if mode == "lanczos" and not antialias:
+        raise ValueError("Lanczos mode requires antialias=True")
+    if mode == "lanczos" and align_corners:
+        raise ValueError("Lanczos mode does not support align_corners=True")
+    if mode == "area" and rank in (1, 2, 3):
+        return sizes, scales, False
+    fits = (mode in ("nearest", "nearest-exact") and rank in (1, 2, 3)) or _RANKS.get(mode) == rank
+    if not fits:
+        if mode in _RANKS and rank in (1, 2, 3):
+            raise NotImplementedError(f"Got {input.dim()}D input, but {mode} mode needs {_RANKS[mode] + 2}D input")
+        raise NotImplementedError(
+            "Input Error: Only 3D, 4D and 5D input Tensors supported (got "
+            f"{input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact "
+            f"(got {mode})"
+        )
+    if min(sizes) <= 0 or 0 in tuple(input.shape[1:]):
+        raise RuntimeError(
+            f"Input and output sizes should be greater than 0, but got input (H: {tuple(input.shape[2:])}) output (H: {sizes})"
+        )
+    if input.dtype.category < dtypes.FLOATING and input.dtype is not dtypes.uint8:
+        word = "upsample_nearest2d_out_frame" if mode.startswith("nearest") else f"compute_indices_weights_{mode}"
+        raise NotImplementedError(f"\"{word}\" not implemented for '{input.dtype.legacy}'")
+    if antialias and input.dtype in dtypes.REDUCED:
+        raise NotImplementedError(f"\"compute_index_ranges_weights\" not implemented for '{input.dtype.legacy}'")
+    return sizes, scales, bool(align_corners)
+
+
+def resampled(input: Any, sizes: Ints, scales: Any, mode: str, align_corners: bool, antialias: bool) -> Any:
+    """``input`` at other sizes, by a plan made for it."""
+    kind = np.float64 if input.dtype in (dtypes.float64, dtypes.complex128, dtypes.uint8) else np.float32
+    asked = (tuple(input.shape[2:]), sizes, mode, bool(align_corners), tuple(scales), antialias)
+    if input.dtype is dtypes.uint8 and len(sizes) == 2:
+        return resample(input, bytes_plan(*asked))
+    return resample(input, sampling_plan(*asked, kind))
+
+
 @composite(namespace="nn.functional")
 def interpolate(
     input: Tensor,
@@ -279,44 +332,10 @@ def interpolate(
     Gradient: the transposed linear map.
     Source: torch.nn.functional.interpolate. Keys 1981 for bicubic, Duchon 1979 for Lanczos.
     """
-    if mode in ("nearest", "area", "nearest-exact"):
-        if align_corners is not None:
-            raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
-    elif align_corners is None:
-        align_corners = False
-    sizes, scales = _sizes(input, size, scale_factor, recompute_scale_factor)
-    rank = input.dim() - 2
-    if antialias and not (mode in _FILTERS and rank == 2):
-        raise ValueError("Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input")
-    if mode == "lanczos" and not antialias:
-        raise ValueError("Lanczos mode requires antialias=True")
-    if mode == "lanczos" and align_corners:
-        raise ValueError("Lanczos mode does not support align_corners=True")
-    if mode == "area" and rank in (1, 2, 3):
-        return resolve("nn.functional", f"adaptive_avg_pool{rank}d")(input, sizes)
-    fits = (mode in ("nearest", "nearest-exact") and rank in (1, 2, 3)) or _RANKS.get(mode) == rank
-    if not fits:
-        if mode in _RANKS and rank in (1, 2, 3):
-            raise NotImplementedError(f"Got {input.dim()}D input, but {mode} mode needs {_RANKS[mode] + 2}D input")
-        raise NotImplementedError(
-            "Input Error: Only 3D, 4D and 5D input Tensors supported (got "
-            f"{input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact "
-            f"(got {mode})"
-        )
-    if min(sizes) <= 0 or 0 in tuple(input.shape[1:]):
-        raise RuntimeError(
-            f"Input and output sizes should be greater than 0, but got input (H: {tuple(input.shape[2:])}) output (H: {sizes})"
-        )
-    kind = np.float64 if input.dtype in (dtypes.float64, dtypes.complex128, dtypes.uint8) else np.float32
-    if input.dtype.category < dtypes.FLOATING and input.dtype is not dtypes.uint8:
-        word = "upsample_nearest2d_out_frame" if mode.startswith("nearest") else f"compute_indices_weights_{mode}"
-        raise NotImplementedError(f"\"{word}\" not implemented for '{input.dtype.legacy}'")
-    if antialias and input.dtype in dtypes.REDUCED:
-        raise NotImplementedError(f"\"compute_index_ranges_weights\" not implemented for '{input.dtype.legacy}'")
-    asked = (tuple(input.shape[2:]), sizes, mode, bool(align_corners), tuple(scales), antialias)
-    if input.dtype is dtypes.uint8 and rank == 2:
-        return resample(input, bytes_plan(*asked))
-    return resample(input, sampling_plan(*asked, kind))
+    sizes, scales, align_corners = checked_sizes(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
+    if mode == "area":
+        return resolve("nn.functional", f"adaptive_avg_pool{input.dim() - 2}d")(input, sizes)
+    return resampled(input, sizes, scales, mode, align_corners, antialias)
 
 
 def _deprecated(name: str) -> None:

@@ -202,7 +202,8 @@ def _fractional_call(
     expected = (shape[0] if len(shape) == rank + 2 else 1, shape[-rank - 1], rank)
     if samples.dim() != 3 or samples.shape[0] < expected[0] or samples.shape[1:] != expected[1:]:
         raise RuntimeError(f"Expect _random_samples to have shape {list(expected)}, got {list(samples.shape)}")
-    values, indices = _FRACTIONAL[rank].wrapper(input, samples[: expected[0]], kernel_size, size)
+    used = samples if samples.shape[0] == expected[0] else samples[: expected[0]]
+    values, indices = _FRACTIONAL[rank].wrapper(input, used, kernel_size, size)
     return (values, indices) if return_indices else values
 
 

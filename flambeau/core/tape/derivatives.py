@@ -158,7 +158,7 @@ def make_node_class(op: Op) -> type[OpNode]:
 
 def _generate_apply(op: Op, inputs: tuple[str, ...], tensors: list[Item], others: list[Item]) -> Any:
     """Source of ``apply``: unpack what was saved, with the check against later writes inline, and call the rules."""
-    lines = [f"def apply(self, {'grads' if op.is_multi_output else 'grad'}):"]
+    lines = [f"def apply(node, {'grads' if op.is_multi_output else 'grad'}):"]
     uses_grad = any("grad" in argument_names(rule) for rule in (op.rules or {}).values())
     if op.is_multi_output and uses_grad:
         lines += [
@@ -167,30 +167,30 @@ def _generate_apply(op: Op, inputs: tuple[str, ...], tensors: list[Item], others
             f"        return (None,) * {len(inputs)}",
         ]
     if tensors:
-        lines += ["    saved = self.saved", "    if saved is None:", "        complain_freed(self)"]
+        lines += ["    saved = node.saved", "    if saved is None:", "        complain_freed(node)"]
         lines.append(f"    {', '.join(i.name for i in tensors)}, = saved")
         for item in tensors:
             n = item.name
             if item.source == "result":
-                lines.append(f"    if {n} is not None: {n} = unpack_result(self, {n})")
+                lines.append(f"    if {n} is not None: {n} = unpack_result(node, {n})")
                 continue
             lines += [
                 f"    if {n}.__class__ is Tensor:",
                 f"        storage = {n}._storage",
-                "        if storage is not None and storage.changed > self.seq:",
-                f"            unpack(self, {n})",
+                "        if storage is not None and storage.changed > node.seq:",
+                f"            unpack(node, {n})",
                 f"    elif {n} is not None:",
-                f"        {n} = unpack(self, {n})",
+                f"        {n} = unpack(node, {n})",
             ]
     if others:
-        lines.append(f"    {', '.join(i.name for i in others)}, = self.attrs")
+        lines.append(f"    {', '.join(i.name for i in others)}, = node.attrs")
     is_list = [p.kind == "list" for p in op.params if p.name in inputs]
     if any(is_list):
         if len(inputs) != 1:
             raise TypeError(f"{op.name}: an operation that takes a list of tensors can have a derivative for that list only")
         lines.append(f"    return {_rule_call(op, inputs[0], 0)}")
     else:
-        lines.append("    edges = self.edges")
+        lines.append("    edges = node.edges")
         lines += _rule_lines(op, inputs)
     env = {"complain_freed": complain_freed, "unpack": unpack, "unpack_result": unpack_result, "Tensor": Tensor}
     for k, rule in enumerate((op.rules or {}).values()):
@@ -206,7 +206,7 @@ def _any_uses(op: Op, name: str) -> bool:
 
 def _rule_call(op: Op, key: str, k: int, needs: str = "()") -> str:
     arguments = argument_names((op.rules or {})[key])
-    passed = [needs if name == "needs" else "self" if name == "node" else name for name in arguments]
+    passed = [needs if name == "needs" else name for name in arguments]
     rule = f"rule{k}"
     threshold = native.fused_threshold(op, (op.rules or {})[key]) if arguments[:1] == ("grad",) else None
     if threshold is not None:
@@ -220,6 +220,9 @@ def _rule_lines(op: Op, inputs: tuple[str, ...]) -> list[str]:
         names = rule_inputs(key)
         if len(names) == 1:
             results[key] = f"({_rule_call(op, key, k)} if edges[{inputs.index(key)}] is not None else None)"
+            if getattr(op, "in_order", False):  # the rules' own, not that of the operands
+                lines.append(f"    grad_of_{key} = {results[key]}")
+                results[key] = f"grad_of_{key}"
             continue
         needs = ", ".join(f"edges[{inputs.index(name)}] is not None" for name in names)
         lines.append(f"    {', '.join(f'grad_of_{name}' for name in names)} = {_rule_call(op, key, k, f'({needs})')}")
