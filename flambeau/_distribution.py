@@ -120,16 +120,14 @@ def install() -> str:
     for name in DISTRIBUTIONS:
         check_free(folder, name)
     # Everything is written beside its place first, so that a failure leaves things as they were.
-    scratch = Path(tempfile.mkdtemp(prefix=".torch-alias-", dir=folder))
-    try:
+    with tempfile.TemporaryDirectory(prefix=".torch-alias-", dir=folder, ignore_cleanup_errors=True) as name_of_scratch:
+        scratch = Path(name_of_scratch)
         root = None if is_importable_from(folder) else str(Path(__file__).resolve().parent.parent)
         for name in DISTRIBUTIONS:
             write_shim(scratch, name, root)
         remove()
         for part in sorted(scratch.iterdir()):
             os.rename(part, folder / part.name)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     return f"{' and '.join(f'{name} {version}' for name, version in DISTRIBUTIONS.items())} in {folder} mean flambeau"
 
 

@@ -14,7 +14,6 @@ import importlib.util
 import json
 import os
 import re
-import shutil
 import sys
 import tempfile
 import uuid
@@ -22,11 +21,13 @@ import warnings
 import zipfile
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
+from typing import IO, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlparse
 from urllib.request import Request, urlopen
 
+from .core.calls.interruption import pass_on
+from .core.replacing import replace_file
 from .serialization import load as load_file
 
 try:
@@ -108,16 +109,13 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
     """
     request = Request(url, headers={"User-Agent": "torch.hub"})
     dst = os.path.expanduser(dst)
-    partial = f"{dst}.{uuid.uuid4().hex}.partial"
-    digest, count = hashlib.sha256(), 0
     with urlopen(request) as response:
         announced = response.headers.get("Content-Length")
         total = int(announced) if announced and announced.isdigit() else None
-        try:
-            with (
-                open(partial, "xb") as file,
-                tqdm(total=total, disable=not progress, unit="B", unit_scale=True, unit_divisor=1024) as bar,
-            ):
+
+        def fetch(file: IO[bytes]) -> None:
+            digest, count = hashlib.sha256(), 0
+            with tqdm(total=total, disable=not progress, unit="B", unit_scale=True, unit_divisor=1024) as bar:
                 while chunk := response.read(CHUNK):
                     file.write(chunk)
                     digest.update(chunk)
@@ -127,10 +125,8 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
                 raise RuntimeError(f"download_url_to_file: expected {total} bytes from {url}, got {count}; the connection was cut")
             if hash_prefix is not None and not digest.hexdigest().startswith(hash_prefix):
                 raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{digest.hexdigest()}")')
-            os.replace(partial, dst)
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(partial)
+
+        replace_file(dst, fetch)
 
 
 def load_state_dict_from_url(
@@ -339,12 +335,18 @@ def _get_cache_or_reload(github: str, force_reload: bool, trust_repo: bool | str
         tops = {entry.partition("/")[0] for entry in names}
         if len(tops) != 1:
             raise RuntimeError(f"hub: expected one folder in the archive of {github}, got {len(tops)} entries")
-        if force_reload:
-            shutil.rmtree(folder, ignore_errors=True)
+        before = os.path.join(scratch, uuid.uuid4().hex)
         try:
+            if force_reload and os.path.exists(folder):
+                os.rename(folder, before)
             os.rename(os.path.join(scratch, tops.pop()), folder)
-        except OSError as error:  # another process was there first
-            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+        except BaseException as error:
+            try:
+                os.rename(before, folder)
+            except OSError as other:  # it was never moved, or the new one has its place
+                pass_on(other)
+            # another process was there first
+            if not isinstance(error, OSError) or error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise
     return folder
 

@@ -16,11 +16,13 @@ import warnings
 from functools import cache
 
 from ..core.calls.interruption import pass_on
+from ..core.replacing import replace_file
 from . import image
 from .target import Target
 
 LIMIT = 128 << 20  # bytes; a kernel has some 2 to 60 KB
 TRIM_EVERY = 64  # writes of a process, the first among them: looking at all files takes longer than writing one
+UNFINISHED = ".new-"
 ABANDONED = 3600  # seconds after which an unfinished file is nobody's
 _written = itertools.count()
 
@@ -97,28 +99,19 @@ def write(key: str, content: bytes) -> None:
     place = directory()
     if place is None:
         return
-    import tempfile
-
-    temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(dir=place, prefix=".new-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, os.path.join(place, f"{key}.image"))
-        temporary = None
+        replace_file(os.path.join(place, f"{key}.image"), lambda file: file.write(content), prefix=UNFINISHED, permissions=0o600)
         if next(_written) % TRIM_EVERY == 0:
             _trim(place)
     except OSError as error:
         pass_on(error)
-        if temporary is not None and os.path.exists(temporary):
-            os.unlink(temporary)
 
 
 def _trim(place: str) -> None:
     """Remove what was unused longest until the directory is within ``LIMIT``."""
     entries = []
     for entry in os.scandir(place):
-        if entry.name.startswith(".new-") and entry.stat().st_mtime < time.time() - ABANDONED:
+        if entry.name.startswith(UNFINISHED) and entry.stat().st_mtime < time.time() - ABANDONED:
             os.unlink(entry.path)  # of a process that was killed while writing
         elif entry.name.endswith(".image"):
             status = entry.stat()

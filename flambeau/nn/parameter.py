@@ -105,7 +105,9 @@ class UninitializedTensorMixin:
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__name__", "") in cls._allowed:
             with DisableTorchFunctionSubclass():
-                return func(*args, **(kwargs or {}))
+                result = func(*args, **(kwargs or {}))
+            # a parameter takes over the data of what it was converted to; a buffer is replaced by it
+            return result.as_subclass(cls) if cls.cls_to_become is Tensor and type(result) is Tensor else result
         _complain(func)
 
     # methods that call no operation, so that nobody is asked about them

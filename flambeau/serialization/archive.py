@@ -11,12 +11,9 @@ Files are byte for byte those that PyTorch writes, but for the serialization id.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import os
-import secrets
-import stat
 import struct
 import zipfile
 import zlib
@@ -118,6 +115,13 @@ def _wide_fields(size: int, position: int) -> bytes:
 EXPANSION, SLACK = 2, 1 << 16
 
 
+class _Directory(zipfile.ZipFile):
+    """The directory of an archive that somebody else closes."""
+
+    # ZipFile's own runs Python code, and an interrupt that comes in a finalizer is lost.
+    __del__ = object.__init__
+
+
 class ArchiveReader:
     """Reads records by name. Nothing in the file is trusted: offsets and sizes are checked, and checksums where they are recorded.
 
@@ -134,7 +138,7 @@ class ArchiveReader:
         self._room = EXPANSION * (self._end - start) + SLACK
         file.seek(start)
         try:
-            self._zip = zipfile.ZipFile(file)
+            self._zip = _Directory(file)
         except (zipfile.BadZipFile, OSError, ValueError, OverflowError, NotImplementedError, struct.error) as error:
             raise _corrupt("failed finding central directory", error) from None
         entries = self._zip.infolist()
@@ -252,40 +256,3 @@ def archive_name(path: str | None) -> str:
     if path is None or not path.isascii():
         return "archive"
     return os.path.splitext(os.path.basename(path))[0] or "archive"
-
-
-@contextlib.contextmanager
-def replacing(path: str) -> Iterator[IO[bytes]]:
-    """A file to write that takes ``path``'s place only when all went well; until then, and on an error, the old file stays.
-
-    Links are followed, and permissions are those that ``open(path, "wb")`` would leave: an existing file's own, or the umask's.
-
-    Raises:
-        RuntimeError: the folder does not exist, or ``path`` is one.
-    """
-    target = os.path.realpath(path)
-    folder = os.path.dirname(target)
-    if not os.path.isdir(folder):
-        raise RuntimeError(f"Parent directory {os.path.dirname(path) or folder} does not exist.")
-    if os.path.isdir(target):
-        raise RuntimeError(f"save: expected the name of a file, got the directory {path}")
-    existing = os.stat(target) if os.path.exists(target) else None
-    temporary = os.path.join(folder, f".{secrets.token_hex(8)}.tmp")
-    try:
-        if existing is not None and not (stat.S_ISREG(existing.st_mode) and os.access(target, os.W_OK)):
-            raise PermissionError
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    except PermissionError:
-        # A device, a pipe, or a folder that takes no new file: the name itself has to be written, or fail with its own error.
-        with open(target, "wb") as file:
-            yield file
-        return
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            if existing is not None:
-                os.chmod(temporary, stat.S_IMODE(existing.st_mode))
-            yield file
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise

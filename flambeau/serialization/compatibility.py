@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,11 +25,8 @@ def mkdtemp() -> Iterator[str]:
 
     Source: torch.serialization.mkdtemp.
     """
-    path = tempfile.mkdtemp()
-    try:
+    with tempfile.TemporaryDirectory() as path:
         yield path
-    finally:
-        shutil.rmtree(path)
 
 
 def check_module_version_greater_or_equal(module: ModuleType, req_version_tuple: tuple[int, ...], error_if_malformed: bool = True) -> bool:

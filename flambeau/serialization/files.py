@@ -14,8 +14,9 @@ from typing import IO, Any
 import numpy as np
 
 from ..core.dtype import dtype, uint8
+from ..core.replacing import replace_file
 from ..core.storage import TypedStorage, UntypedStorage
-from .archive import SIGNATURE, ArchiveReader, ArchiveWriter, archive_name, replacing
+from .archive import SIGNATURE, ArchiveReader, ArchiveWriter, archive_name
 from .legacy import load_legacy, save_legacy
 from .locations import Deserializer, restorer
 from .options import MAP_SHARED, LoadEndianness, load_options, save_options, thread_options
@@ -68,8 +69,12 @@ def save(
             save_legacy(obj, file, pickle_module, pickle_protocol)
 
     if path is not None:
-        with replacing(path) as file:
-            write(file)
+        folder = os.path.dirname(os.path.realpath(path))
+        if not os.path.isdir(folder):
+            raise RuntimeError(f"Parent directory {os.path.dirname(path) or folder} does not exist.")
+        if os.path.isdir(path):
+            raise RuntimeError(f"save: expected the name of a file, got the directory {path}")
+        replace_file(path, write)
         return
     write(f)
     if hasattr(f, "flush"):

@@ -14,14 +14,13 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..core.arrays.kinds import moved, on_device_of
-from ..core.device import cpu
-from ..core.dtype import uint8
-from ..core.protocols.rebuild import UNREAD, shown
+from ..core.dtype import dtype, uint8
+from ..core.protocols.rebuild import shown
 from ..core.storage import TypedStorage, UntypedStorage
 from .archive import CHUNK, read_into
 from .locations import Deserializer
 from .pickling import SavedStorages, checked_storage_id, dump
+from .scanning import storage_ids
 
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
 PROTOCOL_VERSION = 1001
@@ -80,18 +79,18 @@ def load_legacy(file: IO[bytes], read: Callable[..., Any], restore: Deserializer
         raise RuntimeError(f"Invalid protocol version: {shown(version)}")
     read(file, no_storage)
     start = file.tell()
-    storages = LegacyStorages(restore, file.seek(0, io.SEEK_END) - start)
+    end = file.seek(0, io.SEEK_END)
     file.seek(start)
-    result = read(file, storages.find)
+    mentioned = storage_ids(file, end)
     keys = read(file, no_storage)
     if not isinstance(keys, list):
         raise RuntimeError(f"load: expected the list of storages behind the object, got {type(keys).__name__}; corrupt file?")
-    for key in keys:
-        storages.fill(key, file)
-    missing = set(storages.roots) - set(keys)
-    if missing:
-        raise RuntimeError(f"load: the file has no data for storage {min(missing)}; corrupt file?")
-    storages.finish()
+    storages = LegacyStorages(mentioned, restore, end - start)
+    storages.read(keys, file)
+    behind = file.tell()
+    file.seek(start)
+    result = read(file, storages.find)
+    file.seek(behind)
     return result
 
 
@@ -108,34 +107,62 @@ def _refuse_tar(file: IO[bytes], weights_only: bool) -> None:
 
 
 class LegacyStorages:
-    """Storages by key. They exist before their bytes are read, for the bytes come last in the file.
+    """The storages of a file by key, which are read before the object that they belong to is made.
 
     Args:
+        mentioned: the persistent ids in the object's pickle.
         restore: places a storage.
         room: how many bytes there can be in the rest of the file.
     """
 
-    def __init__(self, restore: Deserializer, room: int) -> None:
-        self._restore, self._room = restore, room
-        self.roots: dict[str, tuple[UntypedStorage, int]] = {}
+    def __init__(self, mentioned: list[tuple[Any, ...]], restore: Deserializer, room: int) -> None:
+        self._restore = restore
+        self._mentioned: dict[str, tuple[dtype, str, int]] = {}
+        self._read: dict[str, UntypedStorage] = {}
         self._views: dict[Any, UntypedStorage] = {}
-        self._later: list[Callable[[], None]] = []
+        for pid in mentioned:
+            if pid[:1] != ("storage",):
+                continue
+            kind, key, location, numel, _ = checked_storage_id(pid, 6)
+            if key not in self._mentioned:
+                element = _element_of(kind)
+                self._mentioned[key] = element, location, numel * element.itemsize
+                room -= numel * element.itemsize
+                if room < 0:
+                    raise RuntimeError(
+                        f"load: a storage of {numel * element.itemsize} bytes cannot be in the rest of the file; corrupt file?"
+                    )
+
+    def read(self, keys: list[Any], file: IO[bytes]) -> None:
+        """Read the bytes of all storages, which come next in the file."""
+        read = {}
+        for key in keys:
+            if not isinstance(key, str) or key not in self._mentioned:
+                raise RuntimeError(f"load: the file has data for storage {shown(key)}, which nothing in it uses; corrupt file?")
+            element, _, wanted = self._mentioned[key]
+            count = file.read(8)
+            if len(count) < 8:
+                raise EOFError(f"Ran out of input: the file ends before storage {key}")
+            nbytes = struct.unpack("<q", count)[0] * element.itemsize
+            if nbytes != wanted:
+                raise RuntimeError(f"storage has wrong byte size: expected {wanted} got {nbytes}")
+            data = np.empty(nbytes, np.uint8)
+            if read_into(file, data) != nbytes:
+                raise EOFError(f"Ran out of input: the file ends inside storage {key} of {nbytes} bytes")
+            read[key] = data
+        for key, (_, location, _) in self._mentioned.items():
+            if key not in read:
+                raise RuntimeError(f"load: the file has no data for storage {key}; corrupt file?")
+            self._read[key] = self._restore(UntypedStorage._of_array(read.pop(key)), location)
 
     def find(self, pid: Any) -> Any:
         """The object that a persistent id names: a storage, or a module's class saved with its source."""
         if isinstance(pid, tuple) and len(pid) == 4 and pid[0] in ("module", b"module"):
             return pid[1]
-        kind, key, location, numel, view = checked_storage_id(pid, 6)
-        element = uint8 if kind is UntypedStorage else kind.dtype
-        if key not in self.roots:
-            nbytes = numel * element.itemsize
-            self._room -= nbytes
-            if self._room < 0:
-                raise RuntimeError(f"load: a storage of {nbytes} bytes cannot be in the rest of the file; corrupt file?")
-            memory = UntypedStorage._of_array(np.empty(nbytes, np.uint8))
-            self.roots[key] = (self._restore(memory, location), element.itemsize)
-            UNREAD[self.roots[key][0]] = self._later
-        root = self.roots[key][0]
+        kind, key, _, _, view = checked_storage_id(pid, 6)
+        if key not in self._read:
+            raise RuntimeError(f"load: the id of storage {shown(key)} is put together in a way that no saved object's is; corrupt file?")
+        element, root = _element_of(kind), self._read[key]
         if view is not None:
             root = self._view(root, view, element.itemsize)
         return TypedStorage(wrap_storage=root, dtype=element)
@@ -150,31 +177,8 @@ class LegacyStorages:
             raise RuntimeError(f"load: expected a view inside a storage of {root.nbytes()} bytes, got {size} elements at {offset}")
         if key not in self._views:
             self._views[key] = UntypedStorage._of_array(root._flat[offset * itemsize : (offset + size) * itemsize])
-            UNREAD[self._views[key]] = self._later
         return self._views[key]
 
-    def fill(self, key: Any, file: IO[bytes]) -> None:
-        """Read the bytes of a storage, which come next in the file."""
-        if not isinstance(key, str) or key not in self.roots:
-            raise RuntimeError(f"load: the file has data for storage {shown(key)}, which nothing in it uses; corrupt file?")
-        storage, itemsize = self.roots[key]
-        count = file.read(8)
-        if len(count) < 8:
-            raise EOFError(f"Ran out of input: the file ends before storage {key}")
-        nbytes = struct.unpack("<q", count)[0] * itemsize
-        if nbytes != storage.nbytes():
-            raise RuntimeError(f"storage has wrong byte size: expected {storage.nbytes()} got {nbytes}")
-        where = storage.device
-        target = storage._flat if where == cpu else np.empty(nbytes, np.uint8)
-        if read_into(file, target) != nbytes:
-            raise EOFError(f"Ran out of input: the file ends inside storage {key} of {nbytes} bytes")
-        if where != cpu:
-            with on_device_of(storage._flat):
-                storage._flat[...] = moved(target, where)
 
-    def finish(self) -> None:
-        """Do what had to wait for the bytes."""
-        for storage in (*(root for root, _ in self.roots.values()), *self._views.values()):
-            UNREAD.pop(storage, None)
-        for resolve in self._later:
-            resolve()
+def _element_of(kind: Any) -> dtype:
+    return uint8 if kind is UntypedStorage else kind.dtype

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from ..autograd import no_grad
+from ..core.replacing import replace_file
 from ..nn import Module
 from ._forward_graph import Node, trace_forward
 from .model_summary import inputs_of
@@ -55,8 +56,7 @@ class GraphDrawing(str):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the document to a file."""
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(self)
+        replace_file(path, lambda file: file.write(self.encode()))
 
 
 def draw_graph(

@@ -14,6 +14,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "flambeau") + os.sep
+_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _GENERATED = ("<flambeau", "<wrapper", "<string>")
 
 
@@ -34,14 +35,20 @@ def places(code: CodeType) -> frozenset[int]:
 
 
 class Injector:
-    """``with Injector(at, action):`` calls ``action()`` once, at place number ``at`` of this thread."""
+    """``with Injector(at, action):`` calls ``action()`` once, at place number ``at`` of this thread.
+
+    Args:
+        library: files of Python's own library whose places count as well.
+    """
 
     known: dict[CodeType, frozenset[int]] = {}
 
-    def __init__(self, at: int | None, action: Callable[[], None]):
+    def __init__(self, at: int | None, action: Callable[[], None], library: tuple[str, ...] = ()):
         self.at, self.action = at, action
+        self._library = tuple(_LIBRARY + name for name in library)
         self.passed = 0
         self.where = ""
+        self.seen: list[tuple[CodeType, int]] = []  # the places, where they are only counted
 
     def __enter__(self) -> Injector:
         sys.settrace(self._called)
@@ -56,7 +63,7 @@ class Injector:
 
     def _called(self, frame: FrameType, event: str, _: Any) -> Any:
         code = frame.f_code
-        if not is_ours(code):
+        if not is_ours(code) and not code.co_filename.startswith(self._library):
             return None
         offsets = self.known.get(code)
         if offsets is None:
@@ -73,6 +80,8 @@ class Injector:
     def _passes(self, frame: FrameType) -> bool:
         self.passed += 1
         if self.at is None or self.passed <= self.at:
+            if self.at is None:
+                self.seen.append((frame.f_code, frame.f_lasti))
             return False
         sys.settrace(None)
         self.where = f"{frame.f_code.co_filename.removeprefix(PACKAGE)}:{frame.f_lineno} {frame.f_code.co_name}"

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import forks, interrupts, programs, races, signals, trials
+from . import files, forks, interrupts, programs, races, signals, trials
 
 SIGNALS_A_TRIAL, FORKS_A_TRIAL = 500, 5
 ROWS = (programs.SMALL, programs.LARGE)
@@ -128,10 +128,22 @@ def forked_children(seed: int, count: int, figures: Figures) -> Iterator[str]:
             figures.add(forks=outcome["forks"])
 
 
+def interrupted_files(seed: int, count: int, figures: Figures) -> Iterator[str]:
+    """Everything that writes or reads files, each interrupted at ``count`` places."""
+    trials.warm("flambeau")
+    for name in trials.in_child(files.names):
+        outcome = _tried(figures, name, files.trial, name, count, seed, limit=3600)
+        if isinstance(outcome, str):
+            yield outcome
+        else:
+            figures.add(**outcome)
+
+
 SCENARIOS: dict[str, Callable[[int, int, Figures], Iterator[str]]] = {
     "signals": raised_signals,
     "first-uses": first_uses,
     "imports": imports,
     "races": racing_threads,
     "forks": forked_children,
+    "files": interrupted_files,
 }

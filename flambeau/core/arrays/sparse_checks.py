@@ -79,27 +79,24 @@ def check_compressed(form: Any, compressed: np.ndarray, plain: np.ndarray, value
             )
 
 
-def checked_array(form: Any, parts: Any, values: np.ndarray, shape: Any, is_coalesced: bool, *, looks: bool = True) -> SparseArray:
+def checked_array(form: Any, parts: Any, values: np.ndarray, shape: Any, is_coalesced: bool) -> SparseArray:
     """A sparse array of parts that come from anywhere.
 
     Args:
         is_coalesced: whether COO indices are said to be sorted and distinct.
-        looks: whether to look at the indices, and not at dtypes and shapes only.
     Raises:
         RuntimeError: parts that do not make one.
     """
     if form not in BACKENDS or any(part.dtype not in (np.int64, np.int32) for part in parts) or values.__class__ is not np.ndarray:
         raise RuntimeError(f"expected indices of integers and dense values for layout {form}")
     if len(parts) == 2:
-        if looks:
-            check_compressed(form, parts[0], parts[1], values, shape, False)
+        check_compressed(form, parts[0], parts[1], values, shape, False)
         return sparse_array(form, shape, parts, values)
     (indices,) = parts
     if indices.ndim != 2 or not values.ndim or indices.shape[1] != values.shape[0] or shape[len(indices) :] != values.shape[1:]:
         raise RuntimeError(f"expected indices and values of size {list(shape)}, got {list(indices.shape)} and {list(values.shape)}")
-    if looks:
-        check_coo(indices, shape)
-        keys = keys_of(indices, shape[: len(indices)]) if is_coalesced else None
-        if keys is not None and not (keys[1:] > keys[:-1]).all():
-            raise RuntimeError("expected sorted and distinct indices of a tensor that is said to be coalesced")
+    check_coo(indices, shape)
+    keys = keys_of(indices, shape[: len(indices)]) if is_coalesced else None
+    if keys is not None and not (keys[1:] > keys[:-1]).all():
+        raise RuntimeError("expected sorted and distinct indices of a tensor that is said to be coalesced")
     return coo(indices.astype(np.int64, copy=False), values, shape, is_coalesced)

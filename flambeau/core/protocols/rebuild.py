@@ -9,7 +9,6 @@ from __future__ import annotations
 import copyreg
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, TypeVar
 from weakref import ReferenceType, WeakKeyDictionary, ref
@@ -42,9 +41,6 @@ WITHOUT_STORAGE_CLASS = frozenset(
     or dtype.name in ("uint16", "uint32", "uint64", "complex32")
     or dtype.name.startswith("float8")
 )
-
-# Storages whose bytes are read after the tensors are made (old files have them last), and what is to be done once they are there.
-UNREAD: WeakKeyDictionary[UntypedStorage, list[Callable[[], None]]] = WeakKeyDictionary()
 
 # By storage: its conjugated and negated copies, which tensors of one file share as they share the storage.
 _RESOLVED: WeakKeyDictionary[UntypedStorage, dict[Any, ReferenceType[UntypedStorage]]] = WeakKeyDictionary()
@@ -277,15 +273,8 @@ def _rebuild_sparse_tensor(form: layout, data: tuple[Any, ...]) -> Tensor:
     _require(all(isinstance(part, Tensor) and part.layout is strided for part in data[:count]), "dense tensors as parts", data[:count])
     _require(isinstance(data[count], tuple) and _are_counts(data[count]), "sizes of 0 or more", data[count])
     is_coalesced = len(data) == 4 and form is sparse_coo and data[3] is True
-    arrays = [part._array for part in data[:count]]
-    made = wrap(checked_array(form, tuple(arrays[:-1]), arrays[-1], tuple(data[count]), is_coalesced, looks=False))
-    later = next((UNREAD[part._storage] for part in data[: count - 1] if part._storage in UNREAD), None)
-
-    def look() -> None:
-        checked_array(form, tuple(arrays[:-1]), arrays[-1], tuple(data[count]), is_coalesced)
-
-    look() if later is None else later.append(look)
-    return made
+    *parts, values = [part._array for part in data[:count]]
+    return wrap(checked_array(form, tuple(parts), values, tuple(data[count]), is_coalesced))
 
 
 def _resolved(storage: UntypedStorage, dtype: dtypes.dtype, metadata: Any) -> UntypedStorage:
@@ -302,18 +291,10 @@ def _resolved(storage: UntypedStorage, dtype: dtypes.dtype, metadata: Any) -> Un
         return cached
     elements = strided_view(storage, 0, (storage.nbytes() // dtype.itemsize,), (1,), dtype)
     resolved = np.empty_like(elements)
-
-    def resolve() -> None:
-        with on_device_of(resolved):
-            resolved[...] = np.conjugate(elements) if conjugates else elements
-            if negates:
-                np.negative(resolved, out=resolved)
-
-    later = UNREAD.get(storage)
-    if later is None:
-        resolve()
-    else:
-        later.append(resolve)
+    with on_device_of(resolved):
+        resolved[...] = np.conjugate(elements) if conjugates else elements
+        if negates:
+            np.negative(resolved, out=resolved)
     copied = UntypedStorage._of_array(resolved)
     known[key] = ref(copied)
     return copied

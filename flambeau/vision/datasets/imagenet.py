@@ -109,9 +109,7 @@ def parse_devkit_archive(root: Root, file: str | None = None) -> None:
     classes = [row for row in zip(*(synsets[field].tolist() for field in synsets.dtype.names[:5])) if row[4] == 0]
     wnids = {number: wnid for number, wnid, *_ in classes}
     names = {wnid: tuple(words.split(", ")) for _, wnid, words, *_ in classes}
-    target = os.path.join(root, META_FILE)
-    save((names, [wnids[number] for number in truth]), f"{target}.partial")
-    os.replace(f"{target}.partial", target)
+    save((names, [wnids[number] for number in truth]), os.path.join(root, META_FILE))
 
 
 def parse_train_archive(root: Root, file: str | None = None, folder: str = "train") -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from PIL import Image
 
+from ...core.replacing import replace_file
 from .cifar import read_pickle
 from .utils import iterable_to_str, verify_str_arg
 from .vision import Root, Transform, VisionDataset
@@ -57,8 +58,7 @@ class LSUNClass(VisionDataset[Any]):
             return
         with self.env.begin(write=False) as reader:
             self.keys = list(reader.cursor().iternext(keys=True, values=False))
-        with open(cache, "wb") as file:
-            pickle.dump(self.keys, file)
+        replace_file(cache, lambda file: pickle.dump(self.keys, file))
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         with self.env.begin(write=False) as reader:

@@ -93,9 +93,7 @@ class PhotoTour(Prepared[Any]):
             read_info_file(self.data_dir, self.info_file),
             read_matches_files(self.data_dir, self.matches_files),
         )
-        partial = f"{self.data_file}.partial"
-        save(content, partial)
-        os.replace(partial, self.data_file)
+        save(content, self.data_file)
 
     def extra_repr(self) -> str:
         return f"Split: {'Train' if self.train is True else 'Test'}"

@@ -25,6 +25,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import numpy as np
 
+from ...core.replacing import replace_file
 from ...hub import _extract as extract_inside
 from ...hub import tqdm
 
@@ -308,13 +309,8 @@ def _decompress(from_path: PathLike, to_path: PathLike | None = None, remove_fin
     if not compression:
         raise RuntimeError(f"Couldn't detect a compression from suffix {suffix}.")
     target = pathlib.Path(to_path or os.fspath(from_path).removesuffix(suffix) + (archive_type or ""))
-    partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
-    try:
-        with _naming_damage(from_path), OPENERS[compression](from_path, "rb") as packed, open(partial, "wb") as file:
-            shutil.copyfileobj(packed, file)
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
+    with _naming_damage(from_path), OPENERS[compression](from_path, "rb") as packed:
+        replace_file(target, lambda file: shutil.copyfileobj(packed, file))
     if remove_finished:
         os.remove(from_path)
     return target

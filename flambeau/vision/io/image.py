@@ -12,6 +12,7 @@ from PIL import Image, ImageOps, features
 
 from ... import ops
 from ...core.dtype import uint8
+from ...core.replacing import replace_file
 from ...core.tensor import Tensor
 from .png import decode_deep_png, is_deep_png
 
@@ -57,8 +58,7 @@ def write_file(filename: str | os.PathLike[str], data: Tensor) -> None:
     """
     content = _encoded(data)
     try:
-        with open(filename, "wb") as file:
-            file.write(content)
+        replace_file(filename, lambda file: file.write(content))
     except OSError as error:
         raise RuntimeError(f"[Errno {error.errno}] {error.strerror}: '{os.fspath(filename)}'") from error
 
