@@ -1,6 +1,7 @@
 """Reading ``.safetensors`` files: a length, a JSON table of names, dtypes, shapes and places, and the tensors' bytes.
 
-Source: the format's description at https://github.com/huggingface/safetensors.
+The tensors' places, in their order, cover all bytes behind the table, each of them once: nothing can be hidden in such a file, and no
+few bytes stand for many. Source: the format's description at https://github.com/huggingface/safetensors.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 from typing import Any
 
 import numpy as np
@@ -35,12 +37,20 @@ DTYPES: dict[str, dtypes.dtype] = {
     "C64": dtypes.complex64,
     "F8_E4M3": dtypes.float8_e4m3fn,
     "F8_E5M2": dtypes.float8_e5m2,
+    "F8_E4M3FNUZ": dtypes.float8_e4m3fnuz,
+    "F8_E5M2FNUZ": dtypes.float8_e5m2fnuz,
     "F8_E8M0": dtypes.float8_e8m0fnu,
 }
 
 
+META = "__metadata__"
+FIELDS = ("dtype", "shape", "data_offsets")
+LONGEST = 100_000_000  # bytes of a table
+LARGEST = 2**64  # no number of a table reaches it
+
+
 def load_safetensors(path: str, map_location: Any) -> dict[str, Tensor]:
-    """All tensors of a file, by name.
+    """All tensors of a file, by name, in the order of their bytes.
 
     Args:
         path: the file.
@@ -54,22 +64,87 @@ def load_safetensors(path: str, map_location: Any) -> dict[str, Tensor]:
     with open(path, "rb") as file:
         available = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
-        if 8 + length > available:
+        if 8 + length > available or length > LONGEST:
             raise RuntimeError(f"load: {path} is no whole safetensors file: its table would take {length} bytes of {available}")
         try:
-            table = json.loads(file.read(length))
-            entries = {name: (DTYPES[item["dtype"]], item["shape"], item["data_offsets"]) for name, item in table.items() if name != META}
-            result = {}
-            for name, (dtype, shape, (start, end)) in entries.items():
-                if end - start != math.prod(shape) * dtype.itemsize or min(start, *shape, 0) < 0 or 8 + length + end > available:
-                    raise ValueError(f"tensor {name} of {dtype} and shape {shape} cannot lie in bytes {start} to {end}")
-                data = np.empty(end - start, np.uint8)
-                file.seek(8 + length + start)
-                read_into(file, data)
-                result[name] = wrap(moved(data.view(dtype.numpy).reshape(shape), where))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise RuntimeError(f"load: {path} is no sound safetensors file: {error}") from None
+            entries = _entries(file.read(length), available - 8 - length)
+        except (ValueError, RecursionError) as error:
+            raise RuntimeError(f"load: {path} is no sound safetensors file: {error!s:.300}") from None
+        result = {}
+        for name, (dtype, shape, size) in entries.items():
+            data = np.empty(size, np.uint8)
+            if read_into(file, data) != size:
+                raise RuntimeError(f"load: {path} ends inside tensor {name:.100}; it was cut off meanwhile")
+            result[name] = wrap(moved(data.view(dtype.numpy).reshape(shape), where))
     return result
 
 
-META = "__metadata__"
+def _entries(text: bytes, room: int) -> dict[str, tuple[dtypes.dtype, tuple[int, ...], int]]:
+    """Dtype, shape and number of bytes of each tensor, in the order of their places.
+
+    Raises:
+        ValueError: not such a table, or its tensors leave out bytes of the ``room`` behind it, or share some.
+    """
+    table = json.loads(text.decode(), object_pairs_hook=_object, parse_float=_float, parse_constant=_float)
+    if type(table) is not dict:
+        raise ValueError("expected a table of tensors")
+    notes = table.pop(META, None)
+    if notes is not None and not (type(notes) is dict and all(type(note) is str for note in notes.values())):
+        raise ValueError(f"expected texts in {META}")
+    entries, end = {}, 0
+    for name, item in sorted(table.items(), key=lambda entry: _place(*entry)):
+        name.encode()  # half a character that is spelled by an escape is none
+        dtype, shape = _dtype(item.get("dtype")), tuple(_counts(item.get("shape"), "shape"))
+        start, stop = _place(name, item)
+        if start != end or _bytes_of(dtype, shape) != stop - start:
+            raise ValueError(f"tensor {name:.100} of {dtype} and shape {shape} cannot lie in bytes {start} to {stop}, behind byte {end}")
+        entries[name], end = (dtype, shape, stop - start), stop
+    if end != room:
+        raise ValueError(f"the tensors take {end} bytes of {room}")
+    return entries
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A table's object, in which what has a meaning may be said once."""
+    names = [name for name, _ in pairs if name in FIELDS or name == META]
+    if len(set(names)) != len(names):
+        raise ValueError(f"one of {', '.join(names)} is there twice")
+    return dict(pairs)
+
+
+def _float(text: str) -> float:
+    if not math.isfinite(float(text)):
+        raise ValueError(f"{text:.30} is no number of JSON, or out of range")
+    return float(text)
+
+
+def _counts(values: Any, what: str) -> list[int]:
+    if type(values) is not list or not all(type(value) is int and 0 <= value < LARGEST for value in values):
+        raise ValueError(f"expected whole numbers from 0 on as {what}")
+    return values
+
+
+def _place(name: str, item: Any) -> tuple[int, int]:
+    """First byte of a tensor, and the first behind it."""
+    if type(item) is not dict:
+        raise ValueError(f"expected dtype, shape and place of tensor {name:.100}")
+    place = _counts(item.get("data_offsets"), "data_offsets")
+    if len(place) != 2:
+        raise ValueError(f"expected two numbers as place of tensor {name:.100}")
+    return place[0], place[1]
+
+
+def _dtype(name: Any) -> dtypes.dtype:
+    dtype = DTYPES.get(name) if type(name) is str else None
+    if dtype is None or dtype.numpy is None:
+        raise ValueError(f"expected one of the dtypes {', '.join(DTYPES)}, got {name!s:.30}")
+    return dtype
+
+
+def _bytes_of(dtype: dtypes.dtype, shape: tuple[int, ...]) -> int:
+    total = dtype.itemsize
+    for size in shape:
+        total *= size
+        if total >= LARGEST or size > sys.maxsize:
+            raise ValueError("a shape has too many elements")
+    return total

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 import pickletools
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from ..core.protocols.rebuild import shown
 from .names import DATA, OWN_DATA, STORAGE_DTYPES, StorageType
@@ -59,7 +59,7 @@ def storage_ids(file: IO[bytes], end: int) -> list[tuple[Any, ...]]:
         EOFError: it ends too early.
     """
     machine, read = _Machine(), file.read
-    stack, bounded = machine.stack, _Bounded(file, end)
+    stack, bounded = machine.stack, cast("IO[bytes]", _Bounded(file, end))
     try:
         while (code := read(1)) != pickle.STOP:
             counts = _COUNTS.get(code)
