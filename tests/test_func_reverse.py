@@ -385,3 +385,241 @@ def test_numbers_drawn_before_a_composite_are_noticed_after_it() -> None:
         with below(batch):  # example by example, drawing nothing
             call = SimpleNamespace(op=TABLES["torch"]["cov"], values=(batch.wrap(torch.randn(2, 3, 4)), 1, None, None))
             batch.composite(call)
+
+
+# -- linearize ---------------------------------------------------------------------------------------------------------------------------
+def in_no_grad(x):
+    with torch.no_grad():
+        c = x * 2
+    return x + c
+
+
+def written_by_index(x):
+    x = x.clone()
+    x[0] = x[-1].sin()
+    return x
+
+
+def written_through_unbind(x):
+    x = x.clone()
+    x.unbind()[0].mul_(x[1])
+    return x * 3
+
+
+def overwritten(x):
+    y = x.clone()
+    z = y * y.sin()  # whose derivative needs what is overwritten now
+    y.zero_().add_(1)
+    return z * y
+
+
+def buffered(x):
+    made = torch.zeros(3, dtype=x.dtype)
+    for i in range(3):
+        made[i] = x[i] * x.sum()
+    return made.cumsum(0)
+
+
+def transposed_in_place(x):
+    return (x.outer(x).t_() * x).sum(1)
+
+
+class Cube(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x**3
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_forward(inputs[0])
+        ctx.save_for_backward(inputs[0])
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return 3 * ctx.saved_tensors[0] ** 2 * tangent
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 3 * ctx.saved_tensors[0] ** 2 * grad
+
+
+LINEARIZED = [
+    in_no_grad,
+    written_by_index,
+    written_through_unbind,
+    overwritten,
+    buffered,
+    transposed_in_place,
+    Cube.apply,
+    lambda x: func.grad(lambda x: (x.sin() * x.exp()).sum() * x.prod())(x),
+    lambda x: func.jacrev(lambda x: torch.stack([x.prod(), x.sin().sum()]))(x),
+    lambda x: func.hessian(lambda x: x.prod() * x.sum())(x),
+    lambda x: func.vmap(lambda y: (x * y).sin())(x),
+    lambda x: func.jvp(lambda x: x.sin() * x.sum(), (x,), (x * 2,))[1],
+    lambda x: func.linearize(lambda x: x.sin() * x.sum(), x)[1](x * 2),
+    lambda x: {"a": (x.softmax(0), [x.logsumexp(0)]), "b": torch.linalg.norm(x)},
+    lambda x: torch.linalg.inv(x.outer(x) + torch.eye(3, dtype=x.dtype)),
+    lambda x: x.sort(descending=True)[0].cumprod(0),
+]
+
+
+def leaves(tree):
+    return torch.utils._pytree.tree_flatten(tree)[0]
+
+
+@pytest.mark.parametrize("number", range(len(LINEARIZED)))
+def test_linearized_functions_have_the_products_of_jvp(number, x):
+    f = LINEARIZED[number]
+    value, push = func.linearize(f, x)
+    for direction in (x.cos(), x * 0, x - 2):
+        wanted, slopes = func.jvp(f, (x,), (direction,))
+        for a, b in zip(leaves((value, push(direction))), leaves((wanted, slopes)), strict=True):
+            torch.testing.assert_close(a, b)
+            assert not a.requires_grad
+    directions = torch.stack([x, x.cos()])
+    for a, b in zip(leaves(func.vmap(push)(directions)), leaves(push(x)), strict=True):
+        torch.testing.assert_close(a[0], b)
+    for a, b in zip(leaves(func.jvp(push, (x,), (x,))), leaves((push(x), push(x))), strict=True):
+        torch.testing.assert_close(a, b)
+    if f is written_through_unbind or f is buffered:  # which reverse mode refuses; a view of another transform's tensor
+        return
+    first = lambda tree: leaves(tree)[0]  # noqa: E731
+    columns = torch.stack([first(push(each)) for each in torch.eye(3, dtype=x.dtype)], -1)
+    torch.testing.assert_close(func.jacrev(lambda t: first(push(t)))(x), columns)
+    torch.testing.assert_close(func.jacfwd(lambda t: first(push(t)))(x), columns)
+
+
+@pytest.mark.parametrize("number", range(len(LINEARIZED)))
+def test_functions_are_linearized_inside_of_transforms(number, x):
+    f = LINEARIZED[number]
+    inside = lambda x: func.linearize(f, x)[1](x.cos())  # noqa: E731
+    outside = lambda x: func.jvp(f, (x,), (x.cos(),))[1]  # noqa: E731
+    batch = torch.stack([x, x.sin() + 2])
+    transforms = [lambda f: lambda x: func.jvp(f, (x,), (x,))]
+    if f is not overwritten:
+        transforms.append(func.jacfwd)
+    if f is not buffered:  # of no batch
+        transforms.append(func.vmap)
+    if f not in (in_no_grad, written_by_index, written_through_unbind, overwritten):  # of which reverse mode has no derivative, or another
+        transforms.append(func.jacrev)
+    for transform in transforms:
+        given = batch if transform is func.vmap else x
+        for a, b in zip(leaves(transform(inside)(given)), leaves(transform(outside)(given)), strict=True):
+            torch.testing.assert_close(a, b)
+
+
+def test_a_function_is_linearized_by_one_run(x):
+    runs = []
+    value, push = func.linearize(lambda x: (runs.append(1), x.sin())[1], x)
+    assert torch.equal(push(x), push(x)) and len(runs) == 1
+    assert torch.equal(value, x.sin())
+
+
+def test_products_of_a_linearized_function_leave_the_tangents_as_they_are(x):
+    tangent = x.clone()
+    _, push = func.linearize(lambda x: x.mul_(2), x.clone())
+    assert torch.equal(push(tangent), 2 * x) and torch.equal(tangent, x)
+
+
+def test_random_numbers_of_linearized_functions_are_drawn_for_each_product():
+    x = torch.ones(3)
+    torch.manual_seed(0)
+    value, push = func.linearize(lambda x: x * torch.rand(3), x)
+    found = [value, push(x), push(x), torch.rand(3)]
+    torch.manual_seed(0)
+    drawn = [torch.rand(3) for _ in range(5)]
+    assert all(torch.equal(a, b) for a, b in zip(found, (drawn[0], *drawn[2:]), strict=True))  # the second is drawn in recording
+
+
+def test_what_a_linearized_function_returns_beside_tensors(x):
+    value, push = func.linearize(lambda x: (x, 3.0, None, x > 1, torch.ones(2)), x)
+    assert value[1:3] == (3.0, None)
+    product = push(x)
+    assert torch.equal(product[0], x) and product[1:3] == (3.0, None)
+    assert product[3].tolist() == [False] * 3 and product[4].tolist() == [0, 0]
+    assert func.linearize(lambda x: None, x)[1](x) is None
+
+
+def test_values_of_tangents_are_not_known_when_a_function_is_linearized(x):
+    def looks(x):
+        return x * func.jvp(torch.sin, (x.detach(),), (func.jvp(torch.sin, (x,), (x,))[1],))[1].sum().item()
+
+    assert torch.equal(func.linearize(lambda x: x * x.sum().item(), x)[1](x), x * x.sum())
+    func.linearize(looks, x)  # which looks at values only
+
+
+@pytest.mark.parametrize("made", [3.0, None, (), {}, "text", [None]])
+def test_transforms_refuse_functions_that_return_no_tensors(made, x):
+    for call in (
+        lambda f: func.vjp(f, x),
+        lambda f: func.jvp(f, (x,), (x,)),
+        lambda f: func.jacrev(f)(x),
+        lambda f: func.jacfwd(f)(x),
+    ):
+        with pytest.raises(RuntimeError, match="non-empty output|return only tensors"):
+            call(lambda x: made)
+
+
+def test_jacobians_of_one_number_are_numbers():
+    assert func.hessian(lambda x: x**3)(torch.tensor(2.0)) == 12
+    assert func.jacrev(torch.sin)(torch.tensor(0.0)).shape == func.jacfwd(torch.sin)(torch.tensor(0.0)).shape == ()
+
+
+# -- constants that are written into ------------------------------------------------------------------------------------------------------
+CONSTANT = torch.arange(3.0, dtype=F64)
+
+
+def first_from(x):
+    c = CONSTANT.clone()
+    c[0] = x[0]
+    return (c * x * x).sum()
+
+
+def multiplied(x):
+    return (CONSTANT.clone().mul_(x) * x * x).sum()
+
+
+def viewed(x):
+    c = CONSTANT.clone()
+    c[1:].unsqueeze(0).copy_(x[1:])
+    return (c * c * x).sum()
+
+
+@pytest.mark.parametrize(
+    "f, slopes, diagonal",
+    [
+        (first_from, lambda x: [3 * x[0] ** 2, 2 * x[1], 4 * x[2]], lambda x: [6 * x[0], 2, 4]),
+        (multiplied, lambda x: 3 * CONSTANT * x**2, lambda x: 6 * CONSTANT * x),
+        (viewed, lambda x: [0, 3 * x[1] ** 2, 3 * x[2] ** 2], lambda x: [0, 6 * x[1], 6 * x[2]]),
+    ],
+    ids=["first_from", "multiplied", "viewed"],
+)
+def test_copies_of_constants_take_variables_that_are_no_batchs(f, slopes, diagonal, x):
+    first, second = (torch.tensor([float(each) for each in part(x)], dtype=F64) for part in (slopes, diagonal))
+    before = CONSTANT.clone()
+    torch.testing.assert_close(func.hessian(f)(x), second.diag())
+    torch.testing.assert_close(func.jacrev(func.grad(f))(x), second.diag())
+    torch.testing.assert_close(func.jacfwd(func.jacfwd(f))(x), second.diag())
+    weights = torch.tensor([1.0, 2.0], dtype=F64)
+    torch.testing.assert_close(func.vmap(lambda s: func.grad(f)(x) * s)(weights), weights[:, None] * first)
+    torch.testing.assert_close(func.vmap(lambda s: func.jacfwd(f)(x) * s)(weights), weights[:, None] * first)
+    with pytest.raises(RuntimeError, match="vmapped over but `self` not being vmapped over"):
+        func.vmap(f)(torch.stack([x, x]))
+    assert torch.equal(CONSTANT, before)
+
+
+def test_tensors_that_took_a_variable_of_no_batch_are_plain_afterwards(x):
+    kept = []
+
+    def f(x):
+        c = CONSTANT.clone()
+        d = c[1:]
+        c.add_(x)
+        kept[:] = [c, d]
+        return (c * c).sum()
+
+    func.hessian(f)(x)
+    assert [type(each) for each in kept] == [torch.Tensor] * 2
+    assert torch.equal(kept[0], CONSTANT + x) and torch.equal(kept[1], (CONSTANT + x)[1:])

@@ -13,8 +13,9 @@ from ..nn import Module
 from ..nn.normalization import _BatchNorm
 from ..nn.utils.stateless import _functional_call
 from ._functionalize import debug_unwrap, functionalize
-from ._jacobians import hessian, jacfwd, jacrev, linearize
+from ._jacobians import hessian, jacfwd, jacrev
 from ._jvp import jvp
+from ._linearize import linearize
 from ._rearrange import rearrange
 from ._reverse import grad, grad_and_value, vjp
 from ._vmap import vmap

@@ -13,6 +13,7 @@ right. What an operation does with values only (``item``, results whose shape de
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,10 +22,12 @@ from ..core.calls.operation import KEEP
 from ..core.calls.promotion import common_dtype
 from ..core.layout import contiguous_format, strided
 from ..core.random.generator import drawn_here, unwatch, watch
+from ..core.shape import element_strides
 from ..core.tape.history import is_differentiable
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, storage_of
 from ..ops import joining, ranges
 from . import _batch_random
+from ._adoption import extent_of, release, take
 from ._levels import Interpreter, NoValues, Wrapped, below, call_entry, flat, highest, invoke, invoke_in_place, mapped, needs_grad
 
 loops: dict[str, int] = {}  # how often an operation was called example by example, by its name; for tests
@@ -55,11 +58,17 @@ class Batch(Interpreter):
 
     def __init__(self, size: int, randomness: str = "error"):
         self.size, self.randomness = size, randomness
+        self.adopted: list[tuple[Any, type]] = []
         watch(self)
         self.drawn = drawn_here.times  # how often this thread had drawn after the last numbers that this level knows of
 
     def __exit__(self, *exc_info: object) -> None:
         super().__exit__(*exc_info)
+        for reference, kind in self.adopted:
+            tensor = reference()
+            if tensor is not None and tensor.__class__ is Wrapped and tensor._owner is self:
+                tensor._inner = tensor._inner[0] if self.size else tensor._inner.new_empty(tensor._array.shape)
+                release(tensor, kind)
         unwatch(self)
         if exc_info[0] is None:
             _batch_random.check_all_seen(self)
@@ -105,6 +114,42 @@ class Batch(Interpreter):
         if target._is_repeated == FRESH:
             raise RuntimeError(_UNBATCHED.format(name))
         target._is_repeated = False
+
+    def adopt(self, name: str, target: Any, values: Any) -> None:
+        """Before ``values`` are written into ``target``: if that is none of the batch's, it becomes one that all examples are equal to.
+
+        So do all that share its memory.
+
+        Raises:
+            RuntimeError: values that differ from example to example. NotImplementedError: a view of a tensor of another transform.
+        """
+        if self.has(target):
+            return
+        if not self.are_repeated(values):
+            raise RuntimeError(_UNBATCHED.format(name))
+        plain = target
+        while plain.__class__ is Wrapped:
+            plain = plain._inner
+        sharing, start, stop = extent_of(storage_of(plain)._live_aliases(), "vmap", "batch")
+        if target is not plain:
+            if len(sharing) > 1 or plain._view_of is not None:
+                raise NotImplementedError(f"vmap: {name}_ into a view of a tensor of an outer transform; write into a clone of it")
+            inner = object.__new__(Wrapped)
+            inner.__dict__.update(target.__dict__)
+            inner._array = target._array
+            parts = [(target, self.inside(inner).clone(memory_format=contiguous_format))]
+        else:
+            memory = self.inside(plain.as_strided((stop - start,), (1,), start)).clone(memory_format=contiguous_format)
+            steps = [(stop - start, *element_strides(each._array)) for each in sharing]
+            parts = [
+                (each, memory.as_strided((self.size, *each._array.shape), step, each.storage_offset() - start))
+                for each, step in zip(sharing, steps, strict=True)
+            ]
+        for each, part in parts:
+            self.adopted.append((weakref.ref(each), each.__class__))
+            take(each, self, part)
+            each._is_repeated = FRESH
+        self.repeats = True
 
     # -- values -------------------------------------------------------------------------------------------------------------------
     def wrap(self, inner: Tensor, tangent: Any = None) -> Any:
@@ -179,8 +224,7 @@ class Batch(Interpreter):
 
     def write(self, op: Any, values: tuple[Any, ...]) -> Any:
         target = values[0]
-        if not self.has(target):
-            raise RuntimeError(_UNBATCHED.format(op.name))
+        self.adopt(op.name, target, values)
         self.overwritten(op.name, target, values)
         rank = target._array.ndim
         if op.name == "copy" or op.name == "fill":
@@ -199,7 +243,7 @@ class Batch(Interpreter):
         elif op.elementwise and max(each._array.ndim for each in flat(values) if isinstance(each, Tensor)) <= rank:
             invoke_in_place(op, self.aligned(op, values))
             return target
-        if needs_grad(target):  # the derivative may need what is about to be overwritten
+        if any(needs_grad(each) for each in flat(values) if isinstance(each, Tensor)):  # it may need what is about to be overwritten
             values = tuple([target.clone() if each is target else each for each in values])
         made = self.call(op, values)
         if made._array.shape != target._array.shape:
@@ -308,8 +352,8 @@ class Batch(Interpreter):
     def setitem(self, tensor: Any, key: Any, value: Any) -> Any:
         from . import _batch_index
 
-        if self.has(tensor):
-            self.overwritten("index_put", tensor, (tensor, key, value))
+        self.adopt("index_put", tensor, (key, value))
+        self.overwritten("index_put", tensor, (tensor, key, value))
         return _batch_index.setitem(self, tensor, key, value)
 
 

@@ -128,10 +128,6 @@ def _to_place(made: Any, key: Key, start: int) -> Any:
 
 def setitem(batch: Any, tensor: Any, key: Any, value: Any) -> Any:
     """``tensor[key] = value``; NotImplemented as for reading."""
-    if not batch.has(tensor):
-        from ._batch import _UNBATCHED
-
-        raise RuntimeError(_UNBATCHED.format("index_put"))
     if not _is_batched(batch, key):
         return NotImplemented
     found = _key_of(batch, key, tensor._array.ndim)

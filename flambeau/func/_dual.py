@@ -31,7 +31,8 @@ from ..core.shape import element_strides
 from ..core.state import INFERENCE, grad_enabled, thread
 from ..core.tape.derivatives import argument_names, fact_of, rule_inputs
 from ..core.tape.history import check_writable
-from ..core.tensor import Parameter, Tensor, ViewMeta, storage_of
+from ..core.tensor import Parameter, Tensor, storage_of
+from ._adoption import extent_of, release, swap, take
 from ._forward_words import WORD_OF
 from ._levels import Interpreter, Wrapped, call_entry, invoke, mapped, needs_grad, unrecorded
 
@@ -84,7 +85,8 @@ class Dual(Interpreter):
         for each in thread.levels:
             if isinstance(each, Dual) and each.level < self.level and not has_level(tangent, each):
                 tangent = wrapped_at(each, tangent, tangent.clone())
-        return tangent
+        below = thread.levels[self.level - 2 : self.level - 1]
+        return below[0].constant(tangent) if below and below[0].records else tangent
 
     def detached(self, value: Any) -> Any:
         self.lend(value._inner)
@@ -224,8 +226,8 @@ class Dual(Interpreter):
         if op.name == "copy":
             made: Any = values[1]
         else:
-            if needs_grad(target) and self.has(target):  # the derivative may need what is about to be overwritten
-                old = self.wrap(target._inner.clone(), target._tangent.clone())
+            if any(needs_grad(each) for each in flat(values) if isinstance(each, Tensor)):  # it may need what is about to be overwritten
+                old = self.wrap(target._inner.clone(), target._tangent.clone()) if self.has(target) else target.clone()
                 values = tuple([old if each is target else each for each in values])
             if "inplace" in op.names:  # an argument that asks for this form
                 values = tuple([False if name == "inplace" else each for name, each in zip(op.names, values, strict=True)])
@@ -268,21 +270,14 @@ class Dual(Interpreter):
             return
         if grad_enabled() and needs_grad(tensor):
             check_writable(tensor, True)
-        sharing = self.plain_ones(tensor)
-        if any(each.layout is not strided or each.dtype is not tensor.dtype for each in sharing):
-            raise NotImplementedError("jvp: memory that is read as several dtypes cannot take a tangent in place")
-        start = min(each.storage_offset() for each in sharing)
-        end = max(each.storage_offset() + _extent(each) for each in sharing)
-        tangents = self._own(tensor.detach().new_zeros(max(end - start, 0)))
+        sharing, start, stop = extent_of(self.plain_ones(tensor), "jvp", "tangent")
+        tangents = self._own(tensor.detach().new_zeros(stop - start))
         for each in sharing:
             part = tangents.as_strided(each._array.shape, element_strides(each._array), each.storage_offset() - start)
             self.adopted.append((weakref.ref(each), each.__class__))
             inner = object.__new__(each.__class__)
-            _swap(each, inner)
-            each.__class__ = Wrapped
-            shown = self._wrapped(inner, part, 0)
-            made: Any = each
-            made._inner, made._owner, made._tangent, made._array = inner, self, part, shown._array
+            swap(each, inner)
+            take(each, self, inner, part)
 
     def plain_ones(self, tensor: Any) -> list[Any]:
         """The tensors that share ``tensor``'s memory, among them none that is inside of one of this level."""
@@ -309,8 +304,7 @@ class Dual(Interpreter):
         inner._array = tensor._array
         tangent = self.zeros(inner)
         self.adopted.append((weakref.ref(tensor), Wrapped))
-        tensor._inner, tensor._owner, tensor._tangent = inner, self, tangent
-        tensor._array = self._wrapped(inner, tangent, 0)._array
+        take(tensor, self, inner, tangent)
 
     def __enter__(self) -> Any:
         self.adopted: list[tuple[Any, type]] = []
@@ -371,11 +365,6 @@ def _strides(tensor: Any) -> tuple[int, ...]:
     return strides
 
 
-def _extent(tensor: Tensor) -> int:
-    array = tensor._array
-    return 1 + sum((n - 1) * step for n, step in zip(array.shape, element_strides(array), strict=True)) if array.size else 0
-
-
 def _align(value: Any) -> None:
     """Have the tangent lie in memory as the value does, so that whatever is a view of the one is a view of the other."""
     inner, tangent = value._inner, value._tangent
@@ -384,44 +373,9 @@ def _align(value: Any) -> None:
         value._tangent = laid_out.copy_(tangent)
 
 
-_SLOTS = ("_array", "_storage", "_node", "_view_of", "_requires_grad")
-
-
-def _swap(old: Tensor, new: Tensor) -> None:
-    """Have ``new`` be what ``old`` is: array, history, and the place among those that share its memory."""
-    for slot in _SLOTS:
-        setattr(new, slot, getattr(old, slot))
-    new._grad = getattr(old, "_grad", None)
-    storage = new._storage
-    if storage is None:
-        return
-    if storage._aliases:
-        storage._aliases[:] = [reference for reference in storage._aliases if reference() is not old]
-    for each in storage._live_aliases():
-        base = each._view_of
-        if base is old:
-            each._view_of = new
-        elif base.__class__ is ViewMeta and base.root is old:
-            each._view_of = ViewMeta(new, base.creation_meta)
-    storage._add_alias(new)
-
-
 def has_level(tensor: Any, level: Any) -> bool:
     """Whether a tensor, or what is inside of it, belongs to a level."""
     return tensor.__class__ is Wrapped and (tensor._owner is level or has_level(tensor._inner, level))
-
-
-def release(value: Any, kind: type = Tensor) -> None:
-    """Make a tensor of a level the plain tensor that it shows, without its tangent."""
-    inner = value._inner
-    for name in ("_inner", "_tangent", "_owner"):
-        value.__dict__.pop(name, None)
-    value.__class__ = kind
-    if inner.__class__ is Wrapped:  # of a lower level: the two are the same from now on
-        value.__class__ = Wrapped
-        value._inner, value._tangent, value._owner, value._array = inner._inner, inner._tangent, inner._owner, inner._array
-    else:
-        _swap(inner, value)
 
 
 def _check_constant(name: str, results: Any, fresh: Any, gradients: Any) -> None:

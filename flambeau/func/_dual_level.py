@@ -7,7 +7,8 @@ from typing import Any
 
 from ..core.protocols.printing import text_of
 from ..core.tensor import Tensor, storage_of
-from ._dual import Dual, _strides, check_tangent, release
+from ._adoption import release
+from ._dual import Dual, _strides, check_tangent
 from ._levels import Wrapped
 from ._reverse import wrapped_at
 

@@ -46,6 +46,8 @@ def applied(cls: Any, args: tuple[Any, ...]) -> Any:
             f"setup_context staticmethod. {_PAGE}"
         )
     with below(owner):
+        if owner.records:
+            return owner.applied(cls, args)
         return _with_tangents(owner, cls, args) if isinstance(owner, Dual) else _over_batch(owner, cls, args)
 
 

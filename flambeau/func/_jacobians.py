@@ -15,7 +15,7 @@ from ..utils._pytree import tree_flatten, tree_unflatten
 from ._batch import Batch
 from ._dual import Dual
 from ._levels import below
-from ._reverse import Chosen, Pullback, Recording, alias, batches_in, gradients, spread, tensors_of, with_aux
+from ._reverse import Chosen, Pullback, alias, batches_in, spread, tensors_of, with_aux
 
 
 def variable(tensor: Any) -> Any:
@@ -73,7 +73,7 @@ def rows_of(
     rows = [each[0] if len(each) == 1 else joining.cat(list(each)) for each in zip(*chunks, strict=True)]
     places = [sum(counts[:i]) for i in range(len(counts))]
     return [
-        [row[at : at + n].reshape(*out._array.shape, *x._array.shape) for row, x in zip(rows, inputs, strict=True)]
+        [row[at : at + n].reshape((*out._array.shape, *x._array.shape)) for row, x in zip(rows, inputs, strict=True)]
         for out, at, n in zip(outs, places, counts, strict=True)
     ]
 
@@ -154,7 +154,7 @@ def jacfwd(
             raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
         chosen = Chosen(argnums, args)
         for each in chosen.leaves:
-            _check_primal(each)
+            check_primal(each)
         _check_real(chosen.leaves, "jacfwd", "inputs")
         spec: Any = None
 
@@ -195,7 +195,7 @@ def columns_of(
     for out, tangent in zip(outs, columns, strict=True):
         last = tangent.movedim(0, -1)
         parts = last.split(counts, -1) if len(counts) > 1 else (last,)
-        jacobians.append([part.reshape(*out._array.shape, *x._array.shape) for part, x in zip(parts, inputs, strict=True)])
+        jacobians.append([part.reshape((*out._array.shape, *x._array.shape)) for part, x in zip(parts, inputs, strict=True)])
     return jacobians, rest
 
 
@@ -204,7 +204,7 @@ def _over(tangent: Any, batches: Sequence[Any]) -> Any:
     return spread(tangent, batches).clone() if batches else tangent
 
 
-def _check_primal(each: Any) -> None:
+def check_primal(each: Any) -> None:
     if not isinstance(each, Tensor):
         raise ValueError(f"Thing passed to transform API must be Tensor, got {type(each)}")
     if not (each.is_floating_point() or each.is_complex()):
@@ -263,53 +263,3 @@ def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Cal
     Source: torch.func.hessian.
     """
     return jacfwd(jacrev(func, argnums), argnums)
-
-
-@unwound
-def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
-    """The value of ``func`` at ``primals``, and its linear approximation there: a function that multiplies the Jacobian with vectors.
-
-    ``func`` is run once; each product then costs as much as a backward pass, where ``jvp`` runs ``func`` again.
-
-    Args:
-        func: takes trees of tensors and returns a tree of tensors.
-        primals: its arguments.
-    Returns:
-        ``(output, jvp_fn)``. ``jvp_fn`` takes trees like ``primals``, and returns a tree like the output.
-    Raises:
-        RuntimeError: from ``jvp_fn``: other trees, shapes or dtypes than the primals'.
-    Example:
-        >>> value, push = torch.func.linearize(lambda x: x**2, torch.tensor([1.0, 2.0]))
-        >>> push(torch.tensor([1.0, 10.0]))
-        tensor([ 2., 40.])
-
-    Source: torch.func.linearize.
-    """
-    leaves, spec = tree_flatten(primals)
-    for each in leaves:
-        _check_primal(each)
-    pull = Pullback(func, primals, None, False, {})
-    with Recording() as recording:
-        seeds = [recording.variable(each) for each in _zeros(pull.outs)]
-        products = pull.gradients(seeds, record=True)
-
-    def push(*tangents: Any) -> Any:
-        given, given_spec = tree_flatten(tangents)
-        if given_spec != spec:
-            raise RuntimeError(f"Expected the tangents {given_spec} to have the same argspec as the primals {spec}")
-        for i, (tangent, primal) in enumerate(zip(given, leaves, strict=True)):
-            for what in ("shape", "dtype"):
-                if getattr(tangent, what) != getattr(primal, what):
-                    raise RuntimeError(
-                        f"tangent:{i} with {what} {getattr(tangent, what)} in flattened pytree doesn't match the {what} "
-                        f"{getattr(primal, what)} of the corresponding primal."
-                    )
-        found = gradients(products, seeds, given, pull.recorded(given))
-        results = [zeros if g is None else g for g, zeros in zip(found, _zeros(pull.outs), strict=True)]
-        return results[0] if pull.spec is None else tree_unflatten(results, pull.spec)
-
-    return pull.output, push
-
-
-def _zeros(tensors: Sequence[Any]) -> list[Any]:
-    return [each.detach().new_zeros(each._array.shape) for each in tensors]

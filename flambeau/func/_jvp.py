@@ -10,7 +10,7 @@ from ..core.state import unwound
 from ..core.tensor import Tensor
 from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
 from ._dual import Dual, check_tangent
-from ._reverse import wrapped_at
+from ._reverse import tensors_of, wrapped_at
 
 _CALL = "jvp(f, primals, tangents)"
 
@@ -61,10 +61,8 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
             if not (isinstance(output, tuple) and len(output) == 2):
                 raise RuntimeError(f"{_CALL}: output of function f should be a tuple: (output, aux) if has_aux is True")
             output, aux = output
-        results, shape = tree_flatten(output)
+        results, shape = tensors_of(output, _CALL)
         for each in results:
-            if not isinstance(each, Tensor):
-                raise RuntimeError(f"{_CALL}: expected f(*primals) to return only tensors, got unsupported type {type(each)}")
             if strict and not dual.has(each):
                 raise RuntimeError(
                     "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed with "
@@ -73,7 +71,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
         values = [dual.primal(each) for each in results]
         slopes = [each._tangent if dual.has(each) else each.detach().new_zeros(each._array.shape) for each in results]
         aux = tree_map(lambda each: _plain_aux(dual, each), aux) if has_aux else None
-    pair = tree_unflatten(values, shape), tree_unflatten(slopes, shape)
+    pair = (values[0], slopes[0]) if shape is None else (tree_unflatten(values, shape), tree_unflatten(slopes, shape))
     return (*pair, aux) if has_aux else pair
 
 

@@ -301,6 +301,7 @@ class Interpreter:
     level: int
     alive = False
     shows_tape = False  # whether programs may use its tensors as variables, as they do those of ``forward_ad``
+    records = False  # whether it notes the calls made with its tensors, to make them again
 
     # -- its stack ------------------------------------------------------------------------------------------------------------------
     def __enter__(self) -> Any:

@@ -186,6 +186,9 @@ def gradients(outs: Sequence[Any], inputs: Sequence[Any], seeds: Sequence[Any], 
         record: whether the gradients are to be differentiated. keep: whether the graph is used again.
     """
     owner = highest([*outs, *inputs])
+    recorder = _recorder_in(seeds) if owner is None or not owner.records else owner
+    if recorder is not None and (owner is None or owner.level <= recorder.level):
+        return recorder.gradients(outs, inputs, seeds)
     if owner is None:
         used = [i for i, out in enumerate(outs) if out.requires_grad]
         if not used:
@@ -211,6 +214,16 @@ def gradients(outs: Sequence[Any], inputs: Sequence[Any], seeds: Sequence[Any], 
                 g = zeros_of(t)
             results.append(g if t is None else wrapped_at(owner, g, t))
         return results
+
+
+def _recorder_in(tensors: Iterable[Any]) -> Any:
+    """The level that notes what is done with some of ``tensors``; None where there is none."""
+    waiting = [each for each in tensors if each.__class__ is Wrapped]
+    for each in waiting:  # grows meanwhile
+        if each._owner.records:
+            return each._owner
+        waiting += [part for part in (each._inner, each._tangent) if part.__class__ is Wrapped]
+    return None
 
 
 def _without(batch: Batch, tensor: Any) -> Any:
