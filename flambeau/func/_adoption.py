@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
@@ -66,6 +67,10 @@ def release(value: Any, kind: type = Tensor) -> None:
     value.__class__ = kind
     if inner.__class__ is Wrapped:  # of a lower level: the two are the same from now on
         value.__class__ = Wrapped
-        value._inner, value._tangent, value._owner, value._array = inner._inner, inner._tangent, inner._owner, inner._array
+        value.__dict__.update(inner.__dict__)
+        value._array = inner._array
+        adopted = getattr(inner._owner, "adopted", ())
+        if any(reference() is inner for reference, _ in adopted):
+            adopted.append((weakref.ref(value), kind))
     else:
         swap(inner, value)
