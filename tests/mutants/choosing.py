@@ -1,0 +1,91 @@
+"""Which tests are asked about a change: those that name the operations it reaches, then those of its family, then a few of all."""
+
+from __future__ import annotations
+
+import ast
+import random
+import re
+from functools import cache
+
+from .changes import PACKAGE, Site
+
+#: Tests of what has no operation's name, by folder: paths that a test's id begins with, below ``tests/``.
+FOLDERS = {
+    "func/": ("test_func", "test_vmap", "autograd/test_forward", "autograd/test_function_tr", "nn/test_func"),
+    "autograd/": ("autograd/", "recipes/test_autograd", "test_interruption"),
+    "core/tape/": ("autograd/", "test_views", "test_view_programs", "test_written_in_place", "test_strided_writes"),
+    "core/storage": ("test_views", "test_view_programs", "test_serialization", "test_tensor_protocols", "test_written_in_place"),
+    "core/tensor": ("test_tensor_protocols", "test_views", "test_from_data", "autograd/", "test_printing"),
+    "core/calls/": (
+        "test_pointwise_forms", "test_dtypes", "test_factories", "test_tensor_protocols", "test_mixed", "test_torch_overrides", "autograd/test_overrides",
+        "test_autocast", "test_bad_input", "test_torch_dispatch", "test_modes", "test_limits", "test_fast_path", "test_zero_sizes",
+    ),
+    "core/arrays/": ("test_meta", "test_fake", "devices/", "test_sparse"),
+    "core/shape": ("test_views", "test_bad_input", "test_zero_sizes", "test_indexing"),
+    "core/dtype": ("test_dtypes", "test_pointwise_forms"),
+    "core/random/": ("test_random_streams", "test_distributions"),
+    "core/protocols/": ("test_serialization", "test_whole_pickles", "test_hostile", "test_quantized", "test_tensor_protocols"),
+    "serialization/": ("test_serialization", "test_whole_pickles", "test_hostile", "test_fuzzed", "test_file", "recipes/"),
+    "nn/": ("nn/", "recipes/test_layers", "recipes/test_training"),
+    "optim/": ("optim/", "recipes/test_training"),
+    "kernels/": ("kernels/",),
+}  # fmt: skip
+LONG = 4  # letters of a name that may be looked for inside of words
+
+
+@cache
+def _definitions() -> dict[str, set[str]]:
+    """Functions and classes at the top of modules, with the names that each mentions, over the whole package."""
+    found: dict[str, set[str]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                words = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+                words |= {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+                found.setdefault(node.name, set()).update(words - {node.name})
+    return found
+
+
+@cache
+def _users(name: str) -> tuple[str, ...]:
+    return tuple(sorted(user for user, words in _definitions().items() if name in words))
+
+
+def reached(site: Site) -> list[list[str]]:
+    """Names from near to far: the changed function's own, its users', theirs."""
+    names, rings = {site.within.partition(".")[0]}, []
+    known: set[str] = set()
+    for _ in range(4):
+        ring = sorted(names - known)
+        if not ring:
+            break
+        rings.append(ring)
+        known |= names
+        names = {user for name in ring for user in _users(name)} if len(ring) < 40 else set()
+    return rings
+
+
+def chosen(site: Site, ids: list[str], seed: int, limit: int) -> list[int]:
+    """Places in ``ids`` of at most ``limit`` tests, the likeliest first."""
+    chance, taken = random.Random(f"{seed} {site.key}"), {}
+
+    def take(numbers: list[int], most: int) -> None:
+        fresh = [number for number in numbers if number not in taken]
+        for number in chance.sample(fresh, min(most, len(fresh))):
+            taken[number] = None
+
+    stem = site.path.rpartition("/")[2].removesuffix(".py").strip("_")
+    for distance, ring in enumerate(reached(site)):
+        words = sorted({name.strip("_") for name in ring} | {name for name in (site.within.rpartition(".")[2].strip("_"),) if not distance})
+        exact = re.compile(r"(?<![A-Za-z0-9])(" + "|".join(map(re.escape, words)) + r")(?![A-Za-z0-9])")
+        take([number for number, name in enumerate(ids) if exact.search(name)], limit // 2 >> distance)
+        inside = [word for word in words if len(word) >= LONG]
+        if inside and distance < 2:
+            loose = re.compile("|".join(map(re.escape, inside)))
+            take([number for number, name in enumerate(ids) if loose.search(name)], limit // 6 >> distance)
+    take([number for number, name in enumerate(ids) if stem in name.partition("::")[0]], limit // 3)
+    for folder, paths in FOLDERS.items():
+        if site.path.startswith(folder):
+            take([number for number, name in enumerate(ids) if name.removeprefix("tests/").startswith(paths)], limit // 2)
+    take(list(range(len(ids))), max(limit - len(taken), limit // 8))
+    return list(taken)[: limit + limit // 8]
