@@ -19,7 +19,10 @@ PACKAGE = Path(__file__).parents[2] / "flambeau"
 SHARES = {
     "reference kernels and rules": (42, ("ops/*.py",)),
     "native kernels": (18, ("kernels/*.py",)),
-    "wrappers, promotion, dispatch": (10, ("core/calls/*.py", "core/arrays/kinds.py", "core/arrays/meta*.py", "core/shape.py", "core/dtype.py")),
+    "wrappers, promotion, dispatch": (
+        10,
+        ("core/calls/*.py", "core/arrays/kinds.py", "core/arrays/meta*.py", "core/shape.py", "core/dtype.py"),
+    ),
     "tape, views, storages, engine": (10, ("core/tape/*.py", "core/storage.py", "core/tensor.py", "autograd/*.py")),
     "random numbers": (4, ("core/random/*.py",)),
     "transforms": (6, ("func/*.py",)),
@@ -29,14 +32,27 @@ SHARES = {
 }
 #: What computes nothing: memory and threads, looking at source, and text for people.  Their tests are others (tests/faults).
 LEFT_OUT = re.compile(
-    r"kernels/(pool|memory|cache|image|target|machine_code|build|tiles)\.py|/__init__\.py|core/calls/(interruption|names|annotations|wrapper_source|getters)\.py"
+    r"kernels/(pool|memory|cache|image|target|machine_code|build|tiles)\.py|/__init__\.py"
+    r"|core/calls/(interruption|names|annotations|wrapper_source|getters)\.py"
     r"|anomaly|gradcheck|notebook|_unsupported|nn/parallel|autograd/(profiler|variable)\.py"
 )
 #: Words whose conditions choose who computes, not what.
-PERFORMANCE = re.compile(r"\b(attempt|pays|large|small|enough|threads|LARGE|SMALL|quick|worth|blocks?|chunks?|threshold|contiguous|cache[sd]?)\b")
+PERFORMANCE = re.compile(
+    r"\b(attempt|pays|large|small|enough|threads|LARGE|SMALL|quick|worth|blocks?|chunks?|threshold|contiguous|cache[sd]?)\b"
+)
 
 SWAPPED = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "*", ast.Mod: "//", ast.BitAnd: "|", ast.BitOr: "&"}
-COMPARED = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not", ast.IsNot: "is", ast.In: "not in"}
+COMPARED = {
+    ast.Lt: "<=",
+    ast.LtE: "<",
+    ast.Gt: ">=",
+    ast.GtE: ">",
+    ast.Eq: "!=",
+    ast.NotEq: "==",
+    ast.Is: "is not",
+    ast.IsNot: "is",
+    ast.In: "not in",
+}
 SIGNS = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**", ast.MatMult: "@",
     ast.BitAnd: "&", ast.BitOr: "|",
@@ -47,8 +63,9 @@ DTYPES = {
 }  # fmt: skip
 #: Calls whose arguments change places without a difference, or without a meaning.
 SYMMETRIC = set(
-    "isinstance getattr hasattr setattr zip add multiply mul maximum minimum fmin fmax logical_or logical_and logical_xor bitwise_or bitwise_and "
-    "bitwise_xor equal not_equal broadcast_shape broadcast_shapes broadcast_arrays result_type promote promote_types gcd lcm hypot".split()
+    "isinstance getattr hasattr setattr zip add multiply mul maximum minimum fmin fmax logical_or logical_and logical_xor bitwise_or "
+    "bitwise_and bitwise_xor equal not_equal broadcast_shape broadcast_shapes broadcast_arrays result_type promote promote_types gcd lcm "
+    "hypot".split()
 )
 STRIDED = {"T", "mT", "mH", "H"}
 UNDONE = {"swapaxes", "transpose", "conj", "copy", "moveaxis", "contiguous", "detach", "abs", "neg"}
@@ -149,7 +166,11 @@ class _Finder:
         left, right = self.segment(node.left)[2], self.segment(node.right)[2]
         if isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
             return
-        if type(node.op) in SWAPPED and not isinstance(node.right, (ast.Tuple, ast.List)) and not isinstance(node.left, (ast.Tuple, ast.List)):
+        if (
+            type(node.op) in SWAPPED
+            and not isinstance(node.right, (ast.Tuple, ast.List))
+            and not isinstance(node.left, (ast.Tuple, ast.List))
+        ):
             self.add(node, within, "other operator", f"({left}) {SWAPPED[type(node.op)]} ({right})")
         if isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div)):
             self.add(node, within, "dropped term", f"({left})")
@@ -193,7 +214,9 @@ class _Finder:
         if isinstance(node.func, ast.Attribute) and node.func.attr in UNDONE:
             value = self.segment(node.func.value)[2]
             if value != "np":
-                self.add(node, within, "lost stride" if node.func.attr in ("swapaxes", "transpose", "moveaxis") else "undone call", f"({value})")
+                self.add(
+                    node, within, "lost stride" if node.func.attr in ("swapaxes", "transpose", "moveaxis") else "undone call", f"({value})"
+                )
         plain = [arg for arg in node.args if not isinstance(arg, (ast.Starred, ast.Constant, ast.Lambda, ast.GeneratorExp))]
         if len(node.args) == len(plain) and len(plain) in (2, 3) and not node.keywords:
             start, _, before = self.segment(node)
@@ -225,14 +248,14 @@ def sites(path: Path) -> list[Site]:
 def drawn(count: int, seed: int) -> Iterator[Site]:
     """``count`` places: groups by their shares, in a group a function by chance, in it a place by chance."""
     chance = random.Random(seed)
-    for number, (share, patterns) in enumerate(SHARES.values()):
-        files = [path for pattern in patterns for path in sorted(PACKAGE.glob(pattern)) if not LEFT_OUT.search(f"/{path.relative_to(PACKAGE)}")]
+    done = before = 0
+    for share, patterns in SHARES.values():
+        done += share
+        several, before = round(count * done / 100) - before, round(count * done / 100)
         functions: dict[tuple[str, str], list[Site]] = {}
-        for path in files:
-            for site in sites(path):
-                functions.setdefault((site.path, site.within), []).append(site)
-        several = round(count * sum(s for s, _ in list(SHARES.values())[: number + 1]) / 100) - round(
-            count * sum(s for s, _ in list(SHARES.values())[:number]) / 100
-        )
+        for path in sorted(path for pattern in patterns for path in PACKAGE.glob(pattern)):
+            if not LEFT_OUT.search(f"/{path.relative_to(PACKAGE)}"):
+                for site in sites(path):
+                    functions.setdefault((site.path, site.within), []).append(site)
         for key in chance.sample(sorted(functions), min(several, len(functions))):
             yield chance.choice(functions[key])

@@ -17,8 +17,9 @@ FOLDERS = {
     "core/storage": ("test_views", "test_view_programs", "test_serialization", "test_tensor_protocols", "test_written_in_place"),
     "core/tensor": ("test_tensor_protocols", "test_views", "test_from_data", "autograd/", "test_printing"),
     "core/calls/": (
-        "test_pointwise_forms", "test_dtypes", "test_factories", "test_tensor_protocols", "test_mixed", "test_torch_overrides", "autograd/test_overrides",
-        "test_autocast", "test_bad_input", "test_torch_dispatch", "test_modes", "test_limits", "test_fast_path", "test_zero_sizes",
+        "test_pointwise_forms", "test_dtypes", "test_factories", "test_tensor_protocols", "test_mixed", "test_torch_overrides",
+        "autograd/test_overrides", "test_autocast", "test_bad_input", "test_torch_dispatch", "test_modes", "test_limits",
+        "test_fast_path", "test_zero_sizes",
     ),
     "core/arrays/": ("test_meta", "test_fake", "devices/", "test_sparse"),
     "core/shape": ("test_views", "test_bad_input", "test_zero_sizes", "test_indexing"),

@@ -13,6 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,15 +53,14 @@ class Mutants:
 
     def judge(self, site: Site, numbers: list[int]) -> tuple[str, str]:
         while True:
-            outcome, detail = self.child(lambda: self.run(site, numbers))
+            outcome, detail = self.child(partial(self.run, site, numbers))
             if outcome != "killed" or detail in self.trusted or detail.startswith("("):
                 return outcome, detail
-            again, _ = self.child(lambda test=detail: self.run(None, [n for n in numbers if self.items[n].nodeid == test]))
+            again, _ = self.child(partial(self.run, None, [n for n in numbers if self.items[n].nodeid == detail]))
             if again == "survived":
                 self.trusted.add(detail)
                 return outcome, detail
             self.excluded.add(detail)  # it fails here without a change
-            numbers = [n for n in numbers if self.items[n].nodeid not in self.excluded]
 
     def run(self, site: Site | None, numbers: list[int]) -> tuple[str, str]:
         """In the child."""
