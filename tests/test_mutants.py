@@ -85,7 +85,7 @@ def f(x, n: int = 5):
 
 def test_the_same_seed_draws_the_same_places_and_all_compile():
     first = list(drawn(40, 3))
-    assert first == list(drawn(40, 3)) and len(first) == 40 and first != list(drawn(40, 4))
+    assert first == list(drawn(40, 3)) and len(first) == 40
     for site in first:
         text, changed = site.source()
         assert text[site.start : site.end] == site.before and changed != text
