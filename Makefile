@@ -23,11 +23,12 @@ ORACLE_STAMP := $(VENV)/oracle.stamp
 export FLAMBEAU_REQUIRE_ORACLE := 1
 endif
 
-.PHONY: help demo test quick lint types bench clients clean
+.PHONY: help demo test against targets quick lint types bench clients clean
 help:
 	@echo "make demo    train on handwritten digits; a checkpoint and pictures go to out/digits"
 	@echo "make test    style, types, all tests (ORACLE=1: with real PyTorch beside)"
 	@echo "make quick   the fast subset"
+	@echo "make against the tests that compare with PyTorch, with it; make targets: kernels for every class of processors"
 	@echo "make clients public packages that are built on PyTorch, run on flambeau and compared with PyTorch (docs/clients.md)"
 	@echo "make lint | types | bench | clean"
 
@@ -70,11 +71,28 @@ COMPUTING := tests/test_operations.py tests/test_op_db.py tests/test_differentia
 	-k 'not error and not every_operation_has and not every_record_has and not ViewPrograms and not integral \
 		and not (database and ($(WITHOUT_KERNELS)))'
 
-test: lint types $(VENV)/test.stamp $(ORACLE_STAMP)
-	FLAMBEAU_KERNELS=numpy $(PYTEST) -n $(JOBS) --dist worksteal --ignore=tests/kernels
-	mkdir -p -m 700 $(VENV)/kernels
-	$(KERNELS) FLAMBEAU_KERNELS_FROM=1 $(PYTEST) -n $(JOBS) --dist worksteal $(COMPUTING)
+NUMPY := FLAMBEAU_KERNELS=numpy $(PYTEST) -n $(JOBS) --dist worksteal --ignore=tests/kernels
+SMALL := $(KERNELS) FLAMBEAU_KERNELS_FROM=1 $(PYTEST) -n $(JOBS) --dist worksteal
+
+test: lint types $(VENV)/test.stamp $(ORACLE_STAMP) | $(VENV)/kernels
+	$(NUMPY)
+	$(SMALL) $(COMPUTING)
 	$(KERNELS) $(PYTEST) -n $(JOBS) --dist worksteal tests/kernels
+
+# Of the same, the files whose tests compare with PyTorch.
+against: $(VENV)/test.stamp $(VENV)/oracle.stamp | $(VENV)/kernels
+	FLAMBEAU_REQUIRE_ORACLE=1 $(NUMPY) --asks-pytorch
+	FLAMBEAU_REQUIRE_ORACLE=1 $(SMALL) --asks-pytorch $(COMPUTING)
+
+# Kernels for lower classes of processors than this machine's, as far as it has more; then those for its own, beside PyTorch where that is there.
+targets: $(VENV)/test.stamp | $(VENV)/kernels
+	for target in plain avx2; do \
+		$(KERNELS) FLAMBEAU_TARGET=$$target $(PYTEST) -q -m 'not slow' -n $(JOBS) --dist worksteal tests/kernels || exit 1; \
+	done
+	$(KERNELS) $(PYTEST) -n $(JOBS) --dist worksteal tests/kernels
+
+$(VENV)/kernels: | $(BIN)/python
+	mkdir -p -m 700 $@
 
 quick: $(VENV)/test.stamp
 	$(BIN)/ruff check .

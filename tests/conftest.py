@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from oracle import HAS_ORACLE, RESTS, VERSION, pytorch, rest
+from recording import outcome
 
 # No deadline: a first call may compile. No random draws in CI: a red run is the change's own doing.
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True)
 settings.register_profile("fuzz", parent=settings.get_profile("default"), max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--asks-pytorch", action="store_true", help="only files of tests that compare with PyTorch")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With ``--asks-pytorch``, whether nothing in a file says that it compares with PyTorch."""
+    if not config.getoption("asks_pytorch") or not collection_path.name.startswith("test_"):
+        return None
+    near = collection_path.with_name("conftest.py")
+    texts = [path.read_text() for path in (collection_path, near) if path.exists() and path != Path(__file__)]
+    return None if any(re.search(r"oracle|of_pytorch|\(same\b", text) for text in texts) else True
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -70,6 +87,17 @@ def pytest_report_header() -> str:
 def oracle() -> ModuleType:
     """Real PyTorch, on one thread; the test rests where it is not installed."""
     return pytorch()
+
+
+@pytest.fixture
+def of_pytorch(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Asks what a program, a function of the library, gives with PyTorch: live, or as it is recorded (``recording.py``)."""
+    numbers, file = itertools.count(), request.path.relative_to(Path(__file__).parent).with_suffix("")
+
+    def ask(program: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return outcome(".".join(file.parts), f"{request.node.name} {next(numbers)}", lambda: program(pytorch(), *args, **kwargs))
+
+    return ask
 
 
 @pytest.fixture(autouse=True)

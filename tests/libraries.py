@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import types
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,6 +12,8 @@ import numpy as np
 import precision
 from oracle import HAS_ORACLE as HAS_ORACLE
 from oracle import pytorch
+from recording import Function, Kept, digest, outcome
+from records import RECORDS
 from records.record import HALVES, Record, Sample, numpy_dtype
 
 import flambeau
@@ -104,6 +108,42 @@ OURS = Library(flambeau, False)
 def oracle_library() -> Library:
     """Real PyTorch, on one thread."""
     return Library(pytorch(), True)
+
+
+class RecordedOracle(Library):
+    """Real PyTorch, or what is recorded of its functions where it is not installed: arrays then stand for its tensors."""
+
+    def __init__(self) -> None:
+        super().__init__(pytorch() if HAS_ORACLE else types.SimpleNamespace(Tensor=Kept), True)
+
+    def function(self, name: str) -> Function:
+        return Function(name, super().function(name) if HAS_ORACLE else None)
+
+    def arguments(self, value: Any) -> Any:
+        return super().arguments(value) if HAS_ORACLE else value
+
+    def array(self, tensor: Any) -> np.ndarray:
+        return tensor.array if isinstance(tensor, Kept) else super().array(tensor)
+
+    def seed(self) -> None:
+        if HAS_ORACLE:
+            super().seed()
+
+    def attempt(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Exception | None]:
+        if not isinstance(function, Function):
+            return super().attempt(function, *args, **kwargs)
+        live = functools.partial(super().attempt, function, *args, **kwargs)
+        return outcome("operations", digest(function.name, args, kwargs), live, exact=is_determined(function.name))
+
+    def gradients(self, function: Function, args: Any, kwargs: Any) -> Any:
+        """As ``gradients``."""
+        live = functools.partial(gradients, Library(self.torch, True), function, args, kwargs)
+        return outcome("gradients", digest(function.name, args, kwargs), live, exact=is_determined(function.name))
+
+
+def is_determined(name: str) -> bool:
+    """Whether the values of an operation's results are the same on every processor, up to rounding."""
+    return name in RECORDS and not (RECORDS[name].sign_free or RECORDS[name].random)
 
 
 def private_copy(array: np.ndarray) -> np.ndarray:
@@ -306,6 +346,8 @@ def differentiable_inputs(value: Any) -> list[Any]:
 
 def gradients(library: Library, function: Callable[..., Any], args: Any, kwargs: Any, weights: Sequence[np.ndarray] | None = None) -> Any:
     """(gradients of all differentiable inputs for fixed cotangents, exception): one number array or None per input."""
+    if isinstance(library, RecordedOracle):
+        return library.gradients(function, args, kwargs)
 
     def compute() -> list[np.ndarray | None]:
         inputs = [tensor.requires_grad_() for tensor in differentiable_inputs([*args, kwargs])]

@@ -70,8 +70,8 @@ assert flambeau.extent(flambeau.tensor([1.0, float("nan")])).isnan()
 """
 
 GENERATED = """
-import pytest, libraries, records
-libraries.HAS_ORACLE = False  # PyTorch has no such function to compare with
+import pytest, libraries, recording, records
+libraries.HAS_ORACLE = recording.HAS_ORACLE = False  # PyTorch has no such function to compare with
 records.RECORDS.update((each.name, each) for each in module("records.softcap_example", blocks[1]).RECORDS)
 sys.exit(pytest.main(["tests/test_operations.py", "-q", "-k", "softcap", "-m", "not oracle", "-p", "no:cacheprovider", "-p", "no:xdist"]))
 """

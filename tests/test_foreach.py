@@ -9,8 +9,6 @@ import pytest
 import flambeau
 from flambeau import _foreach
 
-pytestmark = pytest.mark.oracle
-
 
 def outcome(torch: Any, name: str, *arguments: Any, **options: Any) -> Any:
     """Values and dtypes of the result and of the first operands afterwards, or the error."""
@@ -79,10 +77,10 @@ BINARY_CASES = [
 
 @pytest.mark.parametrize("name", sorted(_foreach._BINARY))
 @pytest.mark.parametrize("suffix", ["", "_"])
-def test_of_a_list_and_more(oracle, name, suffix):
+def test_of_a_list_and_more(of_pytorch, name, suffix):
     name = f"_foreach_{name}{suffix}"
     for arguments, options in BINARY_CASES:
-        assert flat(outcome(flambeau, name, *arguments, **options)) == flat(outcome(oracle, name, *arguments, **options)), arguments
+        assert flat(outcome(flambeau, name, *arguments, **options)) == flat(of_pytorch(outcome, name, *arguments, **options)), arguments
 
 
 @pytest.mark.parametrize(
@@ -124,9 +122,9 @@ def test_of_a_list_and_more(oracle, name, suffix):
         ("mm", ("squares", "squares"), {}),
     ],
 )
-def test_further_forms(oracle, name, arguments, options):
+def test_further_forms(of_pytorch, name, arguments, options):
     name = f"_foreach_{name}"
-    assert flat(outcome(flambeau, name, *arguments, **options)) == flat(outcome(oracle, name, *arguments, **options))
+    assert flat(outcome(flambeau, name, *arguments, **options)) == flat(of_pytorch(outcome, name, *arguments, **options))
 
 
 def test_gradients_flow():

@@ -13,6 +13,7 @@ from libraries import (
     HAS_ORACLE,
     LAYOUTS,
     OURS,
+    RecordedOracle,
     arrays_in,
     assert_close,
     assert_same_outcome,
@@ -21,14 +22,12 @@ from libraries import (
     flat,
     gradients,
     map_arrays,
-    oracle_library,
     run,
     shares_memory,
     split_name,
     widened_sample,
 )
 from numeric_gradient import check_gradients
-from oracle import pytorch
 from records import RECORDS, Record
 from records.record import HALVES, Maker, Pointwise, Sample, numpy_dtype
 
@@ -42,8 +41,7 @@ SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 1e-30,
 
 @pytest.fixture(scope="module")
 def theirs() -> Any:
-    pytorch()
-    return oracle_library()
+    return RecordedOracle()
 
 
 def samples_of(record: Record, dtype: str) -> list[Sample]:
@@ -97,7 +95,8 @@ def test_every_record_has_samples_and_a_reference_or_says_why_not() -> None:
 
 
 @with_dtypes()
-def test_samples_agree_with_pytorch_and_raise_where_the_record_says_so(record: Record, dtype: str, request: pytest.FixtureRequest) -> None:
+def test_samples_agree_with_pytorch_and_raise_where_the_record_says_so(record: Record, dtype: str, theirs: Any) -> None:
+    outcomes = []
     for sample, rejection in numbered_samples(record, dtype):
         outcome, where = run(OURS, record, sample), describe(record, sample)
         if rejection is None:
@@ -105,10 +104,10 @@ def test_samples_agree_with_pytorch_and_raise_where_the_record_says_so(record: R
                 raise AssertionError(f"{where}: {outcome[1]!r}") from outcome[1]
         else:
             assert isinstance(outcome[1], rejection), f"{where}: {outcome[1]!r}, the record expects {rejection.__name__}"
-        if HAS_ORACLE:
-            library = request.getfixturevalue("theirs")
-            exact = None if record.random else functools.partial(exact_results, library, record, sample)
-            assert_same_outcome(outcome, run(library, record, sample), library, record, where, exact=exact)
+        outcomes.append((sample, outcome))
+    for sample, outcome in outcomes:
+        exact = None if record.random else functools.partial(exact_results, theirs, record, sample)
+        assert_same_outcome(outcome, run(theirs, record, sample), theirs, record, describe(record, sample), exact=exact)
 
 
 def exact_results(library: Any, record: Record, sample: Sample) -> list[Any]:
@@ -228,7 +227,6 @@ def special_samples(record: Record, dtype: str) -> list[Sample]:
 
 
 @with_dtypes(("float32", "bfloat16"), condition=lambda r: r.elementwise and r.specials)
-@pytest.mark.oracle
 def test_special_values(record: Record, dtype: str, theirs: Any) -> None:
     """NaN, infinities, signed zeros and extremes give what PyTorch gives."""
     for sample in special_samples(record, dtype):
@@ -258,7 +256,6 @@ GRADIENTS = [
 
 
 @pytest.mark.parametrize(("record", "dtype"), GRADIENTS, ids=[f"{record.name}-{dtype}" for record, dtype in GRADIENTS])
-@pytest.mark.oracle
 def test_gradients_agree_with_pytorch(record: Record, dtype: str, theirs: Any) -> None:
     cases = samples_of(record, dtype)
     if record.elementwise and record.specials and dtype == "float32":
@@ -390,7 +387,6 @@ def test_results_share_memory_only_where_they_are_views(record: Record, request:
 
 
 @by_record(condition=lambda r: r.elementwise and isinstance(r.samples, Pointwise) and r.samples.count > 1)
-@pytest.mark.oracle
 def test_promotion_agrees_with_pytorch(record: Record, theirs: Any) -> None:
     """Mixed dtypes, with and without dimensions, give PyTorch's result dtype or its error; opmath round 0-d operands at another moment."""
     mixed = [("int64", "float32"), ("bool", "int64"), ("float64", "float32"), ("uint8", "int8"), ("float32", "complex64")]

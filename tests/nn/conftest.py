@@ -58,16 +58,19 @@ def _first_difference(got: Any, expected: Any, path: str = "") -> str:
 
 
 @pytest.fixture
-def same(oracle: Any) -> Callable[[Callable[[Any], Any]], None]:
+def same(of_pytorch: Callable[..., Any]) -> Callable[[Callable[[Any], Any]], None]:
     """Assert that a program, a function of the library, has the same outcome with both, starting from one seed."""
 
     def run(program: Callable[[Any], Any]) -> None:
+        def seeded(oracle: Any) -> Any:
+            oracle.manual_seed(0)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return _outcome(program, oracle)
+
         flambeau.manual_seed(0)
         got = _outcome(program, flambeau)
-        oracle.manual_seed(0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            expected = _outcome(program, oracle)
+        expected = of_pytorch(seeded)
         assert got == expected, _first_difference(got, expected)
         assert got[0] != "raised", f"the program itself failed: {got}"
 

@@ -47,14 +47,14 @@ def _close(got, expected, rtol=1e-4, atol=2e-6):
             np.testing.assert_allclose(mine.detach().numpy(), theirs.detach().numpy(), rtol=rtol, atol=atol)
 
 
-def _run(program, oracle, **tolerance):
-    results = []
-    for torch in (flambeau, oracle):
+def _run(program, of_pytorch, **tolerance):
+    def seeded(torch):
         torch.manual_seed(0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            results.append(program(torch))
-    _close(*results, **tolerance)
+            return program(torch)
+
+    _close(seeded(flambeau), of_pytorch(seeded), **tolerance)
 
 
 def _masks(torch, padding=None, positions=None, *, batch=2, heads=2, length=4, width=3):
@@ -74,7 +74,7 @@ def _masks(torch, padding=None, positions=None, *, batch=2, heads=2, length=4, w
 @pytest.mark.parametrize("need_weights", [True, False])
 @pytest.mark.parametrize("masks", MASKS)
 @pytest.mark.parametrize("name", ATTENTIONS)
-def test_attention_is_pytorchs(oracle, name, masks, need_weights):
+def test_attention_is_pytorchs(of_pytorch, name, masks, need_weights):
     options = ATTENTIONS[name]
 
     def program(torch):
@@ -92,11 +92,11 @@ def test_attention_is_pytorchs(oracle, name, masks, need_weights):
             evaluated = layer(*operands, need_weights=need_weights, **_masks(torch, **MASKS[masks]))
         return [*layer.state_dict().values(), result, weights, *grads, *evaluated, torch.rand(2)]
 
-    _run(program, oracle)
+    _run(program, of_pytorch)
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_attention_of_a_sequence_to_itself(oracle, training):
+def test_attention_of_a_sequence_to_itself(of_pytorch, training):
     def program(torch):
         layer = torch.nn.MultiheadAttention(4, 2, dropout=0.2, batch_first=True).train(training)
         outcomes = []
@@ -111,10 +111,10 @@ def test_attention_of_a_sequence_to_itself(oracle, training):
                     outcomes += layer(operand, operand, operand, **kwargs)
         return outcomes
 
-    _run(program, oracle)
+    _run(program, of_pytorch)
 
 
-def test_merged_masks(oracle):
+def test_merged_masks(of_pytorch):
     def program(torch):
         layer = torch.nn.MultiheadAttention(4, 2)
         query, positions, padding = torch.ones(2, 3, 4), torch.linspace(0, 1, 9).reshape(3, 3), torch.linspace(0, 1, 6).reshape(2, 3)
@@ -124,10 +124,10 @@ def test_merged_masks(oracle):
         assert [kind for _, kind in merged] == [None, 2, 1, 2, 2]
         return [mask for mask, _ in merged]
 
-    _run(program, oracle)
+    _run(program, of_pytorch)
 
 
-def test_static_key_and_value(oracle):
+def test_static_key_and_value(of_pytorch):
     def program(torch):
         static = torch.randn(4, 5, 2)
         layer = torch.nn.MultiheadAttention(4, 2)
@@ -136,7 +136,7 @@ def test_static_key_and_value(oracle):
         weights = layer.out_proj.weight, layer.out_proj.bias
         return torch.nn.functional.multi_head_attention_forward(*fixed, *weights, static_k=static, static_v=static)
 
-    _run(program, oracle)
+    _run(program, of_pytorch)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -187,7 +187,7 @@ def _activation(torch, options):
 
 @pytest.mark.parametrize("masks", MASKS)
 @pytest.mark.parametrize("name", LAYERS)
-def test_encoder_is_pytorchs(oracle, name, masks):
+def test_encoder_is_pytorchs(of_pytorch, name, masks):
     def program(torch):
         layer = torch.nn.TransformerEncoderLayer(4, 2, 8, 0.1, **_activation(torch, LAYERS[name]))
         stack = torch.nn.TransformerEncoder(layer, 2, torch.nn.LayerNorm(4))
@@ -205,12 +205,12 @@ def test_encoder_is_pytorchs(oracle, name, masks):
                 outcomes += [stack(source, positions, padding), stack.layers[0](source, positions, padding)]
         return [*outcomes, torch.rand(2)]
 
-    _run(program, oracle, atol=2e-5)
+    _run(program, of_pytorch, atol=2e-5)
 
 
 @pytest.mark.parametrize("left_out", [[[0, 0, 0], [0, 1, 1]], [[0, 0, 0], [1, 0, 0]], [[0, 0, 1], [0, 1, 0]]])
 @pytest.mark.parametrize("options", [{}, {"mask_check": False}, {"enable_nested_tensor": False}])
-def test_padding_is_zero_where_pytorch_leaves_it_out(oracle, left_out, options):
+def test_padding_is_zero_where_pytorch_leaves_it_out(of_pytorch, left_out, options):
     if options.get("mask_check") is False and left_out[1][0] + left_out[1][1] - left_out[1][2] == 1:
         pytest.skip("the caller says that padding is at the end, and it is not")
 
@@ -223,11 +223,11 @@ def test_padding_is_zero_where_pytorch_leaves_it_out(oracle, left_out, options):
         stack.requires_grad_(False)
         return [*results, stack(source, src_key_padding_mask=padding), stack.requires_grad_()(source, src_key_padding_mask=padding)]
 
-    _run(program, oracle, atol=1e-5)
+    _run(program, of_pytorch, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_transformer_is_pytorchs(oracle, name):
+def test_transformer_is_pytorchs(of_pytorch, name):
     def program(torch):
         model = torch.nn.Transformer(4, 2, 2, 2, 8, 0.1, **_activation(torch, LAYERS[name]))
         source, target = (torch.randn((2, n, 4) if model.batch_first else (n, 2, 4)).requires_grad_() for n in (3, 5))
@@ -252,7 +252,7 @@ def test_transformer_is_pytorchs(oracle, name):
             outcomes += [model(source[:, 0], target[:, 0])]
         return [*outcomes, torch.rand(2)]
 
-    _run(program, oracle, rtol=1e-3, atol=1e-4)
+    _run(program, of_pytorch, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")

@@ -1,0 +1,35 @@
+"""``python -m tests.record_oracle [FILE ...]``: tests that compare with what is recorded run with PyTorch, and record it again.
+
+Without names all of them; with names, such as ``tests/nn/test_rnn.py``, what these tests alone use.  See ``recording.py``.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ASKS = ("of_pytorch", "(same", "RecordedOracle()")  # how a test asks for what is recorded
+
+
+def main(names: list[str]) -> int:
+    files = names or [str(path) for path in sorted(ROOT.glob("tests/**/test_*.py")) if any(word in path.read_text() for word in ASKS)]
+    if not names:
+        for path in (ROOT / "tests" / "recorded").glob("*.xz"):
+            path.unlink()
+    environment = {
+        **os.environ,
+        "FLAMBEAU_RECORD": "1",
+        "FLAMBEAU_REQUIRE_ORACLE": "1",
+        "FLAMBEAU_KERNELS": "numpy",
+        "OMP_NUM_THREADS": "1",
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", *files], cwd=ROOT, env=environment, check=False
+    ).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
