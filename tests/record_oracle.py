@@ -16,19 +16,14 @@ ASKS = ("of_pytorch", "(same", "RecordedOracle()")  # how a test asks for what i
 
 def main(names: list[str]) -> int:
     files = names or [str(path) for path in sorted(ROOT.glob("tests/**/test_*.py")) if any(word in path.read_text() for word in ASKS)]
+    settings = {"FLAMBEAU_RECORD": "1", "FLAMBEAU_REQUIRE_ORACLE": "1", "FLAMBEAU_KERNELS": "numpy", "OMP_NUM_THREADS": "1"}
+    commands = [["pytest", "-q", "-p", "no:xdist", *files]]
     if not names:
         for path in (ROOT / "tests" / "recorded").glob("*.xz"):
             path.unlink()
-    environment = {
-        **os.environ,
-        "FLAMBEAU_RECORD": "1",
-        "FLAMBEAU_REQUIRE_ORACLE": "1",
-        "FLAMBEAU_KERNELS": "numpy",
-        "OMP_NUM_THREADS": "1",
-    }
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", *files], cwd=ROOT, env=environment, check=False
-    ).returncode
+        commands.insert(0, ["tests.recorded_database"])
+    done = [subprocess.run([sys.executable, "-m", *command], cwd=ROOT, env=os.environ | settings, check=False) for command in commands]
+    return max(each.returncode for each in done)
 
 
 if __name__ == "__main__":
