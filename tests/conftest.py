@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from oracle import HAS_ORACLE, RESTS, VERSION, pytorch, rest
-from recording import outcome
+from recording import RECORDS, outcome
 
 # No deadline: a first call may compile. No random draws in CI: a red run is the change's own doing.
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -48,7 +48,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests come first: one that comes last keeps one process busy while the others wait."""
+    """Slow tests come first: one that comes last keeps one process busy while the others wait. For a recording, what is recorded alone."""
+    if RECORDS:
+        items[:] = [item for item in items if {"of_pytorch", "recorded_oracle"} & {*getattr(item, "fixturenames", ())}]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
@@ -98,6 +100,14 @@ def of_pytorch(request: pytest.FixtureRequest) -> Callable[..., Any]:
         return outcome(".".join(file.parts), f"{request.node.name} {next(numbers)}", lambda: program(pytorch(), *args, **kwargs))
 
     return ask
+
+
+@pytest.fixture(scope="session")
+def recorded_oracle() -> Any:
+    """PyTorch as a library of the tests of records, or what is recorded of it."""
+    from libraries import RecordedOracle
+
+    return RecordedOracle()
 
 
 @pytest.fixture(autouse=True)

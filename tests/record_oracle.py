@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-ASKS = ("of_pytorch", "(same", "RecordedOracle()")  # how a test asks for what is recorded
+ASKS = ("of_pytorch", "(same", "recorded_oracle")  # how a test asks for what is recorded
 
 
 def main(names: list[str]) -> int:

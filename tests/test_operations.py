@@ -13,7 +13,6 @@ from libraries import (
     HAS_ORACLE,
     LAYOUTS,
     OURS,
-    RecordedOracle,
     arrays_in,
     assert_close,
     assert_same_outcome,
@@ -40,8 +39,8 @@ SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 1e-30,
 
 
 @pytest.fixture(scope="module")
-def theirs() -> Any:
-    return RecordedOracle()
+def theirs(recorded_oracle: Any) -> Any:
+    return recorded_oracle
 
 
 def samples_of(record: Record, dtype: str) -> list[Sample]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import pytest
-from libraries import OURS, RecordedOracle
+from libraries import OURS
 from recorded_database import case, cases, outcome, problem
 
 
 @pytest.mark.parametrize("key", list(cases().forms))
-def test_a_sample_gives_what_pytorch_gives(key: str) -> None:
-    theirs, called = RecordedOracle(), case(key)
+def test_a_sample_gives_what_pytorch_gives(key: str, recorded_oracle: Any) -> None:
+    theirs, called = recorded_oracle, case(key)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert not (found := problem(outcome(OURS, called), outcome(theirs, called), theirs, called)), f"{called.function}: {found}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from libraries import OURS, Library, RecordedOracle, arrays_in, assert_same_outcome, describe, differentiable_inputs, flat, map_arrays
+from libraries import OURS, Library, arrays_in, assert_same_outcome, describe, differentiable_inputs, flat, map_arrays
 from records import RECORDS, Record
 from records.record import Maker, Sample
 
@@ -147,8 +147,8 @@ def test_what_is_known_to_differ_has_a_record() -> None:
 
 @pytest.mark.parametrize("name", [name for name in RECORDS if name not in KNOWN])
 @pytest.mark.filterwarnings("ignore")  # means of nothing warn in both libraries
-def test_zero_sizes_agree_with_pytorch(name: str, of_pytorch: Callable[..., Any]) -> None:
-    theirs, record = RecordedOracle(), RECORDS[name]
+def test_zero_sizes_agree_with_pytorch(name: str, of_pytorch: Callable[..., Any], recorded_oracle: Any) -> None:
+    theirs, record = recorded_oracle, RECORDS[name]
     for variant, sample in samples_of(record):
         where = f"{describe(record, sample)} ({variant})"
         result, history, (gradients, error) = outcome(OURS, record, sample)
