@@ -14,7 +14,9 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks and inter
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize(("scenario", "count"), [("signals", 2000), ("first-uses", 10), ("imports", 3), ("races", 8), ("forks", 10), ("files", 8)])
+@pytest.mark.parametrize(
+    ("scenario", "count"), [("signals", 2000), ("first-uses", 10), ("imports", 3), ("races", 8), ("forks", 10), ("files", 8)]
+)
 def test_nothing_breaks(scenario: str, count: int) -> None:
     command = [sys.executable, "-m", "tests.faults", scenario, "--count", str(count)]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("FLAMBEAU_KERNELS")}
