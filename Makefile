@@ -66,7 +66,7 @@ types: $(VENV)/test.stamp
 # have no kernels; then the kernels' own tests. Compiled kernels are kept in the environment, so that a second time compiles nothing.
 KERNELS := FLAMBEAU_CACHE=$(abspath $(VENV))/kernels
 WITHOUT_KERNELS := fft or signal or masked. or (_copy and not index_copy) or grid_s or (linalg and not norm and not matmul and not vecdot)
-COMPUTING := tests/test_operations.py tests/test_op_db.py tests/test_differential.py tests/test_large_pointwise.py tests/optim \
+COMPUTING := $(addprefix tests/test_,operations.py op_db.py recorded_database.py differential.py large_pointwise.py) tests/optim \
 	$(addprefix tests/nn/test_,attention.py ctc.py functional_namespace.py layer_forward.py module_db.py rnn.py) \
 	-k 'not error and not every_operation_has and not every_record_has and not ViewPrograms and not integral \
 		and not (database and ($(WITHOUT_KERNELS)))'
@@ -80,16 +80,17 @@ test: lint types $(VENV)/test.stamp $(ORACLE_STAMP) | $(VENV)/kernels
 	$(KERNELS) $(PYTEST) -n $(JOBS) --dist worksteal tests/kernels
 
 # Of the same, the files whose tests compare with PyTorch.
+against: export FLAMBEAU_REQUIRE_ORACLE := 1
 against: $(VENV)/test.stamp $(VENV)/oracle.stamp | $(VENV)/kernels
-	FLAMBEAU_REQUIRE_ORACLE=1 $(NUMPY) --asks-pytorch
-	FLAMBEAU_REQUIRE_ORACLE=1 $(SMALL) --asks-pytorch $(COMPUTING)
+	$(NUMPY) --asks-pytorch
+	$(SMALL) --asks-pytorch $(COMPUTING)
+	$(KERNELS) $(PYTEST) -n $(JOBS) --dist worksteal --asks-pytorch tests/kernels
 
-# Kernels for lower classes of processors than this machine's, as far as it has more; then those for its own, beside PyTorch where that is there.
+# Kernels for classes of processors below AVX-512, as far as this machine's is above them.
 targets: $(VENV)/test.stamp | $(VENV)/kernels
-	for target in plain avx2; do \
-		$(KERNELS) FLAMBEAU_TARGET=$$target $(PYTEST) -q -m 'not slow' -n $(JOBS) --dist worksteal tests/kernels || exit 1; \
+	for target in plain $$(grep -qsw avx2 /proc/cpuinfo && echo avx2); do \
+		$(KERNELS) FLAMBEAU_TARGET=$$target $(PYTEST) -m 'not slow' -n $(JOBS) --dist worksteal tests/kernels || exit 1; \
 	done
-	$(KERNELS) $(PYTEST) -n $(JOBS) --dist worksteal tests/kernels
 
 $(VENV)/kernels: | $(BIN)/python
 	mkdir -p -m 700 $@

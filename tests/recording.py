@@ -33,7 +33,9 @@ from oracle import HAS_ORACLE, pytorch, rest
 
 FOLDER = Path(__file__).resolve().parent / "recorded"
 RECORDS = os.environ.get("FLAMBEAU_RECORD") == "1"
-LARGEST = 1024  # elements of a tensor that is recorded
+# Elements of the largest tensor that is recorded: of calls of functions, of which there are many, and of programs.
+LARGEST = {"operations": 400, "gradients": 400}
+LARGEST_OF_PROGRAMS = 1024
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 # (relative, to the largest magnitude) tolerances between two processors' PyTorch, by dtype.
 _PROCESSORS = {
@@ -169,8 +171,6 @@ def encode(value: Any, arrays: Arrays) -> Any:
     if isinstance(value, (list, tuple)):
         return ["[" if isinstance(value, list) else "(", *[encode(item, arrays) for item in value]]
     array = value.array if isinstance(value, Kept) else value
-    if array.size > LARGEST:
-        raise Unrecordable(f"a tensor of {array.size} elements")
     arrays[array.dtype.name].append(np.array(array, order="C").reshape(-1))
     steps = [step // array.itemsize for step in array.strides]
     strides = 0 if steps == [math.prod(array.shape[k + 1 :]) for k in range(array.ndim)] else steps
@@ -265,7 +265,10 @@ class Recording:
 
     def add(self, key: str, outcome: Any) -> None:
         arrays: Arrays = defaultdict(list)
-        self.fresh[key] = encode(outcome, arrays), arrays
+        form, largest = encode(outcome, arrays), LARGEST.get(self.path.stem, LARGEST_OF_PROGRAMS)
+        if any(array.size > largest for several in arrays.values() for array in several):
+            raise Unrecordable("a large tensor")
+        self.fresh[key] = form, arrays
 
     def write(self) -> None:
         together: Arrays = defaultdict(list)
