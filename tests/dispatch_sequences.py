@@ -16,6 +16,7 @@ import warnings
 from typing import Any
 
 import flambeau
+from tests.oracle import pytorch
 
 # Not compared: detached results that PyTorch's tape keeps, and ranges that profilers name.
 UNSEEN = ("aten.detach.default", "profiler.")
@@ -565,7 +566,7 @@ def compare(names: Any, library: Any) -> dict[str, tuple[Any, Any]]:
 
 
 def main(arguments: list[str]) -> int:
-    import torch
+    torch = pytorch()
 
     parser = argparse.ArgumentParser(prog="python -m tests.dispatch_sequences", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="programs, by a part of their source")

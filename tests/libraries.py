@@ -12,7 +12,7 @@ import numpy as np
 import precision
 from oracle import HAS_ORACLE as HAS_ORACLE
 from oracle import pytorch
-from recording import Function, Kept, digest, outcome
+from recording import Function, Kept, digest, outcome, recording
 from records import RECORDS
 from records.record import HALVES, Record, Sample, numpy_dtype
 
@@ -134,6 +134,10 @@ class RecordedOracle(Library):
             return super().attempt(function, *args, **kwargs)
         live = functools.partial(super().attempt, function, *args, **kwargs)
         return outcome("operations", digest(function.name, args, kwargs), live, exact=is_determined(function.name))
+
+    def answers(self, record: Record, sample: Sample) -> bool:
+        """Whether it is known what PyTorch makes of a call."""
+        return HAS_ORACLE or digest(record.name, sample.args, sample.kwargs) in recording("operations").forms
 
     def gradients(self, function: Function, args: Any, kwargs: Any) -> Any:
         """As ``gradients``."""

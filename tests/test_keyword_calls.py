@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from oracle import pytorch
 
 import flambeau
 
@@ -10,7 +11,7 @@ import flambeau
 @pytest.mark.oracle
 @pytest.mark.slow
 def test_every_overload_is_called_by_keyword() -> None:
-    pytest.importorskip("torch")
+    pytorch()
     pytest.importorskip("expecttest")  # torch.testing._internal needs it
     from keyword_calls import FUNCTIONS, compared, unreached
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import pytorch
 
 import flambeau
 
@@ -59,7 +60,7 @@ def outcome(torch: Any, function: Any, left: Any, right: Any) -> tuple[Any, ...]
 @pytest.mark.oracle
 @pytest.mark.parametrize("array", ARRAYS)
 def test_array_and_tensor_meet_as_in_pytorch(array: str) -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytorch()
     different = []
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy's, of the arguments of ``__array_wrap__`` in PyTorch

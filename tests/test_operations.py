@@ -105,8 +105,9 @@ def test_samples_agree_with_pytorch_and_raise_where_the_record_says_so(record: R
             assert isinstance(outcome[1], rejection), f"{where}: {outcome[1]!r}, the record expects {rejection.__name__}"
         outcomes.append((sample, outcome))
     for sample, outcome in outcomes:
-        exact = None if record.random else functools.partial(exact_results, theirs, record, sample)
-        assert_same_outcome(outcome, run(theirs, record, sample), theirs, record, describe(record, sample), exact=exact)
+        if theirs.answers(record, sample):
+            exact = None if record.random else functools.partial(exact_results, theirs, record, sample)
+            assert_same_outcome(outcome, run(theirs, record, sample), theirs, record, describe(record, sample), exact=exact)
 
 
 def exact_results(library: Any, record: Record, sample: Sample) -> list[Any]:
