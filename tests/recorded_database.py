@@ -46,7 +46,7 @@ class Case:
 
 @functools.cache
 def cases() -> Recording:
-    return Recording.read(PATH, always=True)
+    return Recording.read(PATH)
 
 
 def case(key: str) -> Case:

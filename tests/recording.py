@@ -236,9 +236,9 @@ class Recording:
     fresh: dict[str, tuple[Any, Arrays]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, path: Path, always: bool = False) -> Recording:
+    def read(cls, path: Path) -> Recording:
         recording = cls(path)
-        if not path.exists() or (RECORDS and not always):
+        if not path.exists():
             return recording
         head, _, body = lzma.decompress(path.read_bytes()).partition(b"\n")
         recording.forms, lengths = json.loads(head)
@@ -271,6 +271,9 @@ class Recording:
         self.fresh[key] = form, arrays
 
     def write(self) -> None:
+        """Write what is new, and what was read and is not new."""
+        for key in [key for key in self.forms if key not in self.fresh]:
+            self.add(key, self[key])
         together: Arrays = defaultdict(list)
         for _, arrays in self.fresh.values():
             for name, several in arrays.items():

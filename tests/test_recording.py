@@ -8,7 +8,6 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-import recording
 from recording import FOLDER, Kept, Name, Recording, difference, digest, encode
 
 ARRAYS = [
@@ -30,12 +29,11 @@ OUTCOMES = {
 
 
 @pytest.fixture
-def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recording:
+def written(tmp_path: Path) -> Recording:
     made = Recording(tmp_path / "area.xz")
     for key, outcome in OUTCOMES.items():
         made.add(key, outcome)
     made.write()
-    monkeypatch.setattr(recording, "RECORDS", False)
     return Recording.read(tmp_path / "area.xz")
 
 
@@ -95,3 +93,13 @@ def test_values_of_equal_dtypes_are_kept_together() -> None:
     arrays = defaultdict(list)
     form = encode((TENSORS[0], ARRAYS[0]), arrays)
     assert form[0] == "(" and [part[0] for part in form[1:]] == ["t", "a"] and list(arrays) == ["float32"] and len(arrays["float32"]) == 2
+
+
+def test_a_recording_of_some_keeps_the_others(tmp_path: Path, written: Recording) -> None:
+    more = Recording.read(tmp_path / "area.xz")
+    more.add("plain", [1])
+    more.add("another", TENSORS[1])
+    more.write()
+    again = Recording.read(tmp_path / "area.xz")
+    assert again["plain"] == [1] and {*again.forms} == {*OUTCOMES, "another"}
+    assert not difference(OUTCOMES["tensors"], again["tensors"], True)
