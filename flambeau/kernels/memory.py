@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import math
 import mmap
+import os
+import threading
 import weakref
-from collections import defaultdict, deque
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -30,12 +32,13 @@ _FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
 class _Block:
-    """One buffer."""
+    """One buffer; while it waits, the one of its size that waits below it."""
 
-    __slots__ = ("memory", "size", "view")
+    __slots__ = ("below", "memory", "size", "view")
 
     def __init__(self, size: int):
         self.size = size
+        self.below: _Block | None = None
         self.memory = ResultMemory(-1, size, flags=_FLAGS)
         if size >= HUGE:
             try:
@@ -57,39 +60,65 @@ class _Recycler:
     """Buffers by size class, and how many bytes are in use, wait, and were in use at most.
 
     An array's end is only noted, by C code (``deque.append``): a Python function called there would swallow what a signal handler raises in
-    it.  ``collect`` looks at the notes.  Where books are kept there is no call between the first and the last entry, so that neither
-    another thread nor a signal handler comes in between.
+    it.  ``collect`` looks at the notes.
+
+    One thread at a time keeps the books, under a lock.  Between taking the lock and giving it back there is no call, no loop, and no new
+    container, which are the places where signal handlers and finalisers of the same thread run (``tests/kernels/test_memory.py`` reads the
+    bytecode).  So none of them finds the books half kept, an exception of theirs leaves them balanced, and nothing of theirs waits for
+    another thread that waits for this lock.  What a thread has taken from the books belongs to it alone.
     """
 
     def __init__(self) -> None:
-        self.waiting: defaultdict[int, list[_Block]] = defaultdict(list)
+        self.waiting: dict[int, _Block] = {}  # by size, the uppermost of those that wait
         self.lent: dict[int, _Use] = {}
         self.used = self.kept = self.peak = 0
         self._ended: deque[_Use] = deque()
+        self.unlock()
+
+    def unlock(self) -> None:
+        """As in a new process: after a fork there is no thread that could have the lock."""
+        self._lock = threading.RLock()
 
     def collect(self) -> None:
         """Take back the buffers of arrays that are gone."""
-        ended = self._ended
+        ended, lent, waiting = self._ended, self.lent, self.waiting
         while ended:
-            use = ended[0]
-            block = use.block
-            del ended[0]
-            del self.lent[use.key]
-            self.used -= block.size
-            self.kept += block.size
-            self.waiting[block.size] += (block,)
+            with self._lock:
+                if ended:  # another thread may have been quicker
+                    use = ended[0]
+                    block = use.block
+                    size = block.size
+                    del ended[0]
+                    del lent[use.key]
+                    self.used -= size
+                    self.kept += size
+                    block.below = waiting[size] if size in waiting else None  # noqa: SIM401 - no call
+                    waiting[size] = block
 
     def take(self, size: int) -> _Block:
         self.collect()
-        blocks = self.waiting.get(size) or (self.kept and self._larger(size))
-        if blocks:
-            block = blocks[-1]
-            del blocks[-1]
-            self.kept -= block.size
-            return block
-        if self.kept:
-            self._make_room(size)
-        return self._new(size)
+        block = self._taken(size)
+        if block is None and self.kept:
+            block = self._larger(size)
+            if block is None:
+                self._make_room(size)
+        return self._new(size) if block is None else block
+
+    def _taken(self, size: int) -> _Block | None:
+        """A waiting buffer of a size class, which leaves the books; None if there is none."""
+        waiting = self.waiting
+        with self._lock:
+            if size in waiting:
+                block = waiting[size]
+                below = block.below
+                block.below = None
+                if below is None:
+                    del waiting[size]
+                else:
+                    waiting[size] = below
+                self.kept -= size
+                return block
+        return None
 
     def _new(self, size: int) -> _Block:
         """A buffer from the system, if need be after giving back those that wait.
@@ -113,18 +142,20 @@ class _Recycler:
         use = _Use(array, self._ended.append)
         key = id(use)
         use.block, use.key = block, key
-        self.lent[key] = use
-        self.used += block.size
-        if self.used > self.peak:
-            self.peak = self.used
+        lent = self.lent
+        with self._lock:
+            lent[key] = use
+            self.used += block.size
+            if self.used > self.peak:
+                self.peak = self.used
 
-    def _larger(self, size: int) -> list[_Block] | None:
-        """Waiting buffers of a class above ``size``, by a quarter at most."""
+    def _larger(self, size: int) -> _Block | None:
+        """A waiting buffer of a class above ``size``, by a quarter at most."""
         for _ in range(2):
             size = size_class(size + 1)
-            blocks = self.waiting.get(size)
-            if blocks:
-                return blocks
+            block = self._taken(size)
+            if block is not None:
+                return block
         return None
 
     def _make_room(self, size: int) -> None:
@@ -132,16 +163,18 @@ class _Recycler:
         limit = max(self.peak, self.used + size)
         limit += min(max(limit // 2, LEAST), SLACK)
         for block_size in sorted(self.waiting, reverse=True):
-            blocks = self.waiting[block_size]
-            while blocks and self.used + self.kept + size > limit:
-                self.kept -= block_size
-                del blocks[-1]
+            while self.used + self.kept + size > limit and self._taken(block_size):
+                pass
 
     def release(self) -> int:
         """Give back all waiting buffers; how many bytes that were."""
         self.collect()
-        none: defaultdict[int, list[_Block]] = defaultdict(list)
-        freed, self.waiting, self.kept, self.peak = self.kept, none, 0, self.used
+        freed = 0
+        for size in sorted(self.waiting):
+            while self._taken(size):
+                freed += size
+        with self._lock:
+            self.peak = self.used
         return freed
 
 
@@ -157,6 +190,8 @@ def _keep_small() -> None:
 _keep_small()
 _recycler = _Recycler()
 release = _recycler.release
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_recycler.unlock)
 
 
 def size_class(size: int) -> int:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import dis
 import gc
+import inspect
 import mmap
 import os
 import subprocess
 import sys
+import textwrap
 import threading
 
 import numpy as np
@@ -17,6 +21,7 @@ from hypothesis import strategies as st
 import flambeau as torch
 from flambeau.kernels import memory
 from flambeau.kernels.memory import SMALL, empty, release, size_class
+from tests.faults.injection import places
 
 COUNT = SMALL // 4 + 1000  # float32 elements, recycled
 
@@ -31,6 +36,15 @@ def nothing_waits():
 
 def address(array):
     return array.ctypes.data
+
+
+def waiting_bytes(recycler):
+    """What the recycler's own lists come to."""
+    total = 0
+    for size, block in recycler.waiting.items():
+        while block is not None:
+            total, block = total + size, block.below
+    return total
 
 
 def test_shape_dtype_order_and_alignment():
@@ -148,7 +162,7 @@ def test_what_is_kept_is_bounded_by_what_was_in_use(steps):
             held[place][:: 1 << 20] = place
             needed = sum(size_class(array.nbytes) for array in held.values())
             assert needed <= recycler.used == sum(use.block.size for use in recycler.lent.values()) <= 1.3 * needed
-            assert recycler.kept == sum(size * len(blocks) for size, blocks in recycler.waiting.items())
+            assert recycler.kept == waiting_bytes(recycler)
             peak = max(peak, recycler.used)
             assert recycler.peak == peak and recycler.used + recycler.kept <= peak + min(max(peak // 2, memory.LEAST), memory.SLACK)
         addresses = [address(array) for array in held.values()]
@@ -188,6 +202,26 @@ def test_memory_of_a_process_shrinks_after_release():
     assert resident() < before - (30 << 20)
 
 
+def test_nothing_runs_in_the_midst_of_the_books():
+    """Under the lock there is no instruction at which a signal handler or a finaliser runs, nor one that makes a container."""
+    found = 0
+    for function in vars(memory._Recycler).values():
+        if not hasattr(function, "__code__"):
+            continue
+        lines, first = inspect.getsourcelines(function)
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+        for block in ast.walk(tree):
+            if not isinstance(block, ast.With):
+                continue
+            found += 1
+            inside = range(first + block.body[0].lineno - 1, first + block.end_lineno)
+            offsets = places(function.__code__)
+            for op in dis.get_instructions(function):
+                if op.positions.lineno in inside:
+                    assert op.offset not in offsets and not op.opname.startswith(("BUILD_", "CALL")), (function.__name__, op)
+    assert found >= 4
+
+
 def test_threads_get_different_memory():
     failures = []
 
@@ -209,7 +243,7 @@ def test_threads_get_different_memory():
     gc.collect()
     recycler = memory._recycler
     recycler.collect()
-    assert recycler.kept == sum(size * len(blocks) for size, blocks in recycler.waiting.items())
+    assert recycler.kept == waiting_bytes(recycler)
 
 
 def test_a_child_has_a_copy():
