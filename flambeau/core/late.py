@@ -8,8 +8,8 @@ second time by a handler that computes something itself, and a process may be fo
     one at a time   What should not be made twice (modules of the back end, kernels, the pool) is made within ``make``, under one lock.
                     A handler that comes in its midst is told so, gets None and takes the reference kernel. ``alone`` is the same for
                     what a handler can do in between.
-    not in a fork   A fork waits until no other thread is in ``make`` or imports something of ours: the child would find locks that
-                    nobody opens again. Other locks that may be held then are made anew in the child.
+    not in a fork   A fork waits until no other thread is in ``make``, imports something of ours, or runs native code (a product, say):
+                    the child would find locks that nobody opens again. Other locks that may be held then are made anew in the child.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from collections.abc import Callable, Collection
 from types import FrameType
 from typing import Any
 
+from . import native_threads
+
 PATIENCE = 20.0  # seconds that a fork waits for other threads at most
-HELD = 0.05  # seconds for which a fork may keep the interpreter, so that no import begins between the last look and the fork
+HELD = 0.1  # seconds for which a fork may keep the interpreter, so that nothing begins between the last look and the fork; more if need be
 _ROOT = __name__.partition(".")[0]
 _LIBRARIES = frozenset((_ROOT, "numpy", "scipy", "ml_dtypes", "llvmlite"))  # what this package imports late
 
@@ -105,7 +107,8 @@ def from_above(name: str) -> Any:
 
 
 # -- forks ------------------------------------------------------------------------------------------------------------------------
-_forking: list[tuple[bool, float]] = []  # one entry per fork in progress: whether it got the lock, and the usual switch interval
+# By thread, one entry per fork in progress: whether it got the lock, and the usual switch interval.
+_forking: dict[int, list[tuple[bool, float]]] = {}
 
 
 def _imports(frame: FrameType | None) -> bool:
@@ -125,22 +128,32 @@ def _before_fork() -> None:
     me = threading.get_ident()
     # A fork in the midst of this thread's own import must not wait for threads that wait for that import.
     end = time.monotonic() + (1.0 if _imports(sys._getframe()) else PATIENCE)
-    _forking.append((_lock.acquire(timeout=end - time.monotonic()), sys.getswitchinterval()))
+    locked = _lock.acquire(timeout=end - time.monotonic())
+    _forking.setdefault(me, []).append((locked, sys.getswitchinterval()))
     if len(sys._current_frames()) == 1:
         return
-    sys.setswitchinterval(HELD)
+    held = HELD
     while time.monotonic() < end:
-        time.sleep(0)  # gives the interpreter away; having it afresh, this thread may keep it for the switch interval
-        began = time.monotonic()
-        quiet = not any(_imports(frame) for thread, frame in sys._current_frames().items() if thread != me)
-        if quiet and time.monotonic() - began < HELD / 4:
-            return
-        time.sleep(0.001)
+        sys.setswitchinterval(held)
+        time.sleep(0.0001)  # gives the interpreter away; having it afresh, this thread may keep it for the switch interval
+        threads = native_threads.others()
+        last = time.monotonic() + held / 2
+        while not any(_imports(frame) for thread, frame in sys._current_frames().items() if thread != me):
+            resting = native_threads.at_rest(threads)
+            if time.monotonic() > last:
+                held *= 2  # for what takes longer in native code
+                break
+            if resting:
+                return
+            native_threads.pause(100)
+        else:
+            time.sleep(0.001)
 
 
 def _after_fork() -> None:
-    if _forking:
-        locked, interval = _forking.pop()
+    mine = _forking.get(threading.get_ident())
+    if mine:
+        locked, interval = mine.pop()
         sys.setswitchinterval(interval)
         if locked:
             _lock.release()
@@ -148,8 +161,9 @@ def _after_fork() -> None:
 
 def _after_fork_in_child() -> None:
     global _lock
-    if _forking:
-        sys.setswitchinterval(_forking[-1][1])
+    mine = _forking.get(threading.get_ident())
+    if mine:
+        sys.setswitchinterval(mine[-1][1])
     _forking.clear()
     _lock = threading.RLock()
 

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import files, forks, interrupts, programs, races, signals, trials
+from . import files, forks, interrupts, programs, races, signals, threads, trials
 
-SIGNALS_A_TRIAL, FORKS_A_TRIAL = 500, 5
+SIGNALS_A_TRIAL, FORKS_A_TRIAL, THREADS_A_TRIAL = 500, 5, 300  # the last in seconds
 ROWS = (programs.SMALL, programs.LARGE)
 
 
@@ -128,6 +128,20 @@ def forked_children(seed: int, count: int, figures: Figures) -> Iterator[str]:
             figures.add(forks=outcome["forks"])
 
 
+def busy_threads(seed: int, count: int, figures: Figures, seconds: float = 60.0, interval: float = 1e-5) -> Iterator[str]:
+    """``count`` threads that compute, drop, train, load and save for some time; a new process every few minutes."""
+    trials.warm("flambeau")
+    while seconds > 0:
+        piece = min(seconds, THREADS_A_TRIAL)
+        outcome = _tried(figures, f"seed {seed}", threads.trial, seed, piece, interval, count, limit=piece + 300)
+        if isinstance(outcome, str):
+            yield outcome
+        else:
+            figures.add(**outcome)
+        seed, seconds = seed + 1, seconds - piece
+        figures.add(processes=1)
+
+
 def interrupted_files(seed: int, count: int, figures: Figures) -> Iterator[str]:
     """Everything that writes or reads files, each interrupted at ``count`` places."""
     trials.warm("flambeau")
@@ -139,11 +153,12 @@ def interrupted_files(seed: int, count: int, figures: Figures) -> Iterator[str]:
             figures.add(**outcome)
 
 
-SCENARIOS: dict[str, Callable[[int, int, Figures], Iterator[str]]] = {
+SCENARIOS: dict[str, Callable[..., Iterator[str]]] = {
     "signals": raised_signals,
     "first-uses": first_uses,
     "imports": imports,
     "races": racing_threads,
     "forks": forked_children,
+    "threads": busy_threads,
     "files": interrupted_files,
 }
