@@ -2,8 +2,8 @@
 
 A thread that multiplies matrices may hold locks of the library that does it (OpenBLAS has several), and in a child that is forked meanwhile
 nobody opens them again.  No lock of Python's tells: native code runs without any, whoever calls it, be it a kernel, NumPy or SciPy, each
-with a library of its own, or a program.  The system does tell.  While the thread that forks keeps the interpreter, no other thread can begin
-with anything native; who is in its midst comes to the end of it, and then sleeps until the interpreter is free:
+with a library of its own, or a program.  The system does tell.  While the thread that forks keeps the interpreter, no other can begin with
+anything native; who is in its midst comes to the end of it, and then sleeps until the interpreter is free:
 
     who forks   keeps the interpreter .... look ............ look ...... look: nobody has run since the last one .. fork
     a product   native code zzz (waits for the interpreter)

@@ -92,7 +92,7 @@ class _Recycler:
                     del lent[use.key]
                     self.used -= size
                     self.kept += size
-                    block.below = waiting[size] if size in waiting else None  # noqa: SIM401 - no call
+                    block.below = waiting[size] if size in waiting else None
                     waiting[size] = block
 
     def take(self, size: int) -> _Block:

@@ -11,7 +11,8 @@ from typing import Any
 
 from . import files, forks, interrupts, programs, races, signals, threads, trials
 
-SIGNALS_A_TRIAL, FORKS_A_TRIAL, THREADS_A_TRIAL = 500, 5, 300  # the last in seconds
+SIGNALS_A_TRIAL, FORKS_A_TRIAL, BUSY_FORKS_A_TRIAL = 500, 5, 50
+THREADS_A_TRIAL = 300  # seconds
 ROWS = (programs.SMALL, programs.LARGE)
 
 
@@ -128,6 +129,22 @@ def forked_children(seed: int, count: int, figures: Figures) -> Iterator[str]:
             figures.add(forks=outcome["forks"])
 
 
+def forks_beside_products(seed: int, count: int, figures: Figures) -> Iterator[str]:
+    """``count`` forks of processes with five threads that multiply, train and load."""
+    os.environ["OPENBLAS_NUM_THREADS"] = "2"  # a library with threads of its own has more locks
+    trials.warm("flambeau")
+    longest = 0
+    for k in range(0, count, BUSY_FORKS_A_TRIAL):
+        forks_here = min(BUSY_FORKS_A_TRIAL, count - k)
+        outcome = _tried(figures, f"seed {seed + k}", forks.beside_products, seed + k, forks_here, limit=300 + 60 * forks_here)
+        if isinstance(outcome, str):
+            yield outcome
+        else:
+            longest = max(longest, outcome.pop("longest"))
+            figures.add(**outcome)
+            figures["milliseconds at most"] = longest
+
+
 def busy_threads(seed: int, count: int, figures: Figures, seconds: float = 60.0, interval: float = 1e-5) -> Iterator[str]:
     """``count`` threads that compute, drop, train, load and save for some time; a new process every few minutes."""
     trials.warm("flambeau")
@@ -159,6 +176,7 @@ SCENARIOS: dict[str, Callable[..., Iterator[str]]] = {
     "imports": imports,
     "races": racing_threads,
     "forks": forked_children,
+    "forks-beside-products": forks_beside_products,
     "threads": busy_threads,
     "files": interrupted_files,
 }

@@ -1,4 +1,4 @@
-"""Threads that compute, large and small, drop what they made, train, batch, save, load and transform: each gets the results of one alone."""
+"""Threads that compute, large and small, drop, train, batch, save, load and transform: each gets the results of one alone."""
 
 from __future__ import annotations
 
