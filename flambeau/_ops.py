@@ -12,7 +12,6 @@ import functools
 import importlib
 import importlib.util
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -388,14 +387,11 @@ class _Ops:
 
     def __init__(self) -> None:
         self._namespaces: dict[str, _OpNamespace] = {"aten": _Aten("aten")}
-        self._lock = threading.Lock()
 
     def namespace(self, name: str) -> _OpNamespace:
         """A namespace, made where there is none yet; one that has operations is ``torch.ops.NAME`` before anything else of that name."""
-        with self._lock:
-            if name not in self._namespaces:
-                self._namespaces[name] = _OpNamespace(name)
-            return self._namespaces[name]
+        found = self._namespaces.get(name)
+        return self._namespaces.setdefault(name, _OpNamespace(name)) if found is None else found
 
     def find(self, name: str) -> _OpNamespace:
         """``torch.ops.NAME`` where its package has nothing of that name: a namespace, whether it has operations or not.

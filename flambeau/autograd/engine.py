@@ -11,7 +11,9 @@ need not know about broadcasting, promotion or real inputs of complex functions.
 from __future__ import annotations
 
 import heapq
+import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
@@ -285,6 +287,19 @@ def _after(node: Node, grads: Any, grad: Any) -> Any:
     return grads
 
 
+_adding = threading.RLock()  # passes of several threads may add to one leaf
+
+
+def _unlock() -> None:
+    """In a forked child there are no other threads that could be adding."""
+    global _adding
+    _adding = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
+
+
 def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
     """Add a gradient to ``leaf.grad``: a tensor of its own the first time, in place afterwards (unless recording).
 
@@ -416,7 +431,8 @@ def run_backward(
             if _watching or "_backward_hooks" in leaf.__dict__:
                 work.complete(entry, accumulates)
             if accumulates:
-                accumulate(leaf, entry, record)
+                with _adding:
+                    accumulate(leaf, entry, record)
                 after = getattr(leaf, "_post_accumulate_grad_hooks", None)
                 if after:
                     for hook in list(after.values()):
@@ -428,7 +444,8 @@ def run_backward(
             if accumulates:
                 for tensor, edge, grad in zip(inputs or (), targets, results, strict=True):
                     if grad is not None and not isinstance(edge, Tensor):
-                        accumulate(tensor, [tensor, grad], record)
+                        with _adding:
+                            accumulate(tensor, [tensor, grad], record)
         return results
     finally:
         thread.running, thread.in_library = running, in_library

@@ -7,6 +7,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 from ..core.state import active, thread
@@ -129,10 +130,9 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
-    current: Any = None  # the pass that ``seen`` belongs to
-    seen: dict[int, Any] = {}
+    passes: weakref.WeakKeyDictionary[Any, dict[int, Any]] = weakref.WeakKeyDictionary()  # each thread's pass has its own gradients
 
-    def finish() -> None:
+    def finish(seen: dict[int, Any]) -> None:
         if seen:
             gradients = [seen.get(i) for i in range(len(tensors))]
             seen.clear()
@@ -140,20 +140,20 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
 
     def hook_for(index: int) -> Callable[[Tensor], None]:
         def hook(grad: Tensor) -> None:
-            nonlocal current
-            is_first = current is None or current() is not thread.running
-            if is_first:
-                current = weakref.ref(thread.running)
-                seen.clear()
+            running = thread.running
+            seen = passes.get(running)
+            is_first = seen is None
+            if seen is None:
+                seen = passes[running] = {}
             if mode == "any":
                 if is_first:
                     fn(grad)
                 return
             if is_first:
-                thread.running.at_end.append(finish)  # whatever is missing then takes no part in this pass
+                running.at_end.append(partial(finish, seen))  # whatever is missing then takes no part in this pass
             seen[index] = grad
             if len(seen) == len(tensors):
-                finish()
+                finish(seen)
 
         return hook
 

@@ -169,7 +169,8 @@ def unwound(function: Callable[..., Any]) -> Callable[..., Any]:
             for level in thread.levels[len(levels) :]:
                 level.alive = False
             more, thread.levels, thread.entered = thread.entered - entered, levels, entered
-            del active[len(active) - more :], interpreters[len(interpreters) - more :]
+            if more:  # counted from the end: after a call of ``len`` other threads may have added theirs
+                del active[-more:], interpreters[-more:]
             set_inference(inference, grad_mode)
             raise
 

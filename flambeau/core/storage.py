@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from .arrays.kinds import (
     view_at,
 )
 from .arrays.shared_memory import SharedMemory, memory_of, process, shared_bytes
+from .calls.interruption import pass_on
 from .device import cpu
 from .state import tick
 
@@ -124,9 +125,20 @@ class UntypedStorage:
 
     def _prune(self) -> list[weakref.ref[Tensor]]:
         """Forget aliases that have died; the aliases that are left."""
-        self._aliases[:] = [ref for ref in self._aliases if ref() is not None]
+        self._forget(lambda tensor: tensor is None)
         self._room = len(self._aliases) + 32
         return self._aliases
+
+    def _forget(self, is_unwanted: Callable[[Any], bool]) -> None:
+        """Take aliases from the list, one by one, so that those which other threads add meanwhile stay."""
+        aliases = self._aliases
+        for place in range(len(aliases) - 1, -1, -1):
+            try:
+                ref = aliases[place]
+                if is_unwanted(ref()) and aliases[place] is ref:
+                    del aliases[place]
+            except IndexError as error:  # other threads have shortened it
+                pass_on(error)
 
     def _showing(self) -> dict[int, Tensor]:
         """Every tensor that was given this storage or a twin, by its id; not what an exception left half made."""

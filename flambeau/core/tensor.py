@@ -678,9 +678,9 @@ def swap(a: Tensor, b: Tensor) -> None:
     for tensor in (a, b):
         storage = tensor._storage
         if storage is not None:
-            aliases = [ref for ref in storage._aliases if (alias := ref()) is not None and alias._storage is not None]
-            if aliases:
-                storage._aliases[:] = [ref for ref in aliases if ref()._storage._array is storage._array]
+            storage._forget(
+                lambda alias, array=storage._array: alias is None or alias._storage is None or alias._storage._array is not array
+            )
             storage._add_alias(tensor)
 
 
@@ -709,7 +709,10 @@ def storage_of(tensor: Tensor) -> UntypedStorage:
     """The tensor's storage, to be shared: made now if nobody needed it before, and knowing this tensor."""
     storage = tensor._storage
     if storage is None:
-        storage = tensor._storage = UntypedStorage._of_array(tensor._array)
+        made = UntypedStorage._of_array(tensor._array)
+        storage = tensor._storage  # looked at again after the last call: another thread may have made one meanwhile
+        if storage is None:
+            storage = tensor._storage = made
     if not storage._aliases:
         storage._add_alias(tensor)
     return storage
@@ -719,12 +722,15 @@ def new_storage(tensor: Tensor) -> UntypedStorage:
     """The tensor's storage, made now if there is none, for watching writes only: it need not know this tensor yet."""
     storage = tensor._storage
     if storage is None:  # ``_of_array`` spelled out, for its cost in every recorded call that saves its result
-        storage = tensor._storage = _new(UntypedStorage)
-        storage._array = tensor._array
-        storage._aliases = ()
-        storage._bytes = None
-        storage._room = 32
-        storage.version = storage.changed = 0
+        made = _new(UntypedStorage)
+        made._array = tensor._array
+        made._aliases = ()
+        made._bytes = None
+        made._room = 32
+        made.version = made.changed = 0
+        storage = tensor._storage
+        if storage is None:
+            storage = tensor._storage = made
     return storage
 
 

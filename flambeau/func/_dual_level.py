@@ -41,7 +41,9 @@ class DualLevel(Dual):
         return f"{inner!r}, {tangent}" if inner.__class__ is Wrapped else text_of(inner, None, tangent)
 
     def plain_ones(self, tensor: Any) -> list[Any]:
-        inside = {id(value._inner) for reference in self.made.values() if (value := reference()) is not None and value.__class__ is Wrapped}
+        inside = {
+            id(value._inner) for reference in list(self.made.values()) if (value := reference()) is not None and value.__class__ is Wrapped
+        }
         return [each for each in storage_of(tensor)._live_aliases() if id(each) not in inside]
 
     def dual(self, tensor: Any, tangent: Any) -> Any:

@@ -81,11 +81,6 @@ def ragged_size(lengths: Any) -> NestedInt:
     """The size that belongs to this very tensor of offsets or lengths; the same as long as the tensor lives."""
     key = id(lengths)
     entry = _of_tensors.get(key)
-    if entry is None or entry[0]() is not lengths:
-        entry = _of_tensors[key] = ref(lengths, lambda dead: _forget(key, dead)), NestedInt(next(_numbers))
+    if entry is None:  # ``setdefault``: threads that ask at once get the same
+        entry = _of_tensors.setdefault(key, (ref(lengths, lambda _: _of_tensors.pop(key, None)), NestedInt(next(_numbers))))
     return entry[1]
-
-
-def _forget(key: int, dead: Any) -> None:
-    if key in _of_tensors and _of_tensors[key][0] is dead:
-        del _of_tensors[key]

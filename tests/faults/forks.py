@@ -1,6 +1,6 @@
 """Forks at random times while other threads import the package, find kernels and run them, or multiply, train and load all the time.
 
-The child computes, too. Products come from all libraries that there are: NumPy's and SciPy's wheels each bring a BLAS with locks of its own.
+The child computes, too. Products come from all libraries that there are: NumPy's and SciPy's wheels each bring a BLAS with its own locks.
 """
 
 from __future__ import annotations

@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import files, forks, interrupts, programs, races, signals, threads, trials
+from . import files, forks, interrupts, programs, races, schedules, signals, threads, trials
 
 SIGNALS_A_TRIAL, FORKS_A_TRIAL, BUSY_FORKS_A_TRIAL = 500, 5, 50
+SCHEDULES_A_TRIAL = 10
 THREADS_A_TRIAL = 300  # seconds
 ROWS = (programs.SMALL, programs.LARGE)
 
@@ -159,6 +160,27 @@ def busy_threads(seed: int, count: int, figures: Figures, seconds: float = 60.0,
         figures.add(processes=1)
 
 
+def stopped_threads(seed: int, count: int, figures: Figures) -> Iterator[str]:
+    """``count`` schedules of two threads that change at exact places, at first uses and later ones."""
+    trials.warm("flambeau")
+    wanted = _wanted()
+    for name, file in (("drop", "kernels/memory.py"), ("multiply", "kernels/blas.py"), ("views", "core/storage.py")):
+        outcome = _tried(figures, f"{name}, {file}", schedules.every_place, name, file, limit=300)
+        if isinstance(outcome, str):
+            yield outcome
+        else:
+            figures.add(**outcome)
+    for k in range(0, count, SCHEDULES_A_TRIAL):
+        number = min(SCHEDULES_A_TRIAL, count - k)
+        outcome = _tried(
+            figures, f"seed {seed + k}", schedules.trial, seed + k, number, wanted, k % (2 * SCHEDULES_A_TRIAL) != 0, limit=300
+        )
+        if isinstance(outcome, str):
+            yield outcome
+        else:
+            figures.add(**outcome)
+
+
 def interrupted_files(seed: int, count: int, figures: Figures) -> Iterator[str]:
     """Everything that writes or reads files, each interrupted at ``count`` places."""
     trials.warm("flambeau")
@@ -175,6 +197,7 @@ SCENARIOS: dict[str, Callable[..., Iterator[str]]] = {
     "first-uses": first_uses,
     "imports": imports,
     "races": racing_threads,
+    "schedules": stopped_threads,
     "forks": forked_children,
     "forks-beside-products": forks_beside_products,
     "threads": busy_threads,

@@ -374,8 +374,8 @@ class Choice:
 
     def bind(self, scope: dict[str, Any]) -> None:
         """Let the name ``large`` of a wrapper be the kernel, and what takes its place later."""
+        self._scopes.append(scope)  # first, so that what another thread settles meanwhile reaches it
         scope["large"] = self.kernel
-        self._scopes.append(scope)
 
     def settle(self, kernel: Callable[..., Any]) -> None:
         """Call ``kernel`` from now on, without what looked for it."""

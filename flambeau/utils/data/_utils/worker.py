@@ -254,7 +254,7 @@ LENGTH = struct.Struct("!Q")
 def process_main(job: Job, number: int, sock: socket.socket, parent: int) -> None:
     """The main function of a worker process."""
     global _worker_info
-    for other in ends_of_parent:
+    for other in list(ends_of_parent):  # the end of a loader that is inherited takes its own away
         other.close()
     ends_of_parent.clear()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent tells its workers

@@ -1,0 +1,205 @@
+"""What threads share: gradients of one leaf, storages, lists of views, sizes, and forks beside native code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau.core import native_threads
+from tests.faults.schedules import _Meeting, passed
+
+
+@pytest.fixture
+def short_interval():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def in_threads(count, function):
+    failures = []
+
+    def run(number):
+        try:
+            function(number)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+
+
+@pytest.mark.parametrize(("size", "passes"), [(3, 100), (200_000, 20)])
+def test_gradients_of_all_threads_are_added_to_a_leaf(short_interval, size, passes):
+    leaf = torch.zeros(size, requires_grad=True)
+
+    def work(_):
+        for _ in range(passes):
+            (leaf * 1.0).sum().backward()
+
+    in_threads(6, work)
+    assert leaf.grad.amin().item() == leaf.grad.amax().item() == 6 * passes
+
+
+def test_hooks_over_several_tensors_keep_the_passes_of_threads_apart():
+    x = torch.ones(2, requires_grad=True)
+    y, z = x * 2, x * 3
+    meet, seen = threading.Barrier(2), []
+
+    def together(grad):
+        meet.wait(10)
+
+    torch.autograd.graph.register_multi_grad_hook((y, z), lambda grads: seen.append([grad.tolist() for grad in grads]))
+    y.register_hook(together)
+    z.register_hook(together)  # both threads are between the first gradient and the second one
+    in_threads(2, lambda number: torch.autograd.backward([y, z], [torch.full((2,), float(number)), torch.ones(2)], retain_graph=True))
+    assert sorted(seen) == [[[0.0, 0.0], [1.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]]]
+
+
+def every_place(first, second, check):
+    """Let ``first`` stop at each place of the package's code, while another thread runs ``second``; ``first`` begins with what both use."""
+
+    def once(at):
+        shared = {}
+        meeting = _Meeting(lambda: first(shared), lambda: second(shared), at, None)
+        meeting.run()
+        check(shared)
+
+    first({})
+    for at in range(passed(lambda: first({}))):
+        once(at)
+
+
+def test_first_views_of_several_threads_share_a_storage():
+    def first(shared):
+        shared["x"] = torch.ones(3, 4)
+        shared["view"] = shared["x"].view(-1)
+
+    def second(shared):
+        if "x" in shared:
+            shared["other"] = shared["x"].t()
+
+    def check(shared):
+        if "other" in shared:
+            assert shared["view"]._storage is shared["other"]._storage is shared["x"]._storage
+            shared["other"].zero_()
+            assert shared["x"]._version == shared["view"]._version == 1
+
+    every_place(first, second, check)
+
+
+def test_views_that_are_made_while_a_list_is_pruned_stay_in_it():
+    x = torch.ones(3, 4)
+    kept = [x.view(-1)]
+    storage = x._storage
+    for _ in range(5):
+        storage._add_alias(torch.ones(3))  # gone at once
+    added = []
+
+    def is_gone(tensor):
+        if not added:
+            added.append(x.t())  # as another thread may
+        return tensor is None
+
+    storage._forget(is_gone)
+    shown = list(storage._live_aliases())
+    assert [any(each is tensor for each in shown) for tensor in (x, *kept, *added)] == [True] * 3
+    assert all(reference() is not None for reference in storage._aliases)
+
+
+def test_threads_that_ask_at_once_get_the_same_ragged_size():
+    from flambeau.nested._sizes import ragged_size
+
+    def first(shared):
+        shared["lengths"] = torch.tensor([0, 2, 5])
+        shared["size"] = ragged_size(shared["lengths"])
+
+    def second(shared):
+        if "lengths" in shared:
+            shared["other"] = ragged_size(shared["lengths"])
+
+    def check(shared):
+        assert shared.get("other", shared["size"]) == shared["size"]
+
+    every_place(first, second, check)
+
+
+needs_states = pytest.mark.skipif(not os.path.exists("/proc/thread-self/status"), reason="the system does not say what threads do")
+
+
+@needs_states
+def test_a_fork_waits_for_a_product_of_another_thread():
+    a = np.ones((1800, 1800))
+    begun, times = threading.Event(), []
+
+    def work():
+        begun.set()
+        np.dot(a, a)
+        times.append(time.monotonic())
+
+    thread = threading.Thread(target=work)
+    began = time.monotonic()
+    thread.start()
+    begun.wait()
+    time.sleep(0.01)
+    child = os.fork()
+    forked = time.monotonic()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+    thread.join()
+    took = times[0] - began
+    assert forked - began > 0.5 * took  # the thread notes its end once it has the interpreter, after the fork
+
+
+@needs_states
+def test_a_fork_does_not_wait_for_a_thread_that_sleeps():
+    ending = threading.Event()
+    threads = [threading.Thread(target=ending.wait), threading.Thread(target=time.sleep, args=(3,))]
+    for thread in threads:
+        thread.start()
+    began = time.monotonic()
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    took = time.monotonic() - began
+    ending.set()
+    os.waitpid(child, 0)
+    for thread in threads:
+        thread.join()
+    assert took < 2
+
+
+@needs_states
+def test_who_runs_and_who_sleeps():
+    ending, a = [], np.ones((900, 900))
+
+    def multiply():
+        while not ending:
+            np.dot(a, a)
+
+    sleeper, worker = threading.Thread(target=time.sleep, args=(1.5,)), threading.Thread(target=multiply)
+    sleeper.start()
+    worker.start()
+    seen = []
+    for _ in range(50):
+        seen.append(native_threads.at_rest([worker.native_id]))
+        time.sleep(0.01)
+    assert native_threads.at_rest([sleeper.native_id])
+    assert set(native_threads.others()) >= {sleeper.native_id, worker.native_id}
+    assert not all(seen)
+    ending.append(True)
+    worker.join()
+    sleeper.join()
+    assert native_threads.at_rest([1 << 22])  # one that has ended
