@@ -5,6 +5,7 @@ Operations are added to the class by the registry (``dispatch``), recording and 
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import repeat, starmap
 from typing import TYPE_CHECKING, Any
 
@@ -678,10 +679,13 @@ def swap(a: Tensor, b: Tensor) -> None:
     for tensor in (a, b):
         storage = tensor._storage
         if storage is not None:
-            storage._forget(
-                lambda alias, array=storage._array: alias is None or alias._storage is None or alias._storage._array is not array
-            )
+            storage._forget(partial(_lies_elsewhere, storage._array))
             storage._add_alias(tensor)
+
+
+def _lies_elsewhere(array: Any, tensor: Any) -> bool:
+    """Whether a tensor is gone, or its storage is not over ``array``."""
+    return tensor is None or tensor._storage is None or tensor._storage._array is not array
 
 
 def _slots_of(cls: type) -> list[str]:
