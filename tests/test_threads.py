@@ -12,6 +12,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.core import native_threads
+from flambeau.kernels import blas
 from tests.faults.schedules import _Meeting, passed
 
 
@@ -135,6 +136,51 @@ def test_threads_that_ask_at_once_get_the_same_ragged_size():
     every_place(first, second, check)
 
 
+DRAWS = {
+    "floats": (lambda generator, n: torch.rand(n, generator=generator), 7),
+    "many": (lambda generator, n: torch.rand(n, generator=generator), 5000),
+    "doubles": (lambda generator, n: torch.rand(n, generator=generator, dtype=torch.float64), 6),
+    "words": (lambda generator, n: torch.randint(0, 1 << 32, (n,), generator=generator), 5),
+    "each double": (lambda generator, n: torch.poisson(torch.full((n,), 2.0), generator=generator), 8),
+}
+
+
+@pytest.mark.parametrize("name", ["floats", "many", "doubles", "words"])
+def test_threads_that_draw_from_one_generator_get_different_numbers(short_interval, name):
+    draw, count = DRAWS[name]
+    rounds = 30 if name == "many" else 400
+    generator, alone, found = torch.Generator().manual_seed(3), torch.Generator().manual_seed(3), []
+    in_threads(5, lambda _: found.extend(draw(generator, count) for _ in range(rounds)))
+    wanted = torch.cat([draw(alone, count) for _ in range(5 * rounds)])
+    assert torch.equal(torch.cat(found).sort().values, wanted.sort().values)
+    assert torch.equal(draw(generator, 3), draw(alone, 3))
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_draws_that_meet_anywhere_take_different_numbers(name):
+    draw, count = DRAWS[name]
+    before = 624 - 9  # words, so that a block ends in the midst
+
+    def first(shared):
+        shared["generator"] = torch.Generator().manual_seed(3)
+        shared["generator"].words(before)
+        shared["ready"] = True
+        shared["first"] = [draw(shared["generator"], count) for _ in range(3)]
+
+    def second(shared):
+        if "ready" in shared:
+            shared["second"] = [draw(shared["generator"], count) for _ in range(2)]
+
+    def check(shared):
+        if "second" in shared and name != "each double":
+            generator = torch.Generator().manual_seed(3)
+            generator.words(before)
+            wanted = torch.cat([draw(generator, count) for _ in range(5)])
+            assert torch.equal(torch.cat(shared["first"] + shared["second"]).sort().values, wanted.sort().values)
+
+    every_place(first, second, check)
+
+
 needs_states = pytest.mark.skipif(not os.path.exists("/proc/thread-self/status"), reason="the system does not say what threads do")
 
 
@@ -161,6 +207,29 @@ def test_a_fork_waits_for_a_product_of_another_thread():
     thread.join()
     took = times[0] - began
     assert forked - began > 0.5 * took  # the thread notes its end once it has the interpreter, after the fork
+
+
+@needs_states
+def test_a_child_has_the_number_of_threads_that_the_library_had():
+    library = blas.library()
+    if library is None:
+        pytest.skip("NumPy uses another library")
+    before = library.threads()
+    library.set_threads(2)
+    inside, ending = threading.Event(), threading.Event()
+    thread = threading.Thread(target=blas.alone, args=(lambda: (inside.set(), ending.wait(10)),))
+    try:
+        thread.start()
+        assert inside.wait(10) and library.threads() == 1
+        child = os.fork()
+        if not child:
+            os._exit(library.threads())
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+    finally:
+        ending.set()
+        thread.join()
+        assert library.threads() == 2
+        library.set_threads(before)
 
 
 @needs_states

@@ -107,8 +107,9 @@ def from_above(name: str) -> Any:
 
 
 # -- forks ------------------------------------------------------------------------------------------------------------------------
-# By thread, one entry per fork in progress: whether it got the lock, and the usual switch interval.
-_forking: dict[int, list[tuple[bool, float]]] = {}
+# By thread, one entry per fork in progress: the locks that it got, and the usual switch interval.
+_forking: dict[int, list[tuple[list[Any], float]]] = {}
+held_in_forks: list[Callable[[], list[Any]]] = []  # functions that name locks around what a child must not find half done
 
 
 def _imports(frame: FrameType | None) -> bool:
@@ -128,7 +129,8 @@ def _before_fork() -> None:
     me = threading.get_ident()
     # A fork in the midst of this thread's own import must not wait for threads that wait for that import.
     end = time.monotonic() + (1.0 if _imports(sys._getframe()) else PATIENCE)
-    locked = _lock.acquire(timeout=end - time.monotonic())
+    locks = [lock for name in held_in_forks for lock in name()]  # first: who has one of them may want to make something
+    locked = [lock for lock in (*locks, _lock) if lock.acquire(timeout=max(end - time.monotonic(), 0.0))]
     _forking.setdefault(me, []).append((locked, sys.getswitchinterval()))
     if len(sys._current_frames()) == 1:
         return
@@ -155,15 +157,13 @@ def _after_fork() -> None:
     if mine:
         locked, interval = mine.pop()
         sys.setswitchinterval(interval)
-        if locked:
-            _lock.release()
+        for lock in locked:
+            lock.release()
 
 
 def _after_fork_in_child() -> None:
     global _lock
-    mine = _forking.get(threading.get_ident())
-    if mine:
-        sys.setswitchinterval(mine[-1][1])
+    _after_fork()
     _forking.clear()
     _lock = threading.RLock()
 

@@ -103,10 +103,13 @@ def alone(function: Callable[..., Any], *arguments: Any) -> None:
 
 
 def _forget() -> None:
-    """In a child there are no other threads that could be inside."""
+    """In a child there are no other threads that could be inside, and none that puts the library's number of threads back."""
     global _lock
     _lock = threading.RLock()
+    blas = library() if _inside else None
     _inside.clear()
+    if blas is not None:
+        blas.set_threads(_before[0])
 
 
 if hasattr(os, "register_at_fork"):

@@ -15,10 +15,15 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
-    ("scenario", "count"), [("signals", 2000), ("first-uses", 10), ("imports", 3), ("races", 8), ("forks", 10), ("files", 8)]
+    ("scenario", "options"),
+    [
+        *(("signals", "--count 2000"), ("first-uses", "--count 10"), ("imports", "--count 3"), ("races", "--count 8")),
+        *(("forks", "--count 10"), ("forks-beside-products", "--count 15")),
+        *(("schedules", "--count 20"), ("threads", "--seconds 10"), ("files", "--count 8")),
+    ],
 )
-def test_nothing_breaks(scenario: str, count: int) -> None:
-    command = [sys.executable, "-m", "tests.faults", scenario, "--count", str(count)]
+def test_nothing_breaks(scenario: str, options: str) -> None:
+    command = [sys.executable, "-m", "tests.faults", scenario, *options.split()]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("FLAMBEAU_KERNELS")}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -70,10 +70,22 @@ def _seed_value(seed: Any) -> int:
 _all: weakref.WeakSet[Generator] = weakref.WeakSet()
 
 
+def _locks() -> list[Any]:
+    """The locks of all generators."""
+    references = list(_all.data)  # in one call: other threads make generators
+    return [generator._lock for reference in references if (generator := reference()) is not None]
+
+
 def _unlock() -> None:
-    """In a child there are no other threads that could be drawing."""
-    for generator in _all:
+    """In a child there are no other threads that could be drawing; what NumPy locked for one that was not waited for is free, too."""
+    for generator in list(_all):
         generator._lock = threading.RLock()
+        lock = getattr(generator._bits, "lock", None)
+        if lock is not None and lock.locked():
+            lock.release()
+
+
+late.held_in_forks.append(_locks)
 
 
 if hasattr(os, "register_at_fork"):
@@ -96,6 +108,24 @@ def _place(where: Any) -> Device:
     if kind is None:
         raise RuntimeError(f"Generator: device '{found}' has no generator")
     return kind.placed(found)
+
+
+def _paired(words: np.ndarray) -> np.ndarray:
+    """Unsigned 64-bit numbers of two words each, the first word being the upper one."""
+    pairs = words.view(np.uint64)
+    if sys.byteorder == "big":
+        return pairs.copy()
+    out = pairs >> _WORD
+    out |= pairs << _WORD
+    return out
+
+
+def _fractions(numbers: np.ndarray) -> np.ndarray:
+    """Float64 numbers in [0, 1) of the lower 53 bits of 64-bit ones, which are overwritten."""
+    numbers &= _FLOAT64_MASK
+    fractions = numbers.view(np.int64).astype(np.float64)  # signed: the conversion that every machine has
+    fractions *= 2.0**-53
+    return fractions
 
 
 class Generator:
@@ -209,11 +239,14 @@ class Generator:
         random.RandomState(self._bits).seed(self._seed & 0xFFFFFFFF)
         return self._bits
 
-    def _next_block(self) -> np.ndarray:
+    # Threads that draw at once get different words. Most draws take some of the present block: they read the place in it and set the new
+    # one with no call in between, so that no other thread comes there. Who does more has the lock, and sets the place to ``BLOCK``
+    # meanwhile: for others the block is used up, and they wait.
+    def _next_block(self) -> None:
         bits = self._fresh_bits() if self._block is None else self._bits
         block = bits.random_raw(BLOCK).astype(np.uint32)
         self._block, self._floats = block, None
-        return block
+        self._position = 0
 
     def drawn(self, rule: str, out: np.ndarray, *numbers: Any, kernels: str = "random.draw", price: int = 1) -> bool:
         """Fill ``out`` from the next words by a native kernel (see ``kernels/random.py``), where that is to be had and worth it.
@@ -241,10 +274,16 @@ class Generator:
             if new is None:
                 new = self._spare = np.empty(BLOCK, np.uint32)
             bits = self._fresh_bits() if old is None else self._bits
-            used = fill(out, bits.ctypes.state_address, new if old is None else old, new, self._position, *numbers)
+            position, self._position = self._position, BLOCK
+            try:
+                used = fill(out, bits.ctypes.state_address, new if old is None else old, new, position, *numbers)
+            except BaseException:
+                self._position = position
+                raise
             if used is None:
+                self._position = position
                 return False
-            stop = self._position + used
+            stop = position + used
             if stop > BLOCK:
                 self._block, self._floats, self._spare = new, None, None
                 stop = BLOCK - -stop % BLOCK
@@ -278,12 +317,13 @@ class Generator:
         """The next ``count`` words in pieces: pairs (offset, words)."""
         with self._lock:
             start = self._position
-            at = 0
-            if start < BLOCK:
-                part = self._block[start : start + count]  # type: ignore[index]
-                at = part.size
-                self._position = start + at
-                yield 0, part
+            at = min(BLOCK - start, count)
+            if at and start != self._position:  # another thread was between the two
+                start = self._position
+                at = min(BLOCK - start, count)
+            self._position = start + at
+            if at:
+                yield 0, self._block[start : start + at]  # type: ignore[index]
             while at < count:
                 blocks = min(-(-(count - at) // BLOCK), _CHUNK_BLOCKS)
                 bits = self._fresh_bits() if self._block is None else self._bits
@@ -296,13 +336,14 @@ class Generator:
 
     def word(self) -> int:
         """The next 32-bit word."""
-        position = self._position
-        if position == BLOCK:
+        while True:
+            position = self._position
+            if position < BLOCK:
+                self._position = position + 1
+                return int(self._block[position])  # type: ignore[index]
             with self._lock:
-                self._next_block()
-            position = 0
-        self._position = position + 1
-        return int(self._block[position])  # type: ignore[index]
+                if self._position == BLOCK:
+                    self._next_block()
 
     def floats(self, count: int) -> np.ndarray:
         """The next ``count`` float32 uniforms in [0, 1): the lower 24 bits of one word each, times 2**-24. A new array."""
@@ -310,12 +351,18 @@ class Generator:
         stop = start + count
         if stop <= BLOCK and count:
             floats = self._floats
-            if floats is None:
-                floats = (self._block & _FLOAT32_MASK).astype(np.float32)
+            if floats is not None:
+                self._position = stop
+                return floats[start:stop].copy()
+            with self._lock:
+                block = self._block
+                floats = (block & _FLOAT32_MASK).astype(np.float32)
                 floats *= _FLOAT32_SCALE
-                self._floats = floats
-            self._position = stop
-            return floats[start:stop].copy()
+                start = self._position  # another thread may have been quicker
+                stop = start + count
+                if stop <= BLOCK and self._block is block:
+                    self._floats, self._position = floats, stop
+                    return floats[start:stop].copy()
         out = np.empty(count, np.float32)
         if count and self.drawn("uniform", out):
             return out
@@ -332,10 +379,7 @@ class Generator:
             return out
         for start in range(0, count, _DOUBLES_CHUNK):
             piece = out[start : start + _DOUBLES_CHUNK]
-            bits = self.long_words(piece.size)
-            bits &= _FLOAT64_MASK
-            piece[...] = bits.view(np.int64)  # signed: the conversion that every machine has
-            piece *= 2.0**-53
+            piece[...] = _fractions(self.long_words(piece.size))
         return out
 
     def long_words(self, count: int) -> np.ndarray:
@@ -343,24 +387,22 @@ class Generator:
         words = np.empty(count, np.uint64)
         if count and self.drawn("words", words):
             return words
-        pairs = self.words(2 * count).view(np.uint64)
-        if sys.byteorder == "big":
-            return pairs.copy()
-        out = pairs >> _WORD
-        out |= pairs << _WORD
-        return out
+        return _paired(self.words(2 * count))
 
     def each_double(self) -> Iterator[float]:
         """The float64 uniforms of ``doubles``, one at a time, for samplers that cannot know how many they need."""
         while True:
-            start = self._position
-            count = (BLOCK - start) // 2
-            if count == 0:  # the next number begins in this block and ends in the following one, or there is no block yet
+            place, block = self._position, self._block
+            count = (BLOCK - place) // 2
+            if count == 0 or block is None:  # the next number begins in this block and ends in the following one, or there is no block yet
                 yield float(self.doubles(1)[0])
                 continue
-            values = self.doubles(count).tolist()
-            for self._position in range(start + 2, start + 2 * count + 1, 2):
-                yield values[(self._position - start) // 2 - 1]
+            for value in _fractions(_paired(block[place : place + 2 * count])).tolist():
+                if self._block is not block or self._position != place:
+                    break  # somebody else has drawn meanwhile
+                place += 2
+                self._position = place
+                yield value
 
     # ---- state
 
