@@ -49,7 +49,7 @@ def swap(old: Tensor, new: Tensor) -> None:
     if storage is None:
         return
     if storage._aliases:
-        storage._aliases[:] = [reference for reference in storage._aliases if reference() is not old]
+        storage._forget(lambda tensor: tensor is old)
     for each in storage._live_aliases():
         base = each._view_of
         if base is old:
