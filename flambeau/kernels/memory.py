@@ -96,8 +96,9 @@ class _Recycler:
                     waiting[size] = block
 
     def take(self, size: int) -> _Block:
-        self.collect()
-        block = self._taken(size)
+        if self._ended:
+            self.collect()
+        block = self._taken(size) if self.kept else None
         if block is None and self.kept:
             block = self._larger(size)
             if block is None:
