@@ -9,7 +9,7 @@ from typing import Any
 from ..core.layout import strided
 from ..core.shape import element_strides
 from ..core.tensor import Tensor, ViewMeta
-from ._levels import Wrapped
+from ._levels import Wrapped, note_view
 
 
 def extent_of(sharing: Iterable[Any], name: str, what: str) -> tuple[list[Any], int, int]:
@@ -30,10 +30,53 @@ def _extent(tensor: Tensor) -> int:
     return 1 + sum((n - 1) * step for n, step in zip(array.shape, element_strides(array), strict=True)) if array.size else 0
 
 
+def family_of(tensor: Any) -> list[tuple[Any, Any, Any]]:
+    """The tensors of a level that share ``tensor``'s memory, each with what it is a view of, and the view; None for the first.
+
+    Raises:
+        NotImplementedError: some of the memory's tensors are not known.
+    """
+    root = tensor
+    while "_viewed" in root.__dict__:
+        root = root._viewed[0]
+    family: list[tuple[Any, Any, Any]] = [(root, None, None)]
+    for member, _, _ in family:  # grows meanwhile
+        for reference in member.__dict__.get("_views", ()):
+            each = reference()
+            if each is not None and each.__class__ is Wrapped and each._owner is root._owner:
+                family.append((each, member, each._viewed[1]))
+    cores = {id(_core(member)) for member, _, _ in family}
+    core = _core(root)
+    if core._view_of is not None or (core._storage is not None and any(id(each) not in cores for each in core._storage._live_aliases())):
+        raise NotImplementedError(
+            "a tensor of an outer transform that shows another one's memory cannot be written in place here; write into a clone of it"
+        )
+    return family
+
+
+def _core(tensor: Any) -> Any:
+    while tensor.__class__ is Wrapped:
+        tensor = tensor._inner
+    return tensor
+
+
+def put_inside(member: Any, inside: dict[int, Any], parent: Any, view: Any) -> Any:
+    """A tensor of a level that is what ``member`` is, which becomes a higher level's; its views are among ``inside``, by members."""
+    inner = object.__new__(Wrapped)
+    inner.__dict__.update(member.__dict__)
+    inner._array = member._array
+    for name in ("_viewed", "_views"):
+        inner.__dict__.pop(name, None)
+    if parent is not None:
+        note_view(inner, inside[id(parent)], view)
+    inside[id(member)] = inner
+    return inner
+
+
 def take(tensor: Any, owner: Any, inner: Any, tangent: Any = None) -> None:
     """Make a tensor one of ``owner``'s, around ``inner``."""
     tensor.__class__ = Wrapped
-    tensor._inner, tensor._owner, tensor._tangent = inner, owner, tangent
+    tensor._inner, tensor._owner, tensor._tangent, tensor._is_repeated = inner, owner, tangent, False
     tensor._array = (owner.wrap(inner) if tangent is None else owner.wrap(inner, tangent))._array
 
 
@@ -65,11 +108,14 @@ def release(value: Any, kind: type = Tensor) -> None:
     for name in ("_inner", "_tangent", "_owner", "_is_repeated"):
         value.__dict__.pop(name, None)
     value.__class__ = kind
+    if inner.__class__ is not Wrapped:
+        for name in ("_viewed", "_views"):
+            value.__dict__.pop(name, None)
     if inner.__class__ is Wrapped:  # of a lower level: the two are the same from now on
         value.__class__ = Wrapped
-        value.__dict__.update(inner.__dict__)
+        value.__dict__.update({name: each for name, each in inner.__dict__.items() if name not in ("_viewed", "_views")})
         value._array = inner._array
-        adopted = getattr(inner._owner, "adopted", ())
+        adopted: Any = getattr(inner._owner, "adopted", ())
         if any(reference() is inner for reference, _ in adopted):
             adopted.append((weakref.ref(value), kind))
     else:

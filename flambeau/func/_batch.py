@@ -27,7 +27,7 @@ from ..core.tape.history import is_differentiable
 from ..core.tensor import Tensor, storage_of
 from ..ops import joining, ranges
 from . import _batch_random
-from ._adoption import extent_of, release, take
+from ._adoption import extent_of, family_of, put_inside, release, take
 from ._levels import Interpreter, NoValues, Wrapped, below, call_entry, flat, highest, invoke, invoke_in_place, mapped, needs_grad
 
 loops: dict[str, int] = {}  # how often an operation was called example by example, by its name; for tests
@@ -67,7 +67,7 @@ class Batch(Interpreter):
         for reference, kind in self.adopted:
             tensor = reference()
             if tensor is not None and tensor.__class__ is Wrapped and tensor._owner is self:
-                tensor._inner = tensor._inner[0] if self.size else tensor._inner.new_empty(tensor._array.shape)
+                tensor._inner = self._first(tensor)
                 release(tensor, kind)
         unwatch(self)
         if exc_info[0] is None:
@@ -96,6 +96,16 @@ class Batch(Interpreter):
                 each._is_repeated = True
         return made
 
+    def leaves_out(self, value: Any) -> bool:
+        if value._is_repeated != FRESH:
+            return False
+        value._inner = self._first(value)
+        release(value)
+        return True
+
+    def _first(self, value: Any) -> Any:
+        return value._inner[0] if self.size else value._inner.new_empty(value._array.shape)
+
     def common(self, value: Any) -> Any:
         """The example that all are equal to; None where they differ."""
         if not value._is_repeated or not self.size:
@@ -121,35 +131,30 @@ class Batch(Interpreter):
         So do all that share its memory.
 
         Raises:
-            RuntimeError: values that differ from example to example. NotImplementedError: a view of a tensor of another transform.
+            RuntimeError: values that differ from example to example.
+            NotImplementedError: memory that other levels' tensors show too, or that is read as several dtypes.
         """
         if self.has(target):
             return
         if not self.are_repeated(values):
             raise RuntimeError(_UNBATCHED.format(name))
-        plain = target
-        while plain.__class__ is Wrapped:
-            plain = plain._inner
-        sharing, start, stop = extent_of(storage_of(plain)._live_aliases(), "vmap", "batch")
-        if target is not plain:
-            if len(sharing) > 1 or plain._view_of is not None:
-                raise NotImplementedError(f"vmap: {name}_ into a view of a tensor of an outer transform; write into a clone of it")
-            inner = object.__new__(Wrapped)
-            inner.__dict__.update(target.__dict__)
-            inner._array = target._array
-            parts = [(target, self.inside(inner).clone(memory_format=contiguous_format))]
-        else:
-            memory = self.inside(plain.as_strided((stop - start,), (1,), start)).clone(memory_format=contiguous_format)
-            steps = [(stop - start, *element_strides(each._array)) for each in sharing]
-            parts = [
-                (each, memory.as_strided((self.size, *each._array.shape), step, each.storage_offset() - start))
-                for each, step in zip(sharing, steps, strict=True)
-            ]
-        for each, part in parts:
-            self.adopted.append((weakref.ref(each), each.__class__))
-            take(each, self, part)
-            each._is_repeated = FRESH
         self.repeats = True
+        if target.__class__ is Wrapped:
+            inside: dict[int, Any] = {}
+            for member, parent, view in family_of(target):
+                inner = put_inside(member, inside, parent, view)
+                self._take(member, self.inside(inner).clone(memory_format=contiguous_format) if parent is None else view(parent)._inner)
+            return
+        sharing, start, stop = extent_of(storage_of(target)._live_aliases(), "vmap", "batch")
+        memory = self.inside(target.as_strided((stop - start,), (1,), start)).clone(memory_format=contiguous_format)
+        for each in sharing:
+            steps = (stop - start, *element_strides(each._array))
+            self._take(each, memory.as_strided((self.size, *each._array.shape), steps, each.storage_offset() - start))
+
+    def _take(self, tensor: Any, inner: Any) -> None:
+        self.adopted.append((weakref.ref(tensor), tensor.__class__))
+        take(tensor, self, inner)
+        tensor._is_repeated = FRESH
 
     # -- values -------------------------------------------------------------------------------------------------------------------
     def wrap(self, inner: Tensor, tangent: Any = None) -> Any:

@@ -32,7 +32,7 @@ from ..core.state import INFERENCE, grad_enabled, thread
 from ..core.tape.derivatives import argument_names, fact_of, rule_inputs
 from ..core.tape.history import check_writable
 from ..core.tensor import Parameter, Tensor, storage_of
-from ._adoption import extent_of, release, swap, take
+from ._adoption import extent_of, family_of, put_inside, release, swap, take
 from ._forward_words import WORD_OF
 from ._levels import Interpreter, Wrapped, call_entry, invoke, mapped, needs_grad, unrecorded
 
@@ -291,20 +291,13 @@ class Dual(Interpreter):
         return list(storage._live_aliases())
 
     def _adopt_wrapped(self, tensor: Any) -> None:
-        plain = tensor
-        while plain.__class__ is Wrapped:
-            plain = plain._inner
-        if plain._view_of is not None or (plain._storage is not None and sum(1 for _ in plain._storage._live_aliases()) > 1):
-            raise NotImplementedError(
-                "jvp: a view of a tensor of an outer transform cannot be written in place with a tensor that has a tangent; write into a "
-                "clone, or make the tensor by new_zeros of one that has"
-            )
-        inner = object.__new__(Wrapped)
-        inner.__dict__.update(tensor.__dict__)
-        inner._array = tensor._array
-        tangent = self.zeros(inner)
-        self.adopted.append((weakref.ref(tensor), Wrapped))
-        take(tensor, self, inner, tangent)
+        """``adopt`` for a tensor of a lower level."""
+        inside: dict[int, Any] = {}
+        for member, parent, view in family_of(tensor):
+            inner = put_inside(member, inside, parent, view)
+            tangent = self.zeros(inner) if parent is None else view(parent._tangent)
+            self.adopted.append((weakref.ref(member), Wrapped))
+            take(member, self, inner, tangent)
 
     def __enter__(self) -> Any:
         self.adopted: list[tuple[Any, type]] = []

@@ -15,7 +15,7 @@ from ..utils._pytree import tree_flatten, tree_unflatten
 from ._batch import Batch
 from ._dual import Dual
 from ._levels import below
-from ._reverse import Chosen, Pullback, alias, batches_in, spread, tensors_of, with_aux
+from ._reverse import Chosen, Pullback, alias, over_batches_of, spread, tensors_of, with_aux
 
 
 def variable(tensor: Any) -> Any:
@@ -186,7 +186,7 @@ def columns_of(
         with Dual() as dual:
             with inference_mode(False):  # what records inside of the function may keep them
                 directions = [batch.wrap(each) for each in basis(_plain_of(inputs), 0, sum(counts))]
-            outs, rest = call([dual.wrap(x, _over(t, batches_in([x]))) for x, t in zip(inputs, directions, strict=True)])
+            outs, rest = call([dual.wrap(x, over_batches_of(x, t)) for x, t in zip(inputs, directions, strict=True)])
             tangents = [dual.tangent(out) for out in outs]  # here, for what took its tangent in place is plain again afterwards
             outs = [dual.primal(out) for out in outs]
         columns = [batch.inside(out.new_zeros(out._array.shape) if t is None else t) for out, t in zip(outs, tangents, strict=True)]
@@ -197,11 +197,6 @@ def columns_of(
         parts = last.split(counts, -1) if len(counts) > 1 else (last,)
         jacobians.append([part.reshape((*out._array.shape, *x._array.shape)) for part, x in zip(parts, inputs, strict=True)])
     return jacobians, rest
-
-
-def _over(tangent: Any, batches: Sequence[Any]) -> Any:
-    """A tangent over its value's batches, so that it can be written to where the value can."""
-    return spread(tangent, batches).clone() if batches else tangent
 
 
 def check_primal(each: Any) -> None:

@@ -10,7 +10,7 @@ from ..core.state import unwound
 from ..core.tensor import Tensor
 from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
 from ._dual import Dual, check_tangent
-from ._reverse import tensors_of, wrapped_at
+from ._reverse import over_batches_of, tensors_of, wrapped_at
 
 _CALL = "jvp(f, primals, tangents)"
 
@@ -54,7 +54,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     with Dual() as dual:
         for primal in given:
             dual.lend(primal)
-        duals = [wrapped_at(dual, primal, _kept(tangent)) for primal, tangent in zip(given, along, strict=True)]
+        duals = [wrapped_at(dual, primal, over_batches_of(primal, _kept(tangent))) for primal, tangent in zip(given, along, strict=True)]
         output = func(*tree_unflatten(duals, spec))
         aux = None
         if has_aux:

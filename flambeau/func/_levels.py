@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import builtins
 import math
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -29,6 +30,7 @@ from ..core.arrays.kinds import perhaps, surely
 from ..core.calls.dispatch import COMPOSITE, FACTORY, FUNCTION, IN_PLACE, Call
 from ..core.calls.override import plainly
 from ..core.layout import strided
+from ..core.shape import Size
 from ..core.state import active, interpreters, modes, thread
 from ..core.tensor import Tensor
 
@@ -111,6 +113,7 @@ class Wrapped(Tensor):
     _inner: Tensor
     _owner: Any
     _tangent: Any
+    _viewed: Any  # of a view: what it is one of, and how (``note_view``)
     _is_repeated: Any = False
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -141,6 +144,8 @@ class Wrapped(Tensor):
         if self._owner.shows_tape:
             self._inner.requires_grad_(requires_grad)
             return self
+        if self._owner.leaves_out(self):
+            return self.requires_grad_(requires_grad)
         raise RuntimeError(
             "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside of a function "
             "being transformed by a functorch transform. This is unsupported, please attempt to use the functorch transforms (e.g. grad, "
@@ -348,6 +353,10 @@ class Interpreter:
         """``value.detach()``."""
         return self.rewrapped(value, lambda each: each.detach())
 
+    def leaves_out(self, value: Any) -> bool:
+        """Whether a tensor need not be the level's; it is none from now on."""
+        return False
+
     def requires(self, value: Any) -> Any:
         """What ``_requires_grad`` of a tensor says: whether a composite must go a way that has derivatives."""
         return value._has_tangent or needs_grad(value)
@@ -473,8 +482,37 @@ def interpret(call: Call) -> Any:
         )
     with below(owner):
         if form is FUNCTION:
-            return owner.call(call.op, call.values)
+            made = owner.call(call.op, call.values)
+            if call.op.is_view or call.op.is_multi_view:
+                _note_views(made, call)
+            return made
         return owner.write(call.op, call.values) if form is IN_PLACE else owner.write_view(call.op, call.values)
+
+
+def _note_views(made: Any, call: Call) -> None:
+    op, values = call.op, call.values
+    viewed = values[op.positions[0]]
+    if made.__class__ is Wrapped:
+        note_view(made, viewed, lambda tensor: invoke(op, [tensor if each is viewed else each for each in values]))
+        return
+    for i, part in enumerate(made):
+        note_view(part, viewed, _part_of(call, i))
+
+
+def _part_of(call: Call, i: int) -> Callable[[Any], Any]:
+    viewed = call.values[call.op.positions[0]]
+    return lambda tensor: invoke(call.op, [tensor if each is viewed else each for each in call.values])[i]
+
+
+def note_view(made: Any, viewed: Any, view: Callable[[Any], Any]) -> None:
+    """Remember that ``made`` is ``view(viewed)``: what is written into the one may make both a higher level's (``_adoption``)."""
+    if viewed.__class__ is not Wrapped or made.__class__ is not Wrapped or made is viewed or made._owner is not viewed._owner:
+        return
+    made._viewed = viewed, view
+    views = viewed.__dict__.setdefault("_views", [])
+    if len(views) > 100:
+        views[:] = [reference for reference in views if reference() is not None]
+    views.append(weakref.ref(made))
 
 
 def _level(owner: Interpreter) -> int:
@@ -487,6 +525,8 @@ def _composed(call: Call, owner: Interpreter) -> Any:
         with below(each):
             made = each.composite_rule(call)
         if made is not NotImplemented:
+            if call.op.name == "as_strided":
+                note_view(made, call.values[0], lambda tensor: call_entry(call.op, (tensor, *call.values[1:])))
             return made
     try:
         made = call.proceed()
@@ -537,7 +577,10 @@ class Hook:
         if owner is None:
             return NotImplemented
         with below(owner):
-            return owner.getitem(tensor, key)
+            made = owner.getitem(tensor, key)
+        if made.__class__ is Wrapped and not any(isinstance(each, (Tensor, builtins.list, np.ndarray)) for each in flat((key,))):
+            note_view(made, tensor, lambda tensor: tensor[key])
+        return made
 
     @staticmethod
     def setitem(tensor: Any, key: Any, value: Any) -> Any:
@@ -604,7 +647,7 @@ def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
     """``function(value)``; of each element of a list, tuple or named tuple (and so on inside), where it is one."""
     if value.__class__ is builtins.list:
         return [mapped(each, function) for each in value]
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and value.__class__ is not Size:
         parts = [mapped(each, function) for each in value]
         return type(value)(parts) if value.__class__ is tuple or hasattr(value, "n_fields") else type(value)(*parts)
     return function(value)

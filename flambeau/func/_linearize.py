@@ -25,7 +25,7 @@ from ._batch import Batch
 from ._dual import Dual
 from ._jvp import jvp
 from ._levels import Interpreter, Wrapped, below, call_entry, flat, highest, invoke, invoke_in_place, mapped
-from ._reverse import Recording, batches_in, gradients, spread, wrapped_at, zeros_of
+from ._reverse import Recording, batches_in, gradients, over_batches_of, spread, wrapped_at, zeros_of
 
 
 class Place:
@@ -310,7 +310,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
 @unwound
 def _products(recorded: Recorded, given: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
     with Recording() as recording:
-        own = [spread(t, batches_in([x])).clone() for t, x in zip(given, leaves, strict=True)]  # which the function may write into
+        own = [over_batches_of(x, t).clone() for t, x in zip(given, leaves, strict=True)]  # which the function may write into
         recorded.recorder.run(found := dict(zip(recorded.given, own, strict=True)))
     return [
         recording.result(found[place]) if place is not None else zeros_of(value.detach()) if isinstance(value, Tensor) else value

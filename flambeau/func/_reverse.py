@@ -86,6 +86,15 @@ def spread(tensor: Any, batches: Sequence[Any] | None = None, under: int = 1 << 
     return tensor
 
 
+def over_batches_of(value: Any, tangent: Any) -> Any:
+    """``tangent`` over the batches that ``value`` is over, so that it can be written to where the value can."""
+    if value.__class__ is not Wrapped:
+        return tangent
+    there = batches_in([tangent])
+    missing = [each for each in batches_in([value]) if each not in there]
+    return spread(tangent, missing).clone() if missing else tangent
+
+
 def zeros_of(tensor: Any) -> Any:
     """Zeros at all levels of batching, so that each example has its own."""
     if tensor.__class__ is not Wrapped:
@@ -258,8 +267,10 @@ def wrapped_at(owner: Any, inner: Any, tangent: Any = None) -> Any:
     if above.__class__ is Batch:
         value = above.inside(inner)
         if owner.__class__ is Batch:
-            return above.wrap(wrapped_at(owner, value.movedim(1, 0)))
-        return above.wrap(wrapped_at(owner, value, None if tangent is None else above.inside(tangent)))
+            made = above.wrap(wrapped_at(owner, value.movedim(1, 0)))
+        else:
+            made = above.wrap(wrapped_at(owner, value, None if tangent is None else above.inside(tangent)))
+        return above.marked(made) if above.are_repeated([inner, tangent]) else made
     (value, slope), (bend, twist) = [
         (None, None) if each is None else (above.primal(each), above.tangent(each)) for each in (inner, tangent)
     ]
