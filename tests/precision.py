@@ -109,9 +109,7 @@ EXCEPTIONS: dict[str, tuple[Bound, ...]] = {
     "ldexp": (Bound("the gradient of the exponent is a sum over what it was expanded to", whole=True),),
     F + "hardsigmoid": (Bound("PyTorch's slope of 1/6 is rounded to float32", {}, {"float64": 1e-7}, against=(PYTORCH,)),),
     F + "logsigmoid": (Bound("slopes near the least normal number are 0", least=1e-33),),
-    **dict.fromkeys(
-        ["batch_norm", F + "batch_norm"], (Bound("rounding over the root of eps, of equal rows", least=50, against=(PYTORCH,)),)
-    ),
+    **dict.fromkeys(["batch_norm", F + "batch_norm"], (_EQUAL_ROWS,)),
     "linalg.lstsq": (_ITERATED,),
     "logaddexp2": (Bound("PyTorch's logarithm of 1 / 2 + 1 / 2 is not 0", least=1, against=(PYTORCH,)),),
 }

@@ -111,7 +111,7 @@ def _check_mm(a: Any, b: Any) -> None:
     require_dims(a, 2, f"mat1 must be a matrix, got {a._array.ndim}-D tensor")
     require_dims(b, 2, f"mat2 must be a matrix, got {b._array.ndim}-D tensor")
     check_product(a, b)
-    require_numbers(a)
+    require_numbers(a, b)
 
 
 addmm = _added(
@@ -130,7 +130,7 @@ def _check_mv(a: Any, b: Any) -> None:
     if a._array.ndim != 2 or b._array.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {a._array.ndim}, {b._array.ndim}")
     check_product(a, b)
-    require_numbers(a)
+    require_numbers(a, b)
 
 
 addmv = _added(

@@ -421,8 +421,8 @@ def true_divide(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     return div(input, other)
 
 
-def _check_divisor(operation: str, array: np.ndarray) -> None:
-    if array.dtype.kind in "iu" and not np.all(array):
+def _check_divisor(input: np.ndarray, other: np.ndarray) -> None:
+    if other.dtype.kind in "iu" and not np.all(other) and input.size:
         raise RuntimeError("ZeroDivisionError")
 
 
@@ -452,7 +452,7 @@ def _trunc_quotient(input: np.ndarray, other: np.ndarray) -> np.ndarray:
 def divide_rounded(input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
     """``div`` with a rounding mode: promotes as other arithmetic does, so integers stay integers."""
     reject(f"div_{rounding_mode}_cpu", input, "bc")
-    _check_divisor("div", other)
+    _check_divisor(input, other)
     return _floor_quotient(input, other) if rounding_mode == "floor" else _trunc_quotient(input, other)
 
 
@@ -472,7 +472,7 @@ def floor_divide(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     Source: torch.floor_divide.
     """
     reject("div_floor_cpu", input, "bc")
-    _check_divisor("floor_divide", other)
+    _check_divisor(input, other)
     return _floor_quotient(input, other)
 
 
@@ -497,7 +497,7 @@ def fmod(input: Tensor, other: Tensor | Number) -> Tensor:
     Source: torch.fmod.
     """
     reject("fmod_cpu", input, "bc")
-    _check_divisor("fmod", other)
+    _check_divisor(input, other)
     return np.fmod(input, other)
 
 
@@ -526,7 +526,7 @@ def remainder(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     Source: torch.remainder.
     """
     reject("remainder_cpu", input, "bc")
-    _check_divisor("remainder", other)
+    _check_divisor(input, other)
     return _remainder(input, other)
 
 
@@ -555,7 +555,9 @@ def lcm(input: Tensor, other: Tensor) -> Tensor:
     Source: torch.lcm.
     """
     reject("lcm_cpu", input, "bfc")
-    return np.lcm(input, other)
+    wide = np.int32 if input.dtype.itemsize < 4 else input.dtype  # C's int
+    # the multiple may have wrapped around
+    return np.abs(np.lcm(input.astype(wide), other.astype(wide))).astype(input.dtype)
 
 
 # -- signs --------------------------------------------------------------------------------------------------------------------

@@ -39,9 +39,13 @@ def _cholesky_gradient(grad: Any, result: Any, upper: bool) -> Any:
     return solve_triangular(factor, inner, upper=False, left=False)
 
 
-def _with_missing_pivots(factor: np.ndarray, info: Any) -> np.ndarray:
-    """LAPACK's report with the first NaN on each diagonal, which some take for a positive pivot; those behind it are NaN too."""
-    missing = np.isnan(np.diagonal(factor, axis1=-2, axis2=-1))
+def _with_missing_pivots(A: np.ndarray, factor: np.ndarray, info: Any) -> np.ndarray:
+    """LAPACK's report with the first pivot that is NaN, which some take for a positive one; behind an infinite one that is what is left."""
+    diagonal = np.diagonal(factor, axis1=-2, axis2=-1)
+    missing = np.isnan(diagonal)
+    # infinity divided by an infinite pivot is NaN, which blocked and vectorised kernels multiply away
+    below = np.tril(~np.isfinite(A), -1) & np.isinf(diagonal)[..., None, :]
+    missing = missing | below.any(-1)
     return np.where((info == 0) & missing.any(-1), missing.argmax(-1) + 1, info).astype(np.int32)
 
 
@@ -80,8 +84,8 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: Any = False) ->
             factor, info = lapack.cholesky(lower)
         result = columns(factor.swapaxes(-1, -2).conj() if upper else factor), info
     factor, info = result
-    if factor.size and np.isnan(factor[..., -1, -1]).any():
-        info = _with_missing_pivots(factor, info)
+    if factor.size and not np.isfinite(np.diagonal(factor, axis1=-2, axis2=-1)).all():
+        info = _with_missing_pivots(A.swapaxes(-1, -2).conj() if upper else A, factor, info)
     if check_errors:
         check_info(info, check_errors)
     return factor, info

@@ -30,6 +30,7 @@ from .matrix_checks import (
 
 _QR = named_result("qr", ("Q", "R"))
 _SVD = named_result("svd", ("U", "S", "V"))
+_REPEATED = "is ill-conditioned or has too many repeated eigenvalues (error code: 1)"
 _GAUGE = 1e-2  # how far a loss may depend on the phase of a complex vector
 
 
@@ -363,36 +364,60 @@ def symmetric_decomposed(A: Any, UPLO: str) -> Any:
     Raises:
         LinAlgError: the iteration does not converge.
     """
+    if not np.isfinite(A).all():
+        return _without_infinities(A, UPLO, True)
     result = by_lapack("_eigh", A, UPLO, True)
-    if result is None:
-        try:
-            result = np.linalg.eigh(A, UPLO)
-        except np.linalg.LinAlgError:
-            result = np.full(A.shape[:-1], np.nan), A
-    if not np.isfinite(result[0]).all():
-        raise _not_converged("linalg.eigh", A, result[0], "is ill-conditioned or has too many repeated eigenvalues (error code: 1)")
+    try:
+        result = np.linalg.eigh(A, UPLO) if result is None else result
+    except np.linalg.LinAlgError:
+        raise _not_converged("linalg.eigh", A, np.zeros(A.shape[:-2], bool), _REPEATED) from None
+    failed = ~np.isfinite(result[0]).all(-1)
+    if failed.any():
+        raise _not_converged("linalg.eigh", A, failed, _REPEATED)
     return result
 
 
-def _not_converged(operation: str, A: Any, values: Any, what: str) -> LinAlgError:
-    """The error for the first matrix whose values are not finite."""
-    place = int(np.isnan(values).reshape(-1, values.shape[-1]).any(-1).argmax())
-    where = f" (Batch element {place}):" if A.ndim > 2 else ""
+def _without_infinities(A: Any, UPLO: str, vectors: bool) -> Any:
+    """Eigenvalues, and vectors where they are wanted: NaN of matrices with infinities, and of small ones with NaN.
+
+    Raises:
+        LinAlgError: a matrix of three rows or more with NaN in it, or an iteration that does not converge.
+    """
+    triangle = np.tril(A) if UPLO.upper() == "L" else np.triu(A)
+    finite, hopeless = np.isfinite(triangle).all((-2, -1)), np.isnan(triangle).any((-2, -1))
+    if A.shape[-1] > 2 and hopeless.any():
+        raise _not_converged("linalg.eigh", A, hopeless, _REPEATED)
+    tame = np.where(finite[..., None, None], triangle, A.dtype.type(0))  # LAPACK may iterate for ever on infinities
+    made = symmetric_decomposed(tame, UPLO) if vectors else (_symmetric_values(tame, UPLO), None)
+    lost = np.real(A[..., 0]) if A.shape[-1] == 1 else made[0].dtype.type(np.nan)
+    values = np.where(finite[..., None], made[0], lost)
+    return (values, np.where(finite[..., None, None], made[1], A.dtype.type(np.nan))) if vectors else values
+
+
+def _not_converged(operation: str, A: Any, failed: Any, what: str) -> LinAlgError:
+    """The error for the first matrix that failed."""
+    where = f" (Batch element {int(failed.reshape(-1).argmax())}):" if A.ndim > 2 else ""
     return LinAlgError(f"{operation}:{where} The algorithm failed to converge because the input matrix {what}.")
+
+
+def _symmetric_values(A: Any, UPLO: str) -> Any:
+    if not np.isfinite(A).all():
+        return _without_infinities(A, UPLO, False)
+    values = by_lapack("_eigh", A, UPLO, False)
+    try:
+        values = np.linalg.eigvalsh(A, UPLO) if values is None else values
+    except np.linalg.LinAlgError:
+        raise _not_converged("linalg.eigh", A, np.zeros(A.shape[:-2], bool), _REPEATED) from None
+    failed = ~np.isfinite(values).all(-1)
+    if failed.any():
+        raise _not_converged("linalg.eigh", A, failed, _REPEATED)
+    return values
 
 
 @op(batch=2, name="_eigvalsh", namespace="linalg", method=False, promotion="same", canonicalize=_canonicalize_eigh, grad=None)
 def _eigenvalues_of_symmetric(A: Tensor, UPLO: str = "L") -> Tensor:
     """``linalg.eigvalsh`` where no derivative is wanted."""
-    values = by_lapack("_eigh", A, UPLO, False)
-    if values is None:
-        try:
-            values = np.linalg.eigvalsh(A, UPLO)
-        except np.linalg.LinAlgError:
-            values = np.full(A.shape[:-1], np.nan)
-    if not np.isfinite(values).all():
-        raise _not_converged("linalg.eigh", A, values, "is ill-conditioned or has too many repeated eigenvalues (error code: 1)")
-    return values
+    return _symmetric_values(A, UPLO)
 
 
 @composite(namespace="linalg", method=False, out=True)
@@ -557,17 +582,30 @@ def decomposed(A: Any, full_matrices: bool, vectors: bool) -> Any:
     """U, S and Vh of matrices, or S alone.
 
     Raises:
-        LinAlgError: values that are not finite.
+        LinAlgError: a matrix with NaN in it.
     """
-    result = by_lapack("_svd", A, full_matrices, vectors)
-    if result is None:
-        try:
-            result = np.linalg.svd(A, full_matrices, vectors)
-        except np.linalg.LinAlgError:
-            result = np.full((*A.shape[:-2], min(A.shape[-2:])), np.nan)
-    values = result[1] if isinstance(result, tuple) else result
-    if not np.isfinite(values).all():
-        raise _not_converged("linalg.svd", A, np.where(np.isfinite(values), values, np.nan), "contained non-finite values")
+    finite = np.isfinite(A).all((-2, -1))
+    if finite.all():
+        return _svd_of_finite(A, A, full_matrices, vectors)
+    hopeless = np.isnan(A).any((-2, -1))
+    if hopeless.any():
+        raise _not_converged("linalg.svd", A, hopeless, "contained non-finite values")
+    # LAPACK may iterate for ever on infinities
+    made = _svd_of_finite(np.where(finite[..., None, None], A, A.dtype.type(0)), A, full_matrices, vectors)
+    U, S, Vh = made if vectors else (None, made, None)
+    S = np.where(finite[..., None], S, S.dtype.type(np.nan))
+    return (U, S, Vh) if vectors else S
+
+
+def _svd_of_finite(finite: Any, A: Any, full_matrices: bool, vectors: bool) -> Any:
+    result = by_lapack("_svd", finite, full_matrices, vectors)
+    try:
+        result = np.linalg.svd(finite, full_matrices, vectors) if result is None else result
+    except np.linalg.LinAlgError:
+        raise _not_converged("linalg.svd", A, np.zeros(A.shape[:-2], bool), "contained non-finite values") from None
+    failed = ~np.isfinite(result[1] if vectors else result).all(-1)
+    if failed.any():
+        raise _not_converged("linalg.svd", A, failed, "contained non-finite values")
     return result
 
 
@@ -593,7 +631,7 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: Any = None) -> Tensor:
         ``U``; ``S``, ``(*, k)``, real and falling; ``Vh``.
     Raises:
         RuntimeError: fewer than two dimensions, or another dtype; in backward, a loss that depends on the vectors' phase.
-        LinAlgError: values that are not finite.
+        LinAlgError: a matrix with NaN in it; of one with infinities the values are NaN.
     Gradient: finite where singular values are distinct and, of a matrix that is not square, not 0; only that of S otherwise.
     Source: torch.linalg.svd.
     """
@@ -618,7 +656,7 @@ def svdvals(A: Tensor, *, driver: Any = None) -> Any:
         ``(*, min(m, n))``, real.
     Raises:
         RuntimeError: fewer than two dimensions, or another dtype.
-        LinAlgError: values that are not finite.
+        LinAlgError: a matrix with NaN in it; of one with infinities the values are NaN.
     Source: torch.linalg.svdvals.
     """
     _canonicalize_svd(A, False, driver)

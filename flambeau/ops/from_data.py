@@ -182,7 +182,7 @@ def array_from(data: Any, dtype: dtypes.dtype | None, copy: bool) -> np.ndarray:
         if array.dtype.kind in "bf" or (array.dtype.kind == "i" and want.kind in "fcb"):
             if array.dtype.kind == "f" and want.kind in "iu":
                 return nested_array(data, dtype)
-            return run_ignoring_fp(array.astype, want)
+            return array.astype(want) if dtype is None else run_ignoring_fp(cast_array, array, dtype)
         if array.dtype.kind == "c" and want.kind == "c":
             return run_ignoring_fp(array.astype, want)
         return nested_array(data, dtype)

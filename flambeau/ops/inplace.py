@@ -143,8 +143,9 @@ def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
 def fill_(self: Any, value: Any) -> Any:
     """Write ``value`` into every element. Source: torch.Tensor.fill_."""
     kind = value.__class__
-    # no floating dtype overflows at 65504 or below
-    if (kind is float or kind is int) and -65504 <= value <= 65504 and writable_now(self) and self._array.dtype.kind == "f":
+    # no floating dtype overflows at 65504 or below; float16 is rounded to by way of float32
+    exact = kind is int or (kind is float and self._array.dtype.num != _HALF)
+    if exact and -65504 <= value <= 65504 and writable_now(self) and self._array.dtype.kind == "f":
         native.fill(self._array, value)
         storage_of(self)._bump()
         return self
@@ -161,6 +162,7 @@ def zero_(self: Any) -> Any:
 
 
 # The generated in-place wrappers serve whatever the fast paths above do not.
+_HALF = np.dtype(np.float16).num
 _slow_copy, _slow_fill, _slow_zero = (primitive(_name).inplace_wrapper for _name in ("copy", "fill", "zero"))
 for _name, _function in (("copy", copy_), ("fill", fill_), ("zero", zero_)):
     primitive(_name).public_inplace = _function

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Number, Tensor
+from ..core.calls.casting import fits_integers
 from ..core.calls.promotion import common_dtype
 from ..core.calls.registry import add_method, composite, pointwise
 from ..core.tensor import Tensor as TensorType
@@ -71,6 +72,9 @@ def _canonicalize_pow(input: Any, exponent: Any) -> tuple[Any, ...]:
         raise TypeError(f"pow() received an invalid combination of arguments - got ({type(input).__name__}, {type(exponent).__name__})")
     if isinstance(exponent, int) and exponent < 0 and isinstance(input, TensorType) and input.dtype.category <= dtypes.INTEGER:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
+    if exponent.__class__ is int and isinstance(input, TensorType) and input.dtype.category == dtypes.INTEGER:
+        if not fits_integers(exponent, input.dtype):
+            raise RuntimeError(f"value cannot be converted to type {input.dtype.name}_t without overflow")
     return input, exponent
 
 

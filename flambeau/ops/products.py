@@ -34,12 +34,16 @@ def require_same_dtype(*operands: Any) -> None:
             raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {names[0]} != {names[1]}")
 
 
-def require_numbers(operand: Any) -> None:
+def require_numbers(operand: Any, other: Any) -> None:
     """Raises:
-    NotImplementedError: bool operands, which have no product.
+    NotImplementedError: bool operands, which have no product unless there is nothing to multiply.
     """
     if operand._array.dtype.kind == "b":
-        raise NotImplementedError("\"addmm_impl_cpu_\" not implemented for 'Bool'")
+        a, b = operand._array, other._array
+        if a.ndim == b.ndim == 1:
+            raise NotImplementedError("\"dot\" not implemented for 'Bool'")
+        if a.size and b.size:
+            raise NotImplementedError("\"addmm_impl_cpu_\" not implemented for 'Bool'")
 
 
 def _mismatch(a: Any, b: Any) -> RuntimeError:
@@ -117,7 +121,7 @@ def _right_gradient(grad: Any, input: Any, other_shape: Any) -> Any:
 def _canonicalize_matmul(input: Any, other: Any) -> tuple[Any, ...]:
     check_product(input, other)
     require_same_dtype(input, other)
-    require_numbers(input)
+    require_numbers(input, other)
     return (input, other)
 
 
@@ -210,7 +214,7 @@ def check_bmm(input: Any, mat2: Any) -> tuple[Any, ...]:
     if expected != got:
         raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: {expected} but got: {got}.")
     require_same_dtype(input, mat2)
-    require_numbers(input)
+    require_numbers(input, mat2)
     return (input, mat2)
 
 
@@ -389,7 +393,7 @@ def _canonicalize_linear(input: Any, weight: Any, bias: Any) -> tuple[Any, ...]:
                 f"The expanded size of the tensor ({target[-1]}) must match the existing size ({bias.shape[-1]}) at non-singleton "
                 f"dimension {len(target) - 1}.  Target sizes: {list(target)}.  Tensor sizes: {list(bias.shape)}"
             )
-    require_numbers(input)
+    require_numbers(input, weight)
     return (input, weight, bias)
 
 

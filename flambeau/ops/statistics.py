@@ -44,9 +44,15 @@ def _median_along(array: np.ndarray, dim: int, keepdim: bool, ignore_nan: bool) 
     return taken_along(array, indices, dim, keepdim), indices
 
 
+def _require_no_bool(name: str, kernel: str, array: Any) -> None:
+    if array.dtype.kind == "b" and name != "mode":
+        raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
+
+
 def _canonicalize_along(name: str) -> Any:
     def canonicalize(input: Any, dim: int, keepdim: bool) -> tuple[Any, ...]:
         require_real(name, input._array)
+        _require_no_bool(name, f"{name}_out", input._array)
         dim = wrap_dim(dim.__index__(), input._array.ndim)
         require_elements(name, input._array, dim)
         return (input, dim, keepdim)
@@ -80,6 +86,7 @@ _median, _nanmedian = _median_kernel("median", False), _median_kernel("nanmedian
 def _canonicalize_all(name: str) -> Any:
     def canonicalize(input: Any) -> tuple[Any, ...]:
         require_real(name, input._array)
+        _require_no_bool(name, "median_cpu", input._array)
         return (input,)
 
     return canonicalize

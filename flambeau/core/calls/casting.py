@@ -18,6 +18,7 @@ _NUMBERS = (int, float, complex, np.number, np.bool_)
 
 
 _PAIRS = dtypes.PAIR.num
+_HALF, _DOUBLES = np.dtype(np.float16).num, (np.dtype(np.float64).num, np.dtype(np.complex128).num)
 
 
 def widened(array: np.ndarray) -> np.ndarray:
@@ -30,6 +31,8 @@ def widened(array: np.ndarray) -> np.ndarray:
 def _narrowed(array: np.ndarray) -> np.ndarray:
     """Numbers as complex32's pairs, in the same order in memory."""
     result = np.empty_like(array, dtypes.PAIR)
+    if array.dtype.itemsize > (8 if array.dtype.kind == "c" else 4):
+        array = array.astype(np.complex64)  # PyTorch rounds twice
     result["real"], result["imag"] = array.real, array.imag
     return result
 
@@ -48,6 +51,8 @@ def cast_array(array: np.ndarray, dtype: dtypes.dtype) -> np.ndarray:
     source = array.dtype
     if source.num == _PAIRS or target.num == _PAIRS:
         return cast_array(widened(array), dtype) if source.num == _PAIRS else _narrowed(array)
+    if target.num == _HALF and source.num in _DOUBLES:
+        array = array.real.astype(np.float32)  # PyTorch rounds twice
     result = native.cast(array, target)
     if result is not None:
         return result
@@ -55,6 +60,8 @@ def cast_array(array: np.ndarray, dtype: dtypes.dtype) -> np.ndarray:
         return array.astype(target)  # type: ignore[attr-defined]
     if source.kind == "c" and target.kind != "c" and target.kind != "b":
         array = array.real
+    if dtype is dtypes.float8_e8m0fnu:  # a power of two, of what has a sign its size, of 0 the least
+        array = np.maximum(np.abs(array.astype(np.float32)), np.float32(2.0**-127))
     if dtype is dtypes.float8_e4m3fn:
         array = array.astype(np.float32).clip(-448, 448)  # has no infinity: PyTorch takes the largest number instead
     if source.kind == "f" and target.kind == "u":
@@ -74,7 +81,10 @@ def number_array(value: Any, dtype: dtypes.dtype) -> np.ndarray:
         value = value.real
     if dtype is dtypes.complex32:
         return np.array((value.real, value.imag), dtypes.PAIR)
-    return np.array(value).astype(dtype.numpy)
+    if dtype is dtypes.float8_e8m0fnu:
+        return cast_array(np.array(value), dtype)
+    # PyTorch rounds to float16 by way of float32
+    return np.array(value, np.float32 if dtype is dtypes.float16 and isinstance(value, (float, complex)) else None).astype(dtype.numpy)
 
 
 _C_NAMES = {

@@ -382,9 +382,14 @@ def show_methods(cls: type, **kwargs: Any) -> None:
     if isinstance(own, classmethod) and cls.__module__.partition(".")[0] != __name__.partition(".")[0]:  # ours answer for themselves
         getters().show_getters(cls)
     if getattr(cls, "__torch_dispatch__", None) is not None:
-        modes.find_below().know(cls)
-        if getattr(cls.__torch_function__, "__func__", None) is default_torch_function:  # type: ignore[attr-defined]
-            cls.__torch_function__ = staticmethod(plainly)  # type: ignore[attr-defined]  # what it returns from below is the result
+        learn(cls)
+
+
+def learn(cls: Any) -> None:
+    """Let a class with ``__torch_dispatch__`` be asked below the tape."""
+    modes.find_below().know(cls)
+    if getattr(cls.__torch_function__, "__func__", None) is default_torch_function:
+        cls.__torch_function__ = staticmethod(plainly)  # what it returns from below is the result
 
 
 Tensor.__init_subclass__ = classmethod(show_methods)  # type: ignore[assignment, method-assign]

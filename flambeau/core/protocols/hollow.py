@@ -9,6 +9,7 @@ import numpy as np
 
 from ..arrays.hollow import hollow
 from ..arrays.meta_array import empty_strided, view_at
+from ..calls.registry import learn
 from ..device import cpu, device
 from ..dtype import dtype as Dtype
 from ..dtype import get_default_dtype
@@ -44,13 +45,13 @@ def make_wrapper_subclass(
         layout, memory_format, pin_memory, storage_size: as they are by default.
     Raises:
         NotImplementedError: another layout, or one of these.
-        RuntimeError: a class without ``__torch_dispatch__``.
+        TypeError: a class without ``__torch_dispatch__``.
     Source: torch.Tensor._make_wrapper_subclass.
     """
     if cls not in dispatchers:
-        raise RuntimeError(
-            f"cannot call _make_wrapper_subclass on {cls.__name__}: it must define __torch_dispatch__, or wrapped tensors cannot work"
-        )
+        if getattr(cls, "__torch_dispatch__", None) is None:
+            raise TypeError(f"{cls.__name__} must define __torch_dispatch__")
+        learn(cls)  # its handler was set after the class was made
     if layout is not strided:
         raise NotImplementedError(f"_make_wrapper_subclass: layout {layout} is not supported")
     if memory_format is not None or pin_memory or storage_size is not None:

@@ -1,0 +1,175 @@
+"""Values at the edges of what numbers can hold: matrices with infinities, integers near overflow, roundings on the way to narrow dtypes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from oracle import pytorch
+
+import flambeau as torch
+
+NAN, INF = float("nan"), float("inf")
+
+
+def outcome(library: Any, program: Any) -> Any:
+    """The program's values, or the type of its exception."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            result = program(library)
+        except Exception as error:
+            return type(error).__name__
+    return str(result.dtype), tuple(result.shape), repr(result.tolist())
+
+
+def matrix(library: Any, kind: str, bad: float, n: int, dtype: str, batched: bool) -> Any:
+    values = library.ones(n, n, dtype=getattr(library, dtype)) + 4 * library.eye(n, dtype=getattr(library, dtype))
+    if kind == "all":
+        values[:] = bad
+    elif kind == "corner":
+        values[0, 0] = bad
+    else:
+        values[-1, 0] = values[0, -1] = bad
+    return library.stack([library.eye(n, dtype=values.dtype), values]) if batched else values
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 40])
+@pytest.mark.oracle
+def test_singular_values_of_matrices_that_are_not_finite(n: int, dtype: str) -> None:
+    theirs = pytorch()
+    for kind in ("all", "corner", "edges"):
+        for bad in (NAN, INF, -INF):
+            for batched in (False, True):
+                for name in ("svdvals", "matrix_rank"):
+
+                    def program(library: Any, name: str = name, given: Any = (kind, bad, n, dtype, batched)) -> Any:
+                        return getattr(library.linalg, name)(matrix(library, *given))
+
+                    assert outcome(torch, program) == outcome(theirs, program), (name, kind, bad, batched)
+
+
+def test_infinities_give_nan_and_nan_is_an_error() -> None:
+    """In three rows or more; what LAPACK's iterations make of them is chance, and some never end."""
+    for n in (1, 2, 3, 5, 40):
+        infinite = matrix(torch, "corner", INF, n, "float64", True)
+        for values in (torch.linalg.eigvalsh(infinite), torch.linalg.eigh(infinite)[0], torch.linalg.svd(infinite)[1]):
+            assert torch.isfinite(values[0]).all() and not torch.isfinite(values[1]).any()
+        assert torch.linalg.matrix_rank(infinite).tolist() == [n, 0]
+        missing = matrix(torch, "corner", NAN, n, "float64", True)
+        with pytest.raises(torch.linalg.LinAlgError, match="Batch element 1"):
+            torch.linalg.svdvals(missing)
+        if n > 2:
+            with pytest.raises(torch.linalg.LinAlgError, match="Batch element 1"):
+                torch.linalg.eigvalsh(missing)
+    unread = torch.tensor([[2.0, NAN, INF], [0.0, 1.0, NAN], [0.0, 0.0, 3.0]])
+    assert torch.linalg.eigvalsh(unread).tolist() == [1.0, 2.0, 3.0]
+
+
+def test_the_factor_of_an_infinite_matrix_has_no_second_pivot() -> None:
+    for dtype in (torch.float32, torch.float64, torch.complex128):
+        for upper in (False, True):
+            infinite = torch.full((2, 2), INF, dtype=dtype)
+            assert torch.linalg.cholesky_ex(infinite, upper=upper)[1].item() == 2
+            with pytest.raises(torch.linalg.LinAlgError, match="leading minor of order 2"):
+                torch.linalg.cholesky(infinite, upper=upper)
+
+
+def doubly_rounded(values: np.ndarray) -> np.ndarray:
+    return values.astype(np.float32).astype(np.float16)
+
+
+def test_float64_becomes_float16_by_way_of_float32() -> None:
+    rng = np.random.default_rng(0)
+    halves = rng.uniform(-2, 2, 40_000).astype(np.float16)
+    between = halves.astype(np.float64) + np.spacing(np.abs(halves)).astype(np.float64) / 2 + rng.choice([1e-12, -1e-12, 1e-9], 40_000)
+    want = doubly_rounded(between)
+    assert (want != between.astype(np.float16)).any()
+    double, target = torch.from_numpy(between), torch.zeros(40_000, dtype=torch.float16)
+    np.testing.assert_array_equal(double.to(torch.float16).numpy(), want)
+    np.testing.assert_array_equal(target.clone().copy_(double).numpy(), want)
+    np.testing.assert_array_equal(target.clone().add_(double).numpy(), want)
+    few = between[:50].tolist()
+    np.testing.assert_array_equal(torch.tensor(few, dtype=torch.float16).numpy(), want[:50])
+    for value, rounded in zip(few, want, strict=False):
+        assert torch.full((), value, dtype=torch.float16).item() == rounded == target[:1].clone().fill_(value).item()
+    pairs = torch.view_as_real(torch.complex(double, double).to(torch.complex32))
+    np.testing.assert_array_equal(pairs.numpy(), np.stack([want, want], -1))
+
+
+INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
+DIVISIONS = {
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "fmod": lambda a, b: a.fmod(b),
+    "div trunc": lambda a, b: a.div(b, rounding_mode="trunc"),
+}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("division", DIVISIONS.values(), ids=DIVISIONS.keys())
+def test_nothing_is_divided_by_zero(name: str, division: Any) -> None:
+    dtype = getattr(torch, name)
+    for divisor in (0, torch.zeros(3, dtype=dtype), torch.zeros((), dtype=dtype)):
+        result = division(torch.empty(0, 3, dtype=dtype), divisor)
+        assert result.shape == (0, 3) and result.dtype is dtype
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            division(torch.ones(2, 3, dtype=dtype), divisor)
+
+
+def test_products_of_bools_where_nothing_is_multiplied() -> None:
+    def zeros(*shape: int) -> Any:
+        return torch.zeros(shape, dtype=torch.bool)
+
+    assert (zeros(0, 3) @ zeros(3, 0)).shape == (0, 0) and not (zeros(2, 0) @ zeros(0, 2)).any()
+    assert (zeros(2, 3, 0) @ zeros(2, 0, 3)).shape == (2, 3, 3) and (zeros(2, 0) @ zeros(0)).tolist() == [False, False]
+    for a, b in ((zeros(2, 3), zeros(3, 2)), (zeros(0), zeros(0)), (zeros(2), zeros(2))):
+        with pytest.raises(NotImplementedError, match="Bool"):
+            a @ b
+
+
+@pytest.mark.oracle
+def test_least_common_multiples_wrap_around_as_in_c() -> None:
+    theirs, rng = pytorch(), np.random.default_rng(0)
+    for name in INTEGERS:
+        limits = np.iinfo(name)
+        a, b = rng.integers(limits.min + 1, limits.max, (2, 2000), dtype=name, endpoint=True)
+        want = theirs.lcm(theirs.from_numpy(a), theirs.from_numpy(b)).numpy()
+        np.testing.assert_array_equal(torch.lcm(torch.from_numpy(a), torch.from_numpy(b)).numpy(), want, err_msg=name)
+
+
+def test_powers_of_two_are_what_an_exponent_alone_can_hold() -> None:
+    """Zero is the least of them, and a sign is lost."""
+    values = torch.tensor([0.0, -0.0, 1.0, 0.5, 3.0, -3.0, 1e-45, INF, NAN])
+    bits = [0, 0, 127, 126, 129, 129, 0, 255, 255]
+    for source in (values, values.double()):
+        assert source.to(torch.float8_e8m0fnu).view(torch.uint8).tolist() == bits
+    assert torch.tensor([0, 1, 2, 3]).to(torch.float8_e8m0fnu).view(torch.uint8).tolist() == [0, 127, 128, 129]
+
+
+def test_exponents_fit_the_dtype_of_the_base() -> None:
+    for name, exponent in (("uint8", 300), ("int8", 128), ("int16", 1 << 15)):
+        with pytest.raises(RuntimeError, match=f"type {name}_t without overflow"):
+            torch.tensor([2, 3], dtype=getattr(torch, name)) ** exponent
+
+
+def test_bools_have_no_median() -> None:
+    given = torch.tensor([[True, False, True]])
+    for program in (given.median, given.nanmedian, lambda: given.median(1), lambda: given.nanmedian(1)):
+        with pytest.raises(NotImplementedError, match="Bool"):
+            program()
+    assert given.mode(1).values.tolist() == [True]
+
+
+def test_a_class_may_get_its_handler_late() -> None:
+    class Late(torch.Tensor):
+        pass
+
+    with pytest.raises(TypeError, match="must define __torch_dispatch__"):
+        torch.Tensor._make_wrapper_subclass(Late, (2, 3))
+    Late.__torch_dispatch__ = classmethod(lambda cls, func, types, args=(), kwargs=None: torch.zeros(1))  # type: ignore[attr-defined]
+    made = torch.Tensor._make_wrapper_subclass(Late, (2, 3))
+    assert type(made) is Late and made.shape == (2, 3) and (made + 1).shape == (1,)
