@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import secrets
+
 import pytest
+from differential.func_operations import ALL
+from differential.running import Report, run_programs
 
 import flambeau as torch
+from flambeau.core.calls.registry import TABLES
 
 func = torch.func
 F = torch.nn.functional
@@ -129,3 +135,23 @@ def test_neural_tangent_kernels_by_three_ways_agree():
     assert full.shape == (3, 2, 10, 10)
     torch.testing.assert_close(by_products(x_train, x_test), full, atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(contracted(x_train, x_test, "Naf,Maf->NM"), full.diagonal(0, 2, 3).sum(-1), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.oracle
+def test_new_programs_agree_with_kernels_from_one_element_on(oracle, monkeypatch):
+    """Those of ``test_differential`` are of larger operands."""
+    monkeypatch.setenv("FLAMBEAU_KERNELS_FROM", "1")
+    seed = secrets.randbelow(1 << 40)
+    print(f"FLAMBEAU_KERNELS_FROM=1 python -m tests.differential --area func --seed {seed} --count 100")
+    texts: list[str] = []
+    assert run_programs(Report("func", seed), 100, None, complain=texts.append).count == 100
+    assert not texts, "\n\n".join(texts)
+
+
+def test_programs_have_every_element_wise_operation():
+    """The area of differential programs; those by operators, without derivatives, and with complex results excepted."""
+    words = set(re.findall(r"\w+", " ".join(operation.text for operation in ALL)))
+    known = {"mul", "complex", "polar", "frexp", "nextafter", "floor_divide"}
+    names = {entry.name for table in TABLES.values() for entry in table.values() if getattr(entry, "elementwise", False) and entry.rules}
+    assert {name for name in names if not name.startswith("_")} - words <= known

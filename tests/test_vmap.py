@@ -375,3 +375,20 @@ def test_vmap_equals_a_loop_over_the_database(part):
             problems += outcome.wrong + [line for line in outcome.raised if "view size" not in line]
             right += outcome.right
     assert not problems and right > 20
+
+
+def test_multinomial_numbers_of_weights_that_are_no_batchs_are_drawn_for_each_example():
+    weights, rows = torch.tensor([0.1, 0.2, 0.7]), torch.ones(2, 3)
+    for w, shape in ((weights, (4, 2)), (rows, (4, 2, 2))):
+        torch.manual_seed(1)
+        found = torch.vmap(lambda x: torch.multinomial(w, 2), randomness="different")(torch.ones(4))  # noqa: B023
+        after = torch.rand(2)
+        torch.manual_seed(1)
+        assert torch.equal(found, torch.multinomial(w.expand(4, *w.shape).reshape(-1, 3), 2).reshape(shape))
+        assert torch.equal(after, torch.rand(2))
+    torch.manual_seed(1)
+    with pytest.raises(RuntimeError, match="randomness error mode"):
+        torch.vmap(lambda x: torch.multinomial(weights, 2))(torch.ones(4))
+    after = torch.rand(2)
+    torch.manual_seed(1)
+    assert torch.equal(after, torch.rand(2))

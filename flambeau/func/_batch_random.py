@@ -90,6 +90,8 @@ def composite(batch: Any, call: Call) -> Any:
     entry, values = call.op, call.values
     if entry.name in _IN_PLACE:
         return _filled(batch, entry, values)
+    if entry.name == "multinomial" and not batch.has(values[0]):
+        return _multinomial(batch, entry, values)
     if entry.name not in _BY_ELEMENT or batch.randomness != "different" or not _draws(entry, values):
         return NotImplemented
     owner = highest(values)
@@ -104,6 +106,18 @@ def composite(batch: Any, call: Call) -> Any:
     made = batch.result(call_entry(entry, inner))
     batch.drawn = drawn_here.times
     return made
+
+
+def _multinomial(batch: Any, entry: Any, values: Any) -> Any:
+    """Of weights that are no batch's: for each example as from a row of its own."""
+    weights = values[0]
+    refuse(batch)
+    if batch.randomness == "same" or (weights.__class__ is Wrapped and weights._owner.level > batch.level):
+        return NotImplemented
+    rows = batch.inside(weights)
+    made = call_entry(entry, (rows.reshape(-1, rows._array.shape[-1]), *values[1:]))
+    batch.drawn = drawn_here.times
+    return batch.wrap(made.reshape((*rows._array.shape[:-1], made._array.shape[-1])))
 
 
 def dropped(input: Any, p: float, feature: bool, alpha: bool, inplace: bool) -> Any:

@@ -1,0 +1,373 @@
+"""Transforms of functions in each other, around every element-wise and reducing operation, at sizes around every threshold of the kernels.
+
+A program is an operation on a tensor, and one to three transforms around it:
+
+    operand, sizes, layout -> f0, the operation -> f1, f2, ... one transform each, from the inside out -> the result, which is compared
+
+The operand is given as it is (``v``), or ``v`` has a few elements that scale a large one: for Jacobians by columns. With
+``FLAMBEAU_KERNELS_FROM=1`` sizes are small, since kernels are used from one element on; otherwise they lie around the sizes from which
+kernels are used, or work otherwise. What PyTorch refuses is compared with loops over its reverse mode.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import random
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from oracle import pytorch
+
+from .area import Area, Difference, Known, Run, attempt, described
+from .func_operations import ALL, DOMAINS, Operation
+from .func_reference import functions, loops
+
+TRANSFORMS = (
+    "vmap", "vmap_closed", "vmap_two", "grad", "vjp", "jvp", "jacrev", "jacfwd", "hessian", "linearize", "functional_call",
+    "vmap_vjp", "vmap_jvp",
+)  # fmt: skip
+FEW = 6  # elements of an argument, or of a result, of which a whole Jacobian is made
+# Sizes from which on kernels are used, or are cut otherwise: small vectors, rows, products of matrices, element-wise operations, those with
+# vector instructions, chunks, results in memory that is used again.
+THRESHOLDS = (1, 2, 4, 16, 24, 64, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144, 1_000_000)
+FEWEST = (1, 2, 3, 5, 8, 16, 17, 24, 33, 64, 100, 255)  # with kernels from one element on
+USUAL, MOST = 400_000, 6_000_000  # elements of all examples and derivatives of a program; of one in thirty
+LAYOUTS = ("plain", "plain", "plain", "flat", "transposed", "strided", "expanded")
+KINDS: dict[str, list[Operation]] = {kind: [each for each in ALL if each.kind == kind] for kind in ("one", "two", "reduction", "write")}
+
+# Of the largest element: for rounding, the number of terms, and what derivatives make of both.
+BOUNDS = {"float64": 1e-9, "float32": 2e-4}
+RESULT = "result = "
+
+
+class Unfit(Exception):
+    """No program: a Jacobian that is too large, an operation that does not take the shape."""
+
+
+class Drawn:
+    """A program while it is drawn: its statements, the shape of what ``f{number}`` takes (``at``) and of what it returns (``out``)."""
+
+    def __init__(self, draw: random.Random):
+        self.draw, self.lines = draw, list[str]()
+        self.number = 0
+        self.dtype = draw.choice(("float64", "float32"))
+        count = draw.choices((1, 2, 3), (10, 60, 30))[0]
+        chain = [draw.choice(TRANSFORMS) for _ in range(count)]
+        small = any(each in ("jacfwd", "hessian") for each in chain) or draw.random() < 0.15
+        steps = [self.step(kind, small) for kind in chain]
+        operation = draw.choice(draw.choice((ALL, ALL, *KINDS.values())))
+        shape = self.shape(self.size(steps, small), operation.rank or draw.choice((1, 1, 2, 2, 3)))
+        self.at, made, self.bounds = self.argument(operation, shape, draw.choice((1, 2, 3)) if small else 0)
+        self.innermost(operation, made)
+        for i, step in enumerate(steps):
+            getattr(self, step["kind"])(step, i == len(steps) - 1)
+        self.lines.append(f"v = {self.numbers(self.at, *self.bounds)}")
+        self.lines.append(f"{RESULT}f{self.number}(v)")
+
+    # -- sizes -------------------------------------------------------------------------------------------------------------------
+    def step(self, kind: str, small: bool) -> dict[str, Any]:
+        draw, step = self.draw, dict[str, Any](kind=kind)
+        if kind.startswith("vmap"):
+            step["batch"] = draw.choice((1, 2, 2, 3) if small else (1, 2, 3, 3, 5))
+        if kind in ("jacrev", "jacfwd", "hessian"):
+            step["results"] = draw.choice((1, 2, 3))
+        step["copies"] = step.get("batch", 1) * step.get("results", 1) * (4 if small and kind in ("jacfwd", "hessian") else 1)
+        return step
+
+    def size(self, steps: list[dict[str, Any]], small: bool) -> int:
+        draw, copies = self.draw, math.prod(step["copies"] for step in steps)
+        if os.environ.get("FLAMBEAU_KERNELS_FROM") == "1":
+            return draw.choice(FEWEST)
+        most = MOST if draw.random() < 1 / 30 else USUAL
+        fitting = [size for size in THRESHOLDS if size * copies <= most]
+        size = max(1, draw.choice(fitting[-7:] or [1]) + draw.choice((-1, 0, 0, 1)))
+        return max(1, size // copies) if draw.random() < 0.3 else size  # sometimes all examples together are the threshold
+
+    def shape(self, size: int, rank: int) -> tuple[int, ...]:
+        """``rank`` sizes whose product is about ``size``."""
+        draw, shape = self.draw, []
+        for _ in range(rank - 1):
+            rows = draw.choice((1, 2, 3, 4, 5, 8, 10, 16, 64, 100))
+            if draw.random() < 0.7:
+                rows = next(n for n in range(rows, 0, -1) if size % n == 0)
+            shape.append(min(rows, size))
+            size = max(1, size // rows)
+        return (*shape, size)
+
+    # -- text --------------------------------------------------------------------------------------------------------------------
+    def numbers(self, shape: tuple[int, ...], low: float, high: float) -> str:
+        return f'numbers({self.draw.randrange(10**6)}, {shape}, {low}, {high}, "{self.dtype}")'
+
+    def named(self, name: str, shape: tuple[int, ...], low: float = -1.0, high: float = 1.0) -> str:
+        """The name of a new tensor."""
+        self.lines.append(f"{name}{self.number} = {self.numbers(shape, low, high)}")
+        return f"{name}{self.number}"
+
+    def function(self, text: str) -> None:
+        """``text`` is the next function; ``{f}`` in it the last."""
+        text = text.replace("{f}", f"f{self.number}")
+        self.number += 1
+        self.lines.append(f"f{self.number} = {text}")
+
+    def argument(self, operation: Operation, shape: tuple[int, ...], few: int) -> tuple[Any, str, tuple[float, float]]:
+        """Shape and bounds of ``v``, and how the operand is made of it; the other operands are among the statements then."""
+        low, high = DOMAINS[operation.domain]
+        made = "v"
+        bounds = low, high
+        given = shape
+        layout = self.draw.choice(LAYOUTS)
+        if few:  # v, near 1, scales a base that lies in the domain
+            if math.prod(shape) % few:
+                shape = (*shape[:-1], shape[-1] * few)
+            given, bounds = (few,), {"above one": (1.0, 1.03), "near one": (1.0, 1.0001)}.get(operation.domain, (0.97, 1.0))
+            self.lines.append(f"base = {self.numbers((few, math.prod(shape) // few), low, high)}")
+            made = f"(v.unsqueeze(1) * base).reshape({shape})"
+        elif layout == "flat" and len(shape) > 1:
+            given, made = (math.prod(shape),), f"v.reshape({shape})"
+        elif layout == "transposed" and len(shape) > 1:
+            given, made = (*shape[:-2], shape[-1], shape[-2]), "v.transpose(-1, -2)"
+        elif layout == "strided":
+            given, made = (*shape[:-1], 2 * shape[-1]), "v[..., ::2]"
+        elif layout == "expanded" and len(shape) > 1:
+            given, made = (1, *shape[1:]), f"v.expand({shape})"
+        for name, its in (("y", shape), ("z", shape), ("row", shape[-1:])):
+            if name in operation.text:
+                self.lines.append(f"{name} = {self.numbers(its, low, high)}")
+        for name, most in (("mask", 2), ("places", shape[-1])):
+            if name in operation.text:
+                words = f"whole_numbers({self.draw.randrange(10**6)}, {shape}, {most})"
+                self.lines.append(f"{name} = {words} > 0" if name == "mask" else f"{name} = {words}")
+        return given, made, bounds
+
+    def innermost(self, operation: Operation, made: str) -> None:
+        """``f0``, and the shape of what it returns, which PyTorch is asked for."""
+        self.lines.append(f"def f0(v):\n    x = {made}\n    return {operation.text}")
+        space = AREA.space(pytorch())
+        for line in [*self.lines, f"v = {self.numbers(self.at, *self.bounds)}", "out = f0(v)"]:
+            error = attempt(line, space)
+            if error is not None:
+                raise Unfit(f"{type(error).__name__}: {error}")
+        if not isinstance(space["out"], pytorch().Tensor) or not space["out"].is_floating_point():
+            raise Unfit("no tensor of numbers")
+        self.out = tuple(space["out"].shape)
+
+    def reduce(self, results: int, most: int = FEW) -> None:
+        """Make the result small enough: one number (``most`` of 0), or a few."""
+        if not self.out or math.prod(self.out) <= most:
+            return
+        product = f"{{f}}(v) * {self.named('w', self.out, 0.5, 1.5)}"
+        if not most:
+            self.function(f"lambda v: ({product}).sum()")
+            self.out = ()
+            return
+        if math.prod(self.out) % results == 0:
+            self.function(f"lambda v: ({product}).reshape({results}, -1).sum(1)")
+        else:
+            self.function(f"lambda v: torch.stack([({product}).sum()] * {results})")
+        self.out = (results,)
+
+    # -- one transform around the last function -------------------------------------------------------------------------------------
+    def grad(self, step: dict[str, Any], last: bool) -> None:
+        self.reduce(1, 0)
+        self.function("func.grad({f})")
+        self.out = self.at
+
+    def jacrev(self, step: dict[str, Any], last: bool) -> None:
+        self.reduce(step["results"])
+        chunk = self.draw.choice((None, None, 1, 2))
+        self.function("func.jacrev({f})" if chunk is None else f"func.jacrev({{f}}, chunk_size={chunk})")
+        self.out = (*self.out, *self.at)
+
+    def jacfwd(self, step: dict[str, Any], last: bool) -> None:
+        if math.prod(self.at) > FEW:
+            raise Unfit("too large for columns of a Jacobian")
+        self.reduce(step["results"])
+        self.function("func.jacfwd({f})")
+        self.out = (*self.out, *self.at)
+
+    def hessian(self, step: dict[str, Any], last: bool) -> None:
+        if math.prod(self.at) > FEW:
+            raise Unfit("too large for columns of a Jacobian")
+        self.reduce(step["results"])
+        self.function("func.hessian({f})")
+        self.out = (*self.out, *self.at, *self.at)
+
+    def vjp(self, step: dict[str, Any], last: bool) -> None:
+        self.function(f"lambda v: func.vjp({{f}}, v)[1]({self.named('c', self.out)})[0]")
+        self.out = self.at
+
+    def vmap_vjp(self, step: dict[str, Any], last: bool) -> None:
+        self.function(f"lambda v: func.vmap(func.vjp({{f}}, v)[1])({self.named('c', (step['batch'], *self.out))})[0]")
+        self.out = (step["batch"], *self.at)
+
+    def jvp(self, step: dict[str, Any], last: bool) -> None:
+        pair = f"func.jvp({{f}}, (v,), ({self.named('t', self.at)},))"
+        self.function(f"lambda v: {pair}" if last else f"lambda v: (lambda a, b: a + 0.5 * b)(*{pair})")
+
+    def vmap_jvp(self, step: dict[str, Any], last: bool) -> None:
+        tangents = self.named("t", (step["batch"], *self.at))
+        self.function(f"lambda v: func.vmap(lambda t: func.jvp({{f}}, (v,), (t,))[1])({tangents})")
+        self.out = (step["batch"], *self.out)
+
+    def linearize(self, step: dict[str, Any], last: bool) -> None:
+        self.function(f"lambda v: func.linearize({{f}}, v)[1]({self.named('t', self.at)})")
+
+    def functional_call(self, step: dict[str, Any], last: bool) -> None:
+        scale = "1 + 0.01 * v.mean()" if self.draw.random() < 0.4 else self.named("p", (), 0.5, 1.5)
+        self.function(f'lambda v: func.functional_call(Scaled({{f}}), {{"scale": {scale}}}, (v,))')
+
+    def vmap_closed(self, step: dict[str, Any], last: bool) -> None:
+        """A batch that the argument is not of."""
+        self.function(f"lambda v: func.vmap(lambda s: {{f}}(v) * s)({self.named('s', (step['batch'],), 0.9, 1.1)})")
+        self.out = (step["batch"], *self.out)
+
+    def vmap(self, step: dict[str, Any], last: bool, two: bool = False) -> None:
+        draw, batch = self.draw, step["batch"]
+        in_dim, out_dim = (min(draw.choice((0, 0, 0, 1, -1)), len(shape)) for shape in (self.at, self.out))
+        words = f", in_dims=({in_dim}, 0)" if two else f", in_dims={in_dim}" if in_dim else ""
+        words += f", out_dims={out_dim}" if out_dim else ""
+        if last:  # forward mode around it ends PyTorch's process
+            words += draw.choice(("", "", "", ", chunk_size=1", ", chunk_size=2"))
+        if two:
+            scales = self.named("s", (batch,), 0.9, 1.1)
+            self.function(f"lambda v: func.vmap(lambda v, s: {{f}}(v) * s{words})(v, {scales})")
+        else:
+            self.function(f"func.vmap({{f}}{words})")
+        self.at, self.out = _inserted(self.at, in_dim, batch), _inserted(self.out, out_dim, batch)
+
+    def vmap_two(self, step: dict[str, Any], last: bool) -> None:
+        self.vmap(step, last, True)
+
+
+def _inserted(shape: tuple[int, ...], dim: int, size: int) -> tuple[int, ...]:
+    place = len(shape) if dim == -1 else dim
+    return (*shape[:place], size, *shape[place:])
+
+
+# -- what comes of it ------------------------------------------------------------------------------------------------------------------
+class Transforms(Area):
+    """Programs of transforms in transforms."""
+
+    known: Sequence[Known] = (
+        Known("PyTorch's tangents are float64 in places where its values are float32", "^dtype$", theirs="float64"),
+        Known(
+            "PyTorch's derivative is none: loops over its reverse mode, and flambeau, have another one",
+            kind="^values of PyTorch alone$",
+        ),
+    )
+
+    def generate(self, draw: random.Random) -> list[str]:
+        while True:
+            try:
+                return Drawn(draw).lines
+            except Unfit:
+                continue
+
+    def space(self, torch: ModuleType) -> dict[str, Any]:
+        return space_of(torch)
+
+    def compare(self, run: Run) -> Difference | None:
+        lines = run.notes.setdefault("lines", [])
+        lines.append(run.line)
+        ours, theirs = run.errors
+        if not run.line.startswith(RESULT):
+            return self.compare_exceptions(run) if ours or theirs else None
+        if ours is not None:
+            return None if theirs is not None else run.differs("exception", described(ours), "computes")
+        found = arrays_of(run.ours["result"])
+        bound = BOUNDS["float32" if any(array.dtype == np.float32 for array in found) else "float64"]
+        if theirs is None:
+            wanted = arrays_of(run.theirs["result"])
+            for fact in ("shape", "dtype"):
+                facts = [[getattr(array, fact) for array in arrays] for arrays in (found, wanted)]
+                if facts[0] != facts[1]:
+                    return run.differs(fact, *facts)
+            distance = distance_of(found, wanted)
+            if distance <= bound or self.is_rounding(found, wanted, bound, lines):
+                return None
+        by_loops = self.again(lines, loops())
+        if by_loops is None:
+            return None if theirs is not None else run.differs("values", f"{distance:.1e} from PyTorch", "")
+        apart = distance_of(found, by_loops)
+        if theirs is not None:
+            is_same = apart <= bound or "under_no_grad" in "".join(lines)  # of which reverse mode has another derivative
+            return None if is_same else run.differs("values", f"{apart:.1e} from loops", described(theirs))
+        if apart <= 5 * bound:
+            return run.differs("values of PyTorch alone", f"{apart:.1e} from loops", f"{distance:.1e} from flambeau")
+        return run.differs("values", f"{distance:.1e} from PyTorch, {apart:.1e} from loops", "")
+
+    def is_rounding(self, found: list[np.ndarray], wanted: list[np.ndarray], bound: float, lines: list[str]) -> bool:
+        """Whether float32's results are as near to float64's of the same numbers as PyTorch's are."""
+        if bound != BOUNDS["float32"]:
+            return False
+        exact = self.again(lines, None)
+        return exact is not None and distance_of(found, exact) <= max(bound, 8 * distance_of(wanted, exact))
+
+    def again(self, lines: list[str], transforms: Any) -> list[np.ndarray] | None:
+        """The result by PyTorch in float64 of the same numbers; with other ``transforms``, where given. None where it refuses."""
+        space = space_of(pytorch(), exact=True)
+        if transforms is not None:
+            space.update(func=transforms, F=functions())
+        if any(attempt(line, space) is not None for line in lines):
+            return None
+        return arrays_of(space["result"])
+
+
+def space_of(torch: Any, exact: bool = False) -> dict[str, Any]:
+    """The names of a program; ``exact``: float32's numbers as float64."""
+
+    def numbers(seed: int, shape: tuple[int, ...], low: float, high: float, dtype: str) -> Any:
+        array = np.asarray(np.random.default_rng(seed).uniform(low, high, shape)).astype(dtype)
+        return torch.from_numpy(array.astype("float64") if exact else array)
+
+    def whole_numbers(seed: int, shape: tuple[int, ...], most: int) -> Any:
+        return torch.from_numpy(np.asarray(np.random.default_rng(seed).integers(0, most, shape)))
+
+    def written(x: Any, change: Any) -> Any:
+        """A copy of ``x`` after ``change``."""
+        return into(x.clone(), change)
+
+    def into(made: Any, change: Any) -> Any:
+        change(made)
+        return made
+
+    def under_no_grad(make: Any) -> Any:
+        with torch.no_grad():
+            return make()
+
+    class Scaled(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self, function: Any):
+            super().__init__()
+            self.scale = torch.nn.Parameter(torch.ones(()))
+            self.function = function
+
+        def forward(self, v: Any) -> Any:
+            return self.function(v) * self.scale
+
+    functional = importlib.import_module(f"{torch.__name__}.nn.functional")
+    helpers = (numbers, whole_numbers, written, into, under_no_grad, Scaled)
+    return {"torch": torch, "func": torch.func, "F": functional, **{each.__name__: each for each in helpers}}
+
+
+def arrays_of(result: Any) -> list[np.ndarray]:
+    return [each.detach().numpy(force=True) for each in (result if isinstance(result, tuple) else (result,))]
+
+
+def distance_of(got: list[np.ndarray], want: list[np.ndarray]) -> float:
+    """The largest difference, of the largest finite element of a result; infinity where one has NaN and the other not."""
+    worst = 0.0
+    for a, b in zip(got, want, strict=True):
+        a, b = a.astype("float64"), b.astype("float64")
+        finite = np.isfinite(b)
+        if not np.array_equal(finite, np.isfinite(a)) or not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+            return math.inf
+        if finite.any():
+            worst = max(worst, float(np.abs(a - b)[finite].max()) / max(1e-2, float(np.abs(b[finite]).max())))
+    return worst
+
+
+AREA = Transforms()
