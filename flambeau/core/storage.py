@@ -352,6 +352,15 @@ class UntypedStorage:
         return self.clone()
 
 
+# What elements of quantized tensors are in memory; the smaller ones lie several in a byte.
+_INTEGERS = {dtypes.qint8: np.dtype(np.int8), dtypes.qint32: np.dtype(np.int32)}
+
+
+def _element_of(dtype: dtypes.dtype) -> np.dtype[Any]:
+    """What NumPy reads and writes as an element of a storage."""
+    return _INTEGERS.get(dtype, np.dtype(np.uint8)) if dtype.numpy is None else dtype.numpy
+
+
 class TypedStorage:
     """A storage read as elements of one dtype: the form in which files and old programs see it.
 
@@ -366,14 +375,14 @@ class TypedStorage:
         if wrap_storage is not None:
             self._untyped_storage = wrap_storage
         elif args and not isinstance(args[0], int):
-            values = np.array(args[0], self.dtype.numpy)
+            values = np.array(args[0], _element_of(self.dtype))
             self._untyped_storage = UntypedStorage._of_array(moved(values, place_of(device, "TypedStorage")))
         else:
             self._untyped_storage = UntypedStorage((args[0] if args else 0) * self.dtype.itemsize, device=device)
 
     @property
     def _elements(self) -> np.ndarray:
-        return self._untyped_storage._flat.view(self.dtype.numpy)
+        return self._untyped_storage._flat.view(_element_of(self.dtype))
 
     @property
     def device(self) -> Any:

@@ -30,6 +30,8 @@ def _check_classes(input: np.ndarray, target: np.ndarray, weight: Any, ignore_in
     if input.ndim == 1:
         if target.ndim > 1:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+        if target.ndim and target.size != 1:
+            raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.size}")
     else:
         if target.ndim == 0 or input.shape[0] != target.shape[0]:
             have = target.shape[0] if target.ndim else 1
@@ -465,11 +467,9 @@ def cross_entropy(
             raise TypeError(f"cross_entropy_loss(): argument '{name}' (position {position}) must be Tensor, not {type(tensor).__name__}")
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    if (
-        target._array.shape == input._array.shape
-        and input._array.ndim
-        and not (target._array.dtype.kind in "iu" and input._array.ndim == 1)
-    ):
+    if target._array.shape == input._array.shape and (input._array.ndim or target._array.dtype.kind in "iu"):
+        if target._array.dtype.kind in "iu" and input._array.ndim < 2:
+            raise RuntimeError(f"Expected floating point type for target with class probabilities, got {target.dtype.legacy}")
         if ignore_index >= 0:
             raise RuntimeError("ignore_index is not supported for floating point target")
         return _of_probabilities(input, target, weight, reduction, label_smoothing)

@@ -643,8 +643,11 @@ def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
         eps: added to the mean square; the dtype's epsilon when None.
     Raises:
         RuntimeError: shapes that do not fit.
+        ValueError: ``input`` has fewer dimensions than ``normalized_shape``.
     Source: torch.nn.functional.rms_norm. Zhang and Sennrich 2019.
     """
+    if isinstance(normalized_shape, (tuple, list)) and input.dim() < len(normalized_shape):
+        raise ValueError(f"Input tensor must have at least {len(normalized_shape)} dimensions, but got {input.dim()}")
     sizes = sizes_of_norm("rms_norm", input, normalized_shape)
     check_parameters(sizes, weight=weight)
     kind = input.dtype

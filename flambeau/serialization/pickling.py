@@ -123,7 +123,8 @@ def unrestricted(pickle_module: Any, file: IO[bytes], persistent_load: Callable[
         def find_class(self, module: str, name: str) -> Any:
             if not is_foreign(module):
                 return super().find_class(module, name)
-            value = DATA.get(f"{module}.{name}")
+            # from protocol 4 on a memory format's name is whole, and its module any that has torch
+            value = DATA.get(name if name.startswith("torch.") else f"{module}.{name}")
             if value is None:
                 value = public_object(module, name)
             if value is None:

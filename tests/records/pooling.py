@@ -296,7 +296,10 @@ RECORDS = [
             lambda make: [call(make(2, 3, 4), (4,), make(4)), call(make(2, 3, 4), [3, 4], None, 1e-3)],
             _rms_norm,
             FLOATS,
-            (Error(lambda make: call(make(2, 3), (4,)), RuntimeError, "Given normalized_shape"),),
+            (
+                Error(lambda make: call(make(2, 3), (4,)), RuntimeError, "Given normalized_shape"),
+                Error(lambda make: call(make(3), (2, 3)), ValueError, "at least 2 dimensions"),
+            ),
         )
         for space in ("", F)
     ],

@@ -274,6 +274,8 @@ def _rebuild_sparse_tensor(form: layout, data: tuple[Any, ...]) -> Tensor:
     _require(isinstance(data[count], tuple) and _are_counts(data[count]), "sizes of 0 or more", data[count])
     is_coalesced = len(data) == 4 and form is sparse_coo and data[3] is True
     *parts, values = [part._array for part in data[:count]]
+    if data[0].is_meta:
+        raise NotImplementedError("load: sparse tensors on meta are not supported")
     return wrap(checked_array(form, tuple(parts), values, tuple(data[count]), is_coalesced))
 
 
