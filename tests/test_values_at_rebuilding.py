@@ -219,3 +219,18 @@ def test_another_pickle_modules_old_files() -> None:
     file.seek(0)
     loaded = flambeau.load(file, pickle_module=module)
     assert loaded["x"].tolist() == [0, 1, 2] and loaded["y"].q_per_channel_scales().tolist() == [0.125, 0.25, 0.375]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_storages_of_quantized_tensors_have_integers() -> None:
+    x = quantized_by_channel("qint32", 0, "int64")
+    assert x.storage().tolist() == x.int_repr().reshape(-1).tolist() and x.storage()[3] == x.int_repr()[0, 3]
+
+
+@pytest.mark.parametrize("protocol", [4, 5])
+def test_memory_formats_in_later_protocols(protocol: int, oracle: Any) -> None:
+    """PyTorch's pickles have them in whatever module has ``torch``."""
+    file = io.BytesIO()
+    oracle.save([oracle.channels_last, oracle.contiguous_format], file, pickle_protocol=protocol)
+    file.seek(0)
+    assert flambeau.load(file, weights_only=False) == [flambeau.channels_last, flambeau.contiguous_format]

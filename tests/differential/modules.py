@@ -18,7 +18,7 @@ import numpy as np
 
 from .area import Area, Difference, Known, Run
 from .comparing import compare_results, values_of
-from .files import plain, saved_again
+from .files import fact, plain, saved_again
 from .module_lines import LAYERS
 
 # Statements about a module ``m``, or about ``m`` in a list of modules.
@@ -75,7 +75,7 @@ CHANGES = (
     "m.load_state_dict({key: torch.ones(7) for key in m.state_dict()})",
     "m.load_state_dict({key: value.double() for key, value in m.state_dict().items()})",
     "m.to('meta')",
-    "m.to_empty(device='cpu')",
+    "[x.detach().zero_() for x in m.to_empty(device='cpu').state_dict().values()]",
     "m.type(torch.float64)",
     "m.to(torch.int64)",
     "m.to(memory_format=torch.channels_last)",
@@ -218,6 +218,14 @@ class Modules(Area):
         Known("PyTorch does not look at dimensions on meta", kind="exception", ours="Dimension out of range", theirs="^no exception"),
         Known("PyTorch finds out later, on meta", kind="exception", ours="1D target must have size 1", theirs="Index tensor must have"),
         Known("limits of numbers are a kernel's to look at, and none runs on meta", kind="exception", theirs="lambda must be in range"),
+        Known("PyTorch's weight_norm wants channels", kind="exception", theirs="cannot reshape tensor of 0 elements"),
+        Known(
+            "what is no tensor is found out by its first use, where a layer is a composition",
+            kind="exception",
+            ours="^AttributeError: '(tuple|list|dict|int|float|bool|NoneType)' object has no attribute",
+            theirs="^TypeError",
+        ),
+        Known("requires_grad_ takes what is true or false", kind="exception", theirs="'requires_grad' .position 1. must be bool"),
         Known("operands on meta and on the CPU do not meet", kind="exception", ours="at least two devices, cpu and meta"),
         Known("factors of QR are row-major here", kind="strides", ours="parametrizations.weight"),
     )
@@ -268,7 +276,7 @@ def is_lazy(value: Any) -> bool:
 def compare_modules(ours: Any, theirs: Any) -> tuple[str, str, str] | None:
     """What can be seen of a module."""
     for what, get in FACTS.items():
-        a, b = plain(get(ours)), plain(get(theirs))
+        a, b = plain(fact(get, ours)), plain(fact(get, theirs))
         if a != b:
             return what, a, b
     for what in ("named_parameters", "named_buffers"):
