@@ -9,7 +9,8 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, get_args
 
 import pytest
 from oracle import pytorch
@@ -28,10 +29,112 @@ def shown(function: Callable[[Any], Any], library: Any) -> str:
     return repr(result)
 
 
+def module(library: Any, name: str) -> Any:
+    return importlib.import_module(f"{library.__name__}.{name}")
+
+
+def masks(library: Any, name: str) -> list[Any]:
+    """What the steps of a masked operation give."""
+    ops, function = module(library, "masked._ops"), getattr(library.masked, name)
+    x, mask = library.arange(6.0).reshape(2, 3), library.tensor([[True, False, True], [False, False, False]])
+    order = (2.0,) if name == "norm" else ()
+    found = [ops._output_mask(function, x, *order, 1, mask=mask).tolist(), ops._canonical_dim(None, 2), ops._canonical_dim((1, -3), 3)]
+    if name not in ("mean", "var", "std", "softmax"):
+        found += [str(ops._combine_input_and_mask(function, x, mask, *order)), str(ops._reduction_identity(name, x, *order))]
+    return found
+
+
+def weak_dictionary(library: Any) -> list[Any]:
+    weak = module(library, "utils.weak")
+    a, b = library.ones(2), library.ones(2)
+    entries = weak.WeakTensorKeyDictionary({a: 1})
+    entries[b] = 2
+    found = [len(entries), a in entries, library.ones(2) in entries, entries[a], entries[b], entries.get(library.ones(2)), 3 in entries]
+    found += [
+        weak.WeakIdRef(a) == weak.WeakIdRef(a),
+        weak.WeakIdRef(a) == weak.WeakIdRef(b),
+        entries == entries.copy(),
+        sorted(entries.values()),
+    ]
+    reference = weak.TensorWeakRef(a)
+    del b
+    found += [reference() is a, len(entries), list(entries.values())]
+    del a
+    return [*found, reference(), len(entries), list(entries.items())]
+
+
+def flattened(library: Any) -> list[Any]:
+    utils = module(library, "_utils")
+    tensors = [library.ones(2, 3), library.arange(4.0), library.zeros(0, 2), library.tensor(7.0)]
+    flat = utils._flatten_dense_tensors(tensors)
+    groups = utils._take_tensors([library.ones(2), library.arange(3), library.ones(5), library.zeros(1), library.arange(2)], 20)
+    ordered = utils._reorder_tensors_as(
+        [library.ones(2), library.ones(5), library.arange(3)], [library.arange(2), library.ones(1), library.ones(1)]
+    )
+    sparse = [library.eye(2).to_sparse(), library.eye(3).to_sparse()]
+    parts = utils._flatten_sparse_tensors(sparse)
+    return [
+        flat.tolist(),
+        [part.tolist() for part in utils._unflatten_dense_tensors(flat, tensors)],
+        [[tuple(tensor.shape) for tensor in group] for group in groups],
+        [tensor.tolist() for tensor in ordered],
+        [part.tolist() for part in parts],
+        [tensor.to_dense().tolist() for tensor in utils._unflatten_sparse_tensors(parts, sparse)],
+    ]
+
+
+def checkpoint_helpers(library: Any) -> list[Any]:
+    helpers = module(library, "utils.checkpoint")
+    runs = []
+
+    def function(x: Any) -> Any:
+        runs.append(None)
+        return (x.sin() * x).exp()
+
+    x = library.ones(3, requires_grad=True)
+    result = helpers.checkpoint(function, x, use_reentrant=False)
+    with helpers.GraphExecGroup():
+        library.autograd.grad(result.sum(), x, retain_graph=True)
+        try:
+            library.autograd.grad(result.sum(), x, retain_graph=True)
+        except helpers.CheckpointError:
+            runs.append("asked twice")
+    library.autograd.grad(result.sum(), x, retain_graph=True)
+    library.autograd.grad(result.sum(), x)
+    detached, number = helpers.detach_variable((x, 1))
+    return [runs, detached.requires_grad, detached.is_leaf, number, helpers.get_device_states(x, [x]), sorted(helpers.__all__)]
+
+
+def scaler_states(library: Any) -> list[Any]:
+    scaling = module(library, "amp.grad_scaler")
+    scaler = library.amp.GradScaler("cpu")
+    parameter = library.nn.Parameter(library.ones(2))
+    optimizer = library.optim.SGD([parameter], 0.1)
+    scaler.scale((parameter * 2).sum()).backward()
+    found = [[str(state) for state in scaling.OptState], scaling._refresh_per_optimizer_state(), dict(scaler._per_optimizer_states)]
+    scaler.unscale_(optimizer)
+    found.append(
+        [
+            {**state, "found_inf_per_device": [*map(float, state["found_inf_per_device"].values())]}
+            for state in scaler._per_optimizer_states.values()
+        ]
+    )
+    scaler.step(optimizer)
+    scaler.update()
+    return [*found, dict(scaler._per_optimizer_states), parameter.tolist(), scaler.get_scale()]
+
+
 @pytest.mark.oracle
 @pytest.mark.parametrize(
     "function",
     [
+        *[partial(masks, name=name) for name in "sum prod amax amin mean norm var std median logsumexp softmax argmax".split()],
+        weak_dictionary,
+        flattened,
+        checkpoint_helpers,
+        scaler_states,
+        lambda torch: get_args(torch.nn.common_types._size_2_t),
+        lambda torch: torch._dynamo.eval_frame.innermost_fn(len) is len,
         lambda torch: torch.torch is torch,
         lambda torch: torch._check(False),
         lambda torch: torch._check(False, lambda: "text"),

@@ -9,6 +9,8 @@ from ..compiler import allow_in_graph, assume_constant_result, disable, is_compi
 from ..compiler.eager import OptimizedModule
 from ..core import late as _late
 from . import config as config
+from . import eval_frame as eval_frame
+from ._support import is_dynamo_supported, is_inductor_supported
 
 _late.adopt(__name__)
 
@@ -31,16 +33,6 @@ __all__ = [
     "reset",
     "set_stance",
 ]
-
-
-def is_dynamo_supported() -> bool:
-    """Whether anything is compiled: False. Source: torch._dynamo.is_dynamo_supported."""
-    return False
-
-
-def is_inductor_supported() -> bool:
-    """Whether anything is compiled: False. Source: torch._dynamo.is_inductor_supported."""
-    return False
 
 
 def graph_break(msg: str = "") -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable
+from enum import Enum
 from typing import Any
 
 from ..autograd import no_grad
@@ -12,9 +14,20 @@ from ..core.dtype import float16, float32
 from ..core.tensor import Tensor
 from ..ops import full, isfinite
 
-__all__ = ["GradScaler"]
+__all__ = ["GradScaler", "OptState"]
 
-_READY, _UNSCALED, _STEPPED = range(3)
+
+class OptState(Enum):
+    """What was done with an optimizer's gradients since the last ``update``. Source: torch.amp.grad_scaler.OptState."""
+
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
+
+
+def _refresh_per_optimizer_state() -> dict[str, Any]:
+    """What a scaler knows of an optimizer at first: its stage, and by device whether a gradient was not finite (1, otherwise 0)."""
+    return {"stage": OptState.READY, "found_inf_per_device": {}}
 
 
 class GradScaler:
@@ -59,8 +72,7 @@ class GradScaler:
         self._init_scale, self._growth_factor, self._backoff_factor = init_scale, growth_factor, backoff_factor
         self._growth_interval, self._growth_tracker = growth_interval, 0
         self._scale: Tensor | None = None  # made at the first loss, where that lies
-        self._stages: dict[int, int] = {}  # by optimizer
-        self._overflowed: dict[int, bool] = {}  # by optimizer: whether a gradient was not finite
+        self._per_optimizer_states: defaultdict[int, dict[str, Any]] = defaultdict(_refresh_per_optimizer_state)  # by its id
 
     def _current(self, method: str) -> Tensor:
         if self._scale is None:
@@ -97,28 +109,39 @@ class GradScaler:
         if not self._enabled:
             return
         scale = self._current("unscale_")
-        stage = self._stages.get(id(optimizer), _READY)
-        if stage == _UNSCALED:
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] is OptState.UNSCALED:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
-        if stage == _STEPPED:
+        if state["stage"] is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
         self._unscale(optimizer, scale.double().reciprocal().float().item(), allow_float16=False)
-        self._stages[id(optimizer)] = _UNSCALED
+        state["stage"] = OptState.UNSCALED
 
     def _unscale(self, optimizer: Any, factor: float, allow_float16: bool) -> None:
         """Multiply an optimizer's gradients and note whether all are finite; a ``factor`` of 1 leaves them as they are."""
         grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         if not allow_float16 and any(grad.dtype is float16 for grad in grads):
             raise ValueError("Attempting to unscale FP16 gradients.")
-        overflowed = False
+        overflowed: dict[Any, bool] = {}
         with no_grad():
             for grad in grads:
                 values = grad._values() if grad.is_sparse else grad
-                overflowed = overflowed or not bool(isfinite(values).all())
+                overflowed[grad.device] = overflowed.get(grad.device, False) or not bool(isfinite(values).all())
                 if factor != 1:
                     values.mul_(factor)
-        if grads:
-            self._overflowed[id(optimizer)] = overflowed
+        found = {device: full((), float(value), dtype=float32, device=device) for device, value in overflowed.items()}
+        self._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = found
+
+    def _check_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
+        """Note whether an optimizer's gradients, left as they are, are finite."""
+        self._unscale(optimizer, 1.0, allow_float16=True)
+        return self._found_inf_per_device(optimizer)
+
+    def _found_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
+        return self._per_optimizer_states[id(optimizer)]["found_inf_per_device"]
+
+    def _overflowed(self, optimizer: Any) -> bool:
+        return any(bool(found) for found in self._found_inf_per_device(optimizer).values())
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """``optimizer.step(*args, **kwargs)``, its gradients unscaled, unless one of them is not finite.
@@ -136,17 +159,22 @@ class GradScaler:
         if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
         self._current("step")
-        if self._stages.get(id(optimizer), _READY) == _STEPPED:
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
         if getattr(optimizer, "_step_supports_amp_scaling", False):
             return self._let_step(optimizer, args, kwargs)
-        if self._stages.get(id(optimizer), _READY) == _READY:
+        if state["stage"] is OptState.READY:
             self.unscale_(optimizer)
-        if id(optimizer) not in self._overflowed:
+        if not state["found_inf_per_device"]:
             raise AssertionError("No inf checks were recorded for this optimizer.")
-        result = None if self._overflowed[id(optimizer)] else optimizer.step(*args, **kwargs)
-        self._stages[id(optimizer)] = _STEPPED
+        result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
+        state["stage"] = OptState.STEPPED
         return result
+
+    def _maybe_opt_step(self, optimizer: Any, optimizer_state: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """The optimizer's step, unless a gradient is not finite."""
+        return None if self._overflowed(optimizer) else optimizer.step(*args, **kwargs)
 
     def _let_step(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
         """The step of an optimizer that unscales gradients itself."""
@@ -159,43 +187,46 @@ class GradScaler:
             )
             result = optimizer.step(*args, **kwargs, grad_scaler=self)
         else:
-            scale, is_unscaled = self._current("step"), self._stages.get(id(optimizer), _READY) == _UNSCALED
+            scale, is_unscaled = self._current("step"), self._per_optimizer_states[id(optimizer)]["stage"] is OptState.UNSCALED
             if not is_unscaled:
                 self._unscale(optimizer, 1.0, allow_float16=True)
             optimizer.grad_scale = None if is_unscaled else scale * getattr(optimizer, "grad_scale", 1)
-            optimizer.found_inf = full((), float(self._overflowed.get(id(optimizer), False)), dtype=float32, device=scale.device)
+            optimizer.found_inf = full((), float(self._overflowed(optimizer)), dtype=float32, device=scale.device)
             try:
                 result = optimizer.step(*args, **kwargs)
             finally:
                 del optimizer.grad_scale, optimizer.found_inf
-        self._stages[id(optimizer)] = _STEPPED
+        self._per_optimizer_states[id(optimizer)]["stage"] = OptState.STEPPED
         return result
 
     def update(self, new_scale: Any = None) -> None:
         """Adapt the scale to what the steps since the last call met, or set it.
 
         Args:
-            new_scale: a number or a tensor of one element.
+            new_scale: a float or a tensor of one element.
+        Raises:
+            AssertionError: anything else, or no gradients that were looked at since the last call.
         """
         if not self._enabled:
             return
         scale = self._current("update")
         if new_scale is not None:
-            if isinstance(new_scale, Tensor):
-                if new_scale.numel() != 1 or new_scale.requires_grad:
-                    raise AssertionError(
-                        "new_scale should be a float or a 1-element torch.cuda.FloatTensor or torch.FloatTensor with requires_grad=False."
-                    )
+            if isinstance(new_scale, Tensor) and new_scale.numel() == 1 and not new_scale.requires_grad:
                 new_scale = new_scale.item()
+            elif not isinstance(new_scale, float):
+                raise AssertionError(
+                    "new_scale should be a float or a 1-element torch.cuda.FloatTensor or torch.FloatTensor with requires_grad=False."
+                )
             scale.fill_(new_scale)
         else:
-            if not self._overflowed:
+            found = [found for state in self._per_optimizer_states.values() for found in state["found_inf_per_device"].values()]
+            if not found:
                 raise AssertionError("No inf checks were recorded prior to update.")
-            self._adapt(scale)
-        self._stages, self._overflowed = {}, {}
+            self._adapt(scale, any(map(bool, found)))
+        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
-    def _adapt(self, scale: Tensor) -> None:
-        if any(self._overflowed.values()):
+    def _adapt(self, scale: Tensor, overflowed: bool) -> None:
+        if overflowed:
             scale.copy_(scale.double() * self._backoff_factor)
             self._growth_tracker = 0
             return
@@ -267,7 +298,7 @@ class GradScaler:
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         if self._enabled:
-            if self._stages:
+            if self._per_optimizer_states:
                 raise AssertionError(
                     "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after scaler.update()."
                 )

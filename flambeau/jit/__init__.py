@@ -147,6 +147,26 @@ def unused(fn: Any) -> Any:
     return _marked(fn, _UNUSED)
 
 
+def _overload(func: _T) -> _T:
+    """One signature of a function that a compiler would choose among; the last definition runs. Source: torch.jit._overload."""
+    return func
+
+
+def _overload_method(func: _T) -> _T:
+    """One signature of a method that a compiler would choose among; the last definition runs. Source: torch.jit._overload_method."""
+    return func
+
+
+def _unwrap_optional(x: Any) -> Any:
+    """``x``, which must not be None. Source: torch.jit._unwrap_optional."""
+    if x is None:
+        raise AssertionError("Unwrapping null optional")
+    return x
+
+
+_isinstance = isinstance
+
+
 def interface(obj: _T) -> _T:
     """Mark a class as an interface for the compiler. Source: torch.jit.interface."""
     if not builtins.isinstance(obj, type):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..core import late as _late
+from . import _ops as _ops
 from ._functions import (
     amax,
     amin,

@@ -3,7 +3,7 @@
 # ruff: noqa: F401, F403 - every file lists its public names itself
 
 from ..core import late as _late
-from . import attention, functional, init, modules, parallel, utils
+from . import attention, common_types, functional, init, modules, parallel, utils
 from .activation import *
 from .adaptive import *
 from .containers import *

@@ -27,22 +27,34 @@ from ..core.calls.autocast import resumed
 from ..core.random.generator import default_generator
 from ..core.state import grad_enabled, observing, thread
 from ..core.tensor import Tensor
+from ._pytree import tree_leaves
 
 __all__ = [
+    "SAC_IGNORED_OPS",
     "CheckpointError",
     "CheckpointFunction",
     "CheckpointPolicy",
+    "DefaultDeviceType",
+    "GraphExecGroup",
     "SelectiveCheckpointContext",
+    "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
     "create_selective_checkpoint_contexts",
+    "detach_variable",
+    "get_device_states",
     "noop_context_fn",
+    "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
+    "set_device_states",
 ]
 
 ContextFn: TypeAlias = Callable[[], tuple[AbstractContextManager[Any], AbstractContextManager[Any]]]
 
 _early_stop_override: bool | None = None
+_debug_override: bool | None = None
+
+SAC_IGNORED_OPS: set[Any] = set()  # operations that a selective checkpoint never keeps and asks nobody about, as views are
 
 
 class CheckpointError(RuntimeError):
@@ -74,12 +86,105 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
         _early_stop_override = previous
 
 
+@contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+    """Let the checkpoints made inside be debugged, or not.
+
+    Args:
+        enabled: takes the place of their ``debug``; None leaves it.
+    Source: torch.utils.checkpoint.set_checkpoint_debug_enabled.
+    """
+    global _debug_override
+    previous, _debug_override = _debug_override, enabled
+    try:
+        yield
+    finally:
+        _debug_override = previous
+
+
+class DefaultDeviceType:
+    """The type of device whose random state a checkpoint keeps where its arguments do not say. Source: the class in PyTorch."""
+
+    _default_device_type: str | None = None
+
+    @staticmethod
+    def set_device_type(device: str = "cuda") -> None:
+        DefaultDeviceType._default_device_type = device
+
+    @staticmethod
+    def get_device_type() -> str:
+        if DefaultDeviceType._default_device_type is None:
+            DefaultDeviceType._default_device_type = "cuda" if _cuda().is_available() else "cpu"
+        return DefaultDeviceType._default_device_type
+
+
+class GraphExecGroup:
+    """A context around several backward passes through different parts of a graph: each checkpointed function runs again once at most.
+
+    Outside of one, every pass that needs something of it runs it again.
+
+    Raises:
+        RuntimeError: one inside of another. CheckpointError: a pass that needs what another has used.
+    Source: torch.utils.checkpoint.GraphExecGroup.
+    """
+
+    _current: GraphExecGroup | None = None
+
+    def __enter__(self) -> GraphExecGroup:
+        if GraphExecGroup._current is not None:
+            raise RuntimeError("GraphExecGroup contexts cannot be nested. Please ensure that only one is active at a time.")
+        GraphExecGroup._current = self
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        GraphExecGroup._current = None
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The tensors of a tuple without their history, requiring grad as they did; the rest as it is.
+
+    Raises:
+        RuntimeError: no tuple.
+    Source: torch.utils.checkpoint.detach_variable.
+    """
+    if not isinstance(inputs, tuple):
+        raise RuntimeError("Only tuple of tensors is supported. Got Unsupported input type: ", type(inputs).__name__)
+    return tuple([value.detach().requires_grad_(value.requires_grad) if isinstance(value, Tensor) else value for value in inputs])
+
+
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """Warn where no tensor among the inputs requires grad. Source: torch.utils.checkpoint.check_backward_validity."""
+    if not any(isinstance(arg, Tensor) and arg.requires_grad for arg in inputs):
+        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """Numbers of the CUDA devices on which tensors among the arguments (nested ones too) lie, and the states of their generators.
+
+    Source: torch.utils.checkpoint.get_device_states.
+    """
+    devices = _devices_of(args)
+    return [device.index or 0 for device in devices], [_cuda().get_rng_state(device) for device in devices]
+
+
+def set_device_states(devices: Iterable[int], states: Iterable[Tensor], *, device_type: str | None = None) -> None:
+    """Set the generators of devices. Source: torch.utils.checkpoint.set_device_states."""
+    device_type = device_type or DefaultDeviceType.get_device_type()
+    for device, state in zip(devices, states, strict=True):
+        if device_type != "meta":
+            _cuda().set_rng_state(state, f"{device_type}:{device}")
+
+
+def _devices_of(args: Any) -> list[Any]:
+    return list(dict.fromkeys(arg.device for arg in tree_leaves(args) if isinstance(arg, Tensor) and arg.device.type == "cuda"))
+
+
 class _RandomState:
     """The random numbers at the start of the first run, to be drawn again by the second."""
 
     def __init__(self, args: Iterable[Any]) -> None:
         self.cpu = default_generator.get_state()
-        self.devices = {arg.device for arg in args if isinstance(arg, Tensor) and arg.device.type == "cuda"}
+        self.devices = _devices_of(args)
         self.on_devices = {device: _cuda().get_rng_state(device) for device in self.devices}
 
     @contextmanager
@@ -111,8 +216,7 @@ class CheckpointFunction(Function):
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
         """Run without recording; keep the arguments."""
-        if not any(isinstance(arg, Tensor) and arg.requires_grad for arg in args):
-            warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+        check_backward_validity(args)
         ctx.run_function = run_function
         ctx.random_state = _RandomState(args) if preserve_rng_state else None
         ctx.autocast = resumed()
@@ -164,6 +268,7 @@ class _Frame:
         self.holders: list[weakref.ref[_Holder]] = []
         self.descriptions: list[Any] = []
         self.values: dict[int, Tensor] = {}
+        self.group: Any = None  # a weak reference to the context whose passes share the values
         self.forward_completed = False
 
     def pack(self, tensor: Tensor) -> _Holder:
@@ -175,8 +280,18 @@ class _Frame:
 
     def unpack(self, holder: _Holder) -> Tensor:
         # Each tensor is handed out once and then forgotten: a further backward through a retained graph runs the function again.
-        if holder.position not in self.values:
+        group = GraphExecGroup._current
+        if group is None:
+            if holder.position not in self.values:
+                self._run_again()
+        elif self.group is None or self.group() is not group:
             self._run_again()
+            self.group = weakref.ref(group)
+        elif holder.position not in self.values:
+            raise CheckpointError(
+                "torch.utils.checkpoint: a tensor is asked for a second time inside of a GraphExecGroup: its backward passes must not go "
+                "through the same part of the graph"
+            )
         return self.values.pop(holder.position)
 
     def _run_again(self) -> None:
@@ -259,6 +374,8 @@ def checkpoint(
         NotImplementedError: ``debug``.
     Source: torch.utils.checkpoint.checkpoint. Chen et al. 2016.
     """
+    if _debug_override is not None:
+        debug = _debug_override
     if use_reentrant is None:
         warnings.warn(
             "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly: use_reentrant=False is recommended, "
@@ -394,7 +511,7 @@ def create_selective_checkpoint_contexts(
     kept: dict[str, list[Any]] = {}
 
     def saves(is_recompute: bool, op: Any, values: tuple[Any, ...]) -> bool:
-        if op.is_view:
+        if op.is_view or op.wrapper in SAC_IGNORED_OPS:
             return False
         decision = decide(SelectiveCheckpointContext(is_recompute=is_recompute), op, values)
         return decision in (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)

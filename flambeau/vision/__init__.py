@@ -49,6 +49,11 @@ def set_video_backend(backend: str) -> None:
         raise NotImplementedError(f"set_video_backend: only 'pyav' is supported, got {backend!r}")
 
 
+def _is_tracing() -> bool:
+    """Whether operations are being traced: False. Source: torchvision._is_tracing."""
+    return False
+
+
 def disable_beta_transforms_warning() -> None:
     """There is no such warning any more. Source: torchvision.disable_beta_transforms_warning."""
 

@@ -25,10 +25,22 @@ if TYPE_CHECKING:
 _STREAM = 1  # the kind of dataset that is iterated
 
 
+# What PyTorch's loaders do not have, and so nothing that stands in for one: a class with an ``__init__`` of its own, or another object.
+_OURS = {"_is_iter_pipe": False, "_is_pipe": False, "_state_to_resume": None, "deterministic": False, "worker_method": "process"}
+
+
+def _completed(loader: Any) -> None:
+    """Give a loader that was not made by ``DataLoader.__init__`` what a pass looks at."""
+    for name, value in _OURS.items():
+        if not hasattr(loader, name):
+            setattr(loader, name, value)
+
+
 class _BaseDataLoaderIter:
     """What both kinds of passes share: the indices, the seeds, and how many batches came so far."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
+        _completed(loader)
         self._dataset = loader.dataset
         self._dataset_kind = loader._dataset_kind
         self._auto_collation = loader._auto_collation
