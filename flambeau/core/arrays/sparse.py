@@ -187,8 +187,8 @@ def sparse_array(form: layout, shape: Any, parts: tuple[np.ndarray, ...], values
 
 
 def coo(indices: np.ndarray, values: np.ndarray, shape: Any, coalesced: bool = False) -> SparseArray:
-    """A COO array, unchecked."""
-    return sparse_array(sparse_coo, shape, (indices,), values, coalesced)
+    """A COO array, unchecked; fewer than two elements are sorted and distinct in any case."""
+    return sparse_array(sparse_coo, shape, (indices,), values, coalesced or indices.shape[1] < 2)
 
 
 def backend_of(arrays: Any) -> str:
@@ -392,7 +392,7 @@ def _distinct(array: SparseArray) -> bool:
 
 
 def coo_from(array: SparseArray) -> SparseArray:
-    """A COO array of any other; blocks are taken apart, batches become sparse dimensions."""
+    """A COO array of any other; blocks are taken apart, batches become sparse dimensions. What lies by columns keeps that order."""
     if array.layout is sparse_coo:
         return array
     batch, (high, wide) = array.shape[: array.batch_dim], array.block
@@ -407,7 +407,10 @@ def coo_from(array: SparseArray) -> SparseArray:
         lead = [np.broadcast_to(place[..., None, None], row.shape) for place in lead]
     indices = np.stack([np.asarray(place, np.int64).reshape(-1) for place in (*lead, row, column)])
     found = coo(indices, values.reshape(indices.shape[1], *dense), array.shape)
-    return found if array.layout in BLOCKED else coalesced(found)
+    if array.layout in BY_ROW:
+        return coalesced(found)
+    found.coalesced = False
+    return found
 
 
 def compressed_of(array: SparseArray, form: layout, block: tuple[int, int] = (1, 1)) -> SparseArray:

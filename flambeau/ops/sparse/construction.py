@@ -49,7 +49,9 @@ checking = _Checking()
 )
 def coo_tensor(indices: Tensor, values: Tensor, shape: Any, is_coalesced: bool) -> Tensor:
     """A COO tensor around checked parts."""
-    return coo(indices, values, shape, is_coalesced)
+    array = coo(indices, values, shape, is_coalesced)
+    array.coalesced = is_coalesced
+    return array
 
 
 @op(

@@ -196,7 +196,7 @@ def product(input: Any, other: Any) -> Any:
     array = expanded(array, shape)
     factors = entries_at(np.broadcast_to(dense, shape), array)
     values = array.values * factors if array is input else factors * array.values
-    return array.with_values(values)
+    return array.with_values(values, array.coalesced and array.sparse_dim == array.ndim)
 
 
 def _common(a: SparseArray, b: SparseArray) -> SparseArray:

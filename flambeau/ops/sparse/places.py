@@ -122,7 +122,7 @@ def selected(input: SparseArray, dim: int, index: int) -> Any:
     shape = (*input.shape[:dim], *input.shape[dim + 1 :])
     index += input.shape[dim] if index < 0 else 0
     if dim >= count:
-        return coo(input.parts[0], np.ascontiguousarray(input.values.take(index, axis=dim - count + 1)), shape, input.coalesced)
+        return coo(input.parts[0], np.ascontiguousarray(input.values.take(index, axis=dim - count + 1)), shape)
     kept = np.flatnonzero(input.parts[0][dim] == index)
     indices = np.delete(input.parts[0][:, kept], dim, axis=0)
     values = input.values[kept]
@@ -132,13 +132,13 @@ def selected(input: SparseArray, dim: int, index: int) -> Any:
 
 
 def inserted(input: SparseArray, dim: int) -> SparseArray:
-    """A dimension of size 1 put in."""
+    """A dimension of size 1 put in; the result does not count as coalesced, as in PyTorch."""
     if input.layout is not sparse_coo:
         unsupported("unsqueeze", input)
     shape = (*input.shape[:dim], 1, *input.shape[dim:])
     if dim <= input.sparse_dim:
-        return coo(np.insert(input.parts[0], dim, 0, axis=0), input.values, shape, input.coalesced)
-    return coo(input.parts[0], np.expand_dims(input.values, dim - input.sparse_dim + 1), shape, input.coalesced)
+        return coo(np.insert(input.parts[0], dim, 0, axis=0), input.values, shape)
+    return coo(input.parts[0], np.expand_dims(input.values, dim - input.sparse_dim + 1), shape)
 
 
 def whole_key(key: Any, ndim: int) -> list[Any]:
@@ -201,7 +201,7 @@ def rule_of_index_select(input: SparseArray, dim: int, index: np.ndarray) -> Spa
         unsupported("index_select", input)
     shape = (*input.shape[:dim], index.size, *input.shape[dim + 1 :])
     if dim >= input.sparse_dim:
-        return coo(input.parts[0], input.values.take(index.reshape(-1), axis=dim - input.sparse_dim + 1), shape, input.coalesced)
+        return coo(input.parts[0], input.values.take(index.reshape(-1), axis=dim - input.sparse_dim + 1), shape)
     along = input.parts[0][dim]
     order = along.argsort(kind="stable")
     ordered = along[order]
@@ -212,8 +212,7 @@ def rule_of_index_select(input: SparseArray, dim: int, index: np.ndarray) -> Spa
     source = order[np.repeat(first, counts) + within]
     indices = input.parts[0][:, source]
     indices[dim] = places
-    result = coo(indices, input.values[source], shape, False)
-    return coalesced(result) if input.coalesced else result
+    return coo(indices, input.values[source], shape)
 
 
 rules["index_select"] = rule_of_index_select

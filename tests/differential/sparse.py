@@ -1,0 +1,348 @@
+"""Programs over tensors that are not strided: COO, the compressed layouts, hybrid, batched, empty, not coalesced; masked and nested ones.
+
+Arithmetic, products, reductions, conversions, indexing, in-place forms, backward passes and printing. Values are small whole numbers, so that
+sums are exact in any order. A program holds what PyTorch computes: that flambeau has operations for more layouts is no difference here.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from oracle import pytorch
+
+from .area import Area, Difference, Known, Run, attempt
+from .comparing import compare_results, compare_tensors, first_difference, is_close, values_of
+
+LENGTH = 9  # statements
+MOST = 8  # tensors
+COMPRESSED = ("csr", "csc", "bsr", "bsc")
+SHAPES = ((3, 4), (4, 3), (4, 4), (2, 6), (4, 4), (1, 4), (0, 4), (4, 0), (5,), (4, 4, 2), (2, 4, 4), (2, 2, 4, 4))
+DTYPES = ("float32", "float32", "float64", "complex64", "int64", "bool", "float16")
+
+UNARY = (
+    "neg abs sign relu sqrt sin tanh expm1 log1p floor ceil trunc round square isnan isinf signbit sgn angle erf asinh deg2rad conj real"
+)
+IN_PLACE = "neg_ zero_ abs_ sqrt_ sin_ relu_ tanh_ sign_ floor_"
+WITH_ONE = (
+    "{x}.to_dense()",
+    "{x}.to_sparse()",
+    "{x}.to_sparse({small})",
+    "{x}.to_sparse_coo()",
+    "{x}.to_sparse_csr()",
+    "{x}.to_sparse_csc()",
+    "{x}.to_sparse_bsr({block})",
+    "{x}.to_sparse_bsc({block})",
+    "{x}.to_sparse(layout=torch.sparse_{layout})",
+    "{x}.coalesce()",
+    "{x}.clone()",
+    "{x}.detach()",
+    "{x}.values()",
+    "{x}._values()",
+    "{x}.indices()",
+    "{x}.to(torch.{dtype})",
+    "{x}.double()",
+    "{x} * {number}",
+    "{number} * {x}",
+    "{x} / {number}",
+    "{x} // {number}",
+    "-{x}",
+    "{x} ** 2",
+    "torch.pow({x}, 2)",
+    "{x}.sum()",
+    "{x}.sum({dim})",
+    "{x}.sum({dim}, keepdim=True)",
+    "torch.sparse.sum({x})",
+    "torch.sparse.sum({x}, {dim})",
+    "torch.sparse.sum({x}, dtype=torch.float64)",
+    "torch.sparse.softmax({x}, {dim})",
+    "torch.sparse.log_softmax({x}, {dim})",
+    "{x}.norm()",
+    "{x}.transpose({dim}, {dim})",
+    "{x}.t()",
+    "{x}.mT",
+    "{x}.permute({order})",
+    "{x}.unsqueeze({dim})",
+    "{x}.squeeze()",
+    "{x}.squeeze({dim})",
+    "{x}.select({dim}, {small})",
+    "{x}[{small}]",
+    "{x}[{small}:]",
+    "{x}[..., {small}]",
+    "{x}.narrow({dim}, {small}, {small})",
+    "{x}.index_select({dim}, torch.tensor([{small}, 0, {small}]))",
+    "{x}.flatten()",
+    "{x}.any()",
+    "{x}.isnan()",
+    "{x}.mean()",
+    "torch.zeros_like({x})",
+    "torch.ones_like({x})",
+    "torch.empty_like({x}).zero_()",
+    "torch.cat([{x}, {x}], {dim})",
+    "torch.stack([{x}, {x}])",
+    "torch.hstack([{x}, {x}])",
+    "{x}.resize_as_sparse_({x})",
+    "{x}.unbind({dim})",
+    "{x}.split({small}, {dim})",
+    "{x}.chunk(2)",
+    "{x}.softmax({dim})",
+    "{x}.amax({dim})",
+    "{x}.contiguous()",
+    "{x}.nan_to_num()",
+    "{x}.cumsum({dim})",
+    "torch.triu({x})",
+    "{x}.diagonal()",
+)
+QUESTIONS = (
+    "str({x})",
+    "repr({x}.detach())",
+    "{x}.layout",
+    "{x}.is_sparse",
+    "{x}.is_sparse_csr",
+    "{x}._nnz()",
+    "{x}.is_coalesced()",
+    "({x}.sparse_dim(), {x}.dense_dim())",
+    "{x}.numel()",
+    "tuple({x}.shape)",
+    "{x}.is_nonzero()",
+    "{x}.requires_grad",
+    "type({x}.grad_fn).__name__",
+    "torch.is_same_size({x}, {y})",
+    "torch.equal({x}, {y})",
+    "torch.allclose({x}, {y})",
+    "len({x})",
+)
+WITH_TWO = (
+    "{x} + {y}",
+    "{x} - {y}",
+    "{x} * {y}",
+    "{x} / {y}",
+    "torch.add({x}, {y}, alpha={number})",
+    "{x} @ {y}",
+    "torch.mm({x}, {y})",
+    "torch.bmm({x}, {y})",
+    "torch.sparse.mm({x}, {y})",
+    "torch.hspmm({x}, {y})",
+    "torch.mv({x}, {y})",
+    "torch.matmul({x}, {y}.transpose(-1, -2))",
+    "{x} @ {y}.to_dense()",
+    "{x}.to_dense() @ {y}",
+    "torch.addmm({z}, {x}, {y})",
+    "torch.addmm({z}, {x}, {y}, beta={number}, alpha={number})",
+    "torch.sparse.addmm({z}, {x}, {y}, beta={number})",
+    "torch.sspaddmm({z}, {x}, {y})",
+    "torch.sparse.sampled_addmm({x}, {y}, {z})",
+    "{x}.sparse_mask({y})",
+    "{x}.to_dense().sparse_mask({y})",
+    "{y}._to_sparse({x}.layout)",
+    "torch.cat([{x}, {y}], {dim})",
+    "torch.stack([{x}, {y}])",
+    "torch.maximum({x}, {y})",
+    "torch.where({x} > 0, {x}, {y})",
+    "torch.dot({x}, {y})",
+    "torch.nn.functional.linear({x}, {y})",
+    "torch.nn.functional.embedding(torch.tensor([0, {small}]), {x}.to_dense(), sparse=True)",
+)
+IN_PLACE_TWO = (
+    "{x}.add_({y})",
+    "{x}.add_({y}, alpha={number})",
+    "{x}.sub_({y})",
+    "{x}.mul_({y})",
+    "{x}.mul_({number})",
+    "{x}.div_({number})",
+    "{x} += {y}",
+    "{x} *= {number}",
+    "{x}.copy_({y})",
+    "{x}.t_()",
+    "{x}.transpose_({dim}, {dim})",
+    "{x}.addmm_({y}, {z})",
+    "{x}._coalesced_(True)",
+    "{x}.requires_grad_()",
+    "{x}.values().mul_({number})",
+    "{x}._values().zero_()",
+    "{x}.sparse_resize_(({small}, 5), 2, 0)",
+    "{x}.fill_(0)",
+)
+BACKWARD = (
+    "torch.autograd.backward([{x}], [torch.ones_like({x})])",
+    "{x}.sum().backward()",
+    "torch.sparse.sum({x}).backward()",
+    "{x}.to_dense().square().sum().backward()",
+    "({x} * {number}).to_dense().sum().backward()",
+    "({x} @ {y}).to_dense().sum().backward()",
+    "({x} @ {y}).sum().backward()",
+)
+
+
+class Sparse(Area):
+    """See the module."""
+
+    known: tuple[Known, ...] = ()
+
+    def generate(self, draw: random.Random) -> list[str]:
+        torch = pytorch()
+        space = self.space(torch)
+        torch.manual_seed(0)
+        torch.set_grad_enabled(True)
+        lines: list[str] = []
+        for _ in range(draw.choice((1, 2, 2, 3))):
+            add(lines, space, made(draw, f"t{len(tensors(space))}"))
+        for _ in range(8 * LENGTH):
+            if len(lines) >= LENGTH + 3 or not tensors(space):
+                break
+            add(lines, space, statement(draw, space))
+        return lines
+
+    def compare_variable(self, name: str, ours: Any, theirs: Any) -> tuple[str, str, str] | None:
+        found = compare_any(ours, theirs)
+        if found is not None or not hasattr(theirs, "requires_grad"):
+            return found
+        if theirs.is_leaf != ours.is_leaf:
+            return "is_leaf", str(ours.is_leaf), str(theirs.is_leaf)
+        if not theirs.is_leaf:
+            return None
+        if (ours.grad is None) != (theirs.grad is None):
+            return "grad", str(ours.grad), str(theirs.grad)
+        found = None if theirs.grad is None else compare_any(ours.grad, theirs.grad)
+        return found and (f"grad {found[0]}", *found[1:])
+
+    def compare_exceptions(self, run: Run) -> Difference | None:
+        ours, theirs = run.errors
+        return None if theirs is not None else super().compare_exceptions(run)
+
+
+def compare_any(ours: Any, theirs: Any) -> tuple[str, str, str] | None:
+    """Masked tensors by what their masks show, nested ones by their parts, COO tensors that are not coalesced by the dense tensor."""
+    if isinstance(theirs, (list, tuple)) and isinstance(ours, (list, tuple)) and len(ours) == len(theirs):
+        return next(filter(None, (compare_any(a, b) for a, b in zip(ours, theirs, strict=True))), None)
+    torch = pytorch()
+    if not isinstance(theirs, torch.Tensor) or not hasattr(ours, "layout"):
+        return compare_results(ours, theirs)
+    if hasattr(theirs, "get_mask"):
+        masks = [tensor.get_mask().to_dense() for tensor in (ours, theirs)]
+        found = compare_results(*masks)
+        if found is not None:
+            return "mask", *found[1:]
+        return compare_results(*[tensor.get_data().detach().to_dense() * mask for tensor, mask in zip((ours, theirs), masks, strict=True)])
+    if theirs.is_nested:
+        if not ours.is_nested or ours.layout.__str__() != str(theirs.layout):
+            return "layout", str(ours.layout), str(theirs.layout)
+        return compare_results([*ours.unbind()], [*theirs.unbind()])
+    if str(theirs.layout) == "torch.sparse_coo" == str(ours.layout) and not theirs.is_coalesced():
+        for fact in ("dtype", "shape", "requires_grad"):
+            a, b = (str(getattr(tensor, fact)) for tensor in (ours, theirs))
+            if a.removeprefix("flambeau") != b:
+                return fact, a, b
+        facts = [(tensor.is_coalesced(), tensor.sparse_dim(), tensor.dense_dim(), tensor._nnz()) for tensor in (ours, theirs)]
+        if facts[0] != facts[1]:
+            return "coalesced, sparse_dim, dense_dim, nnz", str(facts[0]), str(facts[1])
+        a, b = (values_of(tensor.detach().to_dense()) for tensor in (ours, theirs))
+        close = is_close(a, b, 1e-3 if theirs.dtype == torch.float16 else 1e-5)
+        return None if a.shape == b.shape and close.all() else ("values", *first_difference(a, b, 1e-5))
+    return compare_tensors(ours, theirs, strides=False)
+
+
+def tensors(space: dict[str, Any]) -> list[str]:
+    torch = pytorch()
+    return [name for name, value in space.items() if isinstance(value, torch.Tensor)]
+
+
+def add(lines: list[str], space: dict[str, Any], line: str) -> None:
+    """Keep a statement that PyTorch computes, unless it makes something large."""
+    if attempt(line, space) is None:
+        lines.append(line)
+
+
+def numbers(draw: random.Random, shape: tuple[int, ...], dtype: str) -> str:
+    """A nested list of small numbers, most of them 0."""
+    if not shape:
+        value = draw.choice((0, 0, 0, 1, 2, -1, 3))
+        return repr(bool(value)) if dtype == "bool" else repr(value)
+    return f"[{', '.join(numbers(draw, shape[1:], dtype) for _ in range(shape[0]))}]"
+
+
+def dense(draw: random.Random, shape: tuple[int, ...], dtype: str) -> str:
+    return f"torch.tensor({numbers(draw, shape, dtype)}, dtype=torch.{dtype}).reshape({shape})"
+
+
+def made(draw: random.Random, name: str) -> str:
+    """A statement that makes a tensor."""
+    shape, dtype = draw.choice(SHAPES), draw.choice(DTYPES)
+    grad = ".requires_grad_()" if dtype.startswith(("float", "complex")) and draw.random() < 0.4 else ""
+    text = dense(draw, shape, dtype)
+    kind = draw.choice(
+        ("coo", "coo", "hybrid", "csr", "csc", "bsr", "bsc", "dense", "masked", "nested", "uncoalesced", "uncoalesced", "csr")
+    )
+    if kind == "uncoalesced":
+        sparse_dims = draw.randint(1, len(shape))
+        count = 0 if 0 in shape else draw.choice((0, 1, 3, 5))
+        rows = [[draw.randrange(size) for _ in range(count)] for size in shape[:sparse_dims]]
+        values = numbers(draw, (count, *shape[sparse_dims:]), dtype)
+        parts = f"torch.tensor({rows}, dtype=torch.int64).reshape({sparse_dims}, {count})"
+        parts += f", torch.tensor({values}, dtype=torch.{dtype}).reshape({(count, *shape[sparse_dims:])})"
+        return f"{name} = torch.sparse_coo_tensor({parts}, {shape}){grad}"
+    if kind == "masked":
+        mask = dense(draw, shape, "bool")
+        layout = draw.choice(("", "", ".to_sparse()", ".to_sparse_csr()"))
+        if layout:  # data and mask have the same places
+            return (
+                f"{name} = torch.masked.masked_tensor(({text})[{mask}].new_ones({shape}).sparse_mask(({mask}){layout}), ({mask}){layout})"
+            )
+        return f"{name} = torch.masked.masked_tensor({text}, {mask})"
+    if kind == "nested":
+        parts = ", ".join(dense(draw, (draw.randint(1, 3), 3), "float32") for _ in range(2))
+        return f"{name} = torch.nested.nested_tensor([{parts}], layout=torch.{draw.choice(('strided', 'jagged'))})"
+    ends = {
+        "coo": ".to_sparse()",
+        "hybrid": f".to_sparse({draw.randint(1, 2)})",
+        "dense": "",
+        "csr": ".to_sparse_csr()",
+        "csc": ".to_sparse_csc()",
+    }
+    ends |= {layout: f".to_sparse_{layout}({draw.choice(((1, 1), (2, 2), (1, 2)))})" for layout in ("bsr", "bsc")}
+    return f"{name} = {text}{ends[kind]}{grad}"
+
+
+def statement(draw: random.Random, space: dict[str, Any]) -> str:
+    names = tensors(space)
+    x = draw.choice(names)
+    ndim = max(space[x].dim(), 1)
+    order = list(range(ndim))
+    draw.shuffle(order)
+    small = draw.randrange(3)
+    words = {
+        "x": x,
+        "y": draw.choice(names),
+        "z": draw.choice(names),
+        "small": small,
+        "number": draw.choice((2, 3, -1, 0.5, 2.0)),
+        "block": draw.choice(((1, 1), (2, 2), (1, 2))),
+        "layout": draw.choice(("coo", *COMPRESSED)),
+        "dtype": draw.choice(DTYPES),
+        "order": ", ".join(map(str, order)),
+    }
+    kind = draw.random()
+    free = next(f"t{k}" for k in range(100) if f"t{k}" not in space) if len(names) < MOST else draw.choice(names)
+    if kind < 0.1:
+        line = made(draw, free)
+        return line
+    if kind < 0.22:
+        line = f"{{x}}.{draw.choice(UNARY.split())}()"
+    elif kind < 0.5:
+        line = draw.choice(WITH_ONE)
+    elif kind < 0.75:
+        line = draw.choice(WITH_TWO)
+    elif kind < 0.83:
+        line = draw.choice(QUESTIONS)
+        free = "answer"
+    elif kind < 0.95:
+        line, free = draw.choice((*IN_PLACE_TWO, *[f"{{x}}.{name}()" for name in IN_PLACE.split()])), ""
+    else:
+        line, free = draw.choice(BACKWARD), ""
+    while "{dim}" in line:
+        line = line.replace("{dim}", str(draw.randrange(-ndim, ndim)), 1)
+    text = line.format(**words)
+    return f"{free} = {text}" if free else text
+
+
+AREA = Sparse()
