@@ -107,7 +107,36 @@ def test_views_share_memory_and_comparisons_are_of_numbers() -> None:
     assert flambeau.equal(q, q.clone()) and not q.equal(made(flambeau)) and q.is_quantized and not q.is_floating_point()
     assert flambeau.int_repr(q).tolist() == q.int_repr().tolist() and flambeau.dequantize([q, q])[1].tolist() == q.dequantize().tolist()
     with pytest.raises(NotImplementedError, match="call dequantize first"):
-        flambeau.nn.functional.relu(q)
+        flambeau.nn.functional.gelu(q)
+
+
+CHOSEN_AND_CLAMPED = {
+    "max": lambda torch, q: [q.max(), q.max(1), q.min(0), torch.min(q)],
+    "sort": lambda torch, q: [q.sort(), q.topk(2), torch.sort(q, descending=True)],
+    "clamp": lambda torch, q: [
+        q.relu(),
+        torch.nn.functional.relu(q),
+        q.clamp(-0.3, 0.6),
+        torch.clamp(q, max=0.2),
+        torch.nn.functional.hardtanh(q),
+    ],
+    "mean": lambda torch, q: [q.mean(), q.mean(1)],
+    "pools": lambda torch, q: [
+        torch.nn.functional.max_pool2d(q[None, None], 2),
+        torch.nn.functional.adaptive_avg_pool2d(q[None, None], 1),
+        torch.nn.functional.avg_pool2d(q[None, None], 2),
+    ],
+}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", CHOSEN_AND_CLAMPED)
+def test_quantized_elements_are_chosen_clamped_and_pooled(name: str, oracle) -> None:
+    def results(torch):
+        x = torch.arange(16, dtype=torch.float32).sin().reshape(4, 4)
+        return [str(result) for result in CHOSEN_AND_CLAMPED[name](torch, torch.quantize_per_tensor(x, 0.1, 7, torch.quint8))]
+
+    assert results(flambeau) == results(oracle)
 
 
 @pytest.mark.oracle

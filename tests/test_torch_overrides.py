@@ -321,3 +321,31 @@ def classes_of_properties(library: Any) -> list[str]:
 @pytest.mark.oracle
 def test_properties_are_of_the_class_that_passes_on(oracle: Any) -> None:
     assert classes_of_properties(flambeau) == classes_of_properties(oracle)
+
+
+CALLS = """torch.vstack([x, s]);torch.tensordot(x, s, 1);F.mse_loss(x, s);F.cosine_similarity(x, s, 0);torch.dist(x, s);torch.allclose(x, s)
+F.kl_div(x, s);F.bilinear(x, s, x);F.cross_entropy(x, s);torch.kron(x, s);F.embedding(x, s);F.conv1d(x, s);F.layer_norm(x, (3,), s)
+torch.equal(x, s);torch.hstack((x, s));F.pairwise_distance(x, s);F.l1_loss(x, s);F.smooth_l1_loss(x, s);F.huber_loss(x, s)
+F.triplet_margin_loss(x, x, s)
+F.poisson_nll_loss(x, s);F.binary_cross_entropy(x, s);F.batch_norm(x, s, x);F.group_norm(x, 1, s);torch.searchsorted(x, s)
+torch.bucketize(x, s);torch.isin(x, s);torch.take_along_dim(x, s, 0);torch.index_select(x, 0, s);x + s;x.add(s);x @ s;torch.bmm(x, s)
+F.grid_sample(x, s);F.ctc_loss(x, s, s, s);F.scaled_dot_product_attention(x, s, x);torch.block_diag(x, s);torch.cartesian_prod(x, s)
+x.type_as(s);x.expand_as(s);x.view_as(s);x.reshape_as(s);torch.stack([x, s]);torch.einsum('i,i->', x, s);torch.meshgrid(x, s)
+F.multi_head_attention_forward(x, x, s, 3, 1, None, None, None, None, False, 0.0, x, x)""".replace("\n", ";").split(";")
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("call", CALLS)
+def test_classes_of_later_operands_are_asked_first(call: str, oracle: Any) -> None:
+    """A composite is shown whole, by its own name, whichever operand's class has the method."""
+
+    def asked(library: Any) -> str:
+        class Asked(library.Tensor):
+            @classmethod
+            def __torch_function__(cls, function, types, args=(), kwargs=None):
+                return function.__name__
+
+        x = library.ones(3)
+        return eval(call, {"torch": library, "F": library.nn.functional, "x": x, "s": library.ones(3).as_subclass(Asked)})
+
+    assert asked(flambeau) == asked(oracle)

@@ -44,6 +44,7 @@ modes.transforms = None  # what gives calls to transforms of ``torch.func``, onc
 
 active: list[None] = []  # one entry per mode that operations must look at, of all threads
 crowded: list[None] = []  # not empty once several devices of one kind are in use: then all calls choose their operands' device
+overriding: list[None] = []  # not empty once a class of a program's own has ``__torch_function__``: then composites look at all operands
 interposed: list[None] = []  # not empty once calls may have to go through ``__torch_dispatch__``, of whatever thread
 dispatchers: set[Any] = set()  # classes of tensors with ``__torch_dispatch__``
 wrappers: set[Any] = set()  # classes of tensors around tensors, asked about every call, even where subclasses are switched off

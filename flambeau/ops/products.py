@@ -551,7 +551,7 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Any:
 
 
 @composite(namespace="linalg", method=False)
-def multi_dot(tensors: Any, *, out: Any = None) -> Any:
+def multi_dot(tensors: Sequence[Tensor], *, out: Any = None) -> Any:
     """Product of two or more matrices, in the order that needs the fewest multiplications.
 
     Args:

@@ -409,7 +409,7 @@ def coo_from(array: SparseArray) -> SparseArray:
     found = coo(indices, values.reshape(indices.shape[1], *dense), array.shape)
     if array.layout in BY_ROW:
         return coalesced(found)
-    found.coalesced = False
+    found.coalesced = found.coalesced and array.layout in BLOCKED
     return found
 
 

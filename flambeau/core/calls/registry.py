@@ -23,7 +23,7 @@ import numpy as np
 
 from ..dtype import can_cast
 from ..late import made_once
-from ..state import active, in_mode, modes, thread
+from ..state import active, in_mode, modes, overriding, thread
 from ..state import wrappers as wrapper_classes
 from ..tape.derivatives import OpNode, make_node_class
 from ..tensor import Parameter, Tensor
@@ -258,16 +258,28 @@ def overwritten(input: Tensor, result: Tensor) -> Tensor:
     return input.copy_(result)
 
 
+def overrides(*operands: Any) -> bool:
+    """Whether the class of an operand, or of one in a list of them, is to be asked who answers a call."""
+    for operand in operands:
+        for value in operand if isinstance(operand, (tuple, list)) else (operand,):
+            kind = value.__class__
+            if kind is not Tensor and getattr(kind, "__torch_function__", plainly) is not plainly:
+                return True
+    return False
+
+
 def _composite_wrapper(entry: Composite) -> Any:
     """The body itself where it has no tensor to look at; otherwise a function that looks for overrides first."""
     body = entry.body
     signature = list(inspect.signature(body).parameters.values())
     variadic = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in signature)
     params = entry.params
-    first = next((p.name for p in params if p.kind in ("tensor", "number", "optional")), None)
+    operands = [p.name for p in params if p.kind in ("tensor", "number", "optional")]
+    first = operands[0] if operands else None
+    others_asked = operands[1:] + [p.name for p in params if p.kind == "list"]
     if signature and signature[0].kind is inspect.Parameter.VAR_POSITIONAL and not entry.method:
         return _variadic_wrapper(body)
-    if variadic or (first is None and not entry.out and not entry.renamed):
+    if variadic or (first is None and not others_asked and not entry.out and not entry.renamed):
         return body
     env: dict[str, Any] = {"Tensor": Tensor, "Parameter": Parameter, "active": active, "in_mode": in_mode, "body": body, "entry": entry}
     env.update(dispatch=dispatch, COMPOSITE=COMPOSITE)
@@ -298,6 +310,9 @@ def _composite_wrapper(entry: Composite) -> Any:
     env["ndarray"] = np.ndarray
     plain = f"({first}.__class__ is Tensor or {first}.__class__ is Parameter) and {first}._array.__class__ is ndarray and " if first else ""
     out_test, out_value = (" and out is None", "out") if entry.out else ("", "None")
+    if others_asked:
+        env["overriding"], env["overrides"] = overriding, overrides
+        out_test += f" and not (overriding and overrides({', '.join(others_asked)}))"
     text = (
         f"def {entry.name}({', '.join(parts)}):\n{''.join(lines)}"
         f"    if {plain}{no_mode}{out_test}:\n"
@@ -381,6 +396,7 @@ def show_methods(cls: type, **kwargs: Any) -> None:
     own = cls.__dict__.get("__torch_function__")
     if isinstance(own, classmethod) and cls.__module__.partition(".")[0] != __name__.partition(".")[0]:  # ours answer for themselves
         getters().show_getters(cls)
+        overriding.append(None)
     if getattr(cls, "__torch_dispatch__", None) is not None:
         learn(cls)
 

@@ -137,7 +137,10 @@ def make_getitem(select: Op, part: Op, general: Any) -> Any:
     source = Source(select)
     source.arrays = {"input": "a"}
     source.env["general"] = general
-    source.env.update(Select=select.node, Part=part.node, everything=slice(None))
+    same = type(
+        "AliasBackward0", (part.node,), {"__slots__": (), "__module__": part.node.__module__}
+    )  # what whole slices of all dimensions are called
+    source.env.update(Select=select.node, Part=part.node, Same=same, everything=slice(None))
     source.add(0, "def __getitem__(input, key):")
     source.add(1, f"if {is_plain('input')} and {NO_MODE}:", "    a = input._array", "    given = key")
     source.add(2, "if key.__class__ is int:", "    key = (key, ...)", "    Kind = Select")
@@ -145,7 +148,7 @@ def make_getitem(select: Op, part: Op, general: Any) -> Any:
     source.add(
         2,
         "elif key.__class__ is tuple and key:",
-        "    Kind = Part",
+        "    Kind = Same",
         "    for p in key:",
         "        if p.__class__ is int: Kind = Select",
         "        elif p.__class__ is not slice or p.step is not None:",

@@ -1,7 +1,7 @@
 """Quantized tensors: integers, and the scale and zero point that make numbers of them.
 
-They are made, shown, viewed, copied, saved, compared and turned back into numbers. What computes raises NotImplementedError: call
-``dequantize`` first, or round with ``fake_quantize_per_tensor_affine``.
+They are made, shown, viewed, copied, saved, compared, sorted, clamped, pooled and turned back into numbers. What computes otherwise raises
+NotImplementedError: call ``dequantize`` first, or round with ``fake_quantize_per_tensor_affine``.
 """
 
 from __future__ import annotations
@@ -177,8 +177,8 @@ class QuantizedTensor(WrapperTensor):
         handler = _HANDLERS.get(name)
         if handler is None:
             raise NotImplementedError(
-                f"Could not run 'aten::{name}' with quantized tensors: they are moved and compared, but nothing is computed with them; "
-                "call dequantize first"
+                f"Could not run 'aten::{name}' with quantized tensors: they are moved, compared, sorted, clamped and pooled, "
+                "but nothing else is computed with them; call dequantize first"
             )
         return handler(*args, **kwargs)
 
@@ -256,7 +256,70 @@ def _cat(tensors: Sequence[Any], dim: int = 0) -> QuantizedTensor:
     return QuantizedTensor(resolve("torch", "cat")(parts, dim), first)
 
 
+def _whole(name: str, tensor: Any) -> Quantizer:
+    """The quantizer of a tensor that has one scale.
+
+    Raises:
+        NotImplementedError: one scale for each channel, or a tensor that is not quantized.
+    """
+    if not isinstance(tensor, QuantizedTensor) or tensor._quantizer.axis is not None:
+        raise NotImplementedError(f"{name}: expected a tensor that is quantized as a whole; call dequantize first")
+    return tensor._quantizer
+
+
+def _ordered(name: str) -> Callable[..., Any]:
+    """A function that chooses among elements: among the integers, whose order is that of the numbers. Indices stay plain."""
+
+    def handler(input: Any, *args: Any, **kwargs: Any) -> Any:
+        quantizer = _whole(name, input)
+        result = resolve("torch", name)(input._inner, *args, **kwargs)
+        if isinstance(result, tuple):
+            return type(result)((QuantizedTensor(result[0], quantizer), *result[1:]))
+        return QuantizedTensor(result, quantizer)
+
+    return handler
+
+
+def _averaged(name: str, namespace: str) -> Callable[..., Any]:
+    """A function that averages: of the integers, rounded to the nearest one."""
+
+    def handler(input: Any, *args: Any, **kwargs: Any) -> Any:
+        quantizer, kind = _whole(name, input), input._inner._array.dtype
+        averages = resolve(namespace, name)(input._inner.to(dtypes.float64), *args, **kwargs)
+        return QuantizedTensor(wrap(np.rint(averages._array).astype(kind)), quantizer)
+
+    return handler
+
+
+def _pooled(name: str) -> Callable[..., Any]:
+    """The largest integers of windows."""
+
+    def handler(input: Any, *args: Any, **kwargs: Any) -> Any:
+        quantizer, kind = _whole(name, input), input._inner._array.dtype
+        largest = resolve("nn.functional", name)(input._inner.to(dtypes.float64), *args, **kwargs)
+        return QuantizedTensor(wrap(largest._array.astype(kind)), quantizer)
+
+    return handler
+
+
+def _clamp(input: Any, min: Any = None, max: Any = None) -> QuantizedTensor:
+    """Integers between those that the bounds are rounded to."""
+    quantizer, kind = _whole("clamp", input), input._inner._array.dtype
+    least, most = (None if bound is None else quantizer.integers(np.float32(bound), kind) for bound in (min, max))
+    return QuantizedTensor(wrap(np.clip(input._inner._array, least, most)), quantizer)
+
+
 _HANDLERS: dict[str, Callable[..., Any]] = {
+    **{name: _ordered(name) for name in ("max", "min", "sort", "topk")},
+    **{name: _pooled(name) for name in ("max_pool1d", "max_pool2d")},
+    **{name: _averaged(name, "nn.functional") for name in ("avg_pool2d", "adaptive_avg_pool2d")},
+    "mean": _averaged("mean", "torch"),
+    "clamp": _clamp,
+    "clip": _clamp,
+    "_clamp_tensors": _clamp,
+    "relu": lambda input, inplace=False: _clamp(input, 0.0),
+    "relu6": lambda input, inplace=False: _clamp(input, 0.0, 6.0),
+    "hardtanh": lambda input, min_val=-1.0, max_val=1.0, inplace=False: _clamp(input, min_val, max_val),
     "equal": _equal,
     "cat": _cat,
     "is_same_size": lambda input, other: input.shape == other.shape,

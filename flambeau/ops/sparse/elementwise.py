@@ -22,7 +22,7 @@ from ...core.arrays.sparse import (
     same_places,
     unsupported,
 )
-from ...core.layout import sparse_coo
+from ...core.layout import sparse_coo, sparse_csc, sparse_csr
 
 # -- functions of the values ------------------------------------------------------------------------------------------------------------
 _LINEAR = ("neg", "_conj", "conj_physical", "_real", "_imag")  # no need to add equal places up first
@@ -201,6 +201,8 @@ def product(input: Any, other: Any) -> Any:
 
 def _common(a: SparseArray, b: SparseArray) -> SparseArray:
     """Product of two sparse arrays: what both specify."""
+    if a.layout in (sparse_csr, sparse_csc) and b.layout is sparse_coo and not a.batch_dim and a.shape == b.shape:
+        b = compressed_of(b, a.layout)
     if a.layout is not b.layout:
         raise RuntimeError(f"mul: expected operands of one layout, got {a.layout} and {b.layout}")
     if a.shape != b.shape:

@@ -84,7 +84,9 @@ def permuted(input: SparseArray, dims: tuple[int, ...]) -> SparseArray:
     values = input.values.transpose(0, *[d - count + 1 for d in dims[count:]])
     shape = tuple([input.shape[d] for d in dims])
     same = dims[:count] == tuple(range(count))
-    return coo(np.ascontiguousarray(indices), np.ascontiguousarray(values), shape, input.coalesced and same)
+    result = coo(np.ascontiguousarray(indices), np.ascontiguousarray(values), shape, input.coalesced and same)
+    result.coalesced = input.coalesced and same
+    return result
 
 
 def rule_of_transpose(input: SparseArray, dim0: int, dim1: int) -> SparseArray:
@@ -96,7 +98,10 @@ def rule_of_transpose(input: SparseArray, dim0: int, dim1: int) -> SparseArray:
             f"sparse transpose: transposed dimensions must be sparse Got sparse_dim: {count}, d0: {min(dim0, dim1)}, d1: {max(dim0, dim1)}"
         )
     result = permuted(input, tuple(dims))
-    return apart(result, input) if input.layout is sparse_coo else result
+    if input.layout is not sparse_coo:
+        return result
+    result.coalesced = result.coalesced or not result.nnz
+    return apart(result, input)
 
 
 def apart(result: SparseArray, input: SparseArray) -> SparseArray:
@@ -116,8 +121,9 @@ rules["transpose"], rules["t"], rules["permute"] = rule_of_transpose, rule_of_t,
 # -- parts ------------------------------------------------------------------------------------------------------------------------------
 def selected(input: SparseArray, dim: int, index: int) -> Any:
     """The slice at ``index`` of a dimension: COO, or dense where no sparse dimension is left."""
-    if input.layout is not sparse_coo:
-        input = coo_from(input)
+    is_compressed = input.layout is not sparse_coo
+    if is_compressed:
+        input = coalesced(coo_from(input))
     count = input.sparse_dim
     shape = (*input.shape[:dim], *input.shape[dim + 1 :])
     index += input.shape[dim] if index < 0 else 0
@@ -128,7 +134,7 @@ def selected(input: SparseArray, dim: int, index: int) -> Any:
     values = input.values[kept]
     if count == 1:
         return values.sum(0, dtype=values.dtype) if len(values) != 1 else values[0]
-    return coo(indices, values, shape, input.coalesced)
+    return coo(indices, values, shape, is_compressed)
 
 
 def inserted(input: SparseArray, dim: int) -> SparseArray:

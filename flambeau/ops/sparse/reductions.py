@@ -52,7 +52,9 @@ def rule_of_sum(input: SparseArray, dim: Any = None, keepdim: bool = False, dtyp
     if keepdim:
         indices = input.parts[0].copy()
         indices[[d for d in range(count) if d in dims]] = 0
-        return coalesced(coo(indices, values, shape))
+        total = coalesced(coo(indices, values, shape))
+        total.coalesced = total.nnz < 2  # in PyTorch the dimensions are put in again
+        return total
     return coalesced(coo(input.parts[0][left], values, shape))
 
 
@@ -147,7 +149,7 @@ def sparse_sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
 
     Args:
         dim: dimension or dimensions; all when None, none when empty.
-        dtype: cast to it first; integers and bools become int64 when all are summed.
+        dtype: cast to it first; integers and bools become int64 where no sparse dimension is left.
     Gradient: ``grad`` at the specified elements of ``input``.
     Source: torch.sparse.sum.
     """
@@ -155,7 +157,7 @@ def sparse_sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
         unsupported("_indices", input._array) if input.layout not in (sparse_csr, sparse_csc) else input.coalesce()
     given = (input if dtype is None else input.to(dtype)).coalesce()
     dims = wrap_dims(dim, input.ndim, empty_is_all=False)
-    if len(dims) == input.ndim and dtypes.of_array(given._array).category < dtypes.FLOATING:
+    if set(range(given.sparse_dim())) <= set(dims) and dtypes.of_array(given._array).category < dtypes.FLOATING:
         given = given.to(dtypes.int64)
     return _sum(given, dims)
 
