@@ -1,4 +1,4 @@
-"""torchattacks: adversarial images by twenty attacks on a small network."""
+"""torchattacks: adversarial images by twenty-one attacks on a small network."""
 
 import numpy as np
 import torch
