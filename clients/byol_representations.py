@@ -14,7 +14,7 @@ def results():
     network = nn.Sequential(*body, nn.Linear(16, 10))
     options = {"image_size": 16, "hidden_layer": -2, "projection_size": 8, "projection_hidden_size": 32}
     learner = BYOL(network, augment_fn=nn.Identity(), augment_fn2=lambda images: images.flip(-1), **options)
-    optimizer = torch.optim.Adam(learner.parameters(), lr=1e-3)
+    optimizer = torch.optim.SGD(learner.parameters(), lr=0.1)
     losses = []
     for _ in range(4):
         loss = learner(torch.rand(6, 3, 16, 16))

@@ -88,7 +88,7 @@ def _reduction_identity(op_name: str, input: Tensor, *args: Any) -> Tensor | Non
         order = args[0] if args else 2
         value = _limit(op_name, input.dtype, False) if order == -math.inf else 0
     elif op_name == "median":  # of no elements it is NaN, also of integers
-        return Tensor.new_tensor(input, math.nan, dtype=input.dtype if input.is_floating_point() else dtypes.float32)
+        return input.new_tensor(math.nan, dtype=input.dtype if input.is_floating_point() else dtypes.float32)
     else:
         raise NotImplementedError(f"identity of {op_name} on {input.dtype} input")
     return input.new_tensor(value)

@@ -15,13 +15,12 @@ from ..core.tensor import Tensor
 __all__ = ["TensorWeakRef", "WeakIdKeyDictionary", "WeakIdRef", "WeakTensorKeyDictionary"]
 
 
-class WeakIdRef(weakref.ref):  # type: ignore[type-arg]
+class WeakIdRef(weakref.ref[Any]):
     """A weak reference that is equal to others of the same object, and whose hash is the object's identity."""
 
     __slots__ = ("_id",)
 
-    def __init__(self, key: Any, callback: Any = None) -> None:
-        super().__init__(key, callback)
+    def __init__(self, key: Any, callback: Any = None) -> None:  # ``weakref.ref`` itself takes both when it is made
         self._id = id(key)
 
     def __call__(self) -> Any:
@@ -37,13 +36,12 @@ class WeakIdRef(weakref.ref):  # type: ignore[type-arg]
         return self is other
 
 
-class _WeakHashRef(weakref.ref):  # type: ignore[type-arg]
+class _WeakHashRef(weakref.ref[Any]):
     """A weak reference with the hash of the object, which outlives it, and equal to those of equal objects."""
 
     __slots__ = ("_hash",)
 
     def __init__(self, key: Any, callback: Any = None) -> None:
-        super().__init__(key, callback)
         self._hash = hash(key)
 
     def __call__(self) -> Any:
