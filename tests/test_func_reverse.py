@@ -706,3 +706,4 @@ def test_parameters_are_made_inside_of_transforms(x):
         return func.functional_call(layer, {"weight": x, "bias": x * x}, (torch.ones(3, dtype=F64),)).sum()
 
     torch.testing.assert_close(func.hessian(f)(x), 2 * torch.eye(3, dtype=F64))
+    assert not func.hessian(func.hessian(f))(x).any()

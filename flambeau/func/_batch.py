@@ -101,6 +101,8 @@ class Batch(Interpreter):
             return False
         value._inner = self._first(value)
         release(value)
+        if value.__class__ is Wrapped:  # of another batch, as new to it
+            value._is_repeated = FRESH
         return True
 
     def _first(self, value: Any) -> Any:
