@@ -155,3 +155,10 @@ def test_programs_have_every_element_wise_operation():
     known = {"mul", "complex", "polar", "frexp", "nextafter", "floor_divide"}
     names = {entry.name for table in TABLES.values() for entry in table.values() if getattr(entry, "elementwise", False) and entry.rules}
     assert {name for name in names if not name.startswith("_")} - words <= known
+
+
+def test_places_of_batches_are_searched_at_any_size():
+    """A composite whose body comes to a kernel with a tensor that has no array."""
+    x = torch.randn(2, 3, 9000, generator=torch.Generator().manual_seed(0))
+    find = lambda x: torch.searchsorted(x.sort(-1)[0], x)  # noqa: E731
+    assert torch.equal(func.vmap(func.vmap(find, in_dims=1, out_dims=1))(x.transpose(1, 2)), find(x).transpose(1, 2))

@@ -27,6 +27,7 @@ import numpy as np
 
 from ..autograd.api import backward
 from ..core.arrays.kinds import perhaps, surely
+from ..core.arrays.native import NoArray
 from ..core.calls.dispatch import COMPOSITE, FACTORY, FUNCTION, IN_PLACE, Call
 from ..core.calls.override import plainly
 from ..core.layout import strided
@@ -530,7 +531,7 @@ def _composed(call: Call, owner: Interpreter) -> Any:
             return made
     try:
         made = call.proceed()
-    except NoValues as error:
+    except (NoValues, NoArray) as error:
         owner = highest(flat(call.values))
         if owner is None:
             raise

@@ -20,7 +20,7 @@ the other from the back, each core meets the same part of an array again in the 
 
 A second caller (another Python thread, while a job runs) runs all its chunks itself.  After a fork the child starts with no workers.
 
-Kernels look at the class of each array (``language``) and do nothing where one is none; the launch then raises TypeError. So it is called
+Kernels look at the class of each array (``language``) and do nothing where one is none; the launch then raises NoArray. So it is called
 with the GIL, which it gives to others while chunks run.
 """
 
@@ -36,7 +36,7 @@ from functools import partial
 import numpy as np
 
 from ..core import late
-from ..core.arrays.native import Threads
+from ..core.arrays.native import NoArray, Threads
 from . import image
 from . import target as targets
 from .machine_code import compiled
@@ -314,7 +314,7 @@ class Pool:
         if late.make(self._started) is None:  # a signal handler's launch in the midst of that: it runs its chunks itself
             words = (ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
             if ctypes.CFUNCTYPE(ctypes.c_int64, *words)(function)(arguments, 0, chunks, id(np.ndarray)):
-                raise TypeError(_REFUSED)
+                raise NoArray(_REFUSED)
         else:
             self.launch(function, arguments, chunks)
 
@@ -340,7 +340,7 @@ class Crew:
         python = ctypes.pythonapi
         functions = (python.PyEval_SaveThread, python.PyEval_RestoreThread, python.PyErr_SetObject)
         addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in functions]
-        ctypes.memmove(self.record + 8 * _PYTHON, struct.pack("=6q", id(np.ndarray), *addresses, id(TypeError), id(_REFUSED)), 48)
+        ctypes.memmove(self.record + 8 * _PYTHON, struct.pack("=6q", id(np.ndarray), *addresses, id(NoArray), id(_REFUSED)), 48)
         native = ctypes.PYFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64)(address)
         self.launch = partial(native, self.record)
 
