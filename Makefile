@@ -66,24 +66,25 @@ types: $(VENV)/test.stamp
 # have no kernels; then the kernels' own tests. Compiled kernels are kept in the environment, so that a second time compiles nothing.
 KERNELS := FLAMBEAU_CACHE=$(abspath $(VENV))/kernels
 WITHOUT_KERNELS := fft or signal or masked. or (_copy and not index_copy) or grid_s or (linalg and not norm and not matmul and not vecdot)
-COMPUTING := $(addprefix tests/test_,operations.py op_db.py recorded_database.py differential.py large_pointwise.py) tests/optim \
-	$(addprefix tests/nn/test_,attention.py ctc.py functional_namespace.py layer_forward.py module_db.py rnn.py) \
-	-k 'not error and not every_operation_has and not every_record_has and not ViewPrograms and not integral \
-		and not (database and ($(WITHOUT_KERNELS)))'
+COMPUTED := -k 'not error and not every_operation_has and not every_record_has and not ViewPrograms and not integral \
+	and not (database and ($(WITHOUT_KERNELS)))'
+RECORDED := $(addprefix tests/test_,operations.py recorded_database.py large_pointwise.py) \
+	$(addprefix tests/nn/test_,attention.py ctc.py functional_namespace.py layer_forward.py rnn.py)
+RESTING := $(addprefix tests/test_,op_db.py differential.py) tests/nn/test_module_db.py tests/optim
 
 NUMPY := FLAMBEAU_KERNELS=numpy $(PYTEST) -n $(JOBS) --dist worksteal --ignore=tests/kernels
 SMALL := $(KERNELS) FLAMBEAU_KERNELS_FROM=1 $(PYTEST) -n $(JOBS) --dist worksteal
 
 test: lint types $(VENV)/test.stamp $(ORACLE_STAMP) | $(VENV)/kernels
 	$(NUMPY)
-	$(SMALL) $(COMPUTING)
+	$(SMALL) $(RECORDED) $(RESTING) $(COMPUTED)
 	$(KERNELS) $(PYTEST) -n $(JOBS) --dist worksteal tests/kernels
 
-# Of the same, the files whose tests compare with PyTorch.
+# Of the same, the files whose tests compare with PyTorch; with kernels however small the operands are, those that rest without it.
 against: export FLAMBEAU_REQUIRE_ORACLE := 1
 against: $(VENV)/test.stamp $(VENV)/oracle.stamp | $(VENV)/kernels
 	$(NUMPY) --asks-pytorch
-	$(SMALL) --asks-pytorch $(COMPUTING)
+	$(SMALL) $(RESTING) $(COMPUTED)
 	$(KERNELS) $(PYTEST) -n $(JOBS) --dist worksteal --asks-pytorch tests/kernels
 
 # Kernels for classes of processors below AVX-512, as far as this machine's is above them.
