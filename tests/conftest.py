@@ -33,7 +33,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     near = collection_path.with_name("conftest.py")
     texts = [path.read_text() for path in (collection_path, near) if path.exists() and path != Path(__file__)]
-    return None if any(re.search(r"oracle|of_pytorch|\(same\b", text) for text in texts) else True
+    return None if any(re.search(r"oracle|ORACLE|of_pytorch|\(same\b", text) for text in texts) else True
 
 
 def pytest_configure(config: pytest.Config) -> None:
