@@ -286,6 +286,12 @@ class Files(Area):
         Known("PyTorch sets a generator's state before it has read it from an old file", theirs="^SystemError.*Generator object"),
         Known("PyTorch has no quantized tensors on meta", theirs="'QuantizedMeta' backend"),
         Known("sparse tensors are on no other device", ours="NotImplementedError: load: sparse tensors on meta"),
+        Known(
+            "storages of old files are placed before their objects are made, and may be refused first",
+            kind="exception",
+            ours="^RuntimeError: (Attempting to deserialize|don't know how to restore)",
+            theirs="^UnpicklingError: Weights only",
+        ),
         Known("values of memory formats are harmless", theirs="GLOBAL torch.(channels_last|contiguous_format|preserve_format)"),
     )
 
