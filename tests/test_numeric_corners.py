@@ -173,3 +173,59 @@ def test_a_class_may_get_its_handler_late() -> None:
     Late.__torch_dispatch__ = classmethod(lambda cls, func, types, args=(), kwargs=None: torch.zeros(1))  # type: ignore[attr-defined]
     made = torch.Tensor._make_wrapper_subclass(Late, (2, 3))
     assert type(made) is Late and made.shape == (2, 3) and (made + 1).shape == (1,)
+
+
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"])
+@pytest.mark.filterwarnings("ignore:Using a target size")
+@pytest.mark.oracle
+def test_losses_promote_what_they_have_broadcast(name: str) -> None:
+    """A number in a tensor counts as one with dimensions then; a Huber loss has its input's dtype."""
+    dtypes = ("float16", "bfloat16", "float32", "float64")
+    for first in dtypes:
+        for second in dtypes:
+            for shapes in (((3,), ()), ((), (3,)), ((3,), (3,)), ((), ())):
+                for reduction in ("none", "mean"):
+
+                    def program(library: Any, given: Any = (first, second, shapes, reduction)) -> Any:
+                        a, b, (left, right), reduction = given
+                        operands = library.ones(left, dtype=getattr(library, a)), library.full(right, 0.5, dtype=getattr(library, b))
+                        return getattr(library.nn.functional, name)(*operands, reduction=reduction)
+
+                    assert outcome(torch, program) == outcome(pytorch(), program), (first, second, shapes, reduction)
+
+
+@pytest.mark.oracle
+def test_casts_between_all_narrow_dtypes() -> None:
+    narrow = [f"float8_{kind}" for kind in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu")]
+    values = [0.0, 0.4, 1.5, 3.0, 300.0, 1000.0, 1e5, -2.0, INF, NAN]
+    for first in narrow:
+        for second in (*narrow, "float16", "bfloat16", "float64", "complex64"):
+
+            def program(library: Any, first: str = first, second: str = second) -> Any:
+                return library.tensor(values).to(getattr(library, first)).to(getattr(library, second)).to(library.float32)
+
+            assert outcome(torch, program) == outcome(pytorch(), program), (first, second)
+
+        def product(library: Any, first: str = first) -> Any:
+            kind = getattr(library, first)
+            a, b = library.tensor([[1.0, 1.9, 300.0, -300.0, 0.01, 448.0], [300.0, 2.0, 2.0, 3.0, 0.01, 448.0]]).to(kind)
+            return (a * b).to(library.float32)
+
+        assert outcome(torch, product) == outcome(pytorch(), product), first
+
+
+def test_small_faults_that_random_programs_found() -> None:
+    ones = torch.ones_like(torch.ones(1, dtype=torch.complex32))
+    assert ones.dtype is torch.complex32 and ones.to(torch.complex64).tolist() == [1]
+    with pytest.raises(RuntimeError, match="floating point"):
+        torch.nn.functional.cosine_similarity(torch.ones(2, 3, dtype=torch.complex64), torch.ones(2, 3, dtype=torch.complex64))
+    with pytest.raises(RuntimeError, match="dtype"):
+        torch.lerp(torch.ones(3, dtype=torch.float64), torch.ones(3), 0.3)
+    with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
+        torch.nn.functional.soft_margin_loss(torch.ones(1), torch.ones(2))
+    with pytest.raises(ValueError, match="more than 1 spatial element"):
+        torch.nn.functional.instance_norm(torch.ones(3))
+    assert torch.median(torch.empty(0, dtype=torch.bool)).item() is True
+    x = torch.tensor([1.0, NAN, 2.0], requires_grad=True)
+    for program in (torch.amax, torch.amin, lambda x: torch.aminmax(x).max):
+        assert torch.autograd.grad(program(x), x)[0].isnan().all()

@@ -146,7 +146,8 @@ BY_NUM[np.dtype(np.longlong).num], BY_NUM[np.dtype(np.ulonglong).num] = int64, u
 
 REDUCED = frozenset((float16, bfloat16))  # kernels compute these in float32
 WIDENED = {float16: float32, bfloat16: float32, complex32: complex64}
-_FLOAT8 = frozenset(d for d in ALL.values() if d.name.startswith("float8"))
+FLOAT8 = frozenset(d for d in ALL.values() if d.name.startswith("float8"))
+NARROW = REDUCED | FLOAT8  # element-wise kernels
 _BAREBONES = frozenset((uint16, uint32, uint64))
 _SIGNED_ORDER = (int8, int16, int32, int64)
 _FLOAT_ORDER = (float16, float32, float64)
@@ -166,7 +167,7 @@ def of_array(array: np.ndarray) -> dtype:
 def _promote(a: dtype, b: dtype) -> dtype:
     if a is b:
         return a
-    if a in _FLOAT8 or b in _FLOAT8:
+    if a in FLOAT8 or b in FLOAT8:
         raise RuntimeError(f"Promotion for Float8 Types is not supported, attempted to promote {a.legacy} and {b.legacy}")
     if a.category < b.category:
         a, b = b, a

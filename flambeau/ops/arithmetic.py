@@ -321,7 +321,7 @@ def _lerp(input: np.ndarray, end: np.ndarray, weight: Any) -> np.ndarray:
 @pointwise(
     promotion="same",
     exact_scalar=True,
-    fast=lambda a, b, w: _lerp(a, b, w) if a.dtype.kind == "f" else None,
+    fast=lambda a, b, w: _lerp(a, b, w) if a.dtype.kind == "f" and a.dtype is b.dtype else None,
     grad={
         "input": lambda grad, weight: grad * conj(1 - weight),
         "end": lambda grad, weight: grad * conj(weight),

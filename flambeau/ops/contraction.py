@@ -338,13 +338,15 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     Args:
         x1, x2: broadcastable. dim: the vectors' dimension. eps: smallest length that is divided by.
     Raises:
-        RuntimeError: integer operands.
+        RuntimeError: integer or complex operands.
     Source: torch.nn.functional.cosine_similarity.
     """
     if x1.dtype.category < dtypes.FLOATING and x2.dtype.category < dtypes.FLOATING:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {x1.dtype.legacy}")
     norm = resolve("linalg", "vector_norm")
     common = dtypes.promote(x1.dtype, x2.dtype)
+    if common.is_complex:
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {common.legacy}")
     x1, x2 = resolve("torch", "broadcast_tensors")(x1.to(common), x2.to(common))
     # each vector is divided by its own length first: the product of two lengths can overflow
     left = x1 / norm(x1, 2, dim, True).clamp_min(eps)

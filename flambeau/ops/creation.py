@@ -175,9 +175,9 @@ def _like(new: Creation, input: Tensor, memory_format: Any, value: Any = None) -
     return array
 
 
-def in_place_of(made: np.ndarray, array: np.ndarray) -> np.ndarray:
-    """``made``, row by row, with the strides that ``array`` has where a size is 1."""
-    return made if made.strides == array.strides else restrided(made, array.shape, array.strides)
+def in_place_of(made: np.ndarray | None, array: np.ndarray) -> np.ndarray | None:
+    """``made``, row by row, with the strides that ``array`` has where a size is 1; None where nothing was made."""
+    return made if made is None or made.strides == array.strides else restrided(made, array.shape, array.strides)
 
 
 _LIKE = "(in_place_of({0}, a) if 1 in a.shape else {0}) if a.flags.c_contiguous and dtype is memory_format is None else None"

@@ -45,11 +45,11 @@ def require_real(operation: str, array: np.ndarray) -> None:
 
 
 def _shared_evenly(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool) -> Any:
-    """The gradient of an extremum, in equal parts to all elements that have its value."""
+    """The gradient of an extremum, in equal parts to all elements that have its value; NaN, which equals nothing, gives NaN to all."""
     ndim = input.ndim
     if dim is not None:
         grad, result = kept(grad, dim, keepdim, ndim), kept(result, dim, keepdim, ndim)
-    chosen = input.isnan() | (input == result) if perhaps(result.isnan().any()) else input == result
+    chosen = input == result
     if dim is None or ndim == 0:
         return chosen * (grad / chosen.sum())
     return chosen * (grad / chosen.sum(wrap_dims(dim, ndim), True))

@@ -12,7 +12,7 @@ from ..core import dtype as dtypes
 from ..core.arrays.kinds import perhaps
 from ..core.calls.annotations import Tensor
 from ..core.calls.interruption import pass_on
-from ..core.calls.registry import composite, op, pointwise
+from ..core.calls.registry import composite, op, pointwise, resolve
 from ..core.state import grad_enabled
 
 _REDUCTIONS = ("none", "mean", "sum")
@@ -62,15 +62,23 @@ def _numel(first: Any, second: Any) -> int:
     return max(math.prod(a if a == b else np.broadcast_shapes(a, b)), 1)
 
 
-def warn_sizes(input: Any, target: Any) -> None:
+def warn_sizes(input: Any, target: Any, stacklevel: int = 4) -> None:
     """Warn where ``target`` will be broadcast."""
     if target._array.shape != input._array.shape:
         warnings.warn(
             f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will likely lead to "
             "incorrect results due to broadcasting. Please ensure they have the same size.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
+
+
+def broadcast_alike(input: Any, target: Any) -> Any:
+    """Both in one shape, with a warning where they have not had it: a number in a tensor then promotes as one with dimensions."""
+    warn_sizes(input, target, 5)
+    if input.dtype is target.dtype or (input._array.ndim and target._array.ndim):
+        return input, target
+    return resolve("torch", "broadcast_tensors")(input, target)
 
 
 def _float_only(array: np.ndarray, word: str) -> None:
@@ -161,7 +169,7 @@ def mse_loss(
     if reduction != "mean" or size_average is not None or reduce is not None:
         reduction = reduction_of(reduction, size_average, reduce)
     if target._array.shape != input._array.shape:
-        warn_sizes(input, target)
+        input, target = broadcast_alike(input, target)
     if weight is not None:
         return _weighted(squared_loss(input, target, "none"), input, weight, reduction)
     return squared_loss(input, target, reduction)
@@ -185,7 +193,7 @@ def l1_loss(
     Source: torch.nn.functional.l1_loss.
     """
     reduction = reduction_of(reduction, size_average, reduce)
-    warn_sizes(input, target)
+    input, target = broadcast_alike(input, target)
     loss = (input - target).abs()
     return reduced(loss, reduction) if weight is None else _weighted(loss, input, weight, reduction)
 
@@ -262,7 +270,7 @@ def smooth_l1_loss(
     Source: torch.nn.functional.smooth_l1_loss. Girshick 2015, "Fast R-CNN", equation 3.
     """
     reduction = reduction_of(reduction, size_average, reduce)
-    warn_sizes(input, target)
+    input, target = broadcast_alike(input, target)
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
     if beta == 0:
@@ -278,6 +286,8 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
         input, target: broadcastable; a warning where their shapes differ.
         reduction, weight: as for ``mse_loss``.
         delta: where the one turns into the other; positive.
+    Returns:
+        A scalar, or without reduction the broadcast shape; ``input``'s dtype.
     Raises:
         RuntimeError: ``delta`` not positive.
     Source: torch.nn.functional.huber_loss. Huber 1964.
@@ -289,7 +299,8 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     wrapper = _BOUNDED["huber_loss"].wrapper
     if weight is not None:
         return _weighted(wrapper(input, target, "none", delta, 1.0), input, weight, reduction)
-    return wrapper(input, target, reduction, delta, 1.0)
+    result = wrapper(input, target, reduction, delta, 1.0)
+    return result if result.dtype is input.dtype else result.to(input.dtype)
 
 
 # -- binary cross entropy ----------------------------------------------------------------------------------------------------------
@@ -615,8 +626,10 @@ def soft_margin_loss(
     """``log(1 + exp(-target * input))`` for targets of 1 and -1.
 
     Args:
-        input, target: broadcastable.
+        input: any shape. target: broadcast to it.
         size_average, reduce, reduction: as for ``mse_loss``.
+    Raises:
+        RuntimeError: a target that has to be differentiated, or that is larger than ``input``.
     Source: torch.nn.functional.soft_margin_loss.
     """
     reduction = reduction_of(reduction, size_average, reduce)
@@ -625,4 +638,11 @@ def soft_margin_loss(
             "The function 'soft_margin_loss' is not differentiable with respect to argument 'target'. This input "
             "cannot have requires_grad True."
         )
-    return reduced((-target * input).exp().log1p(), reduction)
+    loss = (-target * input).exp().log1p()
+    if loss.shape != input.shape:
+        raise RuntimeError(f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(loss.shape)}")
+    if loss.dtype is not input.dtype:
+        if loss.dtype.is_complex:
+            raise RuntimeError(f"result type {loss.dtype.legacy} can't be cast to the desired output type {input.dtype.legacy}")
+        loss = loss.to(input.dtype)
+    return reduced(loss, reduction)

@@ -422,7 +422,7 @@ def instance_norm(
         return normalized_batch(input, running_mean, running_var, weight, bias, False, momentum, eps)
     shape = tuple(input.shape)
     area = product(shape[2:])
-    if area == 1 and len(shape) > 1:
+    if area == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
     check_float(input, "batch_norm")
     channels = shape[1] if len(shape) > 1 else 0

@@ -109,7 +109,8 @@ def _median_of(name: str, along: Any, of_all: Any, input: Any, dim: Any, keepdim
     if dim is not None:
         return named_result(name, ("values", "indices"))(along(input, dim, keepdim))
     if not input._array.size:
-        return input.new_full((), math.nan) if input.is_floating_point() else input.new_full((), np.iinfo(input._array.dtype).min)
+        integer = input._array.dtype.kind in "iu"
+        return input.new_full((), np.iinfo(input._array.dtype).min if integer else math.nan)
     return of_all(input)
 
 

@@ -18,6 +18,7 @@ _NUMBERS = (int, float, complex, np.number, np.bool_)
 
 
 _PAIRS = dtypes.PAIR.num
+_SINGLE = np.dtype(np.float32).num
 _HALF, _DOUBLES = np.dtype(np.float16).num, (np.dtype(np.float64).num, np.dtype(np.complex128).num)
 
 
@@ -60,6 +61,8 @@ def cast_array(array: np.ndarray, dtype: dtypes.dtype) -> np.ndarray:
         return array.astype(target)  # type: ignore[attr-defined]
     if source.kind == "c" and target.kind != "c" and target.kind != "b":
         array = array.real
+    if dtypes.BY_NUM[source.num] in dtypes.FLOAT8 and target.num != _SINGLE:  # ml_dtypes has no casts between all of them
+        array = array.astype(np.float32)
     if dtype is dtypes.float8_e8m0fnu:  # a power of two, of what has a sign its size, of 0 the least
         array = np.maximum(np.abs(array.astype(np.float32)), np.float32(2.0**-127))
     if dtype is dtypes.float8_e4m3fn:

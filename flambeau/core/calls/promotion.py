@@ -39,7 +39,7 @@ def promotion(op: Op, operands: list[Any]) -> tuple[dtypes.dtype | None, dtypes.
                     first = dtype
                 elif dtype is not first:
                     raise RuntimeError(f"{op.name}: expected operands of one dtype, but got {first} and {dtype}")
-        if first in dtypes.REDUCED and op.opmath == "float32":
+        if first in dtypes.NARROW and op.opmath == "float32":
             return dtypes.float32, first, first
         return None, None, None
     common = common_dtype(operands)
@@ -47,7 +47,7 @@ def promotion(op: Op, operands: list[Any]) -> tuple[dtypes.dtype | None, dtypes.
         common = dtypes.get_default_dtype()
     elif word == BOOL_TO_LONG and common is dtypes.bool_:
         common = dtypes.int64
-    compute = dtypes.float32 if common in dtypes.REDUCED and op.opmath == "float32" else common
+    compute = dtypes.float32 if common in dtypes.NARROW and op.opmath == "float32" else common
     if common is dtypes.complex32:
         compute = dtypes.complex64
         if word == BOOL:
@@ -61,7 +61,7 @@ def promotion(op: Op, operands: list[Any]) -> tuple[dtypes.dtype | None, dtypes.
 
 def rounded(op: Op, values: Sequence[Any], compute: dtypes.dtype | None, common: dtypes.dtype | None) -> Sequence[Any]:
     """``values`` with operands of other dtypes brought to float16 or bfloat16, which is then widened to ``compute``: they round first."""
-    if common not in dtypes.REDUCED or compute is common:
+    if common not in dtypes.NARROW or compute is common:
         return values
     results = list(values)
     for i in op.positions:
