@@ -14,7 +14,7 @@ from ..core.calls.registry import primitive, resolve
 from ..core.state import PARTS, thread
 from ..ops import resampling
 from ..ops.activation import SELU_ALPHA, SELU_SCALE
-from .aten_calls import COMPOSED, LEAVES
+from .aten_calls import COMPOSED, IMPLEMENTED, LEAVES
 from .aten_derivatives import RULES, call, gradients_of, kernel, slope, slopes, torch
 
 F = "nn.functional"
@@ -454,17 +454,29 @@ def _interpolate(
 def _declare_upsampling(mode: str, rank: int, antialias: bool = False) -> None:
     name = _UPSAMPLING[mode].format(rank) if not antialias else f"_{_UPSAMPLING[mode]}_aa"
     has_corners = not mode.startswith("nearest")
+    names = ("scales_d", "scales_h", "scales_w")[-rank:] if rank > 1 else ("scales",)
 
-    def plain(self: Any, output_size: Any, *rest: Any) -> Any:
-        align_corners, scales = (rest[0], rest[1:]) if has_corners else (False, rest)
-        return resampling.resampled(self, tuple(output_size), (*scales, *(None,) * rank)[:rank], mode, align_corners, antialias)
+    def plain(self: Any, output_size: Any, *rest: Any, **named: Any) -> Any:
+        align_corners, rest = (rest[0], rest[1:]) if has_corners and rest else (named.get("align_corners", False), rest)
+        scales = rest or [named.get(name) for name in names]
+        return resampling.resampled(self, tuple(output_size), (*scales, *(None,) * rank)[:rank], mode, bool(align_corners), antialias)
+
+    def by_factors(input: Any, output_size: Any = None, *rest: Any, **named: Any) -> Any:
+        """The overload ``vec``: sizes or factors."""
+        corners = [named.get("align_corners", rest[0] if rest else False)] if has_corners else []
+        factors = named.get("scale_factors", rest[-1] if len(rest) > len(corners) else None)
+        if output_size is None:
+            output_size = [math.floor(n * factor) for n, factor in zip(input.shape[2:], factors, strict=True)]
+        return call(name, input, list(output_size), *corners, *(factors or [None] * rank))
 
     def backward(grad_output: Any, output_size: Any, input_size: Any, *rest: Any) -> Any:
         return gradients_of(lambda x: plain(x, output_size, *rest), [grad_output.new_empty(input_size)], [grad_output], [True])[0]
 
     kernel(name)(plain)
     kernel(f"{name}_backward")(backward)
-    names = (("scales_d", "scales_h", "scales_w")[-rank:]) if rank > 1 else ("scales",)
+    exact = IMPLEMENTED[name]
+    IMPLEMENTED[f"{name}.vec"] = by_factors
+    IMPLEMENTED[name] = lambda *args, **kwargs: (by_factors if "scale_factors" in kwargs else exact)(*args, **kwargs)
     listed = ", ".join((*(("align_corners",) if has_corners else ()), *names))
     RULES[name] = {
         "self": eval(  # the rule's own arguments say what is kept
@@ -562,7 +574,7 @@ def _plain_nll(self: Any, target: Any, weight: Any, reduction: int, ignore_index
 def _nll_loss_forward(self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
     counted = (target != ignore_index).to(self.dtype)
     if weight is not None:
-        counted = counted * weight[target.clamp(0, weight.shape[0] - 1)]
+        counted = counted * weight.index_select(0, target.clamp(0, weight.shape[0] - 1).reshape(-1)).reshape(target.shape)
     return _plain_nll(self, target, weight, reduction, ignore_index), counted.sum() if reduction else self.new_zeros(())
 
 

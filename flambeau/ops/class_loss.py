@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op, resolve
 from ..core.state import grad_enabled, run_ignoring_fp
@@ -563,8 +564,10 @@ def multilabel_margin_loss(
     if tuple(target.shape) != tuple(input.shape):
         raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     scores = input.reshape(-1, input.shape[-1] if input.dim() else 1)
-    labels = target._array.reshape(scores.shape)
+    labels = target._array.reshape(tuple(scores.shape))
     classes = labels.shape[1]
+    if not kind_of(labels).has_values:
+        return reduced(scores.sum(1).squeeze(0) if reduction == "none" and input.dim() < 2 else scores.sum(1), reduction)
     if labels.size and (labels.min() < -1 or labels.max() >= classes):
         raise RuntimeError(f"multilabel_margin_loss: expected class indices from -1 to {classes - 1}, target out of range")
     listed = np.logical_and.accumulate(labels >= 0, axis=1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.arrays import lapack
-from ..core.arrays.kinds import surely
+from ..core.arrays.kinds import kind_of, surely
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op, other_names, resolve
 from ..core.calls.return_types import named_result
@@ -162,8 +162,9 @@ def _reflectors(input: Any, tau: Any) -> tuple[Any, Any]:
 
 
 def _by_lapack(*operands: Any) -> bool:
-    """Whether LAPACK may apply the reflections, without a derivative and on the host."""
-    return not any(map(is_differentiated, operands)) and all(operand._array.__class__ is np.ndarray for operand in operands)
+    """Whether LAPACK may apply the reflections, without a derivative and on the host; or they are not there."""
+    arrays = [operand._array for operand in operands]
+    return not any(map(is_differentiated, operands)) and all(a.__class__ is np.ndarray or not kind_of(a).has_values for a in arrays)
 
 
 @op(batch=(2, 1), name="_product_of_reflections", method=False, out=False, grad=None)

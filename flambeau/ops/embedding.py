@@ -155,6 +155,8 @@ def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type
     Source: torch.embedding_renorm_.
     """
     table = input._array
+    if not kind_of(table).has_values:
+        return input
     _check_indices(table, indices._array)
     rows = np.unique(indices._array)
     values = table[rows].astype(np.float64)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.arrays import native
-from ..core.arrays.kinds import KINDS, device_of, is_array
+from ..core.arrays.kinds import KINDS, device_of, is_array, kind_of
 from ..core.calls import wrappers
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array, filling_number
@@ -586,6 +586,8 @@ TensorType.__setitem__ = setitem  # type: ignore[method-assign]
 def _canonicalize_put(input: Any, indices: Any, values: Any, accumulate: bool) -> tuple[Any, ...]:
     if KINDS:
         _check_places(input, indices)
+        if any(getattr(array, "dtype", None) == np.bool_ and not kind_of(array).has_values for array in indices):
+            return input, indices, values, accumulate  # how many values there have to be is not known
     shape = input._array.shape
     indices = plain_indices(indices, shape)
     arrays = [array for array in indices if array is not None]

@@ -16,7 +16,6 @@ from ..core.calls.registry import composite, op, other_names, resolve
 from ..core.layout import contiguous_format, empty_strided_array, format_strides, suggested_format
 from ..core.shape import Size, broadcast_shape, part_of, restrided, sizes_of, view_strides, wrap_dim
 from ..core.tensor import Tensor as TensorType
-from ..core.tensor import wrap
 from .small import LIMIT
 
 # -- cat ------------------------------------------------------------------------------------------------------------------------
@@ -425,4 +424,5 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> A
         return stack([input.index_select(0, row) for row in places], 1)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = np.array(list(choose(range(input.numel()), r)), np.int64).reshape(-1, r)
-    return input.index_select(0, wrap(rows.reshape(-1))).reshape(-1, r)
+    places = resolve("torch", "as_tensor")(rows.reshape(-1), device=input.device)
+    return input.index_select(0, places).reshape(-1, r)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays.kinds import perhaps
+from ..core.arrays.kinds import kind_of, perhaps
 from ..core.calls.annotations import Tensor
 from ..core.calls.interruption import pass_on
 from ..core.calls.registry import composite, op, pointwise, resolve
@@ -307,7 +307,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 def _bce(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str) -> np.ndarray:
     _float_only(input, "binary_cross_entropy")
     for name, array in (("input", input), ("target", target)):
-        if array.size and not (array.min() >= 0 and array.max() <= 1):  # nor NaN
+        if array.size and kind_of(array).has_values and not (array.min() >= 0 and array.max() <= 1):  # nor NaN
             raise RuntimeError(f"all elements of {name} should be between 0 and 1")
     floor = input.dtype.type(-100)  # log 0 would make the loss infinite and its gradient NaN
     loss = (target - 1) * np.maximum(np.log1p(-input), floor) - target * np.maximum(np.log(input), floor)

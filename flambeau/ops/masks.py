@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays.kinds import view_at
+from ..core.arrays.kinds import kind_of, missing_values, view_at
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import checked_number, filling_number
 from ..core.calls.out import APART
@@ -197,6 +197,8 @@ def where_method(input: Tensor, condition: Tensor, other: Any) -> Tensor:
 
 @op(name="_nonzero", method=False, grad=None)
 def nonzero_rows(input: Tensor) -> Tensor:
+    if not kind_of(input).has_values:
+        missing_values("nonzero")
     rows = places_of(input).T if input.ndim else np.empty((int(bool(input)), 0), np.int64)
     return rows if rows.size else view_at(np.empty(1, np.int64), rows.shape, rows.dtype, 0, (8, 8 * len(rows)))  # column by column
 
@@ -221,6 +223,8 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     if out is not None:
         raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
     array = input._array if input._array.ndim else input._array.reshape(1)
+    if not kind_of(array).has_values:
+        missing_values("nonzero")
     return tuple(wrap(places.astype(np.int64)) for places in array.nonzero())
 
 

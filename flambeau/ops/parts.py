@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.out import SILENT
 from ..core.calls.registry import composite, method, op, view
@@ -279,6 +280,8 @@ def tensor_split(
     """
     indices_or_sections = _places_of_cuts("tensor_split", indices_or_sections, indices, sections, tensor_indices_or_sections)
     if isinstance(indices_or_sections, TensorType):
+        if indices_or_sections.device.type != "cpu":
+            raise RuntimeError(f"tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {indices_or_sections.device}")
         indices_or_sections = indices_or_sections.tolist()
     shape = input._array.shape
     if not shape:
@@ -395,7 +398,7 @@ def _strided_array(input: Any, size: Any, stride: Any, storage_offset: int | Non
         raise RuntimeError(f"as_strided: expected sizes of at least 0, got {list(size)}")
     reach = 0 if 0 in size else 1 + start + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     itemsize, flat = input._array.itemsize, storage_of(input)._flat
-    if reach * itemsize > flat.nbytes:
+    if reach * itemsize > flat.nbytes and kind_of(flat).has_values:  # what is not there may be anywhere
         raise RuntimeError(
             f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {start}, and itemsize {itemsize} requiring a storage "
             f"size of {reach * itemsize} are out of bounds for storage of size {flat.nbytes}"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core import dtype as dtypes
+from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite
 from ..core.layout import contiguous_format
@@ -26,6 +27,8 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
+    if not kind_of(input._array).has_values:
+        return input.new_empty((size, input.ndim), dtype=dtypes.int64)
     rows = nonzero_rows(input)[:size]
     missing = size - rows.shape[0]
     if not missing:

@@ -323,6 +323,7 @@ def randn(new: Creation, *sizes: Any, size: Any = None, generator: Generator | N
     Source: torch.randn. Box and Muller 1958.
     """
     stream = _generator(generator, "randn")
+    _check_normal(new)
     return _filled(new, new.sizes(sizes, size), lambda a: samplers.fill_normal(stream, a))
 
 
@@ -343,6 +344,7 @@ def randn_like(new: Creation, input: Tensor, *, generator: Generator | None = No
     Source: torch.randn_like.
     """
     stream = _generator(generator, "randn_like")
+    _check_normal(new, new.dtype_or_default())
     return _filled_like(new, input, lambda a: samplers.fill_normal(stream, a), memory_format)
 
 
@@ -373,6 +375,7 @@ def normal(
     stream = _generator(generator, "normal")
     if size is not None:
         m, s = _float(mean, "mean", "normal"), _float(std, "std", "normal", 2)
+        _check_normal(new)
         shape = sizes_from((size,), "normal") if isinstance(size, (tuple, list)) else _bad_normal(mean, std, size)
         return _filled(new, shape, _normal_filler(stream, m, s))
     if not isinstance(mean, TensorClass) and not isinstance(std, TensorClass):
@@ -388,6 +391,13 @@ def _bad_normal(*args: Any) -> Any:
         f"normal() received an invalid combination of arguments - got ({got}), but expected tensors for mean or std, or two numbers and a "
         "tuple of ints size"
     )
+
+
+def _check_normal(new: Creation, kind: Any = None) -> None:
+    """Raise where nothing will be drawn in a dtype that has no normal numbers."""
+    kind = kind or new.dtype or dtypes.get_default_dtype()
+    if new.where.type == "meta" and not (kind.is_floating_point or kind.is_complex):
+        raise RuntimeError(f"expected a floating-point or complex dtype, but got dtype={kind}")
 
 
 def _normal_filler(stream: Generator, mean: float, std: float) -> Callable[[np.ndarray], None]:
@@ -439,6 +449,13 @@ def _int_bounds(bounds: tuple[Any, ...], low: Any, high: Any, operation: str) ->
     return _int(values[0], "low", operation), _int(values[1], "high", operation, 2)
 
 
+def _checked_bounds(new: Creation, low: int, high: int) -> tuple[int, int]:
+    """The bounds; where nothing will be drawn, they are checked here."""
+    if low >= high and new.where != cpu:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    return low, high
+
+
 def _small_integers(bounds: tuple[Any, ...], generator: Any) -> np.ndarray | None:
     """The usual call of ``randint``, kept short; None where the arguments are to be looked at."""
     low, high, size = bounds if len(bounds) == 3 else (0, *bounds)
@@ -479,7 +496,7 @@ def randint(new: Creation, *bounds: Any, low: Any = None, high: Any = None, size
         bounds, size = bounds[:-1], bounds[-1]
     if not isinstance(size, (tuple, list)):
         raise TypeError(f"randint(): argument 'size' must be tuple of ints, not {type(size).__name__}")
-    fill = _range_filler(_generator(generator, "randint"), *_int_bounds(bounds, low, high, "randint"))
+    fill = _range_filler(_generator(generator, "randint"), *_checked_bounds(new, *_int_bounds(bounds, low, high, "randint")))
     return _filled(new, sizes_from((size,), "randint"), fill, dtypes.int64)
 
 
@@ -499,7 +516,7 @@ def randint_like(
         RuntimeError: ``low >= high``, or bounds that the dtype cannot hold.
     Source: torch.randint_like.
     """
-    fill = _range_filler(_generator(generator, "randint_like"), *_int_bounds(bounds, low, high, "randint_like"))
+    fill = _range_filler(_generator(generator, "randint_like"), *_checked_bounds(new, *_int_bounds(bounds, low, high, "randint_like")))
     return _filled_like(new, input, fill, memory_format)
 
 

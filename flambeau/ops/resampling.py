@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op, resolve
 from .patches import Ints, in_layout, is_channels_last
@@ -88,6 +89,8 @@ def _apply_transposed(grad: np.ndarray, plan: Any, spatial: Ints) -> np.ndarray:
 def resample(input: Tensor, plan: Any) -> Tensor:
     """``input`` with its last dimensions resampled after ``plan``."""
     last = is_channels_last(input)
+    if not kind_of(input).has_values:
+        return in_layout(_apply(input, [axis_plan and axis_plan[:2] for axis_plan in plan]).astype(input.dtype), last)
     if input.dtype == np.uint8 and any(axis_plan is not None and axis_plan[1] is not None for axis_plan in plan):
         if any(axis_plan is not None and len(axis_plan) == 3 for axis_plan in plan):
             return in_layout(_apply_bytes(input, plan), last)
@@ -297,7 +300,7 @@ def resampled(input: Any, sizes: Ints, scales: Any, mode: str, align_corners: bo
     """``input`` at other sizes, by a plan made for it."""
     kind = np.float64 if input.dtype in (dtypes.float64, dtypes.complex128, dtypes.uint8) else np.float32
     asked = (tuple(input.shape[2:]), sizes, mode, bool(align_corners), tuple(scales), antialias)
-    if input.dtype is dtypes.uint8 and len(sizes) == 2:
+    if input.dtype is dtypes.uint8 and len(sizes) == 2 and kind_of(input._array).has_values:
         return resample(input, bytes_plan(*asked))
     return resample(input, sampling_plan(*asked, kind))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op
 from ..core.tensor import wrap
@@ -86,6 +87,9 @@ def segment_reduce(
     axis += data.ndim if axis < 0 else 0
     name = "lengths" if lengths is not None else "offsets"
     _require(axis == given.ndim - 1, f"segment_reduce(): Expected axis to be the last dimension of {name} but got {axis}.")
+    if not kind_of(given._array).has_values:
+        segments = given.shape[-1] - (lengths is None)
+        return data.new_zeros([*data.shape[:axis], segments, *data.shape[axis + 1 :]]) + data.sum(axis, keepdim=True)
     rows = np.array(given.detach().long().reshape(-1, given.shape[-1]).tolist(), np.int64).reshape(-1, given.shape[-1])
     size = data.shape[axis]
     if lengths is not None:

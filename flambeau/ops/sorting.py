@@ -461,7 +461,8 @@ def _check_search(sorted_sequence: Any, values: Any, sorter: Any) -> None:
             f"torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {list(sorted_sequence.shape)} "
             f"and got sorter tensor {list(sorter.shape)}"
         )
-    if sorter is not None and sorter._array.size and not 0 <= sorter._array.min() <= sorter._array.max() < sorter.shape[-1]:
+    known = sorter is not None and sorter._array.size and kind_of(sorter._array).has_values
+    if known and not 0 <= sorter._array.min() <= sorter._array.max() < sorter.shape[-1]:
         raise RuntimeError("torch.searchsorted(): sorter index out of range")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ..core.arrays.kinds import perhaps
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite
 from .creation import ones
@@ -229,7 +230,7 @@ def istft(
     end = start + length if length is not None else total - start
     signal, envelope = signal[:, start:end], envelope[:, start:end]
     least = envelope.detach().abs().min()
-    if least < 1e-11:
+    if perhaps(least < 1e-11):
         complain(f"window overlap add min: {least.item()}")
     signal = signal / envelope
     if end > total:

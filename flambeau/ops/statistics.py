@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays.kinds import surely
+from ..core.arrays.kinds import kind_of, missing_values, perhaps, surely
 from ..core.arrays.native import attempt, limits, pays
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op
@@ -371,6 +371,8 @@ def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Any 
         raise RuntimeError(f"torch.histogram: input tensor must have a floating dtype, got {input.dtype}")
     if weight is not None and tuple(weight.shape) != tuple(input.shape):
         raise RuntimeError("torch.histogram: if weight tensor is provided it should have the same shape as the input tensor")
+    if not kind_of(input._array).has_values:
+        missing_values("histogram.bin_ct")
     edges = _edges_of(input, bins, range)
     weights = None if weight is None else weight._array.reshape(-1)
     flat = input._array.reshape(-1)
@@ -449,6 +451,8 @@ def histogramdd(input: Tensor, bins: Any, range: Any = None, weight: Any = None,
             "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding its innermost "
             f"dimension, but got input with shape {list(input.shape)} and weight with shape {list(weight.shape)}"
         )
+    if not kind_of(input._array).has_values:
+        missing_values("_histogramdd_bin_edges")
     edges = _all_edges(input.detach(), bins, range)
     points = input._array.reshape(-1, input.shape[-1])
     shape = [len(line._array) - 1 for line in edges]
@@ -483,7 +487,7 @@ def _checked_weights(name: str, weights: Any, count: int, integers: bool) -> Non
         raise RuntimeError(
             f"cov(): expected {name} to have the same numel as there are observations in the input but got {weights.numel()} != {count}"
         )
-    if count and bool((weights < 0).any()):
+    if count and perhaps((weights < 0).any()):
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
 
@@ -530,7 +534,7 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Any = None, aweights: A
 
 
 def _warn_freedom(freedom: Any) -> None:
-    if bool(freedom <= 0):
+    if perhaps(freedom <= 0) if isinstance(freedom, TensorType) else freedom <= 0:
         import warnings
 
         warnings.warn(

@@ -25,13 +25,17 @@ def _window(new: Creation, length: Any, periodic: bool, step: float, values: Cal
     if isinstance(length, (bool, float)) or not hasattr(length, "__index__"):
         raise TypeError(f"{new.name}(): argument 'window_length' (position 1) must be int, not {type(length).__name__}")
     kind = new.dtype_or_default()
-    if not kind.is_floating_point:
+    if not (kind.is_floating_point or kind.is_complex):
         raise RuntimeError(f"{new.name} expects floating point dtypes, got: {kind}")
     if length < 0:
         raise RuntimeError(f"{new.name} requires non-negative window_length, got window_length={length}")
     if length <= 1:
         return cast_array(np.ones(length), kind)
     step /= length if periodic else length - 1
+    if kind.is_complex:
+        if new.where.type != "meta":
+            raise NotImplementedError(f"\"arange_cpu\" not implemented for '{kind.legacy}'")
+        return cast_array(values(wrap(np.arange(length, dtype=np.float64) * step))._array, kind)
     points = multiples(length, step, kind)
     if points is not None:
         return values(wrap(points))._array

@@ -84,6 +84,18 @@ def _first_few(input: Any, k: int, dim: int) -> tuple[MetaArray, MetaArray]:
     return empty(shape, input.dtype), empty(shape, np.int64)
 
 
+def _one_along(input: Any, dim: int, keepdim: bool) -> tuple[MetaArray, MetaArray]:
+    """An element along a dimension, and where it is."""
+    kept = (1,) if keepdim and input.ndim else ()
+    shape = (*input.shape[:dim], *kept, *input.shape[dim + 1 :]) if input.ndim else ()
+    return empty(shape, input.dtype), empty(shape, np.int64)
+
+
+def _windows(input: Any, size: Sequence[int]) -> tuple[MetaArray, MetaArray]:
+    shape = (*input.shape[: input.ndim - len(size)], *size)
+    return empty(shape, input.dtype), empty(shape, np.int64)
+
+
 # Operations whose kernels look at values, although their results' shapes do not depend on them.
 SHAPE_RULES: dict[str, Callable[..., Any]] = {
     **RULES_OF_MATRICES,
@@ -98,6 +110,10 @@ SHAPE_RULES: dict[str, Callable[..., Any]] = {
         *[empty((*_lead(query, key, value), *operand.shape[-2:]), operand.dtype) for operand in (query, key, value)],
         *([empty(attn_mask.shape, attn_mask.dtype)] if rest[5] else []),
     ),
+    **{f"nn.functional._fractional_max_pool{rank}d": lambda input, samples, kernel, size: _windows(input, size) for rank in (2, 3)},
+    "mode": lambda input, dim, keepdim: _one_along(input, dim, keepdim),
+    "_index_put": lambda input, *rest: empty_like(input),
+    "_zero_at": lambda input, *rest: empty_like(input),
     "masked_select": lambda *operands: missing_values("masked_select"),
     "topk": lambda input, k, dim, *rest: _first_few(input, k, dim),
     "histc": lambda input, bins, *rest: empty((bins,), input.dtype),

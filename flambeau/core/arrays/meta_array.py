@@ -20,8 +20,16 @@ from ..layout import elementwise_strides
 from ..shape import contiguous_strides, view_strides
 from .kinds import MissingValue, missing_values
 
-_as_strided = np.lib.stride_tricks.as_strided
 _new = object.__new__
+
+
+def _as_strided(array: np.ndarray, shape: Any, strides: Any) -> np.ndarray:
+    """``as_strided`` for every element type: NumPy reads the names of some of them wrongly."""
+    try:
+        return np.lib.stride_tricks.as_strided(array, shape, strides)
+    except TypeError:
+        plain = np.lib.stride_tricks.as_strided(array.view(f"V{array.itemsize}"), shape, strides)
+        return plain.view(array.dtype)
 
 
 class MetaArray:

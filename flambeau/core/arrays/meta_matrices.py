@@ -97,6 +97,8 @@ RULES: dict[str, Callable[..., Any]] = {
     "linalg.solve_triangular": lambda A, B, upper, left, unitriangular: _wide(A, B),
     "linalg.qr": _qr,
     "geqrf": lambda A: (_alike(A), empty(_rows(A, min(A.shape[-2:])), A.dtype)),
+    "_product_of_reflections": lambda A, tau: _alike(A),
+    "_apply_reflections": lambda A, tau, other, *rest: _alike(other),
     "linalg.eigh": lambda A, UPLO: (empty(A.shape[:-1], _real(A)), _alike(A)),
     "linalg._eigvalsh": lambda A, UPLO: empty(A.shape[:-1], _real(A)),
     "linalg.eig": lambda A: (empty(A.shape[:-1], _complex(A)), _columns(A.shape, _complex(A))),
