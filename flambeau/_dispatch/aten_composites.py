@@ -154,6 +154,10 @@ def _alignment_loss(
 
 
 def _alignments(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, zero_infinity: bool = False) -> Any:
+    if not kind_of(log_probs._array).has_values:
+        steps, batch = log_probs.shape[:2]
+        states = 2 * (targets.shape[1] if targets.dim() == 2 else targets.shape[0]) + 1
+        return log_probs.new_empty([batch]), log_probs.new_empty([batch, steps, states])
     return torch("_ctc_loss", log_probs, targets.to(int64), _numbers(input_lengths), _numbers(target_lengths), blank, zero_infinity)
 
 
@@ -418,6 +422,8 @@ RULES["_scaled_dot_product_flash_attention_for_cpu"] = {
 def _one_hot(tensor: Any, num_classes: int = -1) -> Any:
     if not tensor.numel() or tensor.dtype is not int64:
         return NotImplemented
+    if num_classes > 0 and not kind_of(tensor._array).has_values:
+        return (tensor.unsqueeze(-1) == torch("arange", num_classes, device=tensor.device)).to(int64)
     least, most = torch("aminmax", tensor)
     if int(least.item()) < 0:
         raise RuntimeError("Class values must be non-negative.")

@@ -15,7 +15,10 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.out import SILENT
 from ..core.calls.registry import TABLES, composite, op, pointwise
 from ..core.tape.history import check_writable
-from .arithmetic import reject, row_major, scipy_function
+from ..core.tape.node import edge_of
+from ..core.tape.ties import tied
+from ..core.tensor import Tensor as TensorType
+from .arithmetic import reject, row_major, scipy_function, zeros
 from .limits import BRANCHLESS, keep_where, kept, selected  # noqa: F401  # BRANCHLESS: for ``_FAST_RELU``
 
 _ndtr = scipy_function("ndtr")
@@ -41,7 +44,7 @@ def in_place(name: str) -> Any:
     out=False,
     promotion="same",
     fast=True,
-    grad={"grad_output": lambda grad, input, threshold: threshold_backward(grad, input, threshold)},
+    grad={"grad_output": lambda grad, input, threshold: threshold_backward(grad, input, threshold), "input": lambda grad: zeros(grad)},
 )
 def threshold_backward(grad_output: Tensor, input: Tensor, threshold: float) -> Tensor:
     """``grad_output`` where ``input`` exceeds ``threshold`` (or is NaN), zero elsewhere."""
@@ -93,7 +96,11 @@ def _reject_unsigned(name: str, input: np.ndarray, low: float) -> None:
 
 
 def _strictly_inside(grad: Any, input: Any, low: float, high: float) -> Any:
-    return keep_where(grad, (input <= low).logical_or(input >= high).logical_not())
+    return _tied_to(input, keep_where(grad, (input <= low).logical_or(input >= high).logical_not()))
+
+
+def _tied_to(input: Any, gradient: Any) -> Any:
+    return tied(gradient, edge_of(input)) if gradient.__class__ is TensorType else gradient
 
 
 @pointwise(**_functional, fast=True, grad={"input": lambda grad, input, min_val, max_val: _strictly_inside(grad, input, min_val, max_val)})
@@ -134,7 +141,10 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     out=False,
     promotion="same",
     fast=True,
-    grad={"grad_output": lambda grad, input, negative_slope: leaky_relu_backward(grad, input, negative_slope)},
+    grad={
+        "grad_output": lambda grad, input, negative_slope: leaky_relu_backward(grad, input, negative_slope),
+        "input": lambda grad: zeros(grad),
+    },
 )
 def leaky_relu_backward(grad_output: Tensor, input: Tensor, negative_slope: float) -> Tensor:
     """``grad_output``, times ``negative_slope`` where ``input`` is not above zero."""
@@ -164,8 +174,10 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     broadcasts=True,
     promotion="same",
     grad={
-        "input": lambda grad, input, weight: keep_where(grad, input > 0) + keep_where(grad * weight, (input > 0).logical_not()),
-        "weight": lambda grad, input: keep_where(grad * input, (input > 0).logical_not()),
+        "input": lambda grad, input, weight: _tied_to(
+            input, keep_where(grad, input > 0) + keep_where(grad * weight, (input > 0).logical_not())
+        ),
+        "weight": lambda grad, input, node: tied(keep_where(grad * input, (input > 0).logical_not()), node.edges[1]),
     },
 )
 def prelu_kernel(input: Tensor, weight: Tensor) -> Tensor:
@@ -598,7 +610,7 @@ def _outside(input: Any, lambd: float) -> Any:
     return (input >= -lambd).logical_and(input <= lambd).logical_not()
 
 
-@pointwise(inplace=False, fast=True, grad={"input": lambda grad, input, lambd: keep_where(grad, _outside(input, lambd))})
+@pointwise(inplace=False, fast=True, grad={"input": lambda grad, input, lambd: _tied_to(input, keep_where(grad, _outside(input, lambd)))})
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``input``, but 0 in [-``lambd``, ``lambd``].
 
@@ -618,7 +630,7 @@ TABLES["nn.functional"]["hardshrink"] = TABLES["torch"]["hardshrink"]
     **_functional,
     fast=True,
     inplace=False,
-    grad={"input": lambda grad, input, lambd: keep_where(grad, _outside(input, lambd))},
+    grad={"input": lambda grad, input, lambd: _tied_to(input, keep_where(grad, _outside(input, lambd)))},
 )
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``input`` moved by ``lambd`` toward zero, 0 in [-``lambd``, ``lambd``].

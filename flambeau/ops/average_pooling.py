@@ -10,6 +10,7 @@ from ..core import dtype as dtypes
 from ..core.arrays import native
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op
+from ..core.tape.ties import tied
 from .patches import Ints, in_layout, ints, is_channels_last, padded, product
 from .pooling import adaptive_size, bins, pool_geometry
 
@@ -149,8 +150,9 @@ _AVERAGES: dict[int, Any] = {
         promotion="same",
         fast=_average,
         grad={
-            "input": lambda grad, input_shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override: (
-                average_backward(grad, input_shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+            "input": lambda grad, input_shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, node: tied(
+                average_backward(grad, input_shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
+                node.edges[0],
             )
         },
     )(average_pool)
@@ -303,7 +305,11 @@ _ADAPTIVE: dict[int, Any] = {
         node_name=f"AdaptiveAvgPool{max(rank, 2)}DBackward0",
         out=False,
         promotion="same",
-        grad={"input": lambda grad, size, input_shape: adaptive_average_backward(grad, input_shape[-len(size) :])},
+        grad={
+            "input": lambda grad, size, input_shape, node: tied(
+                adaptive_average_backward(grad, input_shape[-len(size) :]), None if tuple(size) == (1,) else node.edges[0]
+            )
+        },
     )(adaptive_average)
     for rank in (1, 2, 3)
 }

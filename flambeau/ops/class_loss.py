@@ -11,6 +11,7 @@ from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op, resolve
 from ..core.state import grad_enabled, run_ignoring_fp
+from ..core.tape.ties import tied
 from ..core.tensor import Tensor as TensorClass
 from .loss import reduced, reduction_of
 from .products import linear
@@ -171,8 +172,8 @@ def likelihood_backward(
     out=False,
     fast=_nll,
     grad={
-        "input": lambda grad, target, weight, reduction, ignore_index, input_shape: likelihood_backward(
-            grad, target, weight, input_shape, reduction, ignore_index
+        "input": lambda grad, target, weight, reduction, ignore_index, input_shape, node: tied(
+            likelihood_backward(grad, target, weight, input_shape, reduction, ignore_index), node.edges[0]
         )
     },
 )

@@ -11,6 +11,7 @@ from ..core.arrays import native
 from ..core.calls.annotations import Tensor
 from ..core.calls.interruption import pass_on
 from ..core.calls.registry import composite, op
+from ..core.tape.ties import tied
 from .patches import in_layout, is_channels_last, padded
 
 _MODES = ("reflect", "replicate", "circular")
@@ -153,7 +154,9 @@ def _fold_back(grad: np.ndarray, pad: Any, mode: str) -> np.ndarray:
     namespace="nn.functional",
     out=False,
     opmath="native",
-    grad={"input": lambda grad, pad, mode: pad_by_copy_backward(grad, pad, mode)},
+    grad={
+        "input": lambda grad, pad, mode, node: tied(pad_by_copy_backward(grad, pad, mode), None if mode == "circular" else node.edges[0])
+    },
 )
 def pad_by_copy(input: Tensor, pad: Any, mode: str) -> Tensor:
     """``input`` extended by copies of its own elements."""

@@ -17,6 +17,7 @@ from ..core.arrays import native
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op
 from ..core.state import grad_enabled, interpreters
+from ..core.tape.ties import tied
 from .patches import Ints, in_layout, ints, is_channels_last, new_like, padded, product, taps
 
 
@@ -196,7 +197,8 @@ def _max_pick(
     grad={
         "grad_output": lambda grad, input, kernel_size, stride, padding, dilation, ceil_mode: max_pool_pick(
             grad, input, kernel_size, stride, padding, dilation, ceil_mode
-        )
+        ),
+        "input": lambda grad: grad.new_zeros(grad.shape),
     },
 )
 def max_pool_backward(
@@ -340,7 +342,11 @@ _MAX_POOLS_WITH_INDICES: dict[int, Any] = {
         out=False,
         multi_output=True,
         fast=max_pool_with_places,
-        grad={"input": lambda grad, result1, kernel_size, input_shape: scatter_planes(grad, result1, input_shape[-len(kernel_size) :])},
+        grad={
+            "input": lambda grad, result1, kernel_size, input_shape, node: tied(
+                scatter_planes(grad, result1, input_shape[-len(kernel_size) :]), node.edges[0]
+            )
+        },
     )(max_pool_with_places)
     for rank in (1, 2, 3)
 }
@@ -570,7 +576,11 @@ _ADAPTIVE_MAX: dict[int, Any] = {
         out=False,
         multi_output=True,
         fast=adaptive_max_pool,
-        grad={"input": lambda grad, result1, size, input_shape: scatter_planes(grad, result1, input_shape[-len(size) :])},
+        grad={
+            "input": lambda grad, result1, size, input_shape, node: tied(
+                scatter_planes(grad, result1, input_shape[-len(size) :]), node.edges[0]
+            )
+        },
     )(adaptive_max_pool)
     for rank in (1, 2, 3)
 }

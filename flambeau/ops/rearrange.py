@@ -10,9 +10,9 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.arrays import native
-from ..core.arrays.kinds import MissingValue, device_of, kind_of, moved
+from ..core.arrays.kinds import MissingValue, kind_of
 from ..core.calls.annotations import Dim, Tensor
-from ..core.calls.registry import composite, method, op
+from ..core.calls.registry import composite, method, op, resolve
 from ..core.layout import contiguous_format, empty_as, row_major, suggested_format
 from ..core.shape import one_by_one, sizes_of, wrap_dim, wrap_dims
 from ..core.tensor import Tensor as TensorType
@@ -113,7 +113,7 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
     index = np.arange(size).repeat(counts)
     if output_size is not None and output_size != index.size:
         raise RuntimeError(f"repeat_interleave: Expected output_size to be {index.size}, got {output_size}")
-    return input.index_select(dim, wrap(moved(index, device_of(input._array))))
+    return input.index_select(dim, resolve("torch", "as_tensor")(index, device=input.device))
 
 
 def _canonicalize_flip(input: Any, dims: Any) -> tuple[Any, ...]:

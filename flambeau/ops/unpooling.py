@@ -10,6 +10,7 @@ import numpy as np
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op
+from ..core.tape.ties import tied
 from .patches import Ints, in_layout, ints, is_channels_last, product
 from .pooling import gather_planes, scatter_planes
 
@@ -161,7 +162,11 @@ _FRACTIONAL: dict[int, Any] = {
         node_name=f"FractionalMaxPool{rank}DBackward0",
         out=False,
         multi_output=True,
-        grad={"input": lambda grad, result1, kernel_size, input_shape: scatter_planes(grad, result1, input_shape[-len(kernel_size) :])},
+        grad={
+            "input": lambda grad, result1, kernel_size, input_shape, node: tied(
+                scatter_planes(grad, result1, input_shape[-len(kernel_size) :]), node.edges[0]
+            )
+        },
     )(fractional_pool)
     for rank in (2, 3)
 }

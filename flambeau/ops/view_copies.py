@@ -12,10 +12,10 @@ from typing import Any
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
 from ..core.calls.out import LISTED
-from ..core.calls.registry import Declared, composite
+from ..core.calls.registry import Declared, composite, resolve
 from ..core.layout import contiguous_format
 from ..core.state import grad_enabled
-from .parts import as_strided, diagonal, narrow, select, split, split_with_sizes, unbind, unfold
+from .parts import diagonal, narrow, select, split, split_with_sizes, unbind, unfold
 from .sorting import without_derivative
 from .views import expand_to, permute, reshape, squeeze, t, transpose, unsqueeze, view_as_complex, view_as_real, view_method
 
@@ -42,6 +42,11 @@ def _declare(name: str, view: Any, method: str = "") -> Callable[..., Any]:
 
 def _alias(input: Tensor) -> Tensor:
     return input
+
+
+def _strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+    strided: Tensor = resolve("torch", "as_strided")(input, size, stride, storage_offset)  # the public one, which modes see
+    return strided
 
 
 def _detached(input: Tensor) -> Tensor:
@@ -75,7 +80,7 @@ def _expanded(input: Tensor, size: Sequence[int], *, implicit: bool = False) -> 
 
 alias_copy = _declare("alias_copy", _alias, "Tensor.view_as")
 detach_copy = _declare("detach_copy", _detached, "Tensor.detach")
-as_strided_copy = _declare("as_strided_copy", as_strided)
+as_strided_copy = _declare("as_strided_copy", _strided, "torch.as_strided")
 diagonal_copy = _declare("diagonal_copy", diagonal)
 expand_copy = _declare("expand_copy", _expanded, "Tensor.expand")
 permute_copy = _declare("permute_copy", permute)

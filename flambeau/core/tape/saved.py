@@ -12,7 +12,7 @@ from ..dtype import of_array
 from ..state import INFERENCE, dispatchers, set_grad, thread
 from ..storage import UntypedStorage
 from ..tensor import Tensor, blanks, share, storage_of
-from .history import alias_leaf
+from .history import alias_leaf, is_differentiable
 from .node import Node, Output, complain_freed, edge_of, graph_edge
 
 
@@ -127,14 +127,19 @@ def unpack(node: Node, item: Any) -> Any:
 
 def unpack_result(node: Node, item: Any) -> Any:
     """A saved result wrapped again: the tensor that ``node`` made, with its history."""
-    if isinstance(item, Packed):
-        return item.unpack(node)
+    if item.__class__ is not tuple:
+        return unpack(node, item)
     array, storage, index = item
     if storage.changed > node.seq:
         complain_changed(node, of_array(array).legacy, array.shape, storage, f"output {index or 0} of {node.name()}")
     tensor = next(blanks)
     tensor._array, tensor._storage, tensor._view_of, tensor._requires_grad = array, storage, None, True
-    tensor._node = node if index is None else Output(node, index)
+    if index is None:
+        tensor._node = node
+    elif is_differentiable(array):
+        tensor._node = Output(node, index)
+    else:  # places of elements, which are no part of the graph
+        tensor._node, tensor._requires_grad = None, False
     return tensor
 
 
