@@ -322,11 +322,14 @@ class _OpNamespace(ModuleType):
         return f"<module 'torch.ops.{self.name}' from 'torch.ops'>"
 
 
+_OPERATORS = frozenset(f"__{in_place}{name}__" for in_place in ("", "i") for name in ("and", "or", "xor", "lshift", "rshift"))
+
+
 class _Aten(_OpNamespace):
     """``torch.ops.aten``: every operation by the name of PyTorch's kernel."""
 
     def __getattr__(self, name: str) -> Any:
-        function = None if name.startswith("__") else function_of(name)
+        function = None if name.startswith("__") and name not in _OPERATORS else function_of(name)
         if function is None:
             return super().__getattr__(name)
         return self.__dict__.setdefault(name, OpOverloadPacket("aten", name, function))
@@ -339,6 +342,8 @@ def function_of(name: str) -> Callable[..., Any] | None:
     """The function of flambeau that is ``aten::name``."""
     if name in _calls().IMPLEMENTED:
         return _by_position(_calls().IMPLEMENTED[name])
+    if name.startswith("_foreach_"):
+        return getattr(sys.modules[__package__], name, None)
     for table in ("ops.aten", "torch", "nn.functional"):
         if name in TABLES[table]:
             return _by_position(TABLES[table][name].wrapper)
@@ -351,7 +356,7 @@ def function_of(name: str) -> Callable[..., Any] | None:
 
 def _calls() -> Any:
     """What knows calls of kernels as calls of flambeau's operations, and back."""
-    for part in ("rules", "formulas", "kernels", "composites"):  # what fills the tables of the module that is returned
+    for part in ("rules", "formulas", "kernels", "composites", "names"):  # what fills the tables of the module that is returned
         importlib.import_module(f"._dispatch.aten_{part}", __package__)
     return importlib.import_module("._dispatch.aten_calls", __package__)
 
