@@ -466,7 +466,7 @@ def _declare_upsampling(mode: str, rank: int, antialias: bool = False) -> None:
         corners = [named.get("align_corners", rest[0] if rest else False)] if has_corners else []
         factors = named.get("scale_factors", rest[-1] if len(rest) > len(corners) else None)
         if output_size is None:
-            output_size = [math.floor(n * factor) for n, factor in zip(input.shape[2:], factors, strict=True)]
+            output_size = [math.floor(n * factor) for n, factor in zip(input.shape[2:], factors or (), strict=True)]
         return call(name, input, list(output_size), *corners, *(factors or [None] * rank))
 
     def backward(grad_output: Any, output_size: Any, input_size: Any, *rest: Any) -> Any:
