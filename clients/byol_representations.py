@@ -5,6 +5,7 @@ from byol_pytorch import BYOL
 from torch import nn
 
 PACKAGES = ["byol-pytorch"]
+TOLERANCE = 1e-3, 1e-4  # PyTorch's own projections move by 1.4e-4 when the images change by 2e-7
 
 
 def results():
@@ -23,7 +24,7 @@ def results():
         optimizer.step()
         learner.update_moving_average()
         losses.append(loss.item())
-    projection, embedding = learner(torch.rand(2, 3, 16, 16), return_embedding=True)
+    projection, embedding = learner(torch.rand(6, 3, 16, 16), return_embedding=True)
     torch.manual_seed(3)
     torch_random = BYOL(network, use_momentum=False, augment_fn=nn.Identity(), **options)(torch.rand(6, 3, 16, 16))
     return {"losses": losses, "projection": projection, "embedding": embedding, "without a teacher": torch_random}

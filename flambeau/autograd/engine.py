@@ -389,7 +389,7 @@ def _is_ours(entry: list[Any], leaf: Any) -> bool:
     base = array.base  # for a large result its memory, which is the array's own all the same
     if entry[1]._storage is not None or (base is not None and base.__class__ is not ResultMemory):
         return False
-    if array.strides != leaf.strides and not _agree(array, _wanted_strides(leaf)):
+    if leaf.__class__ is np.ndarray and array.strides != leaf.strides and not _agree(array, _wanted_strides(leaf)):
         return False
     del array
     return sys.getrefcount(entry[1]) == _ALONE == sys.getrefcount(entry[1]._array)

@@ -103,7 +103,7 @@ def _run_chunk(
         raise RuntimeError(f"a process that runs programs of {report.area} {child.end} before or after them")
     seed = report.seed + report.count
     report.count += 1
-    if lines is not None and _ends(report.area, lines, patience, only="theirs"):
+    if lines is None or _ends(report.area, lines, patience, only="theirs"):  # flambeau is not asked while a program is drawn
         report.explained["PyTorch alone ends the process, or hangs"] += 1
     else:
         report.unexplained += 1

@@ -407,7 +407,7 @@ def coo_from(array: SparseArray) -> SparseArray:
         lead = [np.broadcast_to(place[..., None, None], row.shape) for place in lead]
     indices = np.stack([np.asarray(place, np.int64).reshape(-1) for place in (*lead, row, column)])
     found = coo(indices, values.reshape(indices.shape[1], *dense), array.shape)
-    if array.layout in BY_ROW:
+    if array.layout in BY_ROW and high == 1:
         return coalesced(found)
     found.coalesced = found.coalesced and array.layout in BLOCKED
     return found

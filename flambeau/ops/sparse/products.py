@@ -95,7 +95,7 @@ def _sparse_times_sparse(a: SparseArray, b: SparseArray) -> SparseArray:
     matrix = sparse_array(sparse_csr, result.shape, (starts, columns), values)
     if a.layout is sparse_coo or b.layout is sparse_coo:
         return coo_from(matrix)
-    return matrix if a.layout is not b.layout or a.layout is sparse_csr else compressed_like(coo_from(matrix), a)
+    return matrix if a.layout is not b.layout or a.layout not in BLOCKED else compressed_like(coo_from(matrix), a)
 
 
 def times_vector(a: Any, b: Any) -> np.ndarray:
