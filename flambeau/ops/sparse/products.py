@@ -127,6 +127,9 @@ def rule_of_matmul(a: Any, b: Any) -> Any:
         return times_vector(a, b)
     if ranks == (1, 2) and a.__class__ is not SparseArray:
         return times(a[None], b)[0]
+    if ranks == (1, 2) and a.layout is sparse_coo and b.__class__ is not SparseArray and not a.dense_dim:
+        row = coo(np.insert(a.parts[0], 0, 0, axis=0), a.values, (1, *a.shape))
+        return times(row, b)[0]
     if ranks == (3, 3):
         return times_batched(a, b)
     return unsupported("matmul", a, b)
