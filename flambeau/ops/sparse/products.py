@@ -132,6 +132,9 @@ def rule_of_matmul(a: Any, b: Any) -> Any:
         return times(row, b)[0]
     if ranks == (3, 3):
         return times_batched(a, b)
+    if ranks[0] > 2 and ranks[1] == 2 and a.__class__ is not SparseArray:  # the rows of all matrices
+        rows = times(np.ascontiguousarray(a).reshape(-1, a.shape[-1]), b)
+        return rows.reshape(*a.shape[:-1], b.shape[1])
     return unsupported("matmul", a, b)
 
 
