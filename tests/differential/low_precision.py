@@ -129,6 +129,7 @@ class LowPrecision(Area):
             ours="same dtype|softmax|one dtype",
             theirs="^no exception",
         ),
+        Known("PyTorch's trigamma has 9 digits", kind="^values$", line=r"grads\(.*(digamma|lgamma)"),
         Known("which of equal elements is named", kind="^values$", line=r"torch\.(median|sort|argsort|argmin|argmax|cummax)\("),
         Known("more is no harm", kind="^exception$", ours="^no exception", theirs="should be the same"),
         Known("a dtype without a zero", kind="^(exception|values)$", theirs="e8m0|5.87747175411"),
