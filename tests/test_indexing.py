@@ -590,3 +590,25 @@ def test_a_large_mask_takes_what_numpy_takes():
         np.testing.assert_array_equal(turned[of].numpy(), turned.numpy()[of.numpy()])
         with pytest.raises(IndexError, match="mask"):
             x[chosen[1:]]
+
+
+def test_an_empty_tuple_gives_a_view() -> None:
+    x = flambeau.zeros(2, 2)
+    assert x[()] is not x and x[()]._base is x
+    x[()].fill_(9)
+    x[0, 0][()].fill_(1)
+    assert x.tolist() == [[1.0, 9.0], [9.0, 9.0]]
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_one_value_of_another_dtype_fills_a_mask(shape: tuple[int, ...]) -> None:
+    mask = flambeau.tensor([True, False, True])
+    for key in (mask, (slice(None), flambeau.tensor([True, False])), (mask, 1)):
+        x = flambeau.zeros(3, 2, dtype=flambeau.float64)
+        x[key] = flambeau.full(shape, 5)
+        want = flambeau.zeros(3, 2, dtype=flambeau.float64)
+        want[key] = 5.0
+        assert x.equal(want)
+    with pytest.raises(RuntimeError, match="source and destination dtypes match"):
+        x[mask] = flambeau.tensor([5, 6])
+    assert flambeau.zeros(3).index_put_((mask,), flambeau.tensor([2])).tolist() == [2.0, 0.0, 2.0]

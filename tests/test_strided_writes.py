@@ -51,3 +51,34 @@ def test_a_wrapped_diagonal_in_any_layout(shape: tuple[int, int]) -> None:
     for x in (torch.zeros(shape), torch.zeros(shape[::-1]).t(), torch.zeros(2 * shape[0], shape[1])[::2]):
         assert x.fill_diagonal_(3, wrap=True) is x
         np.testing.assert_array_equal(x.numpy(), expected)
+
+
+# -- tensors that overlap themselves ------------------------------------------------------------------------------------------------
+FILLS = {
+    "masked_fill_": (lambda v: v.masked_fill_(v > 2, 7), [0.5, 1.5, 7.0]),
+    "masked_fill_ with a tensor": (lambda v: v.masked_fill_(v > 2, torch.tensor(7.0)), [0.5, 1.5, 7.0]),
+    "a mask that differs from row to row": (
+        lambda v: v.masked_fill_(torch.tensor([[True, False, False], [False, True, False]]), 7),
+        [7.0, 7.0, 3.0],
+    ),
+    "NaN": (lambda v: v.masked_fill_(torch.tensor([[True, False, False], [False, False, False]]), float("nan")), [float("nan"), 1.5, 3.0]),
+    "index_fill_": (lambda v: v.index_fill_(1, torch.tensor([0]), 7), [7.0, 1.5, 3.0]),
+    "index_fill_ with a tensor": (lambda v: v.index_fill_(1, torch.tensor([2]), torch.tensor(7.0)), [0.5, 1.5, 7.0]),
+    "setitem with a mask": (lambda v: v.__setitem__(v > 1, 0), [0.5, 0.0, 0.0]),
+    "tril_": (lambda v: v.tril_(), [0.5, 0.0, 0.0]),
+    "triu_": (lambda v: v.triu_(), [0.0, 1.5, 3.0]),
+    "threshold_": (lambda v: torch.nn.functional.threshold_(v, 1, 0), [0.0, 1.5, 3.0]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Use of")
+@pytest.mark.parametrize("name", FILLS)
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_parts_of_expanded_tensors_are_filled(name: str, requires_grad: bool) -> None:
+    """A place is written if any of the elements that lie there is; PyTorch allows these, and refuses arithmetic."""
+    fill, want = FILLS[name]
+    base = torch.tensor([0.5, 1.5, 3.0], requires_grad=requires_grad) * 1
+    fill(base.expand(2, 3))
+    np.testing.assert_array_equal(base.tolist(), want)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        base.expand(2, 3).add_(1)

@@ -316,7 +316,7 @@ def _in_place(call: Call) -> Tensor:
     recorded = call.is_recorded()
     if recorded and op.name == "copy":
         recorded = is_differentiable(target._array)
-    check_writable(target, recorded, may_overlap=op.may_overlap and sum(isinstance(e, Tensor) for e in operands) == 1)
+    check_writable(target, recorded, may_overlap=dispatch.may_write_overlapping(op, operands))
     check_overlap(target, operands)
     if op.broadcasts:
         common = broadcast_shape(*dispatch.operand_shapes(op, values))

@@ -196,6 +196,15 @@ def laid_out_elementwise(result: np.ndarray, arrays: Sequence[np.ndarray], has_n
     return laid_out(result, elementwise_strides(result.shape, arrays, has_numbers))
 
 
+def is_uneven(array: np.ndarray) -> bool:
+    """Whether an array has other strides than a fresh row-major one, at sizes of 0 and 1, too."""
+    if array.ndim < 2 or array.__class__ is not np.ndarray:
+        return False
+    if array.size and 1 not in array.shape:
+        return not array.flags.c_contiguous
+    return element_strides(array) != contiguous_strides(array.shape)
+
+
 def row_major(array: np.ndarray) -> np.ndarray:
     """The array itself where it is row-major, its sizes of 1 too; else a view or a copy that is."""
     array = np.asarray(array, order="C")

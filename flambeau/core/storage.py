@@ -63,7 +63,7 @@ class UntypedStorage:
     Source: torch.UntypedStorage.
     """
 
-    __slots__ = ("__weakref__", "_aliases", "_array", "_bytes", "_room", "changed", "version")
+    __slots__ = ("__weakref__", "_aliases", "_array", "_bytes", "_room", "changed", "uneven", "version")
 
     def __init__(self, size: Any = 0, *, device: Any = None):
         data = np.zeros(size, np.uint8) if isinstance(size, int) else np.array(list(size), np.uint8)
@@ -73,12 +73,14 @@ class UntypedStorage:
     _bytes: np.ndarray | None
     _aliases: Any  # weak references to the tensors that show its memory, a list that its twins have too; () until the first one
     _room: int
+    uneven: bool  # whether a tensor that is no view may show it in another order than row by row, or has odd strides at sizes of 1
     version: int
     changed: int
 
     def _adopt(self, array: np.ndarray) -> UntypedStorage:
         self._array, self._bytes, self._aliases, self._room = array, None, (), 32
         self.version = self.changed = 0
+        self.uneven = False
         return self
 
     @staticmethod
@@ -111,7 +113,7 @@ class UntypedStorage:
     def _twin(self) -> UntypedStorage:
         """Another storage of the same memory, which counts writes by itself."""
         twin = UntypedStorage._of_array(self._array)
-        twin._aliases = self._aliases
+        twin._aliases, twin.uneven = self._aliases, self.uneven
         return twin
 
     def _add_alias(self, tensor: Tensor) -> None:

@@ -732,6 +732,7 @@ def new_storage(tensor: Tensor) -> UntypedStorage:
         made._bytes = None
         made._room = 32
         made.version = made.changed = 0
+        made.uneven = False
         storage = tensor._storage
         if storage is None:
             storage = tensor._storage = made

@@ -103,7 +103,12 @@ def _tied_to(input: Any, gradient: Any) -> Any:
     return tied(gradient, edge_of(input)) if gradient.__class__ is TensorType else gradient
 
 
-@pointwise(**_functional, fast=True, grad={"input": lambda grad, input, min_val, max_val: _strictly_inside(grad, input, min_val, max_val)})
+@pointwise(
+    **_functional,
+    fast=True,
+    keeps_strides=True,
+    grad={"input": lambda grad, input, min_val, max_val: _strictly_inside(grad, input, min_val, max_val)},
+)
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """``input`` moved into [``min_val``, ``max_val``].
 
@@ -121,7 +126,13 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     return np.minimum(np.maximum(input.dtype.type(min_val), input), input.dtype.type(max_val))
 
 
-@pointwise(**_functional, fast=True, node_name="HardtanhBackward0", grad={"input": lambda grad, input: _strictly_inside(grad, input, 0, 6)})
+@pointwise(
+    **_functional,
+    fast=True,
+    keeps_strides=True,
+    node_name="HardtanhBackward0",
+    grad={"input": lambda grad, input: _strictly_inside(grad, input, 0, 6)},
+)
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """``min(max(input, 0), 6)``.
 
@@ -254,7 +265,9 @@ def functional_rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, 
     return input.copy_(result) if inplace else result
 
 
-@pointwise(method=False, fast=True, grad={"input": lambda grad, input, threshold: threshold_backward(grad, input, threshold)})
+@pointwise(
+    method=False, fast=True, may_overlap=True, grad={"input": lambda grad, input, threshold: threshold_backward(grad, input, threshold)}
+)
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """``input`` above ``threshold``, ``value`` elsewhere.
 

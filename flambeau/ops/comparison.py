@@ -143,7 +143,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 
 
 # -- kinds of numbers -----------------------------------------------------------------------------------------------------------
-@op(batch=0, fast=lambda a: np.isnan(a) if a.dtype.kind == "f" else None, out=False, grad=None)
+@op(broadcasts=True, elementwise=False, fast=lambda a: np.isnan(a) if a.dtype.kind == "f" else None, out=False, grad=None)
 def isnan(input: Tensor) -> Tensor:
     """Whether each element is NaN; of a complex number, whether a part is.
 
@@ -152,7 +152,7 @@ def isnan(input: Tensor) -> Tensor:
     return np.isnan(input) if input.dtype.kind not in "biu" else np.zeros_like(input, bool, order=order_of(input))
 
 
-@op(batch=0, fast=lambda a: np.isinf(a) if a.dtype.kind == "f" else None, out=False, grad=None)
+@op(broadcasts=True, elementwise=False, fast=lambda a: np.isinf(a) if a.dtype.kind == "f" else None, out=False, grad=None)
 def isinf(input: Tensor) -> Tensor:
     """Whether each element is infinite; of a complex number, whether a part is.
 

@@ -92,6 +92,8 @@ def detach(input: Any) -> Any:
         detached._storage = storage
         detached._node = detached._view_of = None
         detached._requires_grad = INFERENCE if input._requires_grad is INFERENCE else False
+        if input._view_of is not None:
+            storage.uneven = True  # perhaps: what is no view any more is looked at all the same
         aliases = storage._aliases
         if aliases:
             last = aliases.pop()
@@ -169,7 +171,7 @@ def _copied_as(input: np.ndarray, dtype: Any, memory_format: Any) -> np.ndarray:
     if memory_format is None or memory_format is preserve_format:
         if input.flags.c_contiguous and input.dtype is not target and input.dtype.kind != "c":
             copy = cast_array(input, dtype)
-            return copy if 1 not in input.shape else laid_out(copy, element_strides(input))
+            return copy if input.size and 1 not in input.shape else laid_out(copy, element_strides(input))
     copy = empty_as(input, memory_format, input.shape, target)
     copy[...] = cast_array(input, dtype)
     return copy

@@ -21,6 +21,7 @@ from ..core.calls import wrappers
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array, filling_number
 from ..core.calls.interruption import pass_on
+from ..core.calls.operation import PARTS
 from ..core.calls.registry import composite, op, primitive
 from ..core.layout import laid_out, order_of_dims, strides_in_order
 from ..core.shape import broadcast_shape, contiguous_strides, element_strides
@@ -112,7 +113,7 @@ def getitem(self: Any, key: Any) -> Any:
 def _index_tensors(key: Any, ndim: int) -> Indices | None:
     """The index arrays of a key that has nothing but index tensors, of int64; None for any other key."""
     tensors = key if key.__class__ is tuple else (key,)
-    if len(tensors) > ndim:
+    if not tensors or len(tensors) > ndim:
         return None
     arrays = []
     for tensor in tensors:
@@ -495,7 +496,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         mask = next((tensor for tensor in indices.tensors if tensor._array is indices[0]), wrap(indices[0]))
         view.masked_fill_(mask if mask._array.ndim == view._array.ndim else _trailing(mask, view), value)
         return
-    _put_into(view, indices, _checked_values(view, value), False)
+    _put_into(view, indices, _checked_values(view, value, indices, False), False)
 
 
 def _put_into(target: Any, indices: Any, values: Any, accumulate: bool) -> Any:
@@ -623,6 +624,7 @@ def _put_value_gradient(grad: Any, indices: Any, values_shape: Any) -> Any:
 @op(
     name="_index_put",
     inplace=True,
+    may_overlap=PARTS,
     canonicalize=_canonicalize_put,
     node_name="IndexPutBackward0",
     grad={
@@ -661,8 +663,12 @@ def _index_arrays(indices: Any) -> Indices:
     return Indices(arrays, indices)
 
 
-def _checked_values(input: Any, values: Any) -> Any:
+def _checked_values(input: Any, values: Any, indices: Any, accumulate: bool) -> Any:
+    """``values``, which must have ``input``'s dtype: all but one value that fills a single mask."""
     if values.dtype is not input.dtype:
+        arrays = [array for array in indices if array is not None]
+        if not accumulate and values.numel() == 1 and len(arrays) == 1 and arrays[0].dtype.kind == "b":
+            return values.to(input.dtype)
         raise RuntimeError(
             f"Index put requires the source and destination dtypes match, got {input.dtype.legacy} for the destination and "
             f"{values.dtype.legacy} for the source."
@@ -681,10 +687,12 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
         RuntimeError: another dtype, or values that do not broadcast.
     Source: torch.index_put.
     """
-    return put_at(input, _index_arrays(indices), _checked_values(input, values), accumulate)
+    arrays = _index_arrays(indices)
+    return put_at(input, arrays, _checked_values(input, values, arrays, accumulate), accumulate)
 
 
 @composite()
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """In-place ``index_put``. Source: torch.Tensor.index_put_."""
-    return _put_into(input, _index_arrays(indices), _checked_values(input, values), accumulate)
+    arrays = _index_arrays(indices)
+    return _put_into(input, arrays, _checked_values(input, values, arrays, accumulate), accumulate)

@@ -180,7 +180,7 @@ def resize_(input: Tensor, *sizes: Any, size: Any = None, memory_format: Any = N
     shape = sizes_of(one_by_one("resize_", sizes, size), "resize_")
     if min(shape, default=0) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
-    if input._requires_grad and grad_enabled():
+    if input._requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
     if interposed and modes.below.is_handled((input,)):
         return modes.below.resized(input, shape, memory_format)

@@ -10,6 +10,7 @@ from ..core import dtype as dtypes
 from ..core.arrays.kinds import kind_of, missing_values, view_at
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import checked_number, filling_number
+from ..core.calls.operation import PARTS
 from ..core.calls.out import APART
 from ..core.calls.promotion import common_dtype
 from ..core.calls.registry import composite, method, op, pointwise
@@ -37,6 +38,7 @@ def _canonicalize_mask_fill(input: Any, mask: Any, value: Any) -> tuple[Any, ...
 
 @op(
     inplace=True,
+    may_overlap=PARTS,
     broadcasts=True,
     row_major=True,
     canonicalize=_canonicalize_mask_fill,

@@ -12,6 +12,7 @@ from ..core import dtype as dtypes
 from ..core.arrays import native
 from ..core.calls.annotations import Tensor
 from ..core.calls.creation import Creation
+from ..core.calls.operation import PARTS
 from ..core.calls.registry import composite, factory, op, other_names, resolve
 from ..core.layout import contiguous_format, row_major
 from ..core.shape import broadcast_shape, wrap_dim
@@ -51,6 +52,7 @@ def _triangle(array: np.ndarray, diagonal: int, lower: bool) -> np.ndarray:
     batch=2,
     opmath="native",
     inplace=True,
+    may_overlap=PARTS,
     canonicalize=_canonicalize_triangle("tril"),
     fast=lambda a, k: _fast_triangle(a, k, True),
     grad={"input": lambda grad, diagonal: grad.tril(diagonal)},
@@ -73,6 +75,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     batch=2,
     opmath="native",
     inplace=True,
+    may_overlap=PARTS,
     canonicalize=_canonicalize_triangle("triu"),
     fast=lambda a, k: _fast_triangle(a, k, False),
     grad={"input": lambda grad, diagonal: grad.triu(diagonal)},

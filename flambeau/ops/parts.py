@@ -477,6 +477,8 @@ def _quick_diagonal(input: Any, offset: int, dim1: int, dim2: int) -> Any:
     """The main diagonal of a row-major matrix."""
     if input.ndim != 2 or offset or dim1 not in _ROWS or dim2 not in _COLUMNS or not input.size or not input.flags.c_contiguous:
         return None
+    if 1 in input.shape:
+        return None  # whose strides may be any
     rows, columns = input.shape
     return input.reshape(-1)[: min(rows, columns) * columns : columns + 1]
 

@@ -13,7 +13,7 @@ from ..core.arrays import native
 from ..core.arrays.kinds import MissingValue, kind_of
 from ..core.calls.annotations import Dim, Tensor
 from ..core.calls.registry import composite, method, op, resolve
-from ..core.layout import contiguous_format, empty_as, row_major, suggested_format
+from ..core.layout import contiguous_format, empty_as, preserve_format, row_major, suggested_format
 from ..core.shape import one_by_one, sizes_of, wrap_dim, wrap_dims
 from ..core.tensor import Tensor as TensorType
 from ..core.tensor import wrap
@@ -197,6 +197,8 @@ def roll(input: Tensor, shifts: Dim, dims: Dim = ()) -> Tensor:
     if not dims:
         flat = np.ascontiguousarray(input).reshape(-1)
         return _rolled(flat, np.empty_like(flat), shifts, (0,)).reshape(input.shape)
+    if not input.size:
+        return empty_as(input, preserve_format, input.shape, input.dtype)
     parts = all(input.shape[dim] and shift % input.shape[dim] for shift, dim in zip(shifts, dims, strict=True))
     form = suggested_format(input) if parts else contiguous_format  # as joining two parts, none of them empty, would
     result = empty_as(input, form, input.shape, input.dtype)

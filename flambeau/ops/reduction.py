@@ -542,7 +542,7 @@ def _fast_truth(ufunc: Any) -> Any:
         if dim.__class__ is not int or (keepdim and not a.flags.c_contiguous):
             return None
         result = ufunc.reduce(a, dim, None, None, keepdim)
-        return result if result.ndim < 2 or result.flags.c_contiguous else None
+        return result if result.ndim < 2 else row_major(result)
 
     return fast
 

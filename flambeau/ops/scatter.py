@@ -11,6 +11,7 @@ from ..core import dtype as dtypes
 from ..core.arrays import native
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import cast_array, checked_number, is_number
+from ..core.calls.operation import PARTS
 from ..core.calls.out import APART, Out, complain_other, same_dtype
 from ..core.calls.registry import TABLES, composite, method, op
 from ..core.shape import wrap_dim
@@ -565,6 +566,7 @@ def _canonicalize_index_fill(input: Any, dim: int, index: Any, value: Any) -> tu
 
 @op(
     inplace=True,
+    may_overlap=PARTS,
     canonicalize=_canonicalize_index_fill,
     grad={
         "input": lambda grad, dim, index: grad.index_fill(dim, index, 0),

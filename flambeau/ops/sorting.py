@@ -62,10 +62,10 @@ def _canonicalize_sort(input: Any, dim: Any, descending: bool, stable: Any) -> t
 
 
 def _fast_sort(a: np.ndarray, dim: Any, descending: bool, stable: Any) -> Any:
-    if a.ndim == 1 and (dim == -1 or dim == 0):
+    if a.ndim == 1 and (dim == -1 or dim == 0) and len(a) != 1:
         order = a.argsort(kind="stable") if not descending else len(a) - 1 - a[::-1].argsort(kind="stable")[::-1]
         return a[order], order
-    if a.ndim != 2 or descending or dim not in (-1, 1) or not a.flags.c_contiguous:
+    if a.ndim != 2 or descending or dim not in (-1, 1) or not a.flags.c_contiguous or 1 in a.shape:
         return None
     order = a.argsort(1, kind="stable")
     return a[np.arange(len(a))[:, None], order], order

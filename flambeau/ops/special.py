@@ -57,11 +57,11 @@ def erfc(input: Tensor) -> Tensor:
     return _erfc(input)
 
 
-@pointwise(promotion="int_to_float", grad={"input": lambda grad, result: grad * ((result * result).exp() / _TWO_BY_ROOT_PI)})
+@pointwise(promotion="int_to_float", grad={"input": lambda grad, input: grad * (erfinv(input).square().exp() / _TWO_BY_ROOT_PI)})
 def erfinv(input: Tensor) -> Tensor:
     """Inverse of ``erf`` on (-1, 1); infinite at the ends, NaN outside.
 
-    Gradient: ``grad * sqrt(pi) / 2 * exp(result**2)``.
+    Gradient: ``grad * sqrt(pi) / 2 * exp(erfinv(input)**2)``.
     Source: torch.erfinv.
     """
     _real("erfinv_vml_cpu", input)

@@ -30,6 +30,11 @@ class Difference:
     line: str
     ours: str
     theirs: str
+    program: str = ""  # all statements up to this one
+
+    def sort(self) -> tuple[str, ...]:
+        """What stays the same while a program is shrunk: the kind, and of exceptions the types."""
+        return (self.kind, *[text.partition(":")[0] for text in (self.ours, self.theirs) if self.kind == "exception"])
 
     def __str__(self) -> str:
         return f"{self.kind} differs at: {self.line}\nflambeau: {self.ours[:SHOWN]}\nPyTorch:  {self.theirs[:SHOWN]}"
@@ -47,10 +52,11 @@ class Known:
     line: str = ""
     ours: str = ""
     theirs: str = ""
+    program: str = ""
     when: Callable[[Difference], bool] = lambda difference: True
 
     def explains(self, difference: Difference) -> bool:
-        parts = ("kind", "line", "ours", "theirs")
+        parts = ("kind", "line", "ours", "theirs", "program")
         return all(re.search(getattr(self, part), getattr(difference, part)) for part in parts) and self.when(difference)
 
 
@@ -61,16 +67,18 @@ class Run:
     ours: dict[str, Any]
     theirs: dict[str, Any]
     line: str = ""
+    lines: list[str] = field(default_factory=list)  # all of them so far
     errors: tuple[Exception | None, Exception | None] = (None, None)
     ended: bool = False  # set by an area where the rest of the program has nothing to compare
     notes: dict[str, Any] = field(default_factory=dict)  # what an area wants to remember from statement to statement
 
     def execute(self, line: str) -> None:
         self.line = line
+        self.lines.append(line)
         self.errors = (attempt(line, self.ours), attempt(line, self.theirs))
 
     def differs(self, kind: str, ours: Any, theirs: Any) -> Difference:
-        return Difference(kind, self.line, str(ours), str(theirs))
+        return Difference(kind, self.line, str(ours), str(theirs), "\n".join(self.lines))
 
 
 def attempt(line: str, space: dict[str, Any]) -> Exception | None:

@@ -187,7 +187,7 @@ def examine(area: Area, name: str, seed: int, lines: list[str], shrink_seconds: 
             other = find_difference(area, tried)
         except Exception:  # a program that the area's comparison was not made for
             return False
-        if other is None or other.kind != found.kind or reason_of(area, other) is not None:
+        if other is None or other.sort() != found.sort() or reason_of(area, other) is not None:
             return False
         last = other
         return True
@@ -197,6 +197,7 @@ def examine(area: Area, name: str, seed: int, lines: list[str], shrink_seconds: 
 
 
 def _work(pipe: IO[str], order: dict[str, Any]) -> None:
+    warnings.simplefilter("ignore")
     area = find_area(order["area"])
 
     def say(kind: str, **what: Any) -> None:
@@ -225,7 +226,6 @@ def _work(pipe: IO[str], order: dict[str, Any]) -> None:
 
 def run_alone(area: Area, lines: list[str]) -> None:
     """A program by PyTorch alone: whether it is PyTorch that ends the process."""
-    warnings.simplefilter("ignore")
     torch = pytorch()
     reset(torch)
     space = area.space(torch)

@@ -16,6 +16,7 @@ seam for whatever stands around calls without being part of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,16 +25,16 @@ from .. import dtype as dtypes
 from ..arrays import native
 from ..arrays.kinds import KINDS, Kind, as_array, check_same_device, host, kind_of_call, moved, on_device_of, pinned
 from ..device import pinned_host
-from ..layout import laid_out_elementwise, strided
-from ..shape import broadcast_shape
+from ..layout import elementwise_strides, is_uneven, laid_out, preserved_strides, strided
+from ..shape import broadcast_shape, contiguous_strides, element_strides, overlaps_itself
 from ..state import autocasting, crowded, grad_enabled, interposed, interpreters, modes, run_ignoring_fp, thread, wrappers
 from ..tape.history import check_overlap, check_writable, is_differentiable, make_view, needs_grad, rebase, set_creation_meta, watch
 from ..tape.node import Node, Output, edge_of, new_node
 from ..tape.saved import check_saved, pack_saved
-from ..tensor import Tensor, storage_of, wrap
+from ..tensor import Tensor, new_storage, storage_of, wrap
 from .casting import cast_array, is_number
 from .creation import Creation, require_grad
-from .operation import COMPLEX_TO_FLOAT, REQUIRED, Op
+from .operation import COMPLEX_TO_FLOAT, PARTS, REQUIRED, Op
 from .out import LISTED, into_out, with_dtype_of
 from .override import call_override, plainly
 from .promotion import promotion, rounded
@@ -294,12 +295,21 @@ def run_function(call: Call) -> Any:
                 watch(storage_of(viewed))
     else:
         tensors = [wrap(array) for array in results] if is_tuple else [wrap(results[0])]
+        for tensor in tensors:
+            array = tensor._array
+            if array.__class__ is np.ndarray and array.ndim > 1 and (1 in array.shape or not array.flags.c_contiguous):
+                note_order(tensor)
     if out is not None:
         written = into_out(op, tensors, out, operands)
         return package(op, written) if len(tensors) > 1 else written
     if call.is_recorded():
         record(op, values, tensors)
     return package(op, tensors) if is_tuple else tensors[0]
+
+
+def may_write_overlapping(op: Op, operands: Sequence[Any]) -> bool:
+    """Whether the in-place form may write to a first operand that overlaps itself."""
+    return op.may_overlap == PARTS or (bool(op.may_overlap) and sum(isinstance(e, Tensor) for e in operands) == 1)
 
 
 def run_in_place(call: Call) -> Tensor:
@@ -311,7 +321,7 @@ def run_in_place(call: Call) -> Tensor:
     recorded = call.is_recorded()
     if recorded and op.name == "copy":
         recorded = is_differentiable(target._array)
-    check_writable(target, recorded, may_overlap=op.may_overlap and sum(isinstance(e, Tensor) for e in operands) == 1)
+    check_writable(target, recorded, may_overlap=may_write_overlapping(op, operands))
     check_overlap(target, operands)
     kind = call.kind if KINDS else host
     if op.canonicalize is not None:
@@ -340,7 +350,11 @@ def run_in_place(call: Call) -> Tensor:
         before._requires_grad, before._node = target._requires_grad, target._node
         node_values = tuple(before if value is target else value for value in values)
     if not written:
-        target._array[...] = run_ignoring_fp(cast_array, array, want)
+        array = run_ignoring_fp(cast_array, array, want)
+        if op.may_overlap == PARTS and overlaps_itself(target._array):
+            _write_changes(target._array, array)
+        else:
+            target._array[...] = array
     storage_of(target)._bump()
     if recorded:
         history = edge_of(target)
@@ -349,6 +363,12 @@ def run_in_place(call: Call) -> Tensor:
             node.edges = (history, *node.edges[1:])
         rebase(target, node)
     return target
+
+
+def _write_changes(target: np.ndarray, array: np.ndarray) -> None:
+    """Write the elements of ``array`` that differ from what lies in ``target``, whose other elements may lie at the same places."""
+    with np.errstate(invalid="ignore"):
+        np.copyto(target, array, where=(array != target) & ((array == array) | (target == target)))
 
 
 def run_in_place_view(call: Call) -> Tensor:
@@ -404,6 +424,8 @@ def run_factory(call: Call) -> Any:
         tensor = wrap(pinned(tensor) if new.where is pinned_host else moved(tensor, new.where))
         if call.out is not None:
             tensor = into_out(entry, [tensor], call.out, [])
+        else:
+            note_order(tensor)
     return require_grad(tensor) if new.requires_grad else tensor
 
 
@@ -444,7 +466,7 @@ def compute(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) -> t
             and array.dtype is dtype.numpy
         ):
             array = run_ignoring_fp(cast_array, array, result_dtype)  # values that were widened for computing; indices stay
-        if op.broadcasts and array.ndim > 1 and array.__class__ is np.ndarray and not op.row_major and kind.has_views:
+        if op.broadcasts and (array.ndim > 1 or op.keeps_strides) and array.__class__ is np.ndarray and not op.row_major and kind.has_views:
             plain = array.size and 1 not in array.shape
             for operand in operands:
                 plain = plain and (not isinstance(operand, Tensor) or operand._array.flags.c_contiguous)
@@ -487,11 +509,73 @@ def _observed(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) ->
 _OF_ONE_TENSOR = frozenset(("clamp", "pow", "lerp"))  # where a Python number is no operand in PyTorch, whose order would be asked
 
 
-def _laid_out_elementwise(op: Op, result: np.ndarray, operands: list[Any]) -> np.ndarray:
+def _laid_out_elementwise(op: Op, result: np.ndarray, operands: Sequence[Any]) -> np.ndarray:
     """An element-wise result with PyTorch's strides, which NumPy finds in another way."""
     arrays = [operand._array for operand in operands if isinstance(operand, Tensor)]
-    has_numbers = len(arrays) < len(operands) and op.name not in _OF_ONE_TENSOR
-    return laid_out_elementwise(result, arrays, has_numbers)
+    return laid_out(result, _elementwise_strides(op, result.shape, arrays, len(arrays) < len(operands)))
+
+
+def _elementwise_strides(op: Op, shape: tuple[int, ...], arrays: list[np.ndarray], has_numbers: bool) -> tuple[int, ...]:
+    if op.keeps_strides:
+        return preserved_strides(arrays[0])
+    return elementwise_strides(shape, arrays, has_numbers and op.name not in _OF_ONE_TENSOR)
+
+
+def settled(op: Op, result: Tensor, operands: Sequence[Any]) -> np.ndarray:
+    """Give a fast path's result, of which some operand may not be row-major, PyTorch's strides; its array.
+
+    NumPy finds others where operands lie in memory in different orders, and for sizes of 1 and 0.
+    """
+    array = result._array
+    if (array.ndim < 2 and not op.keeps_strides) or array.__class__ is not np.ndarray:
+        return array
+    layouts, has_numbers = [], False
+    for operand in operands:
+        if isinstance(operand, Tensor):
+            other = operand._array
+            layouts.append((other.shape, other.strides, other.itemsize))
+        elif operand is not None:
+            has_numbers = True
+    strides, order, is_odd = _result_strides(op, array.shape, array.strides, array.itemsize, tuple(layouts), has_numbers)
+    if order is not None:
+        moved = np.empty(order[0], array.dtype).transpose(order[1])
+        moved[...] = array
+        array = result._array = moved
+    elif strides is not None:
+        array = result._array = laid_out(array, strides)
+    if is_odd:
+        new_storage(result).uneven = True
+    return array
+
+
+@lru_cache(4096)
+def _result_strides(
+    op: Op, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int, layouts: tuple[Any, ...], has_numbers: bool
+) -> tuple[tuple[int, ...] | None, tuple[list[int], list[int]] | None, bool]:
+    """The strides, in elements, that an element-wise result must get instead of its own (None: those); if that moves elements, the sizes
+    of a row-major array that has them when its dimensions are put in another order, and that order; and whether it is not row-major."""
+
+    def stand_in(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> np.ndarray:  # nobody reads its elements
+        steps = [step // itemsize for step in strides]
+        return np.lib.stride_tricks.as_strided(np.empty(1, np.bool_), shape, steps)
+
+    arrays = [stand_in(*layout) for layout in layouts]
+    have = stand_in(shape, strides, itemsize)
+    wanted = _elementwise_strides(op, shape, arrays, has_numbers)
+    is_odd = len(shape) > 1 and wanted != contiguous_strides(shape)
+    if wanted == element_strides(have):
+        return None, None, is_odd
+    dims = sorted(range(len(shape)), key=lambda dim: -wanted[dim])
+    sizes, order = [shape[dim] for dim in dims], [dims.index(dim) for dim in range(len(shape))]
+    moves = have.size and any(n > 1 and a != b for n, a, b in zip(shape, element_strides(have), wanted, strict=True))
+    simple = moves and np.empty(sizes, np.bool_).transpose(order).strides == wanted
+    return wanted, (sizes, order) if simple else None, is_odd
+
+
+def note_order(tensor: Tensor) -> None:
+    """Remember of a fresh tensor that it does not lie in memory row by row: fast paths then look at the strides of what comes of it."""
+    if is_uneven(tensor._array):
+        new_storage(tensor).uneven = True
 
 
 def plain_values(op: Op, values: Sequence[Any]) -> list[Any]:

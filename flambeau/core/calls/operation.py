@@ -25,6 +25,7 @@ BOOL = "bool"  # common dtype for computing, bool result
 COMPLEX_TO_FLOAT = "complex_to_float"  # default, but a complex result becomes its real counterpart
 BOOL_TO_LONG = "bool_to_long"  # default, but bool becomes int64
 SAME = "same"  # operands must have one dtype already; the kernel decides the result's
+PARTS = "parts"  # of ``may_overlap``: only some elements are written to
 KEEP = "keep"  # operands are passed as they are; the kernel decides
 
 
@@ -87,7 +88,9 @@ class Op:
         returns: names of the fields where the result is a named tuple.
         fast_bool: whether the fast path is right for bool operands too.
         row_major: the result is row-major whatever the operands' order is.
-        may_overlap: the in-place form may write to a tensor that overlaps itself.
+        keeps_strides: the result has the strides of the first operand, also where these say nothing, if it is dense.
+        may_overlap: the in-place form may write to a tensor that overlaps itself: True if all operands but that are numbers, as all of its
+            elements get the same then; PARTS where elements are written over or left alone, so that a place is written if any of them is.
         writes: the kernel accepts a last argument ``out`` (a ufunc), so that in-place forms need no temporary.
         overloads: functions (op, *values) that answer calls of other types, as ``registry.overload`` adds them.
         old_orders: pairs of a number of arguments (None: any) and a function (op, *arguments) that understands an old order of them, as
@@ -116,11 +119,12 @@ class Op:
         self.canonicalize: Callable[..., Any] | None = options.pop("canonicalize", None)
         self.returns: tuple[str, ...] | None = options.pop("returns", None)
         self.row_major: bool = options.pop("row_major", False)
+        self.keeps_strides: bool = options.pop("keeps_strides", False)
         self.ufunc: Any = options.pop("ufunc", None)
         self.method: bool = options.pop("method", True)
         self.operator: str | None = options.pop("operator", None)
         self.inplace: bool = options.pop("inplace", False)
-        self.may_overlap: bool = options.pop("may_overlap", False)
+        self.may_overlap: bool | str = options.pop("may_overlap", False)
         self.out: Any = options.pop("out", True)
         self.aliases: tuple[str, ...] = options.pop("aliases", ())
         self.node_name: str | None = options.pop("node_name", None)

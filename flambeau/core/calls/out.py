@@ -106,11 +106,11 @@ def into_out(op: Any, tensors: list[Tensor], out: Any, operands: list[Any]) -> A
 
 def write_result(target: Tensor, array: np.ndarray, rule: Out = USUAL, operands: Sequence[Any] = ()) -> None:
     """Write one result into ``target``, which is resized if its shape differs, and lies in memory as the result does then."""
+    check_writable(target, False)
     have, want = dtypes.of_array(array), target.dtype
     if not rule.fits(have, want):
         raise rule.complain(have, want)
     check_same_device(target._array, array)
-    check_writable(target, False)
     if rule.fills and array.size == target._array.size:
         array = array.reshape(target._array.shape)
     resize_out(target, array.shape, None if array.flags.c_contiguous or not is_dense(array) else element_strides(array), rule.warns)

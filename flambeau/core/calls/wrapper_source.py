@@ -34,7 +34,7 @@ from ..tape.history import inherited, view_of
 from ..tape.node import Output
 from ..tape.saved import check_saved, complain_inference
 from ..tensor import Parameter, Tensor, blanks, new_storage, storage_of
-from .dispatch import IN_PLACE, IN_PLACE_VIEW, dispatch, dispatch_old_order
+from .dispatch import IN_PLACE, IN_PLACE_VIEW, dispatch, dispatch_old_order, note_order, settled
 from .interruption import GENERATED, is_interruption, source_files
 from .operation import KEEP, REQUIRED, SAME, Op
 from .return_types import named_result
@@ -266,6 +266,29 @@ def add_wrap(source: Source, indent: int) -> None:
         source.add(indent, "t._storage = t._view_of = None")
 
 
+def add_settle(source: Source, indent: int, numbers: frozenset[str] = frozenset()) -> None:
+    """Lines that look at the strides of an element-wise result if an operand is a view or known not to lie in memory row by row.
+
+    Fresh tensors have no storage: for them it is one test each.
+    """
+    op = source.op
+    keeps = "memory_format" in op.names  # a copy in the order of its only operand
+    if not keeps and (not op.broadcasts or op.row_major):
+        return
+    operands = [p for p in op.params if p.kind in ("tensor", "number", "optional")]
+    tests = []
+    for p in operands:
+        if p.name in numbers:
+            continue
+        test = f"{p.name}._storage is not None and ({p.name}._view_of is not None or {p.name}._storage.uneven)"
+        tests.append(f"({p.name} is not None and {test})" if p.kind == "optional" else test)
+    source.env.update(settled=settled, note_order=note_order)
+    if keeps:
+        source.add(indent, f"if {tests[0]}: note_order(t)")
+        return
+    source.add(indent, f"if {' or '.join(tests)}: r = settled(op, t, {tuple_source([p.name for p in operands])})")
+
+
 def _add_inference_check(source: Source, indent: int, numbers: frozenset[str]) -> dict[str, str]:
     """Refuse tensors of inference mode that would be saved: lines for operands without edge, for others what stands in place of no edge."""
     op, otherwise = source.op, {}
@@ -393,6 +416,7 @@ def add_finish(source: Source, indent: int, numbers: frozenset[str] = frozenset(
         _add_outputs(source, indent, numbers)
     else:
         add_wrap(source, indent)
+        add_settle(source, indent, numbers)
         add_record(source, indent, numbers)
 
 

@@ -53,6 +53,7 @@ from .wrapper_source import (
     add_names,
     add_other_keywords,
     add_record,
+    add_settle,
     add_wrap,
     edge_source,
     is_plain,
@@ -124,6 +125,8 @@ def make_factory(entry: Any) -> Any:
         add_fallback(source, 2, fallback)
         source.add(2, "if r is not None:")
         source.add(3, "t = next(blanks)", "t._array = r", "t._storage = t._node = t._view_of = None", f"t._requires_grad = {UNRECORDED}")
+        if first.kind == "tensor" and "memory_format" in entry.names:
+            add_settle(source, 3)
         source.add(3, "return require_grad(t) if requires_grad else t" if "requires_grad" in entry.option_names else "return t")
     source.add(1, f"return {fallback}")
     function = source.compile(entry.name)
@@ -385,6 +388,7 @@ def make_reflected(op: Op, name: str) -> Any:
         source.add(2, f"a = {second}._array", "d = a.dtype", "if d is F32 or d is F64 or d is I64:")
         add_call(source, 3, "b, a", fallback, op.promotion in ("default", "int_to_float"), scalar_source(first))
         add_wrap(source, 3)
+        add_settle(source, 3, frozenset((first,)))
         add_record(source, 3, frozenset((first,)))
     source.add(1, f"return {fallback}")
     return source.compile(name)
