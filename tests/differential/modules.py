@@ -238,6 +238,9 @@ class Modules(Area):
         Known(
             "lazy convolutions that moved to meta", kind="exception", ours="weight should have at least", theirs="^IndexError: tuple index"
         ),
+        Known(
+            "recurrent layers whose move failed have lost their weights in PyTorch", kind="exception", theirs="zip.. argument 2 is longer"
+        ),
         Known("operands on meta and on the CPU do not meet", kind="exception", ours="at least two devices, cpu and meta"),
         Known("factors of QR are row-major here", kind="strides", ours="parametrizations.weight"),
     )
