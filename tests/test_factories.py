@@ -43,6 +43,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "tensor": lambda torch, x: torch.tensor([1.0], requires_grad=True),
     "as_tensor": lambda torch, x: torch.as_tensor([1.0]),
     "asarray": lambda torch, x: torch.asarray([1.0]),
+    "from_file": lambda torch, x: torch.from_file(__file__, False, 8, dtype=torch.uint8),
     "rand": lambda torch, x: torch.rand(2),
     "randn": lambda torch, x: torch.randn(2, dtype=torch.float64),
     "rand_like": lambda torch, x: torch.rand_like(x),

@@ -152,7 +152,9 @@ def _transpose(func: Any, name: str, given: Any) -> Any:
 
 
 def _permute(func: Any, name: str, given: Any) -> Any:
-    nested, dims = given["input"], given["dims"]
+    nested, dims = given["input"], given.get("dims") or given["order"]
+    if len(dims) == 1 and isinstance(dims[0], (tuple, list)):
+        dims = dims[0]
     if len(dims) != nested.ndim:
         raise ValueError(
             f"permute(): number of dimensions in the tensor input ({nested.ndim}) does not match the length of the desired ordering of "
