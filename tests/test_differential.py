@@ -11,7 +11,14 @@ from differential.area import Area, Difference, Known, area_names, attempt, draw
 from differential.running import Report, examine, run_programs
 from differential.shrinking import shrink, simpler_statements
 
-SLACK = {"views": 2, "low_precision": 2, "sparse": 4, "func": 2, "modules": 1, "files": 1}  # programs in a hundred that may differ; none where nothing is said
+SLACK = {
+    "views": 2,
+    "low_precision": 2,
+    "sparse": 4,
+    "func": 2,
+    "modules": 1,
+    "files": 1,
+}  # programs in a hundred that may differ; none where nothing is said
 
 
 @pytest.mark.slow
