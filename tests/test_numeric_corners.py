@@ -229,3 +229,33 @@ def test_small_faults_that_random_programs_found() -> None:
     x = torch.tensor([1.0, NAN, 2.0], requires_grad=True)
     for program in (torch.amax, torch.amin, lambda x: torch.aminmax(x).max):
         assert torch.autograd.grad(program(x), x)[0].isnan().all()
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("target", ["bool", "uint8", "int64", "float16", "float32", "complex64"])
+@pytest.mark.parametrize("given", ["bool", "uint8", "int64", "float16", "float32", "complex64"])
+def test_losses_of_any_two_dtypes_are_given_or_refused(given: str, target: str) -> None:
+    theirs = pytorch()
+    for name in ("huber_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"):
+        for reduction in ("none", "mean"):
+            def program(library: Any, name: str = name, reduction: str = reduction) -> Any:
+                x, y = (library.ones(3, dtype=getattr(library, dtype)) for dtype in (given, target))
+                return getattr(library.nn.functional, name)(x, y, reduction=reduction)
+
+            ours, wanted = outcome(torch, program), outcome(theirs, program)
+            if isinstance(wanted, str):
+                assert ours == wanted, (name, reduction)
+            else:
+                assert ours[:2] == wanted[:2], (name, reduction)  # dtype and shape
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_windows_of_no_elements_are_refused(ndim: int) -> None:
+    theirs = pytorch()
+    for name in (f"conv{ndim}d", f"conv_transpose{ndim}d"):
+
+        def program(library: Any, name: str = name) -> Any:
+            return getattr(library.nn.functional, name)(library.ones(1, 2, *[4] * ndim), library.ones(2, 2, 0, *[2] * (ndim - 1)))
+
+        assert outcome(torch, program) == outcome(theirs, program) == "RuntimeError"

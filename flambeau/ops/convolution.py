@@ -89,6 +89,7 @@ def _geometry(
         f"Given {'transposed=1, ' if transposed else ''}weight of size {size}, expected "
         f"bias to be 1-dimensional with {outputs} elements, but got bias of size {[] if bias is None else list(bias)} instead",
     )
+    _require(0 not in w[2:], f"kernel size should be greater than zero, but got weight of size {size}")
     work = product(x) * product(w)
     if transposed:
         _require(

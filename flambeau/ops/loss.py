@@ -14,6 +14,7 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.interruption import pass_on
 from ..core.calls.registry import composite, op, pointwise, resolve
 from ..core.state import grad_enabled
+from .arithmetic import reject
 
 _REDUCTIONS = ("none", "mean", "sum")
 
@@ -81,11 +82,6 @@ def broadcast_alike(input: Any, target: Any) -> Any:
     return resolve("torch", "broadcast_tensors")(input, target)
 
 
-def _float_only(array: np.ndarray, word: str) -> None:
-    if array.dtype.kind in "iub":
-        raise NotImplementedError(f"\"{word}\" not implemented for '{dtypes.of_array(array).legacy}'")
-
-
 def _weighted(loss: Any, input: Any, weight: Any, reduction: str) -> Any:
     """Losses (not reduced yet) times ``weight``, with the mean over the weights.
 
@@ -100,7 +96,7 @@ def _weighted(loss: Any, input: Any, weight: Any, reduction: str) -> Any:
 
 # -- differences -----------------------------------------------------------------------------------------------------------------
 def _mse(input: np.ndarray, target: np.ndarray, reduction: str) -> np.ndarray:
-    _float_only(input, "mse_cpu")
+    reject("mse_cpu", input, "iubc")
     apart = np.subtract(input, target)
     return reduced_array(np.multiply(apart, apart), reduction)
 
@@ -200,7 +196,7 @@ def l1_loss(
 
 def _huber(input: np.ndarray, target: np.ndarray, reduction: str, delta: float, scale: float) -> np.ndarray:
     """``scale * (apart**2 / 2)`` below ``delta``, ``scale * delta * (|apart| - delta / 2)`` from there on."""
-    _float_only(input, "huber_cpu")
+    reject("huber_cpu", input, "iubc")
     apart = np.abs(np.subtract(input, target))
     low = np.minimum(apart, apart.dtype.type(delta))
     return reduced_array(low * (apart - low * apart.dtype.type(0.5)) * apart.dtype.type(scale), reduction)
@@ -289,13 +285,17 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     Returns:
         A scalar, or without reduction the broadcast shape; ``input``'s dtype.
     Raises:
-        RuntimeError: ``delta`` not positive.
+        RuntimeError: ``delta`` not positive; losses that ``input``'s dtype cannot hold.
+        NotImplementedError: integers and bools.
     Source: torch.nn.functional.huber_loss. Huber 1964.
     """
     reduction = reduction_of(reduction)
     warn_sizes(input, target)
     if delta <= 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}")
+    common = dtypes.promote_types(input.dtype, target.dtype)
+    if not dtypes.can_cast(common, input.dtype):
+        raise RuntimeError(f"result type {common.legacy} can't be cast to the desired output type {input.dtype.legacy}")
     wrapper = _BOUNDED["huber_loss"].wrapper
     if weight is not None:
         return _weighted(wrapper(input, target, "none", delta, 1.0), input, weight, reduction)
@@ -305,7 +305,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 
 # -- binary cross entropy ----------------------------------------------------------------------------------------------------------
 def _bce(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str) -> np.ndarray:
-    _float_only(input, "binary_cross_entropy")
+    reject("binary_cross_entropy", input, "biuc")
     for name, array in (("input", input), ("target", target)):
         if array.size and kind_of(array).has_values and not (array.min() >= 0 and array.max() <= 1):  # nor NaN
             raise RuntimeError(f"all elements of {name} should be between 0 and 1")
@@ -397,7 +397,7 @@ def binary_cross_entropy(
 
 
 def _bce_logits(input: np.ndarray, target: np.ndarray, weight: Any, pos_weight: Any, reduction: str) -> np.ndarray:
-    _float_only(input, "binary_cross_entropy_with_logits")
+    reject("binary_cross_entropy_with_logits", input, "iub")
     # log(1 + exp(-x)) = log1p(exp(-|x|)) + max(-x, 0): exp never overflows
     tail = np.log1p(np.exp(-np.abs(input))) + np.maximum(-input, 0)
     if pos_weight is not None:
@@ -476,8 +476,8 @@ def binary_cross_entropy_with_logits(
     """``binary_cross_entropy`` of ``sigmoid(input)``, computed without overflow or loss of digits.
 
     Args:
-        input: any real numbers.
-        target: of ``input``'s shape, floating point.
+        input: any real numbers, floating point.
+        target: of ``input``'s shape, floating point or complex.
         weight: factors of the losses, broadcastable to ``input``.
         size_average, reduce, reduction: as for ``mse_loss``.
         pos_weight: factors of the positive part, broadcastable to ``input``.
@@ -485,13 +485,19 @@ def binary_cross_entropy_with_logits(
         Of ``target``'s dtype.
     Raises:
         ValueError: another target size, or an unknown reduction.
-        RuntimeError: an integer target.
+        RuntimeError: an integer target. NotImplementedError: an input that is not floating point.
     Gradient: ``(sigmoid(input) - target) / n``.
     Source: torch.nn.functional.binary_cross_entropy_with_logits.
     """
     reduction = reduction_of(reduction, size_average, reduce)
     if target.size() != input.size():
         raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
+    if not input.is_floating_point():
+        raise NotImplementedError(f"\"log_sigmoid_cpu\" not implemented for '{input.dtype.legacy}'")
+    if target.is_complex():  # of no meaning as a probability, but defined
+        tail = (-input.abs()).exp().log1p() + (-input).clamp_min(0)
+        loss = (1 - target) * input + (tail if pos_weight is None else tail * ((pos_weight - 1) * target + 1))
+        return reduced(loss if weight is None else loss * weight, reduction)
     if not target.is_floating_point():
         raise RuntimeError(f"result type {input.dtype.legacy} can't be cast to the desired output type {target.dtype.legacy}")
     loss = logit_loss(input, target, weight, pos_weight, reduction)
