@@ -318,7 +318,7 @@ GROUPS: dict[str, str] = {
 }
 # Operations without rows, by the reason, as a regular expression of their names.
 EXCLUDED: dict[str, str] = {
-    "views, and questions about a tensor": r"""positive|resolve_\w+|broadcast_\w+|reshape|flatten|ravel|unflatten|movedim|swapaxes|adjoint|
+    "views, and questions about a tensor": r"""positive|resolve_\w+|broadcast_\w+|reshape|flatten|ravel|unflatten|movedim|adjoint|
         atleast_\dd|
         select|narrow|([hvd]|tensor_|unsafe_)?(split|chunk)(_with_sizes)?(_copy)?|unbind|as_strided|detach_?|numel|is_\w+|get_device|
         result_type|equal|allclose|alias_copy|detach_copy|as_strided_copy|select_copy|squeeze_copy|t_copy|unbind_copy|unsqueeze_copy|

@@ -49,7 +49,7 @@ ONCE_DIFFERENT = (
 
 @pytest.mark.oracle
 def test_factories_agree_with_pytorchs() -> None:
-    pytest.importorskip("torch")
+    pytorch()
     pytest.importorskip("expecttest")
     from meta_shapes import compare_factories
 
@@ -60,7 +60,7 @@ def test_factories_agree_with_pytorchs() -> None:
 @pytest.mark.oracle
 @pytest.mark.slow
 def test_fakes_agree_with_the_database() -> None:
-    pytest.importorskip("torch")
+    pytorch()
     pytest.importorskip("expecttest")
     from meta_shapes import FUNCTIONS, compare
 

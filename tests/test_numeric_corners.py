@@ -238,6 +238,7 @@ def test_losses_of_any_two_dtypes_are_given_or_refused(given: str, target: str) 
     theirs = pytorch()
     for name in ("huber_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"):
         for reduction in ("none", "mean"):
+
             def program(library: Any, name: str = name, reduction: str = reduction) -> Any:
                 x, y = (library.ones(3, dtype=getattr(library, dtype)) for dtype in (given, target))
                 return getattr(library.nn.functional, name)(x, y, reduction=reduction)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays.kinds import make_at
+from ..core.arrays.kinds import KINDS, make_at
 from ..core.calls.annotations import Tensor as TensorLike
 from ..core.calls.casting import cast_array
 from ..core.calls.creation import Creation, dtype_of, require_grad
@@ -254,6 +254,9 @@ def as_tensor(new: Creation, data: Any, dtype: Any = None, device: Any = None) -
         device: where the tensor is to lie.
     Source: torch.as_tensor.
     """
+    if data.__class__ in KINDS:  # an array of another kind
+        data = wrap(data)
+        return data.to(new.where, data.dtype if dtype is None else new.dtype)
     if isinstance(data, Tensor):
         return data if new.dtype is data.dtype and new.where == data.device else data.to(new.where, new.dtype)
     if isinstance(data, np.ndarray) and new.where == cpu:

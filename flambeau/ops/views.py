@@ -18,7 +18,7 @@ from ..core.arrays.kinds import view_at
 from ..core.calls import wrappers
 from ..core.calls.annotations import Tensor
 from ..core.calls.override import call_override
-from ..core.calls.registry import TABLES, composite, method, op, primitive, view
+from ..core.calls.registry import TABLES, composite, method, op, other_names, primitive, view
 from ..core.layout import row_major
 from ..core.shape import (
     dims_to_sum,
@@ -264,7 +264,7 @@ def _canonicalize_dims(input: Any, dim0: int, dim1: int) -> tuple[Any, ...]:
     fast="a.swapaxes(dim0, dim1) if a.size else None",
     canonicalize=_canonicalize_dims,
     inplace=True,
-    aliases=("swapdims",),
+    aliases=("swapaxes", "swapdims"),
     grad={"input": lambda grad, dim0, dim1: grad.transpose(dim0, dim1)},
 )
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
@@ -280,16 +280,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return with_strides(input).swapaxes(dim0, dim1) if input.ndim else input[...]
 
 
-@composite()
-def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
-    """``transpose`` by NumPy's name, with NumPy's names of its arguments. Source: torch.swapaxes."""
-    return transpose(input, axis0, axis1)
-
-
-@method()
-def swapaxes_(input: Tensor, axis0: int, axis1: int) -> Tensor:
-    """``transpose_`` by NumPy's name. Source: torch.Tensor.swapaxes_."""
-    return input.transpose_(axis0, axis1)
+other_names("transpose", axis0="dim0", axis1="dim1")
 
 
 @view(fast="a.T if a.ndim <= 2 and a.size else None", inplace=True, node_name="TBackward0", grad={"input": lambda grad: grad.t()})

@@ -128,6 +128,15 @@ def test_random_numbers_are_the_cpus(draw: Any) -> None:
     assert got.tolist() == want.tolist()
 
 
+@pytest.mark.parametrize("order", [("meta", DEVICE, "cpu"), ("cpu", "meta", DEVICE), (DEVICE, "cpu", "meta")])
+def test_gradients_of_draws_lie_where_their_inputs_do(order: tuple[str, ...]) -> None:
+    """Each device in turn: what the first use of a node's class leaves behind is not another device's."""
+    for device in order:
+        probabilities = torch.full((3,), 0.5, device=device, requires_grad=True)
+        torch.bernoulli(probabilities).sum().backward()
+        assert probabilities.grad.device.type == device
+
+
 def test_like_and_new_follow_their_input_unless_told(x: Any) -> None:
     for tensor in (torch.zeros_like(x), torch.rand_like(x), x.new_zeros(2), x.new_tensor([1.0]), x.new_full((1,), 2.0), x.new(2)):
         assert tensor.device == x.device

@@ -47,6 +47,8 @@ HOSTED |= dict.fromkeys(
 )
 HOSTED["special.airy_ai"] = "Airy functions"
 HOSTED["segment_reduce"] = "lengths say which element belongs where"
+# Whose operands but the first must lie on the CPU, as in PyTorch.
+CUTS_ON_CPU = {"tensor_split"}
 # Kernels that read memory which nobody wrote.
 NO_VALUES = frozenset(name for name in RECORDS if "empty" in name) | {"Tensor.new", "Tensor.resize_", "Tensor.resize_as_"}
 
@@ -65,6 +67,8 @@ def on_probe(value: Any) -> Any:
 def samples(record: Record, dtype: str | None = None) -> list[Sample]:
     """Samples of a dtype (None: the record's main one) that have tensors and that the CPU takes."""
     candidates = record.samples(Maker(dtype or record.dtypes[0], record.name))
+    if record.name in CUTS_ON_CPU:
+        candidates = [sample for sample in candidates if not arrays_in(sample.args[1:])]
     return [sample for sample in candidates if arrays_in([*sample.args, *sample.kwargs.values()]) and run(OURS, record, sample)[1] is None]
 
 

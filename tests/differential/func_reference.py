@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -62,7 +61,7 @@ def functions() -> Any:
     Those are second ones of norms; and of ``celu`` and ``hardsigmoid`` in float64, whose constants are float32's there.
     """
     torch = pytorch()
-    made = SimpleNamespace(**vars(importlib.import_module("torch.nn.functional")))
+    made = SimpleNamespace(**vars(pytorch("torch.nn.functional")))
 
     def normalized(x: Any, dims: list[int]) -> Any:
         return (x - x.mean(dims, keepdim=True)) / (x.var(dims, correction=0, keepdim=True) + 1e-5).sqrt()
