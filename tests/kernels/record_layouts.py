@@ -25,6 +25,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import precision
 import records
 from layout_programs.layouts import Arena, Layout, random_layout, row_major
 from libraries import OURS, arrays_in, assert_close, describe, differentiable_inputs, flat
@@ -44,6 +45,10 @@ SINGULAR = {"std", "std_mean", "corrcoef", "pinverse", "nuclear_norm", "qr", "ge
 ANY_SIGN = {"linalg.eig"}  # of eigenvectors: test_lapack multiplies them out
 # Positions of operands that cannot require grad, of records that have no gradient for their sake.
 FIXED = {"nn.functional.batch_norm": (1, 2)}
+# What is looked for is an element that was read or written in a wrong place. Among equal elements, of which many layouts are made, spreads
+# are what rounding left of 0, and norms multiply them by 1 / sqrt(eps): errors, by the largest element or 1, that are no misread element.
+# How exact kernels are is for test_operations.py to say.
+MISREAD = {"float32": 3e-4, "complex64": 3e-4, "float64": 1e-12, "float16": 2.0**-9, "bfloat16": 2.0**-6}
 OPERANDS = 8  # between pages of their own; further ones lie anywhere
 _arenas: list[Arena] = []
 
@@ -168,9 +173,10 @@ def difference(record: Record, sample: Sample, number: int, at_end: bool, cotang
         if (a.dtype, a.shape) != (b.dtype, b.shape):
             return f"{where}: {a.dtype} {a.shape} instead of {b.dtype} {b.shape}"
         try:
-            assert_close(a, b, record, where)
+            assert_close(a, b, record, where, gradient=cotangent is not None)
         except AssertionError as error:
-            return str(error)
+            if a.dtype.name not in MISREAD or precision.error(a, b, a.dtype.name, True, 1)[0] > MISREAD[a.dtype.name]:
+                return str(error)
     return None
 
 
