@@ -904,7 +904,7 @@ def test_names_of_pytorch_without_counterpart_are_not_imported() -> None:
     with pytest.raises(pickle.UnpicklingError, match=r"torch.nn.backends.thnn._get_thnn_function_backend"):
         loaded(hand_made(b"\x80\x02ctorch.nn.backends.thnn\n_get_thnn_function_backend\n."), weights_only=False)
     with pytest.raises(pickle.UnpicklingError, match="no counterpart"):
-        loaded(torch_saved(torch._utils._import_dotted_name), weights_only=False)
+        loaded(torch_saved(torch._sources.parse_def), weights_only=False)
 
 
 def test_numpy_numbers_need_to_be_allowed() -> None:
