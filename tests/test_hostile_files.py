@@ -20,7 +20,7 @@ import pytest
 def test_hostile_files_are_errors_and_soon(form: str) -> None:
     here = Path(__file__).parent
     done = subprocess.run(
-        [sys.executable, str(here / "hostile_files.py"), form, "30000"],
+        [sys.executable, str(here / "hostile_files.py"), form, "6000"],
         capture_output=True,
         text=True,
         timeout=600,

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from sources import parsed
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "flambeau"
@@ -39,11 +40,6 @@ def module_name(path: Path) -> str:
 
 
 NAMES = {module_name(path) for path in FILES}
-
-
-@cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
 
 
 def base_of(path: Path, node: ast.ImportFrom) -> str:

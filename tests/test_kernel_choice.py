@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sources import parsed
 
 import flambeau as torch
 from flambeau.core.arrays import native
@@ -70,19 +71,19 @@ def is_size(node: ast.expr) -> bool:
     )
 
 
-def comparisons(source: str) -> Iterator[str]:
+def comparisons(tree: ast.AST) -> Iterator[str]:
     """The comparisons of a size with a large number, those in expressions of fast paths included."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
             operands = [node.left, *node.comparators]
             if any(map(is_size, operands)) and any(is_large_number(operand) and not is_size(operand) for operand in operands):
                 yield ast.unparse(node)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and ".size" in node.value:
             try:
-                parsed = ast.unparse(ast.parse(f"({node.value})", mode="eval"))
+                expression = ast.parse(f"({node.value})", mode="eval")
             except SyntaxError:
                 continue
-            yield from (text for text in comparisons(parsed) if not text.endswith(("THRESHOLD", "LIMIT")))
+            yield from (text for text in comparisons(expression) if not text.endswith(("THRESHOLD", "LIMIT")))
 
 
 def files() -> list[Path]:
@@ -91,7 +92,7 @@ def files() -> list[Path]:
 
 
 def test_sizes_are_compared_in_one_place() -> None:
-    got = {str(path.relative_to(PACKAGE)): set(comparisons(path.read_text())) for path in files()}
+    got = {str(path.relative_to(PACKAGE)): set(comparisons(parsed(path))) for path in files()}
     assert {name: texts for name, texts in got.items() if texts} == OTHERS
 
 
@@ -107,14 +108,14 @@ def test_sizes_are_compared_in_one_place() -> None:
     ],
 )
 def test_a_comparison_is_found(text: str) -> None:
-    assert list(comparisons(text))
+    assert list(comparisons(ast.parse(text)))
 
 
 def test_thresholds_are_used_in_one_place() -> None:
     """By whatever name: ``native.LARGE``, ``from .native import LARGE``."""
     users: dict[str, set[str]] = {}
     for path in (*files(), *(PACKAGE / "kernels").glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             names: set[str] = set()
             if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("native"):
                 names = {alias.name for alias in node.names}

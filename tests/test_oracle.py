@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from sources import parsed
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
@@ -19,11 +20,6 @@ IMPORTERS = {"import_module", "importorskip", "__import__"}
 FILES = sorted(path for path in TESTS.rglob("*.py") if path.name != "oracle.py")
 # Programs that run with ``torch`` meaning flambeau.
 ALIASED = {"processes/spawned.py", "visdom_client.py", "whole_models.py"}
-
-
-@cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
 
 
 def is_pytorch(name: str | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import tempfile
@@ -184,7 +185,10 @@ def stopped_threads(seed: int, count: int, figures: Figures) -> Iterator[str]:
 def interrupted_files(seed: int, count: int, figures: Figures) -> Iterator[str]:
     """Everything that writes or reads files, each interrupted at ``count`` places."""
     trials.warm("flambeau")
-    for name in trials.in_child(files.names):
+    names = files.names()  # here, so that what they have in common is done once
+    gc.collect()
+    gc.freeze()  # each attempt collects twice
+    for name in names:
         outcome = _tried(figures, name, files.trial, name, count, seed, limit=3600)
         if isinstance(outcome, str):
             yield outcome

@@ -17,9 +17,9 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("scenario", "options"),
     [
-        *(("signals", "--count 2000"), ("first-uses", "--count 10"), ("imports", "--count 3"), ("races", "--count 8")),
-        *(("forks", "--count 10"), ("forks-beside-products", "--count 15")),
-        *(("schedules", "--count 20"), ("threads", "--seconds 10"), ("files", "--count 8")),
+        *(("signals", "--count 700"), ("first-uses", "--count 5"), ("imports", "--count 2"), ("races", "--count 4")),
+        *(("forks", "--count 5"), ("forks-beside-products", "--count 8")),
+        *(("schedules", "--count 12"), ("threads", "--seconds 4"), ("files", "--count 8")),
     ],
 )
 def test_nothing_breaks(scenario: str, options: str) -> None:

@@ -11,7 +11,10 @@ import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+from sources import parsed
 
 PACKAGE = Path(__file__).parents[2] / "flambeau"
 
@@ -238,11 +241,12 @@ class _Finder:
             self.add(node, within, "dropped statement", "pass")
 
 
-def sites(path: Path) -> list[Site]:
+@cache
+def sites(path: Path) -> tuple[Site, ...]:
     finder = _Finder(path)
-    for statement in ast.parse(finder.text).body:
+    for statement in parsed(path).body:
         finder.walk(statement, "", False)
-    return finder.found
+    return tuple(finder.found)
 
 
 def drawn(count: int, seed: int) -> Iterator[Site]:

@@ -7,6 +7,8 @@ import random
 import re
 from functools import cache
 
+from sources import parsed
+
 from .changes import PACKAGE, Site
 
 #: Tests of what has no operation's name, by folder: paths that a test's id begins with, below ``tests/``.
@@ -39,10 +41,10 @@ def _definitions() -> dict[str, set[str]]:
     """Functions and classes at the top of modules, with the names that each mentions, over the whole package."""
     found: dict[str, set[str]] = {}
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.parse(path.read_text()).body:
+        for node in parsed(path).body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                words = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-                words |= {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+                parts = (part for part in ast.walk(node) if isinstance(part, (ast.Name, ast.Attribute)))
+                words = {part.id if isinstance(part, ast.Name) else part.attr for part in parts}
                 found.setdefault(node.name, set()).update(words - {node.name})
     return found
 
