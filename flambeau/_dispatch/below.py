@@ -30,7 +30,7 @@ from ..core.calls.override import DisableTorchFunctionSubclass, getters
 from ..core.calls.registry import resolve
 from ..core.layout import preserve_format
 from ..core.shape import broadcast_shape, contiguous_strides, element_strides, is_dense
-from ..core.state import PARTS, active, dispatchers, grad_enabled, interposed, modes, set_grad, thread
+from ..core.state import PARTS, dispatchers, grad_enabled, interposed, modes, set_grad, thread
 from ..core.tape.history import (
     check_overlap,
     check_writable,
@@ -93,10 +93,10 @@ def ask(func: Any, args: Any, kwargs: Any) -> Any:
     overloaded = classes_of(tensors_in(args, kwargs))
     types = tuple([operand.__class__ for operand in overloaded])
     was, in_library = thread.grad, thread.in_library
-    if was is True:
-        set_grad(False)
-    thread.in_library = False
     try:
+        if was is True:
+            set_grad(False)
+        thread.in_library = False
         if thread.dispatch_modes:
             outside = thread.dispatch_modes
             thread.dispatch_modes = outside[:-1]
@@ -121,9 +121,9 @@ def ask(func: Any, args: Any, kwargs: Any) -> Any:
 def below(function: Callable[..., Any], *args: Any) -> Any:
     """``function(*args)``, whose calls are asked about one by one, without recording."""
     was = thread.grad
-    if was is True:
-        set_grad(False)
     try:
+        if was is True:
+            set_grad(False)
         return function(*args)
     finally:
         if was is True:
@@ -452,21 +452,18 @@ def ones_like(root: Tensor) -> Tensor:
 
 
 # -- modes -----------------------------------------------------------------------------------------------------------------------------
-def enter(mode: Any) -> None:
-    """Put a mode on the stack, innermost; those of the library itself (``_mode_key``) stay outside of all others."""
+def stack_with(mode: Any) -> tuple[Any, ...]:
+    """The stack with one more mode, innermost; those of the library itself (``_mode_key``) stay outside of all others."""
+    getters().enter_below()
     stack = thread.dispatch_modes
     place = len(stack)
     if getattr(mode, "_mode_key", None) is not None:
         place = sum(getattr(other, "_mode_key", None) is not None for other in stack)
-    thread.dispatch_modes = (*stack[:place], mode, *stack[place:])
-    thread.modes += 1
-    active[:0] = (None,)
-    interposed[:0] = (None,)
-    getters().enter_below()
+    return (*stack[:place], mode, *stack[place:])
 
 
-def leave(mode: Any) -> None:
-    """Take a mode off the stack; the innermost one where it was not entered.
+def stack_without(mode: Any) -> tuple[Any, ...]:
+    """The stack without a mode; without the innermost one where it was not entered.
 
     Raises:
         RuntimeError: there is none.
@@ -475,10 +472,11 @@ def leave(mode: Any) -> None:
     if not stack:
         raise RuntimeError("trying to pop from empty mode stack")
     place = max((k for k, other in enumerate(stack) if other is mode), default=len(stack) - 1)
-    thread.dispatch_modes = (*stack[:place], *stack[place + 1 :])
-    thread.modes -= 1
-    del active[-1]
-    del interposed[-1]
+    return (*stack[:place], *stack[place + 1 :])
+
+
+def left() -> None:
+    """A mode is off the stack."""
     getters().leave_below()
 
 

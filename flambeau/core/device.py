@@ -101,11 +101,21 @@ class device:
 
     def __enter__(self) -> device:
         """Make this the device on which the thread's factories make tensors."""
-        _set_creation_device(self, (*thread.creation_devices, thread.creation_device))
+        where, outside = thread.creation_device, thread.creation_devices
+        try:
+            _set_creation_device(self, (*outside, where))
+        except BaseException:  # a signal's handler, before or after it: nobody calls __exit__ then
+            _set_creation_device(where, outside)
+            raise
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        _set_creation_device(thread.creation_devices[-1], thread.creation_devices[:-1])
+        where, outside = thread.creation_devices[-1], thread.creation_devices[:-1]
+        try:
+            _set_creation_device(where, outside)
+        except BaseException:
+            _set_creation_device(where, outside)
+            raise
 
 
 cpu = device("cpu")

@@ -87,7 +87,8 @@ def _wrap(fn: Any, i: int, args: Any, error_file: str) -> None:
     """What a process runs: the function; what it raises is written down for the parent."""
     parent = multiprocessing.parent_process()
     if sys.platform == "linux":
-        _prctl_pr_set_pdeathsig(signal.SIGINT)  # ends with its parent
+        # Ends with its parent, also where Ctrl-C is ignored, as it is in what a shell runs in the background.
+        _prctl_pr_set_pdeathsig(signal.SIGTERM if signal.getsignal(signal.SIGINT) is signal.SIG_IGN else signal.SIGINT)
     try:
         if parent is not None and not parent.is_alive():
             raise KeyboardInterrupt

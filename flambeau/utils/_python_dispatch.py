@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..core.state import modes, thread
+from ..core.state import active, interposed, modes, thread
 from ..core.tensor import Tensor
 
 __all__ = [
@@ -57,11 +57,23 @@ class TorchDispatchMode:
         raise NotImplementedError(f"{type(self).__name__} must define __torch_dispatch__")
 
     def __enter__(self) -> Any:
-        _below().enter(self)
+        stack = _below().stack_with(self)
+        thread.dispatch_modes = stack  # no call from here on: see ``state``
+        thread.modes += 1
+        active[:0] = (None,)
+        interposed[:0] = (None,)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        _below().leave(self)
+        stack = thread.dispatch_modes
+        rest = stack[:-1]
+        if not stack or stack[-1] is not self:
+            rest = _below().stack_without(self)
+        thread.dispatch_modes = rest  # no call until all is done
+        thread.modes -= 1
+        del active[-1:]
+        del interposed[-1:]
+        _below().left()
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Any:
@@ -112,14 +124,14 @@ def _get_current_dispatch_mode_stack() -> list[Any]:
 
 def _push_mode(mode: TorchDispatchMode) -> None:
     """Put a mode on the stack, as entering it does."""
-    _below().enter(mode)
+    TorchDispatchMode.__enter__(mode)
 
 
 def _pop_mode(k: Any = None) -> Any:
     """Take the innermost mode off the stack, or the one with the key ``k``."""
     stack = thread.dispatch_modes
     mode = stack[-1] if k is None else next(mode for mode in stack if getattr(mode, "_mode_key", None) is k)
-    _below().leave(mode)
+    TorchDispatchMode.__exit__(mode)
     return mode
 
 

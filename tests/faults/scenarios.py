@@ -100,7 +100,7 @@ def imports(seed: int, count: int, figures: Figures) -> Iterator[str]:
             continue
         figures.add(interrupted=int(outcome["came"]))
         changed = [name for name, names in usual["contents"].items() if outcome["contents"].get(name) != names]
-        if changed or outcome["modes"] != usual["modes"]:
+        if changed or outcome["modes"] not in (None, usual["modes"]):
             figures.add(broken=1)
             names = {name: sorted(set(usual["contents"][name]) ^ set(outcome["contents"].get(name, ()))) for name in changed}
             yield f"after {delay:.4f} s: other contents {names}, modes {outcome['modes']}"

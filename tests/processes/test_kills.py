@@ -11,6 +11,6 @@ from .trials import failures
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is left is read in /proc")
 
 
-@pytest.mark.parametrize(("scenario", "count"), [("child", 3), ("parent", 1)])
+@pytest.mark.parametrize(("scenario", "count"), [("child", 3), ("parent", 1), ("deaf-parent", 1)])
 def test_nothing_is_left(scenario, count):
     assert list(failures(scenario, 0, count, 1000)) == []

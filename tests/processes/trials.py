@@ -120,12 +120,12 @@ def _worker(rank: int, tasks: Any, answers: Any) -> None:
     time.sleep(100)
 
 
-def parent_killed(rng: random.Random, size: int, method: str = "fork") -> str | None:
-    """Kill a parent whose children have taken a part of a queue; what is left of them, or None."""
+def parent_killed(rng: random.Random, size: int, method: str = "fork", deaf: bool = False) -> str | None:
+    """Kill a parent, where ``deaf`` one that ignores Ctrl-C, whose children have taken a part of a queue; what is left of them, or None."""
     before, used = named(), shared_bytes_of_the_system()
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
-        [sys.executable, "-c", _PARENT.format(method=method, size=size)],
+        ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"] * deaf + [sys.executable, "-c", _PARENT.format(method=method, size=size)],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,  # where the resource tracker of "spawn" says what it cleans up
@@ -150,6 +150,7 @@ def parent_killed(rng: random.Random, size: int, method: str = "fork") -> str | 
 SCENARIOS: dict[str, Callable[[random.Random, int], str | None]] = {
     "child": child_killed,
     "parent": parent_killed,
+    "deaf-parent": lambda rng, size: parent_killed(rng, size, deaf=True),
     "spawning-parent": lambda rng, size: parent_killed(rng, size, "spawn"),
 }
 

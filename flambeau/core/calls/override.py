@@ -44,11 +44,19 @@ class TorchFunctionMode:
         raise NotImplementedError(f"{type(self).__name__} must define __torch_function__")
 
     def __enter__(self) -> Any:
-        push_mode(self)
+        getters().enter_mode()
+        thread.function_modes = (*thread.function_modes, self)  # no call from here on: see ``state``
+        thread.modes += 1
+        active[:0] = (None,)
         return self
 
     def __exit__(self, *exc_info: Any) -> None:
-        pop_mode()
+        if not thread.function_modes:
+            raise RuntimeError("trying to pop from empty mode stack")
+        thread.function_modes = thread.function_modes[:-1]
+        thread.modes -= 1
+        del active[-1:]
+        getters().leave_mode()
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Any:
@@ -58,10 +66,7 @@ class TorchFunctionMode:
 
 def push_mode(mode: Any) -> None:
     """Have a mode see the calls of this thread, the innermost one first."""
-    thread.function_modes = (*thread.function_modes, mode)
-    thread.modes += 1
-    active[:0] = (None,)
-    getters().enter_mode()
+    TorchFunctionMode.__enter__(mode)
 
 
 def pop_mode() -> Any:
@@ -70,13 +75,8 @@ def pop_mode() -> Any:
     Raises:
         RuntimeError: there is none.
     """
-    if not thread.function_modes:
-        raise RuntimeError("trying to pop from empty mode stack")
-    mode = thread.function_modes[-1]
-    thread.function_modes = thread.function_modes[:-1]
-    thread.modes -= 1
-    del active[-1]
-    getters().leave_mode()
+    mode = thread.function_modes[-1] if thread.function_modes else None
+    TorchFunctionMode.__exit__(mode)
     return mode
 
 
