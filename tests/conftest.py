@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import itertools
 import os
 import re
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -23,13 +25,17 @@ settings.register_profile("fuzz", parent=settings.get_profile("default"), max_ex
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))
 
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # what a shell runs in the background ignores Ctrl-C, which tests send
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--asks-pytorch", action="store_true", help="only files of tests that compare with PyTorch")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """With ``--asks-pytorch``, whether nothing in a file says that it compares with PyTorch."""
-    if not config.getoption("asks_pytorch") or not collection_path.name.startswith("test_"):
+    if not config.getoption("asks_pytorch") or not collection_path.match("test_*.py"):
         return None
     near = collection_path.with_name("conftest.py")
     texts = [path.read_text() for path in (collection_path, near) if path.exists() and path != Path(__file__)]
@@ -47,8 +53,38 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"the oracle is PyTorch {VERSION}, found {installed}")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests come first: one that comes last keeps one process busy while the others wait. For a recording, what is recorded alone."""
+def _asks_pytorch(function: Any, seen: set[CodeType]) -> bool:
+    """Whether a function, or one of the tests' own that it calls, asks for PyTorch."""
+    codes, names, functions = [inspect.unwrap(function).__code__], set(), inspect.unwrap(function).__globals__
+    for code in codes:
+        seen.add(code)
+        names.update(code.co_names, code.co_varnames[: code.co_argcount])
+        codes.extend(part for part in code.co_consts if isinstance(part, CodeType) and part not in seen)
+    if names & {"HAS_ORACLE", "pytorch", "oracle", "of_pytorch", "theirs", "same"}:
+        return True
+    called = [functions[name] for name in names if isinstance(functions.get(name), FunctionType)]
+    return any(_asks_pytorch(part, seen) for part in called if _is_of_tests(part) and part.__code__ not in seen)
+
+
+def _is_of_tests(function: Any) -> bool:
+    return Path(function.__code__.co_filename).is_relative_to(Path(__file__).parent)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Slow tests come first: one that comes last keeps one process busy while the others wait. For a recording, what is recorded alone.
+
+    With ``--asks-pytorch``, only tests that have PyTorch by a fixture or a mark, or in whose code it is.
+    """
+    if config.getoption("asks_pytorch"):
+        asking = {"oracle", "of_pytorch", "recorded_oracle", "theirs", "same"}
+        asks: dict[Any, bool] = {}
+        for item in items:
+            function = getattr(item, "function", None)
+            asks[item] = bool(item.get_closest_marker("oracle") or asking & {*getattr(item, "fixturenames", ())}) or (
+                isinstance(function, FunctionType) and _asks_pytorch(function, set())
+            )
+        config.hook.pytest_deselected(items=[item for item in items if not asks[item]])
+        items[:] = [item for item in items if asks[item]]
     if RECORDS:
         items[:] = [item for item in items if {"of_pytorch", "recorded_oracle"} & {*getattr(item, "fixturenames", ())}]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)

@@ -20,7 +20,7 @@ from ..core import dtype as dtypes
 from ..core.arrays.native import NoKernel, NotNow, at_most, contiguous, foreign, switch, writing
 from ..core.calls.casting import number_array
 from ..core.calls.interruption import GENERATED, pass_on, source_files
-from ..core.calls.operation import BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT, DEFAULT, INT_TO_FLOAT
+from ..core.calls.operation import BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT, DEFAULT, INT_TO_FLOAT, SAME
 from ..core.layout import elementwise_strides, laid_out_elementwise
 from ..core.state import active, run_ignoring_fp, thread
 from ..core.tensor import Tensor, wrap
@@ -539,6 +539,8 @@ def _plan_of(op: Op, values: Any, looks: list[Any], compute: Any, result: Any, o
     opmath = [value.dtype for value in values if _is_array(value) and value.dtype in _HALVES]
     if model is None or (opmath and (compute is None or op.opmath == "native")):
         raise Untraceable("only numbers, or an expression that computes with opmath itself")
+    if op.promotion == SAME and any(_is_array(value) and value.dtype != model.dtype for value in values):
+        raise Untraceable("operands of several dtypes, which are an error")
     if compute in dtypes.REDUCED and any(_is_array(value) and value.dtype != compute.numpy for value in values):
         raise Untraceable("operands that are rounded to opmath first")
     computed = None if compute is None else np.dtype(np.float32) if compute in dtypes.REDUCED else compute.numpy

@@ -257,6 +257,13 @@ def test_functions_of_two_tensors(name, shape, dtypes, alike, how, special, swap
     agree(BINARY[name], a, b, wide=30 if name in ("pow", "hypot", "logaddexp", "chain", "lerp", "addcmul", "addcdiv") else 4)
 
 
+def test_operands_of_several_dtypes_are_an_error_at_any_size():
+    for count in (3, 40000):
+        for one, other in itertools.permutations((torch.float64, torch.float32, torch.float16), 2):
+            with pytest.raises(RuntimeError, match="one dtype"):
+                torch.lerp(torch.ones(count, dtype=one), torch.ones(count, dtype=other), 0.3)
+
+
 @given(
     shape=st.sampled_from(SHAPES),
     mask=st.sampled_from(LAYOUTS),
