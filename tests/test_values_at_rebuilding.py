@@ -14,6 +14,7 @@ import pytest
 import flambeau
 from flambeau.core.protocols import rebuild
 from flambeau.kernels import memory
+from flambeau.serialization.pickling import unrestricted
 
 POISON = 0xA5
 
@@ -234,3 +235,10 @@ def test_memory_formats_in_later_protocols(protocol: int, oracle: Any) -> None:
     oracle.save([oracle.channels_last, oracle.contiguous_format], file, pickle_protocol=protocol)
     file.seek(0)
     assert flambeau.load(file, weights_only=False) == [flambeau.channels_last, flambeau.contiguous_format]
+
+
+def test_memory_formats_by_way_of_a_programs_module() -> None:
+    file = io.BytesIO(b"\x80\x04\x8c\x07program\x8c\x13torch.channels_last\x93.")
+    with pytest.raises(ModuleNotFoundError):
+        pickle.loads(file.getvalue())
+    assert unrestricted(pickle, file, None, {}) is flambeau.channels_last

@@ -11,6 +11,7 @@ from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
 from ..core.calls.registry import TABLES, composite, op, resolve
+from ..core.layout import contiguous_format
 from ..core.shape import wrap_dim
 from ..core.state import run_ignoring_fp
 from .arithmetic import reject
@@ -270,7 +271,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", UserWarning, stacklevel=2)
-    noise = -resolve("torch", "empty_like")(logits.detach()).exponential_().log()
+    noise = -resolve("torch", "empty_like")(logits.detach(), memory_format=contiguous_format).exponential_().log()
     soft = softmax((logits + noise) / tau, dim)
     if not hard:
         return soft

@@ -121,10 +121,12 @@ def unrestricted(pickle_module: Any, file: IO[bytes], persistent_load: Callable[
 
     class FileUnpickler(pickle_module.Unpickler):
         def find_class(self, module: str, name: str) -> Any:
-            if not is_foreign(module):
+            # from protocol 4 on a memory format's name is whole, and its module any that has torch, a program's own among them
+            value = DATA.get(name) if name.startswith("torch.") else None
+            if value is None and not is_foreign(module):
                 return super().find_class(module, name)
-            # from protocol 4 on a memory format's name is whole, and its module any that has torch
-            value = DATA.get(name if name.startswith("torch.") else f"{module}.{name}")
+            if value is None:
+                value = DATA.get(f"{module}.{name}")
             if value is None:
                 value = public_object(module, name)
             if value is None:
