@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays.native import native
+from . import target as targets
 from . import vectors
 from .build import kernel
 from .language import KINDS, Builder, Value
@@ -39,6 +40,8 @@ def evenly_spaced(dtype: np.dtype, count: int, first: float, step: float, last: 
     """Computed in float64 and rounded once; where there is a ``last`` it is counted back from."""
     out = KINDS.get(dtype)
     if out not in ("f32", "f64") or not 0 < count < 1 << 31:
+        return None
+    if last is not None and not targets.current().has_fma:  # each number is rounded once
         return None
     result = empty((count,), dtype)
     run = progression("f64", out, last is not None)

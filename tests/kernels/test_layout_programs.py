@@ -28,6 +28,7 @@ def check(seed: int, count: int) -> None:
     assert report.count == count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(FIXED, FIXED + 1000, STEP))
 def test_programs_agree(seed: int) -> None:
     check(seed, STEP)

@@ -44,6 +44,7 @@ def test_kernels_equal_references_in_every_layout(family: str) -> None:
     assert not wrong, wrong
 
 
+@pytest.mark.slow
 def test_records_reach_every_native_kernel() -> None:
     done = worker("--reached")
     assert done.returncode == 0, done.stderr[-2000:]
