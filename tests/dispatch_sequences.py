@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import flambeau
@@ -456,8 +458,8 @@ torch.utils.checkpoint.checkpoint(lambda z: z.sin(), x, use_reentrant=False)
 )
 
 
-def environment(library: Any) -> dict[str, Any]:
-    """What the programs' names stand for."""
+def environment(library: Any, source: str) -> dict[str, Any]:
+    """What a program's names stand for."""
     library.manual_seed(0)
 
     def leaf(*shape: int) -> Any:
@@ -467,35 +469,31 @@ def environment(library: Any) -> dict[str, Any]:
         values = library.arange(count, dtype=library.float32)
         return ((values * 37 % 101) / 50 - 1).reshape(shape).requires_grad_()
 
-    images = {"s": leaf(2, 4, 8), "u": leaf(2, 4, 8, 8), "b": leaf(2, 4, 4, 4, 4), "q": leaf(2, 2, 8, 4), "b3": leaf(2, 2, 3)}
-    kernels = {"k1": leaf(4, 4, 3), "k2": leaf(4, 4, 3, 3), "k3": leaf(4, 4, 3, 3, 3), "k1t": leaf(2, 8, 4), "k16": leaf(16, 4)}
-    sequences = {"t3": leaf(5, 1, 4), "t4": leaf(3, 2, 4), "x4": leaf(2, 4), "k12": leaf(12, 4), "k4": leaf(4, 4), "v4": leaf(4)}
-    found = {
-        "torch": library,
-        "F": library.nn.functional,
-        "x": leaf(2, 3),
-        "y": leaf(2, 3).detach().add(0.1).requires_grad_(),
-        "p": leaf(2, 3).detach().mul(0.4).add(0.5).requires_grad_(),
-        "v": leaf(3),
-        "m": (leaf(3, 3).detach() + 3 * library.eye(3)).requires_grad_(),
-        "w": leaf(4, 3),
-        "wb": leaf(4, 3, 3),
-        "r": leaf(4).detach(),
-        **images,
-        **kernels,
-        **sequences,
-        "grid": leaf(2, 5, 5, 2),
-        "theta": leaf(2, 2, 3),
-        "i": library.tensor([0, 1]),
-        "c": library.tensor([0, 2]),
-        "c2": library.zeros(2, 8, 8, dtype=library.int64),
-        "one": library.tensor([[1.0, -1.0, 1.0], [-1.0, 1.0, 1.0]]),
-        "q01": library.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]),
-        "lab": library.tensor([[0, -1, 1], [1, 2, -1]]),
-    }
+    images = {"s": (2, 4, 8), "u": (2, 4, 8, 8), "b": (2, 4, 4, 4, 4), "q": (2, 2, 8, 4), "b3": (2, 2, 3)}
+    kernels = {"k1": (4, 4, 3), "k2": (4, 4, 3, 3), "k3": (4, 4, 3, 3, 3), "k1t": (2, 8, 4), "k16": (16, 4)}
+    sequences = {"t3": (5, 1, 4), "t4": (3, 2, 4), "x4": (2, 4), "k12": (12, 4), "k4": (4, 4), "v4": (4,)}
+    others = {"x": (2, 3), "v": (3,), "w": (4, 3), "wb": (4, 3, 3), "grid": (2, 5, 5, 2), "theta": (2, 2, 3)}
     nn = library.nn
-    found.update(lstm=nn.LSTM(4, 4), gru=nn.GRU(4, 4), rnn=nn.RNN(4, 4), mha=nn.MultiheadAttention(4, 2))
-    found["encoder"] = nn.TransformerEncoderLayer(4, 2, 8, 0.0)
+    made: dict[str, Callable[[], Any]] = {
+        **{name: lambda shape=shape: leaf(*shape) for name, shape in {**images, **kernels, **sequences, **others}.items()},  # type: ignore[misc]
+        "y": lambda: leaf(2, 3).detach().add(0.1).requires_grad_(),
+        "p": lambda: leaf(2, 3).detach().mul(0.4).add(0.5).requires_grad_(),
+        "m": lambda: (leaf(3, 3).detach() + 3 * library.eye(3)).requires_grad_(),
+        "r": lambda: leaf(4).detach(),
+        "i": lambda: library.tensor([0, 1]),
+        "c": lambda: library.tensor([0, 2]),
+        "c2": lambda: library.zeros(2, 8, 8, dtype=library.int64),
+        "one": lambda: library.tensor([[1.0, -1.0, 1.0], [-1.0, 1.0, 1.0]]),
+        "q01": lambda: library.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]),
+        "lab": lambda: library.tensor([[0, -1, 1], [1, 2, -1]]),
+        "lstm": lambda: nn.LSTM(4, 4),
+        "gru": lambda: nn.GRU(4, 4),
+        "rnn": lambda: nn.RNN(4, 4),
+        "mha": lambda: nn.MultiheadAttention(4, 2),
+        "encoder": lambda: nn.TransformerEncoderLayer(4, 2, 8, 0.0),
+    }
+    words = re.findall(r"\w+", source)
+    found = {"torch": library, "F": library.nn.functional, **{name: make() for name, make in made.items() if name in words}}
     importlib.import_module(f"{library.__name__}.utils.checkpoint")
     return found
 
@@ -523,7 +521,7 @@ def flat(library: Any, value: Any) -> list[Any]:
 
 def sequences(library: Any, source: str) -> tuple[list[str], list[str]]:
     """Names in forward and in backward; an error's type stands at the end of the list in which it was raised."""
-    scope = environment(library)
+    scope = environment(library, source)
     leaves = [value for value in scope.values() if isinstance(value, library.Tensor) and value.requires_grad]
     leaves += [p for value in scope.values() if isinstance(value, library.nn.Module) for p in value.parameters()]
     *steps, last = source.split("; ")

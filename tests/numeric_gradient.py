@@ -20,7 +20,7 @@ import flambeau
 STEP = 1e-6
 LONG_STEP = 2e-5  # of the formula of fourth order: its own error is 1e-19 of the fifth derivative, rounding's about 1e-11
 ALONG = 1e-9
-SEVERAL = 12  # elements of an input that are looked at by themselves where all together are right
+SEVERAL = 6  # elements of an input that are looked at by themselves where all together are right
 
 
 def _outputs(call: Callable[[], Any]) -> list[Any]:

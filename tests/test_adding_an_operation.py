@@ -72,7 +72,7 @@ assert flambeau.extent(flambeau.tensor([1.0, float("nan")])).isnan()
 GENERATED = """
 import pytest, libraries, recording, records
 libraries.HAS_ORACLE = recording.HAS_ORACLE = False  # PyTorch has no such function to compare with
-records.RECORDS.update((each.name, each) for each in module("records.softcap_example", blocks[1]).RECORDS)
+records.RECORDS = {each.name: each for each in module("records.softcap_example", blocks[1]).RECORDS}  # no need to collect the others
 sys.exit(pytest.main(["tests/test_operations.py", "-q", "-k", "softcap", "-m", "not oracle", "-p", "no:cacheprovider", "-p", "no:xdist"]))
 """
 

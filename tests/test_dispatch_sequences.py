@@ -28,7 +28,7 @@ def test_the_sequences_of_kernels_are_pytorchs(oracle: Any) -> None:
 
 def derivatives(source: str, order: int, below_a_mode: bool) -> list[Any]:
     """Results of a program, its gradients, and those of the gradients."""
-    scope = environment(flambeau)
+    scope = environment(flambeau, source)
     leaves = [value for value in scope.values() if isinstance(value, flambeau.Tensor) and value.requires_grad]
     leaves += [p for value in scope.values() if isinstance(value, flambeau.nn.Module) for p in value.parameters()]
     *steps, last = source.split("; ")

@@ -47,7 +47,7 @@ def test_shifts_by_any_amount(dtype: str, left: bool, size: int) -> None:
     method = "bitwise_left_shift" if left else "bitwise_right_shift"
     kind = getattr(flambeau, dtype)
     for value, amount in itertools.product(values, amounts_of(dtype)):
-        want = [shifted(value, amount, dtype, left)]
+        want = shifted(value, amount, dtype, left)
         where = f"{value} shifted by {amount}"
         x, by = flambeau.full((size,), value, dtype=kind), flambeau.full((size,), amount, dtype=kind)
         for got in (
@@ -59,7 +59,7 @@ def test_shifts_by_any_amount(dtype: str, left: bool, size: int) -> None:
             getattr(x.clone(), f"{method}_")(by),
             getattr(x.clone(), f"{method}_")(amount),
         ):
-            assert got.dtype is kind and set(got.tolist()) == set(want), where
+            assert got.dtype is kind and got.shape in ((size,), ()) and (got.numpy() == want).all(), where
 
 
 @pytest.mark.oracle

@@ -518,6 +518,6 @@ def write_lines(draw: Any, target: str, shape: tuple[int, ...], operand: Any) ->
     return f"{target}.index_fill_({dim}, torch.tensor({positions}), 4.0)"
 
 
-_PROGRAMS = settings().max_examples if os.environ.get("HYPOTHESIS_PROFILE") else 600
+_PROGRAMS = settings().max_examples if os.environ.get("HYPOTHESIS_PROFILE") else 240
 ViewPrograms.TestCase.settings = settings(max_examples=_PROGRAMS, stateful_step_count=18)
 TestViewPrograms = ViewPrograms.TestCase

@@ -207,7 +207,9 @@ def unsupported(path: Path) -> Iterator[tuple[str, str, str]]:
         for child in ast.iter_child_nodes(node):
             yield from visit(child, stack, scope)
 
-    yield from visit(ast.parse(path.read_text()), [], ())
+    text = path.read_text()
+    if "NotImplementedError" in text:
+        yield from visit(ast.parse(text), [], ())
 
 
 def code(text: str) -> str:

@@ -47,7 +47,7 @@ def test_with_three_devices(file: str) -> None:
 
 @pytest.mark.parametrize("device", ["cuda:0", "cuda:1"])
 def test_records(device: str) -> None:
-    every = "1" if os.environ.get("FLAMBEAU_CUDA_RECORDS") == "all" else "12"
+    every = "1" if os.environ.get("FLAMBEAU_CUDA_RECORDS") == "all" else "12" if device == "cuda:1" else "24"
     check_tests_pass(str(TESTS / "devices/test_records_on_probe.py"), FLAMBEAU_TEST_DEVICE=device, FLAMBEAU_TEST_EVERY=every)
 
 

@@ -116,7 +116,7 @@ def test_derivatives_to_second_order(mode):
 
     inputs = (x, *states, *weights)
     assert gradcheck(function, inputs)
-    assert gradgradcheck(function, inputs)
+    assert gradgradcheck(function, inputs, fast_mode=True)  # a random projection of each
 
 
 @pytest.mark.parametrize("mode", MODES)
