@@ -75,7 +75,7 @@ def pop_mode() -> Any:
     Raises:
         RuntimeError: there is none.
     """
-    mode = thread.function_modes[-1] if thread.function_modes else None
+    mode: Any = thread.function_modes[-1] if thread.function_modes else None
     TorchFunctionMode.__exit__(mode)
     return mode
 
