@@ -91,7 +91,10 @@ def gradients(results: list[Any], inputs: list[Any]) -> list[Any]:
 
 
 def assert_same_both_ways(record: Record, sample: Sample, where: str, *, strides: bool = True) -> None:
+    inputs: list[Any] = []
     for recorded in (False, True):
+        if recorded and not inputs:
+            continue  # it would be the same once more
         inputs, fast, error = attempt(record, sample, recorded=recorded)
         with slowly():
             others, slow, expected = attempt(record, sample, recorded=recorded)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -45,9 +46,9 @@ VARIANTS = {
 
 
 def samples_of(record: Record) -> Iterator[tuple[str, Sample]]:
-    for number in range(len(list(record.samples(Maker(record.dtypes[0], record.name))))):
+    for sample in record.samples(Maker(record.dtypes[0], record.name)):
         for name, change in VARIANTS.items():
-            changed = change(list(record.samples(Maker(record.dtypes[0], record.name)))[number])
+            changed = change(deepcopy(sample))
             if changed is not None:
                 yield name, changed
 
