@@ -90,7 +90,7 @@ BINARY: dict[str, Callable[..., Any]] = {
 
 
 def tensor_of(library: Any, values: np.ndarray, dtype: str) -> Any:
-    return library.tensor(values.astype(np.float64).tolist(), dtype=getattr(library, dtype))
+    return library.tensor(values.astype(np.float64), dtype=getattr(library, dtype))
 
 
 def mixtures(size: int) -> list[tuple[str, np.ndarray, str, np.ndarray]]:

@@ -63,7 +63,7 @@ def test_gradcheck_to_second_order(kwargs):
 
     inputs = (*operands, mask) if mask is not None else tuple(operands)
     assert flambeau.autograd.gradcheck(function, inputs)
-    assert flambeau.autograd.gradgradcheck(function, inputs)
+    assert flambeau.autograd.gradgradcheck(function, inputs, fast_mode=True)  # a random projection of each
 
 
 def test_a_row_that_sees_nothing_is_zero_and_has_no_gradient():
