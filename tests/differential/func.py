@@ -15,12 +15,15 @@ import importlib
 import math
 import os
 import random
+import re
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 from oracle import pytorch
+
+import flambeau
 
 from .area import Area, Difference, Known, Run, attempt, described
 from .func_operations import ALL, DOMAINS, Operation
@@ -258,6 +261,12 @@ class Transforms(Area):
             "PyTorch's derivative is none: loops over its reverse mode, and flambeau, have another one",
             kind="^values of PyTorch alone$",
         ),
+        Known(
+            "of equal elements PyTorch's sort takes any order, and so do its derivatives",
+            kind="^values$",
+            program=r"sort\(",
+            when=lambda difference: agrees_when_stable(difference.program),
+        ),
     )
 
     def generate(self, draw: random.Random) -> list[str]:
@@ -298,6 +307,7 @@ class Transforms(Area):
         apart = distance_of(found, by_loops)
         if theirs is not None:
             is_same = apart <= bound or "under_no_grad" in "".join(lines)  # of which reverse mode has another derivative
+            is_same = is_same or apart <= 8 * self.rounding_of(by_loops, bound, lines)
             return None if is_same else run.differs("values", f"{apart:.1e} from loops", described(theirs))
         if apart <= 5 * bound:
             return run.differs("values of PyTorch alone", f"{apart:.1e} from loops", f"{distance:.1e} from flambeau")
@@ -310,9 +320,14 @@ class Transforms(Area):
         exact = self.again(lines, None)
         return exact is not None and distance_of(found, exact) <= max(bound, 8 * distance_of(wanted, exact))
 
-    def again(self, lines: list[str], transforms: Any) -> list[np.ndarray] | None:
+    def rounding_of(self, by_loops: list[np.ndarray], bound: float, lines: list[str]) -> float:
+        """How far loops in the program's own dtype, over numbers that differ in the last bit, are from those in float64."""
+        near = self.again(lines, loops(), exact=bound != BOUNDS["float32"], nudge=2.0**-22 if bound == BOUNDS["float32"] else 2.0**-51)
+        return 0.0 if near is None else distance_of(near, by_loops)
+
+    def again(self, lines: list[str], transforms: Any, exact: bool = True, nudge: float = 0.0) -> list[np.ndarray] | None:
         """The result by PyTorch in float64 of the same numbers; with other ``transforms``, where given. None where it refuses."""
-        space = space_of(pytorch(), exact=True)
+        space = space_of(pytorch(), exact, nudge)
         if transforms is not None:
             space.update(func=transforms, F=functions())
         if any(attempt(line, space) is not None for line in lines):
@@ -320,11 +335,12 @@ class Transforms(Area):
         return arrays_of(space["result"])
 
 
-def space_of(torch: Any, exact: bool = False) -> dict[str, Any]:
-    """The names of a program; ``exact``: float32's numbers as float64."""
+def space_of(torch: Any, exact: bool = False, nudge: float = 0.0) -> dict[str, Any]:
+    """The names of a program; ``exact``: float32's numbers as float64; ``nudge``: by what part of itself each number is larger."""
 
     def numbers(seed: int, shape: tuple[int, ...], low: float, high: float, dtype: str) -> Any:
         array = np.asarray(np.random.default_rng(seed).uniform(low, high, shape)).astype(dtype)
+        array += array * array.dtype.type(nudge)
         return torch.from_numpy(array.astype("float64") if exact else array)
 
     def whole_numbers(seed: int, shape: tuple[int, ...], most: int) -> Any:
@@ -354,6 +370,17 @@ def space_of(torch: Any, exact: bool = False) -> dict[str, Any]:
     functional = importlib.import_module(f"{torch.__name__}.nn.functional")
     helpers = (numbers, whole_numbers, written, into, under_no_grad, Scaled)
     return {"torch": torch, "func": torch.func, "F": functional, **{each.__name__: each for each in helpers}}
+
+
+def agrees_when_stable(program: str) -> bool:
+    """Whether the libraries agree on a program once its sorts are stable ones."""
+    program = re.sub(r"\.sort\(([^)]*)\)", r".sort(\1, stable=True)", program).replace(".msort()", ".sort(dim=0, stable=True)[0]")
+    results = []
+    for library in (flambeau, pytorch()):
+        space = space_of(library)
+        exec(program, space)
+        results.append(arrays_of(space["result"]))
+    return distance_of(*results) <= BOUNDS["float32" if any(array.dtype == np.float32 for array in results[0]) else "float64"]
 
 
 def arrays_of(result: Any) -> list[np.ndarray]:
