@@ -64,6 +64,8 @@ class Drawn:
         steps = [self.step(kind, small) for kind in chain]
         operation = draw.choice(draw.choice((ALL, ALL, *KINDS.values())))
         shape = self.shape(self.size(steps, small), operation.rank or draw.choice((1, 1, 2, 2, 3)))
+        if "prod" in operation.name and count == 3 and math.prod(shape) > 256:
+            raise Unfit  # PyTorch's third derivatives of products of many take minutes
         self.at, made, self.bounds = self.argument(operation, shape, draw.choice((1, 2, 3)) if small else 0)
         self.innermost(operation, made)
         for i, step in enumerate(steps):
