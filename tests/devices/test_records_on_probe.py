@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,13 @@ def on_probe(value: Any) -> Any:
 
 def samples(record: Record, dtype: str | None = None) -> list[Sample]:
     """Samples of a dtype (None: the record's main one) that have tensors and that the CPU takes."""
-    candidates = record.samples(Maker(dtype or record.dtypes[0], record.name))
+    return _samples(record.name, dtype or record.dtypes[0])
+
+
+@cache
+def _samples(name: str, dtype: str) -> list[Sample]:
+    record = RECORDS[name]
+    candidates = record.samples(Maker(dtype, name))
     if record.name in CUTS_ON_CPU:
         candidates = [sample for sample in candidates if not arrays_in(sample.args[1:])]
     return [sample for sample in candidates if arrays_in([*sample.args, *sample.kwargs.values()]) and run(OURS, record, sample)[1] is None]
