@@ -75,9 +75,7 @@ def test_large_cases_have_keys_of_their_own(module, least):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "case", [*LONG, *SHORT], ids=lambda case: case.key
-)
+@pytest.mark.parametrize("case", [*LONG, *SHORT], ids=lambda case: case.key)
 def test_a_large_case_gives_tensors_of_finite_values(case):
     import flambeau
 
