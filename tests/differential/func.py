@@ -27,7 +27,7 @@ import flambeau
 
 from .area import Area, Difference, Known, Run, attempt, described
 from .func_operations import ALL, DOMAINS, Operation
-from .func_reference import functions, loops
+from .func_reference import functions, loops, with_products_by_jvp
 
 TRANSFORMS = (
     "vmap", "vmap_closed", "vmap_two", "grad", "vjp", "jvp", "jacrev", "jacfwd", "hessian", "linearize", "functional_call",
@@ -264,6 +264,12 @@ class Transforms(Area):
             kind="^values of PyTorch alone$",
         ),
         Known(
+            "PyTorch takes the size of an unbatched 0-d result at out_dims=-1 from elsewhere in memory",
+            kind="^shape$",
+            program="out_dims=-1",
+            theirs=r"\d{10,}",
+        ),
+        Known(
             "of equal elements PyTorch's sort takes any order, and so do its derivatives",
             kind="^values$",
             program=r"sort\(",
@@ -304,6 +310,8 @@ class Transforms(Area):
         refuses = theirs is not None or "func.linearize" in "".join(lines)  # whose products PyTorch cuts off the tape
         if by_loops is not None and refuses and not all(np.isfinite(array).all() for array in by_loops):
             by_loops = None  # some derivatives of derivatives are NaN in PyTorch
+        if "under_no_grad" in "".join(lines) and "func.linearize" in "".join(lines):  # of which reverse mode has another derivative
+            by_loops = self.again(lines, with_products_by_jvp())
         if by_loops is None:
             return None if refuses else run.differs("values", f"{distance:.1e} from PyTorch", "")
         apart = distance_of(found, by_loops)

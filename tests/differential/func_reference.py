@@ -55,6 +55,13 @@ def loops() -> Any:
 
 
 @cache
+def with_products_by_jvp() -> Any:
+    """``torch.func``, whose ``linearize`` does not cut its products off the tape."""
+    func = pytorch().func
+    return SimpleNamespace(**vars(func) | {"linearize": lambda f, x: (f(x), lambda tangent: func.jvp(f, (x,), (tangent,))[1])})
+
+
+@cache
 def functions() -> Any:
     """``torch.nn.functional``, with formulas where derivatives there are wrong by finite differences.
 
