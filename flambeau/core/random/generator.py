@@ -81,8 +81,8 @@ def _unlock() -> None:
     for generator in list(_all):
         generator._lock = threading.RLock()
         lock = getattr(generator._bits, "lock", None)
-        if lock is not None and lock.locked():
-            lock.release()
+        if lock is not None:  # of one class or the other, by NumPy's version
+            lock._at_fork_reinit()
 
 
 late.held_in_forks.append(_locks)
