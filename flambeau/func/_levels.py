@@ -511,7 +511,7 @@ def note_view(made: Any, viewed: Any, view: Callable[[Any], Any]) -> None:
         return
     made._viewed = viewed, view
     views = viewed.__dict__.setdefault("_views", [])
-    if len(views) > 100:
+    if len(views) > 64 and not len(views) & (len(views) - 1):  # at powers of two, so that many that live cost little
         views[:] = [reference for reference in views if reference() is not None]
     views.append(weakref.ref(made))
 

@@ -270,6 +270,12 @@ class Transforms(Area):
             theirs=r"\d{10,}",
         ),
         Known(
+            "of equal elements PyTorch takes any one for the mode, the median and the k-th: float32 has some among thousands",
+            kind="^values$",
+            program=r"\.(mode|median|nanmedian|kthvalue)\(",
+            when=lambda difference: "float32" in difference.program,
+        ),
+        Known(
             "of equal elements PyTorch's sort takes any order, and so do its derivatives",
             kind="^values$",
             program=r"sort\(",
