@@ -39,7 +39,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     near = collection_path.with_name("conftest.py")
     texts = [path.read_text() for path in (collection_path, near) if path.exists() and path != Path(__file__)]
-    return None if any(re.search(r"oracle|ORACLE|of_pytorch|\(same\b", text) for text in texts) else True
+    return None if any(re.search(r"oracle|ORACLE|of_pytorch|\(same\b|\bmpmath\b", text) for text in texts) else True
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -73,16 +73,18 @@ def _is_of_tests(function: Any) -> bool:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Slow tests come first: one that comes last keeps one process busy while the others wait. For a recording, what is recorded alone.
 
-    With ``--asks-pytorch``, only tests that have PyTorch by a fixture or a mark, or in whose code it is.
+    With ``--asks-pytorch``, only tests that have PyTorch by a fixture or a mark, or in whose code it or mpmath is, which comes with it.
     """
     if config.getoption("asks_pytorch"):
         asking = {"oracle", "of_pytorch", "recorded_oracle", "theirs", "same"}
         asks: dict[Any, bool] = {}
         for item in items:
             function = getattr(item, "function", None)
-            asks[item] = bool(item.get_closest_marker("oracle") or asking & {*getattr(item, "fixturenames", ())}) or (
-                isinstance(function, FunctionType) and _asks_pytorch(function, set())
-            )
+            asks[item] = bool(
+                hasattr(getattr(item, "module", None), "mpmath")
+                or item.get_closest_marker("oracle")
+                or asking & {*getattr(item, "fixturenames", ())}
+            ) or (isinstance(function, FunctionType) and _asks_pytorch(function, set()))
         config.hook.pytest_deselected(items=[item for item in items if not asks[item]])
         items[:] = [item for item in items if asks[item]]
     if RECORDS:

@@ -34,6 +34,8 @@ from benchmarks import (
 from flambeau.core.arrays import native
 from flambeau.core.calls.registry import entries
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parent.parent
 LARGE = (kernels, convolution, training, recurrent, scaling)
 # Of curves that run over four decades, the largest sizes give nothing that the others do not.

@@ -15,6 +15,8 @@ from oracle import pytorch
 
 import flambeau
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(path for path in (ROOT / "docs" / "cookbook").glob("*.md") if path.stem != "README")
 MAIN = '__name__ == "__main__"'

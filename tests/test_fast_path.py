@@ -123,6 +123,7 @@ def assert_same_both_ways(record: Record, sample: Sample, where: str, *, strides
                     assert_close(OURS.array(got), OURS.array(want), record, where_now)
 
 
+@pytest.mark.slow
 @every_record
 def test_the_fast_path_equals_the_slow_path(record: Record) -> None:
     for dtype in record.dtypes:

@@ -37,6 +37,7 @@ def amounts_of(dtype: str) -> list[int]:
     return [amount for amount in wanted if limits.min <= amount <= limits.max]
 
 
+@pytest.mark.slow
 @SIZES
 @pytest.mark.parametrize("left", [True, False], ids=["left", "right"])
 @pytest.mark.parametrize("dtype", INTEGERS)
@@ -109,6 +110,7 @@ def mixtures(size: int) -> list[tuple[str, np.ndarray, str, np.ndarray]]:
     ]
 
 
+@pytest.mark.slow
 @SIZES
 @pytest.mark.parametrize("name", BINARY)
 @pytest.mark.parametrize("half", HALVES)

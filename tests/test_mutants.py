@@ -11,6 +11,8 @@ import pytest
 from mutants import changes, choosing
 from mutants.changes import PACKAGE, Site, drawn, sites
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import sys
 sys.path[:0] = ["tests"]

@@ -292,6 +292,7 @@ def magnitude(array: np.ndarray) -> float:
     return float(np.abs(array[np.isfinite(array)]).max(initial=0))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # what a sample warns of is compared where its values are
 @by_record(condition=lambda r: r.gradient and "float64" in r.dtypes)
 def test_derivatives_equal_finite_differences(record: Record) -> None:

@@ -12,6 +12,8 @@ import pytest
 from flambeau.core.calls.registry import entries
 from tools import tables
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", tables.TABLES)
 def test_the_written_tables_are_up_to_date(name: str) -> None:

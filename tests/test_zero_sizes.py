@@ -12,6 +12,8 @@ from libraries import OURS, Library, arrays_in, assert_same_outcome, describe, d
 from records import RECORDS, Record
 from records.record import Maker, Sample
 
+pytestmark = pytest.mark.slow
+
 
 def emptied(axis: int, which: Callable[[np.ndarray, np.ndarray], bool]) -> Callable[[Sample], Sample | None]:
     """A sample whose arrays that ``which`` chooses, given the first array and each one, have size 0 along an axis."""

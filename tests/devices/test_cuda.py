@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from devices import fake_cupy, list_cupy
 
+pytestmark = pytest.mark.slow
+
 TESTS = Path(__file__).parents[1]
 
 

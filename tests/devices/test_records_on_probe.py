@@ -21,6 +21,8 @@ from flambeau.core.tensor import Tensor
 from flambeau.testing import probe
 from flambeau.testing.device_array import reads
 
+pytestmark = pytest.mark.slow
+
 DEVICE = flambeau.device(os.environ.get("FLAMBEAU_TEST_DEVICE", "privateuseone:0"))
 if DEVICE.type == "cuda":
     from devices import fake_cupy

@@ -263,7 +263,7 @@ def _has_gradient(record: Record) -> bool:
 
 EXHAUSTIVE = os.environ.get("FLAMBEAU_EXHAUSTIVE") == "1"
 IN_TURN = 3  # dtypes of an element-wise record, and layouts of each of its calls
-OF_OTHERS = 6  # layouts of each call of other records; of dtypes they have all
+OF_OTHERS = 5  # layouts of each call of other records, and their dtypes
 
 
 class Turns:
@@ -280,15 +280,15 @@ class Turns:
 def check(record: Record) -> Iterator[str]:
     """What is wrong with a record: for each dtype, where a kernel is reached, all layouts.
 
-    Each call has some of the layouts in turn. Kernels made of expressions share the code that looks at layouts and dtypes, so that an
-    element-wise record has some dtypes in turn, too, and fewer layouts.
+    Each record has some dtypes in turn, each call some layouts; fewer where kernels are made of expressions, which share the code that
+    looks at layouts and dtypes.
     """
     if record.name in ANY_SIGN:
         return
     turns = Turns(record.name)
     dtypes = [candidate for candidate in record.dtypes if candidate in DTYPES]
-    if isinstance(record.samples, Pointwise) and not EXHAUSTIVE:
-        dtypes = turns.some_of(dtypes, IN_TURN)
+    if not EXHAUSTIVE:
+        dtypes = turns.some_of(dtypes, IN_TURN if isinstance(record.samples, Pointwise) else OF_OTHERS)
     for dtype in dtypes:
         for sample in samples_of(record, dtype):
             reached.clear()

@@ -16,7 +16,7 @@ pytest.importorskip("llvmlite")
 mpmath = pytest.importorskip("mpmath")
 mp, mpf = mpmath.mp, mpmath.mpf
 pytestmark = pytest.mark.filterwarnings("ignore")
-COUNT = 100  # arguments of each range
+COUNT = 50  # arguments of each range
 
 
 def log_ndtr(x):
