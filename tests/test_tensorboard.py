@@ -281,7 +281,7 @@ def test_folders_are_named_by_time_and_host(tmp_path: Path, monkeypatch: pytest.
     with tensorboard.SummaryWriter(comment="LR_0.1") as writer:
         assert Path(writer.get_logdir()).is_dir()
     moment, rest = Path(writer.log_dir).name.split("_", 2)[:2], Path(writer.log_dir).name.split("_", 2)[2]
-    time.strptime("_".join(moment), "%b%d_%H-%M-%S")
+    time.strptime("_".join(["2024", *moment]), "%Y_%b%d_%H-%M-%S")
     assert rest == f"{socket.gethostname()}LR_0.1" and Path(writer.log_dir).parent == Path("runs")
 
 
