@@ -13,12 +13,35 @@ from typing import Any
 
 from ..core import dtype as dtypes
 from ..core.dtype import dtype as Dtype
+from ..core.layout import strided
 from ..core.shape import wrap_dims
 from ..core.tensor import Tensor
 from ..ops import resolve
 from ..ops.inspection import iinfo
 from ..ops.masks import where
 from ..ops.norms import vector_norm
+
+__all__ = [
+    "amax",
+    "amin",
+    "argmax",
+    "argmin",
+    "cumprod",
+    "cumsum",
+    "log_softmax",
+    "logaddexp",
+    "logsumexp",
+    "mean",
+    "median",
+    "norm",
+    "normalize",
+    "prod",
+    "softmax",
+    "softmin",
+    "std",
+    "sum",
+    "var",
+]
 
 _Dims = int | Sequence[int] | None
 _SMALL = (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.bool_)
@@ -80,6 +103,9 @@ def _of_masked_tensors(function: Callable[..., Tensor]) -> Callable[..., Tensor]
     def of_any(input: Any, *args: Any, mask: Tensor | None = None, **options: Any) -> Tensor:
         own = getattr(input, "_masked_mask", None)
         if own is not None:
+            if own.layout is not strided:
+                name = function.__name__
+                raise NotImplementedError(f"masked.{name}: a MaskedTensor of layout {own.layout} is not supported; use to_dense()")
             input, mask = input.get_data(), own if mask is None else own & mask
         return function(input, *args, mask=mask, **options)
 

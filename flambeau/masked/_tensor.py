@@ -2,6 +2,8 @@
 
 Operations look at specified elements only, and results and gradients have masks of their own. A gradient that comes from an unspecified
 element is unspecified itself, so that no infinity or NaN of the data gets into it.
+
+Data and mask may be sparse, COO or CSR, and then have the same places: element-wise operations and whole reductions look at values alone.
 """
 
 from __future__ import annotations
@@ -13,12 +15,14 @@ from typing import Any
 
 from ..autograd.function import Function
 from ..core import dtype as dtypes
-from ..core.layout import strided
+from ..core.layout import sparse_coo, sparse_csr
 from ..core.protocols.wrapper import WrapperTensor
 from ..core.shape import wrap_dims
 from ..core.state import thread
 from ..core.tensor import Tensor
+from ..ops.sparse.construction import entries, with_values
 from . import _functions
+from ._sparse import LAYOUTS, agreeing, is_sparse, operand, position
 
 _DTYPES = frozenset((dtypes.float16, dtypes.float32, dtypes.float64, dtypes.bool_, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64))
 _NUMBER = "{0:8.4f}"
@@ -34,45 +38,44 @@ class _Shown(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        grad = grads[0]
+        grad, mask = grads[0], ctx.mask
+        if is_sparse(mask):
+            if not is_masked_tensor(grad):
+                return _made(grad.sparse_mask(mask), mask), None
+            shown = entries(grad._masked_mask, mask) & entries(mask, mask)
+            return _made(grad._inner.sparse_mask(mask), with_values(shown, mask)), None
         if is_masked_tensor(grad):
-            return _made(grad._inner, grad._masked_mask & ctx.mask), None
-        return _made(grad, ctx.mask), None
+            return _made(grad._inner, grad._masked_mask & mask), None
+        return _made(grad, mask), None
 
 
-def _check(data: Any, mask: Any) -> None:
-    """Raise where ``data`` and ``mask`` make no masked tensor.
+def _checked(data: Any, mask: Any) -> tuple[Tensor, Tensor]:
+    """Data and mask of a masked tensor.
 
     Raises:
-        TypeError: no tensors, masked ones, another layout than strided, a mask that is not bool, or a dtype that is not supported.
-        ValueError: other shapes.
+        TypeError: no tensors, masked ones, two layouts, a mask that is not bool, or a layout or dtype that is not supported.
+        ValueError: other shapes, or sparse tensors of other places.
     """
     for name, value in (("data", data), ("mask", mask)):
         if is_masked_tensor(value) or not isinstance(value, Tensor):
             raise TypeError(f"{name} must be a Tensor")
-    if data.layout != mask.layout:
-        raise TypeError("data and mask must have the same layout.")
-    if data.layout is not strided:
-        raise NotImplementedError(f"MaskedTensor: data of layout {data.layout} are not supported; use torch.strided")
+    data, mask = agreeing(data, mask)
     if mask.dtype is not dtypes.bool_:
         raise TypeError("mask must have dtype bool.")
     if data.dtype not in _DTYPES:
         raise TypeError(f"{data.dtype} is not supported in MaskedTensor.")
-    if data.dim() != mask.dim():
-        raise ValueError("data.dim() must equal mask.dim()")
-    if data.shape != mask.shape:
-        raise ValueError("data.size() must equal mask.size()")
+    return data, mask
 
 
 class MaskedTensor(WrapperTensor):
     """Data and a mask of the same shape; True specifies an element.
 
     Args:
-        data: strided, of a floating point dtype but bfloat16, an integer dtype but uint8, or bool; copied, without history.
-        mask: bool, of the same shape; copied.
-        requires_grad: whether operations are recorded.
+        data: strided, COO or CSR, of a floating point dtype but bfloat16, an integer dtype but uint8, or bool; copied, without history.
+        mask: bool, of the same shape, layout and, where it is sparse, places; copied.
+        requires_grad: whether operations are recorded; reductions of sparse data are not.
     Raises:
-        TypeError, ValueError: data and mask that do not go together. NotImplementedError: sparse data.
+        TypeError, ValueError: data and mask that do not go together.
     Example:
         >>> import warnings
         >>> import flambeau as torch
@@ -88,7 +91,7 @@ class MaskedTensor(WrapperTensor):
     _masked_mask: Tensor
 
     def __new__(cls, data: Any, mask: Any, requires_grad: bool = False) -> Any:
-        _check(data, mask)
+        shown, shown_mask = _checked(data, mask)
         warnings.warn(
             "The PyTorch API of MaskedTensors is in prototype stage and will change in the near future. Please open a Github issue for "
             "features requests and see our documentation on the torch.masked module for further information about the project.",
@@ -102,7 +105,7 @@ class MaskedTensor(WrapperTensor):
                 UserWarning,
                 stacklevel=2,
             )
-        return _made(data.detach().clone().requires_grad_(requires_grad), mask.detach().clone())
+        return _made(shown.detach().clone().requires_grad_(requires_grad), shown_mask.detach().clone())
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
@@ -123,26 +126,39 @@ class MaskedTensor(WrapperTensor):
         return self._masked_mask
 
     def to_tensor(self, value: Any) -> Tensor:
-        """The data with ``value`` in place of unspecified elements. Source: MaskedTensor.to_tensor."""
+        """The data, dense, with ``value`` in place of unspecified elements. Source: MaskedTensor.to_tensor."""
+        if is_sparse(self._inner):
+            return self.to_dense().to_tensor(value)
         return self.get_data().masked_fill(~self._masked_mask, value)
 
     def is_sparse_coo(self) -> bool:
-        """Whether the data are sparse: never yet."""
-        return False
+        """Whether data and mask are COO tensors. Source: MaskedTensor.is_sparse_coo."""
+        return self._inner.layout is sparse_coo
 
     def is_sparse_csr(self) -> bool:  # type: ignore[override]  # a method in PyTorch, too
-        """Whether the data are sparse: never yet."""
-        return False
+        """Whether data and mask are CSR tensors. Source: MaskedTensor.is_sparse_csr."""
+        return self._inner.layout is sparse_csr
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether data and mask are sparse, CSR ones too. Source: MaskedTensor.is_sparse."""
+        return is_sparse(self._inner)
+
+    def is_contiguous(self, *args: Any, **kwargs: Any) -> bool:
+        if self.is_sparse_coo():
+            raise ValueError("MaskedTensors with sparse data do not have is_contiguous")
+        return super().is_contiguous(*args, **kwargs)
 
     def item(self) -> Any:
-        if self._inner.numel() == 1 and not self._masked_mask.item():
+        if self._inner.numel() == 1 and not self._masked_mask.to_dense().item():
             raise ValueError("item: expected an element that the mask specifies")
-        return self._inner.item()
+        return self._inner.to_dense().item()
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:
+        data, mask = self._inner.detach().to_dense(), self._masked_mask.to_dense()
         if not self.dim():
-            return f"MaskedTensor({_text(self._inner, self._masked_mask)}, {bool(self._masked_mask)})"
-        return f"MaskedTensor(\n{_indented(_text(self._inner.detach(), self._masked_mask))}\n)"
+            return f"MaskedTensor({_text(data, mask)}, {bool(mask)})"
+        return f"MaskedTensor(\n{_indented(_text(data, mask))}\n)"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _rebuilt, (self._inner.detach(), self._masked_mask, self.requires_grad)
@@ -197,7 +213,7 @@ def as_masked_tensor(data: Any, mask: Any) -> Any:
 
     Source: torch.masked.as_masked_tensor.
     """
-    _check(data, mask)
+    data, mask = _checked(data, mask)
     return _made(_Shown.apply(data, mask.detach()).clone(), mask.detach().clone())
 
 
@@ -241,7 +257,40 @@ def _joined(data: Any, mask: Any) -> Any:
     """Masked tensors of results of the data and results of the mask."""
     if isinstance(data, (tuple, list)):
         return type(data)([_joined(part, part_mask) for part, part_mask in zip(data, mask, strict=True)])
-    return _made(data, mask)
+    return _made(*agreeing(data, mask)) if is_sparse(data) else _made(data, mask)
+
+
+def _values_of(masked: MaskedTensor) -> Any:
+    """The values of a sparse masked tensor, a dense one."""
+    mask = masked._masked_mask
+    return _made(entries(masked._inner, mask), entries(mask, mask))
+
+
+def _on_values(handler: Callable[..., Any], func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """An element-wise operation of sparse operands: that of their values."""
+    first = next(filter(is_masked_tensor, args))
+    if not is_sparse(first._inner):
+        kind = ValueError if all(map(is_masked_tensor, args[:2])) else RuntimeError
+        raise kind(f"{name}: `a` and `b` must have the same layout, got a MaskedTensor of layout torch.strided beside a sparse tensor")
+    places, writes = first._masked_mask, name.endswith("_")
+    operands = list(args)
+    for at, arg in enumerate(args[:2]):
+        if is_masked_tensor(arg):
+            operand(arg._masked_mask, places, name)
+            operands[at] = _values_of(arg)
+        elif isinstance(arg, Tensor):
+            arg = operand(arg, places, name)
+            operands[at] = entries(arg, places) if is_sparse(arg) else arg
+    if writes:
+        if first is not args[0]:
+            raise TypeError(f"{name}: expected a MaskedTensor as what is written to, beside one of layout {places.layout}")
+        operands[0] = operands[0].clone()
+    result = handler(func, name, operands, kwargs)
+    data = with_values(result._inner, places)
+    if not writes:
+        return _made(data, with_values(result._masked_mask, places))
+    first._inner.copy_(data)
+    return first
 
 
 def _unary(func: Any, name: str, args: Any, kwargs: Any) -> Any:
@@ -251,6 +300,8 @@ def _unary(func: Any, name: str, args: Any, kwargs: Any) -> Any:
         )
     if any(isinstance(arg, Tensor) for arg in args[1:]):
         raise TypeError("MaskedTensor unary ops do not support additional Tensor arguments")
+    if is_sparse(args[0]._inner):
+        return _on_values(_unary, func, name, args, kwargs)
     result = func(*_of_data(args))
     return args[0] if result is args[0]._inner else args[0]._wrapping(result)
 
@@ -258,6 +309,8 @@ def _unary(func: Any, name: str, args: Any, kwargs: Any) -> Any:
 def _binary(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     if kwargs and thread.function_override:
         raise ValueError("len(kwargs) must equal 0")
+    if any(map(is_sparse, args[:2])):
+        return _on_values(_binary, func, name, args, kwargs)
     masks = [arg._masked_mask for arg in args[:2] if is_masked_tensor(arg)]
     mask = masks[0]
     if len(masks) == 2 and masks[1] is not mask and not (masks[1].dim() == mask.dim() and bool((masks[1] == mask).all())):
@@ -295,6 +348,12 @@ def _reduction(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     masked = given.pop("input")
     mask, dim, keepdim = masked._masked_mask, given.pop("dim", None), given.pop("keepdim", False)
     dim = None if dim == () else dim
+    places = mask if is_sparse(mask) else None
+    if places is not None:
+        if dim is not None or keepdim:
+            raise TypeError(f"{name}: a MaskedTensor of layout {places.layout} is reduced as a whole, got dim or keepdim; use to_dense()")
+        masked = _values_of(masked.detach())
+        mask = masked._masked_mask
     data = masked.get_data()
     if name == "all":
         shown = data.bool() | ~mask
@@ -304,7 +363,39 @@ def _reduction(func: Any, name: str, args: Any, kwargs: Any) -> Any:
         result = _functions.norm(data, 2.0 if order == "fro" else order, dim, keepdim=keepdim, mask=mask, **given)
     else:
         result = getattr(_functions, name)(data, dim, keepdim=keepdim, mask=mask, **given)
+    if places is not None and name in ("argmax", "argmin"):
+        result = position(result, places, dtypes.get_default_dtype() if places.layout is sparse_coo else result.dtype)
     return _made(result, _reduced_mask(mask, dim, keepdim))
+
+
+def _to_dense(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    given = inspect.signature(func).bind(*args, **kwargs).arguments
+    masked, dtype = given.pop("input"), given.pop("dtype", None)
+    dense = _made(func(masked._inner, **given), masked._masked_mask.to_dense()) if is_sparse(masked._inner) else masked
+    return dense if dtype is None else dense.to(dtype)
+
+
+def _to_sparse(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    given = inspect.signature(func).bind(*args, **kwargs).arguments
+    masked, layout = given.pop("input"), given.pop("layout", None)
+    data, mask, form = masked._inner, masked._masked_mask, sparse_csr if name == "to_sparse_csr" else layout or sparse_coo
+    if form not in LAYOUTS:
+        raise NotImplementedError(f"{name}: masked tensors of layout {form} are not supported; use torch.sparse_coo or torch.sparse_csr")
+    if any(value is not None for value in given.values()):
+        raise NotImplementedError(f"{name}: {', '.join(given)} of a masked tensor is not supported")
+    if form is sparse_csr and data.dim() != 2:
+        raise ValueError(f"Only 2D tensors can be converted to the SparseCsr layout but got shape: {data.shape}")
+    if data.layout is form:
+        return masked
+    places = mask.to_sparse(layout=form)
+    return _made(data.to_sparse(layout=form) if is_sparse(data) else data.sparse_mask(places), places)
+
+
+def _raw_part(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """``_indices`` and ``_values``, in which every element is specified."""
+    data = args[0]._inner.detach()
+    part = entries(data, data) if name == "_values" and is_sparse(data) else func(data)
+    return _made(part, part.new_ones(part.shape, dtype=dtypes.bool_))
 
 
 def _softmax(func: Any, name: str, args: Any, kwargs: Any) -> Any:
@@ -334,9 +425,13 @@ def _on_data(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     masked = args[0]
     if name == "detach":
         return _made(masked._inner.detach().clone(), masked._masked_mask)
+    if name == "contiguous" and masked.is_sparse_coo():
+        raise ValueError("MaskedTensors with sparse data do not have contiguous")
     result = func(*_of_data(args), **kwargs)
     if result is masked._inner:
         return masked
+    if not isinstance(result, Tensor):  # a dtype's or a device's name
+        return result
     mask = masked._masked_mask
     if name in ("to", "cpu", "cuda", "contiguous", "clone"):
         mask = mask.to(result.device).contiguous() if name == "contiguous" else mask.to(result.device)
@@ -347,25 +442,31 @@ def _copied(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     target, source = args[0], args[1]
     if not (is_masked_tensor(target) and is_masked_tensor(source)):
         raise TypeError("copy_: expected two masked tensors")
-    if target.shape != source.shape or not bool((target._masked_mask == source._masked_mask).all()):
+    masks = [target._masked_mask, source._masked_mask]
+    if is_sparse(masks[0]):
+        masks = [entries(operand(mask, masks[0], name), masks[0]) for mask in masks]
+    if target.shape != source.shape or not bool((masks[0] == masks[1]).all()):
         raise ValueError("args[0] mask and args[1] mask must match but do not")
     func(target._inner, source._inner)
     return target
+
+
+def _filled(masked: MaskedTensor) -> Tensor:
+    """The data with 0 in place of unspecified elements, in their layout."""
+    if is_sparse(masked._inner):
+        return with_values(_filled(_values_of(masked)), masked._masked_mask)
+    return masked._inner.where(masked._masked_mask, masked._inner.new_zeros(()))
 
 
 def _inside_backward(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     """An operation of a derivative rule: on the data of specified elements, with the mask where the shape is kept."""
     masked = next(value for value in _flat((args, kwargs)) if is_masked_tensor(value))
     mask = masked._masked_mask
-
-    def filled(value: Any) -> Any:
-        return value._inner.where(value._masked_mask, value._inner.new_zeros(()))
-
-    result = func(*_mapped(args, filled), **{key: _mapped(value, filled) for key, value in kwargs.items()})
+    result = func(*_mapped(args, _filled), **{key: _mapped(value, _filled) for key, value in kwargs.items()})
     if not isinstance(result, Tensor) or result.dtype not in _DTYPES:
         return result
     if result.shape == mask.shape:
-        return _made(result, mask)
+        return _made(*agreeing(result, mask)) if is_sparse(result) else _made(result, mask.to_dense())
     if name == "_sum_to_size":
         return _made(result, func(mask.to(dtypes.float32), *args[1:]) != 0)
     return result
@@ -393,7 +494,7 @@ _MOVING = (
     "__getitem__ select transpose split t slice index expand view reshape cat concat concatenate unsqueeze unfold im2col col2im stack "
     "split_with_sizes atleast_1d atleast_2d atleast_3d broadcast_tensors broadcast_to chunk tensor_split column_stack dsplit flatten "
     "hsplit hstack dstack narrow ravel vsplit vstack row_stack expand_as reshape_as view_as unflatten unsafe_chunk unsafe_split _view "
-    "_scatter_part _diagonal_backward "
+    "_scatter_part _diagonal_backward _sparse_entries _sparse_with_values _to_sparse _to_sparse_csr _to_strided _coalesce "
     "swapaxes swapdims meshgrid kron permute movedim moveaxis squeeze unbind flip index_select"
 ).split()
 _KEEPING = "clone contiguous detach to type type_as cpu cuda _to_copy ones_like double float half int long short char bool alias".split()
@@ -404,6 +505,10 @@ _HANDLERS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(_MOVING, _passed_through),
     **dict.fromkeys(_KEEPING, _on_data),
     **dict.fromkeys("sum mean amin amax argmin argmax prod all norm var std".split(), _reduction),
+    **dict.fromkeys(("to_sparse", "to_sparse_coo", "to_sparse_csr"), _to_sparse),
+    **dict.fromkeys(("_indices", "_values"), _raw_part),
+    "to_dense": _to_dense,
+    "is_same_size": lambda func, name, args, kwargs: func(*_of_data(args), **kwargs),
     "softmax": _softmax,
     "where": _where,
     "_where": _where,
