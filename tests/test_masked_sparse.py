@@ -132,6 +132,7 @@ OTHER: dict[str, Callable[[Any, Any], Any]] = {
         x.int() / 2,
     ],
     "copies": lambda torch, x: [x.clone(), x.detach(), x.data],
+    "real": lambda torch, x: [x.conj() is x, torch.conj(x) is x, torch.real(x) is x, x.resolve_conj() is x, x.resolve_neg() is x],
     "copied": lambda torch, x: x.copy_(x * 2),
     "row": lambda torch, x: [x[0], x.select(0, 1), x[0, 0], x[0, 1]],
     "same size": lambda torch, x: [x.is_same_size(x), torch.is_same_size(x, x)],

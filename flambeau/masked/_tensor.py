@@ -508,6 +508,7 @@ _HANDLERS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("to_sparse", "to_sparse_coo", "to_sparse_csr"), _to_sparse),
     **dict.fromkeys(("_indices", "_values"), _raw_part),
     "to_dense": _to_dense,
+    **dict.fromkeys(("conj", "real", "resolve_conj", "resolve_neg"), lambda func, name, args, kwargs: args[0]),  # no dtype is complex
     "is_same_size": lambda func, name, args, kwargs: func(*_of_data(args), **kwargs),
     "softmax": _softmax,
     "where": _where,

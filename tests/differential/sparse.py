@@ -187,7 +187,7 @@ class Sparse(Area):
             kind="values|col_indices|row_indices|crow|ccol|nnz|shape",
             when=lambda found: writes(found.line),
         ),
-        Known("masked tensors have strided data, and fewer operations", ours="MaskedTensor"),
+        Known("to_sparse of masked tensors looks at its options", line=r"to_sparse\(.", ours="masked tensor|Only 2D tensors"),
         Known("what is left of a program by shrinking", ours="<module|Module"),
         Known("gradients of COO tensors are coalesced where their places are", kind="^grad.*coalesced"),
         Known("fill_ keeps no place of a compressed tensor for zeros, and does not know all layouts", line=r"fill_"),
@@ -316,7 +316,10 @@ def made(draw: random.Random, name: str) -> str:
         return f"{name} = torch.sparse_coo_tensor({parts}, {shape}){grad}"
     if kind == "masked":
         mask = dense(draw, shape, "bool")
-        return f"{name} = torch.masked.masked_tensor({text}, {mask})"
+        ends = draw.choice(("", "", ".to_sparse()", ".to_sparse_csr()" if len(shape) == 2 else ".to_sparse()"))
+        if draw.random() < 0.5:
+            return f"{name} = torch.masked.masked_tensor({text}, {mask}){ends}"
+        return f"{name} = torch.masked.masked_tensor({text}{ends}, ({text} != 0){ends})"
     if kind == "nested":
         parts = ", ".join(dense(draw, (draw.randint(1, 3), 3), "float32") for _ in range(2))
         return f"{name} = torch.nested.nested_tensor([{parts}], layout=torch.{draw.choice(('strided', 'jagged'))})"
