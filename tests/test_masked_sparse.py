@@ -149,6 +149,8 @@ OTHER: dict[str, Callable[[Any, Any], Any]] = {
     "values": lambda torch, x: x.values(),
     "median": lambda torch, x: x.median(),
     "numpy": lambda torch, x: x.numpy(),
+    "of one element": lambda torch, x: [torch.is_nonzero(x[0, 0]), x[0, 0].is_nonzero(), bool(x[0, 0]), x[0, 0].item()],
+    "of several": lambda torch, x: x.is_nonzero(),
     "item": lambda torch, x: x.item(),
     "zeros_like": lambda torch, x: torch.zeros_like(x),
     "cumsum": lambda torch, x: x.cumsum(0),

@@ -509,6 +509,7 @@ _HANDLERS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("_indices", "_values"), _raw_part),
     "to_dense": _to_dense,
     **dict.fromkeys(("conj", "real", "resolve_conj", "resolve_neg"), lambda func, name, args, kwargs: args[0]),  # no dtype is complex
+    "is_nonzero": lambda func, name, args, kwargs: bool(args[0].item()),
     "is_same_size": lambda func, name, args, kwargs: func(*_of_data(args), **kwargs),
     "softmax": _softmax,
     "where": _where,
