@@ -25,7 +25,7 @@ VALUES_OF["argsort"] = ()
 # Eigenvectors and singular vectors are unique up to signs or phases, which depend on the LAPACK.
 VALUES_OF |= {"linalg.eig": (0,), "linalg.eigh": (0,), "linalg.svd": (1,), "svd": (1,), "svd_lowrank": (1,), "pca_lowrank": (1,)}
 
-# (relative, absolute) tolerances by dtype; of float64 the second is a part of the largest element, or of 1: elements are sums that may cancel.
+# (relative, absolute) tolerances by dtype; of float64 the second is of the largest element or 1: sums may cancel.
 TOLERANCE = {
     "float16": (1e-3, 1e-5),
     "bfloat16": (1.6e-2, 1e-5),
