@@ -117,6 +117,8 @@ OTHER: dict[str, Callable[[Any, Any], Any]] = {
         x * torch.masked.masked_tensor(*parts(torch, "coo" if x.is_sparse_coo() else "csr", [False, True, True]))
     ),
     "dense masked": lambda torch, x: x.to_dense() + x,
+    "masked beside dense masked": lambda torch, x: x * x.to_dense(),
+    "dense masked and plain": lambda torch, x: [x.to_dense() + x.get_data(), x.to_dense().add_(x.get_data())],
     "keyword": lambda torch, x: x.add(x, alpha=2),
     "keyword of one": lambda torch, x: x.round(decimals=1),
     "tensor beside one": lambda torch, x: x.clamp(torch.ones(2, 3)),

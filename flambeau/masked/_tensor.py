@@ -269,9 +269,9 @@ def _values_of(masked: MaskedTensor) -> Any:
 def _on_values(handler: Callable[..., Any], func: Any, name: str, args: Any, kwargs: Any) -> Any:
     """An element-wise operation of sparse operands: that of their values."""
     first = next(filter(is_masked_tensor, args))
-    if not is_sparse(first._inner):
-        kind = ValueError if all(map(is_masked_tensor, args[:2])) else RuntimeError
-        raise kind(f"{name}: `a` and `b` must have the same layout, got a MaskedTensor of layout torch.strided beside a sparse tensor")
+    layouts = [arg._inner.layout for arg in args[:2] if is_masked_tensor(arg)]
+    if layouts[0] is not layouts[-1]:
+        raise ValueError(f"`a` and `b` must have the same layout. Got {layouts[0]} and {layouts[1]}")
     places, writes = first._masked_mask, name.endswith("_")
     operands = list(args)
     for at, arg in enumerate(args[:2]):
@@ -309,7 +309,7 @@ def _unary(func: Any, name: str, args: Any, kwargs: Any) -> Any:
 def _binary(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     if kwargs and thread.function_override:
         raise ValueError("len(kwargs) must equal 0")
-    if any(map(is_sparse, args[:2])):
+    if any(is_masked_tensor(arg) and is_sparse(arg._inner) for arg in args[:2]):
         return _on_values(_binary, func, name, args, kwargs)
     masks = [arg._masked_mask for arg in args[:2] if is_masked_tensor(arg)]
     mask = masks[0]
@@ -320,6 +320,8 @@ def _binary(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     result = func(*_of_data(args), **kwargs)
     if is_masked_tensor(args[0]) and result is args[0]._inner:
         return args[0]
+    if is_sparse(result):
+        raise RuntimeError(f"{name}: data and mask must have the same layout, got a sparse result beside a dense mask; use to_dense()")
     return _made(result, mask if mask.shape == result.shape else mask.expand(result.shape))
 
 

@@ -188,6 +188,7 @@ class Sparse(Area):
             when=lambda found: writes(found.line),
         ),
         Known("to_sparse of masked tensors looks at its options", line=r"to_sparse\(.", ours="masked tensor|Only 2D tensors"),
+        Known("copy_ looks at the masks, as PyTorch's message says of its own", line="copy_", ours="mask must match"),
         Known("what is left of a program by shrinking", ours="<module|Module"),
         Known("gradients of COO tensors are coalesced where their places are", kind="^grad.*coalesced"),
         Known("fill_ keeps no place of a compressed tensor for zeros, and does not know all layouts", line=r"fill_"),
