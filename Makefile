@@ -84,7 +84,7 @@ test: lint types $(VENV)/test.stamp $(ORACLE_STAMP) | $(VENV)/kernels
 against: export FLAMBEAU_REQUIRE_ORACLE := 1
 against: $(VENV)/test.stamp $(VENV)/oracle.stamp | $(VENV)/kernels
 	$(NUMPY) --asks-pytorch
-	$(SMALL) $(RESTING) $(COMPUTED)
+	$(SMALL) $(filter-out %differential.py,$(RESTING)) $(COMPUTED)
 	$(KERNELS) $(PYTEST) -n $(JOBS) --dist worksteal --asks-pytorch tests/kernels
 
 # Kernels for classes of processors below AVX-512, as far as this machine's is above them: what is quick, and not of all classes anyway.
@@ -99,7 +99,7 @@ $(VENV)/kernels: | $(BIN)/python
 
 quick: $(VENV)/test.stamp
 	$(BIN)/ruff check .
-	FLAMBEAU_KERNELS=numpy $(PYTEST) -q -x -m 'not slow' -n $(JOBS) --dist worksteal
+	$(NUMPY) -q -x -m 'not slow'
 
 # Packages go to an environment of their own, where PyTorch is not: flambeau stands in for it.
 CLIENTS_VENV ?= .venv-clients
