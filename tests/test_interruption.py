@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 
 import numpy as np
 import pytest
+from faults.injection import Injector, came_at_beginning
+from faults.interrupts import interrupt
 
 import flambeau as torch
+from flambeau.core import state as states
 from flambeau.core.calls.interruption import is_interruption
+from flambeau.utils._python_dispatch import TorchDispatchMode
 
 
 def caught(function):
@@ -124,3 +129,61 @@ def test_a_mistake_in_a_kernel_of_the_fast_path_is_seen():
         from flambeau.core.calls.registry import TABLES
 
         del TABLES["special"]["_mistaken"]
+
+
+class Quiet(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+CONTEXTS = {
+    "no_grad": torch.no_grad,
+    "enable_grad": torch.enable_grad,
+    "set_grad_enabled": lambda: torch.set_grad_enabled(False),
+    "inference_mode": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "a device": lambda: torch.device("meta"),
+    "a function mode": torch.overrides.TorchFunctionMode,
+    "a dispatch mode": Quiet,
+    "hooks of saved tensors": lambda: torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x),
+    "a level of forward mode": torch.autograd.forward_ad.dual_level,
+}
+
+
+def switched():
+    """What contexts switch, of the process and of this thread."""
+    lists = (states.active, states.without_grad, states.inferring, states.autocasting, states.autocasting_cpu, states.interposed)
+    return [*map(len, lists), *(getattr(states.thread, name) for name in SWITCHES)]
+
+
+SWITCHES = ("grad", "grad_mode", "inference", "modes", "function_modes", "dispatch_modes", "creation_device", "creation_devices")
+SWITCHES += ("saved_hooks", "autocast", "levels", "entered", "variables")
+
+
+@pytest.mark.parametrize("name", CONTEXTS)
+def test_an_interrupt_anywhere_in_a_context_leaves_nothing_switched(name):
+    before, changes = switched(), False
+    for around in (contextlib.nullcontext(), torch.enable_grad() if name == "no_grad" else torch.no_grad()):
+        with around:
+            outside, at = switched(), 0
+            with Injector(None, interrupt), CONTEXTS[name]():  # CPython 3.13 shows places from the second time on
+                changes |= switched() != outside
+            while True:
+                injector, error, context = Injector(at, interrupt), None, None
+                try:
+                    with injector:
+                        context = CONTEXTS[name]()
+                        with context:
+                            pass
+                except KeyboardInterrupt as raised:
+                    error = raised
+                if not injector.has_acted:
+                    break
+                assert error is not None, injector.where
+                switches_at_once = name == "set_grad_enabled" and came_at_beginning(error, "__enter__")
+                if came_at_beginning(error) or switches_at_once:  # nobody can see to that
+                    context.__exit__(None, None, None)
+                assert switched() == outside, f"at place {at}, {injector.where}"
+                at += 1
+            assert at > 2
+    assert changes and switched() == before

@@ -229,11 +229,24 @@ class autocast:
             ) from None
 
     def __enter__(self) -> autocast:
-        regions.enter(self._type, self.fast_dtype, self._enabled, self._cache_enabled, self)
+        outside = regions.current()
+        try:
+            regions.enter(self._type, self.fast_dtype, self._enabled, self._cache_enabled, self)
+        except BaseException:  # an interrupt, before or after it: nobody calls __exit__ then
+            if regions.current() is not outside:
+                regions.leave(self)
+            raise
         return self
 
     def __exit__(self, *error: Any) -> None:
-        regions.leave(self)
+        inside = None
+        try:
+            inside = regions.current()
+            regions.leave(self)
+        except BaseException:
+            if inside is None or regions.current() is inside:
+                regions.leave(self)
+            raise
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         """``func``, inside the region whenever it is called."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..core.late import from_above
-from ..core.state import thread
+from ..core.state import thread, unwound
 from ..core.tensor import Tensor
 from .grad_mode import _ContextDecorator
 
@@ -116,10 +116,18 @@ class dual_level(_ContextDecorator):
     Source: torch.autograd.forward_ad.dual_level.
     """
 
+    @unwound
     def __enter__(self) -> int:
         return enter_dual_level()
 
     def __exit__(self, *exc_info: Any) -> None:
+        try:
+            self._close()
+        except BaseException:  # an interrupt, before or after it
+            self._close()
+            raise
+
+    def _close(self) -> None:
         if _levels():  # a program may have closed it
             exit_dual_level(level=0)
 

@@ -63,8 +63,12 @@ def _wrap_generator(make: Any, function: Any) -> Any:
     return wrapped
 
 
+# An interrupt may be raised after any call of these methods. After one in ``__enter__`` nobody calls ``__exit__``, and after one in
+# ``__exit__`` nobody calls it again, so that each sets the modes to what they were by itself.
 class _NoParameters(_ContextDecorator):
-    """Usable with and without parentheses as a decorator."""
+    """A grad mode, usable with and without parentheses as a decorator."""
+
+    _enabled: bool
 
     def __new__(cls, function: Any = None) -> Any:
         self = object.__new__(cls)
@@ -73,6 +77,25 @@ class _NoParameters(_ContextDecorator):
     def __init__(self, function: Any = None):
         self._was: list[bool] = []
 
+    def __enter__(self) -> None:
+        was = thread.grad_mode
+        self._was.append(was)
+        try:
+            set_grad(self._enabled)
+        except BaseException:
+            self._was.pop()
+            set_grad(was)
+            raise
+
+    def __exit__(self, *exc_info: Any) -> None:
+        was = self._was[-1]
+        del self._was[-1]
+        try:
+            set_grad(was)
+        except BaseException:
+            set_grad(was)
+            raise
+
 
 class no_grad(_NoParameters):
     """Context and decorator in which nothing is recorded; results do not require grad.
@@ -80,12 +103,7 @@ class no_grad(_NoParameters):
     Source: torch.no_grad.
     """
 
-    def __enter__(self) -> None:
-        self._was.append(thread.grad_mode)
-        set_grad(False)
-
-    def __exit__(self, *exc_info: Any) -> None:
-        set_grad(self._was.pop())
+    _enabled = False
 
 
 class enable_grad(_NoParameters):
@@ -94,12 +112,7 @@ class enable_grad(_NoParameters):
     Source: torch.enable_grad.
     """
 
-    def __enter__(self) -> None:
-        self._was.append(thread.grad_mode)
-        set_grad(True)
-
-    def __exit__(self, *exc_info: Any) -> None:
-        set_grad(self._was.pop())
+    _enabled = True
 
 
 class set_grad_enabled(_ContextDecorator):
@@ -113,17 +126,29 @@ class set_grad_enabled(_ContextDecorator):
     def __init__(self, mode: bool):
         self.prev = thread.grad_mode
         self.mode = bool(mode)
-        set_grad(self.mode)
+        try:
+            set_grad(self.mode)
+        except BaseException:
+            set_grad(self.prev)
+            raise
 
     def __call__(self, function: Any) -> Any:
         set_grad(self.prev)
         return super().__call__(function)
 
     def __enter__(self) -> None:
-        set_grad(self.mode)
+        try:
+            set_grad(self.mode)
+        except BaseException:
+            set_grad(self.prev)
+            raise
 
     def __exit__(self, *exc_info: Any) -> None:
-        set_grad(self.prev)
+        try:
+            set_grad(self.prev)
+        except BaseException:
+            set_grad(self.prev)
+            raise
 
     def clone(self) -> Any:
         return type(self)(self.mode)
@@ -155,11 +180,23 @@ class inference_mode(_ContextDecorator):
         return type(self)(self.mode)
 
     def __enter__(self) -> None:
-        self._was.append((thread.inference, thread.grad_mode))
-        set_inference(self.mode, not self.mode)
+        was = thread.inference, thread.grad_mode
+        self._was.append(was)
+        try:
+            set_inference(self.mode, not self.mode)
+        except BaseException:
+            self._was.pop()
+            set_inference(*was)
+            raise
 
     def __exit__(self, *exc_info: Any) -> None:
-        set_inference(*self._was.pop())
+        was = self._was[-1]
+        del self._was[-1]
+        try:
+            set_inference(*was)
+        except BaseException:
+            set_inference(*was)
+            raise
 
 
 def is_grad_enabled() -> bool:

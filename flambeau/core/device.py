@@ -104,7 +104,7 @@ class device:
         where, outside = thread.creation_device, thread.creation_devices
         try:
             _set_creation_device(self, (*outside, where))
-        except BaseException:  # a signal's handler, before or after it: nobody calls __exit__ then
+        except BaseException:  # an interrupt, before or after it: nobody calls __exit__ then
             _set_creation_device(where, outside)
             raise
         return self

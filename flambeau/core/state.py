@@ -164,7 +164,8 @@ def unwound(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         was = thread.levels, thread.modes, thread.entered, thread.variables, thread.depth, thread.inference, thread.grad_mode
         try:
-            return function(*args, **kwargs)
+            result = function(*args, **kwargs)  # stored inside, so that an exception right after the call is caught
+            return result
         except BaseException:
             levels, thread.modes, entered, thread.variables, thread.depth, inference, grad_mode = was
             for level in thread.levels[len(levels) :]:

@@ -34,16 +34,18 @@ def places(code: CodeType) -> frozenset[int]:
     return frozenset(offsets)
 
 
-def came_at_exit(error: BaseException) -> bool:
-    """Whether a handler raised ``error`` as an ``__exit__`` began: what no context of Python's can end properly, PyTorch's neither."""
-    trace, frames = error.__traceback__, []
+def came_at_beginning(error: BaseException, name: str = "__exit__") -> bool:
+    """Whether a handler raised ``error`` as a method called ``name`` began.
+
+    As ``__exit__`` begins, no context of Python's can end properly, PyTorch's neither.
+    """
+    trace = error.__traceback__
     while trace is not None:
-        frames.append((trace.tb_frame.f_code, trace.tb_lasti))
-        trace = trace.tb_next
-    for code, lasti in frames:
-        if code.co_name == "__exit__":
+        code = trace.tb_frame.f_code
+        if code.co_name == name:
             begin = next(op.offset for op in dis.get_instructions(code) if op.opname == "RESUME")
-            return lasti <= min(offset for offset in places(code) if offset > begin)
+            return trace.tb_lasti <= min(offset for offset in places(code) if offset > begin)
+        trace = trace.tb_next
     return False
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import programs
-from .injection import Injector, came_at_exit
+from .injection import Injector, came_at_beginning
 
 
 def interrupt() -> None:
@@ -56,7 +56,7 @@ def first_use(
             for name in names:
                 programs.check(torch, name, rows, wanted[name])
     except KeyboardInterrupt as error:
-        came, at_exit = True, came_at_exit(error)
+        came, at_exit = True, came_at_beginning(error)
     sys.settrace(None)
     if injector.has_acted and "interrupt" in action:
         assert came, f"the interrupt at {injector.where} was lost"
@@ -67,8 +67,8 @@ def first_use(
         compute()
         state = programs.state()
         assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == mask
-        if healthy is not None and not at_exit:
-            programs.check_state(state, healthy)
+        if healthy is not None:
+            programs.check_state(state, {name: fact for name, fact in healthy.items() if not (at_exit and name in programs.OF_CONTEXTS)})
     except BaseException as error:
         raise AssertionError(f"after {action} at {injector.where} (place {at})") from error
     return {"passed": injector.passed, "acted": injector.has_acted, "state": state}
@@ -81,11 +81,8 @@ def imports(delay: float, wanted: dict[str, Any]) -> dict[str, Any]:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGALRM, handler)
-    came, at_exit, modules = (
-        False,
-        False,
-        ("nn", "optim", "utils.data", "autograd", "linalg", "special", "serialization", "testing", "kernels.pool"),
-    )
+    came = at_exit = False
+    modules = ("nn", "optim", "utils.data", "autograd", "linalg", "special", "serialization", "testing", "kernels.pool")
     try:
         signal.setitimer(signal.ITIMER_REAL, delay)
         import flambeau as torch
@@ -96,7 +93,7 @@ def imports(delay: float, wanted: dict[str, Any]) -> dict[str, Any]:
             programs.check(torch, name, programs.SMALL, wanted[name])
         signal.setitimer(signal.ITIMER_REAL, 0)
     except KeyboardInterrupt as error:
-        came, at_exit = True, came_at_exit(error)
+        came, at_exit = True, came_at_beginning(error)
     import flambeau as torch
 
     for name in modules:

@@ -314,6 +314,9 @@ def state() -> dict[str, Any]:
     return facts
 
 
+OF_CONTEXTS = ("modes", "inside", "thread", "grad")  # what they switch
+
+
 def check_state(actual: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Compare two of ``state``; a process to which something happened may have built more kernels, for what its handler did."""
     fewer = {name: count for name, count in wanted.get("built", {}).items() if actual["built"].get(name, 0) < count}
