@@ -707,3 +707,22 @@ def test_parameters_are_made_inside_of_transforms(x):
 
     torch.testing.assert_close(func.hessian(f)(x), 2 * torch.eye(3, dtype=F64))
     assert not func.hessian(func.hessian(f))(x).any()
+
+
+def test_many_views_that_live_are_looked_through_few_times():
+    class Counting(list):
+        seen = 0
+
+        def __iter__(self):
+            Counting.seen += len(self)
+            return super().__iter__()
+
+    def f(x):
+        y = x.clone()
+        y.__dict__["_views"] = views = Counting()
+        parts = y.unbind(0)
+        assert len(views) >= len(parts) == 3000
+        return y * 2
+
+    torch.func.jvp(f, (torch.ones(3000),), (torch.ones(3000),))
+    assert 0 < Counting.seen < 3 * 3000

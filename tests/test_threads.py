@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -248,6 +249,37 @@ def test_a_fork_does_not_wait_for_a_thread_that_sleeps():
     for thread in threads:
         thread.join()
     assert took < 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_child_draws_though_another_thread_held_numpys_own_lock():
+    """Which is a lock or a reentrant one, by NumPy's version; what happens in hooks of forks is told to ``unraisablehook`` alone."""
+    generator = torch.Generator().manual_seed(3)
+    wanted = generator.words(5).tolist()
+    generator.manual_seed(3).words(1)
+    locked, ending = threading.Event(), threading.Event()
+
+    def hold():
+        with generator._bits.lock:
+            locked.set()
+            ending.wait(20)
+
+    thread = threading.Thread(target=hold)
+    before, told = sys.unraisablehook, []
+    try:
+        thread.start()
+        assert locked.wait(10)
+        sys.unraisablehook = told.append
+        child = os.fork()
+        if not child:
+            signal.alarm(10)
+            os._exit(0 if not told and generator._bits.lock.acquire(blocking=False) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        sys.unraisablehook = before
+        ending.set()
+        thread.join()
+    assert generator.words(4).tolist() == wanted[1:]
 
 
 @needs_states

@@ -26,7 +26,7 @@ from ..core.arrays.meta import meta
 from ..core.arrays.meta_array import MetaArray
 from ..core.calls import dispatch
 from ..core.calls.dispatch import COMPOSITE, FACTORY, FUNCTION, IN_PLACE, Call, make_node, package, record
-from ..core.calls.override import DisableTorchFunctionSubclass, getters
+from ..core.calls.override import DisableTorchFunctionSubclass
 from ..core.calls.registry import resolve
 from ..core.layout import preserve_format
 from ..core.shape import broadcast_shape, contiguous_strides, element_strides, is_dense
@@ -454,7 +454,6 @@ def ones_like(root: Tensor) -> Tensor:
 # -- modes -----------------------------------------------------------------------------------------------------------------------------
 def stack_with(mode: Any) -> tuple[Any, ...]:
     """The stack with one more mode, innermost; those of the library itself (``_mode_key``) stay outside of all others."""
-    getters().enter_below()
     stack = thread.dispatch_modes
     place = len(stack)
     if getattr(mode, "_mode_key", None) is not None:
@@ -473,11 +472,6 @@ def stack_without(mode: Any) -> tuple[Any, ...]:
         raise RuntimeError("trying to pop from empty mode stack")
     place = max((k for k, other in enumerate(stack) if other is mode), default=len(stack) - 1)
     return (*stack[:place], *stack[place + 1 :])
-
-
-def left() -> None:
-    """A mode is off the stack."""
-    getters().leave_below()
 
 
 class without_modes:

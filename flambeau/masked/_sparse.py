@@ -67,7 +67,7 @@ def operand(value: Tensor, places: Tensor, name: str) -> Tensor:
     if not same_places(value._array, places._array):
         is_other_count = value.layout is sparse_coo and value._nnz() != places._nnz()
         kind = RuntimeError if is_other_count else ValueError  # PyTorch compares indices element by element
-        raise kind(f"{places.layout.name} indices must match. If you need support for this, please open an issue on Github.")
+        raise kind(f"{name}: expected a tensor with the places of the MaskedTensor beside it, got other {places.layout.name} indices")
     return value
 
 
