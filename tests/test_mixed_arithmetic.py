@@ -128,6 +128,32 @@ def test_what_meets_a_half_is_rounded_to_one_first(half: str, name: str, size: i
         np.testing.assert_array_equal(np.asarray(got._array), want, err_msg=f"{name}({first}{list(a.shape)}, {second}{list(b.shape)})")
 
 
+FLOATING = ("float16", "bfloat16", "float32", "float64")
+DIFFERENTIABLE = "add sub mul div pow float_power atan2 hypot logaddexp logaddexp2 xlogy special.xlog1py".split()
+DIFFERENTIABLE += "maximum minimum fmax fmin fmod remainder copysign".split()
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_gradients_of_two_dtypes_are_rounded_where_pytorchs_are(name: str, of_pytorch: Callable[..., Any]) -> None:
+    """Up to what the operand's own dtype rounds, and to a few roundings of the wider one."""
+
+    def gradients(library: Any, pair: tuple[str, str]) -> list[np.ndarray]:
+        rng, function = np.random.default_rng(0), library
+        for part in name.split("."):
+            function = getattr(function, part)
+        arrays = rng.uniform(0.1, 2, (2, 3, 4)), rng.uniform(0.1, 2, (3, 4))
+        inputs = [library.from_numpy(array).to(getattr(library, dtype)).requires_grad_() for array, dtype in zip(arrays, pair, strict=True)]
+        result = function(*inputs)
+        weights = library.from_numpy(np.linspace(-1, 1, 24).reshape(2, 3, 4)).to(result.dtype)
+        return [grad.double().numpy() for grad in library.autograd.grad(result, inputs, weights)]
+
+    for pair in itertools.permutations(FLOATING, 2):
+        common = flambeau.float64 if name == "float_power" else flambeau.promote_types(*[getattr(flambeau, dtype) for dtype in pair])
+        for got, want, dtype in zip(gradients(flambeau, pair), of_pytorch(gradients, pair), pair, strict=True):
+            kept = flambeau.finfo(getattr(flambeau, dtype)).eps + 8 * flambeau.finfo(common).eps
+            assert np.abs(got - want).max() <= kept * np.abs(want).max(), (pair, dtype)
+
+
 @SIZES
 @pytest.mark.parametrize("half", HALVES)
 @pytest.mark.oracle

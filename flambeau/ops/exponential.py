@@ -141,14 +141,17 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     return np.logaddexp2(input, other)
 
 
-def _log_of(value: Any) -> Any:
+def log_of(value: Any, dtype: Any) -> Any:
+    """The logarithm of an operand of a derivative rule, in the dtype that the operands were promoted to."""
     if isinstance(value, TensorType):
-        return value.log()
+        return (value if value.dtype is dtype else value.to(dtype)).log()
     return math.log(value) if value > 0 else (-math.inf if value == 0 else math.nan)
 
 
-def _log1p_of(value: Any) -> Any:
-    return value.log1p() if isinstance(value, TensorType) else _log_of(1 + value)
+def _log1p_of(value: Any, dtype: Any) -> Any:
+    if isinstance(value, TensorType):
+        return (value if value.dtype is dtype else value.to(dtype)).log1p()
+    return log_of(1 + value, dtype)
 
 
 def _times_log(input: np.ndarray, log: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -157,7 +160,7 @@ def _times_log(input: np.ndarray, log: np.ndarray, other: np.ndarray) -> np.ndar
 
 def _xlogy_input_gradient(grad: Any, input: Any, other: Any) -> Any:
     both = (input == 0).logical_and(other <= 0) if isinstance(other, TensorType) else (input == 0 if other <= 0 else None)
-    gradient = grad * _log_of(other)
+    gradient = grad * log_of(other, grad.dtype)
     return gradient if both is None else gradient.masked_fill(both, 0)
 
 
@@ -179,7 +182,7 @@ def xlogy(input: Tensor | Number, other: Tensor | Number) -> Tensor:
 
 def _xlog1py_input_gradient(grad: Any, input: Any, other: Any) -> Any:
     both = (input == 0).logical_and(other <= -1) if isinstance(other, TensorType) else (input == 0 if other <= -1 else None)
-    gradient = grad * _log1p_of(other)
+    gradient = grad * _log1p_of(other, grad.dtype)
     return gradient if both is None else gradient.masked_fill(both, 0)
 
 

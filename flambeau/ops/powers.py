@@ -13,6 +13,7 @@ from ..core.calls.promotion import common_dtype
 from ..core.calls.registry import add_method, composite, pointwise
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import conj, reject, zeros
+from .exponential import log_of
 
 # x ** n as PyTorch computes it for these n, with the accuracy of the plain operations
 _BY_EXPONENT = {
@@ -53,7 +54,7 @@ def _pow_exponent_gradient(grad: Any, input: Any, exponent: Any, result: Any) ->
 
         log = cmath.log(input) if isinstance(input, complex) or (input < 0 and exponent.is_complex()) else _real_log(input)
         return grad * conj(result * log)
-    gradient = grad * conj(result * input.log())
+    gradient = grad * conj(result * log_of(input, result.dtype))
     return gradient.masked_fill((input == 0).logical_and(_not_negative(exponent)), 0)
 
 
