@@ -36,6 +36,7 @@ OPERATIONS = {
     "sort": lambda torch, a, b: a.sort(-1)[0] if a.ndim else a,
     "any": lambda torch, a, b: a.any(-1) if a.ndim else a,
     "clone": lambda torch, a, b: a.clone() + 1,
+    "cut": lambda torch, a, b: torch.nn.functional.pad(a, (-int(a.shape[-1] > 1), 0)) if a.ndim else a,
 }
 
 

@@ -11,6 +11,7 @@ from ..core.arrays import native
 from ..core.calls.annotations import Tensor
 from ..core.calls.interruption import pass_on
 from ..core.calls.registry import composite, op
+from ..core.layout import empty_as, preserve_format
 from ..core.tape.ties import tied
 from .patches import in_layout, is_channels_last, padded
 
@@ -72,8 +73,12 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
                 f"The input size {size}, plus negative padding {low} and {high} resulted in a negative output size, which is invalid. "
                 f"Check dimension {lead + k} of your input."
             )
-    if not any(amounts):
-        return input.copy()
+    if max(amounts, default=0) <= 0:  # nothing is added: a copy, in the order of dimensions of what is left
+        left = [slice(-low, input.shape[lead + k] + high) for k, (low, high) in enumerate(zip(before, after, strict=True))]
+        rest = input[(..., *left)] if left else input
+        result = empty_as(rest, preserve_format, rest.shape, rest.dtype)
+        result[...] = rest
+        return result
     result = padded(input, before, after, value) if lead else padded(input[None], before, after, value)[0]
     return in_layout(result, is_channels_last(input))
 
