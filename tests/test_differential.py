@@ -15,7 +15,7 @@ SLACK = {
     "views": 2,
     "low_precision": 2,
     "sparse": 4,
-    "func": 2,
+    "func": 1,
     "modules": 1,
     "files": 1,
 }  # programs in a hundred that may differ; none where nothing is said

@@ -11,12 +11,14 @@ kernels are used, or work otherwise. What PyTorch refuses is compared with loops
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import math
 import os
 import random
 import re
-from collections.abc import Sequence
+import signal
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -45,6 +47,7 @@ KINDS: dict[str, list[Operation]] = {kind: [each for each in ALL if each.kind ==
 # Of the largest element: for rounding, the number of terms, and what derivatives make of both.
 BOUNDS = {"float64": 1e-9, "float32": 2e-4}
 RESULT = "result = "
+LONGEST = 40.0  # seconds for loops over PyTorch's reverse mode, of which products of Jacobians may need thousands
 
 
 class Unfit(Exception):
@@ -64,8 +67,8 @@ class Drawn:
         steps = [self.step(kind, small) for kind in chain]
         operation = draw.choice(draw.choice((ALL, ALL, *KINDS.values())))
         shape = self.shape(self.size(steps, small), operation.rank or draw.choice((1, 1, 2, 2, 3)))
-        if "prod" in operation.name and count == 3 and math.prod(shape) > 256:
-            raise Unfit  # PyTorch's third derivatives of products of many take minutes
+        if "prod" in operation.name and count > 1 and math.prod(shape) > (256 if count == 3 else 2048):
+            raise Unfit  # PyTorch's higher derivatives of products of many take minutes
         self.at, made, self.bounds = self.argument(operation, shape, draw.choice((1, 2, 3)) if small else 0)
         self.innermost(operation, made)
         for i, step in enumerate(steps):
@@ -263,6 +266,7 @@ class Transforms(Area):
             "PyTorch's derivative is none: loops over its reverse mode, and flambeau, have another one",
             kind="^values of PyTorch alone$",
         ),
+        Known("PyTorch refuses or has no derivative, and loops over its reverse mode take too long to compare with", kind="^time$"),
         Known(
             "PyTorch takes the size of an unbatched 0-d result at out_dims=-1 from elsewhere in memory",
             kind="^shape$",
@@ -303,6 +307,7 @@ class Transforms(Area):
             return None if theirs is not None else run.differs("exception", described(ours), "computes")
         found = arrays_of(run.ours["result"])
         bound = BOUNDS["float32" if any(array.dtype == np.float32 for array in found) else "float64"]
+        distance = math.inf
         if theirs is None:
             wanted = arrays_of(run.theirs["result"])
             for fact in ("shape", "dtype"):
@@ -312,7 +317,13 @@ class Transforms(Area):
             distance = distance_of(found, wanted)
             if distance <= bound or self.is_rounding(found, wanted, bound, lines):
                 return None
-        by_loops = self.again(lines, loops())
+        try:
+            return self.compare_with_loops(run, found, bound, distance, lines)
+        except TooLong:
+            return run.differs("time", "computes", described(theirs) if theirs is not None else f"{distance:.1e} from flambeau")
+
+    def compare_with_loops(self, run: Run, found: list[np.ndarray], bound: float, distance: float, lines: list[str]) -> Difference | None:
+        theirs, by_loops = run.errors[1], self.again(lines, loops())
         refuses = theirs is not None or "func.linearize" in "".join(lines)  # whose products PyTorch cuts off the tape
         if by_loops is not None and refuses and not all(np.isfinite(array).all() for array in by_loops):
             by_loops = None  # some derivatives of derivatives are NaN in PyTorch
@@ -325,7 +336,7 @@ class Transforms(Area):
             is_same = apart <= bound or "under_no_grad" in "".join(lines)  # of which reverse mode has another derivative
             is_same = is_same or apart <= 8 * self.rounding_of(by_loops, bound, lines)
             return None if is_same else run.differs("values", f"{apart:.1e} from loops", described(theirs))
-        if apart <= 5 * bound:
+        if apart <= max(5 * bound, 8 * self.rounding_of(by_loops, bound, lines)):
             return run.differs("values of PyTorch alone", f"{apart:.1e} from loops", f"{distance:.1e} from flambeau")
         return run.differs("values", f"{distance:.1e} from PyTorch, {apart:.1e} from loops", "")
 
@@ -338,16 +349,18 @@ class Transforms(Area):
 
     def rounding_of(self, by_loops: list[np.ndarray], bound: float, lines: list[str]) -> float:
         """How far loops in the program's own dtype, over numbers that differ in the last bit, are from those in float64."""
-        near = self.again(lines, loops(), exact=bound != BOUNDS["float32"], nudge=2.0**-22 if bound == BOUNDS["float32"] else 2.0**-51)
-        return 0.0 if near is None else distance_of(near, by_loops)
+        is_narrow, step = bound == BOUNDS["float32"], 2.0**-22 if bound == BOUNDS["float32"] else 2.0**-51
+        found = [self.again(lines, loops(), not is_narrow, nudge) for nudge in (0.0, step, -step)]
+        return max((distance_of(near, by_loops) for near in found if near is not None), default=0.0)
 
     def again(self, lines: list[str], transforms: Any, exact: bool = True, nudge: float = 0.0) -> list[np.ndarray] | None:
         """The result by PyTorch in float64 of the same numbers; with other ``transforms``, where given. None where it refuses."""
         space = space_of(pytorch(), exact, nudge)
         if transforms is not None:
             space.update(func=transforms, F=functions())
-        if any(attempt(line, space) is not None for line in lines):
-            return None
+        with limited(LONGEST):
+            if any(attempt(line, space) is not None for line in lines):
+                return None
         return arrays_of(space["result"])
 
 
@@ -388,15 +401,36 @@ def space_of(torch: Any, exact: bool = False, nudge: float = 0.0) -> dict[str, A
     return {"torch": torch, "func": torch.func, "F": functional, **{each.__name__: each for each in helpers}}
 
 
+class TooLong(BaseException):
+    """Loops over PyTorch's reverse mode take too long; no program's own ``except`` sees it."""
+
+
+@contextlib.contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """A context that ends after so many seconds, by ``TooLong``."""
+
+    def end(signum: int, frame: Any) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def agrees_when_stable(program: str) -> bool:
-    """Whether the libraries agree on a program once its sorts are stable ones."""
-    program = re.sub(r"\.sort\(([^)]*)\)", r".sort(\1, stable=True)", program).replace(".msort()", ".sort(dim=0, stable=True)[0]")
-    results = []
-    for library in (flambeau, pytorch()):
-        space = space_of(library)
-        exec(program, space)
-        results.append(arrays_of(space["result"]))
-    return distance_of(*results) <= BOUNDS["float32" if any(array.dtype == np.float32 for array in results[0]) else "float64"]
+    """Whether the libraries agree on a program once its sorts are stable ones; where PyTorch refuses it, loops over its reverse mode."""
+    program = re.sub(r"\.sort\((-?\d)", r".sort(stable=True, dim=\1", program).replace(".msort()", ".sort(dim=0, stable=True)[0]")
+    found = []
+    for library, transforms in ((flambeau, None), (pytorch(), None), (pytorch(), loops())):
+        space = space_of(library) | ({} if transforms is None else {"func": transforms})
+        if attempt(program, space) is None:
+            found.append(arrays_of(space["result"]))
+    bound = BOUNDS["float32" if any(array.dtype == np.float32 for array in found[0]) else "float64"]
+    return any(distance_of(found[0], others) <= bound for others in found[1:])
 
 
 def arrays_of(result: Any) -> list[np.ndarray]:
