@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import pickle
 import warnings
 from collections.abc import Callable
@@ -396,3 +397,16 @@ def test_a_devices_index_is_an_int(index: object) -> None:
         flambeau.device("cuda", index)
     with pytest.raises(RuntimeError, match="must not be negative"):
         flambeau.device("cuda", -1)
+
+
+@pytest.mark.parametrize("name", (*EVERY, "float8_e8m0fnu", "complex32"))
+def test_results_of_no_dimensions_are_tensors_like_others(name: str) -> None:
+    """NumPy makes numbers of some, which could neither be written to nor printed."""
+    dtype = getattr(flambeau, name)
+    x = flambeau.tensor(1.0).to(dtype)
+    for operation in (operator.neg, abs, lambda x: x + x, lambda x: x * x, flambeau.sin, flambeau.relu, lambda x: x.clone().to(dtype)):
+        try:
+            result = operation(x)
+        except (RuntimeError, NotImplementedError):  # not of this dtype
+            continue
+        assert result._array.__class__ is np.ndarray and repr(result.fill_(2)) == repr(flambeau.full((), 2, dtype=result.dtype))

@@ -64,9 +64,11 @@ def cast_array(array: np.ndarray, dtype: dtypes.dtype) -> np.ndarray:
     if dtypes.BY_NUM[source.num] in dtypes.FLOAT8 and target.num != _SINGLE:  # ml_dtypes has no casts between all of them
         array = array.astype(np.float32)
     if dtype is dtypes.float8_e8m0fnu:  # a power of two, of what has a sign its size, of 0 the least
-        array = np.maximum(np.abs(array.astype(np.float32)), np.float32(2.0**-127))
+        array = array.astype(np.float32)
+        np.maximum(np.abs(array, out=array), np.float32(2.0**-127), out=array)  # in place: of 0-d arrays NumPy would make numbers
     if dtype is dtypes.float8_e4m3fn:
-        array = array.astype(np.float32).clip(-448, 448)  # has no infinity: PyTorch takes the largest number instead
+        array = array.astype(np.float32)
+        np.clip(array, -448, 448, out=array)  # has no infinity: PyTorch takes the largest number instead
     if source.kind == "f" and target.kind == "u":
         array = array.astype(np.int64)  # a negative float wraps, as C does through int64
     return array.astype(target, order="C" if 0 in array.strides else "K")
