@@ -61,7 +61,8 @@ def make(function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         _own.making = True
         with _lock:
-            return function(*arguments)
+            result = function(*arguments)  # stored inside, so that an exception right after the call lets go of the lock
+        return result
     finally:
         _own.making = False
 
@@ -69,7 +70,8 @@ def make(function: Callable[..., Any], *arguments: Any) -> Any:
 def alone(function: Callable[..., Any], *arguments: Any) -> Any:
     """``function(*arguments)``, which one thread at a time may do; a handler that comes in its midst does its own in between."""
     with _lock:
-        return function(*arguments)
+        result = function(*arguments)
+    return result
 
 
 def is_whole(module: Any) -> bool:
