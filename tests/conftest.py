@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import gc
-import inspect
 import itertools
 import os
 import re
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from oracle import HAS_ORACLE, RESTS, VERSION, pytorch, rest
+from oracle import HAS_ORACLE, NAMES, RESTS, VERSION, asks_by_name, pytorch, rest
 from recording import RECORDS, outcome
 
 # No deadline: a first call may compile. No random draws in CI: a red run is the change's own doing.
@@ -53,38 +52,20 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"the oracle is PyTorch {VERSION}, found {installed}")
 
 
-def _asks_pytorch(function: Any, seen: set[CodeType]) -> bool:
-    """Whether a function, or one of the tests' own that it calls, asks for PyTorch."""
-    codes, names, functions = [inspect.unwrap(function).__code__], set(), inspect.unwrap(function).__globals__
-    for code in codes:
-        seen.add(code)
-        names.update(code.co_names, code.co_varnames[: code.co_argcount])
-        codes.extend(part for part in code.co_consts if isinstance(part, CodeType) and part not in seen)
-    if names & {"HAS_ORACLE", "pytorch", "oracle", "of_pytorch", "theirs", "same"}:
-        return True
-    called = [functions[name] for name in names if isinstance(functions.get(name), FunctionType)]
-    return any(_asks_pytorch(part, seen) for part in called if _is_of_tests(part) and part.__code__ not in seen)
-
-
-def _is_of_tests(function: Any) -> bool:
-    return Path(function.__code__.co_filename).is_relative_to(Path(__file__).parent)
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Slow tests come first: one that comes last keeps one process busy while the others wait. For a recording, what is recorded alone.
 
     With ``--asks-pytorch``, only tests that have PyTorch by a fixture or a mark, or in whose code it or mpmath is, which comes with it.
     """
     if config.getoption("asks_pytorch"):
-        asking = {"oracle", "of_pytorch", "recorded_oracle", "theirs", "same"}
         asks: dict[Any, bool] = {}
         for item in items:
             function = getattr(item, "function", None)
             asks[item] = bool(
                 hasattr(getattr(item, "module", None), "mpmath")
                 or item.get_closest_marker("oracle")
-                or asking & {*getattr(item, "fixturenames", ())}
-            ) or (isinstance(function, FunctionType) and _asks_pytorch(function, set()))
+                or NAMES & {*getattr(item, "fixturenames", ())}
+            ) or (isinstance(function, FunctionType) and asks_by_name(function))
         config.hook.pytest_deselected(items=[item for item in items if not asks[item]])
         items[:] = [item for item in items if asks[item]]
     if RECORDS:

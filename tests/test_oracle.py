@@ -9,8 +9,10 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+from oracle import asks_by_name, pytorch
 from sources import parsed
 
 TESTS = Path(__file__).resolve().parent
@@ -114,3 +116,28 @@ def test_what_asks_rests_and_is_counted(tmp_path: Path) -> None:
     assert "3 tests and 1 whole files of tests rest, because PyTorch is not installed. To wake them: make test ORACLE=1" in done.stdout
     assert "1 passed, 1 skipped, 4 at rest" in done.stdout.splitlines()[-1]
     assert [line.rpartition(": ")[2] for line in done.stdout.splitlines() if line.startswith("SKIPPED")] == ["another"]
+
+
+def asked_through_others() -> Any:
+    return [kept() for _ in range(2)]
+
+
+@cache
+def kept() -> Any:
+    return pytorch
+
+
+def test_tests_that_ask_by_name_are_found() -> None:
+    """Whether they call it, are given it, or ask for a fixture by its name, themselves or by way of other functions of tests."""
+
+    def by_text(request: Any) -> Any:
+        return request.getfixturevalue("theirs")
+
+    def by_argument(oracle: Any) -> Any:
+        return oracle
+
+    def within() -> Any:
+        return [lambda: torchvision().ops]  # type: ignore[name-defined]  # noqa: F821
+
+    assert all(map(asks_by_name, (by_text, by_argument, within, kept, asked_through_others)))
+    assert not asks_by_name(parsed) and not asks_by_name(is_pytorch)
