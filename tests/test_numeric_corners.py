@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -260,3 +261,88 @@ def test_windows_of_no_elements_are_refused(ndim: int) -> None:
             return getattr(library.nn.functional, name)(library.ones(1, 2, *[4] * ndim), library.ones(2, 2, 0, *[2] * (ndim - 1)))
 
         assert outcome(torch, program) == outcome(theirs, program) == "RuntimeError"
+
+
+CORNERS = (0.0, -0.0, 1.0, -1.5, INF, -INF, NAN, 200.0, 2.5)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_logarithms_of_sums_of_complex_exponentials(dtype: str, of_pytorch: Callable[..., Any]) -> None:
+    """Infinite and missing parts, and equal real parts, of which either number could be the larger."""
+    corners = [complex(real, imaginary) for real in CORNERS for imaginary in (0.0, -0.0, 2.5, INF, NAN)]
+
+    def values(library: Any, name: str) -> Any:
+        x = library.tensor(corners, dtype=getattr(library, dtype))
+        pairs = [side.reshape(-1) for side in library.meshgrid(x, x, indexing="ij")]
+        result = library.logaddexp(*pairs) if name == "logaddexp" else library.logcumsumexp(library.stack(pairs), 0)
+        return library.view_as_real(result)
+
+    for name in ("logaddexp", "logcumsumexp"):
+        want = np.asarray(of_pytorch(values, name))
+        np.testing.assert_allclose(np.asarray(values(torch, name)), want, rtol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex64"])
+def test_running_products_have_gradients_beside_zeros_and_infinities(dtype: str, of_pytorch: Callable[..., Any]) -> None:
+    """No number behind a zero counts, nor what is not finite there."""
+    rng = np.random.default_rng(0)
+    cases = [
+        (rng.choice([0.0, 2.0, -1.5, *bad], shape), rng.choice([1.0, 2.0, -1.0, 0.0], shape), dim)
+        for shape in ((4,), (3, 5), (2, 3, 4))
+        for bad in ((0.0,), (1.0,), (INF, NAN, 3.0), (INF, 0.0))
+        for dim in range(len(shape))
+    ]
+
+    def gradients(library: Any) -> list[Any]:
+        found = []
+        for values, cotangent, dim in cases:
+            x = library.tensor(values).to(getattr(library, dtype)).requires_grad_()
+            gradient = library.autograd.grad(x.cumprod(dim), x, library.tensor(cotangent).to(x.dtype))[0]
+            found.append(library.view_as_real(gradient) if gradient.is_complex() else gradient.float())
+        return found
+
+    for case, got, want in zip(cases, gradients(torch), of_pytorch(gradients), strict=True):
+        np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-5, err_msg=str(case))
+
+
+def test_derivatives_of_the_gradient_of_running_products_beside_zeros() -> None:
+    """The gradient that masks what is behind a zero is none to be differentiated again."""
+    x = torch.tensor([[1.0, 0.0, 2.0, 0.0], [3.0, 2.0, 1.0, 0.5], [0.0, 0.0, 1.0, 1.0]], dtype=torch.float64)
+
+    def total(x: Any) -> Any:
+        return (x.cumprod(1) * torch.arange(12.0, dtype=torch.float64).reshape(3, 4)).sin().sum()
+
+    assert torch.autograd.gradgradcheck(total, x.clone().requires_grad_())
+    hessian = torch.autograd.functional.hessian(total, x)
+    for again in (torch.func.hessian(total)(x), torch.func.jacfwd(torch.func.grad(total))(x)):
+        torch.testing.assert_close(again, hessian)
+
+
+def test_whole_parts_of_factors_of_integers() -> None:
+    twos = torch.full((3,), 2, dtype=torch.int32)
+    for value, want in ((0.5, 2), (1.5, 6), (-2.7, -6)):
+        assert torch.addcmul(twos, twos, twos, value=value).tolist() == [want] * 3
+
+
+COMPLEX_FUNCTIONS = (
+    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal square sin cos tan asin acos atan sinh cosh tanh asinh acosh "
+    "atanh sigmoid sinc abs angle sgn"
+).split()
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("name", COMPLEX_FUNCTIONS)
+def test_complex_functions_have_all_their_digits_at_every_magnitude(name: str, dtype: str, of_pytorch: Callable[..., Any]) -> None:
+    rng = np.random.default_rng(0)
+    numbers = rng.standard_normal((5, 2)) @ [1, 1j]
+    near = np.concatenate([centre + numbers * size for centre in (0, 1, -1, 1j) for size in (1e-12, 1e-6, 1e-3, 0.1, 1, 5)])
+
+    def values(library: Any) -> Any:
+        result = getattr(library, name)(library.tensor(near).to(getattr(library, dtype)))
+        return library.view_as_real(result) if result.is_complex() else result
+
+    got, want = (np.asarray(result).astype(np.float64) for result in (values(torch), of_pytorch(values)))
+    pairs = [result.reshape(len(near), -1) @ ([1, 1j] if result.ndim == 2 else [1]) for result in (got, want)]
+    off = np.abs(pairs[0] - pairs[1]) / np.abs(pairs[1])
+    bound = 1e-9 if (name, dtype) == ("acos", "complex128") else 32 * np.finfo(dtype).eps  # PyTorch's has half of its digits near 1
+    assert off.max() <= bound, (off.max(), near[off.argmax()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from functools import partial
 from typing import Any
@@ -260,13 +261,15 @@ def addcmul(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor, *, value: 
 
     Args:
         input, tensor1, tensor2: broadcastable tensors.
-        value: factor of the product.
+        value: factor of the product; of integers its whole part.
     Raises:
         NotImplementedError: bool operands.
     Gradient: ``grad``, ``grad * value * tensor2``, ``grad * value * tensor1``.
     Source: torch.addcmul.
     """
     reject("addcmul_cpu_out", input, "b")
+    if value.__class__ is float and input.dtype.kind in "iu" and math.isfinite(value):
+        value = int(value)
     number = factor("addcmul", "value", value, input)
     return np.add(input, np.multiply(np.multiply(number, tensor1), tensor2))
 

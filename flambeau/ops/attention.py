@@ -351,8 +351,8 @@ def attention(
 
 
 # -- the public function -------------------------------------------------------------------------------------------------------
-def _check(query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool) -> None:
-    """Complain about what PyTorch complains about before it chooses a kernel."""
+def _check(query: Any, key: Any, value: Any, attn_mask: Any) -> None:
+    """Complain about what PyTorch complains about before it looks at sizes."""
     kinds = [tensor.dtype for tensor in (query, key, value)]
     if not kinds[0] is kinds[1] is kinds[2]:
         query_kind, key_kind, value_kind = (cpp_name(kind) for kind in kinds)
@@ -372,12 +372,25 @@ def _check(query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool) ->
                 "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
                 f"{cpp_name(kind)} and  query.dtype: {cpp_name(kinds[0])} instead."
             )
-        if is_causal:
-            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
-    if kinds[0].is_complex:
-        raise NotImplementedError(f"\"softmax_lastdim_kernel_impl\" not implemented for '{kinds[0].legacy}'")
-    if not kinds[0].is_floating_point:
-        raise RuntimeError(f"expected scalar type Float but found {kinds[0].legacy}")
+
+
+def _of_nothing(query: Any, key: Any, value: Any) -> Any:
+    """The result without queries, or where the values are empty: zeros of the query's leading dimensions, whatever the others are.
+
+    The sums record all three, and carry a NaN on, as PyTorch's do.
+    """
+    zero = (query.sum() + key.sum() + value.sum()) * 0
+    return query.new_zeros((*query.shape[:-1], value.size(-1))) + zero
+
+
+def _check_kinds(kind: Any, attn_mask: Any, is_causal: bool) -> None:
+    """Complain about what PyTorch complains about before it chooses a kernel."""
+    if attn_mask is not None and is_causal:
+        raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+    if kind.is_complex:
+        raise NotImplementedError(f"\"softmax_lastdim_kernel_impl\" not implemented for '{kind.legacy}'")
+    if not kind.is_floating_point:
+        raise RuntimeError(f"expected scalar type Float but found {kind.legacy}")
 
 
 def _check_shapes(query: Any, key: Any, value: Any, attn_mask: Any) -> None:
@@ -469,7 +482,7 @@ def scaled_dot_product_attention(
         scale: factor of the scores; ``1 / sqrt(E)`` when None.
         enable_gqa: let heads (dimension -3) of ``query`` share those of ``key`` and ``value``, whose numbers divide its own.
     Returns:
-        ``(*, L, Ev)``; zeros in a row whose keys are all masked.
+        ``(*, L, Ev)``; zeros in a row whose keys are all masked. Without queries or values, zeros of the query's leading dimensions.
     Raises:
         RuntimeError: dtypes or shapes that do not fit, ``attn_mask`` together with ``is_causal``, ``dropout_p`` above 1, no
             implementation allowed by ``torch.nn.attention.sdpa_kernel``.
@@ -482,7 +495,10 @@ def scaled_dot_product_attention(
         result = call_override(function, (attn_mask,), args, {"scale": scale, "enable_gqa": enable_gqa})
         if result is not NotImplemented:
             return result
-    _check(query, key, value, attn_mask, is_causal)
+    _check(query, key, value, attn_mask)
+    if not query.size(-2) or not value.numel():
+        return _of_nothing(query, key, value)
+    _check_kinds(query.dtype, attn_mask, is_causal)
     grouped = False
     if enable_gqa:
         query, key, value, attn_mask, grouped = _with_shared_heads(query, key, value, attn_mask)

@@ -239,9 +239,11 @@ def avg_pool3d(
 
 # -- adaptive ------------------------------------------------------------------------------------------------------------------
 def _adaptive_average(input: np.ndarray, size: Ints) -> np.ndarray:
+    rank = len(size)
+    if not input.size:
+        return np.empty((*input.shape[: input.ndim - rank], *size), input.dtype)
     if input.dtype.kind in "cb":
         raise NotImplementedError(f"\"adaptive_avg_pool2d\" not implemented for '{dtypes.of_array(input).legacy}'")
-    rank = len(size)
     means = input
     for dim, count in enumerate(size):
         axis = input.ndim - rank + dim

@@ -13,6 +13,9 @@ from ..core.calls.casting import cast_array
 from ..core.calls.out import Out
 from ..core.calls.registry import composite, op
 from ..core.shape import wrap_dim, wrap_dims
+from ..core.state import grad_enabled
+from .exponential import complex_logaddexp
+from .masks import where
 from .reduction import cast_operand
 from .scatter import scattered_sums
 
@@ -77,12 +80,29 @@ def _cumprod_gradient(grad: Any, input: Any, result: Any, dim: int, dtype: Any) 
     if not input.numel() or input.shape[dim] == 1:
         return grad
     dim = wrap_dim(dim, input.ndim)
-    if not perhaps((input == 0).any()):
+    zeros = input == 0
+    if not perhaps(zeros.any()):
         return reversed_cumsum(grad * result.conj(), dim) / input.conj()
-    return _cumprod_gradient_with_zeros(grad, input, dim)
+    if grad_enabled():
+        return _products_without_each(grad, input, dim)
+    return _cumprod_gradient_beside_zeros(grad, input, result, zeros, dim)
 
 
-def _cumprod_gradient_with_zeros(grad: Any, input: Any, dim: int) -> Any:
+def _cumprod_gradient_beside_zeros(grad: Any, input: Any, result: Any, zeros: Any, dim: int) -> Any:
+    """The gradient where there are zeros along ``dim``: no number behind the first counts, and it itself up to the second alone.
+
+    What is masked depends on the values, so that the derivative of this is not the second derivative.
+    """
+    count, input = zeros.cumsum(dim), input.conj()
+    before, behind = count == 0, count == 1
+    in_front = reversed_cumsum((grad * result.conj()).masked_fill(before.logical_not(), 0), dim) / input
+    product = input.masked_fill(before.logical_not(), 1).cumprod(dim).narrow(dim, -1, 1)
+    between = input.masked_fill((behind & zeros.logical_not()).logical_not(), 1).cumprod(dim)
+    of_first = product * (between * grad.masked_fill(behind.logical_not(), 0)).sum(dim, keepdim=True)
+    return where(before, in_front, where(behind & zeros, of_first, 0))
+
+
+def _products_without_each(grad: Any, input: Any, dim: int) -> Any:
     """For each k the sum over i >= k of ``grad[i]`` times the product of all inputs up to i but the k-th: O(n**2), no division."""
     from .joining import cat, stack
 
@@ -215,17 +235,10 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
 
 
 def _complex_logcumsumexp(input: np.ndarray, dim: int) -> np.ndarray:
-    """The larger number plus ``log1p`` of the quotient, step by step: imaginary parts add up and are not brought back to (-pi, pi]."""
     moved, result = np.moveaxis(input, dim, 0), np.empty(input.shape, input.dtype)
     into, running = np.moveaxis(result, dim, 0), np.full(moved.shape[1:], -np.inf, np.complex128)
     for i, term in enumerate(moved):
-        later = np.isnan(running) | (running.real >= term.real)
-        low, high = np.where(later, term, running), np.where(later, running, term)
-        same = ~np.isfinite(low.real) & (low.real == high.real)
-        running = np.log1p(np.exp(low - high)) + high
-        if same.any():
-            unscaled = np.log(np.exp(low) + np.exp(high))
-            running = np.where(same, np.where(low.real < 0, low, unscaled), running)
+        running = complex_logaddexp(term, running)
         into[i] = running
     return result
 

@@ -82,21 +82,46 @@ def _log1p_gradient(grad: Any, input: Any) -> Any:
     return grad / conj(input + 1)
 
 
-@pointwise(ufunc=np.log1p, promotion="int_to_float", grad={"input": _log1p_gradient})
+def complex_log1p(input: np.ndarray) -> np.ndarray:
+    """``log(1 + z)`` in which the real part of a small ``z = x + iy`` is not rounded by the 1: half of ``log1p(x * (x + 2) + y * y)``.
+
+    NumPy's own adds the 1 first.
+    """
+    result = input.astype(np.complex128)
+    x, y = result.real, result.imag
+    small = np.log1p(x * (x + 2) + y * y) / 2
+    real = np.where(np.abs(result) < 0.5, small, np.log(np.hypot(x + 1, y)))
+    result.real, result.imag = real, np.arctan2(y, x + 1)
+    return result.astype(input.dtype)
+
+
+@pointwise(
+    fast=lambda a: np.log1p(a) if a.dtype.kind == "f" else None,
+    promotion="int_to_float",
+    grad={"input": _log1p_gradient},
+)
 def log1p(input: Tensor) -> Tensor:
     """``log(1 + input)``, exact near zero.
 
     Gradient: ``grad / (input + 1)``.
     Source: torch.log1p.
     """
-    return np.log1p(input)
+    return complex_log1p(input) if input.dtype.kind == "c" else np.log1p(input)
 
 
 # -- sums in the logarithm --------------------------------------------------------------------------------------------------------
-def _complex_logaddexp(input: np.ndarray, other: np.ndarray) -> np.ndarray:
-    larger = np.where(input.real >= other.real, input, other)
-    smaller = np.where(input.real >= other.real, other, input)
-    return larger + np.log1p(np.exp(smaller - larger))
+def complex_logaddexp(input: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The one with the larger real part plus ``log1p`` of the quotient: imaginary parts add up and are not brought back to (-pi, pi].
+
+    Of two numbers whose real parts are minus infinity it is the second, of infinite ones the logarithm of the sum as it stands; NaN
+    in any part is NaN in both.
+    """
+    later = input.real < other.real
+    low, high = np.where(later, input, other), np.where(later, other, input)
+    same = np.isinf(low.real) & (low.real == high.real)
+    infinite = np.where(low.real < 0, low, np.log(np.exp(low) + np.exp(high)))
+    result = np.where(same, infinite, high + complex_log1p(np.exp(low - high)))
+    return np.where(np.isnan(input) | np.isnan(other), result.dtype.type(complex(np.nan, np.nan)), result)
 
 
 @pointwise(
@@ -117,7 +142,7 @@ def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     """
     reject("logaddexp_cpu", input, "biu")
     if input.dtype.kind == "c":
-        return _complex_logaddexp(input, other)
+        return complex_logaddexp(input, other)
     return np.logaddexp(input, other)
 
 

@@ -88,11 +88,12 @@ def taken_along(array: np.ndarray, indices: np.ndarray, dim: int, keepdim: bool)
 def _canonicalize_extremum(operation: str) -> Any:
     def canonicalize(input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:
         array = input._array
-        require_real(operation, array)
         if dim is None or dim == () or dim == []:
             require_elements(operation, array, None)
         dims = array_dims(dim, array)
         require_elements(operation, array, dims or None)
+        if array.size:  # of nothing nobody asks which is larger
+            require_real(operation, array)
         return (input, dims, keepdim)
 
     return canonicalize

@@ -295,7 +295,7 @@ def update_running(running_mean: Any, running_var: Any, mean: Any, variance: Any
 
 def of_nothing(input: Any, weight: Any, bias: Any) -> Any:
     """An empty result that depends on the parameters, whose gradients are zeros; the running moments stay."""
-    result = input * 1
+    result = input.clone()
     if weight is not None:
         result = result * weight[0]
     return result if bias is None else result + bias[0]
@@ -424,12 +424,12 @@ def instance_norm(
     area = product(shape[2:])
     if area == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
-    check_float(input, "batch_norm")
     channels = shape[1] if len(shape) > 1 else 0
     if not input._array.size and len(shape) > 1:
         if not shape[0] and any(tensor is not None for tensor in (running_mean, running_var, weight, bias)):
             raise IndexError("instance_norm: expected a batch of 1 or more samples beside parameters, got 0")
         return of_nothing(input, weight, bias)
+    check_float(input, "batch_norm")
     check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     result, mean, variance = NORMS["Batch"].wrapper(input, weight, bias, (shape[0], channels, area), (2,), (1, channels, 1), eps)
     update_running(running_mean, running_var, mean.detach().mean(0), variance.detach().mean(0), area, momentum)
@@ -651,6 +651,8 @@ def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
     sizes = sizes_of_norm("rms_norm", input, normalized_shape)
     check_parameters(sizes, weight=weight)
     kind = input.dtype
+    if not kind.is_complex:
+        check_float(input, "rms_norm")
     if eps is None and kind in (dtypes.float32, dtypes.float64):
         eps = float(np.finfo(kind.numpy).eps)
     if kind in (dtypes.float32, dtypes.float64) and (weight is None or weight.dtype is kind) and input.numel():

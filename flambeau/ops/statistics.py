@@ -51,10 +51,12 @@ def _require_no_bool(name: str, kernel: str, array: Any) -> None:
 
 def _canonicalize_along(name: str) -> Any:
     def canonicalize(input: Any, dim: int, keepdim: bool) -> tuple[Any, ...]:
-        require_real(name, input._array)
-        _require_no_bool(name, f"{name}_out", input._array)
-        dim = wrap_dim(dim.__index__(), input._array.ndim)
-        require_elements(name, input._array, dim)
+        array = input._array
+        dim = wrap_dim(dim.__index__(), array.ndim)
+        require_elements(name, array, dim)
+        if array.size or name != "mode":
+            require_real(name, array)
+        _require_no_bool(name, f"{name}_out", array)
         return (input, dim, keepdim)
 
     return canonicalize
