@@ -201,6 +201,11 @@ INDICES: dict[str, Case] = {
         "index out of range|out of bounds",
     ),
     "embedding past the end": (lambda t: t.nn.functional.embedding(t.tensor([4]), t.ones(4, 2)), IndexError, "index out of range"),
+    "factors of rows of another dtype": (
+        lambda t: t.nn.functional.embedding_bag(t.tensor([[1]]), t.ones(4, 2).double(), mode="sum", per_sample_weights=t.ones(1, 1)),
+        RuntimeError,
+        "to have the same type",
+    ),
     "class past the last": (lambda t: t.nn.functional.nll_loss(t.zeros(1, 3), t.tensor([3])), IndexError, "Target 3 is out of bounds"),
     "narrow past the end": (lambda t: t.ones(3).narrow(0, 1, 3), RuntimeError, r"start \(1\) \+ length \(3\) exceeds dimension size \(3\)"),
     "topk of more than there is": (lambda t: t.ones(3).topk(4), RuntimeError, "k not in range|out of range"),

@@ -237,7 +237,8 @@ def test_small_faults_that_random_programs_found() -> None:
 @pytest.mark.parametrize("given", ["bool", "uint8", "int64", "float16", "float32", "complex64"])
 def test_losses_of_any_two_dtypes_are_given_or_refused(given: str, target: str) -> None:
     theirs = pytorch()
-    for name in ("huber_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"):
+    pointwise = ("huber_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "poisson_nll_loss", "soft_margin_loss", "hinge_embedding_loss")
+    for name in (*pointwise, "binary_cross_entropy", "binary_cross_entropy_with_logits"):
         for reduction in ("none", "mean"):
 
             def program(library: Any, name: str = name, reduction: str = reduction) -> Any:

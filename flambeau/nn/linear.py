@@ -159,7 +159,11 @@ class LazyLinear(LazyModuleMixin, Linear):
             super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor) -> None:
-        """Take ``in_features`` from an input."""
+        """Take ``in_features`` from an input.
+
+        Raises:
+            AssertionError: a weight from a loaded state has another number of columns.
+        """
         if self.has_uninitialized_params():
             with no_grad():
                 self.in_features = input.shape[-1]
@@ -167,3 +171,10 @@ class LazyLinear(LazyModuleMixin, Linear):
                 if self.bias is not None:
                     self.bias.materialize((self.out_features,))
                 self.reset_parameters()
+        if self.in_features == 0:
+            features, columns = input.shape[-1], self.weight.shape[-1]
+            if features != columns:
+                raise AssertionError(  # PyTorch's type
+                    f"The in_features inferred from input: {features} is not equal to in_features from self.weight: {columns}"
+                )
+            self.in_features = features

@@ -308,7 +308,7 @@ def embedding_bag(
         ``(B, D)``.
     Raises:
         ValueError: arguments that do not fit each other.
-        RuntimeError: an index that is no row.
+        RuntimeError: an index that is no row, or weights of another dtype than the table.
         NotImplementedError: weights with another mode than ``'sum'``.
     Source: torch.nn.functional.embedding_bag.
     """
@@ -333,6 +333,11 @@ def embedding_bag(
             )
     if not kind_of(input._array).has_values:
         return _bags_without_values(input, weight, offsets, per_sample_weights, include_last_offset)
+    if per_sample_weights is not None and per_sample_weights.dtype is not weight.dtype:
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 'per_sample_weights'; but type "
+            f"{weight.type()} does not equal {per_sample_weights.type()} (while checking arguments for embedding_bag)"
+        )
     indices, bounds = bags_of(input._array, offsets, include_last_offset)
     if indices.size and (outside := (indices < 0) | (indices >= weight.shape[0])).any():
         wrong = indices[outside][0]
@@ -371,7 +376,7 @@ def _bags_without_values(input: Any, weight: Any, offsets: Any, per_sample_weigh
     count = input.shape[0] if offsets is None else offsets.shape[0] - include_last_offset
     rows = embedding(weight, input.reshape(-1))
     if per_sample_weights is not None:
-        rows = rows * per_sample_weights.reshape(-1, 1)
+        rows = rows * per_sample_weights.reshape(-1, 1).to(rows.dtype)
     return rows.new_zeros(count, rows.shape[1]).index_add(0, input.new_empty(rows.shape[0]), rows)
 
 

@@ -87,12 +87,12 @@ def complex_log1p(input: np.ndarray) -> np.ndarray:
 
     NumPy's own adds the 1 first.
     """
-    result = input.astype(np.complex128)
-    x, y = result.real, result.imag
+    x, y = input.real.astype(np.float64), input.imag.astype(np.float64)
     small = np.log1p(x * (x + 2) + y * y) / 2
-    real = np.where(np.abs(result) < 0.5, small, np.log(np.hypot(x + 1, y)))
-    result.real, result.imag = real, np.arctan2(y, x + 1)
-    return result.astype(input.dtype)
+    result = np.empty_like(input)
+    result.real = np.where(np.hypot(x, y) < 0.5, small, np.log(np.hypot(x + 1, y)))
+    result.imag = np.arctan2(y, x + 1)
+    return result
 
 
 @pointwise(

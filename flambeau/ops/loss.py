@@ -635,7 +635,8 @@ def soft_margin_loss(
         input: any shape. target: broadcast to it.
         size_average, reduce, reduction: as for ``mse_loss``.
     Raises:
-        RuntimeError: a target that has to be differentiated, or that is larger than ``input``.
+        RuntimeError: a target that has to be differentiated, or that is larger than ``input``; an integer ``input``, or one that is real
+            where ``target`` is complex.
     Source: torch.nn.functional.soft_margin_loss.
     """
     reduction = reduction_of(reduction, size_average, reduce)
@@ -644,11 +645,11 @@ def soft_margin_loss(
             "The function 'soft_margin_loss' is not differentiable with respect to argument 'target'. This input "
             "cannot have requires_grad True."
         )
-    loss = (-target * input).exp().log1p()
-    if loss.shape != input.shape:
-        raise RuntimeError(f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(loss.shape)}")
-    if loss.dtype is not input.dtype:
-        if loss.dtype.is_complex:
-            raise RuntimeError(f"result type {loss.dtype.legacy} can't be cast to the desired output type {input.dtype.legacy}")
-        loss = loss.to(input.dtype)
-    return reduced(loss, reduction)
+    kind, exponent = input.dtype, -input * target
+    if exponent.shape != input.shape:
+        raise RuntimeError(f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(exponent.shape)}")
+    if exponent.dtype.is_complex > kind.is_complex or not (kind.is_complex or kind.is_floating_point):
+        raise RuntimeError(f"result type {exponent.dtype.legacy} can't be cast to the desired output type {kind.legacy}")
+    if exponent.dtype is not kind:
+        exponent = exponent.to(kind)
+    return reduced(exponent.exp().log1p(), reduction)

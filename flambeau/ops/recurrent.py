@@ -659,6 +659,7 @@ def _layers(
             raise RuntimeError(
                 f"{name}: expected batch sizes that do not increase and add up to the {input.shape[0]} rows of the data, got {list(sizes)}"
             )
+    _check_options(name, has_biases, num_layers, dropout, train, bidirectional, batch_first)
     if isinstance(hx, (list, tuple)) != (name == "lstm") or (name == "lstm" and len(hx) != 2):
         raise RuntimeError("lstm expects two hidden states" if name == "lstm" else f"{name} expects one hidden state, a tensor")
     states = list(hx) if name == "lstm" else [hx]
@@ -690,6 +691,23 @@ def _layers(
             x = drop(x, dropout, True)
     final = [stack(after) for after in zip(*lasts, strict=True)]
     return (x.transpose(0, 1) if batch_first else x), *final
+
+
+def _check_options(name: str, *options: Any) -> None:
+    for (option, kinds), value in zip(_OPTIONS.items(), options, strict=True):
+        if not isinstance(value, kinds) or (value.__class__ is bool and bool not in kinds):
+            raise TypeError(f"{name}(): argument '{option}' must be {kinds[0].__name__}, not {type(value).__name__}")
+
+
+_FLAG = (bool, np.bool_)
+_OPTIONS: dict[str, tuple[type, ...]] = {
+    "has_biases": _FLAG,
+    "num_layers": (int, np.integer),
+    "dropout": (float, int, np.number, bool),
+    "train": _FLAG,
+    "bidirectional": _FLAG,
+    "batch_first": _FLAG,
+}
 
 
 def _grouped(name: str, params: Any, groups: int, has_biases: bool, projected: bool) -> list[tuple[Any, ...]]:
@@ -750,6 +768,7 @@ def lstm(
         The last layer's output, the last hidden states and the last cells.
     Raises:
         RuntimeError: shapes or dtypes that do not fit.
+        TypeError: an option of another type.
     Source: torch.lstm. Hochreiter and Schmidhuber 1997; the forget gate: Gers et al. 2000.
     """
     return _layers("lstm", _lstm_in_layers, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
@@ -761,6 +780,7 @@ _DOC = """{summary}
         The last layer's output, and the last states.
     Raises:
         RuntimeError: shapes or dtypes that do not fit.
+        TypeError: an option of another type.
     Source: torch.{name}. {source}.
     """
 _STEP = "Layers of ``h = {}(weight_ih @ x + bias_ih + weight_hh @ h + bias_hh)``. Arguments as for ``gru``."

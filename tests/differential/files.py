@@ -426,7 +426,7 @@ class Comparison:
 
 
 FACTS: tuple[Callable[[Any], Any], ...] = (
-    lambda x: ("class", "Parameter" in type(x).__name__),
+    lambda x: ("class", isinstance(x, library_of(x).nn.Parameter)),
     lambda x: ("dtype", str(x.dtype)),
     lambda x: ("shape", tuple(x.shape)),
     lambda x: ("device", str(x.device)),
@@ -439,6 +439,10 @@ FACTS: tuple[Callable[[Any], Any], ...] = (
     lambda x: ("scale", x.q_scale(), x.q_zero_point()) if x.is_quantized and "tensor" in str(x.qscheme()) else None,
     lambda x: ("axis", x.q_per_channel_axis()) if x.is_quantized and "channel" in str(x.qscheme()) else None,
 )
+
+
+def library_of(value: Any) -> Any:
+    return sys.modules[type(value).__module__.partition(".")[0]]
 
 
 def fact(get: Callable[[Any], Any], value: Any) -> Any:
@@ -465,7 +469,7 @@ def parts_of(tensor: Any) -> tuple[str, ...]:
 
 def bits(tensor: Any) -> list[int]:
     """A tensor's elements as bytes."""
-    torch: Any = sys.modules[type(tensor).__module__.partition(".")[0]]
+    torch = library_of(tensor)
     flat = tensor.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format).reshape(-1)
     return flat.view(torch.uint8).tolist() if flat.numel() else []
 

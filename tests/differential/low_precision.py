@@ -208,7 +208,7 @@ class LowPrecision(Area):
             return self.compare_exceptions(run)
         pairs = list(zip(_flat(run.ours.get(name)), _flat(run.theirs.get(name)), strict=False))
         for number, (ours, theirs) in enumerate(pairs):
-            found = _difference(ours, theirs, 1.0 if "= grads(" in run.line else 0.0, self._operands(run))
+            found = _difference(ours, theirs, 1.0 if self._cancels(run, theirs) else 0.0, self._operands(run))
             if found is not None and found[0] == "values" and self._is_as_good(run, name, number, ours, theirs):
                 found = None
             if found is not None:
@@ -217,13 +217,20 @@ class LowPrecision(Area):
                 ours._array[...] = _array_like(ours, theirs)
         return None
 
+    def _cancels(self, run: Run, theirs: Any) -> bool:
+        """Whether a result may be what is left of numbers around 1: gradients, and norms of equal numbers in float64."""
+        return "= grads(" in run.line or ("_norm(" in run.line and str(getattr(theirs, "dtype", "")) == "torch.float64")
+
     def _operands(self, run: Run) -> float:
-        """What the operands' own precision allows a wider result to be off: parts of it may be computed from them alone."""
+        """What the operands' own precision allows a wider result to be off: parts of it may be computed from them alone.
+
+        Autocast has some operations compute in float32.
+        """
         given = {
             str(run.theirs[name].dtype).removeprefix("torch.")
             for name in re.findall(r"\b[xy]\d\b", run.line)
             if hasattr(run.theirs.get(name), "dtype")
-        }
+        } | ({"float32"} if "autocast" in run.line else set())
         return max((UNITS[dtype] * EPS[dtype] for dtype in given & {"float32", "complex64"}), default=0)
 
     def _is_as_good(self, run: Run, name: str, number: int, ours: Any, theirs: Any) -> bool:

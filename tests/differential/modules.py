@@ -241,7 +241,14 @@ class Modules(Area):
         Known(
             "recurrent layers whose move failed have lost their weights in PyTorch", kind="exception", theirs="zip.. argument 2 is longer"
         ),
-        Known("operands on meta and on the CPU do not meet", kind="exception", ours="at least two devices, cpu and meta"),
+        Known("operands on meta and on the CPU do not meet", kind="exception", ours="at least two devices, (cpu and meta|meta and cpu)"),
+        Known(
+            "which of equal weights are the smallest",
+            kind="^values$",
+            line="l1_unstructured",
+            ours="weight_mask",
+            when=lambda difference: sorted(difference.ours) == sorted(difference.theirs),
+        ),
         Known("factors of QR are row-major here", kind="strides", ours="parametrizations.weight"),
     )
 

@@ -132,6 +132,23 @@ def test_uninitialized_tensors_cannot_be_used(use):
         use(nn.UninitializedParameter())
 
 
+def test_a_layer_with_a_loaded_weight_looks_at_its_first_input(of_pytorch):
+    """The sizes that a state gives may be none that the input has."""
+
+    def program(torch):
+        outcomes = []
+        for sizes in (((3, 4), (3,)), ((1,), (1,)), ((3, 5), (3,)), ((0, 4), (0,))):
+            layer = torch.nn.LazyLinear(3)
+            layer.load_state_dict({name: torch.ones(size) for name, size in zip(("weight", "bias"), sizes, strict=True)})
+            try:
+                outcomes.append([list(layer(torch.ones(2, 4)).shape), repr(layer)])
+            except Exception as error:
+                outcomes.append(type(error).__name__)
+        return outcomes
+
+    assert program(flambeau) == of_pytorch(program)
+
+
 def test_errors(same):
     def program(torch):
         class Unfinished(torch.nn.modules.lazy.LazyModuleMixin, torch.nn.Module):

@@ -238,6 +238,27 @@ def test_functions_refuse_what_does_not_fit(name):
         function(x.reshape(6, 3), flambeau.tensor([2, 2]), hx, weights, False, 1, 0.0, False, False)
 
 
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("name", ["bias", "bidirectional", "batch_first", "training", "num_layers", "dropout"])
+@pytest.mark.parametrize("mode", MODES)
+def test_options_that_were_changed_to_another_type_are_found_at_the_call(of_pytorch, mode, name, is_packed):
+    def program(torch):
+        outcomes = []
+        for value in (2, 1, 0, True, "x", None, 0.5):
+            layer = getattr(torch.nn, mode)(3, 2)
+            setattr(layer, name, value)
+            x = torch.ones(4, 2, 3)
+            try:
+                layer(torch.nn.utils.rnn.pack_sequence([x[:2, 0], x[:1, 0]]) if is_packed else x)
+            except Exception as error:
+                outcomes.append(type(error).__name__)
+            else:
+                outcomes.append("")
+        return outcomes
+
+    assert program(flambeau) == of_pytorch(program)
+
+
 def test_batch_sizes_may_have_strides():
     layer = nn.GRU(3, 4)
     packed = nn.utils.rnn.pack_padded_sequence(flambeau.randn(3, 2, 3), [3, 1])
