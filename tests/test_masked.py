@@ -169,6 +169,24 @@ def test_large_gradients_are_masked_too() -> None:
     assert masked.is_masked_tensor(x.grad) and not x.grad.to_tensor(0.0).isnan().any() and x.grad.get_mask().sum() == 20000
 
 
+def test_plain_tensors_are_copied_to_masked_ones() -> None:
+    """The mask stays; of sparse ones the places, too."""
+    data, mask = torch.tensor([[0.0, 1], [2, 3]]), torch.tensor([[True, False], [True, True]])
+    masked = torch.masked.masked_tensor(data.clone(), mask)
+    for source, expected in ((torch.full((2,), 7), 7), (torch.tensor(5.0), 5), (4, 4)):
+        assert masked.copy_(source) is masked
+        assert masked.get_data()[mask].tolist() == [expected] * 3 and (masked.get_mask() == mask).all()
+    for form in (torch.sparse_coo, torch.sparse_csr):
+        masked = torch.masked.masked_tensor(data.to_sparse(layout=form), (data != 0).to_sparse(layout=form))
+        masked.copy_(torch.tensor([[9.0, 8], [0, 6]]).to_sparse(layout=form))
+        assert masked.get_data().to_dense().tolist() == [[0, 8], [0, 6]]
+        assert masked.get_mask().to_dense().tolist() == [[False, True], [True, True]]
+        with pytest.raises(RuntimeError):
+            masked.copy_(torch.ones(2, 2))
+    with pytest.raises(TypeError):
+        torch.ones(2, 2).copy_(masked)
+
+
 def test_masked_tensors_in_place_and_out_of_reach() -> None:
     data, mask = torch.tensor([1.0, 2.0]), torch.tensor([True, False])
     m = masked.masked_tensor(data, mask)

@@ -192,6 +192,18 @@ def test_errors(call: Callable[[Any], Any], error: type[Exception], match: str) 
 
 
 # -- the strided layout -------------------------------------------------------------------------------------------------------------------
+def test_matrices_and_sizes_of_one_in_the_strided_layout() -> None:
+    """Products of matrices are those of each pair; a dimension goes only if no tensor has more than one element in it."""
+    batch = nested.nested_tensor([torch.arange(6.0).reshape(2, 3), torch.ones(1, 3)])
+    for product in (torch.bmm(batch, batch.transpose(1, 2)), batch @ batch.transpose(1, 2)):
+        assert [part.tolist() for part in product.unbind()] == [[[5, 14], [14, 50]], [[3]]]
+    assert [part.shape for part in batch.squeeze(1).unbind()] == [(2, 3), (1, 3)]
+    assert [part.shape for part in batch.unsqueeze(1).squeeze(1).unbind()] == [(2, 3), (1, 3)]
+    for wrong in (lambda: batch.squeeze(), lambda: batch.squeeze(0), lambda: torch.bmm(batch, batch.unsqueeze(1))):
+        with pytest.raises(RuntimeError):
+            wrong()
+
+
 def test_strided_layout() -> None:
     parts = [torch.arange(6.0).reshape(3, 2), torch.arange(4.0).reshape(1, 4)]
     free = nested.nested_tensor(parts, requires_grad=True)

@@ -82,3 +82,12 @@ def test_parts_of_expanded_tensors_are_filled(name: str, requires_grad: bool) ->
     np.testing.assert_array_equal(base.tolist(), want)
     with pytest.raises(RuntimeError, match="single memory location"):
         base.expand(2, 3).add_(1)
+
+
+def test_numbers_are_copied() -> None:
+    x = torch.ones(2, dtype=torch.int64)
+    for value, expected in ((5, 5), (2.7, 2), (True, 1), (3 + 1j, 3)):
+        assert x.copy_(value) is x
+        assert x.tolist() == [expected] * 2
+    with pytest.raises(TypeError):
+        x.copy_([1, 2])

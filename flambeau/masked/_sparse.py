@@ -40,10 +40,15 @@ def agreeing(data: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     if data.layout is sparse_coo:
         data, mask = data.coalesce(), mask.coalesce()
     if data._nnz() != mask._nnz():
-        data = data.sparse_mask(mask)
+        data = at_places(data, mask)
     if not same_places(data._array, mask._array):
         raise ValueError(_MISMATCH[data.layout])
     return data, mask
+
+
+def at_places(data: Tensor, mask: Tensor) -> Tensor:
+    """The elements of ``data`` at all places of ``mask``; between CSR tensors ``sparse_mask`` leaves out what ``data`` does not specify."""
+    return (data.to_sparse() if data.layout is sparse_csr else data).sparse_mask(mask)
 
 
 def operand(value: Tensor, places: Tensor, name: str) -> Tensor:

@@ -22,7 +22,7 @@ from ..core.state import thread
 from ..core.tensor import Tensor
 from ..ops.sparse.construction import entries, with_values
 from . import _functions
-from ._sparse import LAYOUTS, agreeing, is_sparse, operand, position
+from ._sparse import LAYOUTS, agreeing, at_places, is_sparse, operand, position
 
 _DTYPES = frozenset((dtypes.float16, dtypes.float32, dtypes.float64, dtypes.bool_, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64))
 _NUMBER = "{0:8.4f}"
@@ -41,9 +41,9 @@ class _Shown(Function):
         grad, mask = grads[0], ctx.mask
         if is_sparse(mask):
             if not is_masked_tensor(grad):
-                return _made(grad.sparse_mask(mask), mask), None
+                return _made(at_places(grad, mask), mask), None
             shown = entries(grad._masked_mask, mask) & entries(mask, mask)
-            return _made(grad._inner.sparse_mask(mask), with_values(shown, mask)), None
+            return _made(at_places(grad._inner, mask), with_values(shown, mask)), None
         if is_masked_tensor(grad):
             return _made(grad._inner, grad._masked_mask & mask), None
         return _made(grad, mask), None
@@ -442,8 +442,12 @@ def _on_data(func: Any, name: str, args: Any, kwargs: Any) -> Any:
 
 def _copied(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     target, source = args[0], args[1]
-    if not (is_masked_tensor(target) and is_masked_tensor(source)):
-        raise TypeError("copy_: expected two masked tensors")
+    if not is_masked_tensor(target):
+        raise TypeError("copy_: expected a masked tensor to write a masked tensor to")
+    if not is_masked_tensor(source):  # the mask stays
+        mask = target._masked_mask
+        func(target._inner, at_places(source, mask) if is_sparse(source) and source.layout is mask.layout else source)
+        return target
     masks = [target._masked_mask, source._masked_mask]
     if is_sparse(masks[0]):
         masks = [entries(operand(mask, masks[0], name), masks[0]) for mask in masks]

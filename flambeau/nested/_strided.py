@@ -219,6 +219,22 @@ def _of_dims(func: Any, name: str, given: dict[str, Any]) -> Any:
     return _each(func, name, given)
 
 
+def _squeeze(func: Any, name: str, given: dict[str, Any]) -> Any:
+    """A dimension that has one element in every tensor taken out."""
+    nested, dim = given["input"], given.get("dim")
+    if not isinstance(dim, int):
+        raise RuntimeError("squeeze(): a nested tensor needs one dimension, given as dim")
+    place = wrap_dim(dim, nested.ndim) - 1
+    ragged = place >= 0 and any(size[place] != 1 for size in nested._sizes)
+    return nested if ragged else _of_dims(func, name, given)
+
+
+def _bmm(func: Any, name: str, given: dict[str, Any]) -> Any:
+    if any(value.ndim != 3 for value in given.values()):
+        raise RuntimeError("bmm: expected two nested tensors of matrices")
+    return _each(resolve("torch", "matmul"), name, dict(zip(("input", "other"), given.values(), strict=True)))
+
+
 def _softmax(func: Any, name: str, given: dict[str, Any]) -> Any:
     given.pop("_stacklevel", None)
     return _of_dims(func, name, given)
@@ -286,11 +302,13 @@ _ON_BUFFER = frozenset(
     "zero_ isnan isinf isfinite".split()
 )
 _HANDLERS: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys("linear matmul bmm layer_norm scaled_dot_product_attention".split(), _each),
-    **dict.fromkeys("transpose unsqueeze squeeze chunk split split_with_sizes unflatten flatten".split(), _of_dims),
+    **dict.fromkeys("linear matmul layer_norm scaled_dot_product_attention".split(), _each),
+    **dict.fromkeys("transpose unsqueeze chunk split split_with_sizes unflatten flatten".split(), _of_dims),
     **dict.fromkeys("softmax log_softmax".split(), _softmax),
     **dict.fromkeys("view reshape _view".split(), _reshape),
     "__getitem__": _item,
+    "bmm": _bmm,
+    "squeeze": _squeeze,
     "embedding": _embedding,
     "narrow": _narrow,
     "select": _select,

@@ -40,8 +40,8 @@ def scaled(grad: Any, alpha: Any) -> Any:
 
 
 def zeros(grad: Any) -> Any:
-    """A gradient of nothing but zeros."""
-    return grad.new_zeros(grad.shape)
+    """A gradient of nothing but zeros, with the sparse dimensions of ``grad``."""
+    return grad.clone().zero_() if grad.is_sparse else grad.new_zeros(grad.shape)
 
 
 def missing_derivative(operation: str, operand: str) -> Any:

@@ -25,7 +25,7 @@ from ..core.shape import broadcast_shape, contiguous_strides, one_by_one, overla
 from ..core.state import INFERENCE, active, grad_enabled, in_mode, interposed, modes, thread
 from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tape.history import check_writable
-from ..core.tensor import Parameter, storage_of
+from ..core.tensor import Parameter, storage_of, wrap
 from ..core.tensor import Tensor as TensorType
 
 
@@ -127,7 +127,7 @@ def writable_now(tensor: Any) -> bool:
 
 
 def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
-    """Write ``other``, broadcast and cast, into this tensor. Source: torch.Tensor.copy_."""
+    """Write ``other``, broadcast and cast, or a number, into this tensor. Source: torch.Tensor.copy_."""
     if (other.__class__ is TensorType or other.__class__ is Parameter) and not other._requires_grad and writable_now(self):
         a, b = self._array, other._array
         alike = a.shape == b.shape and a.dtype is b.dtype and a.__class__ is b.__class__
@@ -135,6 +135,8 @@ def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
             native.copy_into(a, b)
             storage_of(self)._bump()
             return self
+    if isinstance(other, (int, float, complex)):
+        other = wrap(np.asarray(other))
     if not isinstance(other, TensorType):
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}")
     return _slow_copy(self, other, non_blocking)

@@ -74,8 +74,9 @@ def compare_sparse(ours: Any, theirs: Any, tolerance: dict[str, float]) -> Found
     }[str(theirs.layout)]
     if "_indices" in parts and ours.is_coalesced() != theirs.is_coalesced():
         return "is_coalesced", str(ours.is_coalesced()), str(theirs.is_coalesced())
-    for part in parts:
-        found = compare_tensors(getattr(ours.detach(), part)(), getattr(theirs.detach(), part)(), strides=False, tolerance=tolerance)
+    for part in parts:  # of copies: what NumPy has seen PyTorch does not resize
+        a, b = (getattr(tensor.detach(), part)().clone() for tensor in (ours, theirs))
+        found = compare_tensors(a, b, strides=False, tolerance=tolerance)
         if found is not None:
             return f"{part} {found[0]}", found[1], found[2]
     return None

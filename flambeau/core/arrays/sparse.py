@@ -140,6 +140,10 @@ class SparseArray:
         else:
             self.values.fill(value)
 
+    def item(self) -> Any:
+        """The only element of a COO array."""
+        return dense_from(self).item() if self.layout is sparse_coo else unsupported("_local_scalar_dense", self)
+
     def __setitem__(self, key: Any, value: Any) -> None:
         if key is not Ellipsis or value.__class__ is not SparseArray:
             raise NotImplementedError("sparse tensors cannot be written to by index")
@@ -407,9 +411,9 @@ def coo_from(array: SparseArray) -> SparseArray:
         lead = [np.broadcast_to(place[..., None, None], row.shape) for place in lead]
     indices = np.stack([np.asarray(place, np.int64).reshape(-1) for place in (*lead, row, column)])
     found = coo(indices, values.reshape(indices.shape[1], *dense), array.shape)
-    if array.layout in BY_ROW and high == 1:
+    if array.layout is sparse_csr or (array.layout is sparse_bsr and high == 1 and not batch):
         return coalesced(found)
-    found.coalesced = found.coalesced and array.layout in BLOCKED
+    found.coalesced = array.nnz == 1 or not array.size  # more is in order, but PyTorch does not say so
     return found
 
 

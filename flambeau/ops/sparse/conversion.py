@@ -117,10 +117,8 @@ def facts_of(tensor: Any) -> tuple[Any, ...]:
 
 
 def back(grad: Any, source: tuple[Any, ...]) -> Any:
-    """A gradient in the layout of what was converted; one that is dense stays so."""
-    if grad.layout is source[0] or grad.layout is strided:
-        return grad
-    return converted(grad, source)
+    """A gradient in the layout of what was converted."""
+    return grad if grad.layout is source[0] else converted(grad, source)
 
 
 def _convert(input: Tensor, form: Any, sparse_dim: Any, block: Any, dense_dim: Any, source: Any) -> Tensor:

@@ -124,6 +124,10 @@ def total(input: Any, other: Any, alpha: Any = 1, name: str = "add") -> Any:
         joined = total(coo_from(input), coo_from(other), alpha)
         return compressed_of(joined, input.layout, input.block)
     if input.sparse_dim != other.sparse_dim:
+        if not other.nnz:
+            return input.copy()
+        if not input.nnz:
+            return other.with_values(np.array(_scaled(other.values, alpha)))
         raise RuntimeError(
             f"{name}: expected 'self' and 'other' to have same number of sparse dimensions, but {input.sparse_dim} != {other.sparse_dim}"
         )
@@ -201,8 +205,9 @@ def product(input: Any, other: Any) -> Any:
 
 def _common(a: SparseArray, b: SparseArray) -> SparseArray:
     """Product of two sparse arrays: what both specify."""
-    if a.layout in (sparse_csr, sparse_csc) and b.layout is sparse_coo and not a.batch_dim and a.shape == b.shape:
-        b = compressed_of(b, a.layout)
+    if a.layout is not b.layout and not a.batch_dim and a.shape == b.shape:
+        if a.layout is sparse_csr or (a.layout is sparse_csc and b.layout is sparse_coo):
+            return compressed_of(_common(coo_from(a), coo_from(b)), a.layout)
     if a.layout is not b.layout:
         raise RuntimeError(f"mul: expected operands of one layout, got {a.layout} and {b.layout}")
     if a.shape != b.shape:
@@ -215,7 +220,10 @@ def _common(a: SparseArray, b: SparseArray) -> SparseArray:
         return compressed_of(_common(coo_from(a), coo_from(b)), a.layout)
     if a.sparse_dim != b.sparse_dim:
         raise RuntimeError(f"mul(sparse, sparse): inputs must have same number of sparse dimensions, but {a.sparse_dim} != {b.sparse_dim}")
-    a, b = coalesced(a), coalesced(b)
+    if not b.coalesced:  # what is not in order keeps all its elements, as in PyTorch
+        return b.with_values(entries_at(coalesced(a), b) * b.values)
+    if not a.coalesced:
+        return a.with_values(a.values * entries_at(b, a))
     keys = keys_of(np.concatenate((a.parts[0], b.parts[0]), axis=1), a.shape[: a.sparse_dim])
     _, left, right = np.intersect1d(keys[: a.nnz], keys[a.nnz :], assume_unique=True, return_indices=True)
     return coo(a.parts[0][:, left], a.values[left] * b.values[right], a.shape, True)

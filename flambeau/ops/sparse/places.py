@@ -16,12 +16,13 @@ from ...core.arrays.sparse import (
     coo_from,
     entries_at,
     rules,
+    sparse_array,
     transposed,
     unsupported,
 )
 from ...core.calls.annotations import Tensor
 from ...core.calls.registry import TABLES, method, op
-from ...core.layout import sparse_coo, strided
+from ...core.layout import sparse_coo, sparse_csr, strided
 from ...core.shape import wrap_dim
 from .construction import entries, with_values
 
@@ -38,10 +39,16 @@ rules["_sparse_with_values"] = lambda values, mask: mask.with_values(values)
 )
 def _masked(input: Tensor, mask: Tensor, dense: bool) -> Tensor:
     """The elements of ``input`` at the places of ``mask``."""
+    return rule_of_mask(input, mask, dense)
+
+
+def rule_of_mask(input: Any, mask: SparseArray, dense: bool) -> SparseArray:
+    if input.__class__ is SparseArray and input.layout is mask.layout is sparse_csr:  # then only what both specify, as in PyTorch
+        return rules["mul"](input, mask.with_values(np.ones_like(mask.values, input.dtype)))
     return mask.with_values(entries_at(input, mask))
 
 
-rules["_sparse_mask"] = lambda input, mask, dense: mask.with_values(entries_at(input, mask))
+rules["_sparse_mask"] = rule_of_mask
 
 
 def masked_gradient(grad: Any, mask: Any, dense: bool) -> Any:
@@ -120,8 +127,10 @@ rules["transpose"], rules["t"], rules["permute"] = rule_of_transpose, rule_of_t,
 
 # -- parts ------------------------------------------------------------------------------------------------------------------------------
 def selected(input: SparseArray, dim: int, index: int) -> Any:
-    """The slice at ``index`` of a dimension: COO, or dense where no sparse dimension is left."""
+    """The slice at ``index`` of a dimension: of rows or columns COO, or dense where no sparse dimension is left."""
     is_compressed = input.layout is not sparse_coo
+    if is_compressed and dim not in (input.batch_dim, input.batch_dim + 1):
+        return _selected_of_compressed(input, dim, index)
     if is_compressed:
         input = coalesced(coo_from(input))
     count = input.sparse_dim
@@ -135,6 +144,16 @@ def selected(input: SparseArray, dim: int, index: int) -> Any:
     if count == 1:
         return values.sum(0, dtype=values.dtype) if len(values) != 1 else values[0]
     return coo(indices, values, shape, is_compressed)
+
+
+def _selected_of_compressed(input: SparseArray, dim: int, index: int) -> SparseArray:
+    """The slice at ``index`` of a dimension of batches or of a dense one, in the same layout."""
+    shape = (*input.shape[:dim], *input.shape[dim + 1 :])
+    if dim < input.batch_dim:
+        parts = tuple([part.take(index, axis=dim) for part in input.parts])
+        return sparse_array(input.layout, shape, parts, input.values.take(index, axis=dim))
+    values = np.ascontiguousarray(input.values.take(index, axis=dim - input.ndim))
+    return sparse_array(input.layout, shape, tuple([part.copy() for part in input.parts]), values)
 
 
 def inserted(input: SparseArray, dim: int) -> SparseArray:

@@ -88,6 +88,7 @@ def times(a: Any, b: Any) -> Any:
 
 
 def _sparse_times_sparse(a: SparseArray, b: SparseArray) -> SparseArray:
+    a, b = (coalesced(factor) if factor.layout is sparse_coo else factor for factor in (a, b))
     result = scipy_rows(a) @ scipy_rows(b)
     result.sort_indices()
     starts, columns = result.indptr.astype(np.int64), result.indices.astype(np.int64)
@@ -99,9 +100,12 @@ def _sparse_times_sparse(a: SparseArray, b: SparseArray) -> SparseArray:
 
 
 def times_vector(a: Any, b: Any) -> np.ndarray:
-    if b.__class__ is SparseArray or a.__class__ is not SparseArray:
+    """A matrix times a vector, one of them sparse; the vector in COO."""
+    if b.__class__ is not SparseArray:
+        return times(a, b[:, None])[:, 0]
+    if a.__class__ is SparseArray or b.layout is not sparse_coo or b.dense_dim:
         unsupported("mv", a, b)
-    return times(a, b[:, None])[:, 0]
+    return times(a, coo(np.insert(b.parts[0], 1, 0, axis=0), b.values, (*b.shape, 1)))[:, 0]
 
 
 def _flat_batch(array: SparseArray) -> SparseArray:
@@ -132,9 +136,13 @@ def rule_of_matmul(a: Any, b: Any) -> Any:
         return times(row, b)[0]
     if ranks == (3, 3):
         return times_batched(a, b)
-    if ranks[0] > 2 and ranks[1] == 2 and a.__class__ is not SparseArray:  # the rows of all matrices
-        rows = times(np.ascontiguousarray(a).reshape(-1, a.shape[-1]), b)
-        return rows.reshape(*a.shape[:-1], b.shape[1])
+    if ranks[0] > 2 and ranks[1] <= 2 and a.__class__ is not SparseArray:  # the rows of all matrices
+        rows = np.ascontiguousarray(a).reshape(-1, a.shape[-1])
+        return (times if ranks[1] == 2 else times_vector)(rows, b).reshape(*a.shape[:-1], *b.shape[1:])
+    if ranks[0] == 2 and ranks[1] > 2 and b.__class__ is not SparseArray:  # the columns of all matrices
+        columns = np.moveaxis(b, -2, 0)
+        flat = times(a, np.ascontiguousarray(columns).reshape(b.shape[-2], -1))
+        return np.ascontiguousarray(np.moveaxis(flat.reshape(a.shape[0], *columns.shape[1:]), 0, -2))
     return unsupported("matmul", a, b)
 
 
@@ -149,6 +157,8 @@ def rule_of_addmm(input: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) 
     if product.dtype.kind in "biu":
         beta, alpha = int(beta), int(alpha)
     if input.__class__ is SparseArray:
+        if product.layout is not input.layout and input.layout is not sparse_coo:
+            product = compressed_like(coo_from(product), input)
         return rules["add"](input.with_values(input.values * input.dtype.type(beta)), product, alpha)
     if product.__class__ is SparseArray:
         product = dense_from(product)
@@ -396,6 +406,9 @@ def rule_of_extreme_right(grad: np.ndarray, values: np.ndarray, chosen: np.ndarr
 rules["_sparse_extreme_left"], rules["_sparse_extreme_right"] = rule_of_extreme_left, rule_of_extreme_right
 
 
+_BY_ELEMENT = frozenset((sparse_coo, sparse_csr, sparse_csc))
+
+
 # -- sums with products -----------------------------------------------------------------------------------------------------------------
 def _scaled(tensor: Any, factor: Any) -> Any:
     return tensor if not isinstance(factor, bool) and factor == 1 else tensor * factor
@@ -415,6 +428,8 @@ def sparse_addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, al
     shape = (mat1.shape[0], mat2.shape[1])
     if beta == 0:
         return product
+    if mat.layout in _BY_ELEMENT and product.layout in _BY_ELEMENT and product.layout is not mat.layout:
+        product = product.to_sparse(layout=mat.layout)
     return _scaled(mat.expand(shape) if tuple(mat.shape) != shape else mat, beta) + product
 
 

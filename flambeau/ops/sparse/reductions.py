@@ -111,11 +111,15 @@ bodies[TABLES["torch"]["norm"].body] = norm
     method=False,
     out=False,
     node_name="SparseSumBackward0",
-    grad={"input": lambda grad, input, dim: with_values(spread_entries(grad, input.detach(), dim), input.detach())},
+    grad={"input": lambda grad, input, dim: _spread_over(grad, input.detach().coalesce(), dim)},
 )
 def _sum(input: Tensor, dim: Any) -> Tensor:
     """Sum over dimensions, with a gradient at the specified elements only."""
     return unsupported("_sparse_sum", input)
+
+
+def _spread_over(grad: Any, mask: Any, dim: Any) -> Any:
+    return with_values(spread_entries(grad, mask, dim), mask)
 
 
 rules["_sparse_sum"] = lambda input, dim: rule_of_sum(input, dim, False, dtypes.of_array(input))
@@ -155,9 +159,11 @@ def sparse_sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
     """
     if not input.is_sparse:
         unsupported("_indices", input._array) if input.layout not in (sparse_csr, sparse_csc) else input.coalesce()
-    given = (input if dtype is None else input.to(dtype)).coalesce()
+    given = input.coalesce() if dim is None else input  # of bools at one place whether one is true, or how many are
+    given = given if dtype is None else given.to(dtype)
     dims = wrap_dims(dim, input.ndim, empty_is_all=False)
-    if set(range(given.sparse_dim())) <= set(dims) and dtypes.of_array(given._array).category < dtypes.FLOATING:
+    whole = set(range(given.sparse_dim())) <= set(dims)
+    if whole and (dim is not None or dtype is None) and dtypes.of_array(given._array).category < dtypes.FLOATING:
         given = given.to(dtypes.int64)
     return _sum(given, dims)
 
