@@ -194,7 +194,7 @@ class Sparse(Area):
         Known("fill_ keeps no place of a compressed tensor for zeros, and does not know all layouts", line=r"fill_"),
         Known("in place, a product by a number keeps what is coalesced", kind="coalesced", line=r"mul_|div_|[*]="),
         Known(
-            "in place, PyTorch does not look at dtypes and sizes where nothing is specified, nor at dtypes in products of compressed tensors",
+            "in place, PyTorch does not look at dtypes and sizes where nothing is specified, nor at dtypes in compressed products",
             kind="exception",
             line=r"mul_|add_|sub_|\*=|\+=|-=",
             ours="can't be cast to the desired output type|alpha must not be a floating point number|output with shape",
