@@ -1,7 +1,7 @@
 """Mistakes get an error of PyTorch's type that names the operation, what was expected and what came.
 
 Each case is a call, the exception's type, and a pattern that its message must match.  Where real PyTorch is installed, the same call
-must fail there with the same type.  Broken and malicious checkpoints are in ``test_serialization``.
+must fail there with the same type.  Broken and malicious checkpoints are in ``test_serialization_safety``.
 """
 
 from __future__ import annotations

@@ -13,11 +13,9 @@ from differential.shrinking import shrink, simpler_statements
 
 SLACK = {
     "views": 2,
-    "low_precision": 2,
+    "low_precision": 1,
     "sparse": 4,
     "func": 1,
-    "modules": 1,
-    "files": 1,
 }  # programs in a hundred that may differ; none where nothing is said
 
 

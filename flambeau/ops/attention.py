@@ -234,8 +234,9 @@ def attention_backward(
     scores = _Scores(query, key, value, attn_mask, is_causal, scale, dropout)
     grad, kind = wide(grad_output), scores.queries.stack.dtype
     grads, log_sums = _Matrices(grad, scores.lead), log_sum.reshape(scores.count, scores.length, 1)
-    # The sum over a row of probabilities times their gradients is the sum over the output's row times its gradient.
-    totals = np.add.reduce(np.multiply(grad, wide(output)), axis=-1, keepdims=True).reshape(scores.count, scores.length, 1)
+    # The sum over a row of probabilities times their gradients is that over the output's row times its gradient, but for its rounding.
+    is_rounded = output.dtype != grad.dtype
+    totals = None if is_rounded else np.add.reduce(grad * output, axis=-1, keepdims=True).reshape(scores.count, scores.length, 1)
     of_query = np.zeros((scores.count, scores.length, query.shape[-1]), kind)
     of_key = np.zeros((scores.count, scores.width, key.shape[-1]), kind)
     of_value = np.zeros((scores.count, scores.width, value.shape[-1]), kind)
@@ -250,7 +251,8 @@ def attention_backward(
             np.multiply(of_p, kept, out=of_p)
         a = p if kept is None else np.multiply(p, kept)
         of_value[which, :columns] += np.matmul(a.swapaxes(-1, -2), grad_rows)
-        np.subtract(of_p, totals[which, rows], out=of_p)
+        total = np.add.reduce(p * of_p, axis=-1, keepdims=True) if totals is None else totals[which, rows]
+        np.subtract(of_p, total, out=of_p)
         of_scores = np.multiply(p, of_p, out=of_p)
         if of_mask is not None:
             _add_to_mask(of_mask, scores.mask, which, rows, of_scores)

@@ -89,6 +89,22 @@ def test_sequences_without_places_have_gradients_of_zeros(length, width, is_caus
         assert operand.grad.shape == operand.shape and not operand.grad.any()
 
 
+@pytest.mark.parametrize("lead", [(2,), (2, 2)])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_gradients_in_half_precision_are_those_of_float64_rounded_once(dtype, lead):
+    """What is kept of the way forwards is not rounded twice: gradients may be differences of larger numbers."""
+    torch, rng = flambeau, np.random.default_rng(0)
+    kind = getattr(torch, dtype)
+    for _ in range(20):
+        numbers = [torch.tensor(2 * rng.standard_normal((*lead, 5, 4))).to(kind) for _ in range(4)]
+        found = []
+        for wide in (kind, torch.float64):
+            *operands, cotangent = [tensor.to(wide).requires_grad_() for tensor in numbers]
+            found.append(torch.autograd.grad(F.scaled_dot_product_attention(*operands), operands, cotangent))
+        for got, want in zip(*found, strict=True):
+            assert (got.double() - want).abs().max() <= torch.finfo(kind).eps * want.abs().max() / 1.9
+
+
 def test_memory_does_not_grow_with_the_square_of_the_length():
     def peak(length):
         operand = flambeau.randn(1, 1, length, 8, requires_grad=True)
