@@ -50,6 +50,34 @@ def _definitions() -> dict[str, set[str]]:
 
 
 @cache
+def _spellings() -> dict[str, set[str]]:
+    """Functions at the top of modules, with the names that their decorators give them."""
+    found: dict[str, set[str]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        for node in parsed(path).body:
+            calls = [part for part in getattr(node, "decorator_list", []) if isinstance(part, ast.Call)]
+            for word in [word for call in calls for word in call.keywords if word.arg == "name" and isinstance(word.value, ast.Constant)]:
+                found.setdefault(node.name, set()).add(word.value.value)
+    return found
+
+
+@cache
+def _importers(stem: str) -> frozenset[str]:
+    """Modules of kernels that import another, directly or not."""
+    found: set[str] = {stem}
+    while True:
+        more = {
+            path.stem
+            for path in PACKAGE.glob("kernels/*.py")
+            for node in ast.walk(parsed(path))
+            if isinstance(node, ast.ImportFrom) and {node.module, *(name.name for name in node.names)} & found
+        } - {"__init__", *found}
+        if not more or len(found) > 12:  # what all use is in all tests of kernels
+            return frozenset(found)
+        found |= more
+
+
+@cache
 def _users(name: str) -> tuple[str, ...]:
     return tuple(sorted(user for user, words in _definitions().items() if name in words))
 
@@ -79,14 +107,19 @@ def chosen(site: Site, ids: list[str], seed: int, limit: int) -> list[int]:
 
     stem = site.path.rpartition("/")[2].removesuffix(".py").strip("_")
     for distance, ring in enumerate(reached(site)):
-        words = sorted({name.strip("_") for name in ring} | {name for name in (site.within.rpartition(".")[2].strip("_"),) if not distance})
+        spelt = {name.strip("_") for name in ring for name in (name, *_spellings().get(name, ()))}
+        words = sorted(spelt | {name for name in (site.within.rpartition(".")[2].strip("_"),) if not distance})
         exact = re.compile(r"(?<![A-Za-z0-9])(" + "|".join(map(re.escape, words)) + r")(?![A-Za-z0-9])")
         take([number for number, name in enumerate(ids) if exact.search(name)], limit // 2 >> distance)
         inside = [word for word in words if len(word) >= LONG]
         if inside and distance < 2:
             loose = re.compile("|".join(map(re.escape, inside)))
             take([number for number, name in enumerate(ids) if loose.search(name)], limit // 6 >> distance)
-    take([number for number, name in enumerate(ids) if stem in name.partition("::")[0]], limit // 3)
+    files = [name.partition("::")[0] for name in ids]
+    take([number for number, file in enumerate(files) if stem in file], limit // 3)
+    if site.path.startswith("kernels/"):
+        for user in sorted(_importers(stem)):
+            take([number for number, file in enumerate(files) if f"/test_{user}." in file], limit // 6)
     for folder, paths in FOLDERS.items():
         if site.path.startswith(folder):
             take([number for number, name in enumerate(ids) if name.removeprefix("tests/").startswith(paths)], limit // 2)
