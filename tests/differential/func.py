@@ -67,7 +67,7 @@ class Drawn:
         steps = [self.step(kind, small) for kind in chain]
         operation = draw.choice(draw.choice((ALL, ALL, *KINDS.values())))
         shape = self.shape(self.size(steps, small), operation.rank or draw.choice((1, 1, 2, 2, 3)))
-        if "prod" in operation.name and count > 1 and math.prod(shape) > (256 if count == 3 else 2048):
+        if "prod" in operation.name and count > 1 and math.prod(shape) > (256 if count + chain.count("hessian") > 2 else 2048):
             raise Unfit  # PyTorch's higher derivatives of products of many take minutes
         self.at, made, self.bounds = self.argument(operation, shape, draw.choice((1, 2, 3)) if small else 0)
         self.innermost(operation, made)
