@@ -263,8 +263,8 @@ def _has_gradient(record: Record) -> bool:
 
 
 EXHAUSTIVE = os.environ.get("FLAMBEAU_EXHAUSTIVE") == "1"
-IN_TURN = 3  # dtypes of an element-wise record, and layouts of each of its calls
-OF_OTHERS = 4  # layouts of each call of other records, and their dtypes
+IN_TURN = 2  # dtypes of an element-wise record, and layouts of each of its calls
+OF_OTHERS = 3  # layouts of each call of other records, and their dtypes
 
 
 class Turns:
