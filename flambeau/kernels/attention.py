@@ -29,6 +29,9 @@ class Plan(NamedTuple):
     scratch: Scratch
 
 
+_DEEPEST = 1024  # elements of a query: a score is one sum from the first to the last, whose rounding grows with their number
+
+
 def _leads(shape: tuple[int, ...], strides: tuple[int, ...], lead: tuple[int, ...]) -> np.ndarray:
     """For each matrix of the broadcast leading dimensions, where an operand's begins; ``strides`` in elements."""
     own = (0,) * (len(lead) - len(shape) + 2) + tuple(s if n > 1 else 0 for s, n in zip(strides[:-2], shape[:-2], strict=True))
@@ -111,7 +114,9 @@ def _empty(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) ->
 def _operands(*arrays: np.ndarray) -> tuple[np.ndarray, ...] | None:
     """Operands with rows of neighbours; None where there is no kernel for them."""
     dtype = arrays[0].dtype
-    if KINDS.get(dtype) not in ("f32", "f64") or any(array.dtype != dtype or not array.size for array in arrays):
+    if KINDS.get(dtype) not in ("f32", "f64"):
+        return None
+    if any([array.dtype != dtype or not array.size or array.shape[-1] > _DEEPEST for array in arrays]):
         return None
     return tuple([_with_rows(array) for array in arrays])
 

@@ -22,7 +22,7 @@ import pytest
 from . import choosing, swapping
 from .changes import Site
 
-WALL = 600  # seconds after which a child hangs
+WALL = 240  # seconds after which a child hangs
 
 
 class Mutants:
