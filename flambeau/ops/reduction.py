@@ -14,7 +14,7 @@ from ..core.arrays.kinds import perhaps
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
 from ..core.calls.out import Out
-from ..core.calls.registry import composite, op
+from ..core.calls.registry import composite, op, resolve
 from ..core.calls.scalars import FLOATS32, FLOATS64
 from ..core.layout import row_major
 from ..core.shape import reduced_shape, wrap_dims
@@ -385,6 +385,8 @@ _fused_deviations = native.fused_rule(_deviations)
 def _var_gradient(grad: Any, input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
     shape = tuple(input.shape)
     dims = wrap_dims(dim, len(shape)) if shape else ()
+    if (dim is None or not shape) and correction >= math.prod(shape):  # no degree of freedom is left; a constant, as in PyTorch
+        return grad * resolve("torch", "where")(input == input.mean(), math.nan, math.inf).to(input.dtype)
     scaled = kept(grad, dims, keepdim, len(shape)) * _deviation_scale(shape, dim, correction)
     run = _fused_deviations if native.pays(input._array.size) else _deviations
     return run(scaled, input, input.mean(dims, True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -392,3 +394,19 @@ def test_a_gradient_that_nobody_else_has_is_not_copied(size, monkeypatch):
 def test_gradients_of_no_inputs_are_refused(inputs):
     with pytest.raises(RuntimeError, match="cannot be empty"):
         torch.autograd.grad(torch.ones(2, requires_grad=True).sum(), inputs)
+
+
+@pytest.mark.filterwarnings("ignore:(var|std)")
+@pytest.mark.parametrize(
+    "name, values, slope",
+    [
+        ("var", [1.0, 2.0], math.inf), ("var", [3.0, 3.0], math.nan), ("var", [2.5], math.nan),
+        ("std", [1.0, 2.0], math.nan), ("std", [3.0, 3.0], math.nan), ("std", [2.5], math.nan),
+    ],
+)  # fmt: skip
+def test_gradients_without_a_degree_of_freedom_are_constants(name: str, values: list[float], slope: float) -> None:
+    x, scale = torch.tensor(values, requires_grad=True), torch.ones((), requires_grad=True)
+    (found,) = torch.autograd.grad(getattr(x, name)(correction=2), x, scale, create_graph=True)
+    np.testing.assert_array_equal(found.detach().numpy(), slope)
+    first, _ = torch.autograd.grad(found.sum(), [x, scale], allow_unused=True)
+    assert (first is None) == (name == "var")
