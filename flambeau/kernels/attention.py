@@ -116,7 +116,7 @@ def _operands(*arrays: np.ndarray) -> tuple[np.ndarray, ...] | None:
     dtype = arrays[0].dtype
     if KINDS.get(dtype) not in ("f32", "f64"):
         return None
-    if any([array.dtype != dtype or not array.size or array.shape[-1] > _DEEPEST for array in arrays]):
+    if any(array.dtype != dtype or not array.size or array.shape[-1] > _DEEPEST for array in arrays):
         return None
     return tuple([_with_rows(array) for array in arrays])
 
