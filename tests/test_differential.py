@@ -12,9 +12,9 @@ from differential.running import Report, examine, run_programs
 from differential.shrinking import shrink, simpler_statements
 
 SLACK = {
-    "views": 2,
+    "views": 1,
     "low_precision": 1,
-    "sparse": 4,
+    "sparse": 1,
     "func": 1,
 }  # programs in a hundred that may differ; none where nothing is said
 
