@@ -280,6 +280,17 @@ class Transforms(Area):
             when=lambda difference: "float32" in difference.program,
         ),
         Known(
+            "PyTorch's median along an expanded dimension reads other memory",
+            kind="^values( of PyTorch alone)?$",
+            program=r"expand\((.|\n)*\.(median|nanmedian)\(",
+        ),
+        Known(
+            "a variance without a degree of freedom has the gradient NaN, inside vmap not as a constant",
+            kind="^values( of PyTorch alone)?$",
+            program=r"vmap\(",
+            when=lambda difference: "inf from" in difference.ours and bool(re.search(r"\.(var|std)\(", difference.program)),
+        ),
+        Known(
             "of equal elements PyTorch's sort takes any order, and so do its derivatives",
             kind="^values$",
             program=r"sort\(",
