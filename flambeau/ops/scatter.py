@@ -448,21 +448,27 @@ def _canonicalize_rows(name: str) -> Any:
 
 
 def _check_source(name: str, shape: tuple[int, ...], dim: int, count: int, have: tuple[int, ...]) -> None:
-    if not have and count == 1 and len(shape) <= 1:
-        return
-    if name == "index_copy" and not have:
-        return
-    want = (*shape[:dim], count, *shape[dim + 1 :]) if shape else (count,)
-    if tuple(have) != want:
-        if name == "index_add" and len(have) != len(want):
+    if not have and count != 1:
+        raise IndexError(f"{name}(): a source without dimensions goes with one index, and {count} came")
+    if len(have) != len(shape):
+        if name != "index_copy":
             raise RuntimeError(
                 "source tensor shape must match self tensor shape, excluding the specified dimension. "
                 f"Got self.shape = {list(shape)} source.shape = {list(have)}"
             )
+        if have and shape:
+            raise IndexError(
+                f"{name}(): when source and destination are no scalars, their numbers of dimensions must be the same, got {len(have)} and "
+                f"{len(shape)}"
+            )
+    if (*shape[:dim], *shape[dim + 1 :]) != (*have[:dim], *have[dim + 1 :]):
         raise RuntimeError(
             f"{name}(): Source/destination tensor must have same slice shapes except at dimension {dim}: expected source of shape "
-            f"{list(want)} for {count} indices into {list(shape)}, got {list(have)}"
+            f"{[*shape[:dim], count, *shape[dim + 1 :]]} for {count} indices into {list(shape)}, got {list(have)}"
         )
+    if have and have[dim] != count:
+        error = IndexError if name == "index_copy" else RuntimeError
+        raise error(f"{name}(): Number of indices ({count}) should be equal to source.size(dim) ({have[dim]}) at dim {dim}")
 
 
 def _select_gradient(grad: Any, input_shape: Any, dim: int, index: Any) -> Any:

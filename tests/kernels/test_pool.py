@@ -530,10 +530,11 @@ def test_a_kernel_refuses_what_is_no_array_in_a_table():
         k.for_chunks(lambda chunk: k.store(k.load(k.data_of(k.load(table, 0, "i64")), chunk, "i64"), x, chunk, "i64"))
 
     x, y, other = np.zeros(4, np.int64), np.full(4, 7), Other()
-    from_table()(4, id(x), id(np.array([id(y)])))
+    right, wrong = np.array([id(y)]), np.array([id(other)])
+    from_table()(4, id(x), id(right))
     assert (x == 7).all()
     with pytest.raises(TypeError):
-        from_table()(4, id(x), id(np.array([id(other)])))
+        from_table()(4, id(x), id(wrong))
 
 
 def test_every_argument_of_every_kind_of_launch_is_looked_at():

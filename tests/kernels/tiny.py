@@ -52,7 +52,8 @@ def apply(function: Callable[..., Any], *arrays: np.ndarray, target: Target, lan
 
     run = build(kernel, target=target)
     outputs = [np.empty(arrays[0].size, DTYPES[kind]) for kind in made_kinds]
-    run(0, 1, *map(id, arrays), id(np.array([id(output) for output in outputs], np.int64)), arrays[0].size)
+    table = np.array([id(output) for output in outputs], np.int64)  # which lives until the kernel has run
+    run(0, 1, *map(id, arrays), id(table), arrays[0].size)
     return outputs
 
 

@@ -1,4 +1,5 @@
-"""Which tests are asked about a change: those that name the operations it reaches, then those of its family, then a few of all."""
+"""Which tests are asked about a change: those that are known to run the function (``reaching``), that name the operations it reaches, then
+those of its family, then a few of all."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from functools import cache
 from sources import parsed
 
 from .changes import PACKAGE, Site
+from .reaching import reached as reached_by
 
 #: Tests of what has no operation's name, by folder: paths that a test's id begins with, below ``tests/``.
 FOLDERS = {
@@ -96,6 +98,12 @@ def reached(site: Site) -> list[list[str]]:
     return rings
 
 
+def known(site: Site) -> list[str]:
+    """Tests that are known to run the changed function, the most particular first."""
+    keys = (site.path, f"line {site.line}"), (site.path, site.within)
+    return next((reached_by()[key] for key in keys if key in reached_by()), [])
+
+
 def chosen(site: Site, ids: list[str], seed: int, limit: int) -> list[int]:
     """Places in ``ids`` of at most ``limit`` tests, the likeliest first."""
     chance, taken = random.Random(f"{seed} {site.key}"), {}
@@ -105,6 +113,10 @@ def chosen(site: Site, ids: list[str], seed: int, limit: int) -> list[int]:
         for number in chance.sample(fresh, min(most, len(fresh))):
             taken[number] = None
 
+    places = {name: number for number, name in enumerate(ids)} if known(site) else {}
+    run_it = [places[name] for name in known(site) if name in places]
+    taken.update(dict.fromkeys(run_it[: limit // 3]))  # the most particular
+    take(run_it, limit // 3)
     stem = site.path.rpartition("/")[2].removesuffix(".py").strip("_")
     for distance, ring in enumerate(reached(site)):
         spelt = {name.strip("_") for name in ring for name in (name, *_spellings().get(name, ()))}
