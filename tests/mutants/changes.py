@@ -7,8 +7,8 @@ and conditions that only choose between two ways to the same values (``PERFORMAN
 from __future__ import annotations
 
 import ast
-import random
 import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -188,7 +188,8 @@ class _Finder:
             self.add(node, within, "lost negation", f"({operand})")
 
     def visit_Compare(self, node: ast.Compare, within: str) -> None:
-        if len(node.ops) == 1 and type(node.ops[0]) in COMPARED:
+        limit = isinstance(node.comparators[0], ast.Constant) and type(node.comparators[0].value) is float  # where series meet
+        if len(node.ops) == 1 and type(node.ops[0]) in COMPARED and not limit:
             left, right = self.segment(node.left)[2], self.segment(node.comparators[0])[2]
             self.add(node, within, "other comparison", f"({left}) {COMPARED[type(node.ops[0])]} ({right})")
 
@@ -225,7 +226,7 @@ class _Finder:
             start, _, before = self.segment(node)
             (a, b), (c, d) = self.segment(plain[-2])[:2], self.segment(plain[-1])[:2]
             name = self.segment(node.func)[2]
-            if name.rpartition(".")[2] not in SYMMETRIC:
+            if name.rpartition(".")[2].strip("_") not in SYMMETRIC:
                 after = before[: a - start] + self.text[c:d] + before[b - start : c - start] + self.text[a:b] + before[d - start :]
                 self.add(node, within, "swapped arguments", after)
 
@@ -250,8 +251,14 @@ def sites(path: Path) -> tuple[Site, ...]:
 
 
 def drawn(count: int, seed: int) -> Iterator[Site]:
-    """``count`` places: groups by their shares, in a group a function by chance, in it a place by chance."""
-    chance = random.Random(seed)
+    """``count`` places: groups by their shares, in a group a function by chance, in it a place by chance.
+
+    Chance is a digest of the seed and the function's name, so that a change of one function draws no others.
+    """
+
+    def lot(key: object) -> int:
+        return zlib.crc32(f"{seed} {key}".encode())
+
     done = before = 0
     for share, patterns in SHARES.values():
         done += share
@@ -261,5 +268,5 @@ def drawn(count: int, seed: int) -> Iterator[Site]:
             if not LEFT_OUT.search(f"/{path.relative_to(PACKAGE)}"):
                 for site in sites(path):
                     functions.setdefault((site.path, site.within), []).append(site)
-        for key in chance.sample(sorted(functions), min(several, len(functions))):
-            yield chance.choice(functions[key])
+        for key in sorted(functions, key=lot)[:several]:
+            yield min(functions[key], key=lambda site: lot(site.key))

@@ -110,8 +110,8 @@ class Mutants:
                 return "killed", self.failed[0]
             if time.process_time() - began > self.seconds:
                 break
-        if site is not None and site.kind == "rounded" and rounding.others and not rounding.floats:
-            return "unchanged", "rounds no float64"
+        if site is not None and site.kind == "rounded" and rounding.given and not rounding.altered:
+            return "unchanged", "rounds nothing that has more digits"
         return "survived", f"({ran} tests)"
 
     def child(self, work: Callable[[], tuple[str, str]]) -> tuple[str, str]:

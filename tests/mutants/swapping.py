@@ -69,25 +69,26 @@ def apply(site: Site) -> int:
 
 
 class Rounding:
-    """``__rounded__`` of changed functions: float64 to float32 and back.  It counts what it was given."""
+    """``__rounded__`` of changed functions: float64 to float32 and back.  It counts what it was given, and what it made another of."""
 
     def __init__(self) -> None:
-        self.floats = self.others = 0
+        self.given = self.altered = 0
         builtins.__rounded__ = self  # type: ignore[attr-defined]
 
     def __call__(self, value: Any) -> Any:
         from flambeau import Tensor
 
+        if type(value) in (tuple, list):
+            return type(value)([self(item) for item in value])
+        self.given += 1
         if isinstance(value, (np.ndarray, np.generic)) and value.dtype.char in "dD":
-            self.floats += 1
             narrow = value.astype(np.float32 if value.dtype.char == "d" else np.complex64).astype(value.dtype)
+            self.altered += not np.array_equal(narrow, value, equal_nan=True)
             return narrow
         if isinstance(value, Tensor) and str(value.dtype) in ("torch.float64", "torch.complex128"):
-            self.floats += 1
-            return value.to(_narrow(value)).to(value.dtype)
-        if isinstance(value, (tuple, list)) and type(value) in (tuple, list):
-            return type(value)([self(item) for item in value])
-        self.others += 1
+            narrow = value.to(_narrow(value)).to(value.dtype)
+            self.altered += type(value._array) is not np.ndarray or not np.array_equal(narrow._array, value._array, equal_nan=True)
+            return narrow
         return value
 
 
