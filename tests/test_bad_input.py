@@ -343,3 +343,23 @@ def test_an_error_while_walking_back_leaves_gradients_untouched() -> None:
     assert x.grad is None
     x.exp().sum().backward()
     assert x.grad is not None
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce")
+@pytest.mark.parametrize("name", ["index_add", "index_copy", "index_reduce"])
+def test_sources_of_any_shape_are_taken_or_refused_as_in_pytorch(name: str, of_pytorch: Callable[..., Any]) -> None:
+    sources = [(), (1,), (2,), (1, 2), (2, 2), (1, 3)]
+    cases = [(shape, index, source) for shape in [(), (1,), (3,), (3, 2)] for index in [(), (1,), (2,)] for source in sources]
+
+    def outcomes(torch: Any) -> list[Any]:
+        found = []
+        for shape, index, source in cases:
+            arguments = torch.zeros(index, dtype=torch.int64), torch.full(source, 5.0), *(("prod",) if name == "index_reduce" else ())
+            try:
+                found.append(getattr(torch.ones(shape), name)(0, *arguments).tolist())
+            except (RuntimeError, IndexError) as error:
+                found.append(type(error).__name__)
+        return found
+
+    for case, got, want in zip(cases, outcomes(flambeau), of_pytorch(outcomes), strict=True):
+        assert got == want, case
