@@ -347,3 +347,32 @@ def test_complex_functions_have_all_their_digits_at_every_magnitude(name: str, d
     off = np.abs(pairs[0] - pairs[1]) / np.abs(pairs[1])
     bound = 1e-9 if (name, dtype) == ("acos", "complex128") else 32 * np.finfo(dtype).eps  # PyTorch's has half of its digits near 1
     assert off.max() <= bound, (off.max(), near[off.argmax()])
+
+
+def test_differences_may_be_absolute_alone() -> None:
+    x, y = torch.tensor([1.0, 1.0, INF, NAN]), torch.tensor([1.05, 1.2, INF, NAN])
+    assert torch.isclose(x, y, rtol=0, atol=0.1).tolist() == [True, False, True, False]
+    assert torch.isclose(x, y, rtol=0, atol=0, equal_nan=True).tolist() == [False, False, True, True]
+    assert torch.isclose(x, y, rtol=0.1, atol=0).tolist() == [True, False, True, False]
+
+
+def test_derivatives_of_digamma_in_place() -> None:
+    x = torch.tensor([1.5, 2.5])
+    y = x.polygamma(2)
+    assert x.polygamma_(2) is x
+    assert x.tolist() == y.tolist() == torch.special.polygamma(2, torch.tensor([1.5, 2.5])).tolist()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_gradients_of_rows_that_are_looked_up_often_are_added_up_in_float32(dtype: torch.dtype) -> None:
+    table = torch.zeros(3, 2, dtype=dtype, requires_grad=True)
+    torch.nn.functional.embedding(torch.ones(5000, dtype=torch.int64), table).sum().backward()
+    assert table.grad[1].tolist() == torch.tensor([5000.0, 5000.0], dtype=dtype).tolist()
+    assert not table.grad[0].any()
+
+
+@pytest.mark.parametrize("make", [torch.zeros, torch.ones])
+def test_negative_sizes_are_refused_however_they_are_given(make: Any) -> None:
+    for call in (lambda: make(-1), lambda: make(2, -1), lambda: make((2, -1)), lambda: make(size=(-1,))):
+        with pytest.raises(RuntimeError, match="non-negative"):
+            call()

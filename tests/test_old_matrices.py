@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -103,3 +104,20 @@ def test_matrix_rank_has_an_absolute_tolerance() -> None:
     values = np.diag([3.0, 2.0, 1e-20])
     assert flambeau.matrix_rank(tensor(values)).item() == 2
     assert flambeau.matrix_rank(tensor(values), 2.5, True).item() == 1
+
+
+OLD = {
+    "solve": (B, A), "gesv": (B, A), "trtrs": (B, A), "potrf": (DEFINITE,), "potri": (A,), "potrs": (B, A), "pstrf": (DEFINITE,),
+    "btrifact": (MANY,), "btrifact_with_info": (MANY,), "symeig": (DEFINITE,), "eig": (A,), "lstsq": (B, A), "gels": (B, A),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("name", OLD)
+def test_each_says_once_what_took_its_place(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix_checks, "_warned", set())
+    operands = [tensor(array) for array in OLD[name]]
+    with pytest.warns(UserWarning, match=rf"torch\.{name} is deprecated in favor of torch\.") as caught:
+        getattr(flambeau, name)(*operands)
+        getattr(flambeau, name)(*operands)
+    assert [Path(each.filename) for each in caught] == [Path(__file__)]

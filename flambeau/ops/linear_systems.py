@@ -180,6 +180,11 @@ def triangular_solve(input: Tensor, A: Tensor, upper: bool = True, transpose: bo
     Source: torch.triangular_solve.
     """
     warn_superseded("triangular_solve", "torch.linalg.solve_triangular(A, B, upper=upper)")
+    return triangular_solution(input, A, upper, transpose, unitriangular)
+
+
+def triangular_solution(input: Any, A: Any, upper: bool, transpose: bool, unitriangular: bool) -> Any:
+    """What ``triangular_solve`` gives, under whatever name it was asked for."""
     for word, operand in (("b", input), ("A", A)):
         if operand.ndim < 2:
             raise RuntimeError(

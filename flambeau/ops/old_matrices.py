@@ -14,7 +14,7 @@ from .decompositions import eigh, eigvalsh, geqrf, ormqr
 from .joining import cat
 from .least_squares import lstsq as least_squares
 from .least_squares import matrix_rank as rank_of
-from .linear_systems import solve_ex, solve_triangular, triangular_solve
+from .linear_systems import solve_ex, solve_triangular, triangular_solution
 from .lu_factors import lu_factor_ex, lu_solve, lu_unpack
 from .matrix_checks import warn_superseded
 
@@ -52,7 +52,7 @@ def gesv(input: Tensor, A: Tensor) -> Any:
 def trtrs(input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> Any:
     """As ``triangular_solve``. Source: torch.trtrs of PyTorch 1.0."""
     warn_superseded("trtrs", "torch.linalg.solve_triangular(A, B, upper=upper)")
-    return triangular_solve(input, A, upper, transpose, unitriangular)
+    return triangular_solution(input, A, upper, transpose, unitriangular)
 
 
 def _fit(input: Any, A: Any) -> Any:
