@@ -1,0 +1,129 @@
+"""Calls at the edges of what functions take, one expression each: PyTorch's values, dtypes and shapes, or its type of error."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import flambeau
+
+ROWS = "torch.arange(12.).reshape(3, 4)"
+X = "torch.arange(-3., 3.).requires_grad_()"
+CALLS = [
+    # reductions and shapes
+    "torch.scatter_reduce(torch.ones(3), 0, torch.tensor([1]), torch.tensor([2], dtype=torch.int64), 'sum')",
+    "torch.scatter_reduce(torch.ones(3), 0, torch.tensor([1, 1]), torch.tensor([2., 3.]), 'prod', include_self=False)",
+    "torch.median(torch.ones(2, dtype=torch.complex64))",
+    "torch.nanmedian(torch.ones(2, dtype=torch.complex64), 0)",
+    "torch.max_pool1d_with_indices(torch.arange(12.).reshape(1, 1, 12), 3)",
+    "torch.max_pool1d_with_indices(torch.arange(12.).reshape(1, 1, 12), 3, 2, 1)",
+    "F.max_pool1d(torch.arange(12.).reshape(1, 1, 12), 3, 1)",
+    "F.max_pool1d(torch.arange(12.).reshape(1, 12), 3, padding=2)",
+    "F.max_pool2d(torch.arange(12.).reshape(1, 3, 4), 2, padding=2)",
+    "torch.tril(torch.ones(2, 3), 1)",
+    "torch.triu(torch.arange(24).reshape(2, 3, 4), -1)",
+    "torch.tril(torch.ones(3))",
+    f"torch.squeeze({ROWS}[:, :1], 1)",
+    f"torch.squeeze({ROWS}, -3)",
+    f"torch.squeeze({ROWS}, 2)",
+    "torch.squeeze(torch.tensor(1.), 0)",
+    "torch.squeeze(torch.tensor(1.), 1)",
+    # numbers and dtypes
+    "torch.mean(torch.full((70000,), 1.0, dtype=torch.float16))",
+    "torch.mean(torch.arange(4))",
+    "torch.isneginf(torch.tensor([1., -float('inf'), float('nan'), float('inf')]))",
+    "torch.isneginf(torch.tensor([1, -1]))",
+    "torch.isnan(torch.tensor([complex(1, float('nan')), complex(1, 2)]))",
+    "torch.isnan(torch.tensor([1, 2]))",
+    "torch.linspace(0, 1, 7, dtype=torch.bfloat16)",
+    "torch.logspace(0, 1, 5, dtype=torch.float16)",
+    "torch.linspace(-2, 3, 6, dtype=torch.int32)",
+    "torch.special.chebyshev_polynomial_t(torch.linspace(-1, 1, 5), 3)",
+    "torch.special.hermite_polynomial_h(torch.linspace(-1, 1, 5), torch.arange(5.))",
+    "torch.bucketize(torch.tensor([0.1, 0.5, 0.9]), torch.tensor([0., 0.5, 1.]), out_int32=True, right=True)",
+    "torch.empty(2, dtype=torch.complex64).bernoulli_(0.5)",
+    "torch.empty(2, dtype=torch.float32).bernoulli_(1.5)",
+    "torch.normal(0., 1., (2,), dtype=torch.int64)",
+    "torch.normal(torch.zeros(2), torch.tensor([1., -1.]))",
+    "torch.normal('a', 1.)",
+    "torch.geqrf(torch.ones(2, 2, dtype=torch.int64))",
+    "torch.quantize_per_tensor(torch.tensor([0.05, 0.15, 0.25, -0.35]), 0.1, 0, torch.qint8).int_repr()",
+    "torch.fake_quantize_per_tensor_affine(torch.tensor([0.05, 0.15, 0.25, -0.35]), 0.1, 0, -128, 127)",
+    # layers' functions
+    "F.dropout3d(torch.ones(2, 3, 4, 5), 0.5).flatten(1).std(1)",
+    "F.dropout2d(torch.ones(2, 3, 4, 5), 0.5).flatten(2).std(2)",
+    "F.dropout1d(torch.ones(2, 3, 4), 0.5).std(2)",
+    "F.rrelu(torch.tensor([-1., 2., -4.]), 0.5, 0.5, True, True)",
+    "(lambda x: (F.rrelu(x, 0.25, 0.25, False, True) is x, x))(torch.tensor([-1., 2.]))",
+    "F.interpolate(torch.arange(12.).reshape(1, 3, 4), 7, mode='linear')",
+    "F.interpolate(torch.arange(12.).reshape(1, 3, 4), 7, mode='linear', align_corners=True)",
+    "F.interpolate(torch.arange(12.).reshape(1, 3, 4), scale_factor=1.7, mode='linear', recompute_scale_factor=False)",
+    "F.interpolate(torch.arange(48.).reshape(1, 1, 6, 8), (3, 5), mode='bilinear', antialias=True)",
+    "F.interpolate(torch.arange(48.).reshape(1, 1, 6, 8), (3, 5), mode='bicubic', antialias=True)",
+    "F.grid_sample(torch.arange(12.).reshape(1, 1, 3, 4), torch.linspace(-2.5, 2.5, 20).reshape(1, 2, 5, 2), padding_mode='reflection')",
+    "F.grid_sample(torch.arange(12.).reshape(1, 1, 3, 4), torch.linspace(-9, 9, 20).reshape(1, 2, 5, 2), 'nearest', 'reflection', True)",
+    "F.log_softmax(torch.tensor([-float('inf')] * 3), 0)",
+    "F.log_softmax(torch.tensor([[1.], [float('inf')]]), 1)",
+    "F.one_hot(torch.tensor([0, 2]))",
+    "torch.vmap(lambda x: F.one_hot(x, 4))(torch.tensor([[0, 2], [3, 1]]))",
+    "torch.vmap(lambda x: F.one_hot(x))(torch.tensor([[0, 2], [3, 1]]))",
+    "torch.vmap(lambda x: F.rms_norm(x, (3, 4)))(torch.arange(24.).reshape(2, 3, 4))",
+    "torch.vmap(lambda x: F.rms_norm(x, (4,), torch.arange(4.)))(torch.arange(24.).reshape(2, 3, 4))",
+    "torch.vmap(lambda x, w: F.rms_norm(x, (4,), w))(torch.arange(24.).reshape(2, 3, 4), torch.ones(2, 4))",
+    # derivatives
+    "torch.func.grad(lambda x: (x * x.data).sum())(torch.tensor(3.))",
+    "torch.autograd.functional.hvp(lambda x, y: (x + y).sum(), (torch.ones(2), torch.ones(3, 2)), (torch.ones(2), torch.ones(3, 2)))",
+    "torch.autograd.functional.vhp(lambda x, y: (x * x).sum() + y.sum(), (torch.ones(2), torch.ones(3)), (torch.ones(2), torch.ones(3)))",
+    "torch.autograd.functional.jvp(lambda x, y: torch.ones(2), (torch.ones(2), torch.ones(3)), (torch.ones(2), torch.ones(3)))",
+    "torch.autograd.functional.vjp(lambda x, y: torch.ones(2), (torch.ones(2), torch.ones(3)), torch.ones(2))",
+    "torch.autograd.functional.jacobian(lambda x, y: torch.ones(2), (torch.ones(2), torch.ones(3)))",
+    f"torch.autograd.grad(torch.poisson({X}.abs()).sum(), {X}, allow_unused=True)",
+    "(lambda x: (x.map_(torch.tensor([10., 20.]), lambda a, b: a - 2 * b), x))(torch.tensor([1., 2.]))",
+    "(lambda v: (torch.zeros(3, 2).index_put((torch.tensor([0, 2]),), v).sum().backward(), v.grad))(torch.ones(1, 2, requires_grad=True))",
+    "(lambda v, x: (x.__setitem__(torch.tensor([0, 2]), v), x.sum().backward(), v.grad))"
+    "(torch.ones(1, 1, 2, requires_grad=True), torch.zeros(3, 2))",
+    "torch.autograd.forward_ad.unpack_dual(torch.ones(2))",
+    "(torch.autograd.forward_ad.exit_dual_level(), 1)",
+    "(lambda lv: (torch.autograd.forward_ad.exit_dual_level(level=lv), torch.autograd.forward_ad.make_dual(torch.ones(1), torch.ones(1))))"
+    "(torch.autograd.forward_ad.enter_dual_level())",
+    "(lambda g: (g.__enter__(), torch.is_grad_enabled(), g.__exit__(None, None, None), torch.is_grad_enabled())[1::2])"
+    "(torch.set_grad_enabled(False))",
+    "(torch.set_grad_enabled(False), torch.is_grad_enabled(), torch.set_grad_enabled(True), torch.is_grad_enabled())[1::2]",
+]  # fmt: skip
+
+
+def outcome(torch: Any, call: str) -> Any:
+    torch.manual_seed(0)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return described(eval(call, {"torch": torch, "F": torch.nn.functional}))
+    except Exception as error:
+        return next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins")
+    finally:
+        torch.set_grad_enabled(True)
+
+
+def described(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return str(value.dtype), list(value.shape), value.detach().resolve_conj().tolist()
+    if isinstance(value, (tuple, list)):
+        return [described(each) for each in value]
+    return value
+
+
+def agree(got: Any, want: Any) -> bool:
+    if isinstance(got, (tuple, list)) and isinstance(want, (tuple, list)):
+        return len(got) == len(want) and all(agree(a, b) for a, b in zip(got, want, strict=True))
+    return got == pytest.approx(want, rel=1e-6, abs=1e-6, nan_ok=True) if isinstance(got, (float, complex)) else got == want
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_gives_what_pytorch_gives(call: str, of_pytorch: Callable[..., Any]) -> None:
+    got, want = outcome(flambeau, call), of_pytorch(lambda torch: outcome(torch, call))
+    if got == "NotImplementedError":
+        got = "RuntimeError"  # which it is
+    assert agree(got, "RuntimeError" if want == "NotImplementedError" else want), (got, want)
