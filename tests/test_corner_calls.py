@@ -73,7 +73,14 @@ CALLS = [
     "torch.vmap(lambda x: F.rms_norm(x, (3, 4)))(torch.arange(24.).reshape(2, 3, 4))",
     "torch.vmap(lambda x: F.rms_norm(x, (4,), torch.arange(4.)))(torch.arange(24.).reshape(2, 3, 4))",
     "torch.vmap(lambda x, w: F.rms_norm(x, (4,), w))(torch.arange(24.).reshape(2, 3, 4), torch.ones(2, 4))",
+    # writes by keys of bools: a bool alone is a view, in a tuple an index
+    *(
+        f"(lambda x: (x.__setitem__({key}, {value}), x))(torch.zeros(2))"
+        for key in ("True", "False", "(True,)", "(False,)", "(True, 0)", "torch.tensor(True)", "(torch.tensor([True, False]),)")
+        for value in ("torch.tensor(3)", "torch.ones(1)", "2.5")
+    ),
     # derivatives
+    "(lambda x: (x.backward(torch.ones(2, 3)), x.data.t_(), x.backward(torch.ones(3, 2))))(torch.ones(2, 3, requires_grad=True))",
     "torch.func.grad(lambda x: (x * x.data).sum())(torch.tensor(3.))",
     "torch.autograd.functional.hvp(lambda x, y: (x + y).sum(), (torch.ones(2), torch.ones(3, 2)), (torch.ones(2), torch.ones(3, 2)))",
     "torch.autograd.functional.vhp(lambda x, y: (x * x).sum() + y.sum(), (torch.ones(2), torch.ones(3)), (torch.ones(2), torch.ones(3)))",

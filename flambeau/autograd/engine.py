@@ -325,7 +325,11 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
         if crowded or thread.dispatch_modes or grad.__class__ in dispatchers:
             have.add_(grad)
             return
-        total = add(array, more, array)
+        try:
+            total = add(array, more, array)
+        except ValueError:  # of another shape, as after ``transpose_``: add_ says so
+            have.add_(grad)
+            return
         if total is not array:  # a sparse gradient that a dense one was added to
             leaf._grad = wrap(total)
             return

@@ -176,7 +176,7 @@ def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, Indi
             names = taking.take_unsqueezed
         elif kind is bool:
             basic.append(None)
-            indices.append(np.array([bool(part)]))
+            indices.append(np.zeros(int(part), np.int64))  # the only place of the new dimension, or none
         elif kind is slice:
             part = _checked_slice(part)
             if part.start in _FROM_FRONT and part.step in _ONE_BY_ONE and (part.stop is None or part.stop >= tensor._array.shape[dim]):
@@ -190,9 +190,9 @@ def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, Indi
             if part.dtype.kind == "b":
                 _check_mask(part, tensor._array.shape, dim)
             basic += [_SLICE_ALL] * _consumed(part) if part.ndim or part.dtype.kind != "b" else [None]
-            indices.append(part)
-            if part.dtype.kind == "b":
-                indices += [None] * 0
+            indices.append(
+                np.zeros(int(part), np.int64) if part.__class__ is np.ndarray and part.dtype.kind == "b" and not part.ndim else part
+            )
             dim += _consumed(part)
         else:
             position = part
@@ -485,6 +485,10 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     if interposed and modes.below.is_handled(key if key.__class__ is tuple else (key,), self, value):
         return modes.below.setitem(self, key, value)
     if writable_now(self) and _written_quickly(self, key, value):
+        return
+    if key.__class__ is bool:  # a view in which there is all, or nothing to write
+        if key:
+            _assign(self.unsqueeze(0), value)
         return
     view, indices = split_key(self, key, writes=True)
     if indices is None:
