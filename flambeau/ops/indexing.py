@@ -174,7 +174,7 @@ def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, Indi
             basic.append(None)
             indices.append(None)
             names = taking.take_unsqueezed
-        elif kind is bool:
+        elif kind is bool or (kind is np.ndarray and part.dtype.kind == "b" and not part.ndim):
             basic.append(None)
             indices.append(np.zeros(int(part), np.int64))  # the only place of the new dimension, or none
         elif kind is slice:
@@ -190,9 +190,7 @@ def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, Indi
             if part.dtype.kind == "b":
                 _check_mask(part, tensor._array.shape, dim)
             basic += [_SLICE_ALL] * _consumed(part) if part.ndim or part.dtype.kind != "b" else [None]
-            indices.append(
-                np.zeros(int(part), np.int64) if part.__class__ is np.ndarray and part.dtype.kind == "b" and not part.ndim else part
-            )
+            indices.append(part)
             dim += _consumed(part)
         else:
             position = part
