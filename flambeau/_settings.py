@@ -200,19 +200,16 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_warn_always(mode: bool) -> None:
-    """Remember whether warnings that come once per process shall come each time.
+    """Whether warnings that come once in a process come each time. Source: torch.set_warn_always.
 
     Raises:
         TypeError: not a bool.
-        NotImplementedError: True; Python's own ``warnings.simplefilter('always')`` shows warnings each time.
-    Source: torch.set_warn_always.
     """
     if not isinstance(mode, bool):
         raise TypeError(f"setWarnOnlyOnce expects a bool, but got {type(mode).__name__}")
-    if mode:
-        raise NotImplementedError("set_warn_always: showing once-only warnings again is not supported; use warnings.simplefilter('always')")
+    settings.warn_always = mode
 
 
 def is_warn_always_enabled() -> bool:
-    """Whether once-only warnings are shown each time: they are not. Source: torch.is_warn_always_enabled."""
-    return False
+    """Whether warnings that come once in a process come each time. Source: torch.is_warn_always_enabled."""
+    return settings.warn_always

@@ -21,6 +21,7 @@ class Settings:
     matmul_precision = "highest"
     deterministic = False
     warn_only = False
+    warn_always = False
 
     def __init__(self) -> None:
         self.attention = {"flash": True, "math": True, "mem_efficient": True, "cudnn": True}

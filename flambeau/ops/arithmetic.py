@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from functools import partial
 from typing import Any
 
@@ -15,6 +14,7 @@ from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import checked_number
 from ..core.calls.registry import TABLES, add_method, composite, old_order, overload, pointwise, primitive
 from ..core.layout import row_major as row_major_array
+from ..core.once import warn_once
 from ..core.tensor import Tensor as TensorType
 
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -114,15 +114,10 @@ def factor(operation: str, word: str, value: Any, array: np.ndarray) -> Any:
     return np.asarray(value).astype(array.dtype)
 
 
-_warned: set[str] = set()
-
-
 def warn_old_order(operation: str, right: str = "the factor as a keyword argument") -> None:
     """Say once per operation that its arguments came in the order of PyTorch's first versions."""
     text = f"This overload of {operation} is deprecated: pass {right}"
-    if text not in _warned:
-        _warned.add(text)
-        warnings.warn(text, UserWarning, stacklevel=5)
+    warn_once(text, text, 5)
 
 
 def reflected(name: str, word: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,9 +12,8 @@ from ..core.arrays.lapack import COST
 from ..core.arrays.native import attempt
 from ..core.calls.casting import cast_array
 from ..core.calls.registry import resolve
+from ..core.once import warn_once
 from ..core.shape import broadcast_shape
-
-_warned: set[str] = set()
 
 
 class LinAlgError(RuntimeError):
@@ -160,14 +158,8 @@ def not_differentiable(name: str) -> Any:
 
 def warn_superseded(name: str, instead: str) -> None:
     """Say once that ``name`` has a successor, and how to write it."""
-    if name not in _warned:
-        _warned.add(name)
-        warnings.warn(
-            f"torch.{name} is deprecated in favor of {instead.partition('(')[0]} and may be removed in a future release; it is written "
-            f"{instead} now.",
-            UserWarning,
-            stacklevel=4,
-        )
+    new = instead.partition("(")[0]
+    warn_once(name, f"torch.{name} is deprecated in favor of {new} and may be removed in a future release; it is written {instead} now.", 4)
 
 
 def batch_size(shape: Any) -> int:

@@ -39,9 +39,10 @@ LEFT_OUT = re.compile(
     r"|core/calls/(interruption|names|annotations|wrapper_source|getters)\.py"
     r"|anomaly|gradcheck|notebook|_unsupported|nn/parallel|autograd/(profiler|variable)\.py"
 )
-#: Words whose conditions choose who computes, not what.
+#: Words whose conditions choose who computes, not what; ``pass_on`` is for an interrupt that comes between two instructions.
 PERFORMANCE = re.compile(
-    r"\b(attempt|pays|large|small|enough|threads|LARGE|SMALL|quick|worth|blocks?|chunks?|threshold|contiguous|cache[sd]?)\b"
+    r"\b(attempt|pays|large|small|enough|threads|LARGE|SMALL|quick|worth|blocks?|chunks?|threshold|contiguous|cache[sd]?|pass_on)\b"
+    r"|^.*\b(size|nbytes|count|len)\b.*[<>]=? *[A-Z_]{3,}$"
 )
 
 SWAPPED = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "*", ast.Mod: "//", ast.BitAnd: "|", ast.BitOr: "&"}
@@ -114,6 +115,8 @@ class _Finder:
         for line in self.text.splitlines(keepends=True):
             starts.append(starts[-1] + len(line))
         self.starts, self.found, self.is_reference = starts, [], "/ops/" in str(path)
+        self.is_native = "/kernels/" in str(path)
+        self.left_alone: set[ast.AST] = set()
 
     def offset(self, line: int, column: int) -> int:
         return self.starts[line - 1] + len(self.bytes[line - 1][:column].decode())
@@ -151,6 +154,7 @@ class _Finder:
             return
         if isinstance(node, ast.If) and all(isinstance(statement, ast.Raise) for statement in node.body):
             return  # a check and its message: tests of errors have their own list
+        self.leave_alone(node)
         if isinstance(node, ast.AnnAssign):
             if node.value is not None:
                 self.walk(node.value, within, inside)
@@ -160,7 +164,25 @@ class _Finder:
         for child in ast.iter_child_nodes(node):
             self.walk(child, within, inside)
 
+    def leave_alone(self, node: ast.AST) -> None:
+        """Parts of ``node`` whose change is none: bounds below which a kernel leaves its work to the reference, fast paths that leave it
+        to the slow path, and the -1 of a shape, for which NumPy takes any negative number."""
+        if isinstance(node, ast.If) and self.is_native and [ast.unparse(statement) for statement in node.body] == ["return None"]:
+            bounds = (part for part in ast.walk(node.test) if isinstance(part, ast.Compare))
+            self.left_alone.update(part for part in bounds if isinstance(part.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE)))
+        if isinstance(node, ast.keyword) and node.arg == "fast":
+            choices = (part for part in ast.walk(node.value) if isinstance(part, ast.IfExp))
+            self.left_alone.update(part for part in choices if ast.unparse(part.orelse) == "None")
+        sizes: list[ast.expr] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "reshape":
+            sizes = [*node.args, *[part for arg in node.args if isinstance(arg, ast.Tuple) for part in arg.elts]]
+        elif isinstance(node, ast.Tuple) and any(isinstance(part, ast.Starred) and "(1,) *" in ast.unparse(part) for part in node.elts):
+            sizes = node.elts
+        self.left_alone.update(size.operand for size in sizes if isinstance(size, ast.UnaryOp) and ast.unparse(size) == "-1")
+
     def visit(self, node: ast.AST, within: str) -> None:
+        if node in self.left_alone:
+            return
         method = getattr(self, f"visit_{type(node).__name__}", None)
         if method is not None and not PERFORMANCE.search(self.segment(node)[2][:200]):
             method(node, within)

@@ -52,7 +52,7 @@ class Mutants:
             began = time.monotonic()
             numbers = choosing.chosen(site, ids, self.seed, self.limit)
             outcome, detail = self.judge(site, numbers)
-            if outcome == "survived" and site.kind != "rounded" and not choosing.known(site):
+            if outcome == "survived" and site.kind != "rounded":
                 outcome, detail = self.afresh(site, [ids[number] for number in numbers[:AFRESH]]) or (outcome, detail)
             with self.results.open("a") as file:
                 file.write(json.dumps({"key": site.key, "site": str(site), "outcome": outcome, "detail": detail}) + "\n")
@@ -74,21 +74,27 @@ class Mutants:
             numbers = numbers[numbers.index(failed[0]) + 1 :]
 
     def afresh(self, site: Site, ids: list[str]) -> tuple[str, str] | None:
-        """In a process and a copy of their own: a function that only the import runs has been run here before it is changed."""
+        """In a process and a copy of their own: what the import runs, or makes code of, has been run here before the change."""
         with tempfile.TemporaryDirectory() as folder:
             for name in ("flambeau", "tests", "pyproject.toml"):
                 source = ROOT / name
                 (shutil.copytree if source.is_dir() else shutil.copy)(source, Path(folder) / name)
             own = ["-o", "addopts=--import-mode=importlib -p no:logging", "-p", "no:xdist", "-p", "no:cacheprovider", "-q", "-x"]
-            command = [sys.executable, "-m", "pytest", *own, *[name for name in ids if name not in self.excluded]]
             environment = {**os.environ, "PYTHONPATH": folder}
-            for text in site.source():
+
+            def failed(text: str, names: list[str]) -> list[str]:
                 (Path(folder) / "flambeau" / site.path).write_text(text)
+                command = [sys.executable, "-m", "pytest", *own, *names]
                 done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-                if text == site.source()[0] and done.returncode:
-                    return None  # a test fails without a change
-            failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-            return ("killed", (failed or ["(the import)"])[0].partition(" - ")[0] + " afresh") if done.returncode else None
+                lines = [line.partition(" - ")[0] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+                return (lines or ["(the import)"]) if done.returncode else []
+
+            original, changed = site.source()
+            names = [name for name in ids if name not in self.excluded]
+            found = failed(changed, names)
+            if not found or failed(original, names):
+                return None  # nothing fails, or without a change, too
+            return "killed", found[0] + " afresh"
 
     def run(self, site: Site | None, numbers: list[int]) -> tuple[str, str]:
         """In the child."""
