@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -238,6 +239,39 @@ def agree(got: Any, want: Any) -> bool:
     if isinstance(got, (tuple, list)) and isinstance(want, (tuple, list)):
         return len(got) == len(want) and all(agree(a, b) for a, b in zip(got, want, strict=True))
     return got == pytest.approx(want, rel=1e-6, abs=1e-6, nan_ok=True) if isinstance(got, (float, complex)) else got == want
+
+
+def parameters_that_overlap(torch: Any) -> Any:
+    """They are updated one after the other, each from what the one before left."""
+    found = []
+    for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.Adagrad):
+        memory = torch.arange(1.0, 7)
+        parts = [memory[:4].requires_grad_(), memory[2:].requires_grad_()]
+        optimizer = kind(parts, lr=0.1, weight_decay=0.5)
+        for part in parts:
+            part.grad = torch.ones(4)
+        optimizer.step()
+        optimizer.step()
+        found.append(memory.detach())
+    return found
+
+
+def tensors_of_a_file_move_together(torch: Any) -> Any:
+    """``share_memory_`` moves the storage, and every tensor that shows it."""
+    memory, buffer = torch.arange(4.0), io.BytesIO()
+    torch.save([memory, memory[1:]], buffer)
+    buffer.seek(0)
+    one, other = torch.load(buffer)
+    one.share_memory_()
+    one[2] = 9
+    other[0] = 8
+    return one, other, other.is_shared()
+
+
+@pytest.mark.parametrize("program", [parameters_that_overlap, tensors_of_a_file_move_together])
+def test_a_program_gives_what_pytorch_gives(program: Callable[[Any], Any], of_pytorch: Callable[..., Any]) -> None:
+    got, want = described(program(flambeau)), of_pytorch(lambda torch: described(program(torch)))
+    assert agree(got, want), (got, want)
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -25,6 +25,7 @@ from flambeau.core.device import device
 from flambeau.core.storage import UntypedStorage
 from flambeau.core.tensor import Parameter, share, storage_of, wrap
 from flambeau.serialization import archive, load, save
+from flambeau.serialization.archive import LIMIT, _wide_fields
 from flambeau.serialization.options import thread_options
 
 
@@ -305,3 +306,14 @@ def test_register_package_adds_a_place() -> None:
         locations._packages[:] = before
     with pytest.raises(RuntimeError, match="shelf"):
         loaded(data)
+
+
+@pytest.mark.parametrize("size, position, fields", [(LIMIT - 1, LIMIT - 1, 0), (LIMIT, 0, 2), (0, LIMIT, 1), (LIMIT + 5, LIMIT + 7, 3)])
+def test_what_does_not_fit_in_four_bytes_has_eight(size: int, position: int, fields: int) -> None:
+    """In ZIP64's extra field; the greatest number of four bytes says that the number is there."""
+    given = _wide_fields(size, position)
+    assert len(given) == (4 + 8 * fields if fields else 0)
+    if fields:
+        kind, length, *numbers = struct.unpack(f"<HH{fields}Q", given)
+        assert (kind, length) == (1, 8 * fields)
+        assert numbers == [number for number in (size, size, position) if number >= LIMIT]

@@ -41,6 +41,15 @@ def test_what_a_tensor_says_of_its_device(x: Any) -> None:
     assert x[1, 2].item() == 5
 
 
+def test_saved_tensors_wait_on_the_cpu_and_come_back(x: Any) -> None:
+    leaf = x.requires_grad_()
+    with torch.autograd.graph.save_on_cpu():
+        y = (leaf * leaf).sum()
+    y.backward()
+    assert leaf.grad.device == x.device
+    assert leaf.grad.tolist() == [[0, 2, 4], [6, 8, 10]]
+
+
 def test_numpy_must_be_asked_for_a_copy(x: Any) -> None:
     message = f"can't convert {HERE} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
     for convert in (x.numpy, lambda: np.asarray(x)):
