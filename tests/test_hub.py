@@ -8,6 +8,7 @@ import http.server
 import io
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import threading
@@ -165,9 +166,9 @@ def test_weights_are_downloaded_once(server: Server, tmp_path: pathlib.Path, cap
     assert server.asked == ["/w.pth?x=1"]
     assert os.listdir(tmp_path / "home/hub/checkpoints") == ["w.pth"]
     said = capsys.readouterr().err
-    assert f'Downloading: "{url}"' in said and "100%" in said
+    assert f'Downloading: "{url}"' in said and re.search(r"100(\.0)?%", said)  # tqdm's words, or our own without it
     model_zoo.load_url(url, model_dir=str(tmp_path), progress=False, file_name="other.pth", map_location="meta")
-    assert (tmp_path / "other.pth").read_bytes() == WEIGHTS and "100%" not in capsys.readouterr().err
+    assert (tmp_path / "other.pth").read_bytes() == WEIGHTS and "100" not in capsys.readouterr().err
 
 
 def test_the_hash_in_the_name_is_checked(server: Server, tmp_path: pathlib.Path) -> None:

@@ -43,7 +43,8 @@ def amounts_of(dtype: str) -> list[int]:
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_shifts_by_any_amount(dtype: str, left: bool, size: int) -> None:
     limits = np.iinfo(dtype)
-    values = [value for value in (int(limits.min), -5, -1, 0, 1, 2, 5, 100, int(limits.max)) if limits.min <= value]
+    wanted = (int(limits.min), -5, -1, 0, 1, 2, 5, 100, int(limits.max)) if size < 100 else (int(limits.min), -5, 1, int(limits.max))
+    values = [value for value in wanted if limits.min <= value]
     function: Callable[..., Any] = operator.lshift if left else operator.rshift
     method = "bitwise_left_shift" if left else "bitwise_right_shift"
     kind = getattr(flambeau, dtype)
