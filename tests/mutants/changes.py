@@ -87,6 +87,7 @@ class Site:
     after: str
     start: int  # offsets into the text
     end: int
+    rule: int = 0  # the line where the lambda outside of all functions begins in which it is
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line} {self.within} [{self.kind}] {_short(self.before)} -> {_short(self.after)}"
@@ -117,6 +118,7 @@ class _Finder:
         self.starts, self.found, self.is_reference = starts, [], "/ops/" in str(path)
         self.is_native = "/kernels/" in str(path)
         self.left_alone: set[ast.AST] = set()
+        self.rule = 0
 
     def offset(self, line: int, column: int) -> int:
         return self.starts[line - 1] + len(self.bytes[line - 1][:column].decode())
@@ -128,7 +130,7 @@ class _Finder:
     def add(self, node: ast.AST, within: str, kind: str, after: str) -> None:
         start, end, before = self.segment(node)
         if after != before:
-            self.found.append(Site(str(self.path.relative_to(PACKAGE)), node.lineno, within, kind, before, after, start, end))
+            self.found.append(Site(str(self.path.relative_to(PACKAGE)), node.lineno, within, kind, before, after, start, end, self.rule))
 
     # -- walking ------------------------------------------------------------------------------------------------------------
     def walk(self, node: ast.AST, within: str, inside: bool) -> None:
@@ -148,7 +150,9 @@ class _Finder:
                 self.walk(statement, within if inside else f"{within}.{node.name}".strip("."), inside)
             return
         if isinstance(node, ast.Lambda):
+            before, self.rule = self.rule, self.rule if inside else node.lineno
             self.walk(node.body, within, True)
+            self.rule = before
             return
         if isinstance(node, (ast.Raise, ast.Assert, ast.JoinedStr, ast.Import, ast.ImportFrom)):
             return

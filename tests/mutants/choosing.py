@@ -100,7 +100,7 @@ def reached(site: Site) -> list[list[str]]:
 
 def known(site: Site) -> list[str]:
     """Tests that are known to run the changed function, the most particular first."""
-    keys = (site.path, f"line {site.line}"), (site.path, site.within)
+    keys = (site.path, f"line {site.rule}"), (site.path, site.within)
     return next((reached_by()[key] for key in keys if key in reached_by()), [])
 
 

@@ -225,10 +225,11 @@ def empty_strided(shape: Sequence[int], strides: Sequence[int], kind: np.dtype) 
 def empty_like(array: Any, kind: Any = None, order: Any = "K", shape: Any = None) -> MetaArray:
     """What ``np.empty_like`` makes: dense, dimensions in the order of ``array``'s strides."""
     kind, sizes = np.dtype(array.dtype if kind is None else kind), tuple(array.shape if shape is None else shape)
-    if order == "C" or len(sizes) < 2 or len(sizes) != array.ndim or array.flags.c_contiguous:
+    is_column_major = array.flags.f_contiguous and not array.flags.c_contiguous
+    if order == "F" or (order == "A" and is_column_major):
+        return empty(sizes, kind, "F")
+    if order != "K" or len(sizes) < 2 or len(sizes) != array.ndim or array.flags.c_contiguous:
         return empty(sizes, kind)
-    if order == "F" or array.flags.f_contiguous:
-        return empty(sizes, kind, "F") if order in ("F", "K", "A") else empty(sizes, kind)
     by_stride = sorted(range(len(sizes)), key=lambda d: (-abs(array.strides[d]), d))
     return empty_ordered(sizes, kind, by_stride)
 

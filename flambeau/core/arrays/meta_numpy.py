@@ -202,11 +202,6 @@ def _mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims
     return empty(reduced(a.shape, axis, keepdims), kind)
 
 
-def _var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False, **_: Any) -> Any:
-    kind = np.dtype(dtype) if dtype is not None else a.real.dtype if a.dtype.kind in "fcV" else np.dtype(np.float64)
-    return empty(reduced(a.shape, axis, keepdims), kind)
-
-
 def _arg(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
     return empty(reduced(a.shape, axis, keepdims), np.int64)
 
@@ -303,8 +298,6 @@ def _tile(a: Any, times: Any) -> Any:
 _RULES: dict[str, Callable[..., Any]] = {
     "where": _where,
     "mean": _mean,
-    "var": _var,
-    "std": _var,
     "argmax": _arg,
     "argmin": _arg,
     "count_nonzero": lambda a, axis=None, *, keepdims=False: empty(reduced(a.shape, axis, keepdims), np.int64),
@@ -474,7 +467,7 @@ def _install_methods() -> None:
         return lambda self, *args, **kwargs: getattr(xp, name)(self, *args, **kwargs)
 
     for name in (
-        "sum prod max min any all mean var std argmax argmin argsort argpartition cumsum cumprod take repeat clip round nonzero dot "
+        "sum prod max min any all mean argmax argmin argsort argpartition cumsum cumprod take repeat clip round nonzero dot "
         "searchsorted"
     ).split():
         setattr(MetaArray, name, method(name))
