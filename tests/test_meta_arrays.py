@@ -29,7 +29,8 @@ COPIES_AND_VIEWS = """
     xp.array(a) | xp.array(a, order='F') | xp.asarray(a, 'c16') | xp.asarray(a, a.dtype, 'C') | xp.ascontiguousarray(a)
     a.T | a.transpose(2, 0, 1) | a.swapaxes(0, 2) | a[0] | a[:, 1:] | a[..., ::-1] | a[None, :, 0] | a[1:2].squeeze(0) | a.diagonal(0, 1, 2)
     a.real | xp.moveaxis(a, 0, 2) | xp.expand_dims(a, 1) | xp.broadcast_to(a[:, :1], a.shape) | a.view()
-    a.reshape(-1) | a.reshape((a.shape[0], -1)) | a.reshape(-1, 1, a.shape[2]) | a.ravel() | a.flatten() | xp.ravel(a) | a.reshape(-1, order='F')
+    a.reshape(-1) | a.reshape((a.shape[0], -1)) | a.reshape(-1, 1, a.shape[2])
+    a.ravel() | a.flatten() | xp.ravel(a) | a.reshape(-1, order='F')
 """
 # What has NumPy's shapes and element types.
 OTHERS = """
@@ -48,7 +49,8 @@ OTHERS = """
     xp.searchsorted(a[0, 0], a[1]) | xp.isin(a, a) | xp.rot90(a) | xp.rot90(a, 1, (1, 2)) | xp.flip(a, 1) | xp.roll(a, 1, 0) | xp.sort(a, 1)
     xp.diff(a / 2, 1, 1) | xp.diff(a / 2, 9, 0) | xp.unravel_index(i[0, 0], (9, 9))[1] | (a * 1.5).conj() | xp.sqrt(a) | xp.isnan(a / 2)
     xp.abs(a) | a == a | a / 3 | xp.logical_not(a) | xp.add.reduce(a, 1) | xp.maximum.accumulate(a, 2) | xp.add.outer(a[0, 0], a[1, 1])
-    xp.fft.fftn(a * 1.5, axes=(0, 2)) | xp.fft.ifftn(a * 1.5, axes=(1,)) | xp.fft.irfft(a / 2, 6, 1) | xp.size(a) | xp.size(a, 1) | xp.ndim(a)
+    xp.fft.fftn(a * 1.5, axes=(0, 2)) | xp.fft.ifftn(a * 1.5, axes=(1,)) | xp.fft.irfft(a / 2, 6, 1)
+    xp.size(a) | xp.size(a, 1) | xp.ndim(a)
     xp.shape(a) | xp.isrealobj(a) | xp.iscomplexobj(a) | len(a) | a.nbytes
 """
 
