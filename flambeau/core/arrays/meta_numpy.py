@@ -467,8 +467,7 @@ def _install_methods() -> None:
         return lambda self, *args, **kwargs: getattr(xp, name)(self, *args, **kwargs)
 
     for name in (
-        "sum prod max min any all mean argmax argmin argsort argpartition cumsum cumprod take repeat clip round nonzero dot "
-        "searchsorted"
+        "sum prod max min any all mean argmax argmin argsort argpartition cumsum cumprod take repeat clip round nonzero dot searchsorted"
     ).split():
         setattr(MetaArray, name, method(name))
 
