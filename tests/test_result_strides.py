@@ -46,9 +46,20 @@ def draw_view(draw: random.Random, shape: tuple[int, ...]) -> str:
     inverse = [order.index(dim) for dim in range(len(shape))]
     base = [shape[dim] for dim in order]
     text = "torch.ones({})"
-    kind = draw.choice(["plain", "permuted", "permuted", "sliced", "expanded", "strided", "channels"])
+    kind = draw.choice(["plain", "permuted", "permuted", "sliced", "expanded", "strided", "channels", "given"])
     if kind == "plain":
         return text.format(shape)
+    if kind == "given":  # no view, but with memory or an order that it was given after it was made
+        other = draw_view(draw, shape)
+        return draw.choice(
+            [
+                f"torch.ones(0).set_({other})",
+                f"({other}).data",
+                f"with_data(torch.ones(0), {other})",
+                f"torch.ones({(shape[-1], *shape[1:-1], shape[0]) if len(shape) > 1 else shape}).transpose_(0, -1)",
+                f"torch.ones(400).as_strided_({shape}, {tuple(draw.choice([0, 1, 2, 3, 6]) for _ in shape)})",
+            ]
+        )
     if kind == "channels" and len(shape) == 4:
         return text.format(shape) + ".contiguous(memory_format=torch.channels_last)"
     if kind == "strided":
@@ -67,7 +78,12 @@ def draw_operands(draw: random.Random) -> tuple[str, str]:
 
 
 def evaluate(torch: Any, texts: tuple[str, str]) -> Any:
-    return [eval(text, {"torch": torch}) for text in texts]
+    return [eval(text, {"torch": torch, "with_data": with_data}) for text in texts]
+
+
+def with_data(tensor: Any, data: Any) -> Any:
+    tensor.data = data
+    return tensor
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -97,6 +113,50 @@ def test_strides_are_those_of_pytorch(name: str) -> None:
         texts = draw_operands(draw)
         ours, theirs = (operation(library, *evaluate(library, texts)) for library in (flambeau, torch))
         assert ours.stride() == theirs.stride(), f"{name} of {texts}: {tuple(theirs.shape)}"
+
+
+CASTING = {
+    "exp": lambda torch, a, b: a.exp(),
+    "sigmoid": lambda torch, a, b: a.sigmoid(),
+    "reciprocal": lambda torch, a, b: a.reciprocal(),
+    "square": lambda torch, a, b: a.square(),
+    "pow": lambda torch, a, b: a.pow(2),
+    "abs": lambda torch, a, b: a.abs() if a.dtype is not torch.bool else a,
+    "neg": lambda torch, a, b: a.neg() if a.dtype is not torch.bool else a,
+    "add": lambda torch, a, b: a + b,
+    "mul": lambda torch, a, b: b * a,
+    "divide": lambda torch, a, b: a / b,
+    "compare": lambda torch, a, b: a == b,
+    "where": lambda torch, a, b: torch.where(a == 1, a, b),
+    "number": lambda torch, a, b: 2.5 * a,
+    "atan2": lambda torch, a, b: torch.atan2(a, b) if not (a.is_complex() or b.is_complex()) else a,
+}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", CASTING)
+def test_strides_of_results_of_other_dtypes_are_those_of_pytorch(name: str) -> None:
+    """What is cast lies densely before the order of the result is found; windows that share elements are not dense."""
+    torch = pytorch()
+    draw, operation = random.Random(name), CASTING[name]
+    for _ in range(200):
+        dtypes = [draw.choice(["float64", "int64", "bool", "complex64"]) for _ in range(2)]
+        texts = [text.replace("torch.ones(", "ones(") for text in draw_operands(draw)]
+        if draw.random() < 0.3:
+            texts[0] = f"ones((2, 3, 2)).unfold(1, {draw.randint(1, 2)}, 1).transpose({draw.randint(0, 3)}, {draw.randint(0, 3)})"
+            texts[1] = "ones(())"
+        results = []
+        for library in (flambeau, torch):
+            operands = []
+            for text, dtype in zip(texts, dtypes, strict=True):
+
+                def ones(*shape: Any, library: Any = library, dtype: str = dtype) -> Any:
+                    return library.ones(*shape, dtype=getattr(library, dtype))
+
+                operands.append(eval(text, {"ones": ones, "with_data": with_data, "torch": library}))
+            results.append(operation(library, *operands))
+        ours, theirs = results
+        assert ours.stride() == theirs.stride(), f"{name} of {texts} of {dtypes}: {tuple(theirs.shape)}"
 
 
 @pytest.mark.parametrize("sum_of", ["x.t() + y", "y + x.t()", "x.t().detach() * y"])

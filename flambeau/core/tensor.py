@@ -15,7 +15,7 @@ from . import dtype as dtypes
 from .arrays.kinds import address, device_of, is_pinned, kind_of, make_at, place_of
 from .arrays.kinds import copied as copy_of
 from .device import cpu, device
-from .layout import is_contiguous_as, sparse_coo, sparse_csr, strided
+from .layout import is_contiguous_as, is_uneven, sparse_coo, sparse_csr, strided
 from .shape import Size, contiguous_strides, element_strides, wrap_dim
 from .state import INFERENCE, dispatchers, grad_enabled, inferring, interposed, modes, thread, unrecorded
 from .storage import TypedStorage, UntypedStorage
@@ -435,6 +435,7 @@ class Tensor:
         storage = storage_of(value)
         self._array, self._storage = value._array, storage
         storage._add_alias(self)
+        note_order(self)
 
     # -- Python's protocols -----------------------------------------------------------------------------------------------
     def item(self) -> Any:
@@ -706,6 +707,7 @@ def share(array: np.ndarray, storage: UntypedStorage, mark: bool | int | None = 
     tensor._node = tensor._view_of = None
     tensor._requires_grad = unrecorded() if mark is None else mark
     storage._add_alias(tensor)
+    note_order(tensor)
     return tensor
 
 
@@ -737,6 +739,15 @@ def new_storage(tensor: Tensor) -> UntypedStorage:
         if storage is None:
             storage = tensor._storage = made
     return storage
+
+
+def note_order(tensor: Tensor) -> None:
+    """Remember of a tensor, if it does not lie in memory row by row, that fast paths look at the strides of what comes of it.
+
+    For whatever is no view and gets an array that may be in another order: a fresh one, or that of other memory.
+    """
+    if tensor._view_of is None and is_uneven(tensor._array):
+        new_storage(tensor).uneven = True
 
 
 def _warn_non_leaf_grad() -> None:

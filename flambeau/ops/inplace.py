@@ -25,7 +25,7 @@ from ..core.shape import broadcast_shape, contiguous_strides, one_by_one, overla
 from ..core.state import INFERENCE, active, grad_enabled, in_mode, interposed, modes, thread
 from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tape.history import check_writable
-from ..core.tensor import Parameter, storage_of, wrap
+from ..core.tensor import Parameter, note_order, storage_of, wrap
 from ..core.tensor import Tensor as TensorType
 
 
@@ -287,6 +287,7 @@ def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any =
         input._array = strided(storage._flat, shape, step_bytes, storage_offset * dtype.itemsize, dtype)
     storage._add_alias(input)
     storage._bump()
+    note_order(input)
     return input
 
 

@@ -28,7 +28,7 @@ from ..core.shape import (
 from ..core.state import grad_enabled
 from ..core.tape.history import check_writable, make_view, needs_grad, point_at, strided_node
 from ..core.tensor import Tensor as TensorType
-from ..core.tensor import storage_of
+from ..core.tensor import note_order, storage_of
 
 
 # -- parts --------------------------------------------------------------------------------------------------------------------
@@ -414,6 +414,7 @@ def as_strided_(input: Tensor, size: Sequence[int], stride: Sequence[int], stora
     array = _strided_array(input, size, stride, storage_offset)
     node = strided_node(input, array, input.dtype) if recorded else input._node
     input._array, input._node = array, node
+    note_order(input)
     storage_of(input)._bump()
     return input
 

@@ -25,6 +25,7 @@ from .limits import keep_where
     fp_safe=True,
     aliases=("absolute",),
     promotion="complex_to_float",
+    keeps_strides="c",
     fast_bool=False,
     grad={"input": lambda grad, input: grad * input.sgn()},
 )

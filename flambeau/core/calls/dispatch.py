@@ -25,16 +25,16 @@ from .. import dtype as dtypes
 from ..arrays import native
 from ..arrays.kinds import KINDS, Kind, as_array, check_same_device, host, kind_of_call, moved, on_device_of, pinned
 from ..device import pinned_host
-from ..layout import elementwise_strides, is_uneven, laid_out, preserved_strides, strided
-from ..shape import broadcast_shape, contiguous_strides, element_strides, overlaps_itself
+from ..layout import elementwise_strides, laid_out, preserved_strides, strided
+from ..shape import broadcast_shape, contiguous_strides, element_strides, is_dense, overlaps_itself
 from ..state import autocasting, crowded, grad_enabled, interposed, interpreters, modes, run_ignoring_fp, thread, wrappers
 from ..tape.history import check_overlap, check_writable, is_differentiable, make_view, needs_grad, rebase, set_creation_meta, watch
 from ..tape.node import Node, Output, edge_of, new_node
 from ..tape.saved import check_saved, pack_saved
-from ..tensor import Tensor, new_storage, storage_of, wrap
+from ..tensor import Tensor, new_storage, note_order, storage_of, wrap
 from .casting import cast_array, is_number
 from .creation import Creation, require_grad
-from .operation import COMPLEX_TO_FLOAT, PARTS, REQUIRED, Op
+from .operation import BOOL_TO_LONG, COMPLEX_TO_FLOAT, INT_TO_FLOAT, PARTS, REQUIRED, Op
 from .out import LISTED, into_out, with_dtype_of
 from .override import call_override, plainly
 from .promotion import promotion, rounded
@@ -384,6 +384,7 @@ def run_in_place_view(call: Call) -> Tensor:
     storage = storage_of(target)
     node = make_node(op, values, results, [target]) if recorded else None
     target._array = results[0]
+    note_order(target)
     storage._bump()
     if node is not None:
         target._node = node
@@ -471,7 +472,7 @@ def compute(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) -> t
             for operand in operands:
                 plain = plain and (not isinstance(operand, Tensor) or operand._array.flags.c_contiguous)
             if not plain:
-                array = _laid_out_elementwise(op, array, operands)
+                array = _laid_out_elementwise(op, array, operands, common)
         results.append(array)
     return results, is_tuple
 
@@ -506,17 +507,36 @@ def _observed(op: Op, values: Sequence[Any], operands: list[Any], kind: Kind) ->
         thread.observers = observers
 
 
+_CAST_KINDS = {INT_TO_FLOAT: "biu", BOOL_TO_LONG: "b"}  # what operands on a fast path, which have one dtype, are cast from
 _OF_ONE_TENSOR = frozenset(("clamp", "pow", "lerp"))  # where a Python number is no operand in PyTorch, whose order would be asked
 
 
-def _laid_out_elementwise(op: Op, result: np.ndarray, operands: Sequence[Any]) -> np.ndarray:
-    """An element-wise result with PyTorch's strides, which NumPy finds in another way."""
+def _laid_out_elementwise(op: Op, result: np.ndarray, operands: Sequence[Any], common: dtypes.dtype | None) -> np.ndarray:
+    """An element-wise result with PyTorch's strides, which NumPy finds in another way; operands of other dtypes than ``common`` are cast."""
     arrays = [operand._array for operand in operands if isinstance(operand, Tensor)]
-    return laid_out(result, _elementwise_strides(op, result.shape, arrays, len(arrays) < len(operands)))
+    keeps = bool(op.keeps_strides) and _keeps_strides(op, arrays[0])
+    has_numbers = len(arrays) < len(operands)
+    if common is not None and not keeps:
+        arrays = [array if array.dtype is common.numpy else _dense_twin(array) for array in arrays]
+    return laid_out(result, _elementwise_strides(op, result.shape, arrays, has_numbers, keeps))
 
 
-def _elementwise_strides(op: Op, shape: tuple[int, ...], arrays: list[np.ndarray], has_numbers: bool) -> tuple[int, ...]:
-    if op.keeps_strides:
+def _keeps_strides(op: Op, array: np.ndarray) -> bool:
+    return op.keeps_strides is True or array.dtype.kind == op.keeps_strides
+
+
+def _dense_twin(array: np.ndarray) -> np.ndarray:
+    """An array of the strides that a cast of ``array`` has; nobody reads its elements."""
+    return array if is_dense(array) else stand_in(array.shape, preserved_strides(array))
+
+
+def stand_in(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+    """An array of a shape and strides whose elements nobody reads."""
+    return np.lib.stride_tricks.as_strided(np.empty(1, np.bool_), shape, strides)
+
+
+def _elementwise_strides(op: Op, shape: tuple[int, ...], arrays: list[np.ndarray], has_numbers: bool, keeps: bool) -> tuple[int, ...]:
+    if keeps:
         return preserved_strides(arrays[0])
     return elementwise_strides(shape, arrays, has_numbers and op.name not in _OF_ONE_TENSOR)
 
@@ -529,14 +549,17 @@ def settled(op: Op, result: Tensor, operands: Sequence[Any]) -> np.ndarray:
     array = result._array
     if (array.ndim < 2 and not op.keeps_strides) or array.__class__ is not np.ndarray:
         return array
-    layouts, has_numbers = [], False
+    layouts, has_numbers, kind = [], False, ""
     for operand in operands:
         if isinstance(operand, Tensor):
             other = operand._array
             layouts.append((other.shape, other.strides, other.itemsize))
+            kind = kind or other.dtype.kind
         elif operand is not None:
             has_numbers = True
-    strides, order, is_odd = _result_strides(op, array.shape, array.strides, array.itemsize, tuple(layouts), has_numbers)
+    keeps = op.keeps_strides is True or op.keeps_strides == kind
+    casts = kind in _CAST_KINDS.get(op.promotion, "")
+    strides, order, is_odd = _result_strides(op, array.shape, array.strides, array.itemsize, tuple(layouts), has_numbers, keeps, casts)
     if order is not None:
         moved = np.empty(order[0], array.dtype).transpose(order[1])
         moved[...] = array
@@ -550,18 +573,24 @@ def settled(op: Op, result: Tensor, operands: Sequence[Any]) -> np.ndarray:
 
 @lru_cache(4096)
 def _result_strides(
-    op: Op, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int, layouts: tuple[Any, ...], has_numbers: bool
+    op: Op,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    itemsize: int,
+    layouts: tuple[Any, ...],
+    has_numbers: bool,
+    keeps: bool,
+    casts: bool,
 ) -> tuple[tuple[int, ...] | None, tuple[list[int], list[int]] | None, bool]:
     """The strides, in elements, that an element-wise result must get instead of its own (None: those); if that moves elements, the sizes
     of a row-major array that has them when its dimensions are put in another order, and that order; and whether it is not row-major."""
 
-    def stand_in(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> np.ndarray:  # nobody reads its elements
-        steps = [step // itemsize for step in strides]
-        return np.lib.stride_tricks.as_strided(np.empty(1, np.bool_), shape, steps)
+    def of_bytes(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> np.ndarray:
+        return stand_in(shape, tuple([step // itemsize for step in strides]))
 
-    arrays = [stand_in(*layout) for layout in layouts]
-    have = stand_in(shape, strides, itemsize)
-    wanted = _elementwise_strides(op, shape, arrays, has_numbers)
+    arrays = [of_bytes(*layout) for layout in layouts]
+    have = of_bytes(shape, strides, itemsize)
+    wanted = _elementwise_strides(op, shape, [_dense_twin(array) for array in arrays] if casts else arrays, has_numbers, keeps)
     is_odd = len(shape) > 1 and wanted != contiguous_strides(shape)
     if wanted == element_strides(have):
         return None, None, is_odd
@@ -570,12 +599,6 @@ def _result_strides(
     moves = have.size and any(n > 1 and a != b for n, a, b in zip(shape, element_strides(have), wanted, strict=True))
     simple = moves and np.empty(sizes, np.bool_).transpose(order).strides == wanted
     return wanted, (sizes, order) if simple else None, is_odd
-
-
-def note_order(tensor: Tensor) -> None:
-    """Remember of a fresh tensor that it does not lie in memory row by row: fast paths then look at the strides of what comes of it."""
-    if is_uneven(tensor._array):
-        new_storage(tensor).uneven = True
 
 
 def plain_values(op: Op, values: Sequence[Any]) -> list[Any]:

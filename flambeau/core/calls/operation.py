@@ -88,7 +88,8 @@ class Op:
         returns: names of the fields where the result is a named tuple.
         fast_bool: whether the fast path is right for bool operands too.
         row_major: the result is row-major whatever the operands' order is.
-        keeps_strides: the result has the strides of the first operand, also where these say nothing, if it is dense.
+        keeps_strides: the result has the strides of the first operand, also where these say nothing, if it is dense; a kind of dtype
+            where that holds for operands of this kind alone.
         may_overlap: the in-place form may write to a tensor that overlaps itself: True if all operands but that are numbers, as all of its
             elements get the same then; PARTS where elements are written over or left alone, so that a place is written if any of them is.
         writes: the kernel accepts a last argument ``out`` (a ufunc), so that in-place forms need no temporary.
@@ -119,7 +120,7 @@ class Op:
         self.canonicalize: Callable[..., Any] | None = options.pop("canonicalize", None)
         self.returns: tuple[str, ...] | None = options.pop("returns", None)
         self.row_major: bool = options.pop("row_major", False)
-        self.keeps_strides: bool = options.pop("keeps_strides", False)
+        self.keeps_strides: bool | str = options.pop("keeps_strides", False)
         self.ufunc: Any = options.pop("ufunc", None)
         self.method: bool = options.pop("method", True)
         self.operator: str | None = options.pop("operator", None)

@@ -17,7 +17,7 @@ from ..arrays.kinds import check_same_device
 from ..shape import contiguous_strides, element_strides, is_dense, strided
 from ..state import grad_enabled, run_ignoring_fp
 from ..tape.history import check_overlap, check_writable
-from ..tensor import Tensor, storage_of
+from ..tensor import Tensor, note_order, storage_of
 from .casting import cast_array
 
 if TYPE_CHECKING:
@@ -147,3 +147,4 @@ def resize(tensor: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | No
     if needed > storage.nbytes():
         storage._grow(needed)
     tensor._array = strided(storage._flat, shape, tuple(step * dtype.itemsize for step in strides), offset, dtype)
+    note_order(tensor)

@@ -33,8 +33,8 @@ from ..tape.derivatives import Item
 from ..tape.history import inherited, view_of
 from ..tape.node import Output
 from ..tape.saved import check_saved, complain_inference
-from ..tensor import Parameter, Tensor, blanks, new_storage, storage_of
-from .dispatch import IN_PLACE, IN_PLACE_VIEW, dispatch, dispatch_old_order, note_order, settled
+from ..tensor import Parameter, Tensor, blanks, new_storage, note_order, storage_of
+from .dispatch import IN_PLACE, IN_PLACE_VIEW, dispatch, dispatch_old_order, settled
 from .interruption import GENERATED, is_interruption, source_files
 from .operation import KEEP, REQUIRED, SAME, Op
 from .return_types import named_result
