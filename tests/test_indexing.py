@@ -612,3 +612,22 @@ def test_one_value_of_another_dtype_fills_a_mask(shape: tuple[int, ...]) -> None
     with pytest.raises(RuntimeError, match="source and destination dtypes match"):
         x[mask] = flambeau.tensor([5, 6])
     assert flambeau.zeros(3).index_put_((mask,), flambeau.tensor([2])).tolist() == [2.0, 0.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "key", ["[],", "[0, 1], [0, 1, 0]", "False, [1, 1]", "[True, False], [[0, 0]]", "[0], [1]", "[0, 1], [[0], [1], [0]]"]
+)
+@pytest.mark.parametrize("leaf", [False, True])
+def test_what_is_looked_at_before_the_dtypes_of_a_write(key: str, leaf: bool, of_pytorch: Callable[..., Any]) -> None:
+    """Whether the target may be written to, then whether the indices fit together, and the values them."""
+
+    def error(torch: Any, count: int) -> Any:
+        x = torch.ones(2, 3, requires_grad=leaf)
+        try:
+            exec(f"x[{key}] = torch.ones({count}, dtype=torch.int64)", {"torch": torch, "x": x})
+        except Exception as error:
+            return type(error).__name__, str(error)[:40]
+        return None
+
+    for count in (1, 7):
+        assert error(flambeau, count) == of_pytorch(error, count)

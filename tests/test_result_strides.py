@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -166,3 +169,60 @@ def test_operands_in_different_orders(sum_of: str) -> None:
     result = eval(sum_of, operands)
     assert result.stride() == ((2, 1) if sum_of.startswith("y") else (1, 3))
     assert result.tolist() == eval(sum_of.replace("x.t()", "x.t().contiguous()"), operands).tolist()
+
+
+CHANNELS = [(2, 3, 2, 2), (1, 2, 3, 1), (2, 1, 2, 2), (3, 1, 1, 2), (2, 2, 1, 2, 2), (2, 2, 2, 2, 1), (2, 1, 2, 2, 2)]
+CUTS = ["x", "x.chunk(2, 2)[0]", "x.chunk(2, 3)[0]", "x[..., :1]", "x[..., 0]", "x[:, :1]"]
+REDUCTIONS = [
+    f"{name}({dim}{keep})" for name in ("sum", "mean", "amax", "prod", "any") for dim in (-1, 0, 2, 3) for keep in ("", ", keepdim=True")
+]
+REDUCTIONS += [
+    "topk(1, 1)[0]",
+    "max(1)[0]",
+    "argmax(1)",
+    "median(-1)[0]",
+    "sort(1)[0]",
+    "cumsum(1)",
+    "std(-1)",
+    "logsumexp(1)",
+    "softmax(1)",
+]
+
+
+def in_channels_last(torch: Any, shape: tuple[int, ...], contiguous: bool = False) -> Any:
+    form = torch.contiguous_format if contiguous else torch.channels_last if len(shape) == 4 else torch.channels_last_3d
+    return torch.arange(math.prod(shape)).double().reshape(shape).clone(memory_format=form)
+
+
+@pytest.mark.parametrize("shape", CHANNELS)
+def test_reductions_of_channels_last(shape: tuple[int, ...], of_pytorch: Callable[..., Any]) -> None:
+    """A row-major result of what lies in memory in another order has the strides of a row-major one at sizes of 1 too."""
+
+    def strides(torch: Any) -> list[Any]:
+        found = []
+        for cut in CUTS:
+            x = eval(cut, {"x": in_channels_last(torch, shape)})
+            for text in REDUCTIONS:
+                if x.ndim > 3 or "3" not in text:
+                    result = eval(f"x.{text}", {"x": x})
+                    found.append((cut, text, list(result.shape), list(result.stride())))
+        return found
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deviations of one element
+        ours, theirs = strides(flambeau), of_pytorch(strides)
+    for have, want in zip(ours, theirs, strict=True):
+        assert have == tuple(want)
+
+
+@pytest.mark.parametrize("name", ["cat", "stack"])
+@pytest.mark.parametrize("shape", CHANNELS)
+def test_joins_of_channels_last(shape: tuple[int, ...], name: str, of_pytorch: Callable[..., Any]) -> None:
+    """Of one channel they are row-major, too; the strides tell."""
+
+    def strides(torch: Any) -> list[Any]:
+        x, row_major = in_channels_last(torch, shape), in_channels_last(torch, shape, contiguous=True)
+        given = [[x], [x, x], [x, row_major], [row_major, x], [row_major] * 3]
+        return [list(getattr(torch, name)(tensors, dim).stride()) for tensors in given for dim in range(-1, len(shape))]
+
+    assert strides(flambeau) == of_pytorch(strides)

@@ -301,6 +301,19 @@ def test_real_and_imaginary_parts_are_views() -> None:
 
 
 # -- transposes by attribute --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "text", ["x[1:3]", "x[2:4]", "x[1:5].view(2, 2)", "x.as_strided((2, 2), (2, 1), 1)", "x.as_strided((1, 2), (1, 1), 1)"]
+)
+def test_pairs_begin_at_even_places_of_a_storage(text: str, of_pytorch: Callable[..., Any]) -> None:
+    def pairs(torch: Any) -> Any:
+        try:
+            return str(torch.view_as_complex(eval(text, {"x": torch.arange(6.0)})).tolist())
+        except RuntimeError as error:
+            return str(error)
+
+    assert pairs(flambeau) == of_pytorch(pairs)
+
+
 def test_transposes_by_attribute() -> None:
     x = example(flambeau)
     assert x[0].T.tolist() == x[0].numpy().T.tolist() and x.mT.shape == (2, 4, 3) and x[0].mT.shape == (4, 3)

@@ -53,18 +53,22 @@ def fit(grad: Tensor, shape: tuple[int, ...], dtype: np.dtype, node: Node, edge:
     have = grad._array.shape
     if have == shape:
         return grad
-    try:
-        fits = have[len(have) - len(shape) :] == shape or broadcast_shape(shape, have) == have
-    except RuntimeError as error:
-        pass_on(error)
-        fits = False
-    if not fits:
+    if have[len(have) - len(shape) :] != shape and not _broadcasts(shape, have):
         index = next(i for i, other in enumerate(node.edges) if other is edge)
         raise RuntimeError(
             f"Function {node.name()} returned an invalid gradient at index {index} - got {list(have)} but expected shape compatible "
             f"with {list(shape)}"
         )
     return grad._sum_to_size(shape)
+
+
+def _broadcasts(shape: tuple[int, ...], wide: tuple[int, ...]) -> bool:
+    """Whether ``wide`` is what ``shape`` broadcasts to, so that a gradient of the former has a sum of the latter."""
+    try:
+        return broadcast_shape(shape, wide) == wide
+    except RuntimeError as error:
+        pass_on(error)
+        return False
 
 
 def _add(have: Tensor, more: Tensor, record: bool) -> Tensor:
@@ -569,11 +573,19 @@ def seed_gradient(root: Tensor, grad: Tensor | None) -> Tensor:
         return wrap(one if not array.ndim else np.full(array.shape, one))
     if grad._array.shape != array.shape:
         raise RuntimeError(f"Mismatch in shape: grad_output[0] has a shape of {grad.shape} and output[0] has a shape of {root.shape}.")
-    if array.dtype.kind != "c" and grad.is_complex() and not root.is_complex():
+    if (array.dtype.kind != "c" or grad._array.dtype.kind != "c") and grad.is_complex() != root.is_complex():
         raise RuntimeError(
             "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
             f"grad_output[0] has a dtype of {grad.dtype} and output[0] has a dtype of {root.dtype}."
         )
     if grad._array.dtype is not array.dtype:
-        return wrap(cast_array(grad._array, root.dtype)) if grad.__class__ is Tensor and not grad_enabled() else grad.to(root.dtype)
-    return grad
+        grad = wrap(cast_array(grad._array, root.dtype)) if grad.__class__ is Tensor and not grad_enabled() else grad.to(root.dtype)
+    node = root._node
+    if node is None:
+        return grad
+    expected = node.node.shape[node.index] if node.__class__ is Output else node.shape
+    if expected == array.shape:
+        return grad
+    if not _broadcasts(expected, array.shape):  # the shape was changed in place without grad mode
+        raise RuntimeError(f"invalid gradient at index 0 - got {list(array.shape)} but expected shape compatible with {list(expected)}")
+    return grad._sum_to_size(expected)

@@ -348,6 +348,8 @@ class Tensor:
     def _pass_on(self, requires_grad: bool) -> None:
         """Views of this leaf that are leaves themselves require grad when it does."""
         for alias in self._storage._live_aliases():  # type: ignore[union-attr]
+            if alias._requires_grad.__class__ is StaleHistory and (requires_grad or alias._requires_grad.maker[0] is not None):
+                continue
             if alias is not self and alias._node is None and alias._view_of is not None and root_of(alias) is self:
                 alias._requires_grad = (alias._requires_grad or INHERITED) if requires_grad else alias._requires_grad is True
 

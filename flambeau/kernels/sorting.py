@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.arrays.native import at_most, contiguous, copy_into, native
-from ..core.layout import empty_as
+from ..core.layout import empty_as, row_major
 from .build import kernel
 from .language import KINDS, SIZES, Builder, Value, register_kind
 from .memory import empty
@@ -220,7 +220,7 @@ def topk(input: np.ndarray, k: int, dim: int = -1, largest: bool = True, sorted:
         return None
     if dim not in (-1, input.ndim - 1):
         found = topk(np.moveaxis(input, dim, -1), k, -1, largest)
-        return None if found is None else (contiguous(np.moveaxis(found[0], -1, dim)), contiguous(np.moveaxis(found[1], -1, dim)))
+        return None if found is None else tuple([row_major(np.moveaxis(part, -1, dim)) for part in found])
     n, shape = input.shape[-1], (*input.shape[:-1], k)
     values, places = empty(shape, input.dtype), empty(shape, np.int64)
     rows = values.size // k

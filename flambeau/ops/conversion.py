@@ -18,6 +18,7 @@ from ..core.device import device as Device
 from ..core.layout import contiguous_format, empty_as, is_contiguous_as, laid_out, memory_format, preserve_format, suggested_format
 from ..core.shape import element_strides, restrided
 from ..core.state import INFERENCE, active, in_mode, interposed, modes
+from ..core.tape.history import watch
 from ..core.tape.node import StaleHistory
 from ..core.tensor import Parameter, blanks, mark_of, share, storage_of
 from ..core.tensor import Tensor as TensorType
@@ -132,6 +133,7 @@ def detach_(input: Tensor) -> Tensor:
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
     if input._requires_grad and input._storage is not None:
         input._pass_on(False)
+        watch(input._storage)  # the next write ends the histories of its views, whose values have none from then on
     input._node, input._requires_grad = None, mark_of(input)
     return input
 

@@ -111,7 +111,7 @@ def _reduced(ufunc: Any) -> Any:
         if keepdim and not a.flags.c_contiguous:
             return None  # NumPy gives sizes of 1 other strides then
         result = ufunc.reduce(a, dim, None, None, keepdim)
-        return result if result.ndim < 2 or result.flags.c_contiguous else None
+        return result if result.ndim < 2 or (result.flags.c_contiguous and (a.flags.c_contiguous or 1 not in result.shape)) else None
 
     return fast
 
@@ -405,7 +405,7 @@ def _fast_position(finder: str) -> Any:
         if keepdim or a.dtype.kind == "b":
             return None
         result = a.argmax(dim) if largest else a.argmin(dim)
-        return result if dim is None or result.ndim < 2 or result.flags.c_contiguous else None
+        return result if dim is None or result.ndim < 2 or (result.flags.c_contiguous and 1 not in result.shape) else None
 
     return fast
 

@@ -498,7 +498,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         mask = next((tensor for tensor in indices.tensors if tensor._array is indices[0]), wrap(indices[0]))
         view.masked_fill_(mask if mask._array.ndim == view._array.ndim else _trailing(mask, view), value)
         return
-    _put_into(view, indices, _checked_values(view, value, indices, False), False)
+    _put_into(view, indices, _checked_values(view, value, indices, False, writes=True), False)
 
 
 def _put_into(target: Any, indices: Any, values: Any, accumulate: bool) -> Any:
@@ -665,12 +665,18 @@ def _index_arrays(indices: Any) -> Indices:
     return Indices(arrays, indices)
 
 
-def _checked_values(input: Any, values: Any, indices: Any, accumulate: bool) -> Any:
-    """``values``, which must have ``input``'s dtype: all but one value that fills a single mask."""
+def _checked_values(input: Any, values: Any, indices: Any, accumulate: bool, writes: bool = False) -> Any:
+    """``values``, which must have ``input``'s dtype: all but one value that fills a single mask.
+
+    Whether ``input`` may be written to and indices and values fit is looked at before the dtypes, as in PyTorch.
+    """
     if values.dtype is not input.dtype:
         arrays = [array for array in indices if array is not None]
         if not accumulate and values.numel() == 1 and len(arrays) == 1 and arrays[0].dtype.kind == "b":
             return values.to(input.dtype)
+        if writes:
+            check_writable(input, values.requires_grad, may_overlap=True)
+        _canonicalize_put(input, indices, values, accumulate)
         raise RuntimeError(
             f"Index put requires the source and destination dtypes match, got {input.dtype.legacy} for the destination and "
             f"{values.dtype.legacy} for the source."
@@ -697,4 +703,4 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """In-place ``index_put``. Source: torch.Tensor.index_put_."""
     arrays = _index_arrays(indices)
-    return _put_into(input, arrays, _checked_values(input, values, arrays, accumulate), accumulate)
+    return _put_into(input, arrays, _checked_values(input, values, arrays, accumulate, writes=True), accumulate)

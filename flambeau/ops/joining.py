@@ -76,6 +76,10 @@ def _cat_gradients(grad: Any, dim: int, tensors_shape: Any) -> list[Any]:
 _concatenate = getattr(np.concatenate, "_implementation", np.concatenate)
 
 
+# A row-major array of one channel may be in channels-last format too, which its strides tell.
+_NO_CHANNELS_LAST = "(arrays[0].ndim < 4 or arrays[0].strides[1] > arrays[0].strides[-1])"
+
+
 @op(
     promotion="default",
     opmath="native",
@@ -84,8 +88,9 @@ _concatenate = getattr(np.concatenate, "_implementation", np.concatenate)
     canonicalize=_canonicalize_cat,
     out=_OUT,
     # NumPy keeps the order of columns-first inputs
-    fast="(large(arrays, dim) if arrays[0].flags.c_contiguous else None) if arrays[0].size >= THRESHOLD "
-    "else joined if (joined := _concatenate(arrays) if dim == 0 else _concatenate(arrays, dim)).flags.c_contiguous else None",
+    fast=f"(large(arrays, dim) if arrays[0].flags.c_contiguous and {_NO_CHANNELS_LAST} else None) if arrays[0].size >= THRESHOLD "
+    "else joined if (joined := _concatenate(arrays) if dim == 0 else _concatenate(arrays, dim)).flags.c_contiguous and "
+    f"{_NO_CHANNELS_LAST} else None",
     grad={"tensors": _cat_gradients},
 )
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -143,7 +148,7 @@ def _fast_stack(arrays: list[np.ndarray], dim: int) -> np.ndarray | None:
     for array in arrays:
         if array.shape != shape:
             return None
-    if len(shape) > 3 and not arrays[0].flags.c_contiguous:
+    if len(shape) > 3 and not (arrays[0].flags.c_contiguous and arrays[0].strides[1] > arrays[0].strides[-1]):
         return None  # may be channels last
     if dim == 0:
         if arrays[0].size <= LIMIT:

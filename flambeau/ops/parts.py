@@ -26,9 +26,9 @@ from ..core.shape import (
     wrap_dim,
 )
 from ..core.state import grad_enabled
-from ..core.tape.history import check_writable, make_view, needs_grad, point_at, strided_node
+from ..core.tape.history import check_writable, make_view, needs_grad, point_at, strided_node, take_geometry
 from ..core.tensor import Tensor as TensorType
-from ..core.tensor import note_order, storage_of
+from ..core.tensor import storage_of
 
 
 # -- parts --------------------------------------------------------------------------------------------------------------------
@@ -412,10 +412,7 @@ def as_strided_(input: Tensor, size: Sequence[int], stride: Sequence[int], stora
     recorded = needs_grad(input) and grad_enabled()
     check_writable(input, recorded, may_overlap=True)
     array = _strided_array(input, size, stride, storage_offset)
-    node = strided_node(input, array, input.dtype) if recorded else input._node
-    input._array, input._node = array, node
-    note_order(input)
-    storage_of(input)._bump()
+    take_geometry(input, array, strided_node(input, array, input.dtype) if recorded else None)
     return input
 
 

@@ -663,12 +663,19 @@ def view_as_real(input: Tensor) -> Tensor:
     return restrided(input, (*input.shape, 2), (*input.strides, real.itemsize), 0, real)
 
 
-@view(batch=1, grad={"input": lambda grad: view_as_real(grad)})
+def _check_pairs(input: Any) -> tuple[Any, ...]:
+    """Check where pairs begin; the kernel checks the rest, of which it has the array alone."""
+    if input._array.shape[-1:] == (2,) and input.storage_offset() % 2:
+        raise RuntimeError("Tensor must have a storage_offset divisible by 2")
+    return (input,)
+
+
+@view(batch=1, canonicalize=_check_pairs, grad={"input": lambda grad: view_as_real(grad)})
 def view_as_complex(input: Tensor) -> Tensor:
     """A real tensor with a last dimension of 2 as a complex one.
 
     Raises:
-        RuntimeError: another last size, or strides that do not allow it.
+        RuntimeError: another last size, or strides or a storage offset that do not allow it.
     Source: torch.view_as_complex.
     """
     if input.dtype.kind != "f":

@@ -28,7 +28,17 @@ from ..device import pinned_host
 from ..layout import elementwise_strides, laid_out, preserved_strides, strided
 from ..shape import broadcast_shape, contiguous_strides, element_strides, is_dense, overlaps_itself
 from ..state import autocasting, crowded, grad_enabled, interposed, interpreters, modes, run_ignoring_fp, thread, wrappers
-from ..tape.history import check_overlap, check_writable, is_differentiable, make_view, needs_grad, rebase, set_creation_meta, watch
+from ..tape.history import (
+    check_overlap,
+    check_writable,
+    is_differentiable,
+    make_view,
+    needs_grad,
+    rebase,
+    set_creation_meta,
+    take_geometry,
+    watch,
+)
 from ..tape.node import Node, Output, edge_of, new_node
 from ..tape.saved import check_saved, pack_saved
 from ..tensor import Tensor, new_storage, note_order, storage_of, wrap
@@ -331,6 +341,8 @@ def run_in_place(call: Call) -> Tensor:
         common = broadcast_shape(*operand_shapes(op, values))
         if common != shape:
             raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(common)}")
+    if recorded:
+        _check_operands(op, values)
     overwrites_saved = recorded and ("input" in op.node.saves_inputs or values[0] in _identity(values[1:]))
     node_values = values
     written = not overwrites_saved and _write_directly(op, values, operands, target)
@@ -365,6 +377,15 @@ def run_in_place(call: Call) -> Tensor:
     return target
 
 
+def _check_operands(op: Op, values: Sequence[Any]) -> None:
+    """Raise, before anything is written, if an operand that was made in inference mode would be saved."""
+    for item in op.node.tensors:
+        if item.source == "operand" and isinstance(value := values[item.position], Tensor) and value.is_inference():
+            needing = [values[op.names.index(name)] for name in item.needed_for]
+            if any(isinstance(other, Tensor) and other._requires_grad for other in needing):
+                check_saved((value,))
+
+
 def _write_changes(target: np.ndarray, array: np.ndarray) -> None:
     """Write the elements of ``array`` that differ from what lies in ``target``, whose other elements may lie at the same places."""
     with np.errstate(invalid="ignore"):
@@ -381,13 +402,7 @@ def run_in_place_view(call: Call) -> Tensor:
     if op.canonicalize is not None:
         values = kind.bound(op.canonicalize)(*values)
     results, _ = compute(op, values, call.operands, kind)
-    storage = storage_of(target)
-    node = make_node(op, values, results, [target]) if recorded else None
-    target._array = results[0]
-    note_order(target)
-    storage._bump()
-    if node is not None:
-        target._node = node
+    take_geometry(target, results[0], make_node(op, values, results, [target]) if recorded else None)
     return target
 
 
@@ -512,7 +527,7 @@ _OF_ONE_TENSOR = frozenset(("clamp", "pow", "lerp"))  # where a Python number is
 
 
 def _laid_out_elementwise(op: Op, result: np.ndarray, operands: Sequence[Any], common: dtypes.dtype | None) -> np.ndarray:
-    """An element-wise result with PyTorch's strides, which NumPy finds in another way; operands of other dtypes than ``common`` are cast."""
+    """An element-wise result with PyTorch's strides, which NumPy finds in another way; operands of another dtype are cast to ``common``."""
     arrays = [operand._array for operand in operands if isinstance(operand, Tensor)]
     keeps = bool(op.keeps_strides) and _keeps_strides(op, arrays[0])
     has_numbers = len(arrays) < len(operands)

@@ -150,10 +150,27 @@ def make_node_class(op: Op) -> type[OpNode]:
         "is_multi_view": op.is_multi_view,
         "apply": _generate_apply(op, inputs, tensors, others),
     }
+    if _keeps_numbers(op) or (tensors and not _any_uses(op, "node") and any(all(n not in i.needed_for for i in tensors) for n in inputs)):
+        body["release"] = _release_tensors
     kind = type(name, (OpNode,), body)
     for item in items:
         _add_saved_property(kind, item, tensors, others)
     return kind
+
+
+def _keeps_numbers(op: Op) -> bool:
+    return op.name == "lerp"  # whose weight is an attribute in PyTorch where it is a number
+
+
+_NUMBERS = (bool, int, float, complex)
+
+
+def _release_tensors(node: OpNode) -> None:
+    """``release`` where a node may have no tensor to drop: one whose input's gradient needs none can be gone through again."""
+    for item in node.saved or ():
+        if item is not None and item.__class__ not in _NUMBERS:
+            node.saved = None
+            return
 
 
 def _generate_apply(op: Op, inputs: tuple[str, ...], tensors: list[Item], others: list[Item]) -> Any:

@@ -31,7 +31,7 @@ from ..arrays.kinds import address, device_of, moved
 from ..shape import element_strides, is_dense, overlaps_itself
 from ..state import INFERENCE, grad_enabled, thread
 from ..storage import UntypedStorage
-from ..tensor import Tensor, ViewMeta, blanks, root_of, storage_of, wrap
+from ..tensor import Tensor, ViewMeta, blanks, note_order, root_of, storage_of, wrap
 from .node import INHERITED, Node, Output, StaleHistory, complain_freed, edge_of, graph_edge, new_node
 
 
@@ -184,7 +184,8 @@ def regenerate(view: Tensor, root: Tensor) -> None:
     if view._requires_grad.__class__ is StaleHistory or not is_differentiable(view._array):
         return
     if view._view_of.__class__ is ViewMeta:
-        view._requires_grad = StaleHistory(_restriction(view, "its base or another view of its base has been"))
+        message = _restriction(view, "its base or another view of its base has been")
+        view._requires_grad = StaleHistory(message, _maker(view))
         view._node = None
         return
     point_at(view, root)
@@ -195,6 +196,27 @@ def point_at(view: Tensor, root: Tensor) -> None:
     node = strided_node(root, view._array, view.dtype)
     _keep_retained(view, node)
     view._node, view._requires_grad = node, True
+
+
+def _retained_before() -> None:
+    """Stands for the reference to a tensor at its node where an earlier one, of its old shape, retains the gradient."""
+
+
+def take_geometry(target: Tensor, array: np.ndarray, node: Node | None) -> None:
+    """Make ``array``, of the same memory, the array of ``target``, and ``node`` its history.
+
+    Where the change is not recorded (None), a view's history is what makes its new geometry of its root, as after any other write; another
+    tensor keeps its history, which expects gradients of the old shape.
+    """
+    target._array = array
+    note_order(target)
+    storage_of(target)._bump()
+    if node is not None:
+        if target.retains_grad:
+            node._hooks().retain[0] = _retained_before
+        target._node = node
+    elif target._node is not None and target._view_of is not None and target._view_of.__class__ is not ViewMeta:
+        point_at(target, root_of(target))
 
 
 def strided_node(root: Tensor, array: np.ndarray, dtype: dtypes.dtype) -> Node:
@@ -211,7 +233,9 @@ def _keep_retained(tensor: Tensor, node: Any, index: int = 0) -> None:
         return
     old, old_index = graph_edge(tensor._node)
     reference = None if old.hooks is None else old.hooks.retain.get(old_index)
-    if reference is not None and reference() is tensor:
+    if reference is _retained_before:
+        node._hooks().retain[index] = reference
+    elif reference is not None and reference() is tensor:
         del old.hooks.retain[old_index]
         node._hooks().retain[index] = reference
 
@@ -296,10 +320,17 @@ def check_overlap(target: Tensor, operands: Any, *, same_allowed: bool = True) -
         )
 
 
+def _maker(view: Tensor) -> tuple[Any, int]:
+    """The node of a view, and which of its results the view is; of a view with a stale history, before it was."""
+    if view._requires_grad.__class__ is StaleHistory:
+        return view._requires_grad.maker
+    return graph_edge(view._node) if view._node is not None else (None, 0)
+
+
 def _restriction(view: Tensor, event: str) -> str:
     """Why a restricted view cannot take part after ``event``."""
     creation_meta = view._view_of.creation_meta
-    node, index = graph_edge(view._node) if view._node is not None else (None, 0)
+    node, index = _maker(view)
     made_by = "" if node is None else re.sub(r"Backward\d*$", "", node.name())
     if creation_meta in ("inference", "no_grad") or node is None:
         words = "A view was" if node is None else f"Output {index} of {made_by} is a view of a view which was"
@@ -329,7 +360,8 @@ _ADVICE = {
 class WatchedStorage(UntypedStorage):
     """The storage of a tensor that requires grad and has restricted views: any write, recorded or not, ends their histories.
 
-    Storages become one when such a view is made. Writes count ``version`` up, wherever they are, so that nothing else needs to know.
+    Storages become one when such a view is made, or a tensor with views is detached in place. Writes count ``version`` up, wherever they
+    are, so that nothing else needs to know.
     """
 
     __slots__ = ()
@@ -343,8 +375,11 @@ class WatchedStorage(UntypedStorage):
         _version.__set__(self, version)
         self.__class__ = UntypedStorage  # type: ignore[assignment]  # until the next such view
         for alias in self._live_aliases():
-            if alias._view_of.__class__ is ViewMeta and needs_grad(alias):
-                regenerate(alias, root_of(alias))
+            if alias._view_of is None or not needs_grad(alias):
+                continue
+            root = root_of(alias)
+            if alias._view_of.__class__ is ViewMeta or (alias._node is not None and not needs_grad(root)):
+                regenerate(alias, root)
 
 
 _version: Any = UntypedStorage.__dict__["version"]

@@ -127,12 +127,16 @@ VARIABLE: Any = (
 
 
 class StaleHistory:
-    """Stands in ``_requires_grad`` of a restricted view whose root was written to: recording a use of it is an error."""
+    """Stands in ``_requires_grad`` of a restricted view whose root was written to: recording a use of it is an error.
 
-    __slots__ = ("message",)
+    Args:
+        maker: the view's last node, and which of its results the view is.
+    """
 
-    def __init__(self, message: str):
-        self.message = message
+    __slots__ = ("maker", "message")
+
+    def __init__(self, message: str, maker: tuple[Any, int]):
+        self.message, self.maker = message, maker
 
     def __bool__(self) -> bool:
         if grad_enabled():
