@@ -99,10 +99,15 @@ CALLS = [
     "F.poisson_nll_loss(torch.ones(2), torch.ones(2))",
     "F.binary_cross_entropy(torch.ones(2), torch.ones(2))",
 ]
-# Here the caller's line is named, in PyTorch one of its own.
-OWN_LINES = [
+E, B = "torch.eye(3)", "torch.ones(3, 1)"
+LU = f"*torch.linalg.lu_factor({E})"
+# Here the caller's line is named, in PyTorch one of its own; and names that PyTorch no longer has.
+OWN = [
     "pickle.dumps((lambda x: (x.register_hook(print), x))(torch.ones(2, requires_grad=True))[1])",
     "torch.nn.Softmax()(torch.ones(2, 3))",
+    *(f"torch.{name}({E})" for name in ("potrf", "potri", "pstrf", "btrifact", "btrifact_with_info", "symeig", "eig", "matrix_rank", "lu")),
+    *(f"torch.{name}({B}, {E})" for name in ("solve", "gesv", "trtrs", "lstsq", "gels", "potrs")),
+    *(f"torch.{call}" for call in (f"btriunpack({LU})", f"btrisolve({B}, {LU})", f"lu_solve({B}, {LU})")),
 ]
 
 
@@ -122,6 +127,6 @@ def test_a_call_warns_where_pytorch_does(call: str, of_pytorch: Callable[..., An
     assert warned(flambeau, call) == of_pytorch(lambda torch: warned(torch, call))
 
 
-@pytest.mark.parametrize("call", OWN_LINES)
+@pytest.mark.parametrize("call", OWN)
 def test_the_callers_line_is_named(call: str) -> None:
     assert warned(flambeau, call) == [["UserWarning", True]]
