@@ -101,6 +101,13 @@ CALLS = [
     "(torch.set_grad_enabled(False))",
     "(torch.set_grad_enabled(False), torch.is_grad_enabled(), torch.set_grad_enabled(True), torch.is_grad_enabled())[1::2]",
     # numbers, layouts and derivatives
+    *(
+        f"(lambda x: torch.autograd.grad(torch.{name}(x), x))(torch.empty({shape}, dtype=torch.{dtype}, requires_grad=True))"
+        for name in ("median", "nanmedian")
+        for shape in ("0", "2, 0")
+        for dtype in ("float32", "bfloat16")
+    ),
+    *(f"torch.{name}(torch.empty(0, 3, dtype=torch.{dtype}))" for name in ("median", "nanmedian") for dtype in ("int64", "uint8", "bool")),
     "torch.ops.aten.upsample_linear1d(torch.arange(6.).reshape(1,2,3), [9], False, 0.5)",
     "torch.ops.aten.upsample_linear1d(torch.arange(6.).reshape(1,2,3), [9], False, 5.0)",
     "torch.isclose(torch.tensor([1,2,9]), torch.tensor([1,3,9]), rtol=0, atol=1)",

@@ -88,7 +88,8 @@ _median, _nanmedian = _median_kernel("median", False), _median_kernel("nanmedian
 def _canonicalize_all(name: str) -> Any:
     def canonicalize(input: Any) -> tuple[Any, ...]:
         require_real(name, input._array)
-        _require_no_bool(name, "median_cpu", input._array)
+        if input._array.size:
+            _require_no_bool(name, "median_cpu", input._array)
         return (input,)
 
     return canonicalize
@@ -96,6 +97,8 @@ def _canonicalize_all(name: str) -> Any:
 
 def _median_of_all_kernel(name: str, ignore_nan: bool) -> Any:
     def kernel(input: Tensor) -> Tensor:
+        if not input.size:
+            return np.full_like(input, np.iinfo(input.dtype).min if input.dtype.kind in "iu" else math.nan, shape=())
         return _median_along(input.reshape(-1), 0, False, ignore_nan)[0]
 
     kernel.__doc__, kernel.__name__ = f"Kernel of ``{name}`` over all elements.", name
@@ -110,9 +113,6 @@ def _median_of(name: str, along: Any, of_all: Any, input: Any, dim: Any, keepdim
 
     if dim is not None:
         return named_result(name, ("values", "indices"))(along(input, dim, keepdim))
-    if not input._array.size:
-        integer = input._array.dtype.kind in "iu"
-        return input.new_full((), np.iinfo(input._array.dtype).min if integer else math.nan)
     return of_all(input)
 
 

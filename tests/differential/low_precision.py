@@ -232,8 +232,10 @@ class LowPrecision(Area):
         return None
 
     def _cancels(self, run: Run, theirs: Any) -> bool:
-        """Whether a result may be what is left of numbers around 1: gradients, and norms of equal numbers in float64."""
-        return "= grads(" in run.line or ("_norm(" in run.line and str(getattr(theirs, "dtype", "")) == "torch.float64")
+        """Whether a result may be what is left of numbers around 1: gradients, some losses, and norms of equal numbers in float64."""
+        return bool(re.search(r"= grads\(|poisson_nll_loss\(|kl_div\(", run.line)) or (
+            "_norm(" in run.line and str(getattr(theirs, "dtype", "")) == "torch.float64"
+        )
 
     def _operands(self, run: Run) -> float:
         """What the operands' own precision allows a wider result to be off: parts of it may be computed from them alone.

@@ -75,7 +75,7 @@ CHANGES = (
     "m.load_state_dict({key: torch.ones(7) for key in m.state_dict()})",
     "m.load_state_dict({key: value.double() for key, value in m.state_dict().items()})",
     "m.to('meta')",
-    "[x.detach().zero_() for x in m.to_empty(device='cpu').state_dict().values()]",
+    "[x.detach().zero_() for xs in (m.to_empty(device='cpu').parameters(), m.buffers()) for x in xs]",
     "m.type(torch.float64)",
     "m.to(torch.int64)",
     "m.to(memory_format=torch.channels_last)",
