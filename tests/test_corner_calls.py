@@ -12,6 +12,7 @@ import pytest
 import flambeau
 
 ROWS = "torch.arange(12.).reshape(3, 4)"
+Y = "torch.ones(2, 4, 4, 4)"
 X = "torch.arange(-3., 3.).requires_grad_()"
 CALLS = [
     # reductions and shapes
@@ -101,6 +102,18 @@ CALLS = [
     "(torch.set_grad_enabled(False))",
     "(torch.set_grad_enabled(False), torch.is_grad_enabled(), torch.set_grad_enabled(True), torch.is_grad_enabled())[1::2]",
     # numbers, layouts and derivatives
+    *(
+        f"[x.stride() for x in (F.{name}({x}, {r}), F.{name}({x}.transpose(-1, -3), {r}))]"
+        for name in ("pixel_shuffle", "pixel_unshuffle", "channel_shuffle")
+        for x in (
+            "torch.ones(2, 4, 4, 4)",
+            "torch.ones(2, 4, 4, 4).to(memory_format=torch.channels_last)",
+            "torch.ones(2, 4, 4, 8)[..., ::2]",
+        )
+        for r in (1, 2)
+    ),
+    "(lambda x: (F.channel_shuffle(x, 1).zero_(), x))(torch.ones(1, 2, 3))",
+    *(f"F.{name}(torch.tensor(-0.7), torch.ones(2, dtype=torch.bfloat16) / 3)" for name in ("huber_loss", "smooth_l1_loss", "mse_loss")),
     *(
         f"(lambda x: torch.autograd.grad(torch.{name}(x), x))(torch.empty({shape}, dtype=torch.{dtype}, requires_grad=True))"
         for name in ("median", "nanmedian")

@@ -387,6 +387,16 @@ def test_results_share_memory_only_where_they_are_views(record: Record, request:
             assert record.is_view or not any(sharing[0]), f"{describe(record, sample)}: a result shares an input's memory"
 
 
+@every_record
+def test_results_can_be_written(record: Record) -> None:
+    """Arrays that NumPy gives to be read only, such as broadcast ones, are nobody's result."""
+    for sample in main_samples(record):
+        result, error = run(OURS, record, sample)
+        if error is None and not record.is_view:
+            locked = [value for value in flat(result) if hasattr(value, "requires_grad") and not OURS.array(value).flags.writeable]
+            assert not locked, describe(record, sample)
+
+
 @by_record(condition=lambda r: r.elementwise and isinstance(r.samples, Pointwise) and r.samples.count > 1)
 def test_promotion_agrees_with_pytorch(record: Record, theirs: Any) -> None:
     """Mixed dtypes, with and without dimensions, give PyTorch's result dtype or its error; opmath round 0-d operands at another moment."""

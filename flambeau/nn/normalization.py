@@ -100,7 +100,8 @@ class _NormBase(Module):
     def reset_parameters(self) -> None:
         """Set the weight to 1, the bias to 0, and the running statistics to their beginning."""
         self.reset_running_stats()
-        _reset_affine(self)
+        if self.affine:
+            _reset_affine(self)
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() not in self._allowed_dims:
@@ -502,7 +503,8 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         """Take ``num_features`` from an input."""
         if self.has_uninitialized_params():
             self.num_features = input.shape[1]
-            for tensor in (self.weight, self.bias, self.running_mean, self.running_var):
+            affine = (self.weight, self.bias) if self.affine else ()
+            for tensor in (*affine, self.running_mean, self.running_var):
                 if tensor is not None:
                     tensor.materialize((self.num_features,))
             self.reset_parameters()

@@ -40,7 +40,7 @@ def _plus(input: np.ndarray, product: np.ndarray, beta: Any, alpha: Any) -> np.n
     if alpha != 1:
         product = product * product.dtype.type(alpha)
     if beta == 0:
-        return row_major(np.broadcast_to(product, product.shape))
+        return row_major(product)
     scaled = input if beta == 1 else input * input.dtype.type(beta)
     return row_major(scaled + product)
 

@@ -290,7 +290,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     Source: torch.nn.functional.huber_loss. Huber 1964.
     """
     reduction = reduction_of(reduction)
-    warn_sizes(input, target)
+    input, target = broadcast_alike(input, target)
     if delta <= 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}")
     common = dtypes.promote_types(input.dtype, target.dtype)

@@ -18,6 +18,7 @@ from ..core import dtype as dtypes
 from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, op, resolve
+from ..core.layout import contiguous_format, suggested_format
 from .patches import Ints, in_layout, is_channels_last
 
 _RANKS = {"linear": 1, "bilinear": 2, "bicubic": 2, "lanczos": 2, "trilinear": 3}
@@ -383,6 +384,14 @@ def _check_shuffle(name: str, input: Any, factor: int, word: str) -> None:
         raise RuntimeError(f"{name} expects a positive {word}, but got {factor}")
 
 
+def _rearranged(parts: Any, shape: Ints, input: Any) -> Any:
+    """A copy of ``parts`` in ``shape`` that lies in memory as ``input`` does: row-major, or with its channels innermost."""
+    form = suggested_format(input._array)
+    if form is contiguous_format:
+        return parts.clone(memory_format=contiguous_format).view(shape)
+    return parts.reshape(shape).clone(memory_format=form)
+
+
 @composite(namespace="nn.functional")
 @composite(method=False)
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
@@ -404,11 +413,9 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
             f"input.size(-3)={channels} is not divisible by {r * r}"
         )
     count = len(lead)
-    if r == 1:
-        return input.clone()
     parts = input.reshape(*lead, channels // (r * r), r, r, height, width)
     order = (*range(count), count, count + 3, count + 1, count + 4, count + 2)
-    return parts.permute(order).reshape(*lead, channels // (r * r), height * r, width * r)
+    return _rearranged(parts.permute(order), (*lead, channels // (r * r), height * r, width * r), input)
 
 
 @composite(namespace="nn.functional")
@@ -432,11 +439,9 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
                 f"pixel_unshuffle expects {word} to be divisible by downscale_factor, but {word}={size} is not divisible by {r}"
             )
     count = len(lead)
-    if r == 1:
-        return input.clone()
     parts = input.reshape(*lead, channels, height // r, r, width // r, r)
     order = (*range(count), count, count + 2, count + 4, count + 1, count + 3)
-    return parts.permute(order).reshape(*lead, channels * r * r, height // r, width // r)
+    return _rearranged(parts.permute(order), (*lead, channels * r * r, height // r, width // r), input)
 
 
 def _check_channels(shape: Any, groups: int) -> None:
@@ -464,7 +469,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     n, channels, *rest = input.shape
     if input.numel() == 0:
         return input.clone()
-    return input.reshape(n, groups, channels // groups, *rest).transpose(1, 2).reshape(n, channels, *rest)
+    return _rearranged(input.reshape(n, groups, channels // groups, *rest).transpose(1, 2), (n, channels, *rest), input)
 
 
 def _no_derivative(grad: Any) -> Any:

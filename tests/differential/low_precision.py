@@ -136,7 +136,7 @@ class LowPrecision(Area):
         Known(
             "which partial sums pass beyond the largest number depends on their order",
             kind="^values$",
-            line=r"conv|@|mm\(|matmul|linear\(|einsum|cdist|attention|similarity",
+            line=r"conv|@|mm\(|matmul|linear\(|einsum|cdist|attention|similarity|sum\(|mean\(|addcmul|addcdiv",
             ours="inf|nan",
             program=r"3e\+?38|65504",
         ),
@@ -147,6 +147,17 @@ class LowPrecision(Area):
             theirs="nan",
             program="inf|nan|3e\\+?38|65504",
         ),
+        Known(
+            "zeros around an image, or among factors, meet an infinite number",
+            kind="^values$",
+            line=r"grads\(.*(conv|prod\()",
+            ours="nan",
+            program="inf",
+        ),
+        Known("PyTorch rounds the root, then its reciprocal", kind="^values$", line=r"grads\(.*rsqrt"),
+        Known("what is left where a direction has no other part", kind="^values$", line=r"grads\(.*sgn\(", ours="e-0[5-9]"),
+        Known("a dtype without a zero, or a sign", kind="^values$", line=r"grads\(", program="e8m0"),
+        Known("complex targets of 16 bits", kind="^dtype$", line="cross_entropy", program="complex32"),
         Known("PyTorch multiplies infinite complex numbers by 1 + 0j", kind="^values$", theirs=r"nanj|nan[+-]"),
     )
 
@@ -233,7 +244,7 @@ class LowPrecision(Area):
 
     def _cancels(self, run: Run, theirs: Any) -> bool:
         """Whether a result may be what is left of numbers around 1: gradients, some losses, and norms of equal numbers in float64."""
-        return bool(re.search(r"= grads\(|poisson_nll_loss\(|kl_div\(", run.line)) or (
+        return bool(re.search(r"= grads\(|poisson_nll_loss\(|kl_div\(|cross_entropy\(", run.line)) or (
             "_norm(" in run.line and str(getattr(theirs, "dtype", "")) == "torch.float64"
         )
 
@@ -247,7 +258,8 @@ class LowPrecision(Area):
             for name in re.findall(r"\b[xy]\d\b", run.line)
             if hasattr(run.theirs.get(name), "dtype")
         } | ({"float32"} if "autocast" in run.line else set())
-        return max((UNITS[dtype] * EPS[dtype] for dtype in given & {"float32", "complex64"}), default=0)
+        narrow = {"float32", "complex64"} | ({"float16", "bfloat16"} if "= grads(" in run.line else set())
+        return max((UNITS[dtype] * EPS[dtype] for dtype in given & narrow), default=0)
 
     def _is_as_good(self, run: Run, name: str, number: int, ours: Any, theirs: Any) -> bool:
         """Ours is no further from what the statement gives in float64 than PyTorch's, but for one rounding."""
