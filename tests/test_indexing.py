@@ -615,7 +615,17 @@ def test_one_value_of_another_dtype_fills_a_mask(shape: tuple[int, ...]) -> None
 
 
 @pytest.mark.parametrize(
-    "key", ["[],", "[0, 1], [0, 1, 0]", "False, [1, 1]", "[True, False], [[0, 0]]", "[0], [1]", "[0, 1], [[0], [1], [0]]"]
+    "key",
+    [
+        "[],",
+        "[0, 1], [0, 1, 0]",
+        "False, [1, 1]",
+        "[True, False], [[0, 0]]",
+        "[0], [1]",
+        "[0, 1], [[0], [1], [0]]",
+        "[True] * 3,",
+        ":, [True]",
+    ],
 )
 @pytest.mark.parametrize("leaf", [False, True])
 def test_what_is_looked_at_before_the_dtypes_of_a_write(key: str, leaf: bool, of_pytorch: Callable[..., Any]) -> None:

@@ -111,7 +111,11 @@ def _reduced(ufunc: Any) -> Any:
         if keepdim and not a.flags.c_contiguous:
             return None  # NumPy gives sizes of 1 other strides then
         result = ufunc.reduce(a, dim, None, None, keepdim)
-        return result if result.ndim < 2 or (result.flags.c_contiguous and (a.flags.c_contiguous or 1 not in result.shape)) else None
+        return (
+            result
+            if result.ndim < 2 or (result.flags.c_contiguous and ((a.size and a.flags.c_contiguous) or 1 not in result.shape))
+            else None
+        )
 
     return fast
 

@@ -188,7 +188,13 @@ def split_key(tensor: Any, key: Any, *, writes: bool = False) -> tuple[Any, Indi
             dim += 1
         elif is_array(part):
             if part.dtype.kind == "b":
-                _check_mask(part, tensor._array.shape, dim)
+                try:
+                    _check_mask(part, tensor._array.shape, dim)
+                except IndexError as error:
+                    pass_on(error)
+                    if writes:
+                        check_writable(tensor, False, may_overlap=True)  # which comes first
+                    raise
             basic += [_SLICE_ALL] * _consumed(part) if part.ndim or part.dtype.kind != "b" else [None]
             indices.append(part)
             dim += _consumed(part)

@@ -139,3 +139,12 @@ def test_a_gradient_is_complex_where_the_result_is(of_pytorch: Callable[..., Any
     for dtype, other in itertools.product(["float32", "complex64"], ["int64", "float64", "complex64", "complex128"]):
         lines = f"x = leaf.to(torch.{dtype})\nx.backward(torch.ones(3, 1, 4, dtype=torch.{other}))"
         assert outcome(flambeau, lines) == of_pytorch(outcome, lines), lines
+
+
+def test_a_view_without_gradient_of_its_own_needs_nothing_of_inference_mode(of_pytorch: Callable[..., Any]) -> None:
+    """One made without grad mode of a leaf, or of a result; ``mul`` and ``where`` save, on the fast path and in place."""
+    made = ["leaf[()]", "(leaf * 2)[()]", "leaf"]
+    uses = ["other * x", "x * other", "torch.addcmul(x, other, other)", "torch.where(other > 0, x, other)", "(x + 0).mul_(other)"]
+    for mode, view, use in itertools.product(["no_grad", "inference_mode"], made, uses):
+        lines = f"with torch.{mode}(): view = {view}\nwith torch.inference_mode(): other = torch.ones(3, 1, 4)\nx = view\nx = {use}"
+        assert outcome(flambeau, lines) == of_pytorch(outcome, lines), lines

@@ -39,7 +39,7 @@ from ..tape.history import (
     take_geometry,
     watch,
 )
-from ..tape.node import Node, Output, edge_of, new_node
+from ..tape.node import INHERITED, Node, Output, edge_of, new_node
 from ..tape.saved import check_saved, pack_saved
 from ..tensor import Tensor, new_storage, note_order, storage_of, wrap
 from .casting import cast_array, is_number
@@ -382,7 +382,7 @@ def _check_operands(op: Op, values: Sequence[Any]) -> None:
     for item in op.node.tensors:
         if item.source == "operand" and isinstance(value := values[item.position], Tensor) and value.is_inference():
             needing = [values[op.names.index(name)] for name in item.needed_for]
-            if any(isinstance(other, Tensor) and other._requires_grad for other in needing):
+            if any(isinstance(other, Tensor) and other._requires_grad and other._requires_grad is not INHERITED for other in needing):
                 check_saved((value,))
 
 
@@ -661,7 +661,7 @@ def make_node(op: Op, values: Sequence[Any], results: list[np.ndarray], tensors:
             edges += value_edges
             required[name] = any(edge is not None for edge in value_edges)
         else:
-            found_one = edge_of(value) if isinstance(value, Tensor) else None
+            found_one = edge_of(value) if isinstance(value, Tensor) and value._requires_grad is not INHERITED else None
             edges.append(found_one)
             required[name] = found_one is not None
     if kind.is_multi_output:

@@ -223,6 +223,8 @@ def _condition(item: Item, op: Op, numbers: frozenset[str]) -> str:
 
 def _requires(op: Op, name: str) -> str:
     kind = op.params[op.names.index(name)].kind
+    if kind == "list":
+        return "True"
     return f"({name} is not None and {name}._requires_grad)" if kind == "optional" else f"{name}._requires_grad"
 
 
@@ -296,15 +298,18 @@ def _add_inference_check(source: Source, indent: int, numbers: frozenset[str]) -
         name = op.names[item.position or 0]
         if item.source != "operand" or name in numbers or op.params[item.position or 0].kind == "list":
             continue
+        needing = tuple_source([_requires(op, n) for n in op.names if n in item.needed_for and n not in numbers])
         condition = _condition(item, op, numbers)
         if name in op.node.inputs:
-            complain = "complain_inference()" if condition == "True" else f"complain_inference() if {condition} else None"
+            complain = (
+                f"complain_inference({needing})" if condition == "True" else f"complain_inference({needing}) if {condition} else None"
+            )
             if condition != "False":
                 otherwise[name] = f"(None if {name}._requires_grad is False else {complain})"
         else:
             present = f"{name} is not None and " if op.params[item.position or 0].kind == "optional" else ""
             test = "" if condition == "True" else f" and ({condition})"
-            source.add(indent, f"if {present}{name}._requires_grad is INFERENCE{test}: complain_inference()")
+            source.add(indent, f"if {present}{name}._requires_grad is INFERENCE{test}: complain_inference({needing})")
     return otherwise
 
 

@@ -13,7 +13,7 @@ from ..state import INFERENCE, dispatchers, set_grad, thread
 from ..storage import UntypedStorage
 from ..tensor import Tensor, blanks, share, storage_of
 from .history import alias_leaf, is_differentiable
-from .node import Node, Output, complain_freed, edge_of, graph_edge
+from .node import INHERITED, Node, Output, complain_freed, edge_of, graph_edge
 
 
 def is_saved_result(item: Any) -> bool:
@@ -91,7 +91,14 @@ def complain_changed(node: Node, kind: str, shape: tuple[int, ...], storage: Any
     )
 
 
-def complain_inference() -> None:
+def complain_inference(needing: tuple[Any, ...] = (True,)) -> None:
+    """Refuse to save a tensor that was made in inference mode.
+
+    Args:
+        needing: ``_requires_grad`` of the operands whose gradients need it; those without gradients of their own need nothing.
+    """
+    if all(not requires or requires is INHERITED for requires in needing):
+        return
     raise RuntimeError(
         "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation tracked by "
         "autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` "
