@@ -102,9 +102,11 @@ def report(sites: list, results: Path) -> int:
         print(f"survived: {line['site']} {line['detail']}\n    {EXPLAINED.get(tuple(line['key']), 'not explained')}")
     explained = sum(tuple(line["key"]) in EXPLAINED for line in survivors)
     changed = counts["killed"] + counts["survived"]
+    without = changed - explained
     print(
         f"{counts['killed']} of {changed} changes noticed ({100 * counts['killed'] / max(changed, 1):.1f} %), {len(survivors)} survived, "
-        f"{explained} of them explained; {counts['unchanged']} were no changes, {len(sites) - changed - counts['unchanged']} not run"
+        f"{explained} of them explained ({100 * counts['killed'] / max(without, 1):.1f} % without these); "
+        f"{counts['unchanged']} were no changes, {len(sites) - changed - counts['unchanged']} not run"
     )
     return int(explained < len(survivors))
 
