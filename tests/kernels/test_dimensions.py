@@ -11,7 +11,8 @@ import flambeau
 
 NAMES = (
     "sum mean prod amax amin max min argmax argmin all any var std var_mean std_mean norm logsumexp softmax log_softmax cumsum cumprod "
-    "cummax cummin logcumsumexp sort argsort kthvalue median nanmedian mode nansum nanmean aminmax count_nonzero squeeze unsqueeze unbind diff"
+    "cummax cummin logcumsumexp sort argsort kthvalue median nanmedian mode nansum nanmean aminmax count_nonzero "
+    "squeeze unsqueeze unbind diff"
 ).split()
 GIVEN = {"kthvalue": "1, {}", "aminmax": "dim={}", "diff": "dim={}", "norm": "dim={}"}
 CALLS = [f"torch.{name}(x, {GIVEN.get(name, '{}')})" for name in NAMES] + [
