@@ -103,6 +103,12 @@ CALLS = [
     "(torch.set_grad_enabled(False), torch.is_grad_enabled(), torch.set_grad_enabled(True), torch.is_grad_enabled())[1::2]",
     # numbers, layouts and derivatives
     *(
+        f"(lambda x: x.copy_(x.detach()).to_dense())(torch.tensor({x}).to_sparse{form}())"
+        for x in ("[[1., 0.]]", "[[]]")
+        for form in ("", "_csr", "_csc")
+    ),
+    *(f"torch.tensor({x}).to_sparse().any()" for x in ("0.", "1.", "[0., 2.]", "[[1, 0], [0, 0]]", "[]")),
+    *(
         f"[x.stride() for x in (F.{name}({x}, {r}), F.{name}({x}.transpose(-1, -3), {r}))]"
         for name in ("pixel_shuffle", "pixel_unshuffle", "channel_shuffle")
         for x in (

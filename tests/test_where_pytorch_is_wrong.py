@@ -25,7 +25,7 @@ def run(program: str, torch: Any) -> tuple[float, float]:
 
 
 def test_the_page_has_programs() -> None:
-    assert len(PROGRAMS) == PAGE.read_text().count("\n## ") == 19
+    assert len(PROGRAMS) == PAGE.read_text().count("\n## ") == 20
 
 
 @pytest.mark.parametrize("title", PROGRAMS)

@@ -190,6 +190,7 @@ class Sparse(Area):
         Known("to_sparse of masked tensors looks at its options", line=r"to_sparse\(.", ours="masked tensor|Only 2D tensors"),
         Known("copy_ looks at the masks, as PyTorch's message says of its own", line="copy_", ours="mask must match"),
         Known("what is left of a program by shrinking", ours="<module|Module"),
+        Known("PyTorch's gradients of softmaxes along a negative dimension are wrong", kind="^grad.*values", program=r"softmax\(.*-"),
         Known("gradients of COO tensors are coalesced where their places are", kind="^grad.*coalesced"),
         Known("fill_ keeps no place of a compressed tensor for zeros, and does not know all layouts", line=r"fill_"),
         Known("in place, a product by a number keeps what is coalesced", kind="coalesced", line=r"mul_|div_|[*]="),

@@ -308,6 +308,8 @@ def check_overlap(target: Tensor, operands: Any, *, same_allowed: bool = True) -
         ):
             continue
         other = operand._array
+        if other is array and same_allowed:
+            continue
         if not (is_dense(array) and is_dense(other)) or not array.size or not other.size:
             continue
         begin, start = address(array), address(other)

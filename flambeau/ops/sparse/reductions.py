@@ -83,7 +83,7 @@ def _to_size(input: SparseArray, shape: tuple[int, ...]) -> Any:
 
 
 def rule_of_any(input: SparseArray, dim: Any = None, keepdim: bool = False) -> Any:
-    if dim is not None and (not input.ndim or len(dim) < input.ndim):
+    if dim is not None and len(dim) < input.ndim:
         unsupported("any", input)
     return np.asarray(bool((coalesced(input) if input.layout is sparse_coo else input).values.any()))
 
