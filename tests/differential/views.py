@@ -182,6 +182,12 @@ class Views(Area):
             theirs=r"of shape \((.*\D)?0\D",
             program="cummax",
         ),
+        Known(
+            "a base of another shape, changed in place, than its view of complex numbers was made of: PyTorch makes that again, and fails",
+            kind="grad_fn|node",
+            theirs="RuntimeError: Tensor must have a",
+            program=r"view_as_complex\(",
+        ),
         Known("PyTorch's gelu of infinity is NaN in float32", kind="values", line=r"\.gelu\(", ours="inf", theirs="nan"),
         Known("PyTorch adds complex numbers times one, which makes NaN of infinite parts", kind="values", line=r" [-+] ", theirs="nanj"),
         Known(

@@ -653,6 +653,7 @@ def make_node(op: Op, values: Sequence[Any], results: list[np.ndarray], tensors:
     kind = op.node
     edges: list[Any] = []
     required: dict[str, bool] = {}
+    flows = False  # whether a gradient goes further than to a view without one of its own
     for name, value in zip(op.names, values, strict=True):
         if name not in kind.inputs:
             continue
@@ -660,17 +661,20 @@ def make_node(op: Op, values: Sequence[Any], results: list[np.ndarray], tensors:
             value_edges = [edge_of(tensor) for tensor in value]
             edges += value_edges
             required[name] = any(edge is not None for edge in value_edges)
+            flows = flows or required[name]
         else:
-            found_one = edge_of(value) if isinstance(value, Tensor) and value._requires_grad is not INHERITED else None
+            found_one = edge_of(value) if isinstance(value, Tensor) else None
             edges.append(found_one)
             required[name] = found_one is not None
+            flows = flows or (found_one is not None and value._requires_grad is not INHERITED)
     if kind.is_multi_output:
         shape: Any = tuple(array.shape for array in results)
         dtype: Any = tuple(array.dtype for array in results)
     else:
         shape, dtype = results[0].shape, results[0].dtype
     saved, attrs = kind.collect(values, required, tensors)
-    check_saved(saved)
+    if flows:
+        check_saved(saved)
     node = new_node(kind, tuple(edges), saved, attrs, shape, dtype)
     if thread.saved_hooks and saved:
         pack, unpack_hook = thread.saved_hooks[-1]
