@@ -12,7 +12,6 @@ from differential.running import Report, examine, run_programs
 from differential.shrinking import shrink, simpler_statements
 
 SLACK = {
-    "views": 1,
     "low_precision": 1,
     "sparse": 1,
     "func": 1,

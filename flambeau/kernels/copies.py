@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays.native import native
-from ..core.layout import channels_last, channels_last_3d, contiguous_format, is_contiguous_as, preserve_format
+from ..core.layout import channels_last, channels_last_3d, contiguous_format, is_contiguous_as, preserve_format, suggested_format
 from ..core.shape import is_dense, restrided
 from .build import kernel
 from .language import SIZES, Builder, Value
@@ -404,11 +404,9 @@ def cat(tensors: Sequence[np.ndarray], dim: int = 0) -> np.ndarray | None:
     shape[dim] = sum(sizes)
     result = empty(shape, first.dtype)
     form = {4: channels_last, 5: channels_last_3d}.get(ndim)
-    if (
-        form is not None
-        and not any(tensor.flags.c_contiguous for tensor in tensors)
-        and all(is_contiguous_as(tensor, form) for tensor in tensors)
-    ):
+    if form is not None and all(suggested_format(tensor) is form for tensor in tensors):
+        if not all(is_contiguous_as(tensor, form) for tensor in tensors):
+            return None
         result = np.moveaxis(empty([shape[0], *shape[2:], shape[1]], first.dtype), -1, 1)
         tensors = [np.moveaxis(tensor, 1, -1) for tensor in tensors]
         dim = {0: 0, 1: ndim - 1}.get(dim, dim - 1)
@@ -429,6 +427,7 @@ def stack(tensors: Sequence[np.ndarray], dim: int = 0) -> np.ndarray | None:
         not able(first)
         or not 0 <= dim <= first.ndim
         or any(tensor.shape != first.shape or tensor.dtype is not first.dtype for tensor in tensors)
+        or suggested_format(first) is not contiguous_format
     ):
         return None
     result = empty((*first.shape[:dim], len(tensors), *first.shape[dim:]), first.dtype)
