@@ -103,6 +103,17 @@ CALLS = [
     "(torch.set_grad_enabled(False), torch.is_grad_enabled(), torch.set_grad_enabled(True), torch.is_grad_enabled())[1::2]",
     # numbers, layouts and derivatives
     *(
+        f"F.{name}(torch.linspace(0, 1, 64, dtype=torch.float64).reshape(1, 4, 4, 4).to(memory_format=torch.{form}), 2)"
+        for name in ("pixel_shuffle", "pixel_unshuffle", "channel_shuffle")
+        for form in ("contiguous_format", "channels_last")
+    ),
+    *(
+        f"torch.sparse_coo_tensor(torch.arange({n}).expand(2, {n}), torch.ones({n}), (2, 2)){coalesced}{call}.is_coalesced()"
+        for n in (0, 1, 2)
+        for coalesced in ("", ".coalesce()")
+        for call in (".t()", ".transpose(0, 0)", ".permute(1, 0)", ".permute(1, 0).t()", ".permute(1, 0).transpose(0, 0)", ".mT")
+    ),
+    *(
         f"(lambda x: x.copy_(x.detach()).to_dense())(torch.tensor({x}).to_sparse{form}())"
         for x in ("[[1., 0.]]", "[[]]")
         for form in ("", "_csr", "_csc")
@@ -261,10 +272,11 @@ def described(value: Any) -> Any:
     return value
 
 
-def agree(got: Any, want: Any) -> bool:
+def agree(got: Any, want: Any, near: float = 1e-6) -> bool:
     if isinstance(got, (tuple, list)) and isinstance(want, (tuple, list)):
-        return len(got) == len(want) and all(agree(a, b) for a, b in zip(got, want, strict=True))
-    return got == pytest.approx(want, rel=1e-6, abs=1e-6, nan_ok=True) if isinstance(got, (float, complex)) else got == want
+        near = 1e-13 if want and want[0] in ("torch.float64", "torch.complex128") else near
+        return len(got) == len(want) and all(agree(a, b, near) for a, b in zip(got, want, strict=True))
+    return got == pytest.approx(want, rel=near, abs=near, nan_ok=True) if isinstance(got, (float, complex)) else got == want
 
 
 def parameters_that_overlap(torch: Any) -> Any:

@@ -107,7 +107,7 @@ def rule_of_transpose(input: SparseArray, dim0: int, dim1: int) -> SparseArray:
     result = permuted(input, tuple(dims))
     if input.layout is not sparse_coo:
         return result
-    result.coalesced = result.coalesced or not result.nnz
+    result.coalesced = result.coalesced or (input.coalesced and not result.nnz)
     return apart(result, input)
 
 
