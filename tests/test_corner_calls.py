@@ -11,6 +11,7 @@ import pytest
 
 import flambeau
 
+M, M3 = "torch.ones(2, 3, device='meta')", "torch.ones(2, 3, 4, device='meta')"
 ROWS = "torch.arange(12.).reshape(3, 4)"
 Y = "torch.ones(2, 4, 4, 4)"
 X = "torch.arange(-3., 3.).requires_grad_()"
@@ -102,6 +103,8 @@ CALLS = [
     "(torch.set_grad_enabled(False))",
     "(torch.set_grad_enabled(False), torch.is_grad_enabled(), torch.set_grad_enabled(True), torch.is_grad_enabled())[1::2]",
     # numbers, layouts and derivatives
+    f"repr(torch.nn.ParameterList([{M}, torch.ones(2)]))",
+    f"repr(torch.nn.ParameterDict({{'a': {M}}}))",
     *(
         f"F.{name}(torch.linspace(0, 1, 64, dtype=torch.float64).reshape(1, 4, 4, 4).to(memory_format=torch.{form}), 2)"
         for name in ("pixel_shuffle", "pixel_unshuffle", "channel_shuffle")
@@ -180,7 +183,6 @@ CALLS = [
     "(torch.arange(16.).reshape(1, 16).requires_grad_())",
 ]
 
-M, M3 = "torch.ones(2, 3, device='meta')", "torch.ones(2, 3, 4, device='meta')"
 CALLS += [
     "torch.linalg.eigh(torch.ones(2,3,3,device='meta'))",
     "torch.linalg.eigvalsh(torch.ones(2,3,3,device='meta', dtype=torch.complex64))",

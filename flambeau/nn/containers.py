@@ -351,7 +351,7 @@ def _describe(key: Any, value: Any, kind: str) -> str:
         return f"  ({key}): Object of type: {type(value).__name__}"
     size = "x".join(str(length) for length in value.size())
     label = "Parameter" if isinstance(value, Parameter) else "Tensor"
-    where = "" if value.device.type == "cpu" else f" ({value.device})"
+    where = "" if value.device.type in ("cpu", "meta") else f" ({value.device})"
     return f"  ({key}): {label} containing: [{kind} of size {size}{where}]"
 
 
