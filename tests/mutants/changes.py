@@ -257,7 +257,8 @@ class _Finder:
                 self.add(node, within, "swapped arguments", after)
 
     def visit_Return(self, node: ast.Return, within: str) -> None:
-        if self.is_reference and node.value is not None and not isinstance(node.value, (ast.Constant, ast.Name, ast.Tuple, ast.Lambda)):
+        whole = node.value is not None and re.search(r"\.astype\((np\.(u?int|bool)|_I8)", self.segment(node.value)[2])  # nothing to round
+        if self.is_reference and not whole and not isinstance(node.value, (ast.Constant, ast.Name, ast.Tuple, ast.Lambda, type(None))):
             self.add(node.value, within, "rounded", f"__rounded__({self.segment(node.value)[2]})")
 
     def visit_AugAssign(self, node: ast.AugAssign, within: str) -> None:
