@@ -139,7 +139,8 @@ class _Finder:
             named = within if inside else f"{within}.{node.name}".strip(".")
             for outer in (*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)):
                 self.walk(outer, named, inside)
-            if node.name in ("__repr__", "__str__", "__dir__", "extra_repr", "__del__"):
+            makes_error = isinstance(node.returns, ast.Name) and node.returns.id.endswith(("Error", "Exception", "NoReturn"))
+            if makes_error or node.name in ("__repr__", "__str__", "__dir__", "extra_repr", "__del__"):
                 return
             body = node.body[1:] if ast.get_docstring(node) is not None else node.body
             for statement in body:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 PACKAGE = str(Path(__file__).parents[2] / "flambeau") + os.sep
-FEW = 400  # tests that are kept of a function: those that run the fewest other functions
+FEW = 400  # tests that are kept of a function: those that run the fewest other functions, from all files
 
 _seen: set[CodeType] = set()
 _numbers: dict[tuple[str, str], int] = {}
@@ -73,7 +73,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @cache
 def reached() -> dict[tuple[str, str], list[str]]:
-    """For each function tests that run it, the most particular first; empty where no run was recorded."""
+    """For each function tests that run it, the most particular of each file first; empty where no run was recorded."""
     if "MUTANTS_REACH" not in os.environ:
         return {}
     found: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
@@ -86,4 +86,15 @@ def reached() -> dict[tuple[str, str], list[str]]:
                 continue
             for number in rest:
                 found[names[number]].append((len(rest), first))
-    return {name: [test for _, test in sorted(tests)[:FEW]] for name, tests in found.items()}
+    return {name: _mixed(tests)[:FEW] for name, tests in found.items()}
+
+
+def _mixed(tests: list[tuple[int, str]]) -> list[str]:
+    """Of each file the most particular test, then of each the second, and so on: other files look at other things."""
+    turns: Counter[str] = Counter()
+    placed = []
+    for size, test in sorted(tests):
+        file = test.partition("::")[0]
+        placed.append((turns[file], size, test))
+        turns[file] += 1
+    return [test for _, _, test in sorted(placed)]
