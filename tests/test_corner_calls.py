@@ -103,6 +103,17 @@ CALLS = [
     "(torch.set_grad_enabled(False))",
     "(torch.set_grad_enabled(False), torch.is_grad_enabled(), torch.set_grad_enabled(True), torch.is_grad_enabled())[1::2]",
     # numbers, layouts and derivatives
+    *(
+        f"torch.where(torch.ones({shape}) > 0, torch.masked.masked_tensor(torch.ones(1, 3), torch.tensor([[True, False, True]])), "
+        "torch.ones(3)).get_mask()"
+        for shape in ("3", "2, 3", "4, 1, 3")
+    ),
+    *(
+        f"(lambda a, b: [(c := a @ b)._nnz(), c.to_dense().sum().backward(), a.grad.to_dense(), b.grad.to_dense()])"
+        f"(torch.tensor([[1., 1.], [0., 1.]]).to_sparse{form}().requires_grad_(), "
+        f"torch.tensor([[1., 0.], [-1., 1.]]).to_sparse{form}().requires_grad_())"
+        for form in ("", "_csr")
+    ),
     f"repr(torch.nn.ParameterList([{M}, torch.ones(2)]))",
     f"repr(torch.nn.ParameterDict({{'a': {M}}}))",
     *(

@@ -413,7 +413,8 @@ def _where(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     condition, data, masks = args[0], [], []
     for value, shown in ((args[1], condition), (args[2], ~condition)):
         if is_masked_tensor(value):
-            data.append(_Shown.apply(value._inner, (value._masked_mask & shown).expand(value.shape)))
+            both = value._masked_mask & shown
+            data.append(_Shown.apply(value._inner.expand(both.shape), both))
             masks.append(value._masked_mask)
         else:
             data.append(value)

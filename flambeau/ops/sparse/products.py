@@ -87,12 +87,28 @@ def times(a: Any, b: Any) -> Any:
     return np.ascontiguousarray(scipy_rows(a) @ _widened(b)).astype(b.dtype, copy=False)
 
 
+def _ones_at(matrix: Any) -> Any:
+    """A matrix of ones at the places of another."""
+    return type(matrix)((np.ones(matrix.nnz, np.int64), matrix.indices, matrix.indptr), matrix.shape)
+
+
+def _numbered(matrix: Any) -> np.ndarray:
+    """The places of a matrix, counted row by row."""
+    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr)) * matrix.shape[1] + matrix.indices
+
+
 def _sparse_times_sparse(a: SparseArray, b: SparseArray) -> SparseArray:
     a, b = (coalesced(factor) if factor.layout is sparse_coo else factor for factor in (a, b))
-    result = scipy_rows(a) @ scipy_rows(b)
+    left, right = scipy_rows(a), scipy_rows(b)
+    result, places = left @ right, _ones_at(left) @ _ones_at(right)
     result.sort_indices()
-    starts, columns = result.indptr.astype(np.int64), result.indices.astype(np.int64)
     values = result.data.astype(a.dtype, copy=False)
+    if result.nnz < places.nnz:  # SciPy leaves out sums that are 0, and gradients flow through them
+        places.sort_indices()
+        values = np.zeros(places.nnz, a.dtype)
+        values[np.searchsorted(_numbered(places), _numbered(result))] = result.data
+        result = places
+    starts, columns = result.indptr.astype(np.int64), result.indices.astype(np.int64)
     matrix = sparse_array(sparse_csr, result.shape, (starts, columns), values)
     if a.layout is sparse_coo or b.layout is sparse_coo:
         return coo_from(matrix)
