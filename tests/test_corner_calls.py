@@ -14,6 +14,8 @@ import flambeau
 M, M3 = "torch.ones(2, 3, device='meta')", "torch.ones(2, 3, 4, device='meta')"
 ROWS = "torch.arange(12.).reshape(3, 4)"
 Y = "torch.ones(2, 4, 4, 4)"
+PARTS = (("select_copy", "1"), ("slice_copy", "1, 2"), ("narrow_copy", "0, 1"), ("select", "-1"), ("narrow", "-1, 1"))
+FLAGS = ("sparse", "sparse_csr", "mkldnn", "nested", "quantized", "cuda", "cpu", "meta", "leaf")
 X = "torch.arange(-3., 3.).requires_grad_()"
 CALLS = [
     # reductions and shapes
@@ -103,6 +105,35 @@ CALLS = [
     "(torch.set_grad_enabled(False))",
     "(torch.set_grad_enabled(False), torch.is_grad_enabled(), torch.set_grad_enabled(True), torch.is_grad_enabled())[1::2]",
     # numbers, layouts and derivatives
+    *(
+        f"torch.eye(2).to_sparse_{form}({size}).values()"
+        for form in ("bsr", "bsc")
+        for size in ("1", "2", "(1, 2)", "[2, 2]", "(1,)", "0", "1.0", "None")
+    ),
+    *(
+        f"F.cross_entropy(torch.arange({n * 3}.).reshape({n}, 3) / 7, torch.arange({n}) % 3, ignore_index={ignored})"
+        for n in (2, 60)
+        for ignored in (0, 1, 2, -100)
+    ),
+    *(f"torch.{name}(torch.arange(24.).reshape(2, 3, 4), {dim}, {more})" for name, more in PARTS for dim in (0, -1, -3, 2)),
+    *(f"torch.tensor(7.).{name}_copy(0, 0)" for name in ("select", "unsqueeze", "slice")),
+    *(
+        f"(lambda x: [getattr(x, 'is_' + name) for name in {FLAGS}])({made})"
+        for made in (
+            "torch.eye(2)",
+            *(f"torch.eye(2).to_sparse{form}()" for form in ("", "_csr", "_csc")),
+            "torch.eye(2).to_sparse_bsr((1, 1))",
+        )
+    ),
+    "(lambda s: (s.share_memory_(), s.is_shared())[1])(torch.ones(2).storage())",
+    "(lambda s: (s.is_shared(), s.share_memory_().is_shared()))(torch.ones(2).untyped_storage())",
+    "type((1,) + torch.ones(2, 3).shape).__name__",
+    "type(torch.ones(2, 3).shape + (1,)).__name__",
+    "[1] + torch.ones(2, 3).shape",
+    "torch.ones(2, 3).shape + [1]",
+    *(f"(lambda x: x.add_(x{other}))(torch.ones({size}))" for size in ("2, 2", "3, 3", "1, 1", "2") for other in (".t()", "", "[:1]")),
+    "torch.logaddexp(torch.tensor(complex(-float('inf'), 1)), torch.tensor(complex(-float('inf'), 2)))",
+    "torch.logaddexp(torch.tensor(complex(float('inf'), 1)), torch.tensor(complex(3, 2)))",
     *(
         f"torch.where(torch.ones({shape}) > 0, torch.masked.masked_tensor(torch.ones(1, 3), torch.tensor([[True, False, True]])), "
         "torch.ones(3)).get_mask()"

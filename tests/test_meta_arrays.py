@@ -51,6 +51,7 @@ OTHERS = """
     xp.abs(a) | a == a | a / 3 | xp.logical_not(a) | xp.add.reduce(a, 1) | xp.maximum.accumulate(a, 2) | xp.add.outer(a[0, 0], a[1, 1])
     xp.fft.fftn(a * 1.5, axes=(0, 2)) | xp.fft.ifftn(a * 1.5, axes=(1,)) | xp.fft.irfft(a / 2, 6, 1)
     xp.size(a) | xp.size(a, 1) | xp.ndim(a)
+    xp.add.reduceat(a, [0, 1], 1) | xp.add.reduceat(a, [0], 0, 'c16') | xp.add.reduceat(a, [0], 2) | xp.linalg.qr(a / 2)[1] | xp.linalg.svd(a[0] / 2)[2] | xp.divmod(i, 2)[1]
     xp.shape(a) | xp.isrealobj(a) | xp.iscomplexobj(a) | len(a) | a.nbytes
 """
 
@@ -99,6 +100,14 @@ def test_values_cannot_be_had(call: str) -> None:
 def test_checks_of_values_pass() -> None:
     a = MetaArray((3, 4))
     assert xp.all(a > 0) and not xp.any(a > 0) and not (a > 0).any()
+
+
+def test_a_view_of_memory_has_the_strides_it_is_given() -> None:
+    memory = np.zeros(24, "f4")
+    meta = MetaArray((24,), "f4")
+    for shape, strides in (((2, 3), None), ((2, 3), (4, 16)), ((), None), (4, None)):
+        want, got = np.ndarray(shape, "f4", memory, 8, strides), MetaArray(shape, "f4", meta, 8, strides)
+        assert (got.shape, got.strides, got.dtype) == (want.shape, want.strides, want.dtype)
 
 
 def test_a_function_without_a_rule_needs_one_for_large_arrays() -> None:

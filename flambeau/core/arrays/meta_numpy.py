@@ -107,7 +107,8 @@ class Ufunc:
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         if array.__class__ is not MetaArray:
             return self.ufunc.reduceat(array, indices, axis, dtype, out)
-        return out if out is not None else empty(replaced(array.shape, axis, len(indices)), array.dtype)
+        kind = self.ufunc.reduceat(np.ones(1, array.dtype), [0], dtype=dtype).dtype
+        return out if out is not None else empty(replaced(array.shape, axis, len(indices)), kind)
 
     def outer(self, a: Any, b: Any, **named: Any) -> Any:
         if not is_meta([a, b]):

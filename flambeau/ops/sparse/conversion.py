@@ -201,9 +201,11 @@ def to_dense(input: Tensor, dtype: Any = None, *, masked_grad: bool | None = Non
 def _block(blocksize: Any) -> tuple[int, int] | None:
     if blocksize is None:
         return None
-    sizes = tuple([int(n) for n in blocksize])
+    if not isinstance(blocksize, (int, tuple, list)):
+        raise TypeError(f"to_sparse: blocksize must be a number or a tuple of two, got {type(blocksize).__name__}")
+    sizes = (blocksize, blocksize) if isinstance(blocksize, int) else tuple([int(n) for n in blocksize])
     if len(sizes) != 2 or min(sizes) <= 0:
-        raise RuntimeError(f"blocksize needs to be a tuple of two positive numbers, got {list(blocksize)}")
+        raise RuntimeError(f"blocksize needs to be a tuple of two positive numbers, got {list(sizes)}")
     return sizes
 
 
@@ -278,6 +280,8 @@ def _declare_method(name: str, form: Any) -> None:
         return _to_compressed(input, form, None, dense_dim)
 
     def with_blocks(input: Tensor, blocksize: Any, dense_dim: int | None = None) -> Tensor:
+        if blocksize is None:
+            raise TypeError(f"to_sparse_{name}(): argument 'blocksize' must be a number or a tuple of two, not None")
         return _to_compressed(input, form, _block(blocksize), dense_dim)
 
     convert = with_blocks if form in BLOCKED else without_blocks
