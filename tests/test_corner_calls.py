@@ -106,6 +106,19 @@ CALLS = [
     "(torch.set_grad_enabled(False), torch.is_grad_enabled(), torch.set_grad_enabled(True), torch.is_grad_enabled())[1::2]",
     # numbers, layouts and derivatives
     *(
+        f"(lambda a, b: (torch.{name}(a, b).requires_grad, torch.{name}(a, b).sum().backward()))"
+        f"(torch.eye(2).to_sparse(){first}, torch.ones(2, 2){second})"
+        for name in ("hspmm", "smm")
+        for first, second in (("", ".requires_grad_()"), (".requires_grad_()", ""))
+    ),
+    *(
+        f"({number} * torch.eye(2, dtype=torch.{dtype}).to_sparse{form}()).dtype.is_complex"
+        for number in ("torch.tensor(2 + 1j)", "(2 + 1j)", "2.5", "torch.tensor(2.0, dtype=torch.float64)")
+        for dtype in ("float16", "float32", "int64")
+        for form in ("", "_csr")
+    ),
+    *(f"(lambda x: x.{name}_(x.double()).to_dense())(torch.eye(2, dtype=torch.float16).to_sparse())" for name in ("add", "sub", "mul")),
+    *(
         f"torch.eye(2).to_sparse_{form}({size}).values()"
         for form in ("bsr", "bsc")
         for size in ("1", "2", "(1, 2)", "[2, 2]", "(1,)", "0", "1.0", "None")

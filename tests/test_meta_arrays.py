@@ -51,7 +51,8 @@ OTHERS = """
     xp.abs(a) | a == a | a / 3 | xp.logical_not(a) | xp.add.reduce(a, 1) | xp.maximum.accumulate(a, 2) | xp.add.outer(a[0, 0], a[1, 1])
     xp.fft.fftn(a * 1.5, axes=(0, 2)) | xp.fft.ifftn(a * 1.5, axes=(1,)) | xp.fft.irfft(a / 2, 6, 1)
     xp.size(a) | xp.size(a, 1) | xp.ndim(a)
-    xp.add.reduceat(a, [0, 1], 1) | xp.add.reduceat(a, [0], 0, 'c16') | xp.add.reduceat(a, [0], 2) | xp.linalg.qr(a / 2)[1] | xp.linalg.svd(a[0] / 2)[2] | xp.divmod(i, 2)[1]
+    xp.add.reduceat(a, [0, 1], 1) | xp.add.reduceat(a, [0], 0, 'c16') | xp.add.reduceat(a, [0], 2)
+    xp.linalg.qr(a / 2)[1] | xp.linalg.svd(a[0] / 2)[2] | xp.divmod(i, 2)[1]
     xp.shape(a) | xp.isrealobj(a) | xp.iscomplexobj(a) | len(a) | a.nbytes
 """
 

@@ -49,6 +49,8 @@ def cast_array(array: np.ndarray, dtype: dtypes.dtype) -> np.ndarray:
         raise NotImplementedError(f"dtype {dtype} is not supported yet: NumPy has no such element type")
     if array.dtype is target or array.dtype == target:
         return array
+    if array.__class__ in native.foreign and hasattr(array.__class__, "parts"):  # a sparse array: its values
+        return array.astype(target)  # type: ignore[attr-defined]
     source = array.dtype
     if source.num == _PAIRS or target.num == _PAIRS:
         return cast_array(widened(array), dtype) if source.num == _PAIRS else _narrowed(array)
@@ -57,8 +59,6 @@ def cast_array(array: np.ndarray, dtype: dtypes.dtype) -> np.ndarray:
     result = native.cast(array, target)
     if result is not None:
         return result
-    if array.__class__ in native.foreign and hasattr(array.__class__, "parts"):  # a sparse array: its values
-        return array.astype(target)  # type: ignore[attr-defined]
     if source.kind == "c" and target.kind != "c" and target.kind != "b":
         array = array.real
     if dtypes.BY_NUM[source.num] in dtypes.FLOAT8 and target.num != _SINGLE:  # ml_dtypes has no casts between all of them

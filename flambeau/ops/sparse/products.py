@@ -27,6 +27,7 @@ from ...core.calls.annotations import Tensor
 from ...core.calls.registry import composite, op
 from ...core.layout import sparse_coo, sparse_csc, sparse_csr, strided
 from ..arithmetic import conj
+from ..matrix_checks import not_differentiable
 from ..products import matmul as plain_matmul
 from ..products import mm as plain_mm
 from .construction import entries, with_values
@@ -546,7 +547,7 @@ def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha:
     return out
 
 
-@op(name="_sspmm", promotion="same", method=False, out=False, grad=None)
+@op(name="_sspmm", promotion="same", method=False, out=False, grad=dict.fromkeys(("input", "mat2"), not_differentiable("sspaddmm")))
 def spread_product(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of a COO and a dense matrix, with the rows that have elements specified whole."""
     return unsupported("sspaddmm", input)
@@ -569,7 +570,7 @@ def rule_of_sspmm(input: SparseArray, mat2: np.ndarray) -> SparseArray:
 rules["_sspmm"] = rule_of_sspmm
 
 
-@op(name="hspmm", promotion="same", method=False, grad=None)
+@op(name="hspmm", promotion="same", method=False, grad=dict.fromkeys(("mat1", "mat2"), not_differentiable("hspmm")))
 def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
     """Product of a COO and a dense matrix, as a COO tensor of rows: one sparse and one dense dimension.
 
