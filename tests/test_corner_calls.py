@@ -106,6 +106,19 @@ CALLS = [
     "(torch.set_grad_enabled(False), torch.is_grad_enabled(), torch.set_grad_enabled(True), torch.is_grad_enabled())[1::2]",
     # numbers, layouts and derivatives
     *(
+        f"{made}.to(torch.{dtype}).stride()"
+        for made in (
+            "torch.ones(1, 3).t()",
+            "torch.ones(3, 1)",
+            "torch.ones(2, 1, 3).transpose(0, 1)",
+            "torch.ones(0, 1, 3).transpose(1, 2)",
+        )
+        for dtype in ("float64", "float16", "int32")
+    ),
+    "(lambda x: (x.register_hook(lambda g: g * 3), (x * 2).sum().backward(), x.grad)[1:])(torch.ones(2, requires_grad=True))",
+    "(lambda x: (x.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(5)), (x * 2).sum().backward(), x.grad)[1:])"
+    "(torch.ones(2, requires_grad=True))",
+    *(
         f"(lambda a, b: (torch.{name}(a, b).requires_grad, torch.{name}(a, b).sum().backward()))"
         f"(torch.eye(2).to_sparse(){first}, torch.ones(2, 2){second})"
         for name in ("hspmm", "smm")

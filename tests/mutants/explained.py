@@ -44,4 +44,29 @@ EXPLAINED: dict[tuple[str, str, str, str], str] = {
         "pass",
     ): "Who is asked first: a launch refuses what is no plain array anyway.",
     ("kernels/recurrent.py", "lstm_layer_backward", "1", "(1 + 1)"): "Both stand for a tensor of no elements and the same type.",
+    ("ops/exponential.py", "complex_logaddexp", "0", "(0 + 1)"): "Only infinite real parts come here.",
+    (
+        "ops/reduction.py",
+        "any_",
+        "_truth(np.logical_or, input, dim, keepdim)",
+        "__rounded__(_truth(np.logical_or, input, dim, keepdim))",
+    ): "The result is of bools.",
+    (
+        "ops/random.py",
+        "geometric_",
+        '_fill(input, lambda array: samplers.fill_geometric(stream, array, chance), "GeometricBackward0")',
+        '__rounded__(_fill(input, lambda array: samplers.fill_geometric(stream, array, chance), "GeometricBackward0"))',
+    ): "Whole numbers, as float32 has them too.",
+    (
+        "ops/special.py",
+        "_floats_only",
+        'a.dtype.kind == "f"',
+        '(a.dtype.kind) != ("f")',
+    ): "A fast path that leaves its work to the slow one.",
+    (
+        "core/calls/wrappers.py",
+        "_add_written_inplace",
+        'f"fits and (b{k}.__class__ is float or b{k}.__class__ is int)" if p.kind == "number" else "False"',
+        '(("False") if p.kind == "number" else (f"fits and (b{k}.__class__ is float or b{k}.__class__ is int)"))',
+    ): "A fast path that leaves its work to the slow one.",
 }
