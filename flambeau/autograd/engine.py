@@ -348,6 +348,13 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
         leaf._grad = (have.detach() if have._requires_grad else have) + grad
 
 
+def _require_none(given: Any) -> None:
+    """What a hook of an accumulated gradient may return; PyTorch's types of errors."""
+    if given is not None:
+        kind = RuntimeError if isinstance(given, Tensor) else TypeError
+        raise kind(f"Tensor post accumulate grad hooks should return None, got {type(given).__name__}")
+
+
 def _references(entry: list[Any]) -> int:
     return sys.getrefcount(entry[1])
 
@@ -444,7 +451,7 @@ def run_backward(
                 after = getattr(leaf, "_post_accumulate_grad_hooks", None)
                 if after:
                     for hook in list(after.values()):
-                        as_user(hook, leaf)
+                        _require_none(as_user(hook, leaf))
         for function in work.at_end:
             as_user(function)
         if targets is not None:

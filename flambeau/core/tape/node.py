@@ -158,7 +158,11 @@ class AccumulateGrad:
 
     def register_hook(self, hook: Any) -> RemovableHandle:
         """Call ``hook((), (grad,))`` after the leaf's gradient was accumulated."""
-        return self.variable.register_post_accumulate_grad_hook(lambda leaf: hook((), (leaf.grad,)))
+
+        def after(leaf: Tensor) -> None:
+            hook((), (leaf.grad,))
+
+        return self.variable.register_post_accumulate_grad_hook(after)
 
     def register_prehook(self, hook: Any) -> RemovableHandle:
         """Call ``hook((grad,))`` before the gradient is added; a returned tuple replaces it."""
