@@ -17,12 +17,10 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.core.protocols import legacy
-from flambeau.ops import arithmetic, matrix_checks
+from flambeau.core import once
 
 TEXT = (Path(__file__).parent / "inventory.txt").read_text()
 SECTIONS = dict(re.findall(r"^## (.+)\n((?:(?!## ).*\n?)*)", TEXT, re.MULTILINE))
-WARNING_ONCE: tuple[Any, ...] = (arithmetic, matrix_checks, legacy)
 LINE = re.compile(r"([\w., ]+)([:!~]) (.+)")
 
 
@@ -151,8 +149,7 @@ def exists(name: str) -> bool:
 def failures(lines: str) -> Iterator[str]:
     """What does not hold of a section's lines."""
     for line in lines.strip().split("\n"):
-        for module in WARNING_ONCE:
-            module._warned.clear()
+        once._said.clear()
         names, kind, rest = LINE.fullmatch(line).groups()  # type: ignore[union-attr]
         expected, expression = rest.split(" ", 1) if kind == "~" else ("", rest)
         if kind != "~" and names != "operators":

@@ -30,13 +30,13 @@ MODES: dict[str, Callable[[], Any]] = {
 }
 every_mode = pytest.mark.parametrize("mode", MODES.values(), ids=MODES.keys())
 
-X, INDEX = torch.randn(3, 4), torch.tensor([0, 2])
+X, TURNED, INDEX = torch.randn(3, 4), torch.randn(3, 4), torch.tensor([0, 2])
 CALLS: dict[str, Callable[[], Any]] = {
     "add": lambda: X + X,
     "in place": lambda: X.mul_(1.0),
     "sum": lambda: X.sum(),
     "view": lambda: X.view(4, 3),
-    "transpose_": lambda: X.t_().t_(),
+    "transpose_": lambda: TURNED.t_().t_(),  # from then on strides are looked at
     "clamp_": lambda: X.clamp_(-9.0, 9.0),
     "reflected": lambda: 1.0 - X,
     "cat": lambda: torch.cat([X, X]),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.ops import matrix_checks
+from flambeau.core import once
 
 pytestmark = pytest.mark.filterwarnings("ignore:torch.* is deprecated")
 RNG = np.random.default_rng(0)
@@ -93,7 +93,7 @@ def test_eig_is_complex_and_has_no_vectors_unless_told() -> None:
 
 
 def test_each_name_says_once_what_replaces_it() -> None:
-    matrix_checks._warned.discard("gesv")
+    once._said.discard("gesv")
     with pytest.warns(UserWarning, match=r"torch.linalg.solve\(A, B\)") as caught:
         flambeau.gesv(tensor(B), tensor(A))
         flambeau.gesv(tensor(B), tensor(A))
@@ -115,7 +115,7 @@ OLD = {
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("name", OLD)
 def test_each_says_once_what_took_its_place(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrix_checks, "_warned", set())
+    monkeypatch.setattr(once, "_said", set())
     operands = [tensor(array) for array in OLD[name]]
     with pytest.warns(UserWarning, match=rf"torch\.{name} is deprecated in favor of torch\.") as caught:
         getattr(flambeau, name)(*operands)

@@ -12,7 +12,7 @@ import pytest
 
 import flambeau
 import flambeau.nn.functional
-from flambeau.ops import arithmetic
+from flambeau.core import once
 
 # L is the library, F its nn.functional; f, g are floats, i integers, b bools, c complex numbers
 EXPRESSIONS = (
@@ -268,7 +268,7 @@ def test_an_old_order_takes_no_second_factor() -> None:
 def test_a_third_tensor_receives_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     """As PyTorch's first documents have it; PyTorch of today refuses it."""
     a, third = flambeau.tensor([1.0, 2.0]), flambeau.tensor([0.0, 0.0])
-    monkeypatch.setattr(arithmetic, "_warned", set())  # it is said once
+    monkeypatch.setattr(once, "_said", set())  # it is said once
     with pytest.warns(UserWarning, match="out="):
         assert flambeau.add(a, a, third) is third
     assert third.tolist() == [2.0, 4.0]

@@ -117,7 +117,7 @@ def factor(operation: str, word: str, value: Any, array: np.ndarray) -> Any:
 def warn_old_order(operation: str, right: str = "the factor as a keyword argument") -> None:
     """Say once per operation that its arguments came in the order of PyTorch's first versions."""
     text = f"This overload of {operation} is deprecated: pass {right}"
-    warn_once(text, text, 5)
+    warn_once(text, text)
 
 
 def reflected(name: str, word: str) -> None:

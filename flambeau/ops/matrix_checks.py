@@ -159,7 +159,7 @@ def not_differentiable(name: str) -> Any:
 def warn_superseded(name: str, instead: str) -> None:
     """Say once that ``name`` has a successor, and how to write it."""
     new = instead.partition("(")[0]
-    warn_once(name, f"torch.{name} is deprecated in favor of {new} and may be removed in a future release; it is written {instead} now.", 4)
+    warn_once(name, f"torch.{name} is deprecated in favor of {new} and may be removed in a future release; it is written {instead} now.")
 
 
 def batch_size(shape: Any) -> int:

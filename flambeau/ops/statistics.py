@@ -87,8 +87,8 @@ _median, _nanmedian = _median_kernel("median", False), _median_kernel("nanmedian
 
 def _canonicalize_all(name: str) -> Any:
     def canonicalize(input: Any) -> tuple[Any, ...]:
-        require_real(name, input._array)
         if input._array.size:
+            require_real(name, input._array)
             _require_no_bool(name, "median_cpu", input._array)
         return (input,)
 

@@ -648,7 +648,12 @@ def sum_to_size(input: Tensor, *sizes: Any, size: Any = None) -> Tensor:
 
 
 # -- complex numbers as pairs ---------------------------------------------------------------------------------------------------
-@view(batch=0, grad={"input": lambda grad: view_as_complex(grad.contiguous())})
+def _as_complex(pairs: Any) -> Any:
+    """``pairs`` as complex numbers, copied where they do not lie at even places."""
+    return view_as_complex(pairs.clone() if pairs.storage_offset() % 2 else pairs.contiguous())
+
+
+@view(batch=0, grad={"input": lambda grad: _as_complex(grad)})
 def view_as_real(input: Tensor) -> Tensor:
     """A complex tensor as a real one with a last dimension of 2 (real and imaginary part).
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from ..arrays.kinds import kind_at, moved, place_of
 from ..calls.interruption import pass_on
 from ..calls.registry import resolve
 from ..device import device, set_creation_device
+from ..once import warn_once
 from ..shape import Size, sizes_of
 from ..state import thread
 from ..storage import TypedStorage, UntypedStorage
@@ -171,9 +171,6 @@ def storage_class_of(tensor: Tensor) -> Any:
     return STORAGES[f"{tensor.dtype.legacy}Storage"]
 
 
-_warned: set[str] = set()
-
-
 def set_default_tensor_type(t: Any) -> None:
     """Set the default float dtype and device by a legacy type. Deprecated: use ``set_default_dtype`` and ``set_default_device``.
 
@@ -182,14 +179,11 @@ def set_default_tensor_type(t: Any) -> None:
     Source: torch.set_default_tensor_type.
     """
     dtype, where = parse_type(t)
-    if not _warned:
-        _warned.add("set_default_tensor_type")
-        warnings.warn(
-            "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
-            "torch.set_default_device() as alternatives.",
-            UserWarning,
-            stacklevel=2,
-        )
+    text = (
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
+        "torch.set_default_device() as alternatives."
+    )
+    warn_once(text, text)
     dtypes.set_default_dtype(dtype)
     if where == "cuda":
         set_creation_device(device("cuda"))

@@ -6,7 +6,6 @@ NotImplementedError: call ``dequantize`` first, or round with ``fake_quantize_pe
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ import numpy as np
 
 from .. import dtype as dtypes
 from ..calls.registry import resolve
+from ..once import warn_once
 from ..quantizer import Quantizer, per_channel_affine, per_channel_affine_float_qparams, per_tensor_affine, qscheme
 from ..shape import wrap_dim
 from ..storage import TypedStorage
@@ -329,22 +329,14 @@ _HANDLERS: dict[str, Callable[..., Any]] = {
 
 
 # -- making ----------------------------------------------------------------------------------------------------------------------
-_told: list[bool] = []
-
-
-def _warn() -> None:
-    if not _told:
-        _told.append(True)
-        warnings.warn(
-            "torch.quantize_per_tensor, torch.quantize_per_channel and other quantized tensor creation functions that produce tensors with "
-            "dtype torch.quint8, torch.qint8, and torch.qint32 are deprecated and will be removed in a future PyTorch release.",
-            UserWarning,
-            stacklevel=4,
-        )
+_DEPRECATED = (
+    "torch.quantize_per_tensor, torch.quantize_per_channel and other quantized tensor creation functions that produce tensors with "
+    "dtype torch.quint8, torch.qint8, and torch.qint32 are deprecated and will be removed in a future PyTorch release."
+)
 
 
 def _quantized(input: Tensor, quantizer: Quantizer) -> QuantizedTensor:
-    _warn()
+    warn_once("quantized", _DEPRECATED)
     return QuantizedTensor(wrap(quantizer.integers(input.detach()._array, _INTEGERS[quantizer.dtype])), quantizer)
 
 
