@@ -32,6 +32,7 @@ def test_a_program_names_only_torch(name):
     assert not re.search(r"^\s*(import|from) flambeau", (ROOT / "examples" / f"{name}.py").read_text(), re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_programs_learn_on_flambeau(outputs):
     for name in QUICK.keys() - NOT_FALLING:
         values = losses(outputs[name])

@@ -117,6 +117,7 @@ def test_the_rule_itself(importer, target, expected):
     assert allowed(importer, target) is expected
 
 
+@pytest.mark.slow
 def test_imports_point_downwards():
     wrong = [
         f"{path.relative_to(ROOT)}:{statement.line}: {module_name(path)} imports {statement.target}"
@@ -146,6 +147,7 @@ def test_nn_is_imported_whole_before_its_modules():
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.slow
 def test_the_package_imports_itself_relatively():
     wrong = [
         f"{path.relative_to(ROOT)}:{node.lineno}"

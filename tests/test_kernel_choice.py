@@ -91,6 +91,7 @@ def files() -> list[Path]:
     return [path for path in sorted(PACKAGE.rglob("*.py")) if path != CHOOSER and PACKAGE / "kernels" not in path.parents]
 
 
+@pytest.mark.slow
 def test_sizes_are_compared_in_one_place() -> None:
     got = {str(path.relative_to(PACKAGE)): set(comparisons(parsed(path))) for path in files()}
     assert {name: texts for name, texts in got.items() if texts} == OTHERS
@@ -111,6 +112,7 @@ def test_a_comparison_is_found(text: str) -> None:
     assert list(comparisons(ast.parse(text)))
 
 
+@pytest.mark.slow
 def test_thresholds_are_used_in_one_place() -> None:
     """By whatever name: ``native.LARGE``, ``from .native import LARGE``."""
     users: dict[str, set[str]] = {}

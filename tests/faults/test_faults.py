@@ -14,6 +14,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks and inter
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scenario", "options"),
     [

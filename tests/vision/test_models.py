@@ -101,6 +101,7 @@ def test_arguments_are_checked() -> None:
             build()
 
 
+@pytest.mark.slow
 def test_dilation_takes_the_place_of_strides() -> None:
     model = models.resnet50(replace_stride_with_dilation=[False, True, True], num_classes=3)
     assert [model.layer4[i].conv2.dilation for i in range(3)] == [(2, 2), (4, 4), (4, 4)]
