@@ -59,8 +59,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Slow tests come first: one that comes last keeps one process busy while the others wait. For a recording, what is recorded alone.
 
-    With ``--asks-pytorch``, only tests that have PyTorch by a fixture or a mark, or in whose code it or mpmath is, which comes with it; of
-    those that have recorded outcomes, and ran against these without it, a third, which changes from day to day (``FLAMBEAU_EXHAUSTIVE=1``: all).
+    With ``--asks-pytorch``, only tests that have PyTorch by a fixture or a mark, or in whose code it or mpmath is, which comes with it;
+    of those with recorded outcomes, which ran against these without it, a third, another each day (``FLAMBEAU_EXHAUSTIVE=1``: all).
     """
     if config.getoption("asks_pytorch"):
         asks: dict[Any, bool] = {}
