@@ -199,7 +199,17 @@ class Sparse(Area):
             when=lambda found: writes(found.line),
         ),
         Known("to_sparse of masked tensors looks at its options", line=r"to_sparse\(.", ours="masked tensor|Only 2D tensors"),
-        Known("copy_ looks at the masks, as PyTorch's message says of its own", line="copy_", ours="mask must match"),
+        Known(
+            "copy_ looks at the masks, as PyTorch's message says of its own",
+            line="copy_",
+            ours="mask must match|the places of the MaskedTensor",
+        ),
+        Known(
+            "indices are looked at beside sizes, and sizes and layouts where nothing is specified",
+            kind="^exception$",
+            ours="size is inconsistent with indices|to have same sizes, but|operands of one layout",
+            theirs="^no exception",
+        ),
         Known("what is left of a program by shrinking", ours="<module|Module"),
         Known("PyTorch's gradients of softmaxes along a negative dimension are wrong", kind="^grad.*values", program=r"softmax\(.*-"),
         Known("gradients of COO tensors are coalesced where their places are", kind="^grad.*coalesced"),
