@@ -589,7 +589,7 @@ def rule_of_hspmm(mat1: Any, mat2: Any) -> SparseArray:
     if mat1.shape[1] != mat2.shape[0]:
         raise RuntimeError(f"hspmm: Argument #3: Expected dim 0 size {mat1.shape[1]}, got {mat2.shape[0]}")
     rows, values = rows_of_product(mat1, mat2)
-    return coo(rows[None], values, (mat1.shape[0], mat2.shape[1]), True)
+    return coo(rows[None], values, (mat1.shape[0], mat2.shape[1]), rows.size < 2)
 
 
 rules["hspmm"] = rule_of_hspmm
