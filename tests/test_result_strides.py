@@ -230,3 +230,18 @@ def test_joins_of_channels_last(shape: tuple[int, ...], name: str, of_pytorch: C
         return [list(getattr(torch, name)(tensors, dim).stride()) for tensors in given for dim in range(-1, len(shape))]
 
     assert strides(flambeau) == of_pytorch(strides)
+
+
+def strides_of_channels_last(torch: Any, shape: tuple[int, ...]) -> list[list[int]]:
+    x = torch.ones(shape).to(memory_format=torch.channels_last)
+    functions = [getattr(torch, name) for name in ("isnan", "isinf", "isfinite", "exp", "neg", "sign", "logical_not", "relu")]
+    results = [x == 1, x + 1, 2 - x, x > x, torch.where(x > 0, x, x), x.double(), x.clone(), x.contiguous(), *[f(x) for f in functions]]
+    return [list(result.stride()) for result in results]
+
+
+@pytest.mark.parametrize(
+    "shape", [(2, 2, 3, 1), (2, 1, 3, 3), (1, 2, 3, 3), (64, 2, 640, 1), (64, 1, 64, 64), (1, 2, 300, 300), (64, 2, 1, 640)]
+)
+def test_strides_of_results_of_channels_last(shape: tuple[int, ...], of_pytorch: Callable[..., Any]) -> None:
+    """Small ones and those that kernels compute, with sizes of 1, whose steps NumPy takes for none."""
+    assert strides_of_channels_last(flambeau, shape) == of_pytorch(lambda torch: strides_of_channels_last(torch, shape))

@@ -161,7 +161,7 @@ def isinf(input: Tensor) -> Tensor:
     return np.isinf(input) if input.dtype.kind not in "biu" else np.zeros_like(input, bool, order=order_of(input))
 
 
-@op(batch=0, fast=lambda a: np.isfinite(a) if a.dtype.kind == "f" else None, out=False, grad=None)
+@op(broadcasts=True, elementwise=False, fast=lambda a: np.isfinite(a) if a.dtype.kind == "f" else None, out=False, grad=None)
 def isfinite(input: Tensor) -> Tensor:
     """Whether each element is neither infinite nor NaN.
 

@@ -286,7 +286,7 @@ def add_settle(source: Source, indent: int, numbers: frozenset[str] = frozenset(
         tests.append(f"({p.name} is not None and {test})" if p.kind == "optional" else test)
     source.env.update(settled=settled, note_order=note_order)
     if keeps:
-        source.add(indent, f"if {tests[0]}: note_order(t)")
+        source.add(indent, f"if memory_format is not None or {tests[0]}: note_order(t)")
         return
     source.add(indent, f"if {' or '.join(tests)}: r = settled(op, t, {tuple_source([p.name for p in operands])})")
 
