@@ -105,6 +105,7 @@ CALLS = [
     "(torch.set_grad_enabled(False))",
     "(torch.set_grad_enabled(False), torch.is_grad_enabled(), torch.set_grad_enabled(True), torch.is_grad_enabled())[1::2]",
     # numbers, layouts and derivatives
+    *(f"torch.view_as_complex(torch.arange(5, dtype=torch.{dtype})[1:].reshape(2, 2))" for dtype in ("int64", "float32", "bfloat16")),
     *(f"torch.{name}(torch.eye({n}).to_sparse(), torch.ones({n}, 2)).is_coalesced()" for name in ("hspmm", "smm") for n in (1, 2, 4)),
     *(
         f"{made}.to(torch.{dtype}).stride()"

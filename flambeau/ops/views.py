@@ -670,7 +670,8 @@ def view_as_real(input: Tensor) -> Tensor:
 
 def _check_pairs(input: Any) -> tuple[Any, ...]:
     """Check where pairs begin; the kernel checks the rest, of which it has the array alone."""
-    if input._array.shape[-1:] == (2,) and input.storage_offset() % 2:
+    array = input._array
+    if array.dtype.kind == "f" and array.shape[-1:] == (2,) and input.storage_offset() % 2:
         raise RuntimeError("Tensor must have a storage_offset divisible by 2")
     return (input,)
 
