@@ -726,3 +726,22 @@ def test_many_views_that_live_are_looked_through_few_times():
 
     torch.func.jvp(f, (torch.ones(3000),), (torch.ones(3000),))
     assert 0 < Counting.seen < 3 * 3000
+
+
+def test_a_tangent_over_two_batches_is_written_into_at_two_levels() -> None:
+    def write(v):
+        target = torch.zeros_like(v.transpose(-1, -2))
+        return target.add_(v.transpose(-1, -2))
+
+    ones = torch.ones(1, 3, 5, 2)
+
+    def inner(v):
+        return torch.func.vmap(lambda t: torch.func.jvp(write, (v,), (t,)))(ones)
+
+    def outer(v):
+        return torch.func.vmap(lambda t: torch.func.jvp(inner, (v,), (t,)))(ones)
+
+    (values, first), (second, zero) = outer(torch.full((3, 5, 2), 2.5))
+    assert values.tolist() == torch.full((1, 1, 3, 2, 5), 2.5).tolist()
+    assert first.tolist() == second.tolist() == torch.ones(1, 1, 3, 2, 5).tolist()
+    assert not zero.any()

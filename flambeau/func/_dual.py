@@ -288,7 +288,11 @@ class Dual(Interpreter):
                 "mutate a captured Tensor. This is not supported; please rewrite the function being transformed to explicitly accept the "
                 "mutated Tensor(s) as inputs."
             )
-        return list(storage._live_aliases())
+        sharing = list(storage._live_aliases())
+        if not any(each is tensor for each in sharing):  # whose place in the list another level's tensor has taken
+            storage._add_alias(tensor)
+            sharing.append(tensor)
+        return sharing
 
     def _adopt_wrapped(self, tensor: Any) -> None:
         """``adopt`` for a tensor of a lower level."""

@@ -210,6 +210,11 @@ class Drawing:
 
 class Modules(Area):
     known = (
+        Known(
+            "PyTorch's gradient of a group norm without a weight, to be recorded, fails",
+            theirs="shape '\\[0\\]' is invalid",
+            program="GroupNorm",
+        ),
         Known("PyTorch forgot bfloat16 among the conversions of uninitialized tensors", line="bfloat16", theirs="uninitialized parameter"),
         Known(
             "lazy layers that lost their uninitialized parameters fail at their first call, each in its own way",
