@@ -415,3 +415,11 @@ def test_contiguity_is_pytorchs(oracle: ModuleType) -> None:
             strides = [relevant_strides(tensor) for tensor in (got.clone(), got + 1, got.contiguous())]
             outcomes.append([got.is_contiguous(memory_format=form) for form in forms] + strides)
         assert outcomes[0] == outcomes[1], program
+
+
+def test_gradients_of_pairs_may_lie_anywhere() -> None:
+    x, y = flambeau.randn(3, 4, requires_grad=True), flambeau.randn(3, 4, requires_grad=True)
+    numbers = flambeau.arange(60.0)
+    for grad in (numbers[1:25].reshape(3, 4, 2), numbers[1:25].reshape(2, 4, 3).permute(2, 1, 0), numbers[1:49:2].reshape(3, 4, 2)):
+        real, imaginary = flambeau.autograd.grad(flambeau.view_as_real(flambeau.complex(x, y)), (x, y), grad)
+        assert flambeau.equal(real, grad[..., 0]) and flambeau.equal(imaginary, grad[..., 1])

@@ -650,7 +650,8 @@ def sum_to_size(input: Tensor, *sizes: Any, size: Any = None) -> Tensor:
 # -- complex numbers as pairs ---------------------------------------------------------------------------------------------------
 def _as_complex(pairs: Any) -> Any:
     """``pairs`` as complex numbers, copied where they do not lie at even places."""
-    return view_as_complex(pairs.clone() if pairs.storage_offset() % 2 else pairs.contiguous())
+    pairs = pairs.contiguous()
+    return view_as_complex(pairs.clone() if pairs.storage_offset() % 2 else pairs)
 
 
 @view(batch=0, grad={"input": lambda grad: _as_complex(grad)})
