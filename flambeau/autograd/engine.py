@@ -24,10 +24,9 @@ from ..core import dtype as dtypes
 from ..core.arrays.kinds import as_array, copied, on_device_of
 from ..core.arrays.native import ResultMemory, add
 from ..core.calls.casting import cast_array
-from ..core.calls.interruption import pass_on
 from ..core.calls.scalars import FLOATS32, FLOATS64
 from ..core.layout import empty_strided_array
-from ..core.shape import broadcast_shape, contiguous_strides, element_strides, is_dense
+from ..core.shape import broadcast_or_none, contiguous_strides, element_strides, is_dense
 from ..core.state import active, as_user, crowded, dispatchers, grad_enabled, interposed, modes, set_inference, thread, tick
 from ..core.tape.hooks import RemovableHandle
 from ..core.tape.node import INHERITED, AccumulateGrad, Node, Output, StaleHistory, edge_of
@@ -53,22 +52,13 @@ def fit(grad: Tensor, shape: tuple[int, ...], dtype: np.dtype, node: Node, edge:
     have = grad._array.shape
     if have == shape:
         return grad
-    if have[len(have) - len(shape) :] != shape and not _broadcasts(shape, have):
+    if have[len(have) - len(shape) :] != shape and broadcast_or_none(shape, have) != have:
         index = next(i for i, other in enumerate(node.edges) if other is edge)
         raise RuntimeError(
             f"Function {node.name()} returned an invalid gradient at index {index} - got {list(have)} but expected shape compatible "
             f"with {list(shape)}"
         )
     return grad._sum_to_size(shape)
-
-
-def _broadcasts(shape: tuple[int, ...], wide: tuple[int, ...]) -> bool:
-    """Whether ``wide`` is what ``shape`` broadcasts to, so that a gradient of the former has a sum of the latter."""
-    try:
-        return broadcast_shape(shape, wide) == wide
-    except RuntimeError as error:
-        pass_on(error)
-        return False
 
 
 def _add(have: Tensor, more: Tensor, record: bool) -> Tensor:
@@ -593,6 +583,6 @@ def seed_gradient(root: Tensor, grad: Tensor | None) -> Tensor:
     expected = node.node.shape[node.index] if node.__class__ is Output else node.shape
     if expected == array.shape:
         return grad
-    if not _broadcasts(expected, array.shape):  # the shape was changed in place without grad mode
+    if broadcast_or_none(expected, array.shape) != array.shape:  # the shape was changed in place without grad mode
         raise RuntimeError(f"invalid gradient at index 0 - got {list(array.shape)} but expected shape compatible with {list(expected)}")
     return grad._sum_to_size(expected)

@@ -137,6 +137,15 @@ def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return result
 
 
+def broadcast_or_none(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The common shape of two operands, None where there is none."""
+    try:
+        return broadcast_shape(a, b)
+    except RuntimeError as error:
+        pass_on(error)
+        return None
+
+
 def reduced_shape(shape: tuple[int, ...], dims: tuple[int, ...], keepdim: bool) -> tuple[int, ...]:
     """``shape`` after reducing ``dims`` (already wrapped)."""
     if keepdim:

@@ -12,11 +12,11 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.out import SILENT
 from ..core.calls.registry import old_order, op
 from ..core.layout import row_major
+from ..core.shape import broadcast_or_none
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import addcmul, conj
 from .products import (
     bmm,
-    broadcast_or_none,
     check_bmm,
     check_product,
     matmul,

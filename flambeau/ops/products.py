@@ -11,10 +11,9 @@ import numpy as np
 
 from ..core.arrays.native import attempt
 from ..core.calls.annotations import Tensor
-from ..core.calls.interruption import pass_on
 from ..core.calls.registry import composite, op, other_names
 from ..core.layout import row_major
-from ..core.shape import broadcast_shape
+from ..core.shape import broadcast_or_none, broadcast_shape
 from ..core.state import ignoring_fp
 from .arithmetic import conj
 from .small import small_rows
@@ -395,15 +394,6 @@ def _canonicalize_linear(input: Any, weight: Any, bias: Any) -> tuple[Any, ...]:
             )
     require_numbers(input, weight)
     return (input, weight, bias)
-
-
-def broadcast_or_none(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Common shape, None where there is none."""
-    try:
-        return broadcast_shape(a, b)
-    except RuntimeError as error:
-        pass_on(error)
-        return None
 
 
 _add = np.add
