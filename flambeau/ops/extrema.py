@@ -14,7 +14,7 @@ from ..core.calls.registry import composite, op, resolve
 from ..core.layout import row_major
 from ..core.shape import reduced_shape, wrap_dim, wrap_dims
 from ..core.tensor import Tensor as TensorType
-from .reduction import array_dims, kept
+from .reduction import array_dims, kept, lies_as_pytorchs
 from .scatter import scattered_sums
 from .small import LIMIT, row_places
 
@@ -111,11 +111,7 @@ def _reduced(ufunc: Any) -> Any:
         if keepdim and not a.flags.c_contiguous:
             return None  # NumPy gives sizes of 1 other strides then
         result = ufunc.reduce(a, dim, None, None, keepdim)
-        return (
-            result
-            if result.ndim < 2 or (result.flags.c_contiguous and ((a.size and a.flags.c_contiguous) or 1 not in result.shape))
-            else None
-        )
+        return result if result.ndim < 2 or lies_as_pytorchs(a, result) else None
 
     return fast
 

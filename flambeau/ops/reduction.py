@@ -116,6 +116,11 @@ def _sum_dtype(array: np.ndarray) -> np.dtype:
 
 
 # -- sum, mean ------------------------------------------------------------------------------------------------------------------
+def lies_as_pytorchs(a: np.ndarray, result: np.ndarray) -> bool:
+    """Whether NumPy's reduction of ``a`` to two or more dimensions has PyTorch's strides; where there are sizes of 1 it need not."""
+    return result.flags.c_contiguous and (1 not in result.shape or bool(a.size and a.flags.c_contiguous))
+
+
 def _fast_sum(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
     if dtype is not None:
         return None
@@ -134,9 +139,7 @@ def _fast_sum(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
     if keepdim and not a.flags.c_contiguous:
         return None
     result = ignoring_fp(np.add.reduce, a, dim, None, None, keepdim)
-    return (
-        result if result.ndim < 2 or (result.flags.c_contiguous and ((a.size and a.flags.c_contiguous) or 1 not in result.shape)) else None
-    )
+    return result if result.ndim < 2 or lies_as_pytorchs(a, result) else None
 
 
 # The sum of all elements of a small float32 array is its product with as many ones, which NumPy's C function flattens itself.
@@ -233,9 +236,7 @@ def _fast_mean(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
         return None  # NumPy gives sizes of 1 other strides then
     result = ignoring_fp(np.add.reduce, a, dim, None, None, keepdim)
     result = ignoring_fp(np.divide, result, a.dtype.type(a.shape[dim]))
-    return (
-        result if result.ndim < 2 or (result.flags.c_contiguous and ((a.size and a.flags.c_contiguous) or 1 not in result.shape)) else None
-    )
+    return result if result.ndim < 2 or lies_as_pytorchs(a, result) else None
 
 
 def _mean_gradient(grad: Any, input_shape: Any, dim: Any, keepdim: bool) -> Any:
@@ -329,9 +330,7 @@ def _fast_prod(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
     if keepdim and not a.flags.c_contiguous:
         return None
     result = np.multiply.reduce(a, dim, None, None, keepdim)
-    return (
-        result if result.ndim < 2 or (result.flags.c_contiguous and ((a.size and a.flags.c_contiguous) or 1 not in result.shape)) else None
-    )
+    return result if result.ndim < 2 or lies_as_pytorchs(a, result) else None
 
 
 @op(
