@@ -425,7 +425,9 @@ class Tensor:
             return self.detach()
         storage = storage_of(self)
         unchecked = storage._twin()
-        storage._add_alias(alias := share(self._array, unchecked, mark_of(self)))
+        if self._view_of is not None:
+            unchecked.uneven = True  # perhaps: what is no view any more is looked at all the same
+        storage._add_alias(alias := _leaf_around(self._array, unchecked, mark_of(self)))
         if type(self) is Tensor or issubclass(type(self), Parameter) or not thread.function_override:
             return alias
         return alias.as_subclass(type(self))
@@ -704,12 +706,18 @@ def mark_of(tensor: Tensor) -> bool | int:
 
 def share(array: np.ndarray, storage: UntypedStorage, mark: bool | int | None = None) -> Tensor:
     """A new leaf around an array that lies in a storage that others use; ``mark`` as ``mark_of`` says, as of now when None."""
+    tensor = _leaf_around(array, storage, mark)
+    note_order(tensor)
+    return tensor
+
+
+def _leaf_around(array: np.ndarray, storage: UntypedStorage, mark: bool | int | None) -> Tensor:
+    """``share`` where the storage knows already in what order the array lies."""
     tensor = next(blanks)
     tensor._array, tensor._storage = array, storage
     tensor._node = tensor._view_of = None
     tensor._requires_grad = unrecorded() if mark is None else mark
     storage._add_alias(tensor)
-    note_order(tensor)
     return tensor
 
 
