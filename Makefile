@@ -68,7 +68,7 @@ KERNELS := FLAMBEAU_CACHE=$(abspath $(VENV))/kernels
 WITHOUT_KERNELS := fft or signal or masked. or (_copy and not index_copy) or grid_s or (linalg and not norm and not matmul and not vecdot)
 COMPUTED := -k 'not error and not finite_differences and not every_operation_has and not every_record_has and not ViewPrograms and not integral \
 	and not end_their_process and not (database and ($(WITHOUT_KERNELS)))'
-RECORDED := $(addprefix tests/test_,operations.py recorded_database.py large_pointwise.py) \
+RECORDED := $(addprefix tests/test_,operations.py recorded_database.py large_pointwise.py) tests/devices/test_records_on_probe.py \
 	$(addprefix tests/nn/test_,attention.py ctc.py functional_namespace.py layer_forward.py rnn.py)
 RESTING := $(addprefix tests/test_,op_db.py differential.py) tests/nn/test_module_db.py tests/optim
 

@@ -111,12 +111,17 @@ def preserved_strides(array: np.ndarray) -> tuple[int, ...]:
 
 def suggested_format(array: np.ndarray) -> memory_format:
     """The memory format that PyTorch reads off the strides; what may be either is row-major."""
+    return format_of(array.shape, array.strides)
+
+
+def format_of(shape: Sequence[int], strides: Sequence[int]) -> memory_format:
+    """``suggested_format`` of an array of such a shape and strides, in whatever unit."""
     for form, count in _CHANNELS.items():
-        if array.ndim == count:
+        if len(shape) == count:
             least = 0
             for dim in (1, *range(count - 1, 1, -1), 0):
-                n, step = array.shape[dim], array.strides[dim]
-                if n == 0 or step < least or not array.strides[1] or (dim == 0 and least == array.strides[1]):
+                n, step = shape[dim], strides[dim]
+                if n == 0 or step < least or not strides[1] or (dim == 0 and least == strides[1]):
                     return contiguous_format
                 least = step * n
             return form

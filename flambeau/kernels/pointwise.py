@@ -481,7 +481,10 @@ def kernel_of(op: Op) -> Callable[..., Any]:
 
     def run_of_one(a: np.ndarray, out: np.ndarray | None = None) -> Any:
         plan = plans.get((a.dtype,)) if switch.on else None
-        result = None if plan is None or (out is not None and out.dtype is not plan.dtype) else plan.run(a, out=out)
+        if plan is None or a.__class__ is not np.ndarray or (out is not None and out.dtype is not plan.dtype):
+            result = None
+        else:
+            result = plan.run(a, out=out)
         return result if result is not None else run_any(a) if out is None else run_any(a, out)
 
     return run_of_one

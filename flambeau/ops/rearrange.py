@@ -13,7 +13,7 @@ from ..core.arrays import native
 from ..core.arrays.kinds import MissingValue, kind_of
 from ..core.calls.annotations import Dim, Tensor
 from ..core.calls.registry import composite, method, op, resolve
-from ..core.layout import contiguous_format, empty_as, preserve_format, row_major, suggested_format
+from ..core.layout import contiguous_format, empty_as, empty_strided_array, format_of, format_strides, preserve_format, row_major
 from ..core.shape import one_by_one, sizes_of, wrap_dim, wrap_dims
 from ..core.tensor import Tensor as TensorType
 from ..core.tensor import wrap
@@ -199,10 +199,13 @@ def roll(input: Tensor, shifts: Dim, dims: Dim = ()) -> Tensor:
         return _rolled(flat, np.empty_like(flat), shifts, (0,)).reshape(input.shape)
     if not input.size:
         return empty_as(input, preserve_format, input.shape, input.dtype)
-    parts = all(input.shape[dim] and shift % input.shape[dim] for shift, dim in zip(shifts, dims, strict=True))
-    form = suggested_format(input) if parts else contiguous_format  # as joining two parts, none of them empty, would
-    result = empty_as(input, form, input.shape, input.dtype)
-    return _rolled(input, result, shifts, dims)
+    strides = input.strides
+    for shift, dim in zip(shifts, dims, strict=True):  # as joining two parts, one dimension after another, would lay it out
+        size = input.shape[dim]
+        parts = [(*input.shape[:dim], n, *input.shape[dim + 1 :]) for n in (shift % size, size - shift % size)]
+        forms = {format_of(part, strides) for part in parts}
+        strides = format_strides(input.shape, forms.pop() if len(forms) == 1 else contiguous_format)
+    return _rolled(input, empty_strided_array(input.shape, strides, input.dtype), shifts, dims)
 
 
 def _rolled(source: np.ndarray, result: np.ndarray, shifts: Sequence[int], dims: Sequence[int]) -> np.ndarray:

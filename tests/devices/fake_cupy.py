@@ -12,6 +12,7 @@ and ufuncs' types stand in ``cupy_names.txt`` (made by ``list_cupy.py`` from CuP
 from __future__ import annotations
 
 import ctypes
+import importlib
 import itertools
 import os
 import re
@@ -559,7 +560,9 @@ def _strict(path: str, function: Any) -> Any:
 
 
 def install() -> Any:
-    """Make this the module that ``import cupy`` gives."""
+    """Make this the module that ``import cupy`` gives; with FLAMBEAU_TEST_CUPY=real CuPy itself stays it (``with_cupy``)."""
+    if os.environ.get("FLAMBEAU_TEST_CUPY") == "real":
+        return importlib.import_module("cupy")
     module = sys.modules["cupy"] = make_module()
     for name in ("cupyx", "cupyx.scipy"):
         sys.modules[name] = types.ModuleType(name)

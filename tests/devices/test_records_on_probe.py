@@ -31,6 +31,7 @@ if DEVICE.type == "cuda":
     assert flambeau.cuda.is_available()
 else:
     ARRAY = probe.ProbeArray
+COUNTED = os.environ.get("FLAMBEAU_TEST_CUPY") != "real"  # CuPy counts no copies to the host
 
 # What is not as on the CPU, by record, and why; tests check that it still is so.
 NOT_YET = {"from_dlpack": "the probe exports no DLPack capsules"}
@@ -120,7 +121,8 @@ def assert_as_on_cpu(got: Any, want: Any, record: Record, where: str) -> None:
         assert values.shape == theirs._array.shape, where
         assert relevant_strides(ours) == relevant_strides(theirs), f"{where}: strides {ours.stride()}, on the CPU {theirs.stride()}"
         if record.name not in NO_VALUES:
-            assert_close(values, theirs._array, record, where)
+            right = theirs._array
+            assert_close(*((np.abs(values), np.abs(right)) if record.sign_free else (values, right)), record, where)
 
 
 @every_record
@@ -134,6 +136,8 @@ def test_forward(record: Record) -> None:
         got = called(record, function, args, kwargs)
         copies += reads.copies - before
         assert_as_on_cpu(got, want, record, describe(record, sample))
+    if not COUNTED:
+        return
     if record.name in HOSTED:
         assert copies, f"{record.name} is computed on the device: take it out of HOSTED"
     elif not record.random and record.name not in LEAVES:
@@ -162,6 +166,8 @@ def test_gradients(record: Record) -> None:
         ones = [flambeau.ones_like(output) for output in outputs]
         return list(flambeau.autograd.grad(outputs, inputs, ones, allow_unused=True))
 
+    if record.sign_free and not record.gradient:  # so are gradients
+        return
     for sample in samples(record):
         want, error = OURS.attempt(gradients, OURS.arguments(sample.args), OURS.arguments(sample.kwargs))
         if error is not None:

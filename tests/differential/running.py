@@ -18,6 +18,8 @@ from typing import IO, Any
 
 from oracle import pytorch
 
+import flambeau
+
 from .area import Area, attempt, draw_program, find_area, find_difference, reason_of, reset
 from .shrinking import shrink
 
@@ -103,8 +105,11 @@ def _run_chunk(
         raise RuntimeError(f"a process that runs programs of {report.area} {child.end} before or after them")
     seed = report.seed + report.count
     report.count += 1
-    if lines is None or _ends(report.area, lines, patience, only="theirs"):  # flambeau is not asked while a program is drawn
+    # flambeau is not asked while a program is drawn; what hangs without PyTorch's part ending may do so in loops that stand in for PyTorch
+    if lines is None or _ends(report.area, lines, patience, only="theirs"):
         report.explained["PyTorch alone ends the process, or hangs"] += 1
+    elif "hang" in child.end and not _ends(report.area, lines, patience, only="ours"):
+        report.explained["what PyTorch is asked instead, where it refuses, takes too long"] += 1
     else:
         report.unexplained += 1
         complain(_obituary(report.area, seed, lines, child.end, patience, shrinking))
@@ -206,8 +211,8 @@ def _work(pipe: IO[str], order: dict[str, Any]) -> None:
 
     say("begun")
     if "lines" in order:
-        if order["only"] == "theirs":
-            run_alone(area, order["lines"])
+        if order["only"]:
+            run_alone(area, order["lines"], pytorch() if order["only"] == "theirs" else flambeau)
         else:
             find_difference(area, order["lines"])
         return
@@ -224,11 +229,10 @@ def _work(pipe: IO[str], order: dict[str, Any]) -> None:
             break
 
 
-def run_alone(area: Area, lines: list[str]) -> None:
-    """A program by PyTorch alone: whether it is PyTorch that ends the process."""
-    torch = pytorch()
-    reset(torch)
-    space = area.space(torch)
+def run_alone(area: Area, lines: list[str], library: Any) -> None:
+    """A program by one of both alone: whether it is that one that ends the process."""
+    reset(library)
+    space = area.space(library)
     for line in lines:
         attempt(line, space)
 
