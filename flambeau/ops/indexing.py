@@ -357,6 +357,9 @@ def plain_indices(indices: Sequence[Any], shape: tuple[int, ...]) -> Indices:
         size = shape[dim]
         low, high = native.limits(array)
         if low < -size or high >= size:
+            if size and _selects_nothing(plain, shape):  # then PyTorch does not look
+                plain[dim] = np.zeros_like(array)
+                continue
             wrong = low if low < -size else high
             raise IndexError(f"index {wrong} is out of bounds for dimension {dim} with size {size}")
     try:
@@ -366,6 +369,12 @@ def plain_indices(indices: Sequence[Any], shape: tuple[int, ...]) -> Indices:
         shown = ", ".join(str(list(array.shape)) for array in plain if array is not None)
         raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shown}") from None
     return Indices(plain, indices.tensors if indices.__class__ is Indices else ())
+
+
+def _selects_nothing(indices: Sequence[Any], shape: tuple[int, ...]) -> bool:
+    """Whether index arrays of a shape's first dimensions select no element."""
+    rest = shape[len(indices) :]
+    return 0 in rest or any(n == 0 if array is None else array.size == 0 for array, n in zip(indices, shape))
 
 
 def numpy_key(indices: Sequence[Any]) -> tuple[Any, ...]:

@@ -163,6 +163,32 @@ class Views(Area):
             theirs="invalid gradient",
             program=r"(no_grad|inference_mode)\(\): t\d+\.\w+_\(",
         ),
+        Known(
+            "a leaf whose shape was changed in place without grad mode: PyTorch makes its views' nodes again, for the new shape",
+            kind="grad|exception",
+            theirs="grad|doesn't match the broadcast shape",
+            program=r"(no_grad|inference_mode)\(\):\s+t\d+\.(\w*squeeze|transpose|swap\w+|t|as_strided|resize)_\(",
+        ),
+        Known(
+            "after a write without grad mode PyTorch makes the nodes of views again: from what a leaf that is a view is a view of, "
+            "and of a view's view by as_strided from the base",
+            kind="grad",
+            program=r"(\.requires_grad_\((True)?\)|as_strided)(.|\n)*no_grad\(\):\s+t\d+(\.\w+_\(|\[)",
+            when=lambda difference: re.search("None$|as_strided", difference.theirs + difference.program) is not None,
+        ),
+        Known(
+            "what is copied into integers is not asked for its history by PyTorch, even where that is refused",
+            kind="exception",
+            line=r"\] = |\.copy_\(",
+            ours="A view was created in no_grad mode",
+            theirs="^no exception",
+        ),
+        Known(
+            "normalised rows that hardly differ: both lose as many digits of the difference",
+            kind="values",
+            line="layer_norm",
+            when=lambda difference: agrees_in_float64(difference.program),
+        ),
         Known("an error inside of PyTorch", kind="exception", theirs=r"INTERNAL ASSERT FAILED|Expected isFloatingType\(grad"),
         Known(
             "what was saved keeps its history when the tensor is detached in place, where PyTorch refuses",
@@ -190,6 +216,7 @@ class Views(Area):
         ),
         Known("PyTorch's gelu of infinity is NaN in float32", kind="values", line=r"\.gelu\(", ours="inf", theirs="nan"),
         Known("PyTorch adds complex numbers times one, which makes NaN of infinite parts", kind="values", line=r" [-+] ", theirs="nanj"),
+        Known("PyTorch adds complex gradients times one, which makes NaN beside NaN", kind="^grad", program="complex", ours="nan", theirs="nan"),
         Known(
             "roundings of float32: the gradient is off by as little, and the same program has no difference in float64",
             kind="last bits",
