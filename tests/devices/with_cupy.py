@@ -12,7 +12,7 @@ import pytest
 
 os.environ["FLAMBEAU_TEST_CUPY"] = "real"
 
-import flambeau  # noqa: E402
+import flambeau
 
 DEVICES = flambeau.cuda.device_count()
 if not DEVICES:

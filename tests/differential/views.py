@@ -189,7 +189,7 @@ class Views(Area):
             line="layer_norm",
             when=lambda difference: agrees_in_float64(difference.program),
         ),
-        Known("an error inside of PyTorch", kind="exception", theirs=r"INTERNAL ASSERT FAILED|Expected isFloatingType\(grad"),
+        Known("an error inside of PyTorch", kind="exception|grad_fn|node", theirs=r"INTERNAL ASSERT FAILED|Expected isFloatingType\(grad"),
         Known(
             "what was saved keeps its history when the tensor is detached in place, where PyTorch refuses",
             kind="exception",
@@ -216,7 +216,13 @@ class Views(Area):
         ),
         Known("PyTorch's gelu of infinity is NaN in float32", kind="values", line=r"\.gelu\(", ours="inf", theirs="nan"),
         Known("PyTorch adds complex numbers times one, which makes NaN of infinite parts", kind="values", line=r" [-+] ", theirs="nanj"),
-        Known("PyTorch adds complex gradients times one, which makes NaN beside NaN", kind="^grad", program="complex", ours="nan", theirs="nan"),
+        Known(
+            "PyTorch adds complex gradients times one, which makes NaN beside NaN",
+            kind="^grad",
+            program="complex",
+            ours="nan",
+            theirs="nan",
+        ),
         Known(
             "roundings of float32: the gradient is off by as little, and the same program has no difference in float64",
             kind="last bits",
