@@ -27,8 +27,8 @@ import numpy as np
 
 from ..autograd.api import backward
 from ..core.arrays.kinds import perhaps, surely
-from ..core.arrays.native import NoArray
 from ..core.calls.dispatch import COMPOSITE, FACTORY, FUNCTION, IN_PLACE, Call
+from ..core.calls.interruption import NoArray
 from ..core.calls.override import plainly
 from ..core.layout import strided
 from ..core.shape import Size

@@ -36,7 +36,8 @@ from functools import partial
 import numpy as np
 
 from ..core import late
-from ..core.arrays.native import NoArray, Threads
+from ..core.arrays.native import Threads
+from ..core.calls.interruption import NoArray
 from . import image
 from . import target as targets
 from .machine_code import compiled

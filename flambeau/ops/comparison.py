@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
-from ..core.arrays.kinds import KINDS, kind_of, missing_values
+from ..core.arrays.kinds import KINDS, check_same_device, kind_of, missing_values
 from ..core.calls import wrappers
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.registry import add_method, composite, op, other_names, pointwise, primitive
@@ -366,6 +366,8 @@ def isin(elements: Tensor | Number, test_elements: Tensor | Number, *, assume_un
     arrays = [item._array if isinstance(item, TensorType) else np.asarray(item, common.numpy) for item in operands]
     if any(array.dtype.kind == "V" for array in arrays):  # sorting bfloat16 does not put NaN last
         arrays = [array.astype(np.float32) if array.dtype.kind == "V" else array for array in arrays]
+    if all(isinstance(item, TensorType) for item in operands):
+        check_same_device(*arrays)
     mask = np.isin(*arrays, invert=invert)
     return wrap(np.asarray(mask))
 

@@ -67,7 +67,7 @@ def _add_rows(grad_output: np.ndarray, indices: np.ndarray, rows: int, padding_i
         grad = np.where(factor[:, None] == 0, kind.type(0), grad * factor[:, None])
     order = flat.argsort(kind="stable")
     places = flat.take(order)
-    starts = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))
+    starts = np.append(0, np.flatnonzero(places[1:] != places[:-1]) + 1)
     table[places.take(starts)] = np.add.reduceat(grad.take(order, axis=0), starts, axis=0)
     return table
 
@@ -358,7 +358,7 @@ def embedding_bag(
     bag = np.append(bag, np.zeros(indices.size - bag.size, bag.dtype))[keep]
     counts = np.bincount(bag, minlength=lengths.size)
     if mode != "max" and per_sample_weights is None and not sparse and weight.__class__ not in wrappers and _is_plain(weight._array):
-        sums = bag_sums(weight, wrap(indices[keep]), np.concatenate(([0], counts.cumsum())), bag, scale_grad_by_freq)
+        sums = bag_sums(weight, wrap(indices[keep]), np.append(0, counts.cumsum()), bag, scale_grad_by_freq)
         return sums if mode == "sum" else sums / wrap(np.maximum(counts, 1).astype(sums._array.dtype)[:, None])
     rows = embedding(weight, wrap(indices[keep]), -1, scale_grad_by_freq, sparse)
     if mode == "max":

@@ -93,6 +93,8 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: Any = Fal
     result = by_lapack("_solve", matrix, right)
     if result is None:
         try:
+            batch = broadcast_shape(matrix.shape[:-2], right.shape[:-2])  # CuPy does not broadcast
+            matrix, right = (np.broadcast_to(each, (*batch, *each.shape[-2:])) for each in (matrix, right))
             result = np.linalg.solve(matrix, right), no_failures(A)
         except np.linalg.LinAlgError:
             factors, pivots, info = lapack.lu_factor(matrix)

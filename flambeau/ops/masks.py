@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -123,7 +124,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 def _scatter_source_gradient(grad: Any, mask: Any, source_shape: Any) -> Any:
     taken = grad.masked_select(mask.expand(grad.shape))
-    whole = taken.new_zeros(int(np.prod(source_shape)))
+    whole = taken.new_zeros(math.prod(source_shape))
     whole = put_at(whole, [np.arange(taken._array.size)], taken, False)
     return whole.reshape(source_shape)
 

@@ -46,7 +46,7 @@ def require_numbers(operand: Any, other: Any) -> None:
 
 
 def _mismatch(a: Any, b: Any) -> RuntimeError:
-    rows, inner = (1, a.shape[0]) if a.ndim == 1 else (int(np.prod(a.shape[:-1])), a.shape[-1])
+    rows, inner = (1, a.shape[0]) if a.ndim == 1 else (math.prod(a.shape[:-1]), a.shape[-1])
     return RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{inner} and {b.shape[-2]}x{b.shape[-1]})")
 
 
@@ -70,7 +70,7 @@ def check_product(a: Any, b: Any) -> None:
         raise RuntimeError(f"size mismatch, got input ({a.shape[0]}), mat ({a.shape[0]}x{inner}), vec ({other})")
     if n > 2 and m > 2:
         batch = broadcast_shape(a._array.shape[:-2], b._array.shape[:-2])
-        count = int(np.prod(batch))
+        count = math.prod(batch)
         raise RuntimeError(
             f"Expected size for first two dimensions of batch2 tensor to be: [{count}, {inner}] but got: [{count}, {other}]."
         )

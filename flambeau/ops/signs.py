@@ -16,6 +16,7 @@ from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import cast_array
 from ..core.calls.out import Out, same_dtype
 from ..core.calls.registry import add_method, composite, op, pointwise, primitive, view
+from ..core.layout import empty_as, preserve_format
 from .arithmetic import dtype_of, missing_derivative, order_of, reject, zeros
 from .limits import keep_where
 
@@ -226,7 +227,7 @@ def _next_in_bits(input: np.ndarray, other: np.ndarray) -> np.ndarray:
 @op(batch=0, name="_conj", method=False, out=False, node_name="ConjBackward0", grad={"input": lambda grad: grad.conj()})
 def conjugated(input: Tensor) -> Tensor:
     """The complex conjugate, computed at once."""
-    return np.conjugate(input)
+    return np.conjugate(input, out=empty_as(input, preserve_format, input.shape, input.dtype))
 
 
 @composite()

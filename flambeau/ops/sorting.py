@@ -448,6 +448,12 @@ def positions(ranked: np.ndarray, values: np.ndarray, side: str, sorter: Any = N
 
 
 def _check_search(sorted_sequence: Any, values: Any, sorter: Any) -> None:
+    where, other = sorted_sequence.device, values.device
+    if where != other:
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries and input value tensors should have same device type, but got boundaries tensor device "
+            f"type {where} and input value tensor device type {other}"
+        )
     if not sorted_sequence.ndim:
         raise RuntimeError("torch.searchsorted(): input value cannot be a 0-d boundary; sorted_sequence needs at least one dimension")
     if sorted_sequence.ndim > 1 and tuple(sorted_sequence.shape[:-1]) != tuple(values.shape[:-1]):

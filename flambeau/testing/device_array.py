@@ -7,6 +7,9 @@ What CuPy refuses is refused here (read off CuPy 14.2):
   a NumPy array;
 - results are arrays always: a full reduction and an element are 0-d device arrays, never scalars;
 - ufuncs' ``reduce`` and ``accumulate`` of add and multiply only, ``at`` of seven, no ``where=``, no ``initial=``;
+- functions that go by a method take arrays alone, no numbers or tuples; arrays are joined with arrays, not with lists; systems of equations
+  come with right sides of as many dimensions;
+- a ufunc's result lies row by row, or column by column where its operands do;
 - ``flags`` know three fields; functions that CuPy has not are not here either.
 
 ``reads.count`` is how often the host read a value, which on a GPU waits for the device, and ``reads.copies`` how many of these were whole
@@ -221,11 +224,14 @@ def _method(name: str) -> None:
     setattr(DeviceArray, name, method)
 
 
-for _name in (
-    "reshape transpose swapaxes ravel flatten squeeze astype copy view fill sort argsort partition argpartition cumsum cumprod sum prod "
-    "max min mean std var any all argmax argmin clip round nonzero take put repeat diagonal trace conj conjugate dot searchsorted "
-    "compress choose"
-).split():
+_METHODS = frozenset(
+    (
+        "reshape transpose swapaxes ravel flatten squeeze astype copy view fill sort argsort partition argpartition cumsum cumprod sum "
+        "prod max min mean std var any all argmax argmin clip round nonzero take put repeat diagonal trace conj conjugate dot "
+        "searchsorted compress choose"
+    ).split()
+)
+for _name in _METHODS:
     _method(_name)
 
 
@@ -272,8 +278,15 @@ def call(kind: type[DeviceArray], function: Any, args: Any, kwargs: dict[str, An
     """One of NumPy's functions, over arrays of class ``kind``."""
     if function is not np.where and function is not np.copyto:  # the two that know ``where``
         _refuse(kwargs)
-    if function.__name__ in _VIEWS and args and args[0].__class__ is kind:
-        return kind._put(function(args[0]._host, *args[1:], **kwargs), args[0])
+    name, first = function.__name__, args[0] if args else None
+    if name in _METHODS and args and first.__class__ is not kind and function.__module__ == "numpy":
+        raise TypeError(f"'a' must be a cupy.ndarray object, not {type(first)}.")
+    if name in ("concatenate", "stack") and any(part.__class__ is not kind for part in first):
+        raise TypeError(f"Unsupported type {next(type(part) for part in first if part.__class__ is not kind)}")
+    if name == "solve" and first.ndim > 2 and args[1].shape[: first.ndim - 1] != first.shape[:-1]:
+        raise ValueError("a must have (..., M, M) shape and b must have (..., M, K) for multidimensional b")
+    if name in _VIEWS and first.__class__ is kind:
+        return kind._put(function(first._host, *args[1:], **kwargs), first)
     out = kwargs.get("out")
     result = function(*kind._take(tuple(args)), **kind._take(kwargs))
     return out if out is not None else kind._put(result)
@@ -298,10 +311,21 @@ def call_ufunc(kind: type[DeviceArray], ufunc: Any, method: str, inputs: Any, kw
         inputs = [value.item() if value.__class__ is np.ndarray and not value.ndim else value for value in inputs]
     hosts = kind._take(list(inputs))
     if out is None:
-        return kind._put(getattr(ufunc, method)(*hosts, **kwargs))
+        result = getattr(ufunc, method)(*hosts, **kwargs)
+        return kind._put(_in_cupys_order(result, hosts) if method == "__call__" else result)
     outs = out if isinstance(out, tuple) else (out,)
     getattr(ufunc, method)(*hosts, out=tuple(kind._take(list(outs))) if method == "__call__" else kind._take(outs[0]), **kwargs)
     return outs[0] if len(outs) == 1 else outs
+
+
+def _in_cupys_order(result: Any, operands: list[Any]) -> Any:
+    """What a ufunc computed, row by row or, where every operand is so, column by column: CuPy keeps no other order of dimensions."""
+    if isinstance(result, tuple):
+        return tuple([_in_cupys_order(part, operands) for part in result])
+    if result.__class__ is not np.ndarray or result.flags.c_contiguous:
+        return result
+    in_columns = all(array.flags.f_contiguous for array in operands if array.__class__ is np.ndarray)
+    return np.array(result, order="F" if in_columns else "C")
 
 
 class DeviceUfunc:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from devices.marks import work_that_waits
 
 import flambeau as torch
 import flambeau.nn.functional as F
@@ -171,6 +172,7 @@ def test_default_device() -> None:
 
 
 # -- several devices in one call ------------------------------------------------------------------------------------------------------
+@pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")  # NumPy's, of CuPy
 @pytest.mark.parametrize("size", [3, 200])
 @pytest.mark.parametrize("pair", [("cpu", "cuda:0"), ("cuda:0", "cpu"), ("cuda:0", "cuda:1"), ("cuda:2", "cuda:1")])
 @pytest.mark.parametrize(
@@ -390,6 +392,7 @@ def test_factories_of_pinned_memory(make: Any) -> None:
         make(pin_memory=True, device="cuda")
 
 
+@work_that_waits
 def test_copies_from_pinned_memory_wait_unless_told() -> None:
     from devices import fake_cupy
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections import namedtuple
 from typing import Any
 
 import pytest
 from devices import fake_cupy
+from devices.marks import several_devices, work_that_waits
 
 import flambeau as torch
 from flambeau.nn.parallel import comm
@@ -80,6 +82,7 @@ def test_a_forked_process_may_not_use_cuda() -> None:
 
 
 # -- streams and events ---------------------------------------------------------------------------------------------------------------
+@work_that_waits
 def test_streams() -> None:
     stream = torch.cuda.Stream()
     assert stream.device == torch.device("cuda:0") and stream.device_index == 0 and stream.cuda_stream != 0
@@ -118,7 +121,7 @@ def test_streams_of_other_devices() -> None:
 
 
 def test_external_streams() -> None:
-    made_elsewhere = fake_cupy.Stream()
+    made_elsewhere = sys.modules["cupy"].cuda.Stream()
     stream = torch.cuda.ExternalStream(made_elsewhere.ptr, device=0)
     assert isinstance(stream, torch.cuda.Stream) and stream.cuda_stream == made_elsewhere.ptr
     assert stream.__cuda_stream__() == (0, made_elsewhere.ptr)
@@ -126,6 +129,7 @@ def test_external_streams() -> None:
         assert torch.cuda.current_stream() == stream
 
 
+@work_that_waits
 def test_events() -> None:
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True, blocking=True)
     assert repr(start) == "<torch.cuda.Event uninitialized>" and start.device is None
@@ -271,6 +275,7 @@ def test_each_device_draws_the_cpus_numbers_from_its_own_generator(draw: Any, de
     assert draw(device=device).tolist() == draw(device="cpu").tolist()
 
 
+@several_devices
 def test_seeds_and_states() -> None:
     cuda = torch.cuda
     torch.manual_seed(7)
@@ -402,6 +407,7 @@ def test_scatter_and_gather() -> None:
 
 
 # -- accelerator ----------------------------------------------------------------------------------------------------------------------
+@several_devices
 def test_accelerator() -> None:
     accelerator = torch.accelerator
     assert accelerator.is_available() and accelerator.device_count() == 3
@@ -461,6 +467,7 @@ class Net(torch.nn.Module):
         return {"output": output[:, 0] * self.scales[0] + shift, "total": (output.sum(), None)}
 
 
+@several_devices
 def test_data_parallel_is_the_module_on_the_whole_batch() -> None:
     torch.manual_seed(0)
     net = Net().to("cuda:0").eval()
@@ -504,6 +511,7 @@ def test_data_parallel_on_one_device_moves_the_module_and_calls_it() -> None:
     assert net.weight.device == wrapper(torch.ones(3, 2)).device == torch.device("cuda", 2)
 
 
+@several_devices
 def test_what_data_parallel_refuses() -> None:
     net = torch.nn.Linear(2, 1)
     with pytest.raises(RuntimeError, match=r"on device cuda:0 \(device_ids\[0\]\) but found one of them on device: cpu"):
@@ -522,6 +530,7 @@ def test_what_data_parallel_refuses() -> None:
         torch.nn.parallel.gather([{"a": 1}, {}], 0)
 
 
+@several_devices
 def test_an_error_in_a_copy_comes_with_its_traceback() -> None:
     net = torch.nn.Linear(2, 1).to("cuda:0")
     with pytest.raises(RuntimeError, match=r"(?s)Caught RuntimeError in replica 0 on device 0\.\nOriginal Traceback.*in call"):

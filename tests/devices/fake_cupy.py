@@ -327,6 +327,9 @@ def alloc_pinned_memory(size: int) -> PinnedMemoryPointer:
     return pointer
 
 
+_PROCESS = os.getpid()  # whose devices they are: not its children's
+
+
 class runtime:
     CUDARuntimeError = CUDARuntimeError
     memoryTypeUnregistered, memoryTypeHost, memoryTypeDevice, memoryTypeManaged = range(4)
@@ -341,6 +344,8 @@ class runtime:
 
     @staticmethod
     def getDevice() -> int:
+        if os.getpid() != _PROCESS:
+            raise CUDARuntimeError("cudaErrorInitializationError: initialization error")
         return thread.device
 
     @staticmethod

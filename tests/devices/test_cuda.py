@@ -47,6 +47,11 @@ def test_with_three_devices(file: str) -> None:
     check_tests_pass(str(TESTS / file), "-m", "not oracle")
 
 
+@pytest.mark.parametrize("file", ["devices/cuda_cases.py", "devices/cuda_module_cases.py", "devices/test_cuda_names.py"])
+def test_with_one_device(file: str) -> None:
+    check_tests_pass(str(TESTS / file), "-p", "devices.fewer_devices", "-m", "not oracle", CUDA_VISIBLE_DEVICES="0")
+
+
 @pytest.mark.parametrize("device", ["cuda:0", "cuda:1"])
 def test_records(device: str) -> None:
     every = "1" if os.environ.get("FLAMBEAU_CUDA_RECORDS") == "all" else "12" if device == "cuda:1" else "24"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from devices.marks import several_devices, work_that_waits
 
 import flambeau as torch
 
@@ -68,6 +69,7 @@ def test_device_switches_for_a_while(available: bool) -> None:
     assert torch.cuda.current_device() == 0
 
 
+@several_devices
 def test_device_count(available: bool) -> None:
     assert torch.cuda.device_count() == (3 if available else 0)
 
@@ -129,6 +131,7 @@ def test_event(available: bool) -> None:
     return None
 
 
+@work_that_waits
 def test_synchronize(available: bool) -> None:
     if not available:
         return refused(torch.cuda.synchronize)

@@ -138,6 +138,8 @@ class Cuda(Kind):
 
     def current(self) -> int:
         """Index of the thread's current device."""
+        if self.is_forked:
+            raise RuntimeError(_FORKED)
         return self.runtime.getDevice()
 
     def placed(self, where: device) -> device:

@@ -176,10 +176,6 @@ class NotNow(NoKernel):
     """A kernel cannot be built at this moment: a signal handler asks for it while its thread is making something late."""
 
 
-class NoArray(TypeError):
-    """A kernel was given something else than an array of NumPy's own class, and did nothing."""
-
-
 def key_of(op: Op) -> str:
     return op.name if op.namespace == "torch" else f"{op.namespace}.{op.name}"
 

@@ -19,7 +19,13 @@ from typing import Any
 
 import numpy as np
 
+
+class NoArray(TypeError):
+    """A native kernel was given something else than an array of NumPy's own class, and did nothing."""
+
+
 _KERNEL_ERRORS = (
+    NoArray,
     TypeError,
     ValueError,
     IndexError,
