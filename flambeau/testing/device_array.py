@@ -278,7 +278,8 @@ def call(kind: type[DeviceArray], function: Any, args: Any, kwargs: dict[str, An
     """One of NumPy's functions, over arrays of class ``kind``."""
     if function is not np.where and function is not np.copyto:  # the two that know ``where``
         _refuse(kwargs)
-    name, first = function.__name__, args[0] if args else None
+    name: str = function.__name__
+    first: Any = args[0] if args else None
     if name in _METHODS and args and first.__class__ is not kind and function.__module__ == "numpy":
         raise TypeError(f"'a' must be a cupy.ndarray object, not {type(first)}.")
     if name in ("concatenate", "stack") and any(part.__class__ is not kind for part in first):
