@@ -6,7 +6,8 @@ What CuPy refuses is refused here (read off CuPy 14.2):
 - a NumPy array beside a device array is a TypeError, 0-d ones too; NumPy *scalars* and Python numbers are welcome, and an index may be
   a NumPy array;
 - results are arrays always: a full reduction and an element are 0-d device arrays, never scalars;
-- ufuncs' ``reduce`` and ``accumulate`` of add and multiply only, ``at`` of seven, no ``where=``, no ``initial=``;
+- ufuncs' ``reduce`` and ``accumulate`` of add and multiply only, ``at`` of seven and of some dtypes, no ``where=``, no ``initial=``;
+  a number beside bfloat16 makes float32 of ``where``;
 - functions that go by a method take arrays alone, no numbers or tuples; arrays are joined with arrays, not with lists; systems of equations
   come with right sides of as many dimensions;
 - a ufunc's result lies row by row, or column by column where its operands do;
@@ -286,6 +287,10 @@ def call(kind: type[DeviceArray], function: Any, args: Any, kwargs: dict[str, An
         raise TypeError(f"Unsupported type {next(type(part) for part in first if part.__class__ is not kind)}")
     if name == "solve" and first.ndim > 2 and args[1].shape[: first.ndim - 1] != first.shape[:-1]:
         raise ValueError("a must have (..., M, M) shape and b must have (..., M, K) for multidimensional b")
+    if name == "where" and len(args) == 3:
+        kinds = [part.dtype for part in args[1:] if part.__class__ is kind]
+        if len(kinds) == 1 and kinds[0].kind == "V" and not all(hasattr(part, "dtype") for part in args[1:]):
+            return kind._put(function(*kind._take(tuple(args))).astype(np.float32))
     if name in _VIEWS and first.__class__ is kind:
         return kind._put(function(first._host, *args[1:], **kwargs), first)
     out = kwargs.get("out")
@@ -302,10 +307,14 @@ def call_ufunc(kind: type[DeviceArray], ufunc: Any, method: str, inputs: Any, kw
         raise TypeError(f"`cupy_{name}.{method}` is not supported yet")
     if method == "reduceat" and name != "add":
         raise TypeError(f"`cupy_{name}.reduceat` is not supported yet")
+    if method == "reduceat" and inputs[0].dtype.kind == "V":
+        raise TypeError("no kernel of bfloat16")
     if method == "at":
         if name not in SCATTERED:
             raise TypeError(f"`cupy_{name}.at` is not supported yet")
         array, index, *rest = inputs
+        if array.dtype.name not in SCATTERED[name]:
+            raise TypeError(f"cupy.{name}.at only supports {', '.join(sorted(SCATTERED[name]))} as data type")
         ufunc.at(kind._take(array), kind._take_index(index), *kind._take(rest))
         return None
     if name in _COMPARISONS:  # NumPy hands a scalar left of an operator over as a 0-d array (numpy/numpy#12142); CuPy takes its value

@@ -6,6 +6,10 @@ Reference kernels of a device are bound to a ``Namespace``, on the tests' probe 
     np.maximum.reduce(x)      ``reduce`` of add and multiply    ``max``, ``min``, ``any``, ``all``, ``nanmax``, ``nanmin``
     np.maximum.accumulate(x)  ``accumulate`` of these two       running values in log2(n) steps
     np.multiply.at(x, i, v)   ``at`` of seven ufuncs            on the host
+    np.add.at(x, i, v)        of some dtypes, and of maxima of  of a wider dtype; complex numbers and maxima of
+                              float64 with 24 bits              float64 on the host
+    np.add.reduceat(x, i)     none of bfloat16                  of float32
+    np.where(c, x, 0)         float32 where x is bfloat16       of an array of x's dtype
     np.add.reduce(x, ...)     no ``where=``, no ``initial=``    kernels do without
     np.logical_not(z)         none of complex numbers           of ``z != 0``; so for bfloat16
     np.errstate, np.finfo     none, or NumPy's own              NumPy's own: they make no array
@@ -22,7 +26,12 @@ import numpy as np
 
 # Ufuncs whose methods a module of device arrays has itself.
 REDUCED = frozenset(("add", "multiply"))
-SCATTERED = frozenset(("add", "subtract", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor"))
+_WORDS = frozenset(("int32", "int64", "uint32", "uint64"))
+_COMPARED, _ADDED = _WORDS | {"float32"}, _WORDS | {"float16", "float32", "float64"}
+# The dtypes in which ``at`` can be trusted; others are computed in a wider one, or else on the host.
+SCATTERED = {"add": _ADDED, "subtract": _ADDED, "maximum": _COMPARED, "minimum": _COMPARED}
+SCATTERED |= dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor"), _WORDS)
+_WIDER = dict.fromkeys(("bool", "int8", "uint8", "int16", "uint16"), "int32") | dict.fromkeys(("float16", "bfloat16"), "float32")
 # Reductions that have a function of their own.
 _REDUCTIONS = {"maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all", "fmax": "nanmax", "fmin": "nanmin"}
 _OF_TRUTH = frozenset(("logical_and", "logical_or", "logical_xor", "logical_not"))
@@ -81,9 +90,21 @@ class Ufunc:
         out[...] = result
         return out
 
+    def reduceat(self, array: Any, *args: Any, **kwargs: Any) -> Any:
+        if array.dtype.kind != "V":
+            return self._function.reduceat(array, *args, **kwargs)
+        return self._function.reduceat(array.astype(np.float32), *args, **kwargs).astype(array.dtype)
+
     def at(self, array: Any, index: Any, *values: Any) -> None:
-        if self.__name__ in SCATTERED:
+        dtypes = SCATTERED.get(self.__name__, frozenset())
+        wider = _WIDER.get(array.dtype.name)
+        if array.dtype.name in dtypes:
             self._function.at(array, index, *values)
+            return
+        if wider in dtypes:
+            wide = array.astype(wider)
+            self._function.at(wide, index, *[value.astype(wider) if hasattr(value, "dtype") else value for value in values])
+            array[...] = wide != 0 if array.dtype.kind == "b" else wide.astype(array.dtype)
             return
         whole = array.get()
         getattr(np, self.__name__).at(whole, _on_host(index), *map(_on_host, values))
@@ -133,6 +154,13 @@ class Namespace:
                 raise AttributeError(f"module '{self.__name__}' of a device has no attribute '{name}'")
         self.__dict__[name] = found
         return found
+
+    def where(self, condition: Any, *values: Any) -> Any:
+        if values and not all(hasattr(value, "dtype") for value in values):
+            kinds = [value.dtype for value in values if hasattr(value, "dtype")]
+            if kinds and kinds[0].kind == "V":
+                values = tuple([value if hasattr(value, "dtype") else self._root.asarray(value, kinds[0]) for value in values])
+        return self._module.where(condition, *values)
 
     def _hosted(self, function: Any) -> Any:
         """A function that the device's module lacks: on copies in the host's memory."""
