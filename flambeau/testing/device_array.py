@@ -289,7 +289,7 @@ def call(kind: type[DeviceArray], function: Any, args: Any, kwargs: dict[str, An
         raise ValueError("a must have (..., M, M) shape and b must have (..., M, K) for multidimensional b")
     if name == "where" and len(args) == 3:
         kinds = [part.dtype for part in args[1:] if part.__class__ is kind]
-        if len(kinds) == 1 and kinds[0].kind == "V" and not all(hasattr(part, "dtype") for part in args[1:]):
+        if len(kinds) == 1 and kinds[0].kind == "V":
             return kind._put(function(*kind._take(tuple(args))).astype(np.float32))
     if name in _VIEWS and first.__class__ is kind:
         return kind._put(function(first._host, *args[1:], **kwargs), first)

@@ -156,10 +156,9 @@ class Namespace:
         return found
 
     def where(self, condition: Any, *values: Any) -> Any:
-        if values and not all(hasattr(value, "dtype") for value in values):
-            kinds = [value.dtype for value in values if hasattr(value, "dtype")]
-            if kinds and kinds[0].kind == "V":
-                values = tuple([value if hasattr(value, "dtype") else self._root.asarray(value, kinds[0]) for value in values])
+        kinds = [value.dtype for value in values if value.__class__ is self._root.ndarray]
+        if len(kinds) == 1 and kinds[0].kind == "V":
+            values = tuple([value if value.__class__ is self._root.ndarray else self._root.asarray(value, kinds[0]) for value in values])
         return self._module.where(condition, *values)
 
     def _hosted(self, function: Any) -> Any:
