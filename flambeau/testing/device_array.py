@@ -7,7 +7,7 @@ What CuPy refuses is refused here (read off CuPy 14.2):
   a NumPy array;
 - results are arrays always: a full reduction and an element are 0-d device arrays, never scalars;
 - ufuncs' ``reduce`` and ``accumulate`` of add and multiply only, ``at`` of seven and of some dtypes, no ``where=``, no ``initial=``;
-  a number beside bfloat16 makes float32 of ``where``;
+  ``where`` makes float32 of bfloat16;
 - functions that go by a method take arrays alone, no numbers or tuples; arrays are joined with arrays, not with lists; systems of equations
   come with right sides of as many dimensions;
 - a ufunc's result lies row by row, or column by column where its operands do;
@@ -288,8 +288,8 @@ def call(kind: type[DeviceArray], function: Any, args: Any, kwargs: dict[str, An
     if name == "solve" and first.ndim > 2 and args[1].shape[: first.ndim - 1] != first.shape[:-1]:
         raise ValueError("a must have (..., M, M) shape and b must have (..., M, K) for multidimensional b")
     if name == "where" and len(args) == 3:
-        kinds = [part.dtype for part in args[1:] if part.__class__ is kind]
-        if len(kinds) == 1 and kinds[0].kind == "V":
+        kinds = {part.dtype.kind for part in args[1:] if part.__class__ is kind}
+        if kinds == {"V"}:
             return kind._put(function(*kind._take(tuple(args))).astype(np.float32))
     if name in _VIEWS and first.__class__ is kind:
         return kind._put(function(first._host, *args[1:], **kwargs), first)

@@ -9,7 +9,7 @@ Reference kernels of a device are bound to a ``Namespace``, on the tests' probe 
     np.add.at(x, i, v)        of some dtypes, and of maxima of  of a wider dtype; complex numbers and maxima of
                               float64 with 24 bits              float64 on the host
     np.add.reduceat(x, i)     none of bfloat16                  of float32
-    np.where(c, x, 0)         float32 where x is bfloat16       of an array of x's dtype
+    np.where(c, x, y)         float32 where x is bfloat16       of the bits
     np.add.reduce(x, ...)     no ``where=``, no ``initial=``    kernels do without
     np.logical_not(z)         none of complex numbers           of ``z != 0``; so for bfloat16
     np.errstate, np.finfo     none, or NumPy's own              NumPy's own: they make no array
@@ -157,9 +157,10 @@ class Namespace:
 
     def where(self, condition: Any, *values: Any) -> Any:
         kinds = [value.dtype for value in values if value.__class__ is self._root.ndarray]
-        if len(kinds) == 1 and kinds[0].kind == "V":
-            values = tuple([value if value.__class__ is self._root.ndarray else self._root.asarray(value, kinds[0]) for value in values])
-        return self._module.where(condition, *values)
+        if not kinds or kinds[0].kind != "V" or kinds[-1] != kinds[0]:
+            return self._module.where(condition, *values)
+        bits = [self._root.asarray(value, kinds[0]).view(np.uint16) for value in values]
+        return self._module.where(condition, *bits).view(kinds[0])
 
     def _hosted(self, function: Any) -> Any:
         """A function that the device's module lacks: on copies in the host's memory."""
