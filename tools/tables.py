@@ -253,8 +253,8 @@ def compatibility() -> str:
         table(("namespace", "PyTorch", "flambeau", "share"), rows),
         f"PyTorch's database of operations names {len(database)}; {len(database) - len(lacking)} of them exist here.\n",
         "## Devices\n",
-        "The CPU and `meta` are tested against PyTorch. CUDA, through CuPy, has run on a probe and on a stand-in for CuPy only\n"
-        "(`tests/devices`), never on a GPU; [design.md](design.md#cuda) says what it does and what it does not.\n",
+        "The CPU and `meta` are tested against PyTorch. CUDA, through CuPy, is tested on a probe and on a stand-in for CuPy\n"
+        "(`tests/devices`), and has run on one GPU; [design.md](design.md#cuda) says what it does and what it does not.\n",
         "## Names that are missing\n",
         "\n".join(missing) + "\n",
         "## Why they are missing\n",

@@ -6,7 +6,7 @@ operands' device the current one (``state.crowded``), since the fast path's ufun
 
 Memory comes from CuPy's pool through ``_allocate``, the one place that knows of peaks and turns CuPy's error into PyTorch's.
 
-This has run on a stand-in for CuPy only (``tests/devices/fake_cupy.py``), never on a GPU.
+Tests run it on a stand-in for CuPy (``tests/devices/fake_cupy.py``), and on CuPy itself where there is a GPU (``with_cupy.py``).
 """
 
 from __future__ import annotations
