@@ -17,6 +17,9 @@ Y = "torch.ones(2, 4, 4, 4)"
 PARTS = (("select_copy", "1"), ("slice_copy", "1, 2"), ("narrow_copy", "0, 1"), ("select", "-1"), ("narrow", "-1, 1"))
 FLAGS = ("sparse", "sparse_csr", "mkldnn", "nested", "quantized", "cuda", "cpu", "meta", "leaf")
 X = "torch.arange(-3., 3.).requires_grad_()"
+# 64 of each, by PyTorch's vectorised loops: those over the rest may give others at NaN
+EDGES = "torch.tensor([float('nan'), float('inf'), -float('inf'), 0., -0., 1e-40, -1e-40, 3e38, 1., -1., 3., -3., 6., .5, -.5])"
+PIECES = ("hardtanh relu6 hardsigmoid hardswish hardshrink softshrink elu selu celu leaky_relu").split()
 CALLS = [
     # reductions and shapes
     "torch.scatter_reduce(torch.ones(3), 0, torch.tensor([1]), torch.tensor([2], dtype=torch.int64), 'sum')",
@@ -251,6 +254,82 @@ CALLS = [
     "(lambda x: (F.max_pool2d(x, 2, return_indices=True)[0].sum().backward(), x.grad))(torch.ones(1, 4, 4).requires_grad_())",
     "(lambda x: (F.max_pool1d(x, 2, return_indices=True)[0].pow(2).sum().backward(), x.grad))"
     "(torch.arange(16.).reshape(1, 16).requires_grad_())",
+    # gradients at NaN, infinity, zeros and numbers beyond the normal ones, and beside them
+    *(
+        f"(lambda x: torch.autograd.grad({call}.sum(), x))({EDGES}.to(torch.{dtype}).repeat_interleave(64).requires_grad_())"
+        for dtype in ("float32", "float64")
+        for call in (
+            *(f"F.{name}(x)" for name in PIECES if dtype == "float32" or name != "hardsigmoid"),  # its slope there is float32's
+            "F.threshold(x, 0.5, 2.0)",
+            "torch.sinc(x)",
+            "torch.special.i1e(x[320:])",
+            "torch.logit(x)",
+            "torch.logit(x, 0.1)",
+        )
+    ),
+    "(lambda x: torch.autograd.grad(torch.sinc(x).sum().real, x))(torch.tensor([1e-40, 0.3 + 0.1j, 0]).requires_grad_())",
+    *(
+        f"(lambda x, y: torch.autograd.grad((torch.{name}(x, y) * 0).sum(), (x, y)))(torch.tensor([1., 0., 2., float('inf'), "
+        "float('nan')]).requires_grad_(), torch.tensor([-1.5, -1., 0., float('inf'), 1.]).requires_grad_())"
+        for name in ("xlogy", "special.xlog1py")
+    ),
+    "(lambda x, y: torch.autograd.grad(F.kl_div(x, y), (x, y)))"
+    "(torch.ones(0, requires_grad=True), torch.tensor([-0.6], requires_grad=True))",
+    "(lambda x: torch.autograd.grad(F.poisson_nll_loss(x, x), x))(torch.tensor([3e38], requires_grad=True))",
+    *(
+        "(lambda x: torch.autograd.grad(torch.logsumexp(x, 0).sum(), x))"
+        f"(torch.tensor([[-float('inf'), 1., float('inf')], [-float('inf'), {other}, 2.]], dtype=torch.{dtype}).requires_grad_())"
+        for other in ("2.", "-float('inf')", "float('nan')")
+        for dtype in ("float32", "float64")
+    ),
+    *(
+        f"(lambda x, y, z: torch.autograd.grad(torch.{name}(z, y, x, value=0.3).sum(), (x, y, z), torch.tensor(1 + 0j)))"
+        "(torch.tensor([-float('inf'), float('nan'), 3.]).requires_grad_(), torch.tensor([1., 2., 0.]).requires_grad_(), "
+        "torch.tensor([1 + 0j]).requires_grad_())"
+        for name in ("addcmul", "addcdiv")
+    ),
+    # sums of gradients have the dtype of the result, not the operand's
+    *(
+        f"(lambda x, y: torch.autograd.grad((x {sign} y).sum(), (x, y)))(torch.tensor([[1.349], [1.659], [1000.1], [-999.1]])"
+        f".requires_grad_(), torch.tensor([0.0149], dtype=torch.{dtype}).requires_grad_())"
+        for sign in ("+", "*", "/")
+        for dtype in ("bfloat16", "float16", "float64")
+    ),
+    # what passes beyond the largest number, or below the least, on the way
+    *(
+        f"torch.{name}(torch.tensor([3e38, 0.4665, 2.2]{more}))"
+        for name in ("std", "var")
+        for more in ("", ", dtype=torch.float64", ", dtype=torch.bfloat16")
+    ),
+    *(
+        f"torch.std({rows}, {dim})"
+        for rows in ("torch.tensor([[3e38, 1.5] * 20] * 400)", "torch.tensor([[3e38, 1.5]] * 3)")
+        for dim in (0, 1)
+    ),
+    *(
+        f"torch.{name}(torch.tensor([{values}], dtype=torch.{dtype}), 0)"
+        for name, values in (("cumprod", "3e38, 3e38, 1e-38, 1e-38"), ("cumprod", "1e-40, .55, 3e38"), ("cumsum", "1., " + "3e-8, " * 9))
+        for dtype in ("float32", "float64", "complex64", "bfloat16")
+    ),
+    "torch.cumsum(torch.tensor([3e38, 3e38, -3e38, -3e38]), 0)",
+    # a bool to the power of a bool
+    *(
+        f"torch.tensor({base}, dtype=torch.bool){power}"
+        for base in ("[True, False]", "[]")
+        for power in (
+            *(f"{form}" for value in ("True", "False") for form in (f" ** {value}", f".pow({value})", f".pow_({value})")),
+            " ** torch.tensor(True)",
+            " ** 1",
+            ".__rpow__(True)",
+        )
+    ),
+    *(f"torch.pow(torch.tensor([True, False]), True, out=torch.empty(2, dtype=torch.{dtype}))" for dtype in ("bool", "float32")),
+    *(
+        f"F.binary_cross_entropy_with_logits(torch.tensor([3.052], dtype=torch.{dtype}), torch.tensor([1.322 + 0j]), "
+        f"reduction='{reduction}')"
+        for dtype in ("float64", "float32", "bfloat16")
+        for reduction in ("none", "mean")
+    ),
 ]
 
 CALLS += [

@@ -215,10 +215,10 @@ def test_zero_dimensions_and_empty(record: Record, request: pytest.FixtureReques
                 assert_same_outcome((result, error), run(library, record, sample), library, record, describe(record, sample))
 
 
-def special_samples(record: Record, dtype: str) -> list[Sample]:
+def special_samples(record: Record, dtype: str, times: int = 1) -> list[Sample]:
     assert isinstance(record.samples, Pointwise)
     count = record.samples.count
-    values = np.array(SPECIAL)
+    values = np.repeat(SPECIAL, times if count == 1 else 1)
     grids = np.meshgrid(*[values] * min(count, 2), indexing="ij")
     with np.errstate(all="ignore"):
         arrays = [np.ascontiguousarray(grid.reshape(-1)).astype(numpy_dtype(dtype)) for grid in grids]
@@ -246,6 +246,9 @@ UNDERIVED = {  # by PyTorch: the functional forms of in-place operations, result
 WRONGLY_DERIVED = {  # by PyTorch, as finite differences show
     "as_strided_scatter": "elements that are written over get a gradient, and the others none",
 }
+VECTORISED_WRONGLY = {  # by PyTorch; else special values are those of its vectorised loop, from which that over the rest may differ
+    **dict.fromkeys(("sinh", "cosh"), "infinite beyond 88.7, where the result still is below the largest number"),
+}
 GRADIENTS = [
     (record, dtype)
     for record in RECORDS.values()
@@ -259,7 +262,7 @@ GRADIENTS = [
 def test_gradients_agree_with_pytorch(record: Record, dtype: str, theirs: Any) -> None:
     cases = samples_of(record, dtype)
     if record.elementwise and record.specials and dtype == "float32":
-        cases += special_samples(record, dtype)
+        cases += special_samples(record, dtype, times=1 if record.name in VECTORISED_WRONGLY else 64)
     for sample in cases:
         where = describe(record, sample)
         outcomes = []

@@ -44,14 +44,16 @@ def fit(grad: Tensor, shape: tuple[int, ...], dtype: np.dtype, node: Node, edge:
         RuntimeError: it is not broadcastable from that shape.
     """
     array = grad._array
-    if array.dtype is not dtype and array.dtype != dtype:
-        want = dtypes.BY_NUM[dtype.num]
-        if array.dtype.kind in "cV" and not want.is_complex and grad.is_complex():
-            grad = grad.real
-        grad = grad.to(want)
-    have = grad._array.shape
-    if have == shape:
-        return grad
+    want = None if array.dtype is dtype or array.dtype == dtype else dtypes.BY_NUM[dtype.num]
+    if want is not None and array.dtype.kind in "cV" and not want.is_complex and grad.is_complex():
+        grad = grad.real
+    have = array.shape
+    if have != shape:
+        grad = _reduced(grad, have, shape, node, edge)
+    return grad if want is None else grad.to(want)  # after the sum, which has the wider dtype
+
+
+def _reduced(grad: Tensor, have: tuple[int, ...], shape: tuple[int, ...], node: Node, edge: Any) -> Tensor:
     if have[len(have) - len(shape) :] != shape and broadcast_or_none(shape, have) != have:
         index = next(i for i, other in enumerate(node.edges) if other is edge)
         raise RuntimeError(

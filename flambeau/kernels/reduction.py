@@ -281,7 +281,12 @@ def _plain(rule: str) -> Any:
 
 
 def _spread(rule: str) -> Any:
-    return lambda input, dim, correction, keepdim: reduce(rule, input, dim, keepdim, None, float(correction))
+    def spread(input: np.ndarray, dim: Any, correction: float, keepdim: bool) -> Any:
+        made = reduce(rule, input, dim, keepdim, None, float(correction))
+        # NaN may be a sum beyond float32's largest number, which the reference has in float64
+        return None if made is None or np.isnan(made).any() else made
+
+    return spread
 
 
 def _truth(rule: str) -> Any:  # no dimensions are none here, not all

@@ -96,7 +96,7 @@ def _reject_unsigned(name: str, input: np.ndarray, low: float) -> None:
 
 
 def _strictly_inside(grad: Any, input: Any, low: float, high: float) -> Any:
-    return _tied_to(input, keep_where(grad, (input <= low).logical_or(input >= high).logical_not()))
+    return _tied_to(input, keep_where(grad, (input > low).logical_and(input < high)))
 
 
 def _tied_to(input: Any, gradient: Any) -> Any:
@@ -294,9 +294,10 @@ def functional_threshold(input: Tensor, threshold: float, value: float, inplace:
 
 # -- exponential units --------------------------------------------------------------------------------------------------------
 def _exponential_gradient(grad: Any, input: Any, alpha: float, scale: float, rate: float) -> Any:
-    below = input <= 0
+    above = input > 0
+    below = above.logical_not()
     slope = grad * (scale * alpha * rate) * keep_where(input * rate, below).exp()
-    return keep_where(slope, below) + keep_where(grad * scale if scale != 1 else grad, below.logical_not())
+    return keep_where(slope, below) + keep_where(grad * scale if scale != 1 else grad, above)
 
 
 def _exponential_unit(input: np.ndarray, alpha: float, scale: float = 1.0, rate: float = 1.0) -> np.ndarray:
@@ -599,8 +600,9 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def _hardswish_gradient(grad: Any, input: Any) -> Any:
-    curved = (input > -3).logical_and(input < 3)
-    return keep_where(grad, (input < 3).logical_not()) + keep_where(grad * (input / 3 + 0.5), curved)
+    above = input >= 3
+    curved = (input <= -3).logical_or(above).logical_not()
+    return keep_where(grad, above) + keep_where(grad * (input / 3 + 0.5), curved)
 
 
 @pointwise(**_functional, fast=True, grad={"input": _hardswish_gradient})
@@ -620,7 +622,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def _outside(input: Any, lambd: float) -> Any:
-    return (input >= -lambd).logical_and(input <= lambd).logical_not()
+    return (input < -lambd).logical_or(input > lambd)
 
 
 @pointwise(inplace=False, fast=True, grad={"input": lambda grad, input, lambd: _tied_to(input, keep_where(grad, _outside(input, lambd)))})

@@ -245,8 +245,8 @@ reflected("mul", "mul")
     fast=lambda a, b, c, value: np.add(a, np.multiply(np.multiply(value, b), c)),
     grad={
         "input": lambda grad: grad,
-        "tensor1": lambda grad, tensor2, value: scaled(grad * conj(tensor2), value),
-        "tensor2": lambda grad, tensor1, value: scaled(grad * conj(tensor1), value),
+        "tensor1": lambda grad, tensor2, value: grad * scaled(conj(tensor2), value),
+        "tensor2": lambda grad, tensor1, value: grad * scaled(conj(tensor1), value),
     },
 )
 def addcmul(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor, *, value: Number = 1) -> Tensor:

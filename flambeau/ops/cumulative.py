@@ -20,6 +20,7 @@ from .reduction import cast_operand
 from .scatter import scattered_sums
 
 _F4 = np.dtype(np.float32)
+_TOTALS = {"f": np.dtype(np.float64), "F": np.dtype(np.complex128)}  # in which totals are kept, as in PyTorch
 
 
 def _prepare(input: Any, dim: int, *rest: Any) -> tuple[Any, ...]:
@@ -36,7 +37,7 @@ def _accumulated(ufunc: Any, input: np.ndarray, dim: int, dtype: Any) -> np.ndar
     wanted = np.dtype(np.int64) if dtype is None and input.dtype.kind in "biu" else input.dtype
     if not input.ndim:
         return input.astype(wanted)
-    wide = _F4 if wanted.kind in "fV" and wanted.itemsize < 4 else wanted
+    wide = _TOTALS.get(wanted.char) or (_F4 if wanted.kind in "fV" and wanted.itemsize < 4 else wanted)
     out = np.empty(input.shape, wide)
     ufunc.accumulate(input, axis=dim, dtype=wide, out=out)
     return out if wide == wanted else out.astype(wanted)
@@ -46,7 +47,8 @@ def _fast_accumulate(ufunc: Any) -> Any:
     def fast(a: np.ndarray, dim: int, dtype: Any) -> Any:
         if dtype is not None or a.dtype.kind == "b" or not a.ndim:
             return None
-        result = ufunc.accumulate(a, dim)
+        wide = _TOTALS.get(a.dtype.char)
+        result = ufunc.accumulate(a, dim) if wide is None else ufunc.accumulate(a.astype(wide), dim).astype(a.dtype)
         return result if result.flags.c_contiguous else None
 
     return fast

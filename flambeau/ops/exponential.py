@@ -173,19 +173,13 @@ def log_of(value: Any, dtype: Any) -> Any:
     return math.log(value) if value > 0 else (-math.inf if value == 0 else math.nan)
 
 
-def _log1p_of(value: Any, dtype: Any) -> Any:
-    if isinstance(value, TensorType):
-        return (value if value.dtype is dtype else value.to(dtype)).log1p()
-    return log_of(1 + value, dtype)
-
-
 def _times_log(input: np.ndarray, log: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.where((input == 0) & ~np.isnan(other), input.dtype.type(0), np.multiply(input, log))
 
 
 def _xlogy_input_gradient(grad: Any, input: Any, other: Any) -> Any:
     both = (input == 0).logical_and(other <= 0) if isinstance(other, TensorType) else (input == 0 if other <= 0 else None)
-    gradient = grad * log_of(other, grad.dtype)
+    gradient = xlogy(grad, other)  # 0 where nothing comes, whatever the logarithm
     return gradient if both is None else gradient.masked_fill(both, 0)
 
 
@@ -207,7 +201,7 @@ def xlogy(input: Tensor | Number, other: Tensor | Number) -> Tensor:
 
 def _xlog1py_input_gradient(grad: Any, input: Any, other: Any) -> Any:
     both = (input == 0).logical_and(other <= -1) if isinstance(other, TensorType) else (input == 0 if other <= -1 else None)
-    gradient = grad * _log1p_of(other, grad.dtype)
+    gradient = xlog1py(grad, other)
     return gradient if both is None else gradient.masked_fill(both, 0)
 
 
@@ -279,10 +273,10 @@ def sigmoid(input: Tensor) -> Tensor:
 
 
 def _logit_gradient(grad: Any, input: Any, eps: float | None) -> Any:
-    gradient = grad / (input * (1 - input)).abs()  # +inf at -0.0 too; what is negative lies outside
+    gradient = grad / (input * (1 - input))
     low, high = (0.0, 1.0) if eps is None else (eps, 1 - eps)
-    outside = (input < low).logical_or(input > high)
-    return gradient.masked_fill(outside, math.nan if eps is None else 0.0)
+    inside = (input >= low).logical_and(input <= high)
+    return gradient.masked_fill(inside.logical_not(), math.nan if eps is None else 0.0)
 
 
 @pointwise(promotion="int_to_float", grad={"input": _logit_gradient})

@@ -14,6 +14,7 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.interruption import pass_on
 from ..core.calls.registry import composite, op, pointwise, resolve
 from ..core.state import grad_enabled
+from .activation import logsigmoid
 from .arithmetic import reject
 
 _REDUCTIONS = ("none", "mean", "sum")
@@ -495,9 +496,9 @@ def binary_cross_entropy_with_logits(
     if not input.is_floating_point():
         raise NotImplementedError(f"\"log_sigmoid_cpu\" not implemented for '{input.dtype.legacy}'")
     if target.is_complex():  # of no meaning as a probability, but defined
-        tail = (-input.abs()).exp().log1p() + (-input).clamp_min(0)
-        loss = (1 - target) * input + (tail if pos_weight is None else tail * ((pos_weight - 1) * target + 1))
-        return reduced(loss if weight is None else loss * weight, reduction)
+        log = logsigmoid(input)
+        loss = (1 - target) * input - (log if pos_weight is None else log * ((pos_weight - 1) * target + 1))
+        return reduced((loss if weight is None else loss * weight).to(target.dtype), reduction)
     if not target.is_floating_point():
         raise RuntimeError(f"result type {input.dtype.legacy} can't be cast to the desired output type {target.dtype.legacy}")
     loss = logit_loss(input, target, weight, pos_weight, reduction)
@@ -541,7 +542,8 @@ def kl_div(
     if log_target:
         loss = target.exp() * (target - input)
     else:
-        loss = target.xlogy(target) - target * input
+        product = target * input
+        loss = target.xlogy(target) - product
     if reduction == "batchmean":
         return loss.sum() / input.size(0) if input.dim() else loss.sum()
     return reduced(loss, reduction)
@@ -570,7 +572,8 @@ def poisson_nll_loss(
     Source: torch.nn.functional.poisson_nll_loss.
     """
     reduction = reduction_of(reduction, size_average, reduce)
-    loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    product = target * (input if log_input else (input + eps).log())  # first, so that gradients are added up in PyTorch's order
+    loss = (input.exp() if log_input else input) - product
     if full:
         stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
         loss = loss + stirling.masked_fill(target <= 1, 0)

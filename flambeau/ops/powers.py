@@ -10,7 +10,7 @@ from ..core import dtype as dtypes
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import fits_integers
 from ..core.calls.promotion import common_dtype
-from ..core.calls.registry import add_method, composite, pointwise
+from ..core.calls.registry import add_method, composite, overload, pointwise, primitive
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import conj, reject, zeros
 from .exponential import log_of
@@ -93,7 +93,7 @@ def pow_(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
         input, exponent: broadcastable tensors, or one of them a number.
     Raises:
         RuntimeError: integers to a negative integer number.
-        NotImplementedError: bool tensors.
+        NotImplementedError: bool tensors, but for a bool as exponent.
     Gradient: ``grad * exponent * input**(exponent - 1)``, and ``grad * result * log(input)``.
     Source: torch.pow. Exponents 0.5, 2, 3, -0.5, -1 and -2 are computed by roots, products and quotients.
     """
@@ -105,6 +105,18 @@ def pow_(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
         if kernel is not None:
             return kernel(input)
     return np.power(input, exponent)
+
+
+@pointwise(name="_power_of_truth", method=False, grad=None)
+def power_of_truth(input: Tensor, exponent: Number) -> Tensor:
+    """A bool tensor to the power of a bool."""
+    return np.logical_or(input, np.logical_not(exponent))
+
+
+@overload("pow")
+def _truth_to_a_number(op: Any, input: Any, exponent: Any) -> Any:
+    is_truth = exponent.__class__ is bool and isinstance(input, TensorType) and input.dtype is dtypes.bool_
+    return primitive("_power_of_truth") if is_truth else None
 
 
 def _integer_power(input: np.ndarray, exponent: np.ndarray) -> np.ndarray:

@@ -418,7 +418,7 @@ def _require_var_dtype(array: np.ndarray, name: str) -> None:
         raise RuntimeError(f"{name} only support floating point and complex dtypes")
 
 
-def _fast_variance(a: np.ndarray, dim: Any, correction: float, keepdim: bool) -> Any:
+def _fast_spread(a: np.ndarray, dim: Any, correction: float, keepdim: bool) -> Any:
     if keepdim or a.dtype.kind != "f" or (dim is not None and dim.__class__ is not int) or a.size > 16384:
         return None
     count = a.size if dim is None else a.shape[dim]
@@ -426,12 +426,17 @@ def _fast_variance(a: np.ndarray, dim: Any, correction: float, keepdim: bool) ->
     rest *= rest
     total = np.asarray(np.add.reduce(rest, dim))
     total /= max(count - correction, 0)
-    return total.astype(a.dtype, "C")
+    return total
+
+
+def _fast_variance(a: np.ndarray, dim: Any, correction: float, keepdim: bool) -> Any:
+    total = _fast_spread(a, dim, correction, keepdim)
+    return None if total is None else total.astype(a.dtype, "C")
 
 
 def _fast_deviation(a: np.ndarray, dim: Any, correction: float, keepdim: bool) -> Any:
-    result = _fast_variance(a, dim, correction, keepdim)
-    return None if result is None else np.sqrt(result, result)
+    total = _fast_spread(a, dim, correction, keepdim)
+    return None if total is None else np.sqrt(total, total).astype(a.dtype, "C")
 
 
 @op(
@@ -597,8 +602,7 @@ def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
 def _logsumexp_gradient(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool) -> Any:
     ndim = input.ndim
     result = kept(result, dim, keepdim, ndim)
-    # where the result is infinite, input - result would be NaN
-    return kept(grad, dim, keepdim, ndim) * (input - result.masked_fill(result == -math.inf, 0)).exp().conj()
+    return kept(grad, dim, keepdim, ndim) * (input - result).exp().conj()
 
 
 def _canonicalize_logsumexp(input: Any, dim: Any, keepdim: bool) -> tuple[Any, ...]:

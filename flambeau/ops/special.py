@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ..core.arrays.native import attempt
@@ -139,14 +140,12 @@ def entr(input: Tensor) -> Tensor:
     return np.where(input < 0, input.dtype.type(-np.inf), product)
 
 
-@pointwise(
-    promotion="int_to_float",
-    grad={
-        "input": lambda grad, input: (
-            grad * conj(((math.pi * input) * (math.pi * input).cos() - (math.pi * input).sin()) / (math.pi * input * input))
-        ).masked_fill(input == 0, 0)
-    },
-)
+def _sinc_gradient(grad: Any, input: Any) -> Any:
+    angle, square = math.pi * input, input * input * math.pi
+    return (grad * conj((angle * angle.cos() - angle.sin()) / square)).masked_fill(square == 0, 0)
+
+
+@pointwise(promotion="int_to_float", grad={"input": _sinc_gradient})
 def sinc(input: Tensor) -> Tensor:
     """``sin(pi * input) / (pi * input)``; 1 at 0.
 
@@ -365,9 +364,13 @@ def i0e(input: Tensor) -> Tensor:
     return scipy_function("i0e")(input)
 
 
+def _is_tiny(input: Any) -> Any:
+    return input.abs() <= float(ml_dtypes.finfo(input.dtype.numpy).eps)
+
+
 def _i1_gradient(grad: Any, input: Any, result: Any) -> Any:
-    safe = input.masked_fill(input == 0, 1)
-    return grad * (input.i0() - result / safe).masked_fill(input == 0, 0.5)
+    tiny = _is_tiny(input)
+    return grad * (input.i0() - result / input.masked_fill(tiny, 1)).masked_fill(tiny, 0.5)
 
 
 @pointwise(**_special, grad={"input": _i1_gradient})
@@ -382,8 +385,8 @@ def i1(input: Tensor) -> Tensor:
 
 
 def _i1e_gradient(grad: Any, input: Any, result: Any) -> Any:
-    safe = input.masked_fill(input == 0, 1)
-    return grad * (i0e(input) - result * (input.sgn() + 1 / safe)).masked_fill(input == 0, 0.5)
+    tiny = _is_tiny(input)
+    return grad * (i0e(input) - result * (input.sgn() + 1 / input.masked_fill(tiny, 1))).masked_fill(tiny, 0.5)
 
 
 @pointwise(**_special, grad={"input": _i1e_gradient})

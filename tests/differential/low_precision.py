@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -18,7 +19,7 @@ from oracle import pytorch
 
 import flambeau
 
-from .area import Area, Difference, Known, Run, attempt, variables
+from .area import Area, Difference, Known, Run, attempt, find_difference, variables
 
 HALVES = ("float16", "bfloat16")
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")
@@ -102,6 +103,8 @@ NORMS = (
     "F.glu({a}, -1)",
 )
 
+ACTIVATION = rf"F\.({'|'.join(ACTIVATIONS)})"
+
 
 def _values(draw: random.Random, count: int, hard: bool) -> str:
     pool = ("0.", "-0.", "1.", "inf", "-inf", "nan", "65504.", "6e-8", "3e38", "1e-40", "-1.")
@@ -148,17 +151,46 @@ class LowPrecision(Area):
             program="inf|nan|3e\\+?38|65504",
         ),
         Known(
-            "zeros around an image, or among factors, meet an infinite number",
+            "zeros around an image, or among factors, meet a number that is not finite",
             kind="^values$",
             line=r"grads\(.*(conv|prod\()",
             ours="nan",
-            program="inf",
+            when=lambda difference: same_but(difference, lambda ours, theirs: np.isnan(ours)),
         ),
         Known("PyTorch rounds the root, then its reciprocal", kind="^values$", line=r"grads\(.*rsqrt"),
         Known("what is left where a direction has no other part", kind="^values$", line=r"grads\(.*sgn\(", ours="e-0[5-9]"),
         Known("a dtype without a zero, or a sign", kind="^values$", line=r"grads\(", program="e8m0"),
         Known("complex targets of 16 bits", kind="^dtype$", line="cross_entropy", program="complex32"),
         Known("PyTorch multiplies infinite complex numbers by 1 + 0j", kind="^values$", theirs=r"nanj|nan[+-]"),
+        Known(
+            "0 to the power of a complex 0 is 1; PyTorch's is NaN, but of a number",
+            kind="^values$",
+            line=r"pow\(|\*\*",
+            theirs="nan",
+            program="complex",
+            when=lambda difference: same_but(difference, lambda ours, theirs: np.isnan(theirs) & np.isin(ours, (0, 1))),
+        ),
+        Known(
+            "PyTorch's functions of single elements and its vectorised ones differ at NaN, infinity and in the sign of zero",
+            kind="^values$",
+            line=rf"{ACTIVATION}\((\w+)\)",
+            when=lambda difference: is_either_loop(difference),
+        ),
+        Known(
+            "numbers whose squares, or whose sums, pass beyond the largest one: how PyTorch's norms end depends on a row's length",
+            kind="^values$",
+            line=r"_norm\(|torch\.(std|var)\(",
+            theirs=r"nan|inf|\b0\.? ",
+            program=r"3e\+?38|65504",
+            when=lambda difference: agrees_in_float64(difference),
+        ),
+        Known(
+            "steps of a gradient in float8, each with at most four digits",
+            kind="^values$",
+            line=r"grads\(.*(@|matmul|mm\(|einsum|linear|conv|attention)",
+            program="float8",
+            when=lambda difference: agrees_in_float64(difference),
+        ),
     )
 
     def space(self, torch: ModuleType) -> dict[str, Any]:
@@ -233,7 +265,7 @@ class LowPrecision(Area):
             return self.compare_exceptions(run)
         pairs = list(zip(_flat(run.ours.get(name)), _flat(run.theirs.get(name)), strict=False))
         for number, (ours, theirs) in enumerate(pairs):
-            found = _difference(ours, theirs, 1.0 if self._cancels(run, theirs) else 0.0, self._operands(run))
+            found = _difference(ours, theirs, max(1.0 if self._cancels(run, theirs) else 0.0, self._terms(run)), self._operands(run))
             if found is not None and found[0] == "values" and self._is_as_good(run, name, number, ours, theirs):
                 found = None
             if found is not None:
@@ -244,9 +276,17 @@ class LowPrecision(Area):
 
     def _cancels(self, run: Run, theirs: Any) -> bool:
         """Whether a result may be what is left of numbers around 1: gradients, some losses, and norms of equal numbers in float64."""
-        return bool(re.search(r"= grads\(|poisson_nll_loss\(|kl_div\(|cross_entropy\(", run.line)) or (
+        return bool(re.search(r"= grads\(|poisson_nll_loss\(|kl_div\(|cross_entropy", run.line)) or (
             "_norm(" in run.line and str(getattr(theirs, "dtype", "")) == "torch.float64"
         )
+
+    def _terms(self, run: Run) -> float:
+        """How large a sum is without its signs."""
+        read = re.search(r"= (torch\.(?:nan)?(?:sum|mean|cumsum)\()(\w+)(.*)", run.line)
+        if read is None:
+            return 0.0
+        sizes = {"torch": pytorch(), "sizes": run.theirs[read[2]].abs().to(pytorch().float64)}
+        return float(np.asarray(eval(f"{read[1]}sizes{read[3]}", sizes)).max(initial=0))
 
     def _operands(self, run: Run) -> float:
         """What the operands' own precision allows a wider result to be off: parts of it may be computed from them alone.
@@ -332,9 +372,54 @@ def _difference(ours: Any, theirs: Any, least: float = 0, allowed: float = 0) ->
     dtype = str(theirs.dtype).removeprefix("torch.")
     a, b = _wide(ours), _wide(theirs)
     if dtype in EPS:
+        if np.iscomplexobj(b) and not np.isfinite(b).all():
+            a, b = (np.ascontiguousarray(each).view(np.float64) for each in (np.atleast_1d(a).astype(np.complex128), np.atleast_1d(b)))
         off, _ = precision.error(a, b, "float16" if dtype == "complex32" else dtype, True, least)
         return None if off <= max(UNITS[dtype] * EPS[dtype], allowed) else ("values", str(a), str(b))
     return None if np.array_equal(a, b, equal_nan=True) else ("values", str(a), str(b))
+
+
+def agrees_in_float64(difference: Difference) -> bool:
+    """Whether the program has no difference where each dtype is widened once its numbers are rounded to it."""
+    program = re.sub(r"\.to\(torch\.(b?float\d\w*)\)", r".to(torch.\1).to(torch.float64)", difference.program)
+    program = re.sub(r"\.to\(torch\.(complex\d+)\)", r".to(torch.\1).to(torch.complex128)", program)
+    program = re.sub(r"with torch.autocast.*?: ", "", program)
+    return find_difference(LowPrecision(), ["torch.set_default_dtype(torch.float64)", *program.split("\n")]) is None
+
+
+def numbers_of(text: str) -> np.ndarray:
+    """The numbers of a result as it is printed."""
+    return np.array([complex(token) for token in re.findall(r"[^\s\[\],()]+", re.sub(r"\s+([+-][\w.]*j)", r"\1", text))])
+
+
+def same_but(difference: Difference, where: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> bool:
+    """Whether results are the same, to the digits that are printed, except for elements that ``where`` names."""
+    ours, theirs = numbers_of(difference.ours), numbers_of(difference.theirs)
+    if ours.shape != theirs.shape:
+        return False
+    rest = ~where(ours, theirs)
+    return np.allclose(ours[rest], theirs[rest], rtol=1e-2, atol=1e-6, equal_nan=True)
+
+
+def is_either_loop(difference: Difference) -> bool:
+    """Whether each element of a function's result, or gradient, is PyTorch's of the element alone, or of 64 such elements."""
+    *before, last = difference.program.split("\n")
+    found = re.fullmatch(rf"\w+ = (grads\(lambda \w+: )?{ACTIVATION}\((\w+)\)(, \w+\))?", last)
+    if found is None:
+        return False
+    name, expression = found[3], last.partition(" = ")[2]
+    theirs, ours = (LowPrecision().space(torch) for torch in (pytorch(), flambeau))
+    for line in before:
+        attempt(line, theirs)
+    operand = theirs[name].detach()
+
+    def result(space: dict[str, Any], operand: Any) -> np.ndarray:
+        return _wide(_flat(eval(expression, {**space, name: operand}))[0]).reshape(-1)
+
+    mine = result(ours, flambeau.tensor(operand.tolist(), dtype=getattr(flambeau, str(operand.dtype).removeprefix("torch."))))
+    alone, among = (np.array([result(theirs, each.repeat(count))[0] for each in operand.reshape(-1)]) for count in (1, 64))
+    near = UNITS[str(operand.dtype).removeprefix("torch.")] * EPS[str(operand.dtype).removeprefix("torch.")]
+    return bool(np.all(np.isclose(mine, alone, near, 0, equal_nan=True) | np.isclose(mine, among, near, 0, equal_nan=True)))
 
 
 AREA = LowPrecision()
