@@ -456,6 +456,7 @@ LINEARIZED = [
     lambda x: func.grad(lambda x: (x.sin() * x.exp()).sum() * x.prod())(x),
     lambda x: func.jacrev(lambda x: torch.stack([x.prod(), x.sin().sum()]))(x),
     lambda x: func.hessian(lambda x: x.prod() * x.sum())(x),
+    lambda x: func.grad(lambda x: func.jacrev(lambda x: (x * 2).var())(x).sum())(x),
     lambda x: func.vmap(lambda y: (x * y).sin())(x),
     lambda x: func.jvp(lambda x: x.sin() * x.sum(), (x,), (x * 2,))[1],
     lambda x: func.linearize(lambda x: x.sin() * x.sum(), x)[1](x * 2),

@@ -203,6 +203,7 @@ def gradients(outs: Sequence[Any], inputs: Sequence[Any], seeds: Sequence[Any], 
         if not used:
             return [None] * len(inputs)
         ones = [out.detach().new_ones(out._array.shape) if seed is None else seed for out, seed in zip(outs, seeds, strict=True)]
+        keep = keep or any(level.records for level in thread.levels)  # what is recorded runs through these graphs again
         return run_backward([outs[i] for i in used], [ones[i] for i in used], keep, record, inputs, accumulates=False)
     with below(owner):
         if owner.__class__ is Batch:

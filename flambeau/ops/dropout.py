@@ -13,6 +13,7 @@ from ..core.calls.registry import composite
 from ..core.random import samplers
 from ..core.random.generator import default_generator
 from ..core.state import modes, run_ignoring_fp, thread
+from ..core.tensor import Tensor as TensorType
 from ..core.tensor import wrap
 from .creation import array_like
 
@@ -82,10 +83,14 @@ def alpha_terms(p: float, of: np.dtype) -> tuple[float, Any, Any]:
 
 
 def _dropped(input: Any, p: Any, train: bool, feature: bool, alpha: bool, inplace: bool) -> Any:
+    if not isinstance(input, TensorType):
+        name = f"{'feature_' if feature else ''}{'alpha_' if alpha else ''}dropout{'_' if inplace else ''}"
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     p = _check_p(p)
     if p == 0 or not train or input._array.size == 0:
         return input
-    multiply = type(input).mul_ if inplace else type(input).mul
+    kind: Any = type(input)
+    multiply = kind.mul_ if inplace else kind.mul
     of = input._array.dtype
     if p == 1:
         return multiply(input, wrap(np.zeros((), of)))

@@ -70,14 +70,14 @@ def _scaled(centred: np.ndarray, variance: np.ndarray, weight: Any, bias: Any, a
 
 
 def _same_types(input: np.ndarray, others: Any, message: str) -> None:
-    """Parameters have the input's dtype, or float32 beside a reduced one.
+    """Parameters have the input's dtype, or all of them float32 beside a reduced one.
 
     Raises:
         RuntimeError: neither.
     """
-    for part in others:
-        if part is not None and part.dtype != input.dtype and not (dtypes.of_array(input) in dtypes.REDUCED and part.dtype == np.float32):
-            raise RuntimeError(message)
+    found = {part.dtype for part in others if part is not None}
+    if found - {input.dtype} and not (found == {np.dtype(np.float32)} and dtypes.of_array(input) in dtypes.REDUCED):
+        raise RuntimeError(message)
 
 
 def normalized(input: Tensor, weight: Tensor | None, bias: Tensor | None, view: Any, axes: Any, affine: Any, eps: float) -> Tensor:
@@ -324,7 +324,7 @@ def normalized_batch(
     view = (shape[0], channels, product(shape[2:]))
     _same_types(
         input._array,
-        [None if e is None else e._array for e in (running_mean, running_var)],
+        [None if e is None else e._array for e in (running_mean, running_var, weight, bias)],
         "mixed dtype (CPU): all inputs must share same datatype.",
     )
     result, mean, variance = NORMS["Batch"].wrapper(input, weight, bias, view, (0, 2), (1, channels, 1), eps)
@@ -419,7 +419,11 @@ def instance_norm(
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
-        return normalized_batch(input, running_mean, running_var, weight, bias, False, momentum, eps)
+        given = [None if each is None else each._array for each in (weight, bias)]
+        _same_types(input._array, given, "mixed dtype (CPU): expect parameter to have scalar type of Float")
+        kind = dtypes.float32 if input.dtype in dtypes.REDUCED else input.dtype  # the moments may have any
+        mean, variance, weight, bias = (None if each is None else each.to(kind) for each in (running_mean, running_var, weight, bias))
+        return normalized_batch(input, mean, variance, weight, bias, False, momentum, eps)
     shape = tuple(input.shape)
     area = product(shape[2:])
     if area == 1:

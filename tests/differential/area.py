@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
 import random
@@ -153,6 +154,12 @@ def find_difference(area: Area, lines: Sequence[str]) -> Difference | None:
             run.ours.clear()
             run.theirs.clear()
     return None
+
+
+def agrees_in_float64(area: Area, program: str) -> bool:
+    """Whether a program has no difference where every float32 is a float64."""
+    lines = [ast.unparse(statement) for statement in ast.parse(program.replace("float32", "float64")).body]
+    return find_difference(area, ["torch.set_default_dtype(torch.float64)", *lines]) is None
 
 
 def reset(torch: Any) -> None:

@@ -7,7 +7,6 @@ a storage, ``is_contiguous`` in each memory format, ``requires_grad``, ``is_leaf
 
 from __future__ import annotations
 
-import ast
 import math
 import random
 import re
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 from oracle import pytorch
 
-from .area import Area, Difference, Known, Run, attempt, described, find_difference
+from .area import Area, Difference, Known, Run, agrees_in_float64, attempt, described
 from .comparing import values_of
 from .view_lines import (
     LINES,
@@ -187,7 +186,7 @@ class Views(Area):
             "normalised rows that hardly differ: both lose as many digits of the difference",
             kind="values",
             line="layer_norm",
-            when=lambda difference: agrees_in_float64(difference.program),
+            when=lambda difference: agrees_in_float64(AREA, difference.program),
         ),
         Known("an error inside of PyTorch", kind="exception|grad_fn|node", theirs=r"INTERNAL ASSERT FAILED|Expected isFloatingType\(grad"),
         Known(
@@ -226,7 +225,7 @@ class Views(Area):
         Known(
             "roundings of float32: the gradient is off by as little, and the same program has no difference in float64",
             kind="last bits",
-            when=lambda difference: agrees_in_float64(difference.program),
+            when=lambda difference: agrees_in_float64(AREA, difference.program),
         ),
         Known("which of equal elements the median is, and so where its gradient goes, is left open", kind="grad", program="median"),
         Known("PyTorch's median of expanded tensors is wrong", kind="values", line=r"\.median\("),
@@ -270,12 +269,6 @@ def of_empty(run: Run) -> str:
     """What is added to the kind of a difference where an empty tensor's bytes were to be read as another dtype."""
     read = re.search(r"= (t\d+)\.view\(torch\.", run.line)
     return " of an empty tensor" if read and read[1] in run.theirs and not run.theirs[read[1]].numel() else ""
-
-
-def agrees_in_float64(program: str) -> bool:
-    """Whether a program has no difference where every float32 is a float64."""
-    lines = [ast.unparse(statement) for statement in ast.parse(program.replace("float32", "float64")).body]
-    return find_difference(AREA, ["torch.set_default_dtype(torch.float64)", *lines]) is None
 
 
 def compare_tensors(run: Run) -> Difference | None:

@@ -260,10 +260,10 @@ def composite_operands(entry: Any, values: Sequence[Any]) -> list[Any]:
     """
     operands: list[Any] = []
     for position, (param, value) in enumerate(zip(entry.params, values, strict=True)):
-        if isinstance(value, (list, tuple)):
-            operands += [element for element in value if hasattr(type(element), "__torch_function__")]
-        elif hasattr(type(value), "__torch_function__"):
+        if hasattr(type(value), "__torch_function__"):
             operands.append(value)
+        elif isinstance(value, (list, tuple)) and (param.kind != "tensor" or entry.namespace != "torch"):
+            operands += [element for element in value if hasattr(type(element), "__torch_function__")]
         elif param.kind == "tensor" and value is not param.default:
             raise TypeError(f"{entry.name}(): argument '{param.name}' (position {position + 1}) must be Tensor, not {type(value).__name__}")
     return operands

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import math
 from typing import Any
 
 import numpy as np
@@ -29,41 +28,10 @@ def _is_orthogonal(Q: Any) -> bool:
     return bool(ops.allclose(Q.mH @ Q, _identity(k, Q), atol=10.0 * n * float(np.finfo(Q.dtype.numpy).eps)))
 
 
-def _reflectors(A: Any) -> tuple[Any, Any]:
-    """The Householder vectors of a QR decomposition, below a diagonal of R's, and their factors; as LAPACK's geqrf has them."""
-    packed, factors = np.linalg.qr(A.detach().cpu().numpy(), mode="raw")
-    return ops.tensor(np.ascontiguousarray(packed.swapaxes(-1, -2))).to(A), ops.tensor(factors).to(A)
-
-
-def _product_of_reflections(A: Any, tau: Any) -> Any:
-    """The first columns of the product of ``1 - tau[i] * v @ v.H``, where ``v`` is 1 at ``i`` and column ``i`` of ``A`` below it."""
-    n, k = A.shape[-2:]
-    vectors = A.tril(-1) + _identity(n, A)[:, :k]
-    Q = _identity(n, A)[:, :k].expand(*A.shape[:-2], n, k)
-    for i in reversed(range(tau.shape[-1])):
-        v = vectors[..., i : i + 1]
-        Q = Q - tau[..., i, None, None] * (v @ (v.mH @ Q))
-    return Q
-
-
 def _make_orthogonal(A: Any) -> Any:
     """Q of the QR decomposition whose R has a positive diagonal."""
-    X, tau = _reflectors(A)
-    return _product_of_reflections(X, tau) * X.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
-
-
-def _exponential(A: Any) -> Any:
-    """The exponential of a matrix: its series for the matrix divided by a power of two, squared as often."""
-    largest = float(A.detach().abs().sum(-2).max()) if A.numel() else 0.0
-    halvings = max(0, math.ceil(math.log2(largest)) + 2) if largest > 0.0 and math.isfinite(largest) else 0
-    small = A / 2.0**halvings  # of norm at most 1/4: 12 terms leave 1/4**13 / 13!, below float64's precision
-    identity = _identity(A.shape[-1], A)
-    result = identity + small / 12
-    for order in reversed(range(1, 12)):
-        result = identity + small @ result / order
-    for _ in range(halvings):
-        result = result @ result
-    return result
+    X, tau = ops.geqrf(A)
+    return ops.resolve("linalg", "householder_product")(X, tau) * X.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
 
 
 class _OrthMaps(enum.Enum):
@@ -100,7 +68,7 @@ class _Orthogonal(Module):
             X = ops.cat([X, X.new_zeros(n, n - k).expand(*X.shape[:-2], -1, -1)], dim=-1)
         A = X - X.mH
         if self.orthogonal_map is _OrthMaps.matrix_exp:
-            return _exponential(A)[..., :k]
+            return ops.resolve("linalg", "matrix_exp")(A)[..., :k]
         identity = _identity(n, A)
         return (ops.resolve("linalg", "inv")(identity - 0.5 * A) @ (identity + 0.5 * A))[..., :k]
 
@@ -108,7 +76,7 @@ class _Orthogonal(Module):
         A = X.tril(diagonal=-1)
         tau = 2.0 / (1.0 + (A * A).sum(dim=-2))
         # The diagonal of X is 1 or -1; as integers it has no gradient.
-        return _product_of_reflections(A, tau) * X.diagonal(dim1=-2, dim2=-1).int().unsqueeze(-2)
+        return ops.resolve("linalg", "householder_product")(A, tau) * X.diagonal(dim1=-2, dim2=-1).int().unsqueeze(-2)
 
     @no_grad()
     def right_inverse(self, Q: Any) -> Any:
@@ -122,7 +90,7 @@ class _Orthogonal(Module):
                 raise NotImplementedError(
                     "It is not possible to assign to the matrix exponential or the Cayley parametrizations when use_trivialization=False."
                 )
-            A, tau = _reflectors(Q)
+            A, tau = ops.geqrf(Q)
             A.diagonal(dim1=-2, dim2=-1).sign_()
             A.diagonal(dim1=-2, dim2=-1)[tau == 0.0] *= -1
             return A.mT if transposed else A
