@@ -194,6 +194,7 @@ def gradients(outs: Sequence[Any], inputs: Sequence[Any], seeds: Sequence[Any], 
         seeds: the vectors of the product; None for ones.
         record: whether the gradients are to be differentiated. keep: whether the graph is used again.
     """
+    keep = keep or any(level.records for level in thread.levels)  # what is recorded runs through these graphs again
     owner = highest([*outs, *inputs])
     recorder = _recorder_in(seeds) if owner is None or not owner.records else owner
     if recorder is not None and (owner is None or owner.level <= recorder.level):
@@ -203,7 +204,6 @@ def gradients(outs: Sequence[Any], inputs: Sequence[Any], seeds: Sequence[Any], 
         if not used:
             return [None] * len(inputs)
         ones = [out.detach().new_ones(out._array.shape) if seed is None else seed for out, seed in zip(outs, seeds, strict=True)]
-        keep = keep or any(level.records for level in thread.levels)  # what is recorded runs through these graphs again
         return run_backward([outs[i] for i in used], [ones[i] for i in used], keep, record, inputs, accumulates=False)
     with below(owner):
         if owner.__class__ is Batch:
