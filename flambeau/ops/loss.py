@@ -315,11 +315,14 @@ def _bce(input: np.ndarray, target: np.ndarray, weight: Any, reduction: str) -> 
     return reduced_array(loss if weight is None else loss * weight, reduction)
 
 
+def _apart_from_zero(input: Any) -> Any:
+    """``input (1 - input)`` as PyTorch keeps it from 0 in second derivatives."""
+    return (input + 1e-12) * (1 - input + 1e-12)
+
+
 def _bce_second(grad: Any, input: Any, target: Any, grad_output: Any) -> Any:
-    spread = (1 - input) * input
-    floor = spread.clamp_min(1e-12)
-    inner = floor - (input - target) * (1 - 2 * input) * (spread >= 1e-12)
-    return grad * grad_output * inner / (floor * floor)
+    spread = _apart_from_zero(input)
+    return grad * grad_output * (input * input - 2 * input * target + target) / (spread * spread)
 
 
 @pointwise(
@@ -331,7 +334,7 @@ def _bce_second(grad: Any, input: Any, target: Any, grad_output: Any) -> Any:
     grad={
         "input": _bce_second,
         "target": lambda grad, input, grad_output: -grad * grad_output / ((1 - input) * input).clamp_min(1e-12),
-        "grad_output": lambda grad, input, target: grad * (input - target) / ((1 - input) * input).clamp_min(1e-12),
+        "grad_output": lambda grad, input, target: grad * (input - target) / _apart_from_zero(input),
     },
 )
 def probability_slope(input: Tensor, target: Tensor, grad_output: Tensor) -> Tensor:

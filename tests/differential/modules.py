@@ -262,6 +262,9 @@ class Modules(Area):
                 or re.search(r"\.(ones|zeros|constant)_\(", difference.program) is not None
             ),
         ),
+        Known(
+            "one example's loss has a dimension on meta in PyTorch, and none on the CPU", kind="shape", program="(?s)MultiLabelMargin.*meta"
+        ),
         Known("memory that nobody wrote", kind="^values$", program=r"to_empty\("),
         Known(
             "roundings of float32, of which second derivatives have many: the same program has no difference in float64",
