@@ -19,6 +19,8 @@ FLAGS = ("sparse", "sparse_csr", "mkldnn", "nested", "quantized", "cuda", "cpu",
 X = "torch.arange(-3., 3.).requires_grad_()"
 # 64 of each, by PyTorch's vectorised loops: those over the rest may give others at NaN
 EDGES = "torch.tensor([float('nan'), float('inf'), -float('inf'), 0., -0., 1e-40, -1e-40, 3e38, 1., -1., 3., -3., 6., .5, -.5])"
+# rows 1 and 0, and row 1 once more
+ROWS_OVER = "torch.sparse_coo_tensor([[1, 0, 1]], [[0., 0, 1], [0, 1, 0], [1, 1, 1]], (2, 3))"
 PIECES = ("hardtanh relu6 hardsigmoid hardswish hardshrink softshrink elu selu celu leaky_relu").split()
 CALLS = [
     # reductions and shapes
@@ -329,6 +331,57 @@ CALLS = [
         f"reduction='{reduction}')"
         for dtype in ("float64", "float32", "bfloat16")
         for reduction in ("none", "mean")
+    ),
+    # places that a mask names more than once, and a tensor as its own mask
+    *(
+        f"(lambda x, m: [(y := x.sparse_mask(m))._indices(), y._values(), y.is_coalesced()])({x}{coalesced}, {ROWS_OVER} * 2)"
+        for x in (ROWS_OVER, f"{ROWS_OVER}.to_dense()")
+        for coalesced in ("", ".coalesce()" if "dense" not in x else ".clone()")
+    ),
+    f"(lambda x: [x.sparse_mask(x) is x, (m := x * 2).sparse_mask(m) is m])({ROWS_OVER}.requires_grad_())",
+    *(f"(lambda x: x.sparse_mask(x) is x)(torch.eye(2).to_sparse{form})" for form in ("()", "_csr()", "_csc()", "_bsr((1, 1))")),
+    f"(lambda x, v: (torch.sparse_coo_tensor(x._indices(), v).sparse_mask(x).to_dense().mul(torch.arange(6.).reshape(2, 3)).sum()"
+    f".backward(), v.grad))({ROWS_OVER}, torch.ones(3, 3, requires_grad=True))",
+    # products of integers, of nothing, of vectors and of batches
+    *(
+        f"torch.sparse.addmm(torch.arange(4).reshape(2, 2), torch.eye(2, dtype=torch.int64), torch.arange(4).reshape(2, 2), {factors})"
+        for factors in ("beta=0.5", "beta=2.5", "alpha=1.5", "beta=0")
+    ),
+    *(
+        f"torch.sparse.sampled_addmm(torch.tensor([[1., 0, 2], [0, 3, 0]]).to_sparse_csr(), torch.ones({lead}2, 4), torch.ones({lead}4, 3))"
+        f".{part}()"
+        for lead in ("", "2, ", "1, 2, ")
+        for part in ("crow_indices", "col_indices", "values")
+    ),
+    *(f"(torch.ones({shape}) * torch.zeros(2, 3).to_sparse()).shape" for shape in ("2, 3", "1, 2, 3", "4, 2, 3", "0, 2, 3")),
+    "(torch.ones(1, 0) * torch.tensor([]).to_sparse())._indices()",
+    "(lambda x: ((x @ torch.tensor([0., 1, 2]).to_sparse()).sum().backward(), x.grad.to_dense()))(torch.ones(1, 3, requires_grad=True))",
+    "(lambda x: ((x @ torch.tensor([0., 0, 0]).to_sparse()).sum().backward(), x.grad.to_dense()))(torch.ones(2, 3, requires_grad=True))",
+    "torch.tensor([1., 0, 2, 1]).to_sparse().requires_grad_() @ torch.arange(24.).reshape(2, 4, 3)",
+    "torch.tensor(2.).to_sparse().transpose(0, 0).to_dense()",
+    *(
+        f"(lambda x, y: x.copy_(y).values())(torch.eye(2).to_sparse{form}, torch.tensor([[{values}], [0., 3.]]).to_sparse{form})"
+        for form in ("_csr()", "_csc()", "_bsr((1, 1))")
+        for values in ("2., 0.", "0., 0.", "1., 2.")
+    ),
+    *(
+        f"(lambda x: [x.{parts}_indices() for x in (x,)] + [x.values()])"
+        f"((torch.tensor([[[1., 2], [0, 3]], [[0, 1], [1, 1]]]).to_sparse_{form}() * 0).to_sparse_{other}())"
+        for form, other, names in (("csr", "csc", ("ccol", "row")), ("csc", "csr", ("crow", "col")), ("csr", "csr", ("crow", "col")))
+        for parts in names
+    ),
+    # in place, factors may show parts of what is written
+    *(
+        f"(lambda x: {call})(torch.arange(16.).reshape(4, 4))"
+        for call in (
+            "x.addmm_(x, x.t())",
+            "x.t().addmm_(x, x.t())",
+            "x.addmm_(x.t(), torch.ones(4, 4), beta=0)",
+            "x[:2].addmm_(x[1:3], torch.ones(4, 4))",
+            "x[0].addmv_(x.t(), torch.ones(4))",
+            "x.addbmm_(x.t()[None], torch.ones(1, 4, 4))",
+            "x.addr_(x[0], x[:, 1])",
+        )
     ),
 ]
 

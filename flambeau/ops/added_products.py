@@ -90,6 +90,7 @@ def _added(name: str, ranks: tuple[int, int], shape_of: Any, check: Any, product
         fast=fast,
         fast_bool=False,
         inplace=True,
+        may_share=True,
         out=SILENT if name == "addbmm" else True,
         grad={"input": lambda grad, beta: _scaled(grad, beta), words[0]: env["left_rule"], words[1]: env["right_rule"]},
     )(kernel)

@@ -21,6 +21,7 @@ from ..core.calls.out import resize
 from ..core.calls.registry import composite, method, op, primitive
 from ..core.dtype import of_array
 from ..core.layout import contiguous_format, empty_as, format_strides
+from ..core.layout import strided as strided_layout
 from ..core.shape import broadcast_shape, contiguous_strides, one_by_one, overlaps_itself, sizes_of, strided
 from ..core.state import INFERENCE, active, grad_enabled, in_mode, interposed, modes, thread
 from ..core.storage import TypedStorage, UntypedStorage
@@ -131,6 +132,7 @@ def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
     if (other.__class__ is TensorType or other.__class__ is Parameter) and not other._requires_grad and writable_now(self):
         a, b = self._array, other._array
         alike = a.shape == b.shape and a.dtype is b.dtype and a.__class__ is b.__class__
+        alike = alike and (a.__class__ is np.ndarray or self.layout is strided_layout)
         if alike and (other._storage is None or other._storage is not self._storage):
             native.copy_into(a, b)
             storage_of(self)._bump()

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import random
 import re
+import warnings
 from typing import Any
 
+import numpy as np
 from oracle import pytorch
 
-from .area import Area, Difference, Known, Run, attempt
+import flambeau
+
+from .area import Area, Difference, Known, Run, attempt, variables
 from .comparing import TOLERANCE, compare_results, compare_tensors, first_difference, is_close, values_of
 
 NEAR = {**TOLERANCE, "float64": 1e-6, "complex128": 1e-6}  # it may have been float32 before
@@ -40,7 +44,7 @@ WITH_ONE = (
     "{x}.detach()",
     "{x}.values()",
     "{x}._values()",
-    "{x}.indices()",
+    "{x}.indices().clone()",
     "{x}.to(torch.{dtype})",
     "{x}.double()",
     "{x} * {number}",
@@ -171,6 +175,8 @@ BACKWARD = (
     "({x} @ {y}).sum().backward()",
 )
 
+TRANSPOSED = r"(?s)masked_tensor.*(mT|transpose|\.t\(|permute)"
+
 
 class Sparse(Area):
     """See the module."""
@@ -193,6 +199,7 @@ class Sparse(Area):
             kind="coalesced|nnz",
             line=r"add|sub|[-+*]|mul|square|pow",
         ),
+        Known("PyTorch's products of integers, in place, read what they have written", kind="^values$", line=r"\.addmm_\("),
         Known(
             "in place, sparse tensors get new values: what shares them keeps the old",
             kind="values|col_indices|row_indices|crow|ccol|nnz|shape",
@@ -202,7 +209,7 @@ class Sparse(Area):
         Known(
             "copy_ looks at the masks, as PyTorch's message says of its own",
             line="copy_",
-            ours="mask must match|the places of the MaskedTensor",
+            ours="mask must match|the places of the MaskedTensor|input1 and input2 must have the same size|expected a masked tensor",
         ),
         Known(
             "indices are looked at beside sizes, and sizes and layouts where nothing is specified",
@@ -232,7 +239,12 @@ class Sparse(Area):
         Known("copy_ of a COO tensor of another size resizes in PyTorch", line="copy_", ours="size of tensor a|broadcast shape"),
         Known("permute leaves the mark of being coalesced in PyTorch where the first dimension stays", kind="coalesced", line="permute"),
         Known("the layout of products of tensors that specify nothing is either's in PyTorch", kind="^layout$", line=r"@|mm|matmul"),
-        Known("PyTorch's products of two CSC tensors lose values", kind="row_indices|values|ccol", line=r"sparse\.mm|addmm", program="csc"),
+        Known(
+            "PyTorch's products of two CSC tensors lose values",
+            kind="row_indices|values|ccol",
+            line=r"sparse\.mm|addmm",
+            program=r"csc|csr(.|\n)*(\.t\(|mT|transpose|permute)",
+        ),
         Known("products by MKL have indices of int32", kind="indices dtype", line="mm"),
         Known("sums of tensors with blocks of one element lose the blocks in PyTorch", kind="values shape", line=r"[-+]|add|sub"),
         Known(
@@ -252,7 +264,29 @@ class Sparse(Area):
         Known("PyTorch loses rows where a sparse tensor is broadcast to a dense one", kind="_indices|nnz", line=r"\*|mul"),
         Known(
             "PyTorch looks at no dtypes where a factor has no specified elements",
-            ours="to have the same dtype|of one dtype|for 'Bool'|hspmm|matrices expected",
+            ours="to have the same dtype|of one dtype|for 'Bool'|hspmm|matrices expected|operation has no sparse form",
+            when=lambda found: "exception" in found.kind and specifies_nothing(found),
+        ),
+        Known(
+            "where a factor has no specified elements, PyTorch's sum with the product is the summand itself",
+            kind="^dtype$",
+            line="addmm",
+            when=lambda found: specifies_nothing(found),
+        ),
+        Known(
+            "PyTorch adds and multiplies a dense tensor to compressed masked ones without a look at its size",
+            kind="exception",
+            ours="expected a number or a tensor of layout torch.sparse_.* beside a MaskedTensor",
+        ),
+        Known("PyTorch takes a bool tensor among masked ones for a mask", line="stack|cat", ours="mask must have dtype bool"),
+        Known(
+            "PyTorch's softmax of a transposed masked tensor is along another dimension", kind="values", line="softmax", program=TRANSPOSED
+        ),
+        Known(
+            "a view by transposition of a tensor that is written into gets a dense gradient in PyTorch",
+            kind="^grad layout",
+            program=r"(?s)(transpose|\.t\(|permute|mT).*\w_\(",
+            theirs="strided",
         ),
         Known("sparse_mask coalesces its input in PyTorch, which then is no leaf any more", kind="is_leaf", line="sparse_mask"),
         Known("the sign of a zero that is specified stays in the dense tensor", line="str|repr", ours=r"-0\."),
@@ -274,6 +308,12 @@ class Sparse(Area):
             add(lines, space, statement(draw, space))
         return lines
 
+    def compare(self, run: Run) -> Difference | None:
+        found = super().compare(run)
+        if found is None and not all(is_in_order(run.theirs[name]) for name in variables(run.theirs)):
+            run.ended = True  # what is made of such a matrix has its order
+        return found
+
     def compare_variable(self, name: str, ours: Any, theirs: Any) -> tuple[str, str, str] | None:
         found = compare_any(ours, theirs)
         if found is not None or not hasattr(theirs, "requires_grad"):
@@ -292,7 +332,10 @@ class Sparse(Area):
         return found and (f"grad {found[0]}", *found[1:])
 
     def compare_exceptions(self, run: Run) -> Difference | None:
-        return None if run.errors[1] is not None else super().compare_exceptions(run)
+        if run.errors[1] is not None:
+            run.ended = run.errors[0] is None  # what follows has other tensors; of programs that were shrunk
+            return None
+        return super().compare_exceptions(run)
 
 
 def compare_any(ours: Any, theirs: Any) -> tuple[str, str, str] | None:
@@ -314,7 +357,7 @@ def compare_any(ours: Any, theirs: Any) -> tuple[str, str, str] | None:
     if theirs.is_nested:
         if not ours.is_nested or ours.layout.__str__() != str(theirs.layout):
             return "layout", str(ours.layout), str(theirs.layout)
-        return compare_results([*ours.unbind()], [*theirs.unbind()], strides=False)
+        return compare_results([*ours.unbind()], [*theirs.unbind()], strides=False, tolerance=NEAR)
     if str(theirs.layout) == "torch.sparse_coo" == str(ours.layout) and not theirs.is_coalesced():
         for fact in ("dtype", "shape", "requires_grad"):
             a, b = (str(getattr(tensor, fact)) for tensor in (ours, theirs))
@@ -326,7 +369,44 @@ def compare_any(ours: Any, theirs: Any) -> tuple[str, str, str] | None:
         a, b = (values_of(tensor.detach().to_dense()) for tensor in (ours, theirs))
         close = is_close(a, b, 1e-3 if theirs.dtype == torch.float16 else 1e-5)
         return None if a.shape == b.shape and close.all() else ("values", *first_difference(a, b, 1e-5))
+    if not is_in_order(theirs) and theirs.shape == ours.shape and str(ours.layout) == str(theirs.layout):
+        ours, theirs = in_order(ours), in_order(theirs)
     return compare_tensors(ours, theirs, strides=False, tolerance=NEAR)
+
+
+PARTS = {"torch.sparse_csr": ("crow_indices", "col_indices"), "torch.sparse_csc": ("ccol_indices", "row_indices")}
+
+
+def parts_in_order(tensor: Any) -> tuple[Any, Any, Any]:
+    """Compressed indices of a CSR or CSC matrix, plain ones, and the order that these have within each row or column, sorted."""
+    starts, plain = (np.asarray(getattr(tensor.detach(), name)().clone().numpy()) for name in PARTS[str(tensor.layout)])
+    return starts, plain, np.lexsort((plain, np.repeat(np.arange(len(starts) - 1), np.diff(starts))))
+
+
+def is_in_order(tensor: Any) -> bool:
+    """Whether columns follow each other within rows: in MKL's products of two CSR matrices they do not."""
+    if str(getattr(tensor, "layout", "")) not in PARTS or tensor.dim() != 2 or hasattr(tensor, "get_mask"):
+        return True
+    if int(getattr(tensor.detach(), PARTS[str(tensor.layout)][0])()[-1]) != tensor._nnz():
+        return True  # not a matrix, by a write
+    order = parts_in_order(tensor)[2]
+    return bool((order == np.arange(len(order))).all())
+
+
+def in_order(tensor: Any) -> Any:
+    torch = flambeau if isinstance(tensor, flambeau.Tensor) else pytorch()
+    starts, plain, order = parts_in_order(tensor)
+    values = tensor.detach().values().clone()[torch.from_numpy(order)]
+    with warnings.catch_warnings(action="ignore"):
+        made = torch.sparse_compressed_tensor(
+            torch.from_numpy(starts),
+            torch.from_numpy(plain[order]),
+            values,
+            tensor.shape,
+            layout=tensor.layout,
+            check_invariants=False,
+        )
+    return made.requires_grad_(tensor.requires_grad)
 
 
 def is_whole(value: Any) -> bool:
@@ -447,6 +527,19 @@ def statement(draw: random.Random, space: dict[str, Any]) -> str:
         line = line.replace("{dim}", str(draw.randrange(-ndim, ndim)), 1)
     text = line.format(**words)
     return f"{free} = {text}" if free else text
+
+
+def specifies_nothing(found: Difference) -> bool:
+    """Whether an operand of the last statement has no specified elements."""
+    space = Area().space(pytorch())
+    for line in found.program.removesuffix(found.line).split("\n"):
+        attempt(line, space)
+    operands = [space.get(name) for name in re.findall(r"\bt\d+\b", found.line)]
+    return any(hasattr(operand, "layout") and count_of(operand) == 0 for operand in operands)
+
+
+def count_of(tensor: Any) -> int:
+    return tensor.numel() if str(tensor.layout) == "torch.strided" else tensor._nnz()
 
 
 AREA = Sparse()

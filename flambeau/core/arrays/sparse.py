@@ -377,7 +377,7 @@ def dense_from(array: SparseArray) -> np.ndarray:
     count = 1
     for n in batch:
         count *= n
-    row, column = [np.broadcast_to(place, array.parts[1].shape).reshape(count, -1) for place in places_of(array)]
+    row, column = [np.broadcast_to(place, array.parts[1].shape).reshape(count, array.parts[1].shape[-1]) for place in places_of(array)]
     whole = np.zeros((count, rows // high if high else 0, columns // wide if wide else 0, high, wide, *dense), array.dtype)
     values = array.values.reshape(count, array.nnz, high, wide, *dense)
     key = (np.arange(count)[:, None], row, column)
@@ -484,7 +484,7 @@ def entries_at(array: Any, mask: Any) -> np.ndarray:
     batch, (high, wide) = mask.shape[: mask.batch_dim], mask.block
     rows, columns, *dense = mask.shape[mask.batch_dim :]
     count = int(np.prod(batch, dtype=np.int64)) if batch else 1
-    row, column = [place.reshape(count, -1) for place in places_of(mask)]
+    row, column = [place.reshape(count, place.shape[-1]) for place in places_of(mask)]
     blocks = array.reshape(count, rows // high, high, columns // wide, wide, *dense).swapaxes(2, 3)
     return blocks[np.arange(count)[:, None], row, column].reshape(mask.values.shape)
 

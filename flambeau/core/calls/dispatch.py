@@ -332,7 +332,8 @@ def run_in_place(call: Call) -> Tensor:
     if recorded and op.name == "copy":
         recorded = is_differentiable(target._array)
     check_writable(target, recorded, may_overlap=may_write_overlapping(op, operands))
-    check_overlap(target, operands)
+    if not op.may_share:
+        check_overlap(target, operands)
     kind = call.kind if KINDS else host
     if op.canonicalize is not None:
         values = kind.bound(op.canonicalize)(*values)

@@ -92,6 +92,7 @@ class Op:
             where that holds for operands of this kind alone.
         may_overlap: the in-place form may write to a tensor that overlaps itself: True if all operands but that are numbers, as all of its
             elements get the same then; PARTS where elements are written over or left alone, so that a place is written if any of them is.
+        may_share: operands of the in-place form may show parts of the target's memory; all of them are read before anything is written.
         writes: the kernel accepts a last argument ``out`` (a ufunc), so that in-place forms need no temporary.
         overloads: functions (op, *values) that answer calls of other types, as ``registry.overload`` adds them.
         old_orders: pairs of a number of arguments (None: any) and a function (op, *arguments) that understands an old order of them, as
@@ -126,6 +127,7 @@ class Op:
         self.operator: str | None = options.pop("operator", None)
         self.inplace: bool = options.pop("inplace", False)
         self.may_overlap: bool | str = options.pop("may_overlap", False)
+        self.may_share: bool = options.pop("may_share", False)
         self.out: Any = options.pop("out", True)
         self.aliases: tuple[str, ...] = options.pop("aliases", ())
         self.node_name: str | None = options.pop("node_name", None)

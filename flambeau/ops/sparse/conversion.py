@@ -73,6 +73,18 @@ def compressed_of_dense(array: np.ndarray, form: Any, block: tuple[int, int], de
     return sparse_array(form, array.shape, (starts.reshape(*batch, -1), along.reshape(*batch, nnz)), values)
 
 
+def _one_by_one(array: SparseArray, form: Any) -> SparseArray:
+    """A batch of matrices, CSR or CSC, in the other of these layouts: every specified element stays, those that are 0 too."""
+    batch, rest = array.shape[: array.batch_dim], array.shape[array.batch_dim :]
+    starts, along, values = (part.reshape(-1, *part.shape[array.batch_dim :]) for part in (*array.parts, array.values))
+    each = [
+        compressed_of(coo_from(sparse_array(array.layout, rest, parts, v)), form) for *parts, v in zip(starts, along, values, strict=True)
+    ]
+    starts, along, values = (np.stack(parts) for parts in zip(*((*one.parts, one.values) for one in each), strict=True))
+    starts, along, values = (part.reshape(*batch, *part.shape[1:]) for part in (starts, along, values))
+    return sparse_array(form, array.shape, (starts, along), values)
+
+
 def in_layout(array: Any, form: Any, sparse_dim: int | None, block: tuple[int, int] | None, dense_dim: int | None) -> Any:
     """An array in another layout.
 
@@ -91,6 +103,8 @@ def in_layout(array: Any, form: Any, sparse_dim: int | None, block: tuple[int, i
         return coo_from(array)
     if array.layout is form and (block is None or block == array.block):
         return array.copy()
+    if array.batch_dim and array.layout not in BLOCKED and form not in BLOCKED and 0 not in array.shape[: array.batch_dim]:
+        return _one_by_one(array, form)
     if array.batch_dim:
         return compressed_of_dense(dense_from(array), form, block or (1, 1), array.dense_dim)
     if array.layout is sparse_coo and array.sparse_dim != 2:
@@ -338,6 +352,8 @@ def rule_of_copy(input: Any, src: Any, non_blocking: bool = False) -> Any:
             f"copy of sparse compressed tensors having different layouts is not supported. self layout is {input.layout} "
             f"and src layout is {src.layout}"
         )
+    if input.layout is not sparse_coo and input.nnz != src.nnz:
+        raise RuntimeError("torch.copy_: only sparse compressed tensors with the same number of specified elements are supported.")
     return src.copy().astype(input.dtype)
 
 

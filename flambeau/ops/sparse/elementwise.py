@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -172,7 +173,8 @@ def expanded(array: SparseArray, shape: tuple[int, ...]) -> SparseArray:
     count = array.sparse_dim + lead
     full = (1,) * lead + array.shape
     grown = [d for d in range(count) if full[d] != shape[d]]
-    copies = np.indices([shape[d] for d in grown]).reshape(len(grown), -1)
+    sizes = [shape[d] for d in grown]
+    copies = np.indices(sizes).reshape(len(grown), math.prod(sizes))
     indices = np.zeros((count, copies.shape[1] * array.nnz), np.int64)
     indices[lead:] = np.tile(array.parts[0], copies.shape[1])
     for d, row in zip(grown, copies, strict=True):

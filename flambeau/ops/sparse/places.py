@@ -45,6 +45,8 @@ def _masked(input: Tensor, mask: Tensor, dense: bool) -> Tensor:
 def rule_of_mask(input: Any, mask: SparseArray, dense: bool) -> SparseArray:
     if input.__class__ is SparseArray and input.layout is mask.layout is sparse_csr:  # then only what both specify, as in PyTorch
         return rules["mul"](input, mask.with_values(np.ones_like(mask.values, input.dtype)))
+    if input.__class__ is SparseArray and input.layout is sparse_coo:
+        input = coalesced(input)
     return mask.with_values(entries_at(input, mask))
 
 
@@ -53,7 +55,9 @@ rules["_sparse_mask"] = rule_of_mask
 
 def masked_gradient(grad: Any, mask: Any, dense: bool) -> Any:
     masked = with_values(entries(grad, mask), mask)
-    return masked.to_dense(masked_grad=False) if dense else masked
+    if dense:
+        return masked.to_dense(masked_grad=False)
+    return masked.coalesce() if masked.layout is sparse_coo else masked  # an element may have been taken more than once
 
 
 @method()
@@ -69,6 +73,8 @@ def sparse_mask(input: Tensor, mask: Tensor) -> Tensor:
     """
     if mask.layout is strided:
         unsupported("sparse_mask", input._array)
+    if mask is input:
+        return input
     return _masked(input, mask.detach(), input.layout is strided)
 
 
@@ -98,7 +104,8 @@ def permuted(input: SparseArray, dims: tuple[int, ...]) -> SparseArray:
 
 def rule_of_transpose(input: SparseArray, dim0: int, dim1: int) -> SparseArray:
     dims = list(range(input.ndim))
-    dims[dim0], dims[dim1] = dims[dim1], dims[dim0]
+    if dims:
+        dims[dim0], dims[dim1] = dims[dim1], dims[dim0]
     count = input.sparse_dim
     if input.layout is sparse_coo and dim0 % max(input.ndim, 1) != dim1 % max(input.ndim, 1) and ((dim0 < count) != (dim1 < count)):
         raise RuntimeError(

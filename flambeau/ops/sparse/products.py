@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core import dtype as dtypes
 from ...core.arrays import native
 from ...core.arrays.sparse import (
     BLOCKED,
@@ -30,7 +31,7 @@ from ..arithmetic import conj
 from ..matrix_checks import not_differentiable
 from ..products import matmul as plain_matmul
 from ..products import mm as plain_mm
-from .construction import entries, with_values
+from .construction import entries, sparse_compressed_tensor, with_values
 from .places import compressed_like
 
 _WIDER = {"e": np.float32, "V": np.float32, "?": np.uint8}  # by dtype.char: what SciPy computes instead
@@ -148,9 +149,9 @@ def rule_of_matmul(a: Any, b: Any) -> Any:
         return times_vector(a, b)
     if ranks == (1, 2) and a.__class__ is not SparseArray:
         return times(a[None], b)[0]
-    if ranks == (1, 2) and a.layout is sparse_coo and b.__class__ is not SparseArray and not a.dense_dim:
+    if ranks[0] == 1 < ranks[1] and a.layout is sparse_coo and b.__class__ is not SparseArray and not a.dense_dim:
         row = coo(np.insert(a.parts[0], 0, 0, axis=0), a.values, (1, *a.shape))
-        return times(row, b)[0]
+        return rule_of_matmul(row, b)[..., 0, :]
     if ranks == (3, 3):
         return times_batched(a, b)
     if ranks[0] > 2 and ranks[1] <= 2 and a.__class__ is not SparseArray:  # the rows of all matrices
@@ -441,7 +442,10 @@ def sparse_addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, al
     Source: torch.sparse.addmm.
     """
     _check_product("addmm", mat1, mat2)
-    product = _scaled(sparse_mm(mat1, mat2), alpha)
+    product = sparse_mm(mat1, mat2)
+    if product.dtype.category < dtypes.FLOATING:
+        beta, alpha = int(beta), int(alpha)
+    product = _scaled(product, alpha)
     shape = (mat1.shape[0], mat2.shape[1])
     if beta == 0:
         return product
@@ -455,7 +459,7 @@ def sampled_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0,
     """``beta * input + alpha * (mat1 @ mat2)`` at the specified elements of a CSR tensor.
 
     Args:
-        input: CSR (or CSC), ``(*, n, p)``. mat1: dense ``(*, n, m)``. mat2: dense ``(*, m, p)``.
+        input: CSR (or CSC), ``(*, n, p)``, or a CSR matrix for all of a batch. mat1: dense ``(*, n, m)``. mat2: dense ``(*, m, p)``.
         beta, alpha: factors. out: CSR tensor to write into.
     Raises:
         RuntimeError: sizes, dtypes or layouts that do not fit.
@@ -469,6 +473,8 @@ def sampled_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0,
         raise RuntimeError(f"sampled_addmm: Expected dense factors, got {mat1.layout} and {mat2.layout}")
     if not input.dtype is mat1.dtype is mat2.dtype:
         raise RuntimeError(f"sampled_addmm: Expected one dtype, got {input.dtype}, {mat1.dtype} and {mat2.dtype}")
+    if input.ndim == 2 < mat1.ndim and input.layout is sparse_csr:
+        input = _repeated(input, tuple(mat1.shape[:-2]))
     if mat1.ndim != mat2.ndim or mat1.ndim < 2 or mat1.shape[:-2] != mat2.shape[:-2] or input.ndim != mat1.ndim:
         raise RuntimeError("sampled_addmm: Expected operands to have the same batch dimensions and be matrices")
     if mat1.shape[-1] != mat2.shape[-2]:
@@ -483,6 +489,12 @@ def sampled_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0,
         return result
     out._array.adopt(result._array.copy())
     return out
+
+
+def _repeated(input: Any, batch: tuple[int, ...]) -> Any:
+    """A batch of one CSR matrix over and over."""
+    crow, columns, values = (part.expand(*batch, *part.shape) for part in (input.crow_indices(), input.col_indices(), input.values()))
+    return sparse_compressed_tensor(crow, columns, values, (*batch, *input.shape), layout=sparse_csr)
 
 
 def _at_places(grad: Any, input: Any) -> Any:
