@@ -78,7 +78,8 @@ def _one_by_one(array: SparseArray, form: Any) -> SparseArray:
     batch, rest = array.shape[: array.batch_dim], array.shape[array.batch_dim :]
     starts, along, values = (part.reshape(-1, *part.shape[array.batch_dim :]) for part in (*array.parts, array.values))
     each = [
-        compressed_of(coo_from(sparse_array(array.layout, rest, parts, v)), form) for *parts, v in zip(starts, along, values, strict=True)
+        compressed_of(coo_from(sparse_array(array.layout, rest, tuple(parts), v)), form)
+        for *parts, v in zip(starts, along, values, strict=True)
     ]
     starts, along, values = (np.stack(parts) for parts in zip(*((*one.parts, one.values) for one in each), strict=True))
     starts, along, values = (part.reshape(*batch, *part.shape[1:]) for part in (starts, along, values))
