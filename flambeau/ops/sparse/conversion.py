@@ -76,7 +76,8 @@ def compressed_of_dense(array: np.ndarray, form: Any, block: tuple[int, int], de
 def _one_by_one(array: SparseArray, form: Any) -> SparseArray:
     """A batch of matrices, CSR or CSC, in the other of these layouts: every specified element stays, those that are 0 too."""
     batch, rest = array.shape[: array.batch_dim], array.shape[array.batch_dim :]
-    starts, along, values = (part.reshape(-1, *part.shape[array.batch_dim :]) for part in (*array.parts, array.values))
+    count = int(np.prod(batch))
+    starts, along, values = (part.reshape(count, *part.shape[array.batch_dim :]) for part in (*array.parts, array.values))
     each = [
         compressed_of(coo_from(sparse_array(array.layout, rest, tuple(parts), v)), form)
         for *parts, v in zip(starts, along, values, strict=True)
