@@ -18,14 +18,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays.kinds import kind_at
 from ..core.calls.annotations import Tensor
 from ..core.calls.override import call_override
 from ..core.calls.registry import composite, op, resolve
+from ..core.device import device
 from ..core.dtype import cpp_name
 from ..core.layout import fused_gradient_strides, is_fused_attention, laid_out, preserved_strides
 from ..core.random.generator import Generator, default_generator
@@ -36,18 +39,17 @@ _STRIP = 1 << 18  # elements of scores at a time: 1 MB of float32 stays in the s
 
 
 class Dropout:
-    """Which scores a call drops: the probability, and the state of the generator before the first draw."""
+    """Which scores a call drops: the probability, and the state of the device's generator before the first draw."""
 
-    __slots__ = ("last", "p", "state")
+    __slots__ = ("last", "p", "state", "where")
 
-    def __init__(self, p: float, state: np.ndarray):
-        self.p = p
-        self.state = state
+    def __init__(self, p: float, state: np.ndarray, where: device):
+        self.p, self.state, self.where = p, state, where
         self.last: Generator | None = None  # the stream that was asked for last
 
     def stream(self) -> Generator:
         """A generator that draws this call's numbers from the first on."""
-        self.last = Generator()
+        self.last = default_generator.for_device(self.where)
         self.last.load_state_bytes(self.state)
         return self.last
 
@@ -127,7 +129,7 @@ class _Scores:
         shape = (which.stop - which.start, rows.stop - rows.start, self.width)
         p = self.dropout.p
         mask = bernoulli_mask(self.stream, math.prod(shape), 1.0 - p).reshape(shape)[..., :columns]
-        return np.multiply(mask, kind.type(1.0) / kind.type(1.0 - p))
+        return np.multiply(np.asarray(mask), kind.type(1.0) / kind.type(1.0 - p))  # drawn on the host
 
 
 def wide(array: np.ndarray) -> np.ndarray:
@@ -525,9 +527,11 @@ def scaled_dot_product_attention(
 
 
 def _with_dropout(p: float, *args: Any) -> Any:
-    """The call with numbers from the default generator, which stands behind them afterwards."""
-    with default_generator._lock:
-        dropout = Dropout(float(p), default_generator.state_bytes())
+    """The call with numbers from the default generator of its device, which stands behind them afterwards."""
+    where = args[0].device
+    kind = kind_at(where)
+    with nullcontext() if kind is None else kind.drawing(where), default_generator._lock:
+        dropout = Dropout(float(p), default_generator.state_bytes(), where)
         result = attention(*args, dropout)[0]
         if dropout.last is not None:
             default_generator.load_state_bytes(dropout.last.state_bytes())

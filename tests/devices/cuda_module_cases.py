@@ -275,6 +275,32 @@ def test_each_device_draws_the_cpus_numbers_from_its_own_generator(draw: Any, de
     assert draw(device=device).tolist() == draw(device="cpu").tolist()
 
 
+@pytest.mark.parametrize("name", ["attention", "dropout", "native_dropout", "rrelu", "fractional pooling"])
+def test_layers_draw_the_numbers_of_their_device(name: str) -> None:
+    F = torch.nn.functional
+    run = {
+        "attention": lambda x: F.scaled_dot_product_attention(x, x, x, dropout_p=0.5),
+        "dropout": F.dropout,
+        "native_dropout": lambda x: torch.native_dropout(x, 0.5, True)[0],
+        "rrelu": lambda x: F.rrelu(-x.abs(), training=True),
+        "fractional pooling": lambda x: F.fractional_max_pool2d(x, 2, 9),
+    }[name]
+    x = torch.randn(2, 3, 24, 24)
+
+    def drawn(device: str, seed: int) -> torch.Tensor:
+        torch.manual_seed(0)  # of all devices
+        (torch.manual_seed if device == "cpu" else torch.cuda.manual_seed)(seed)
+        given = x.to(device).requires_grad_()
+        (slope,) = torch.autograd.grad(run(given).square().sum(), given, create_graph=True)
+        return torch.cat([run(given), slope, *torch.autograd.grad(slope.square().sum(), given)] if name == "attention" else [slope]).cpu()
+
+    assert torch.allclose(drawn("cuda", 5), drawn("cpu", 5), atol=1e-4)
+    assert not torch.equal(drawn("cuda", 5), drawn("cuda", 6))
+    torch.cuda.manual_seed(3)
+    first, second = run(x.cuda()), run(x.cuda())
+    assert not torch.equal(first, second)
+
+
 @several_devices
 def test_seeds_and_states() -> None:
     cuda = torch.cuda
