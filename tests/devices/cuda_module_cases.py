@@ -285,7 +285,7 @@ def test_layers_draw_the_numbers_of_their_device(name: str) -> None:
         "rrelu": lambda x: F.rrelu(-x.abs(), training=True),
         "fractional pooling": lambda x: F.fractional_max_pool2d(x, 2, 9),
     }[name]
-    x = torch.randn(2, 3, 24, 24)
+    x = torch.randn(2, 3, 24, 24, dtype=torch.float64)
 
     def drawn(device: str, seed: int) -> torch.Tensor:
         torch.manual_seed(0)  # of all devices
