@@ -292,6 +292,13 @@ class Files(Area):
             ours="^RuntimeError: (Attempting to deserialize|don't know how to restore)",
             theirs="^UnpicklingError: Weights only",
         ),
+        Known(
+            "an empty storage that is seen as two dtypes: mapped, PyTorch gives it the first one for all",
+            kind="fact",
+            line="mmap=True",
+            ours=r"\('dtype', ",
+            theirs=r"\('dtype', ",
+        ),
         Known("values of memory formats are harmless", theirs="GLOBAL torch.(channels_last|contiguous_format|preserve_format)"),
     )
 
