@@ -284,6 +284,12 @@ class Files(Area):
         ),
         Known("PyTorch cannot read old files of dtypes without a class of storages", theirs="UntypedStorage' has no attribute 'dtype'"),
         Known("PyTorch sets a generator's state before it has read it from an old file", theirs="^SystemError.*Generator object"),
+        Known(
+            "PyTorch sets a generator's state before it has read it from an old file, to whatever lies in memory",
+            kind="values",
+            theirs="get_state",
+            program=r"(?s)Generator.*_use_new_zipfile_serialization=False",
+        ),
         Known("PyTorch has no quantized tensors on meta", theirs="'QuantizedMeta' backend"),
         Known("sparse tensors are on no other device", ours="NotImplementedError: load: sparse tensors on meta"),
         Known(
