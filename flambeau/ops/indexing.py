@@ -19,7 +19,7 @@ from ..core.arrays import native
 from ..core.arrays.kinds import KINDS, device_of, is_array, kind_of
 from ..core.calls import wrappers
 from ..core.calls.annotations import Tensor
-from ..core.calls.casting import cast_array, filling_number
+from ..core.calls.casting import cast_array, checked_number, filling_number
 from ..core.calls.interruption import pass_on
 from ..core.calls.operation import PARTS
 from ..core.calls.registry import composite, op, primitive
@@ -685,9 +685,13 @@ def _checked_values(input: Any, values: Any, indices: Any, accumulate: bool, wri
 
     Whether ``input`` may be written to and indices and values fit is looked at before the dtypes, as in PyTorch.
     """
+    if not isinstance(values, TensorType):
+        raise TypeError(f"index_put(): argument 'values' (position 2) must be Tensor, not {type(values).__name__}")
     if values.dtype is not input.dtype:
         arrays = [array for array in indices if array is not None]
         if not accumulate and values.numel() == 1 and len(arrays) == 1 and arrays[0].dtype.kind == "b":
+            if values._array.__class__ is np.ndarray:
+                checked_number(values._array.item(), input.dtype)  # as masked_fill refuses what the dtype cannot hold
             return values.to(input.dtype)
         if writes:
             check_writable(input, values.requires_grad, may_overlap=True)

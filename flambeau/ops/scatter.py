@@ -567,6 +567,10 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 def _canonicalize_index_fill(input: Any, dim: int, index: Any, value: Any) -> tuple[Any, ...]:
     if isinstance(value, TensorType) and value._array.ndim:
         raise RuntimeError(f"Only supports 0-dimension value tensor but got tensor with {value._array.ndim} dimensions.")
+    if isinstance(value, TensorType) and value.dtype is not input.dtype and value._array.__class__ is np.ndarray:
+        if value.dtype.is_complex and not input.dtype.is_complex:
+            raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
+        checked_number(value._array.item(), input.dtype)
     return _canonicalize_rows("index_fill")(input, dim, index, value)
 
 
