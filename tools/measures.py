@@ -1,0 +1,295 @@
+"""Figures about the package itself, read off its source: ``python -m tools.measures``.
+
+side tables       collections and rows of calls that are keyed by operations' names, outside of their declarations
+places            files that name an operation: its declaration's and those of side tables
+spellings         how side tables name ``nn.functional.softmax``: whole, bare, or as the other end of a pair
+entry points      names of ``core.arrays.native`` that files outside of ``core`` and ``kernels`` use
+top level         files and folders of the package
+circles           groups of files that import each other, imports inside of functions and ``import_module`` counted
+lines             of the package, examples of docstrings not counted
+long functions    above 60 lines, outside of kernels
+docstrings        of public functions and classes: those that give shapes, arguments, results, errors, an example
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "flambeau"
+LEAST = 8  # rows of a side table
+SHARE = 0.7  # of its rows that name operations
+LONG = 60
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def shown(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+# -- side tables ------------------------------------------------------------------------------------------------------------------------
+@cache
+def operations() -> dict[str, str]:
+    """Every way to name an operation, bare and with its namespace, and the operation it names."""
+    from flambeau.core.calls.registry import entries
+
+    found: dict[str, str] = {}
+    for entry in entries():
+        whole = entry.name if entry.namespace == "torch" else f"{entry.namespace}.{entry.name}"
+        found[whole] = whole
+        found.setdefault(entry.name, whole)
+    return found
+
+
+@dataclass
+class SideTable:
+    """A collection in a file whose elements are operations' names, or calls of one function with such names."""
+
+    path: Path
+    line: int
+    words: list[str]
+    spellings: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        for word in self.words:
+            name, _, other = word.partition("=")
+            if name in operations():
+                self.spellings["pair" if other else "whole" if "." in name else "bare"] += 1
+
+    @property
+    def named(self) -> set[str]:
+        return {operations()[name] for word in self.words if (name := word.partition("=")[0]) in operations()}
+
+    def counts(self) -> bool:
+        return len(self.words) >= LEAST and sum(self.spellings.values()) >= SHARE * len(self.words)
+
+
+def words_of(node: ast.AST) -> list[str]:
+    """The strings that an expression names as elements or keys, those of a longer string one by one."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value.split()
+    if isinstance(node, ast.Dict):
+        return [word for key in node.keys if key is not None for word in words_of(key)]
+    if isinstance(node, ast.Set | ast.List | ast.Tuple):
+        return [word for element in node.elts for word in words_of(element)]
+    return []
+
+
+def outermost(node: ast.AST) -> Iterator[tuple[int, list[str]]]:
+    """The collections below ``node`` that are not parts of others."""
+    for child in ast.iter_child_nodes(node):
+        words = words_of(child)
+        if len(words) >= LEAST:
+            yield child.lineno, words  # type: ignore[attr-defined]
+        else:
+            yield from outermost(child)
+
+
+def side_tables() -> list[SideTable]:
+    found = []
+    for path, tree in trees().items():
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        calls: dict[str, tuple[int, list[str]]] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and not isinstance(node.func, ast.Call):
+                words = [word for argument in node.args for word in words_of(argument) if len(words_of(argument)) < LEAST]
+                if words:
+                    calls.setdefault(ast.unparse(node.func), (node.lineno, []))[1].extend(words[:1])
+        collections = [
+            each for statement in tree.body if id(getattr(statement, "value", None)) not in docstrings for each in outermost(statement)
+        ]
+        for line, words in (*collections, *calls.values()):
+            table = SideTable(path, line, words)
+            if table.counts():
+                found.append(table)
+    return found
+
+
+def declared() -> dict[str, str]:
+    """The file that declares each operation."""
+    from flambeau.core.calls.registry import entries
+
+    places = {}
+    for entry in entries():
+        whole = entry.name if entry.namespace == "torch" else f"{entry.namespace}.{entry.name}"
+        function = inspect.unwrap(getattr(entry, "kernel", None) or getattr(entry, "body", None) or entry.wrapper)
+        places[whole] = getattr(function, "__module__", "")
+    return places
+
+
+# -- what imports what --------------------------------------------------------------------------------------------------------------------
+def module_name(path: Path) -> str:
+    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def targets(path: Path, node: ast.AST, names: set[str]) -> Iterator[str]:
+    """The modules of the package that a statement or a call of ``import_module`` names."""
+    package = module_name(path).split(".")
+    package = package if path.name == "__init__.py" else package[:-1]
+    if isinstance(node, ast.ImportFrom):
+        base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+        base = ".".join(filter(None, [base, node.module]))
+        for alias in node.names:
+            yield f"{base}.{alias.name}" if f"{base}.{alias.name}" in names else base
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module") and node.args:
+        first = node.args[0]
+        text = first.value if isinstance(first, ast.Constant) else ""
+        if isinstance(first, ast.JoinedStr):
+            text = "".join(part.value if isinstance(part, ast.Constant) else ".".join(package) for part in first.values[:2])  # type: ignore[misc]
+        if isinstance(text, str) and text.startswith("."):
+            level = len(text) - len(text.lstrip("."))
+            text = ".".join([*package[: len(package) - level + 1], text.lstrip(".")])
+        if text in names:
+            yield text
+
+
+def circles() -> list[list[str]]:
+    """Groups of files each of which reaches all others; packages' ``__init__``, which only collect, are left out."""
+    names = {module_name(path) for path in trees()}
+    collecting = {module_name(path) for path in trees() if path.name == "__init__.py"}
+    edges: dict[str, set[str]] = {}
+    for path, tree in trees().items():
+        name = module_name(path)
+        if name not in collecting:
+            typing_only = {
+                id(inner)
+                for node in ast.walk(tree)
+                if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+                for inner in ast.walk(node)
+            }
+            found = {target for node in ast.walk(tree) if id(node) not in typing_only for target in targets(path, node, names)}
+            edges[name] = (found & names) - collecting - {name}
+    return [sorted(group) for group in strongly_connected(edges) if len(group) > 1]
+
+
+def strongly_connected(edges: dict[str, set[str]]) -> Iterator[list[str]]:
+    """Tarjan's groups."""
+    number: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+
+    def visit(name: str) -> Iterator[list[str]]:
+        number[name] = low[name] = len(number)
+        stack.append(name)
+        for target in sorted(edges.get(name, ())):
+            if target not in number:
+                yield from visit(target)
+                low[name] = min(low[name], low[target])
+            elif target in stack:
+                low[name] = min(low[name], number[target])
+        if low[name] == number[name]:
+            at = stack.index(name)
+            yield stack[at:]
+            del stack[at:]
+
+    for name in sorted(edges):
+        if name not in number:
+            yield from visit(name)
+
+
+def entry_points() -> Counter[str]:
+    """What files outside of ``core`` and ``kernels`` use of ``core.arrays.native``, and how many files do."""
+    found: Counter[str] = Counter()
+    for path, tree in trees().items():
+        if shown(path).startswith(("core/", "kernels/")):
+            continue
+        used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "native"}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("arrays.native"):
+                used |= {alias.name for alias in node.names}
+        found.update(used)
+    return found
+
+
+# -- sizes --------------------------------------------------------------------------------------------------------------------------------
+def lines() -> int:
+    return sum(len(re.sub(r"(?m)^ *(>>> |\.\.\. ).*\n(?: +\S.*\n)*", "", path.read_text()).splitlines()) for path in trees())
+
+
+def long_functions() -> list[tuple[int, str]]:
+    found = []
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not shown(path).startswith("kernels/"):
+                first = node.body[0]
+                documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+                length = (node.end_lineno or 0) - node.lineno + 1 - ((first.end_lineno or 0) - first.lineno + 1 if documented else 0)
+                if length > LONG:
+                    found.append((length, f"{shown(path)}:{node.lineno} {node.name}"))
+    return sorted(found, reverse=True)
+
+
+# -- docstrings ---------------------------------------------------------------------------------------------------------------------------
+PARTS = {
+    "source": r"(?i)\bSource\b",
+    "shapes": r"``\(.*?\)``|shape|elements|0-d|1-d|2-d|any size|number",
+    "arguments": r"Args:|Arguments:",
+    "results": r"Returns?:|Yields:",
+    "errors": r"Raises",
+    "example": r">>> ",
+}
+
+
+def documented() -> dict[str, tuple[int, int]]:
+    """For each part of a docstring, how many public operations have it, of how many that need it."""
+    from flambeau.core.calls.registry import entries
+
+    counts = {part: [0, 0] for part in PARTS}
+    for entry in entries():
+        if entry.name.startswith("_"):
+            continue
+        text = entry.doc or ""
+        for part, pattern in PARTS.items():
+            if part == "arguments" and not getattr(entry, "params", ()):
+                continue
+            counts[part][1] += 1
+            counts[part][0] += bool(re.search(pattern, text))
+    return {part: (have, of) for part, (have, of) in counts.items()}
+
+
+# -- all of it ----------------------------------------------------------------------------------------------------------------------------
+def main() -> None:
+    tables = side_tables()
+    print(f"side tables: {len(tables)}, {sum(len(table.words) for table in tables)} rows")
+    for table in sorted(tables, key=lambda table: -len(table.words)):
+        print(f"  {len(table.words):4} rows, {dict(table.spellings)}: {shown(table.path)}:{table.line}")
+    homes: dict[str, set[str]] = {name: {module} for name, module in declared().items()}
+    for table in tables:
+        for name in table.named:
+            homes.setdefault(name, set()).add(module_name(table.path))
+    ranked = sorted(homes.items(), key=lambda pair: (-len(pair[1]), pair[0]))
+    print(f"places: at most {len(ranked[0][1])} ({', '.join(name for name, places in ranked if len(places) == len(ranked[0][1]))})")
+    print(f"  of {len(homes)} operations, by number of places: {dict(sorted(Counter(len(places) for places in homes.values()).items()))}")
+    print(f"spellings: {dict(sum((table.spellings for table in tables), Counter()))}")
+    points = entry_points()
+    print(f"entry points of kernels: {len(points)} ({', '.join(f'{name} {count}' for name, count in points.most_common())})")
+    top = sorted(path.name for path in PACKAGE.iterdir() if path.name != "__pycache__")
+    print(f"top level: {len(top)}")
+    found = circles()
+    print(f"circles: {len(found)}")
+    for group in found:
+        print(f"  {len(group)}: {', '.join(group)}")
+    print(f"lines: {lines()}")
+    functions = long_functions()
+    print(f"functions above {LONG} lines outside of kernels, docstrings not counted: {len(functions)}")
+    for length, where in functions:
+        print(f"  {length:4} {where}")
+    shares: list[Any] = [f"{part} {have} of {of} ({have / of:.0%})" for part, (have, of) in documented().items()]
+    print(f"docstrings of operations: {', '.join(shares)}")
+
+
+if __name__ == "__main__":
+    main()
