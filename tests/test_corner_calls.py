@@ -370,6 +370,13 @@ CALLS = [
         for form, other, names in (("csr", "csc", ("ccol", "row")), ("csc", "csr", ("crow", "col")), ("csr", "csr", ("crow", "col")))
         for parts in names
     ),
+    *(
+        f"(lambda x: [x.fill_({value}).values(), x.zero_().values()])(torch.eye(2, dtype=torch.{dtype}).to_sparse{form})"
+        for form in ("_csr()", "_csc()", "_bsr((1, 2))")
+        for value, dtype in (("0", "float32"), ("2.5", "int64"), ("True", "float64"), ("0.3", "bfloat16"), ("0", "bool"))
+    ),
+    "torch.eye(2).to_sparse().fill_(0)",
+    "torch.eye(2).to_sparse_csr().fill_(torch.tensor(0.))",
     # in place, factors may show parts of what is written
     *(
         f"(lambda x: {call})(torch.arange(16.).reshape(4, 4))"

@@ -158,8 +158,9 @@ def fill_(self: Any, value: Any) -> Any:
 
 def zero_(self: Any) -> Any:
     """Write zero into every element. Source: torch.Tensor.zero_."""
-    if writable_now(self):
-        self._array.fill(0)
+    array = self._array
+    if writable_now(self) and (array.__class__ is np.ndarray or self.layout is strided_layout):
+        array.fill(0)
         storage_of(self)._bump()
         return self
     return _slow_zero(self)

@@ -203,7 +203,7 @@ class Sparse(Area):
         Known(
             "in place, sparse tensors get new values: what shares them keeps the old",
             kind="values|col_indices|row_indices|crow|ccol|nnz|shape",
-            when=lambda found: writes(found.line),
+            when=lambda found: writes(found.line) and not found.ours.startswith(f"{written(found.line)}:"),
         ),
         Known("to_sparse of masked tensors looks at its options", line=r"to_sparse\(.", ours="masked tensor|Only 2D tensors"),
         Known(
@@ -220,7 +220,6 @@ class Sparse(Area):
         Known("what is left of a program by shrinking", ours="<module|Module"),
         Known("PyTorch's gradients of softmaxes along a negative dimension are wrong", kind="^grad.*values", program=r"softmax\(.*-"),
         Known("gradients of COO tensors are coalesced where their places are", kind="^grad.*coalesced"),
-        Known("fill_ keeps no place of a compressed tensor for zeros, and does not know all layouts", line=r"fill_"),
         Known("in place, a product by a number keeps what is coalesced", kind="coalesced", line=r"mul_|div_|[*]="),
         Known(
             "in place, PyTorch does not look at dtypes and sizes where nothing is specified, nor at dtypes in compressed products",
@@ -420,6 +419,11 @@ def is_whole(value: Any) -> bool:
 def writes(line: str) -> bool:
     """Whether a statement writes into a tensor."""
     return bool(re.search(r"\w_\(|[-+*]=", line))
+
+
+def written(line: str) -> str:
+    """The name of the tensor that a statement writes into."""
+    return re.split(r"\W", line, maxsplit=1)[0]
 
 
 def tensors(space: dict[str, Any]) -> list[str]:

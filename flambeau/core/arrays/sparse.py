@@ -126,19 +126,20 @@ class SparseArray:
         return self
 
     def fill(self, value: Any) -> None:
-        """Write one value to every element: zero takes all of them out; other values keep the places of a compressed array."""
-        if value == 0:
-            count = 0
-            parts = self.parts[:-1] + (self.parts[-1][..., :0].copy(),)
-            if self.layout is not sparse_coo:
-                parts = (np.zeros_like(parts[0]), parts[1])
-                count = self.batch_dim
-            values = np.zeros((*self.values.shape[:count], 0, *self.values.shape[count + 1 :]), self.dtype)
-            self.adopt(sparse_array(self.layout, self.shape, parts, values, True))
-        elif self.layout is sparse_coo:
+        """Write one value to every specified element of a compressed array."""
+        if self.layout is sparse_coo:
             unsupported("fill_.Scalar", self)
-        else:
-            self.values.fill(value)
+        self.values.fill(value)
+
+    def emptied(self) -> SparseArray:
+        """The same without elements."""
+        count = 0
+        parts = self.parts[:-1] + (self.parts[-1][..., :0].copy(),)
+        if self.layout is not sparse_coo:
+            parts = (np.zeros_like(parts[0]), parts[1])
+            count = self.batch_dim
+        values = np.zeros((*self.values.shape[:count], 0, *self.values.shape[count + 1 :]), self.dtype)
+        return sparse_array(self.layout, self.shape, parts, values, True)
 
     def item(self) -> Any:
         """The only element of a COO array."""

@@ -81,9 +81,7 @@ def without_elements(form: layout, shape: Any, kind: np.dtype, model: SparseArra
     """
     shape = tuple(shape)
     if model is not None and model.layout is form:
-        emptied = model.copy().astype(kind)
-        emptied.fill(0)
-        return emptied
+        return model.astype(kind).emptied()
     if form is sparse_coo:
         return coo(np.zeros((len(shape), 0), np.int64), np.zeros(0, kind), shape, True)
     if form in BLOCKED or len(shape) < 2:

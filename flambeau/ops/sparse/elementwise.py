@@ -23,6 +23,8 @@ from ...core.arrays.sparse import (
     same_places,
     unsupported,
 )
+from ...core.calls.casting import filling_number
+from ...core.dtype import of_array
 from ...core.layout import sparse_coo, sparse_csc, sparse_csr
 
 # -- functions of the values ------------------------------------------------------------------------------------------------------------
@@ -55,13 +57,15 @@ for _name in _KEEP_ZERO:
     rules[_name] = valuewise(_name.rpartition(".")[2], True)
 
 
-def _zeros_of(input: SparseArray) -> SparseArray:
-    emptied = input.copy()
-    emptied.fill(0)
-    return emptied
+def rule_of_fill(input: SparseArray, value: Any) -> SparseArray:
+    if isinstance(value, np.ndarray):
+        unsupported("fill_.Tensor", input)
+    filled = input.copy()
+    filled.fill(filling_number(value, of_array(input)))
+    return filled
 
 
-rules["zero"] = _zeros_of
+rules["zero"], rules["fill"] = SparseArray.emptied, rule_of_fill
 
 
 def with_number(name: str, is_allowed: Callable[[Any], bool]) -> Callable[..., Any]:
