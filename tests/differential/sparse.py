@@ -244,6 +244,12 @@ class Sparse(Area):
             line=r"sparse\.mm|addmm",
             program=r"csc|csr(.|\n)*(\.t\(|mT|transpose|permute)",
         ),
+        Known(
+            "the gradients of two factors are added up, and PyTorch's sums of CSR matrices whose columns are not in order lose values",
+            kind="^grad values values$",
+            line=r"\(t\d+ @ t\d+\).*backward",
+            program="csr",
+        ),
         Known("products by MKL have indices of int32", kind="indices dtype", line="mm"),
         Known("sums of tensors with blocks of one element lose the blocks in PyTorch", kind="values shape", line=r"[-+]|add|sub"),
         Known(
