@@ -14,6 +14,18 @@ from .padding import constant_pad_nd, pad
 from .parts import unfold_gradient
 
 _WINDOWLESS = "A window was not provided. A rectangular window will be applied"
+_LEAKS = (
+    ",which is known to cause spectral leakage. Other windows such as torch.hann_window or torch.hamming_window are recommended to reduce "
+    "spectral leakage.To suppress this warning and use a rectangular window"
+)
+_INVERTS_NOT = (
+    ".Please provide the same window used by stft to make the inversion lossless.To suppress this warning and use a rectangular window"
+)
+_REAL_PARTS = (
+    "stft with return_complex=False is deprecated. In a future pytorch release, stft will return complex tensors for all inputs, "
+    "and return_complex=False will raise an error.\n"
+    "Note: you can still call torch.view_as_real on the complex output to recover the old return format."
+)
 _ADVICE = "explicitly set `window=torch.ones(n_fft, device=<device>)`."
 _HALVED_COMPLEX = "Cannot have onesided output if window or input is complex"
 
@@ -27,9 +39,26 @@ def _shown(value: Any) -> str:
     return str(value) if isinstance(value, int) else f"{value.type()}{{{list(value.shape)}}}"
 
 
-def _complain(name: str, input: Any, arguments: dict[str, Any], expected: str) -> None:
-    given = ", ".join(f"{key}={_shown(value)}" for key, value in arguments.items())
-    raise RuntimeError(f"{name}({input.type()}{list(input.shape)}, {given}) : {expected}")
+def _require(name: str, input: Any, arguments: dict[str, Any], *checks: tuple[bool, str]) -> None:
+    """Raise for the first of the pairs (whether all is well, what was expected) that does not hold, naming all arguments."""
+    for holds, expected in checks:
+        if not holds:
+            given = ", ".join(f"{key}={_shown(value)}" for key, value in arguments.items())
+            raise RuntimeError(f"{name}({input.type()}{list(input.shape)}, {given}) : {expected}")
+
+
+def _sizes(n_fft: int, hop_length: int | None, win_length: int | None, window: Any, advice: str) -> tuple[int, int]:
+    """Distance of pieces and length of the window; a warning where there is no window."""
+    if window is None:
+        warnings.warn(f"{_WINDOWLESS}{advice}, {_ADVICE}", stacklevel=3)
+    return n_fft // 4 if hop_length is None else hop_length, n_fft if win_length is None else win_length
+
+
+def _continued(input: Any, by: int, pad_mode: str) -> Any:
+    """A signal with ``by`` more elements at both ends."""
+    widened = input.reshape([1] * (3 - input.ndim) + list(input.shape))
+    widened = pad(widened, [by, by], pad_mode)
+    return widened.reshape(widened.shape[-input.ndim :])
 
 
 def _window_of(window: Any, like: Any, win_length: int, n_fft: int) -> Any:
@@ -40,6 +69,25 @@ def _window_of(window: Any, like: Any, win_length: int, n_fft: int) -> Any:
         window = ones(win_length, dtype=like.real.dtype if like.dtype.is_complex else like.dtype, device=like.device)
     left = (n_fft - win_length) // 2
     return constant_pad_nd(window, [left, n_fft - win_length - left]) if win_length < n_fft else window
+
+
+def _transformed(pieces: Any, scale: int, onesided: bool) -> Any:
+    return fft_c2c(pieces, (2,), scale, True) if pieces.dtype.is_complex else fft_r2c(pieces, (2,), scale, onesided)
+
+
+def _transformed_back(spectra: Any, scale: int, n_fft: int, halved: bool, is_complex: bool, window: Any) -> Any:
+    """The pieces of a signal, complex or real, whose spectra these are.
+
+    Raises:
+        RuntimeError: complex pieces of halved spectra, real ones of a complex window.
+    """
+    if is_complex:
+        if halved:
+            raise RuntimeError(_HALVED_COMPLEX)
+        return fft_c2c(spectra, (2,), scale, False)
+    if window is not None and window.dtype.is_complex:
+        raise RuntimeError("Complex windows are incompatible with return_complex=False")
+    return fft_c2r(spectra if halved else spectra.narrow(2, 0, n_fft // 2 + 1), (2,), scale, n_fft)
 
 
 @composite()
@@ -79,17 +127,8 @@ def stft(
     if center:
         if align_to_window is not None:
             raise RuntimeError("stft align_to_window should only be set when center = false")
-        widened = input.reshape([1] * (3 - input.ndim) + list(input.shape))
-        widened = pad(widened, [n_fft // 2, n_fft // 2], pad_mode)
-        input = widened.reshape(widened.shape[-input.ndim :])
-    if window is None:
-        warnings.warn(
-            f"{_WINDOWLESS},which is known to cause spectral leakage. Other windows such as torch.hann_window or torch.hamming_window are "
-            f"recommended to reduce spectral leakage.To suppress this warning and use a rectangular window, {_ADVICE}",
-            stacklevel=2,
-        )
-    hop_length = n_fft // 4 if hop_length is None else hop_length
-    win_length = n_fft if win_length is None else win_length
+        input = _continued(input, n_fft // 2, pad_mode)
+    hop_length, win_length = _sizes(n_fft, hop_length, win_length, window, _LEAKS)
     is_complex = input.dtype.is_complex or (window is not None and window.dtype.is_complex)
     if return_complex is None:
         if not is_complex:
@@ -100,33 +139,26 @@ def stft(
         return_complex = True
     arguments = {"n_fft": n_fft, "hop_length": hop_length, "win_length": win_length, "window": window, "normalized": normalized}
     arguments |= {"onesided": onesided, "return_complex": return_complex, "align_to_window": align_to_window}
-
-    def complain(expected: str) -> None:
-        _complain("stft", input, arguments, expected)
-
-    if not (input.dtype.is_floating_point or input.dtype.is_complex):
-        complain("expected a tensor of floating point or complex values")
-    if input.ndim not in (1, 2):
-        complain("expected a 1D or 2D tensor")
+    length, extent = (input.shape[-1] if input.ndim else 0), None if window is None else list(window.shape)
+    _require(
+        "stft",
+        input,
+        arguments,
+        (input.dtype.is_floating_point or input.dtype.is_complex, "expected a tensor of floating point or complex values"),
+        (input.ndim in (1, 2), "expected a 1D or 2D tensor"),
+        (0 < n_fft <= length, f"expected 0 < n_fft < {length}, but got n_fft={n_fft}"),
+        (hop_length > 0, f"expected hop_length > 0, but got hop_length={hop_length}"),
+        (0 < win_length <= n_fft, f"expected 0 < win_length <= n_fft, but got win_length={win_length}"),
+        (
+            extent in (None, [win_length]),
+            f"expected a 1D window tensor of size equal to win_length={win_length}, but got window with size {extent}",
+        ),
+    )
     batch = input if input.ndim == 2 else input.unsqueeze(0)
-    length = batch.shape[1]
-    if not 0 < n_fft <= length:
-        complain(f"expected 0 < n_fft < {length}, but got n_fft={n_fft}")
-    if hop_length <= 0:
-        complain(f"expected hop_length > 0, but got hop_length={hop_length}")
-    if not 0 < win_length <= n_fft:
-        complain(f"expected 0 < win_length <= n_fft, but got win_length={win_length}")
-    if window is not None and tuple(window.shape) != (win_length,):
-        complain(f"expected a 1D window tensor of size equal to win_length={win_length}, but got window with size {list(window.shape)}")
     if onesided and is_complex:
         raise RuntimeError(_HALVED_COMPLEX)
     if not return_complex and not is_complex:
-        warnings.warn(
-            "stft with return_complex=False is deprecated. In a future pytorch release, stft will return complex tensors for all inputs, "
-            "and return_complex=False will raise an error.\n"
-            "Note: you can still call torch.view_as_real on the complex output to recover the old return format.",
-            stacklevel=2,
-        )
+        warnings.warn(_REAL_PARTS, stacklevel=2)
     if align_to_window and win_length < n_fft:
         left = (n_fft - win_length) // 2
         batch = constant_pad_nd(batch, [left, n_fft - win_length - left])
@@ -134,12 +166,7 @@ def stft(
     weights = _window_of(window, input, win_length, n_fft)
     if weights is not None:
         pieces = pieces * weights
-    scale = BY_ROOT if normalized else UNSCALED
-    if pieces.dtype.is_complex:
-        spectra = fft_c2c(pieces, (2,), scale, True)
-    else:
-        spectra = fft_r2c(pieces, (2,), scale, onesided is None or onesided)
-    spectra = spectra.transpose(1, 2)
+    spectra = _transformed(pieces, BY_ROOT if normalized else UNSCALED, onesided is None or onesided).transpose(1, 2)
     if input.ndim == 1:
         spectra = spectra.squeeze(0)
     return spectra if return_complex else spectra.view_as_real()
@@ -172,54 +199,29 @@ def istft(
         RuntimeError: a real ``input``, sizes that do not fit together, or elements that no window shows.
     Source: torch.istft; Griffin and Lim 1984.
     """
-    if window is None:
-        warnings.warn(
-            f"{_WINDOWLESS}.Please provide the same window used by stft to make the inversion lossless.To suppress this warning and use a "
-            f"rectangular window, {_ADVICE}",
-            stacklevel=2,
-        )
-    hop_length = n_fft // 4 if hop_length is None else hop_length
-    win_length = n_fft if win_length is None else win_length
+    hop_length, win_length = _sizes(n_fft, hop_length, win_length, window, _INVERTS_NOT)
     if not input.dtype.is_complex:
         raise RuntimeError("istft requires a complex-valued input tensor matching the output from stft with return_complex=True.")
     arguments = {"n_fft": n_fft, "hop_length": hop_length, "win_length": win_length, "window": window, "center": center}
     arguments |= {"normalized": normalized, "onesided": onesided, "length": length, "return_complex": return_complex}
-
-    def complain(expected: str) -> None:
-        _complain("istft", input, arguments, expected)
-
-    if not input.numel():
-        complain("input tensor cannot be empty.")
-    if input.ndim not in (2, 3):
-        complain(f"expected a tensor with 2 or 3 dimensions, but got {input.ndim}")
-    batch = input if input.ndim == 3 else input.unsqueeze(0)
-    points, count = batch.shape[1:]
+    points, count = input.shape[-2:] if input.ndim > 1 else (0, 0)
     halved = points != n_fft if onesided is None else onesided
-    if halved and points != n_fft // 2 + 1:
-        complain(
-            "expected the frequency dimension (3rd to the last) of the input tensor to match n_fft / 2 + 1 when onesided=True, but got "
-            f"{points}"
-        )
-    if not halved and points != n_fft:
-        complain(
-            f"expected the frequency dimension (3rd to the last) of the input tensor to match n_fft when onesided=False, but got {points}"
-        )
-    if not 0 < hop_length <= win_length:
-        complain("expected 0 < hop_length <= win_length")
-    if not 0 < win_length <= n_fft:
-        complain("expected 0 < win_length <= n_fft")
-    if window is not None and tuple(window.shape) != (win_length,):
-        complain("Invalid window shape. window has to be 1D and length of `win_length`")
+    frequencies = "expected the frequency dimension (3rd to the last) of the input tensor to match"
+    _require(
+        "istft",
+        input,
+        arguments,
+        (input.numel() > 0, "input tensor cannot be empty."),
+        (input.ndim in (2, 3), f"expected a tensor with 2 or 3 dimensions, but got {input.ndim}"),
+        (not halved or points == n_fft // 2 + 1, f"{frequencies} n_fft / 2 + 1 when onesided=True, but got {points}"),
+        (halved or points == n_fft, f"{frequencies} n_fft when onesided=False, but got {points}"),
+        (0 < hop_length <= win_length, "expected 0 < hop_length <= win_length"),
+        (0 < win_length <= n_fft, "expected 0 < win_length <= n_fft"),
+        (window is None or tuple(window.shape) == (win_length,), "Invalid window shape. window has to be 1D and length of `win_length`"),
+    )
+    batch = input if input.ndim == 3 else input.unsqueeze(0)
     spectra = batch.transpose(1, 2)
-    scale = BY_ROOT if normalized else BY_COUNT
-    if return_complex:
-        if halved:
-            raise RuntimeError(_HALVED_COMPLEX)
-        pieces = fft_c2c(spectra, (2,), scale, False)
-    else:
-        if window is not None and window.dtype.is_complex:
-            raise RuntimeError("Complex windows are incompatible with return_complex=False")
-        pieces = fft_c2r(spectra if halved else spectra.narrow(2, 0, n_fft // 2 + 1), (2,), scale, n_fft)
+    pieces = _transformed_back(spectra, BY_ROOT if normalized else BY_COUNT, n_fft, halved, return_complex, window)
     weights = _window_of(window, input, win_length, n_fft)
     if weights is None:
         weights = ones(n_fft, dtype=input.real.dtype, device=input.device)
@@ -231,7 +233,7 @@ def istft(
     signal, envelope = signal[:, start:end], envelope[:, start:end]
     least = envelope.detach().abs().min()
     if perhaps(least < 1e-11):
-        complain(f"window overlap add min: {least.item()}")
+        _require("istft", input, arguments, (False, f"window overlap add min: {least.item()}"))
     signal = signal / envelope
     if end > total:
         warnings.warn(
