@@ -30,32 +30,24 @@ def _require(holds: bool, message: str) -> None:
         raise RuntimeError(message)
 
 
-@lru_cache(maxsize=4096)
-def _geometry(
+def _check_numbers(stride: Ints, padding: Ints, dilation: Ints, output_padding: Ints, groups: int) -> None:
+    _require(min(padding, default=0) >= 0, "negative padding is not supported")
+    _require(min(stride, default=1) > 0, "non-positive stride is not supported")
+    _require(min(dilation, default=1) > 0, "dilation should be greater than zero")
+    _require(min(output_padding, default=0) >= 0, "negative output_padding is not supported")
+    _require(groups > 0, "non-positive groups is not supported")
+
+
+def _check_operands(
     x: Ints,
     w: Ints,
     bias: Ints | None,
     x_dtype: np.dtype,
     w_dtype: np.dtype,
     bias_dtype: np.dtype | None,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
     transposed: bool,
-    output_padding: Ints,
     groups: int,
-) -> tuple[Ints, int, Callable[..., np.ndarray] | None]:
-    """For operands of ``convolution`` of these shapes and dtypes: the result's sizes if transposed, its multiply-adds, about, and the
-    function that makes one product of matrices of it where that is the best way, which takes them contiguous.
-
-    Raises:
-        RuntimeError: what is wrong with them.
-    """
-    _require(min(padding, default=0) >= 0, "negative padding is not supported")
-    _require(min(stride, default=1) > 0, "non-positive stride is not supported")
-    _require(min(dilation, default=1) > 0, "dilation should be greater than zero")
-    _require(min(output_padding, default=0) >= 0, "negative output_padding is not supported")
-    _require(groups > 0, "non-positive groups is not supported")
+) -> None:
     if x_dtype != w_dtype or (bias is not None and bias_dtype != x_dtype):
         other, name = (w_dtype, "weight") if x_dtype != w_dtype else (bias_dtype, "bias")
         raise RuntimeError(f"Input type ({_type_name(x_dtype)}) and {name} type ({_type_name(other)}) should be the same")
@@ -90,20 +82,50 @@ def _geometry(
         f"bias to be 1-dimensional with {outputs} elements, but got bias of size {[] if bias is None else list(bias)} instead",
     )
     _require(0 not in w[2:], f"kernel size should be greater than zero, but got weight of size {size}")
+
+
+def _transposed_sizes(x: Ints, w: Ints, stride: Ints, padding: Ints, dilation: Ints, output_padding: Ints) -> Ints:
+    """The spatial sizes of a transposed convolution's result."""
+    _require(
+        all(o < s or o < d for o, s, d in zip(output_padding, stride, dilation, strict=True)),
+        f"output padding must be smaller than either stride or dilation, but got output_padding: {output_padding} stride: "
+        f"{stride} dilation: {dilation}",
+    )
+    geometry = zip(x[2:], w[2:], stride, padding, dilation, output_padding, strict=True)
+    spatial = tuple([(n - 1) * s - 2 * p + d * (k - 1) + 1 + o for n, k, s, p, d, o in geometry])
+    _require(
+        min(spatial, default=1) > 0 or product(x) == 0,
+        f"conv_transpose: calculated output size {spatial} is too small for input size {x[2:]} and padding {padding}",
+    )
+    return spatial
+
+
+@lru_cache(maxsize=4096)
+def _geometry(
+    x: Ints,
+    w: Ints,
+    bias: Ints | None,
+    x_dtype: np.dtype,
+    w_dtype: np.dtype,
+    bias_dtype: np.dtype | None,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    transposed: bool,
+    output_padding: Ints,
+    groups: int,
+) -> tuple[Ints, int, Callable[..., np.ndarray] | None]:
+    """For operands of ``convolution`` of these shapes and dtypes: the result's sizes if transposed, its multiply-adds, about, and the
+    function that makes one product of matrices of it where that is the best way, which takes them contiguous.
+
+    Raises:
+        RuntimeError: what is wrong with them.
+    """
+    _check_numbers(stride, padding, dilation, output_padding, groups)
+    _check_operands(x, w, bias, x_dtype, w_dtype, bias_dtype, transposed, groups)
     work = product(x) * product(w)
     if transposed:
-        _require(
-            all(o < s or o < d for o, s, d in zip(output_padding, stride, dilation, strict=True)),
-            f"output padding must be smaller than either stride or dilation, but got output_padding: {output_padding} stride: "
-            f"{stride} dilation: {dilation}",
-        )
-        geometry = zip(x[2:], w[2:], stride, padding, dilation, output_padding, strict=True)
-        spatial = tuple([(n - 1) * s - 2 * p + d * (k - 1) + 1 + o for n, k, s, p, d, o in geometry])
-        _require(
-            min(spatial, default=1) > 0 or product(x) == 0,
-            f"conv_transpose: calculated output size {spatial} is too small for input size {x[2:]} and padding {padding}",
-        )
-        return spatial, work // w[0], None
+        return _transposed_sizes(x, w, stride, padding, dilation, output_padding), work // w[0], None
     have = [n + 2 * p for n, p in zip(x[2:], padding, strict=True)]
     need = [d * (k - 1) + 1 for d, k in zip(dilation, w[2:], strict=True)]
     _require(

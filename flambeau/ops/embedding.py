@@ -279,6 +279,33 @@ def bag_sums(weight: Tensor, indices: Tensor, bounds: Any, bags: Any, scale_grad
     return _sums_of_bags(weight, indices, bounds, bags, scale_grad_by_freq)
 
 
+def _check_modes(input: Any, mode: str, scale_grad_by_freq: bool, sparse: bool, per_sample_weights: Any) -> None:
+    """Raise where the arguments of a call do not fit each other; see ``embedding_bag``."""
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights")
+    if per_sample_weights is not None:
+        if mode != "sum":
+            raise NotImplementedError(
+                "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode="
+                f"'{mode}'). Please open a feature request on GitHub."
+            )
+        if per_sample_weights.shape != input.shape:
+            raise ValueError(
+                f"embedding_bag: If per_sample_weights ({list(per_sample_weights.shape)}) is not None, then it must have the same shape as "
+                f"the input ({list(input.shape)})"
+            )
+
+
+def _row_of(padding_idx: int, count: int) -> int:
+    if not -count <= padding_idx < count:
+        raise RuntimeError(f"padding_idx must be within the number of embeddings, -{count} through {count - 1} but got {padding_idx}")
+    return padding_idx % count
+
+
 @composite(namespace="nn.functional")
 def embedding_bag(
     input: Tensor,
@@ -314,23 +341,7 @@ def embedding_bag(
     """
     if weight.dtype is dtypes.int64 and input.is_floating_point():
         input, weight = weight, input
-    if mode not in ("sum", "mean", "max"):
-        raise ValueError("mode has to be one of sum, mean or max")
-    if mode == "max" and scale_grad_by_freq:
-        raise ValueError("max mode does not support scaling the gradient by the frequency")
-    if mode == "max" and sparse:
-        raise ValueError("max mode does not support sparse weights")
-    if per_sample_weights is not None:
-        if mode != "sum":
-            raise NotImplementedError(
-                "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode="
-                f"'{mode}'). Please open a feature request on GitHub."
-            )
-        if per_sample_weights.shape != input.shape:
-            raise ValueError(
-                f"embedding_bag: If per_sample_weights ({list(per_sample_weights.shape)}) is not None, then it must have the same shape as "
-                f"the input ({list(input.shape)})"
-            )
+    _check_modes(input, mode, scale_grad_by_freq, sparse, per_sample_weights)
     if not kind_of(input._array).has_values:
         return _bags_without_values(input, weight, offsets, per_sample_weights, include_last_offset)
     if per_sample_weights is not None and per_sample_weights.dtype is not weight.dtype:
@@ -342,14 +353,7 @@ def embedding_bag(
     if indices.size and (outside := (indices < 0) | (indices >= weight.shape[0])).any():
         wrong = indices[outside][0]
         raise RuntimeError(f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {wrong} of {weight.shape[0]}")
-    padding = -1
-    if padding_idx is not None:
-        rows_count = weight.shape[0]
-        if not -rows_count <= padding_idx < rows_count:
-            raise RuntimeError(
-                f"padding_idx must be within the number of embeddings, -{rows_count} through {rows_count - 1} but got {padding_idx}"
-            )
-        padding = padding_idx % rows_count
+    padding = -1 if padding_idx is None else _row_of(padding_idx, weight.shape[0])
     if max_norm is not None:
         embedding_renorm_(weight, input, max_norm, norm_type)
     lengths = np.diff(bounds)
