@@ -121,6 +121,30 @@ def _projected_apart(operands: tuple[Any, ...], weights: tuple[Any, ...], bias: 
     return tuple([linear(operand, *both) for operand, *both in zip(operands, weights, biases, strict=True)])
 
 
+def _as_batches(query: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
+    """Operands without a batch as batches of one; what is the same tensor stays so."""
+    same = query is key, key is value
+    query = query.unsqueeze(1)
+    key = query if same[0] else key.unsqueeze(1)
+    return query, key, key if same[1] else value.unsqueeze(1)
+
+
+def _attended(q: Any, k: Any, v: Any, mask: Any, p: float, average: bool) -> tuple[Any, Any]:
+    """The heads' results with the weights of attention, their mean where ``average``."""
+    scores = (q * math.sqrt(1.0 / q.shape[-1])).matmul(k.mT)
+    weights = dropout(softmax(scores if mask is None else scores + mask.to(scores.dtype), -1), p, p > 0.0)
+    return weights.matmul(v), weights.mean(1) if average else weights
+
+
+def _keys_and_values(k: Any, v: Any, static_k: Any, static_v: Any, batch: int, num_heads: int, head_dim: int) -> tuple[Any, Any]:
+    """Key and value in heads, those that are given so in place of the projected ones."""
+    parts = [
+        _in_heads(projected, num_heads, head_dim) if static is None else _static_in_heads(name, static, batch, num_heads, head_dim)
+        for name, projected, static in (("static_k", k, static_k), ("static_v", v, static_v))
+    ]
+    return parts[0], parts[1]
+
+
 def _with_biases(key: Any, value: Any, bias_k: Any, bias_v: Any, static_k: Any, static_v: Any) -> tuple[Any, Any]:
     """Key and value with one position more, which the biases are."""
     if static_k is not None:
@@ -219,10 +243,7 @@ def multi_head_attention_forward(
     """
     batched = _is_batched(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:
-        same = query is key, key is value
-        query = query.unsqueeze(1)
-        key = query if same[0] else key.unsqueeze(1)
-        value = key if same[1] else value.unsqueeze(1)
+        query, key, value = _as_batches(query, key, value)
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     length, batch, width = query.shape
     key_padding_mask = canonical_mask(key_padding_mask, "key_padding_mask", none_or_dtype(attn_mask), "attn_mask", query.dtype)
@@ -251,21 +272,16 @@ def multi_head_attention_forward(
     elif bias_v is not None:
         raise AssertionError("bias_v is set but bias_k is None")
     q = _in_heads(q, num_heads, head_dim)
-    k = _in_heads(k, num_heads, head_dim) if static_k is None else _static_in_heads("static_k", static_k, batch, num_heads, head_dim)
-    v = _in_heads(v, num_heads, head_dim) if static_v is None else _static_in_heads("static_v", static_v, batch, num_heads, head_dim)
+    k, v = _keys_and_values(k, v, static_k, static_v, batch, num_heads, head_dim)
     if add_zero_attn:
         k, v = _with_zeros(k), _with_zeros(v)
         attn_mask, key_padding_mask = _widened(attn_mask), _widened(key_padding_mask)
     mask = _merged(attn_mask, key_padding_mask, batch, k.size(2))
     p = dropout_p if training else 0.0
     if need_weights:
-        scores = (q * math.sqrt(1.0 / head_dim)).matmul(k.mT)
-        weights: Any = dropout(softmax(scores if mask is None else scores + mask.to(scores.dtype), -1), p, p > 0.0)
-        result = weights.matmul(v)
-        weights = weights.mean(1) if average_attn_weights else weights
+        result, weights = _attended(q, k, v, mask, p, average_attn_weights)
     else:
-        weights = None
-        result = resolve("nn.functional", "scaled_dot_product_attention")(q, k, v, mask, p, is_causal)
+        result, weights = resolve("nn.functional", "scaled_dot_product_attention")(q, k, v, mask, p, is_causal), None
     result = linear(result.permute(2, 0, 1, 3).reshape(length, batch, width), out_proj_weight, out_proj_bias)
     if batched:
         return result, weights
