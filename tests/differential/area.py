@@ -162,6 +162,14 @@ def agrees_in_float64(area: Area, program: str) -> bool:
     return find_difference(area, ["torch.set_default_dtype(torch.float64)", *lines]) is None
 
 
+def differ_little(difference: Difference, bound: float) -> bool:
+    """Whether the numbers in both texts are as many, and differ by little beside the larger of them and 1."""
+    ours, theirs = (
+        [float(word) for word in re.findall(r"[-+]?\d+\.?\d*(?:e[-+]?\d+)?", text)] for text in (difference.ours, difference.theirs)
+    )
+    return len(ours) == len(theirs) and all(abs(a - b) <= bound * max(1, abs(b)) for a, b in zip(ours, theirs, strict=True))
+
+
 def reset(torch: Any) -> None:
     """What a program may have left switched."""
     torch.manual_seed(0)

@@ -291,6 +291,11 @@ class Transforms(Area):
             when=lambda difference: "inf from" in difference.ours and bool(re.search(r"\.(var|std)\(", difference.program)),
         ),
         Known(
+            "of several values that are scattered to one place any one stays, and each has the place's derivative",
+            kind="^values( of PyTorch alone)?$",
+            program=r"y\.scatter\(",
+        ),
+        Known(
             "of equal elements PyTorch's sort takes any order, and so do its derivatives",
             kind="^values$",
             program=r"sort\(",

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .area import Area, Difference, Known, Run, agrees_in_float64
+from .area import Area, Difference, Known, Run, agrees_in_float64, differ_little
 from .comparing import compare_results, values_of
 from .files import fact, plain, saved_again
 from .module_lines import LAYERS
@@ -264,6 +264,18 @@ class Modules(Area):
         ),
         Known(
             "one example's loss has a dimension on meta in PyTorch, and none on the CPU", kind="shape", program="(?s)MultiLabelMargin.*meta"
+        ),
+        Known(
+            "the orthogonal factor of a matrix without full rank: which columns are zeros, rounding says",
+            kind="^values$",
+            line="orthogonal",
+            program=r"\.(ones|zeros|constant)_\(|Norm",
+        ),
+        Known(
+            "float32 parameters, one rounding apart, beside float64",
+            kind="^values$",
+            program=r"(?s)float64.*\.(float|half|bfloat16)\(",
+            when=lambda difference: differ_little(difference, 1e-6),
         ),
         Known("memory that nobody wrote", kind="^values$", program=r"to_empty\("),
         Known(
