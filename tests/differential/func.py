@@ -291,6 +291,13 @@ class Transforms(Area):
             when=lambda difference: "inf from" in difference.ours and bool(re.search(r"\.(var|std)\(", difference.program)),
         ),
         Known(
+            "whether a copy of an expanded batch of one may be seen as another shape: PyTorch lays it out otherwise than larger batches",
+            kind="^exception$",
+            ours="view size is not compatible",
+            theirs="^computes",
+            program=r"(?s)expand\(.*vmap\(",
+        ),
+        Known(
             "of several values that are scattered to one place any one stays, and each has the place's derivative",
             kind="^values( of PyTorch alone)?$",
             program=r"y\.scatter\(",

@@ -183,6 +183,15 @@ class Views(Area):
             theirs="^no exception",
         ),
         Known(
+            "which of several views of views is named where one may not be written to",
+            kind="message",
+            ours="function that returns multiple views",
+            theirs="function that returns multiple views",
+        ),
+        Known(
+            "of two errors in one call, which is named", kind="message", ours="broadcast shape", theirs="Inference tensors cannot be saved"
+        ),
+        Known(
             "what a division leaves over has as few digits as the numbers have more than it",
             kind="^values$",
             line=r"fmod|remainder| % ",
