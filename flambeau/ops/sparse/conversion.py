@@ -73,13 +73,13 @@ def compressed_of_dense(array: np.ndarray, form: Any, block: tuple[int, int], de
     return sparse_array(form, array.shape, (starts.reshape(*batch, -1), along.reshape(*batch, nnz)), values)
 
 
-def _one_by_one(array: SparseArray, form: Any) -> SparseArray:
-    """A batch of matrices, CSR or CSC, in the other of these layouts: every specified element stays, those that are 0 too."""
+def _one_by_one(array: SparseArray, form: Any, block: tuple[int, int]) -> SparseArray:
+    """A batch of matrices, by rows or by columns, the other way: every specified element or block stays, those that are 0 too."""
     batch, rest = array.shape[: array.batch_dim], array.shape[array.batch_dim :]
     count = int(np.prod(batch))
     starts, along, values = (part.reshape(count, *part.shape[array.batch_dim :]) for part in (*array.parts, array.values))
     each = [
-        compressed_of(coo_from(sparse_array(array.layout, rest, tuple(parts), v)), form)
+        compressed_of(coo_from(sparse_array(array.layout, rest, tuple(parts), v)), form, block)
         for *parts, v in zip(starts, along, values, strict=True)
     ]
     starts, along, values = (np.stack(parts) for parts in zip(*((*one.parts, one.values) for one in each), strict=True))
@@ -105,8 +105,9 @@ def in_layout(array: Any, form: Any, sparse_dim: int | None, block: tuple[int, i
         return coo_from(array)
     if array.layout is form and (block is None or block == array.block):
         return array.copy()
-    if array.batch_dim and array.layout not in BLOCKED and form not in BLOCKED and 0 not in array.shape[: array.batch_dim]:
-        return _one_by_one(array, form)
+    keeps_blocks = (array.layout in BLOCKED) == (form in BLOCKED) and block in (None, array.block)
+    if array.batch_dim and keeps_blocks and 0 not in array.shape[: array.batch_dim]:
+        return _one_by_one(array, form, array.block)
     if array.batch_dim:
         return compressed_of_dense(dense_from(array), form, block or (1, 1), array.dense_dim)
     if array.layout is sparse_coo and array.sparse_dim != 2:
