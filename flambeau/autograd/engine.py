@@ -49,18 +49,14 @@ def fit(grad: Tensor, shape: tuple[int, ...], dtype: np.dtype, node: Node, edge:
         grad = grad.real
     have = array.shape
     if have != shape:
-        grad = _reduced(grad, have, shape, node, edge)
+        if have[len(have) - len(shape) :] != shape and broadcast_or_none(shape, have) != have:
+            index = next(i for i, other in enumerate(node.edges) if other is edge)
+            raise RuntimeError(
+                f"Function {node.name()} returned an invalid gradient at index {index} - got {list(have)} but expected shape compatible "
+                f"with {list(shape)}"
+            )
+        grad = grad._sum_to_size(shape)
     return grad if want is None else grad.to(want)  # after the sum, which has the wider dtype
-
-
-def _reduced(grad: Tensor, have: tuple[int, ...], shape: tuple[int, ...], node: Node, edge: Any) -> Tensor:
-    if have[len(have) - len(shape) :] != shape and broadcast_or_none(shape, have) != have:
-        index = next(i for i, other in enumerate(node.edges) if other is edge)
-        raise RuntimeError(
-            f"Function {node.name()} returned an invalid gradient at index {index} - got {list(have)} but expected shape compatible "
-            f"with {list(shape)}"
-        )
-    return grad._sum_to_size(shape)
 
 
 def _add(have: Tensor, more: Tensor, record: bool) -> Tensor:

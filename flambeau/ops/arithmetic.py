@@ -420,7 +420,7 @@ def true_divide(input: Tensor | Number, other: Tensor | Number) -> Tensor:
 
 
 def _check_divisor(input: np.ndarray, other: np.ndarray) -> None:
-    if other.dtype.kind in "iu" and not other.all() and input.size:
+    if other.dtype.kind in "iu" and not (other.all() if isinstance(other, np.generic) else np.all(other)) and input.size:
         raise RuntimeError("ZeroDivisionError")
 
 

@@ -269,7 +269,7 @@ class Sparse(Area):
         Known("PyTorch loses rows where a sparse tensor is broadcast to a dense one", kind="_indices|nnz", line=r"\*|mul"),
         Known(
             "PyTorch looks at no dtypes where a factor has no specified elements",
-            ours="to have the same dtype|of one dtype|for 'Bool'|hspmm|matrices expected|operation has no sparse form|expected strided result",
+            ours="to have the same dtype|of one dtype|for 'Bool'|hspmm|matrices expected|operation has no sparse form|expected strided",
             when=lambda found: "exception" in found.kind and specifies_nothing(found),
         ),
         Known(

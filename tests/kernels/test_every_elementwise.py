@@ -26,6 +26,7 @@ SHAPE = (3, 11003)  # more elements than any operation waits for before it asks 
 
 # Attributes without a default that makes a sense of its own, and operands that have to lie in other places than (-3, 3).
 ATTRIBUTES = {
+    "_power_of_truth": {"exponent": True},
     "_divide_rounded": {"rounding_mode": "floor"},
     "clamp": {"min": 0, "max": 2},
     "_polygamma": {"n": 2},
