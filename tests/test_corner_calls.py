@@ -442,6 +442,8 @@ CALLS += [
     "torch.nn.functional.dropout((1.0,), 0.5, False)",
     "torch.nn.functional.instance_norm(torch.arange(6.0).reshape(1, 2, 3), *[torch.ones(2).half()] * 2, use_input_stats=False)",
     "torch.nn.functional.batch_norm(torch.ones(2, 3).half(), torch.zeros(3).half(), torch.ones(3).half(), torch.ones(3))",
+    "torch.linalg.solve_ex(torch.zeros(1, 2, 2), torch.ones(3, 2, 2))",
+    "torch.linalg.solve_ex(torch.zeros(2, 2), torch.ones(3, 2, 1)).info",
     f"{M}.take(torch.zeros(4, dtype=torch.long, device='meta'))",
     f"torch.searchsorted(torch.ones(5,device='meta'), {M}, out_int32=True)",
     f"{M}.clip(0, 1)",

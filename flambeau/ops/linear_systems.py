@@ -94,8 +94,8 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: Any = Fal
     if result is None:
         try:
             batch = broadcast_shape(matrix.shape[:-2], right.shape[:-2])  # CuPy does not broadcast
-            matrix, right = (np.broadcast_to(each, (*batch, *each.shape[-2:])) for each in (matrix, right))
-            result = np.linalg.solve(matrix, right), no_failures(A)
+            operands = [np.broadcast_to(each, (*batch, *each.shape[-2:])) for each in (matrix, right)]
+            result = np.linalg.solve(*operands), no_failures(A)
         except np.linalg.LinAlgError:
             factors, pivots, info = lapack.lu_factor(matrix)
             result = lapack.lu_solve(factors, pivots, right, False), info
