@@ -420,7 +420,9 @@ def true_divide(input: Tensor | Number, other: Tensor | Number) -> Tensor:
 
 
 def _check_divisor(input: np.ndarray, other: np.ndarray) -> None:
-    if other.dtype.kind in "iu" and not (other.all() if isinstance(other, np.generic) else np.all(other)) and input.size:
+    if other.dtype.kind not in "iu" or not input.size:
+        return
+    if not (other if isinstance(other, np.generic) else np.all(other)):  # CuPy's function refuses NumPy's numbers
         raise RuntimeError("ZeroDivisionError")
 
 

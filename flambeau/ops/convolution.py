@@ -31,6 +31,7 @@ def _require(holds: bool, message: str) -> None:
 
 
 def _check_numbers(stride: Ints, padding: Ints, dilation: Ints, output_padding: Ints, groups: int) -> None:
+    """Raise RuntimeError where one of a convolution's numbers is out of range."""
     _require(min(padding, default=0) >= 0, "negative padding is not supported")
     _require(min(stride, default=1) > 0, "non-positive stride is not supported")
     _require(min(dilation, default=1) > 0, "dilation should be greater than zero")
@@ -48,6 +49,7 @@ def _check_operands(
     transposed: bool,
     groups: int,
 ) -> None:
+    """Raise RuntimeError where shapes or dtypes of a convolution's operands do not fit; see ``_geometry``."""
     if x_dtype != w_dtype or (bias is not None and bias_dtype != x_dtype):
         other, name = (w_dtype, "weight") if x_dtype != w_dtype else (bias_dtype, "bias")
         raise RuntimeError(f"Input type ({_type_name(x_dtype)}) and {name} type ({_type_name(other)}) should be the same")

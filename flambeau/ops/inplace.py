@@ -132,8 +132,11 @@ def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
     if (other.__class__ is TensorType or other.__class__ is Parameter) and not other._requires_grad and writable_now(self):
         a, b = self._array, other._array
         alike = a.shape == b.shape and a.dtype is b.dtype and a.__class__ is b.__class__
-        alike = alike and (a.__class__ is np.ndarray or self.layout is strided_layout)
-        if alike and (other._storage is None or other._storage is not self._storage):
+        if (
+            alike
+            and (a.__class__ is np.ndarray or self.layout is strided_layout)
+            and (other._storage is None or other._storage is not self._storage)
+        ):
             native.copy_into(a, b)
             storage_of(self)._bump()
             return self

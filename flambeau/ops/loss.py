@@ -545,7 +545,7 @@ def kl_div(
     if log_target:
         loss = target.exp() * (target - input)
     else:
-        product = target * input
+        product = target * input  # first, so that gradients are added up in PyTorch's order
         loss = target.xlogy(target) - product
     if reduction == "batchmean":
         return loss.sum() / input.size(0) if input.dim() else loss.sum()

@@ -91,6 +91,7 @@ class Ufunc:
         return out
 
     def reduceat(self, array: Any, *args: Any, **kwargs: Any) -> Any:
+        """``reduceat``, of bfloat16 in float32."""
         if array.dtype.kind != "V":
             return self._function.reduceat(array, *args, **kwargs)
         return self._function.reduceat(array.astype(np.float32), *args, **kwargs).astype(array.dtype)
@@ -156,6 +157,7 @@ class Namespace:
         return found
 
     def where(self, condition: Any, *values: Any) -> Any:
+        """``where``, which selects bits where bfloat16 is all there is."""
         kinds = [value.dtype for value in values if value.__class__ is self._root.ndarray]
         if not kinds or kinds[0].kind != "V" or kinds[-1] != kinds[0]:
             return self._module.where(condition, *values)

@@ -262,6 +262,7 @@ def composite_operands(entry: Any, values: Sequence[Any]) -> list[Any]:
     for position, (param, value) in enumerate(zip(entry.params, values, strict=True)):
         if hasattr(type(value), "__torch_function__"):
             operands.append(value)
+        # where a tensor is expected PyTorch's own functions refuse a list at once, those written in Python by what they do with it
         elif isinstance(value, (list, tuple)) and (param.kind != "tensor" or entry.namespace != "torch"):
             operands += [element for element in value if hasattr(type(element), "__torch_function__")]
         elif param.kind == "tensor" and value is not param.default:
