@@ -10,7 +10,11 @@ import numpy as np
 import pytest
 
 import flambeau
+from flambeau.core.calls.registry import entries
 
+NAMES = {"torch": flambeau, "np": np, "F": flambeau.nn.functional}
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+LINES = 6  # of an operation's example, with what is printed
 MODULES = ["flambeau", *sorted(module.name for module in pkgutil.walk_packages(flambeau.__path__, "flambeau."))]
 PROGRAMS = {"flambeau.__main__", "flambeau._aliased"}  # doing something is what importing them is for
 
@@ -23,11 +27,26 @@ def test_the_examples_of(name):
         if error.name is None or error.name.startswith("flambeau"):
             raise
         pytest.skip(f"{error.name} is not installed")
-    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    names = {"torch": flambeau, "flambeau": flambeau, "np": np, **vars(module)}
+    names = {**NAMES, "flambeau": flambeau, **vars(module)}
+    assert not failures(doctest.DocTestFinder().find(module, name, globs=names))
+
+
+# Declared operations are objects, which doctest does not look into.
+OPERATIONS = {f"{entry.module}.{entry.namespace}.{entry.name}": entry for entry in entries() if ">>> " in (entry.doc or "")}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_the_examples_of_the_operation(name):
+    test = doctest.DocTestParser().get_doctest(OPERATIONS[name].doc, dict(NAMES), name, None, None)
+    assert sum((example.source + example.want).count("\n") for example in test.examples) <= LINES
+    assert not failures([test])
+
+
+def failures(tests):
+    """What fails, in words."""
     output: list[str] = []
-    runner = doctest.DocTestRunner(verbose=False, optionflags=flags)
-    for test in doctest.DocTestFinder().find(module, name, globs=names):
+    runner = doctest.DocTestRunner(verbose=False, optionflags=FLAGS)
+    for test in tests:
         flambeau.manual_seed(0)
         runner.run(test, out=output.append)
-    assert not runner.failures, "".join(output)
+    return "".join(output)

@@ -62,13 +62,20 @@ _FAST_RELU = "large(a) if (n := a.size) >= THRESHOLD else _maximum(_ZERO, a) if 
     grad={"input": lambda grad, result: threshold_backward(grad, result, 0)},
 )
 def relu(input: Tensor) -> Tensor:
-    """``max(input, 0)``; NaN stays.
+    """``max(input, 0)``, element by element; NaN stays.
 
+    Args:
+        input: any shape; integers or floating point.
+    Returns:
+        A new tensor of ``input``'s shape and dtype.
     Raises:
         RuntimeError: bool input.
         NotImplementedError: complex input.
     Gradient: ``grad`` where ``input`` is above zero.
     Source: torch.relu. Glorot, Bordes, Bengio 2011.
+    Example:
+        >>> torch.relu(torch.tensor([-2.0, 0.0, 3.0]))
+        tensor([0., 0., 3.])
     """
     if input.dtype.kind == "b":
         raise RuntimeError("Boolean inputs not supported for relu")
