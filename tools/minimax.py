@@ -1,4 +1,4 @@
-"""Finds the polynomials of ``flambeau/kernels/vectors.py``: ``python -m tools.minimax`` writes ``coefficients.py`` beside it.
+"""Finds the polynomials of ``flambeau/kernels/vectors.py``: ``python -m tools.minimax`` writes ``minimax.json`` beside it.
 
 With names of tables as arguments, these are printed instead. The whole takes a minute and needs mpmath.
 
@@ -9,6 +9,7 @@ rounding changed, so that the printed table is nearly as good as the exact one.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,12 +20,7 @@ import numpy as np
 from mpmath import mp, mpf
 
 mp.dps = 45
-TARGET = Path(__file__).resolve().parent.parent / "flambeau" / "kernels" / "coefficients.py"
-HEADER = '''"""Coefficients of the polynomials in ``vectors.py``, lowest power first, by name and kind.
-
-Written by ``python -m tools.minimax``; do not edit. Behind each, the largest relative error of what is made of it.
-"""
-'''
+TARGET = Path(__file__).resolve().parent.parent / "flambeau" / "kernels" / "minimax.json"
 Function = Callable[[Any], Any]
 
 
@@ -263,18 +259,12 @@ fit(
 
 def table(name: str) -> str:
     """A table as it stands in the file."""
-    lines = [f"# {MEANINGS[name]}", f"{name} = {{"]
+    lines = [f'"meaning": {json.dumps(MEANINGS[name])}']
     for kind, wanted in FITS[name].items():
         coefficients, worst = solve(wanted)
-        lines.append(f'    "{kind}": (  # 2**{float(mp.log(worst, 2)):.1f}')
-        line = "       "
-        for word in (repr(c) if kind == "f64" else f"{c:.9g}" for c in coefficients):
-            if len(line) + len(word) > 136:
-                lines.append(line)
-                line = "       "
-            line += f" {word},"
-        lines += [line, "    ),"]
-    return "\n".join([*lines, "}  # fmt: skip\n"])
+        words = ", ".join(repr(c) if kind == "f64" else f"{c:.9g}" for c in coefficients)
+        lines.append(f'"{kind}": {{"error": "2**{float(mp.log(worst, 2)):.1f}", "coefficients": [{words}]}}')
+    return f'"{name}": {{\n  ' + ",\n  ".join(lines) + "\n}"
 
 
 def main(names: Sequence[str]) -> None:
@@ -282,7 +272,7 @@ def main(names: Sequence[str]) -> None:
         for name in names:
             print(table(name))
         return
-    TARGET.write_text(HEADER + "\n" + "".join(table(name) for name in FITS))
+    TARGET.write_text("{\n" + ",\n".join(table(name) for name in FITS) + "\n}\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Finds the polynomials of ``kernels/special.py``: ``python -m tools.piecewise`` writes ``special_coefficients.py`` beside it.
+"""Finds the polynomials of ``kernels/special.py``: ``python -m tools.piecewise`` writes ``piecewise.json`` beside it.
 
 With names of tables as arguments, these are printed instead. The whole takes some minutes and needs mpmath.
 
@@ -10,6 +10,7 @@ keep what is left out below ``GOAL`` of the piece's largest value.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -19,32 +20,9 @@ from typing import Any, NamedTuple
 from mpmath import mp, mpf
 
 mp.dps = 40
-TARGET = Path(__file__).resolve().parent.parent / "flambeau" / "kernels" / "special_coefficients.py"
+TARGET = Path(__file__).resolve().parent.parent / "flambeau" / "kernels" / "piecewise.json"
 GOAL = mpf(2) ** -55
 TERMS = 26  # of the series that are made first
-HEADER = '''"""Piecewise polynomials of ``special.py``.
-
-Written by ``python -m tools.piecewise``; do not edit. Behind each, its largest error as a part of the piece's largest value.
-"""
-
-from __future__ import annotations
-
-from typing import NamedTuple
-
-
-class Pieces(NamedTuple):
-    """A function on [0, high): pieces [0, low) and ``parts`` an octave from there on.
-
-    ``rows[j][i]`` is piece i's coefficient of the power j of its variable, which goes from -1/2 to 1/2.
-    """
-
-    low: float
-    high: float
-    parts: int
-    rows: tuple[tuple[float, ...], ...]
-
-
-'''
 Function = Callable[[Any], Any]
 
 
@@ -260,17 +238,9 @@ def table(name: str) -> str:
     """A table as it stands in the file."""
     wanted = FITS[name]
     rows, worst = solve(wanted)
-    lines = [f"# {wanted.meaning}; 2**{float(mp.log(worst, 2)):.1f}", f"{name} = Pieces("]
-    lines += [f"    {float(wanted.low)!r},", f"    {float(wanted.high)!r},", f"    {wanted.parts},", "    ("]
-    for row in rows:
-        line = "        ("
-        for word in map(repr, row):
-            if len(line) + len(word) > 136:
-                lines.append(line.rstrip())
-                line = "         "
-            line += f"{word}, "
-        lines.append(line.rstrip() + "),")
-    return "\n".join([*lines, "    ),", ")  # fmt: skip\n"])
+    head = f'"meaning": {json.dumps(wanted.meaning)}, "error": "2**{float(mp.log(worst, 2)):.1f}",'
+    bounds = f'"low": {float(wanted.low)!r}, "high": {float(wanted.high)!r}, "parts": {wanted.parts}, "rows": ['
+    return "\n".join([f'"{name}": {{', f"  {head}", f"  {bounds}", ",\n".join(f"    {row!r}" for row in rows), "  ]", "}"])
 
 
 def main(names: Sequence[str]) -> None:
@@ -278,7 +248,7 @@ def main(names: Sequence[str]) -> None:
         for name in names:
             print(table(name), flush=True)
         return
-    TARGET.write_text(HEADER + "".join(table(name) for name in FITS))
+    TARGET.write_text("{\n" + ",\n".join(table(name) for name in FITS) + "\n}\n")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Special functions of vectors: gamma and its kin, Bessel's and Airy's functions, inverses and scaled forms of the error function.
 
 All are computed in float64, float32 operands included, whose results are rounded once at the end.  Most of them work alike: near zero the
-function, freed of what makes it singular there, is a piecewise polynomial (``piecewise``, tables in ``special_coefficients.py``); far away
+function, freed of what makes it singular there, is a piecewise polynomial (``piecewise``, tables in ``piecewise.json``); far away
 a piecewise polynomial in 1 / x corrects its asymptotic form (Abramowitz and Stegun 1964, chapters 6, 9 and 10; NIST's handbook, 2010).
 ``vectors.MAX_ULP`` states how exact they are, oscillating ones apart, whose errors are measured beside their amplitudes.
 """
@@ -12,10 +12,9 @@ import math
 from collections.abc import Callable
 from functools import cache
 
-from . import special_coefficients as tables
 from . import vectors
+from .coefficients import Pieces, pieces
 from .language import Builder, Value
-from .special_coefficients import Pieces
 
 _INF, _NAN = math.inf, math.nan
 _PI, _PI_LOW = math.pi, 1.2246467991473532e-16
@@ -165,7 +164,7 @@ def _exp_of_square(k: Builder, x: Value, factor: float) -> Value:
 def _erfcx_above_zero(k: Builder, x: Value) -> Value:
     z = 1.0 / (x * x)
     series = k.fma(z, k.fma(z, k.fma(z, k.fma(z, 105 / 16, -15 / 8), 3 / 4), -1 / 2), 1.0)
-    return k.select(x < 64.0, piecewise(k, x, tables.ERFCX), series / x * (1 / math.sqrt(math.pi)))
+    return k.select(x < 64.0, piecewise(k, x, pieces("ERFCX")), series / x * (1 / math.sqrt(math.pi)))
 
 
 @_function("erfcx")
@@ -187,7 +186,7 @@ def log_ndtr(k: Builder, x: Value) -> Value:
 
 def _inverse(k: Builder, x: Value, product: Value) -> Value:
     """erfinv(x), ``product`` being 1 - x**2."""
-    return x * piecewise(k, -vectors.log(k, product), tables.ERFINV)
+    return x * piecewise(k, -vectors.log(k, product), pieces("ERFINV"))
 
 
 @_function("erfinv")
@@ -202,7 +201,7 @@ def _single_erfinv(k: Builder, x: Value) -> Value:
     size = k.abs(x)
     power = k.cast(-vectors.log(k, (1.0 - size) * (size + 1.0)), "f64")
     if k.target.has_masks:
-        ratio = piecewise(k, power, _shortened(tables.ERFINV, 32.0, 8))
+        ratio = piecewise(k, power, _shortened(pieces("ERFINV"), 32.0, 8))
     else:  # gathers cost more than longer polynomials
         ratio = _by_range(k, power < _ERFINV_NEAR, lambda: _fitted(k, power, False), lambda: _fitted(k, k.sqrt(power), True))
     result = k.cast(k.cast(x, "f64") * ratio, "f32")
@@ -229,7 +228,7 @@ def _erfinv_polynomial(low: float, high: float, is_far: bool) -> list[float]:
 
     def value(u: float) -> float:
         w = (u + 1) / 2 * (high - low) + low
-        return _tabulated(tables.ERFINV, w * w if is_far else w)
+        return _tabulated(pieces("ERFINV"), w * w if is_far else w)
 
     series = chebyshev.chebinterpolate(lambda nodes: [value(float(u)) for u in nodes], 10)
     return [float(c) for c in chebyshev.cheb2poly(series)[::-1]]
@@ -256,8 +255,8 @@ def _of_series(table: Pieces, high: float, series: list[list[float]]) -> Pieces:
     from numpy.polynomial import chebyshev
 
     terms = max(map(len, series))
-    pieces = [[float(c) * 2.0**j for j, c in enumerate(chebyshev.cheb2poly(piece))] for piece in series]
-    return Pieces(table.low, high, table.parts, tuple(zip(*[piece + [0.0] * (terms - len(piece)) for piece in pieces], strict=True)))
+    columns = [[float(c) * 2.0**j for j, c in enumerate(chebyshev.cheb2poly(piece))] for piece in series]
+    return Pieces(table.low, high, table.parts, tuple(zip(*[column + [0.0] * (terms - len(column)) for column in columns], strict=True)))
 
 
 @cache
@@ -298,9 +297,9 @@ def _log_gamma_above(k: Builder, x: Value, near: Value) -> Value:
     argument = k.select(near, x + 1.0, x)
     factor = k.select(near, x * (x - 1.0), (x - 1.0) * (x - 2.0))
     z = 8.0 / argument
-    correction = k.fma(piecewise(k, z * z, tables.STIRLING), 1.0 / argument, 0.5 * math.log(2 * math.pi) - 0.5)
+    correction = k.fma(piecewise(k, z * z, pieces("STIRLING")), 1.0 / argument, 0.5 * math.log(2 * math.pi) - 0.5)
     far = k.fma(argument - 0.5, vectors.log(k, argument) - 1.0, correction)
-    close = factor * piecewise(k, argument, tables.LOG_GAMMA) + 0.0  # at 1 and 2, zero without a sign
+    close = factor * piecewise(k, argument, pieces("LOG_GAMMA")) + 0.0  # at 1 and 2, zero without a sign
     return k.select(argument < 8.0, close, far)
 
 
@@ -326,10 +325,10 @@ def digamma(k: Builder, x: Value) -> Value:
     near = size < 0.5
     reflected = (x < 0.0) & ~near
     argument = k.select(near, x + 1.0, k.select(reflected, size + 1.0, x))
-    close = ((argument - _DIGAMMA_ROOT) - _DIGAMMA_ROOT_LOW) * piecewise(k, argument, tables.DIGAMMA)
+    close = ((argument - _DIGAMMA_ROOT) - _DIGAMMA_ROOT_LOW) * piecewise(k, argument, pieces("DIGAMMA"))
     inverse = 1.0 / argument
     z = inverse * 8.0
-    tail = k.fma(piecewise(k, z * z, tables.DIGAMMA_TAIL), inverse * inverse, inverse * 0.5)
+    tail = k.fma(piecewise(k, z * z, pieces("DIGAMMA_TAIL")), inverse * inverse, inverse * 0.5)
     above = k.select(argument < 8.0, close, vectors.log(k, argument) - tail)
     above = k.select(near, above - 1.0 / x, above)
 
@@ -393,8 +392,8 @@ def zeta(k: Builder, s: Value, q: Value) -> Value:
 def _waves(k: Builder, x: Value, order: int) -> tuple[Value, Value]:
     """J and Y of an order, 0 or 1, for x from 8 on."""
     z = 8.0 / x
-    p = piecewise(k, z, (tables.WAVE_P0, tables.WAVE_P1)[order])
-    q = piecewise(k, z, (tables.WAVE_Q0, tables.WAVE_Q1)[order]) * z
+    p = piecewise(k, z, pieces(f"WAVE_P{order}"))
+    q = piecewise(k, z, pieces(f"WAVE_Q{order}")) * z
     # sine and cosine of x - pi / 4, or of x - 3 pi / 4, each times the square root of 2
     sine, cosine = vectors.sin(k, x), vectors.cos(k, x)
     first, second = sine + cosine, sine - cosine
@@ -411,14 +410,14 @@ def _bounded(k: Builder, x: Value) -> Value:
 @_function("j0")
 def j0(k: Builder, x: Value) -> Value:
     size = k.abs(x)
-    result = _by_range(k, size < 8.0, lambda: piecewise(k, size, tables.J0), lambda: _waves(k, _bounded(k, size), 0)[0])
+    result = _by_range(k, size < 8.0, lambda: piecewise(k, size, pieces("J0")), lambda: _waves(k, _bounded(k, size), 0)[0])
     return k.select(size < _INF, result, k.select(x.is_nan(), x, 0.0))
 
 
 @_function("j1")
 def j1(k: Builder, x: Value) -> Value:
     size = k.abs(x)
-    result = _by_range(k, size < 8.0, lambda: piecewise(k, size, tables.J1) * size, lambda: _waves(k, _bounded(k, size), 1)[0])
+    result = _by_range(k, size < 8.0, lambda: piecewise(k, size, pieces("J1")) * size, lambda: _waves(k, _bounded(k, size), 1)[0])
     result = k.select(x < 0.0, -result, result)
     return k.select(x.eq(0.0), x, k.select(size < _INF, result, k.select(x.is_nan(), x, 0.0)))
 
@@ -432,7 +431,7 @@ def _second_kind(k: Builder, x: Value, order: int, near: Callable[[], Value]) ->
 @_function("y0")
 def y0(k: Builder, x: Value) -> Value:
     def near() -> Value:
-        return k.fma(vectors.log(k, x) * (2 / math.pi), piecewise(k, x, tables.J0), piecewise(k, x, tables.Y0))
+        return k.fma(vectors.log(k, x) * (2 / math.pi), piecewise(k, x, pieces("J0")), piecewise(k, x, pieces("Y0")))
 
     return _second_kind(k, x, 0, near)
 
@@ -441,7 +440,7 @@ def y0(k: Builder, x: Value) -> Value:
 def y1(k: Builder, x: Value) -> Value:
     def near() -> Value:
         logarithm = vectors.log(k, x) * (2 / math.pi)
-        return k.fma(logarithm, piecewise(k, x, tables.J1), piecewise(k, x, tables.Y1)) * x - (2 / math.pi) / x
+        return k.fma(logarithm, piecewise(k, x, pieces("J1")), piecewise(k, x, pieces("Y1"))) * x - (2 / math.pi) / x
 
     return _second_kind(k, x, 1, near)
 
@@ -450,10 +449,10 @@ def _scaled_i(k: Builder, x: Value, order: int) -> Value:
     """exp(-x) * I(x) for x from 0 on."""
 
     def near() -> Value:
-        return piecewise(k, x, tables.I0E) if order == 0 else piecewise(k, x, tables.I1E) * x
+        return piecewise(k, x, pieces("I0E")) if order == 0 else piecewise(k, x, pieces("I1E")) * x
 
     def far() -> Value:
-        return piecewise(k, 8.0 / x, tables.I0E_TAIL if order == 0 else tables.I1E_TAIL) / k.sqrt(x)
+        return piecewise(k, 8.0 / x, pieces(f"I{order}E_TAIL")) / k.sqrt(x)
 
     return k.select(x.is_nan(), x, _by_range(k, x < 8.0, near, far))
 
@@ -493,15 +492,15 @@ def _third_kind(k: Builder, x: Value, order: int, scaled: bool) -> Value:
     z = x * x
     logarithm = vectors.log(k, x)
     if order == 0:
-        near = k.fma(-logarithm, piecewise(k, z, tables.I0_NEAR), piecewise(k, z, tables.K0_NEAR))
+        near = k.fma(-logarithm, piecewise(k, z, pieces("I0_NEAR")), piecewise(k, z, pieces("K0_NEAR")))
     else:
-        near = k.fma(k.fma(logarithm, piecewise(k, z, tables.I1_NEAR), piecewise(k, z, tables.K1_NEAR)), x, 1.0 / x)
+        near = k.fma(k.fma(logarithm, piecewise(k, z, pieces("I1_NEAR")), piecewise(k, z, pieces("K1_NEAR"))), x, 1.0 / x)
 
     def middle() -> Value:
-        return piecewise(k, x, tables.K0E if order == 0 else tables.K1E)
+        return piecewise(k, x, pieces(f"K{order}E"))
 
     def tail() -> Value:
-        return piecewise(k, 8.0 / x, tables.K0E_TAIL if order == 0 else tables.K1E_TAIL) / k.sqrt(x)
+        return piecewise(k, 8.0 / x, pieces(f"K{order}E_TAIL")) / k.sqrt(x)
 
     above = _by_range(k, x < 8.0, middle, tail)
     power = vectors.exp(k, k.select(x < 0.25, x, -x) if scaled else -x)
@@ -548,10 +547,10 @@ def airy_ai(k: Builder, x: Value) -> Value:
     quarter = k.sqrt(root)
 
     def above() -> Value:
-        decay = k.select(size < 8.0, piecewise(k, size, tables.AIRY_DECAY), piecewise(k, z, tables.AIRY_TAIL) / quarter)
+        decay = k.select(size < 8.0, piecewise(k, size, pieces("AIRY_DECAY")), piecewise(k, z, pieces("AIRY_TAIL")) / quarter)
         e = vectors.exp(k, -angle)
         decay = decay * k.fma(-e, k.select(angle < 1000.0, angle_low, 0.0), e)
-        return k.select(size < 1.0, piecewise(k, size, tables.AIRY_NEAR), decay)
+        return k.select(size < 1.0, piecewise(k, size, pieces("AIRY_NEAR")), decay)
 
     def below(positive: Value) -> Value:
         sine, cosine = vectors.sin(k, angle), vectors.cos(k, angle)
@@ -559,9 +558,9 @@ def airy_ai(k: Builder, x: Value) -> Value:
         sine, cosine = k.fma(cosine, lost, sine), k.fma(-sine, lost, cosine)
         # of the angle less pi / 4, times the square root of 2
         first, second = cosine + sine, sine - cosine
-        wave = piecewise(k, z, tables.AIRY_P) * first + piecewise(k, z, tables.AIRY_Q) * z * second
+        wave = piecewise(k, z, pieces("AIRY_P")) * first + piecewise(k, z, pieces("AIRY_Q")) * z * second
         far = wave / quarter * (1 / math.sqrt(2 * math.pi))
-        return k.select(x < 0.0, k.select(size < 8.0, piecewise(k, size, tables.AIRY_BELOW), far), positive)
+        return k.select(x < 0.0, k.select(size < 8.0, piecewise(k, size, pieces("AIRY_BELOW")), far), positive)
 
     positive = above()
     result = k.when(k.any(x < 0.0), lambda: below(positive), lambda: positive)

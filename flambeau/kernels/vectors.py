@@ -4,7 +4,7 @@ For float32 and float64 and 1, 2, 4, ... lanes, with C's results for NaN, infini
 subnormal arguments and results.  ``MAX_ULP`` states how exact they are; ``tests/kernels/test_vectors.py`` holds that.
 
 All work alike.  The argument is reduced to a short interval by subtracting a multiple of a constant, which is kept as a sum of parts whose
-products with small whole numbers are exact (Cody and Waite 1980); there a polynomial from ``coefficients.py`` takes over; the result is
+products with small whole numbers are exact (Cody and Waite 1980); there a polynomial (``minimax.json``) takes over; the result is
 put together with its largest part added last, so that earlier roundings matter little.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .angles import reduced_huge
-from .coefficients import ASIN, ATAN, COS, ERF, ERF_FAR, ERF_NEAR, ERFC, EXP, LOG, POW, POW_EXP2, POW_LOG2, SIN, SINH, TAN, TANH
+from .coefficients import minimax
 from .language import Builder, Value
 
 # Bounds of the errors in units of the last place, for float32 and float64 with fma, and without. Measured, then rounded up: float32 at one
@@ -165,12 +165,12 @@ def _exp_reduced(k: Builder, x: Value) -> tuple[Value, Value, Value]:
 
 def _exp_small(k: Builder, r: Value) -> Value:
     """exp(r) for |r| up to log(2) / 2."""
-    return k.fma(k.fma(r, polynomial(k, r, EXP[r.kind]), 1.0), r, 1.0)
+    return k.fma(k.fma(r, polynomial(k, r, minimax("EXP", r.kind)), 1.0), r, 1.0)
 
 
 def _expm1_small(k: Builder, r: Value) -> Value:
     """exp(r) - 1 for |r| up to log(2) / 2."""
-    return k.fma(r * r, polynomial(k, r, EXP[r.kind]), r)
+    return k.fma(r * r, polynomial(k, r, minimax("EXP", r.kind)), r)
 
 
 def _expm1_part(k: Builder, x: Value, fewer: int) -> Value:
@@ -206,14 +206,14 @@ def tanh(k: Builder, x: Value) -> Value:
     size = k.abs(x)
     bounded = k.least(9.5 if x.kind == "f32" else 20.0, size)
     e = _expm1_part(k, bounded + bounded, 0)
-    return k.copysign(k.select(size < 0.55, odd_polynomial(k, size, TANH[x.kind]), e / (e + 2.0)), x)
+    return k.copysign(k.select(size < 0.55, odd_polynomial(k, size, minimax("TANH", x.kind)), e / (e + 2.0)), x)
 
 
 def sinh(k: Builder, x: Value) -> Value:
     size = k.abs(x)
     quarter = _expm1_part(k, k.least(_EXP_RANGE[x.kind][1] + 0.5, size), 2)
     half = quarter + quarter
-    return k.select(size < 1.0, odd_polynomial(k, x, SINH[x.kind]), k.copysign(half + quarter / (half + 0.5), x))
+    return k.select(size < 1.0, odd_polynomial(k, x, minimax("SINH", x.kind)), k.copysign(half + quarter / (half + 0.5), x))
 
 
 def cosh(k: Builder, x: Value) -> Value:
@@ -258,10 +258,10 @@ def _log_edges(k: Builder, x: Value, result: Value) -> Value:
 def _log_tail(k: Builder, f: Value) -> Value:
     """log(1 + f) - f for f from -1/4 to 1/2."""
     if f.kind == "f32":
-        return (f * f) * k.fma(polynomial(k, f, LOG["f32"]), f, -0.5)
+        return (f * f) * k.fma(polynomial(k, f, minimax("LOG", "f32")), f, -0.5)
     s = f / (f + 2.0)
     z = s * s
-    return s * k.fma(z, polynomial(k, z, LOG["f64"]), -f)
+    return s * k.fma(z, polynomial(k, z, minimax("LOG", "f64")), -f)
 
 
 def _log_joined(k: Builder, f: Value, e: Value) -> Value:
@@ -402,8 +402,8 @@ def _sine(k: Builder, x: Value, ahead: int) -> Value:
     r, _, turns = _quadrant(k, x)
     turns = turns + ahead if ahead else turns
     z = r * r
-    sine = k.fma(r * z, polynomial(k, z, SIN[kind]), r)
-    cosine = k.fma(z * z, polynomial(k, z, COS[kind]), k.fma(z, -0.5, 1.0))
+    sine = k.fma(r * z, polynomial(k, z, minimax("SIN", kind)), r)
+    cosine = k.fma(z * z, polynomial(k, z, minimax("COS", kind)), k.fma(z, -0.5, 1.0))
     top = 31 if kind == "f32" else 63
     chosen = k.bits(k.select((turns << top) < 0, cosine, sine))
     return k.bits(chosen ^ ((turns << (top - 1)) & -(1 << top)))
@@ -420,7 +420,7 @@ def cos(k: Builder, x: Value) -> Value:
 def tan(k: Builder, x: Value) -> Value:
     r, low, turns = _quadrant(k, x, precise=True)
     z = r * r
-    more = r * z * polynomial(k, z, TAN[x.kind])
+    more = r * z * polynomial(k, z, minimax("TAN", x.kind))
     t = r + more
     more = k.fma(k.fma(t, t, 1.0), low, more)
     t = r + more
@@ -434,7 +434,7 @@ def tan(k: Builder, x: Value) -> Value:
 def _arctangent(k: Builder, t: Value, complement: Value) -> Value:
     """atan(t) for t from 0 to 1, and pi / 2 - atan(t) where ``complement``."""
     z = t * t
-    w = t * z * polynomial(k, z, ATAN[t.kind])
+    w = t * z * polynomial(k, z, minimax("ATAN", t.kind))
     high, low = _PI_2[t.kind]
     return k.select(complement, (high - t) - (w - low), t + w)
 
@@ -462,7 +462,7 @@ def _arcsine(k: Builder, x: Value) -> tuple[Value, Value, Value]:
     large = size > 0.5
     z = k.select(large, (1.0 - size) * 0.5, size * size)
     s = k.select(large, k.sqrt(z), size)
-    return large, s, s * z * polynomial(k, z, ASIN[x.kind])
+    return large, s, s * z * polynomial(k, z, minimax("ASIN", x.kind))
 
 
 def asin(k: Builder, x: Value) -> Value:
@@ -485,8 +485,8 @@ def _erf_single(k: Builder, x: Value, factor: float = 1.0, height: float = 1.0) 
     size = k.least(3.9 / factor, k.abs(x))  # where the polynomial is 1, as erf is from 3.92 on
     near = size < 2.06 / factor
     t = k.select(near, k.fma(size, size, -2.0 / factor**2), size - 3.0 / factor)
-    inner = [c * height * factor ** (2 * i + 1) for i, c in enumerate(ERF_NEAR["f32"])]
-    outer = [c * height * factor**i for i, c in enumerate(ERF_FAR["f32"])]
+    inner = [c * height * factor ** (2 * i + 1) for i, c in enumerate(minimax("ERF_NEAR", "f32"))]
+    outer = [c * height * factor**i for i, c in enumerate(minimax("ERF_FAR", "f32"))]
     *rest, y = [k.select(near, constant(k, a, x), b) for a, b in zip(inner, outer, strict=True)]
     for c in reversed(rest):
         y = k.fma(y, t, c)
@@ -497,9 +497,9 @@ def erf(k: Builder, x: Value) -> Value:
     if x.kind == "f32":
         return _erf_single(k, x)
     size = k.abs(x)
-    near = k.fma(x, polynomial(k, x * x, ERF["f64"]), x)
+    near = k.fma(x, polynomial(k, x * x, minimax("ERF", "f64")), x)
     far = k.least(6.0, size) - 1.0
-    r, _, rounder = _exp_reduced(k, -polynomial(k, far, ERF_FAR["f64"]))
+    r, _, rounder = _exp_reduced(k, -polynomial(k, far, minimax("ERF_FAR", "f64")))
     far = 1.0 - _exp_small(k, r) * power_of_two(k, rounder)
     return k.select(size < 1.0, near, k.copysign(far, x))
 
@@ -516,7 +516,7 @@ def erfc(k: Builder, x: Value) -> Value:
     t = (size - 2.0) / beyond
     inverse = k.fma(t, -0.25, 0.25)
     lost = (size - (beyond - 2.0)) * inverse  # quotients by beyond are too large by this part of them
-    p = polynomial(k, k.fma(-t, lost, t), ERFC[x.kind])
+    p = polynomial(k, k.fma(-t, lost, t), minimax("ERFC", x.kind))
     smooth = p / beyond
     rest = k.fma(-smooth, beyond, p) * inverse if k.target.has_fma else constant(k, 0.0, x)
     rest = k.fma(-smooth, lost, rest)
@@ -524,7 +524,7 @@ def erfc(k: Builder, x: Value) -> Value:
     r, n, rounder = _exp_reduced(k, -square)
     e = _expm1_small(k, r - left)
     far = scale(k, smooth + k.fma(smooth, e, k.fma(rest, e, rest)), n, rounder)
-    near = k.fma(x, polynomial(k, x * x, ERF[x.kind]), x)
+    near = k.fma(x, polynomial(k, x * x, minimax("ERF", x.kind)), x)
     return k.select(size < 0.5, 1.0 - near, k.select(x < 0.0, 2.0 - far, far))
 
 
@@ -568,7 +568,7 @@ def _log2_double(k: Builder, x: Value) -> tuple[Value, Value]:
     z, z_low = k.two_product(s, s)
     z_low = k.fma(s + s, s_low, z_low)
     third, third_low = k.two_product(z, 1 / 3)
-    more = z * z * polynomial(k, z, POW["f64"])
+    more = z * z * polynomial(k, z, minimax("POW", "f64"))
     u = third + more
     u_low = ((third - u) + more) + (third_low + (z_low * (1 / 3) + z * _THIRD_LOW))
     v, v_low = k.two_product(s, u)
@@ -589,11 +589,11 @@ def _power_of_positive(k: Builder, x: Value, y: Value) -> Value:
         e = (bits - ((1023 << 52) - (1 << 51))) >> 52
         m = k.bits(bits - (e << 52))
         s = (m - 1.0) / (m + 1.0)
-        exponent = k.cast(y, "f64") * k.fma(s, polynomial(k, s * s, POW_LOG2["f64"]), k.cast(e, "f64"))
+        exponent = k.cast(y, "f64") * k.fma(s, polynomial(k, s * s, minimax("POW_LOG2", "f64")), k.cast(e, "f64"))
         exponent = _clamp(k, exponent, -160.0, 140.0)
         n, rounder = _whole(k, exponent, 1.0)
         r = exponent - n
-        return k.cast(k.fma(r, polynomial(k, r, POW_EXP2["f64"]), 1.0) * power_of_two(k, rounder), "f32")
+        return k.cast(k.fma(r, polynomial(k, r, minimax("POW_EXP2", "f64")), 1.0) * power_of_two(k, rounder), "f32")
     high, low = _log2_double(k, x)
     if not k.target.has_fma:  # beyond, only 1 has a finite power that is not zero; exact products would overflow
         y = _clamp(k, y, -(2.0**80), 2.0**80)
