@@ -4,6 +4,8 @@
     docs/kernels.md          (its table only) how long the families of kernels are
     docs/compatibility.md    PyTorch's public names beside flambeau's, and what raises NotImplementedError
 
+and, by ``tools.kernel_index``, the index of native kernels.
+
 PyTorch's names are kept in ``tools/pytorch_names.json``, so that the tables can be made where PyTorch is not installed; where it
 is, the file is made anew first.
 """
@@ -26,7 +28,7 @@ from typing import Any
 
 import flambeau
 from flambeau.core.calls.registry import Composite, Factory, entries
-from tools import left_out
+from tools import kernel_index, left_out
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = Path(__file__).with_name("pytorch_names.json")
@@ -287,17 +289,13 @@ def code_lines(path: Path) -> int:
 
 def kernels() -> str:
     """docs/kernels.md with its table of lines per family made anew."""
-    from flambeau.kernels import FAMILIES
-
     backend = ROOT / "flambeau" / "kernels"
     page = (ROOT / "docs" / "kernels.md").read_text()
-    count: dict[str, int] = {}
-    for family in FAMILIES.values():
-        count[family] = count.get(family, 0) + 1
+    count = {family: len(names) for family, names in kernel_index.registered().items()}
     elementwise = sum(not isinstance(entry, (Composite, Factory)) and entry.elementwise for entry in entries())
     rows = [("element-wise operations, with the four that have none", str(elementwise), "none: made of their expressions")]
     rows += [(f"`{family}.py`", str(count[family]), str(code_lines(backend / f"{family}.py"))) for family in sorted(count)]
-    others = [path for path in sorted(backend.glob("*.py")) if path.stem not in count and path.stem != "__init__"]
+    others = [path for path in sorted(backend.glob("*.py")) if path.stem not in {*count, "__init__", "index"}]
     rows += [(f"`{path.name}` (shared)", "", str(code_lines(path))) for path in others]
     start, end = "<!-- lines -->\n", "<!-- /lines -->"
     before, after = page[: page.index(start) + len(start)], page[page.index(end) :]
@@ -310,6 +308,7 @@ TABLES = {"kernels.md": kernels, "operations.md": operations, "compatibility.md"
 def main() -> None:
     if importlib.util.find_spec("torch"):
         NAMES.write_text(json.dumps(read_oracle(), indent=1) + "\n")
+    kernel_index.main()
     for name, make in TABLES.items():
         path = ROOT / "docs" / name
         text = make()

@@ -51,6 +51,7 @@ _VECTORISED_FACTOR = 4
 _BACKEND = f"{__package__.partition('.')[0]}.kernels"
 
 _registered: dict[str, Callable[..., Any]] = {}  # by operation, filled by @native
+registering: dict[str, str] = {}  # the module that registered each, of which ``kernels/index.py`` is made
 _found: dict[str, Callable[..., Any] | None] = {}  # what ``find`` answered
 _parts: dict[str, Any] = {}  # modules of the back end that are there
 
@@ -86,11 +87,13 @@ switch.on = _initial()
 
 
 def native(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator: the native kernel of the operations ``names``."""
+    """Decorator: the native kernel of the operations ``names``; ``kernels/index.py`` has them, too."""
+    module = sys._getframe(1).f_globals["__name__"]
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
             _registered[name] = function
+            registering[name] = module
         return function
 
     return register
@@ -109,7 +112,7 @@ def _find(name: str) -> Callable[..., Any] | None:
     family = families.get(name)
     if not families or (family is not None and _part(family) is None):
         return None
-    kernel = _found[name] = _registered.get(name)
+    kernel = _found[name] = _registered.get(name) if family is None else _registered[name]
     return kernel
 
 
