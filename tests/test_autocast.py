@@ -233,14 +233,14 @@ def test_lists_are_pytorchs() -> None:
     pytest.importorskip("expecttest")
     from autocast_dtypes import FUNCTIONS, GAPS, differences
 
-    from flambeau.core.calls.cast_lists import LISTS
+    from flambeau.core.calls.registry import entries
 
-    listed = {name.rpartition(".")[2] for names in LISTS["cpu"].values() for name in names.split()}
+    listed = {entry.name: entry.autocast["cpu"] for entry in entries() if "cpu" in entry.autocast}
     names = [
         name for name in FUNCTIONS if name.partition("nn.functional.")[2].partition(".")[0] in listed or name.rpartition(".")[2] in listed
     ]
     assert len(names) > 80
-    products = {name.rpartition(".")[2] for policy in ("narrow", "widest") for name in LISTS["cpu"][policy].split()}
+    products = {name for name, policy in listed.items() if policy in ("narrow", "widest")}
     names = [name for k, name in enumerate(names) if k % 4 == 0 or name.rpartition(".")[2] in products]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -502,15 +502,16 @@ def test_layers_train_inside(name: str) -> None:
         assert p.grad.dtype is torch.float32 and torch.allclose(p.grad, gradient, rtol=0.1, atol=0.02)
 
 
-def test_what_is_listed_exists() -> None:
-    from flambeau.core.calls import cast_lists, registry
+def test_words_of_autocast() -> None:
+    from flambeau.core.calls.registry import entries, op
 
-    prefixes = cast_lists._NAMESPACES
-    entries = {prefixes[entry.namespace] + entry.name: entry for entry in registry.entries() if entry.namespace in prefixes}
-    for lists in cast_lists.LISTS.values():
-        assert not {name for names in lists.values() for name in names.split()} - entries.keys()
-    for name in cast_lists.LISTS["cuda"]["result"].split():
-        assert "dtype" in [param.name for param in entries[name].params]
+    listed = [entry for entry in entries() if entry.autocast]
+    assert len(listed) > 150 and all(entry.autocast.keys() <= {"cpu", "cuda"} for entry in listed)
+    for entry in listed:
+        if "result" in entry.autocast.values():
+            assert "dtype" in [param.name for param in entry.params]
+    with pytest.raises(TypeError, match="autocast='narow'; the words are narrow, "):
+        op(grad=None, autocast="narow")(lambda input: input)
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of")

@@ -1,6 +1,6 @@
 """Calls of our operations in the terms of PyTorch's kernels (``torch.ops.aten``), and back.
 
-``aten_table`` says which kernel a primitive is, the kernel's schema which overload a call is, with which arguments.
+Its declaration says which kernel a primitive is (``Op.aten``), the kernel's schema which overload a call is, with which arguments.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from .._ops import OpOverload, OpOverloadPacket
 from .._schema import Argument, FunctionSchema, parse_schema
 from ..core.arrays.native import key_of
 from ..core.calls.dispatch import COMPOSITE, FACTORY, FUNCTION, IN_PLACE, IN_PLACE_VIEW, Call, dispatch
-from ..core.calls.registry import TABLES
+from ..core.calls.operation import Op
+from ..core.calls.registry import TABLES, entries
 from ..core.device import cpu, device
 from ..core.dtype import dtype as Dtype
 from ..core.layout import layout as Layout
 from ..core.layout import memory_format as MemoryFormat
 from ..core.state import thread
 from ..core.tensor import Tensor
-from . import aten_table
 
 PRIVATE: dict[Any, OpOverload] = {}  # primitives without a counterpart, as ``torch.ops.flambeau``
 NUMBERS = frozenset(("add", "sub", "mul", "div", "floor_divide"))  # where a number arrives in a tensor's place
@@ -40,12 +40,22 @@ IMPLEMENTED: dict[str, Callable[..., Any]] = {}  # PyTorch's kernel, or an overl
 
 @functools.cache
 def kernels() -> dict[str, list[str]]:
-    """The table: names of PyTorch's overloads by our primitive."""
+    """Names of PyTorch's overloads by our primitive."""
     found = {}
-    for word in aten_table.PRIMITIVES.split():
-        key, _, names = word.partition("=")
-        found[key] = (names or key).split(",")
+    for entry in entries():
+        if isinstance(entry, Op) and entry.aten is not None and (names := entry.aten.split() or alike(entry)):
+            found[key_of(entry)] = names
     return found
+
+
+def alike(op: Op) -> list[str]:
+    """The overloads of PyTorch's kernel that has the operation's own name; none where there is no such kernel."""
+    prefix = "" if op.namespace in ("torch", "nn.functional") else op.namespace.replace(".", "_") + "_"
+    return [
+        f"{prefix}{op.name}.{overload}".removesuffix(".default").removesuffix(".")
+        for overload, schema in _schemas(f"{prefix}{op.name}").items()
+        if not any(argument.is_out or "Dimname" in argument.real_type.text() for argument in schema.arguments)
+    ]
 
 
 @functools.cache

@@ -165,7 +165,7 @@ def set_autocast_gpu_dtype(dtype: DType) -> None:
 class autocast:
     """A region, or a function, inside which listed operations choose their dtype: products a narrow one, losses and the like float32.
 
-    Which operations those are stands in ``core/calls/cast_lists.py``; all others take their operands as they come. Gradients come back
+    Which operations those are, [operations.md] lists; all others take their operands as they come. Gradients come back
     through the casts, so that a parameter's gradient has the parameter's dtype. A backward pass does not belong inside.
 
     Args:

@@ -3,7 +3,7 @@
 No operation has a rule for this. The tangent of a result is found in the first of these ways that the operation allows:
 
     view           the view of the tangent
-    linear         the operation, applied to the tangent                                 } ``_forward_words``
+    linear         the operation, applied to the tangent                                 } ``Op.forward``
     bilinear       the operation, applied to the tangent of each operand in turn         }
     selects        the tangent at the places that were found                             }
     rule           element-wise: the derivative is diagonal, so the reverse rule is the forward rule; conjugated around for complex numbers
@@ -33,7 +33,6 @@ from ..core.tape.derivatives import argument_names, fact_of, rule_inputs
 from ..core.tape.history import check_writable
 from ..core.tensor import Parameter, Tensor, storage_of
 from ._adoption import extent_of, family_of, put_inside, release, swap, take
-from ._forward_words import WORD_OF
 from ._levels import Interpreter, Wrapped, call_entry, invoke, mapped, needs_grad, unrecorded
 
 _DRAWN = frozenset("bernoulli poisson binomial multinomial".split())  # whose derivative is zero everywhere
@@ -418,7 +417,7 @@ def _way_of(op: Any) -> Callable[..., Any]:
 
     if op.name in RULES:
         return RULES[op.name]
-    word = WORD_OF.get(op.name)
+    word = op.forward
     if word in ("linear", "bilinear", "selects"):
         return {"linear": linear, "bilinear": bilinear, "selects": selects}[word]
     keys = [rule_inputs(key) for key in op.rules]
@@ -434,7 +433,7 @@ def _way_of(op: Any) -> Callable[..., Any]:
 def constant(dual: Dual, op: Any, values: Any) -> Any:
     """No derivative: integers and bools. What is none of these depends on its operands all the same."""
     made = invoke(op, [dual.primal(each) for each in values])
-    if WORD_OF.get(op.name) != "constant" and any(isinstance(each, Tensor) and _is_differentiable(each) for each in flat((made,))):
+    if op.forward != "constant" and any(isinstance(each, Tensor) and _is_differentiable(each) for each in flat((made,))):
         raise unsupported(op.name)
     return made
 
@@ -521,7 +520,7 @@ def rule(dual: Dual, op: Any, values: Any) -> Any:
     if array.dtype.kind not in "fcV" or not _is_differentiable(made):
         return made
     is_complex = array.dtype.kind == "c"
-    if is_complex and WORD_OF.get(op.name) != "holomorphic":
+    if is_complex and op.forward != "holomorphic":
         return NotImplemented
     total = None
     for key, reverse in op.rules.items():

@@ -45,6 +45,7 @@ def in_place(name: str) -> Any:
     promotion="same",
     fast=True,
     grad={"grad_output": lambda grad, input, threshold: threshold_backward(grad, input, threshold), "input": lambda grad: zeros(grad)},
+    aten="threshold_backward",
 )
 def threshold_backward(grad_output: Tensor, input: Tensor, threshold: float) -> Tensor:
     """``grad_output`` where ``input`` exceeds ``threshold`` (or is NaN), zero elsewhere."""
@@ -139,6 +140,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     keeps_strides=True,
     node_name="HardtanhBackward0",
     grad={"input": lambda grad, input: _strictly_inside(grad, input, 0, 6)},
+    aten=None,
 )
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """``min(max(input, 0), 6)``.
@@ -163,6 +165,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
         "grad_output": lambda grad, input, negative_slope: leaky_relu_backward(grad, input, negative_slope),
         "input": lambda grad: zeros(grad),
     },
+    aten="leaky_relu_backward",
 )
 def leaky_relu_backward(grad_output: Tensor, input: Tensor, negative_slope: float) -> Tensor:
     """``grad_output``, times ``negative_slope`` where ``input`` is not above zero."""
@@ -204,7 +207,7 @@ def prelu_kernel(input: Tensor, weight: Tensor) -> Tensor:
     return selected(input > 0, input, weight * input)
 
 
-@composite()
+@composite(autocast="narrow")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """``input`` above zero, ``weight * input`` below, with a learnable slope per channel or one for all.
 
@@ -456,9 +459,7 @@ def _silu_gradient(grad: Any, input: Any) -> Any:
 
 
 @pointwise(
-    **_functional,
-    fast=lambda a, inplace: _silu(a) if a.dtype.kind == "f" else None,
-    grad={"input": _silu_gradient},
+    **_functional, fast=lambda a, inplace: _silu(a) if a.dtype.kind == "f" else None, grad={"input": _silu_gradient}, forward="holomorphic"
 )
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """``input * sigmoid(input)``.
@@ -500,7 +501,7 @@ def _softplus_gradient(grad: Any, input: Any, beta: float, threshold: float) -> 
     return keep_where(grad, linear) + keep_where(slope, linear.logical_not())
 
 
-@pointwise(**_functional, fast=True, inplace=False, grad={"input": _softplus_gradient})
+@pointwise(**_functional, fast=True, inplace=False, grad={"input": _softplus_gradient}, autocast={"cuda": "float32"})
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """``log(1 + exp(beta * input)) / beta``; ``input`` itself where ``beta * input`` exceeds ``threshold``.
 

@@ -93,6 +93,8 @@ def _added(name: str, ranks: tuple[int, int], shape_of: Any, check: Any, product
         may_share=True,
         out=SILENT if name == "addbmm" else True,
         grad={"input": lambda grad, beta: _scaled(grad, beta), words[0]: env["left_rule"], words[1]: env["right_rule"]},
+        aten=name,  # without the overloads that say what dtype to add up in
+        autocast={"cuda": "narrow"} if name == "addmv" else "narrow",
     )(kernel)
 
 
@@ -211,6 +213,7 @@ def _add_outer(input: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta: Any,
         "vec1": lambda grad, vec2, alpha: mv(_scaled(grad, alpha), conj(vec2).to(grad.dtype)),
         "vec2": lambda grad, vec1, alpha: mv(_scaled(grad, alpha).t(), conj(vec1).to(grad.dtype)),
     },
+    autocast={"cuda": "narrow"},
 )
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * input + alpha * outer(vec1, vec2)``.

@@ -131,6 +131,8 @@ def reflected(name: str, word: str) -> None:
     ufunc=np.add,
     operator="add",
     grad={"input": lambda grad: grad, "other": lambda grad, alpha: scaled(grad, alpha)},
+    aten="add.Tensor",
+    forward="holomorphic",
 )
 def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """``input + alpha * other``, element by element.
@@ -175,6 +177,8 @@ def _canonicalize_sub(input: Any, other: Any, *rest: Any) -> tuple[Any, ...]:
     aliases=("subtract",),
     canonicalize=_canonicalize_sub,
     grad={"input": lambda grad: grad, "other": lambda grad, alpha: scaled(-grad, alpha)},
+    aten="sub.Tensor",
+    forward="holomorphic",
 )
 def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """``input - alpha * other``, element by element.
@@ -201,6 +205,7 @@ def subtract_reversed(input: np.ndarray, other: np.ndarray, out: np.ndarray | No
     inplace=False,
     canonicalize=_canonicalize_sub,
     grad={"input": lambda grad, alpha: scaled(-grad, alpha), "other": lambda grad: grad},
+    forward="holomorphic",
 )
 def rsub(input: Tensor, other: Tensor | Number, alpha: Number = 1) -> Tensor:
     """``other - alpha * input``: subtraction with its operands exchanged.
@@ -226,6 +231,8 @@ add_method("__rsub__", partial(wrappers.make_wrapper, primitive("rsub"), "__rsub
     exact_scalar=True,
     aliases=("multiply",),
     grad={"input": lambda grad, other: grad * conj(other), "other": lambda grad, input: grad * conj(input)},
+    aten="mul.Tensor",
+    forward="holomorphic",
 )
 def mul(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """``input * other``, element by element.
@@ -248,6 +255,8 @@ reflected("mul", "mul")
         "tensor1": lambda grad, tensor2, value: grad * scaled(conj(tensor2), value),
         "tensor2": lambda grad, tensor1, value: grad * scaled(conj(tensor1), value),
     },
+    autocast={"cuda": "widest"},
+    forward="holomorphic",
 )
 def addcmul(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """``input + value * tensor1 * tensor2``, element by element.
@@ -286,6 +295,8 @@ def _canonicalize_addcdiv(input: Any, tensor1: Any, tensor2: Any, *rest: Any) ->
         "tensor1": lambda grad, tensor2, value: grad * conj(value / tensor2),
         "tensor2": lambda grad, tensor1, tensor2, value: -grad * conj((value * tensor1) / (tensor2 * tensor2)),
     },
+    autocast={"cuda": "widest"},
+    forward="holomorphic",
 )
 def addcdiv(input: Tensor, tensor1: Tensor | Number, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """``input + value * tensor1 / tensor2``, element by element.
@@ -325,6 +336,7 @@ def _lerp(input: np.ndarray, end: np.ndarray, weight: Any) -> np.ndarray:
         "end": lambda grad, weight: grad * conj(weight),
         "weight": lambda grad, input, end: grad * conj(end - input),
     },
+    forward="holomorphic",
 )
 def lerp(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
     """``input + weight * (end - input)``: the way from ``input`` to ``end``, exact at both ends.
@@ -373,6 +385,8 @@ def _value_second(op: Any, input: Any, value: Any, tensor1: Any, tensor2: Any) -
         "input": lambda grad, other: grad / conj(other),
         "other": lambda grad, input, other: -grad * conj(input / other / other),
     },
+    aten="div.Tensor div.Tensor_mode",
+    forward="holomorphic",
 )
 def div(input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
     """``input / other``, element by element.
@@ -461,6 +475,7 @@ def divide_rounded(input: Tensor | Number, other: Tensor | Number, *, rounding_m
     exact_scalar=True,
     node_name="NotImplemented",
     grad={"input": missing_derivative("floor_divide", "input"), "other": missing_derivative("floor_divide", "other")},
+    aten="floor_divide",
 )
 def floor_divide(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """``input / other`` rounded down, element by element.
@@ -561,7 +576,7 @@ def lcm(input: Tensor, other: Tensor) -> Tensor:
 
 
 # -- signs --------------------------------------------------------------------------------------------------------------------
-@pointwise(ufunc=np.negative, fp_safe=True, aliases=("negative",), grad={"input": lambda grad: -grad})
+@pointwise(ufunc=np.negative, fp_safe=True, aliases=("negative",), grad={"input": lambda grad: -grad}, forward="holomorphic")
 def neg(input: Tensor) -> Tensor:
     """``-input``.
 

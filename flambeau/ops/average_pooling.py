@@ -118,6 +118,7 @@ def _average_of_grad(
     work="prod(shape)",
     fast=_average_backward,
     grad={"grad_output": _average_of_grad},
+    forward="linear",
 )
 def average_backward(
     grad_output: Tensor,
@@ -146,6 +147,7 @@ _AVERAGES: dict[int, Any] = {
         batch="folded",
         namespace="nn.functional",
         node_name=f"AvgPool{max(rank, 2)}DBackward0",
+        forward="linear",
         out=False,
         promotion="same",
         fast=_average,
@@ -218,7 +220,7 @@ def avg_pool2d(
     return _pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-@composite(namespace="nn.functional", out=True)
+@composite(namespace="nn.functional", out=True, autocast={"cpu": "float32"})
 def avg_pool3d(
     input: Tensor,
     kernel_size: Any,
@@ -293,6 +295,7 @@ def adaptive_average(input: Tensor, size: Any) -> Tensor:
     grad={
         "grad_output": lambda grad, grad_output_shape, spatial: _ADAPTIVE[len(spatial)].wrapper(grad, grad_output_shape[-len(spatial) :])
     },
+    forward="linear",
 )
 def adaptive_average_backward(grad_output: Tensor, spatial: Any) -> Tensor:
     """``grad_output`` spread evenly over each bin of a plane of size ``spatial``."""
@@ -305,6 +308,8 @@ _ADAPTIVE: dict[int, Any] = {
         batch="folded",
         namespace="nn.functional",
         node_name=f"AdaptiveAvgPool{max(rank, 2)}DBackward0",
+        aten=None,  # which is no primitive of PyTorch's: adaptive pooling to one element is a mean there
+        forward="linear",
         out=False,
         promotion="same",
         grad={
@@ -353,7 +358,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     return _adaptive(2, input, output_size)
 
 
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", autocast={"cpu": "float32"})
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """Mean of each of a given number of bins along 3 dimensions; see :func:`torch.nn.functional.adaptive_avg_pool2d`.
 

@@ -59,6 +59,7 @@ def _with_missing_pivots(A: np.ndarray, factor: np.ndarray, info: Any) -> np.nda
     canonicalize=_canonicalize_cholesky,
     node_name="LinalgCholeskyExBackward0",
     grad={"A": _cholesky_gradient},
+    autocast={"cpu": "float32"},
 )
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: Any = False) -> Tensor:
     """Cholesky factor of a Hermitian positive-definite matrix, or of each in a batch, and which of them are not.
@@ -91,7 +92,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: Any = False) ->
     return factor, info
 
 
-@composite(name="cholesky", namespace="linalg", method=False, out=True)
+@composite(name="cholesky", namespace="linalg", method=False, out=True, autocast={"cpu": "float32"})
 def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Any:
     """Cholesky factor of a Hermitian positive-definite matrix: ``A = L L^H``.
 
@@ -106,7 +107,7 @@ def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Any:
     return cholesky_ex(A, upper=upper, check_errors="linalg.cholesky")[0]
 
 
-@composite(out=True)
+@composite(out=True, autocast={"cpu": "float32"})
 def cholesky(input: Tensor, upper: bool = False) -> Any:
     """Cholesky factor. Deprecated; use ``linalg.cholesky``. Source: torch.cholesky."""
     warn_superseded("cholesky", "torch.linalg.cholesky(A).mH" if upper else "torch.linalg.cholesky(A)")
@@ -145,6 +146,7 @@ def _solve_with_factor(factor: Any, B: Any, upper: bool) -> Any:
     promotion="same",
     canonicalize=_canonicalize_cholesky_solve,
     grad={"input, input2": _cholesky_solve_gradients},
+    autocast={"cpu": "float32"},
 )
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """``A X = B`` from the Cholesky factor of A.
@@ -177,6 +179,7 @@ def _cholesky_inverse_gradient(grad: Any, input: Any, result: Any, upper: bool) 
     promotion="same",
     canonicalize=_canonicalize_cholesky_inverse,
     grad={"input": _cholesky_inverse_gradient},
+    autocast={"cpu": "float32"},
 )
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """Inverse of a matrix from its Cholesky factor.

@@ -182,7 +182,7 @@ def likelihood_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduct
     return _nll(input, target, weight, reduction, ignore_index)
 
 
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", autocast="float32")
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -433,7 +433,7 @@ def _of_probabilities(input: Any, target: Any, weight: Any, reduction: str, labe
     return total / (input.numel() // max(classes, 1)) if reduction == "mean" else total
 
 
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", autocast={"cpu": "float32"})
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -483,7 +483,7 @@ def cross_entropy(
 
 
 # -- margins between classes -------------------------------------------------------------------------------------------------------
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", autocast="float32")
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -543,7 +543,7 @@ def multi_margin_loss(
     return reduced(losses, reduction)
 
 
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", autocast="float32")
 def multilabel_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:

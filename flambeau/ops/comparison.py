@@ -110,7 +110,7 @@ def _canonicalize_close(input: Any, other: Any, rtol: float, atol: float, equal_
     return input, other, rtol, atol, equal_nan
 
 
-@op(promotion="keep", broadcasts=True, out=False, canonicalize=_canonicalize_close, grad=None)
+@op(promotion="keep", broadcasts=True, out=False, canonicalize=_canonicalize_close, grad=None, aten=None)
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """``abs(input - other) <= atol + rtol * abs(other)``, element by element; equal infinities are close.
 
@@ -161,7 +161,7 @@ def isinf(input: Tensor) -> Tensor:
     return np.isinf(input) if input.dtype.kind not in "biu" else np.zeros_like(input, bool, order=order_of(input))
 
 
-@op(broadcasts=True, elementwise=False, fast=lambda a: np.isfinite(a) if a.dtype.kind == "f" else None, out=False, grad=None)
+@op(broadcasts=True, elementwise=False, fast=lambda a: np.isfinite(a) if a.dtype.kind == "f" else None, out=False, grad=None, aten=None)
 def isfinite(input: Tensor) -> Tensor:
     """Whether each element is neither infinite nor NaN.
 
@@ -200,7 +200,7 @@ def isneginf(input: Tensor) -> Tensor:
     return _signed_infinity("isneginf", input, -1)
 
 
-@op(batch=0, out=False, grad=None)
+@op(batch=0, out=False, grad=None, aten=None)
 def isreal(input: Tensor) -> Tensor:
     """Whether each element is real; of a complex number, whether the imaginary part is zero.
 
@@ -250,7 +250,7 @@ def logical_not(input: Tensor) -> Tensor:
 
 
 # -- bits ---------------------------------------------------------------------------------------------------------------------
-@pointwise(ufunc=np.bitwise_and, operator="and", grad=None)
+@pointwise(ufunc=np.bitwise_and, operator="and", grad=None, aten="bitwise_and.Tensor bitwise_and.Scalar")
 def bitwise_and(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """``input & other``: bit by bit for integers, the logical and for bools.
 
@@ -262,7 +262,7 @@ def bitwise_and(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     return np.bitwise_and(input, other)
 
 
-@pointwise(ufunc=np.bitwise_or, operator="or", grad=None)
+@pointwise(ufunc=np.bitwise_or, operator="or", grad=None, aten="bitwise_or.Tensor bitwise_or.Scalar")
 def bitwise_or(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """``input | other``: bit by bit for integers, the logical or for bools.
 
@@ -274,7 +274,7 @@ def bitwise_or(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     return np.bitwise_or(input, other)
 
 
-@pointwise(ufunc=np.bitwise_xor, operator="xor", grad=None)
+@pointwise(ufunc=np.bitwise_xor, operator="xor", grad=None, aten="bitwise_xor.Tensor bitwise_xor.Scalar")
 def bitwise_xor(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """``input ^ other``: bit by bit for integers, the exclusive or for bools.
 
@@ -311,7 +311,7 @@ def _shift_bits(array: np.ndarray) -> int:
     return 8 * array.dtype.itemsize
 
 
-@pointwise(operator="lshift", grad=None)
+@pointwise(operator="lshift", grad=None, aten="bitwise_left_shift.Tensor bitwise_left_shift.Tensor_Scalar")
 def bitwise_left_shift(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """``input << other``; 0 where ``other`` is negative or not below the number of bits.
 
@@ -324,7 +324,7 @@ def bitwise_left_shift(input: Tensor | Number, other: Tensor | Number) -> Tensor
     return np.where(outside, 0, np.left_shift(input, np.where(outside, 0, other).astype(other.dtype))).astype(input.dtype)
 
 
-@pointwise(operator="rshift", grad=None)
+@pointwise(operator="rshift", grad=None, aten="bitwise_right_shift.Tensor bitwise_right_shift.Tensor_Scalar")
 def bitwise_right_shift(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """``input >> other``, keeping the sign; 0 or -1, by the sign, where ``other`` is negative or not below the number of bits.
 

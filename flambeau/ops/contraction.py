@@ -35,7 +35,7 @@ def _contracted_dims(a: Any, b: Any, dims: Any) -> tuple[list[int], list[int]]:
     return first, second
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=True, autocast={"cuda": "widest"})
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Any:
     """Sum of products over pairs of dimensions.
 
@@ -264,7 +264,7 @@ def _aligned(operand: Any, labels: list[Any], order: list[Any]) -> Any:
     return operand.reshape(shape) if len(shape) != operand.ndim else operand
 
 
-@composite(method=False)
+@composite(method=False, autocast={"cuda": "narrow"})
 def einsum(*args: Any) -> Any:
     """Sum of products, by Einstein's convention: ``einsum('ij,jk->ik', a, b)``.
 
@@ -306,7 +306,7 @@ def einsum(*args: Any) -> Any:
 
 
 # -- vectors ----------------------------------------------------------------------------------------------------------------------
-@composite(namespace="linalg", method=False, out=True)
+@composite(namespace="linalg", method=False, out=True, autocast="narrow")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Any:
     """Sum over ``dim`` of ``conj(x) * y``.
 
@@ -331,7 +331,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     return resolve("linalg", "vector_norm")(x1 - x2 + eps, p, -1, keepdim)
 
 
-@composite(method=False)
+@composite(method=False, autocast={"cuda": "float32"})
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Any:
     """Cosine of the angle between vectors along ``dim``.
 
@@ -418,6 +418,8 @@ def distances(difference: np.ndarray, p: float) -> np.ndarray:
     canonicalize=_canonicalize_cdist,
     work="x1.shape[-2] * x2.size",
     grad={"x1, x2": _distance_gradients},
+    aten=None,
+    autocast="float32",
 )
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """Distances between every row of ``x1`` and every row of ``x2``.
@@ -458,6 +460,8 @@ def _pair_gradient(grad: Any, input: Any, result: Any, p: float) -> Any:
     node_name="PdistBackward0",
     work="input.shape[0] * input.size",
     grad={"input": _pair_gradient},
+    aten="_pdist_forward",
+    autocast={"cuda": "float32"},
 )
 def _pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """Distances between every pair of rows."""
@@ -465,7 +469,7 @@ def _pdist(input: Tensor, p: float = 2.0) -> Tensor:
     return np.concatenate([whole.reshape(-1)[:0], *[row[i:] for i, row in enumerate(whole, 1)]])
 
 
-@composite(method=False)
+@composite(method=False, autocast={"cuda": "float32"})
 def pdist(input: Tensor, p: float = 2.0) -> Any:
     """Distances between every pair of rows, in the order (0, 1), (0, 2), ..., (1, 2), ...
 
@@ -486,6 +490,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Any:
     out=False,
     opmath="native",
     grad={"input": lambda grad, input_shape: below_to_zero(grad, input_shape[0])},
+    forward="linear",
 )
 def above_diagonal(input: Tensor) -> Tensor:
     """What stands above the diagonal of a square matrix, row by row."""

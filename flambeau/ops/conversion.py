@@ -48,6 +48,7 @@ def _row_major_copy(array: np.ndarray) -> np.ndarray:
     "else None if a.size < THRESHOLD else large(a, memory_format)",
     grad={"input": lambda grad: grad},
     out=False,
+    forward="linear",
 )
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy that stays in the graph.
@@ -144,7 +145,7 @@ def detach_function(input: Tensor) -> Tensor:
     return input.detach()
 
 
-@view(batch=0, name="_alias", method=False, node_name="AliasBackward0", grad={"input": lambda grad: grad})
+@view(batch=0, name="_alias", method=False, node_name="AliasBackward0", grad={"input": lambda grad: grad}, aten="alias")
 def alias(input: Tensor) -> Tensor:
     """A view of the whole tensor."""
     return input[...]
@@ -161,7 +162,7 @@ _SMALL_CAST = (
 )
 
 
-@op(name="_to_copy", method=False, out=False, grad={"input": lambda grad: grad}, fast=_SMALL_CAST)
+@op(name="_to_copy", method=False, out=False, grad={"input": lambda grad: grad}, fast=_SMALL_CAST, forward="linear")
 def to_copy(input: Tensor, dtype: Any, memory_format: Any = None) -> Tensor:
     """``input`` with another dtype, always a copy; see ``Tensor.to``."""
     return _copied_as(input, dtype, memory_format)
@@ -186,6 +187,7 @@ def _copied_as(input: np.ndarray, dtype: Any, memory_format: Any) -> np.ndarray:
     out=False,
     node_name="ToCopyBackward0",
     grad={"input": lambda grad, source: to_device(grad, source, grad.device)},
+    forward="linear",
 )
 def to_device(input: Tensor, where: Any, source: Any) -> Tensor:
     """A copy of ``input``, which lies on device ``source``, on another one."""
@@ -381,7 +383,7 @@ def new(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return construct(TensorType, input.dtype, args, {"device": input.device, **kwargs})
 
 
-@op(batch=0, name="_pin_memory", method=False, out=False, node_name="PinMemoryBackward0", grad={"input": lambda grad: grad})
+@op(batch=0, name="_pin_memory", method=False, out=False, node_name="PinMemoryBackward0", grad={"input": lambda grad: grad}, aten=None)
 def pinned_copy(input: Tensor) -> Tensor:
     """A copy of ``input`` in page-locked memory."""
     return pinned(input)

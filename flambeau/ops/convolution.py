@@ -245,6 +245,8 @@ def _convolution(
         else None
     ),
     grad={"input, weight, bias": _derivatives},
+    autocast={"cuda": "narrow"},
+    forward="bilinear",
 )
 def convolution(
     input: Tensor,
@@ -340,6 +342,7 @@ def _sums(input: np.ndarray) -> np.ndarray:
     promotion="same",
     fast=_sums,
     grad={"input": lambda grad, input_shape: grad.reshape(1, -1, *(1,) * (len(input_shape) - 2)).expand(input_shape)},
+    forward="linear",
 )
 def channel_sums(input: Tensor) -> Tensor:
     """Sum of each channel of ``(N, C, *)``: the gradient of a convolution's bias."""
@@ -419,8 +422,8 @@ def _transpose(
     return result if batched else result.squeeze(0)
 
 
-@composite(namespace="nn.functional")
-@composite(method=False)
+@composite(namespace="nn.functional", autocast="narrow")
+@composite(method=False, autocast="narrow")
 def conv1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
@@ -436,8 +439,8 @@ def conv1d(
     return _convolve(1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(namespace="nn.functional")
-@composite(method=False)
+@composite(namespace="nn.functional", autocast="narrow")
+@composite(method=False, autocast="narrow")
 def conv2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
@@ -462,8 +465,8 @@ def conv2d(
     return _convolve(2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(namespace="nn.functional")
-@composite(method=False)
+@composite(namespace="nn.functional", autocast="narrow")
+@composite(method=False, autocast="narrow")
 def conv3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
@@ -477,8 +480,8 @@ def conv3d(
     return _convolve(3, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(namespace="nn.functional")
-@composite(method=False)
+@composite(namespace="nn.functional", autocast="narrow")
+@composite(method=False, autocast="narrow")
 def conv_transpose1d(
     input: Tensor,
     weight: Tensor,
@@ -499,8 +502,8 @@ def conv_transpose1d(
     return _transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@composite(namespace="nn.functional")
-@composite(method=False)
+@composite(namespace="nn.functional", autocast="narrow")
+@composite(method=False, autocast="narrow")
 def conv_transpose2d(
     input: Tensor,
     weight: Tensor,
@@ -529,8 +532,8 @@ def conv_transpose2d(
     return _transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@composite(namespace="nn.functional")
-@composite(method=False)
+@composite(namespace="nn.functional", autocast="narrow")
+@composite(method=False, autocast="narrow")
 def conv_transpose3d(
     input: Tensor,
     weight: Tensor,

@@ -72,6 +72,7 @@ def _ends(states: np.ndarray, target_lengths: Lengths) -> tuple[np.ndarray, np.n
     out=False,
     fast=True,
     grad={"grad_output, log_probs": lambda grad, needs: _complain_derivative()},
+    aten=None,
 )
 def ctc_loss_backward(
     grad_output: Tensor,
@@ -145,6 +146,7 @@ def _alignments(log_probs: np.ndarray, states: np.ndarray, skips: np.ndarray) ->
             ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, result0, result1, blank, zero_infinity)
         )
     },
+    aten=None,
 )
 def _ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0, zero_infinity: bool = False
@@ -243,7 +245,7 @@ def _loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any,
 _REDUCTIONS = ("none", "mean", "sum")
 
 
-@composite(method=False)
+@composite(method=False, autocast={"cpu": "float32"})
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
@@ -262,7 +264,7 @@ def ctc_loss(
     return _loss(log_probs, targets, input_lengths, target_lengths, blank, _REDUCTIONS[reduction], zero_infinity)
 
 
-@composite(name="ctc_loss", namespace="nn.functional")
+@composite(name="ctc_loss", namespace="nn.functional", autocast={"cpu": "float32"})
 def functional_ctc_loss(
     log_probs: Tensor,
     targets: Tensor,

@@ -63,6 +63,8 @@ def _fast_accumulate(ufunc: Any) -> Any:
     canonicalize=_prepare,
     fast=_fast_accumulate(np.add),
     grad={"input": lambda grad, dim: reversed_cumsum(grad, dim)},
+    autocast={"cuda": "result"},
+    forward="linear",
 )
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """Running sum along ``dim``.
@@ -127,6 +129,7 @@ def _products_without_each(grad: Any, input: Any, dim: int) -> Any:
     canonicalize=_prepare,
     fast=_fast_accumulate(np.multiply),
     grad={"input": _cumprod_gradient},
+    autocast={"cuda": "result"},
 )
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """Running product along ``dim``.
@@ -164,7 +167,7 @@ def _running_gradient(grad: Any, result1: Any, dim: int, input_shape: Any) -> An
     return scattered_sums(grad, dim, result1, input_shape)
 
 
-@op(opmath="native", canonicalize=_prepare, returns=("values", "indices"), grad={"input": _running_gradient})
+@op(opmath="native", canonicalize=_prepare, returns=("values", "indices"), grad={"input": _running_gradient}, forward="selects")
 def cummax(input: Tensor, dim: int) -> Any:
     """Running maximum along ``dim`` and where it is; of equal elements the last, from a NaN on NaN.
 
@@ -178,7 +181,7 @@ def cummax(input: Tensor, dim: int) -> Any:
     return _running(np.maximum, np.greater_equal, input, dim)
 
 
-@op(opmath="native", canonicalize=_prepare, returns=("values", "indices"), grad={"input": _running_gradient})
+@op(opmath="native", canonicalize=_prepare, returns=("values", "indices"), grad={"input": _running_gradient}, forward="selects")
 def cummin(input: Tensor, dim: int) -> Any:
     """Running minimum along ``dim`` and where it is; of equal elements the last, from a NaN on NaN.
 

@@ -87,6 +87,7 @@ def _canonicalize_qr(A: Any, mode: str) -> tuple[Any, ...]:
     canonicalize=_canonicalize_qr,
     grad={"A": _qr_gradient},
     node_name="LinalgQrBackward0",
+    autocast={"cpu": "float32"},
 )
 def qr(A: Tensor, mode: str = "reduced") -> Tensor:
     """QR decomposition: ``A = Q @ R`` with orthonormal columns in Q and upper triangular R.
@@ -108,7 +109,7 @@ def qr(A: Tensor, mode: str = "reduced") -> Tensor:
     return columns(q), columns(r)
 
 
-@composite(name="qr", out=True)
+@composite(name="qr", out=True, autocast={"cpu": "float32"})
 def top_level_qr(input: Tensor, some: bool = True) -> Any:
     """QR decomposition. Deprecated; use ``linalg.qr``.
 
@@ -127,7 +128,14 @@ def _canonicalize_geqrf(input: Any) -> tuple[Any, ...]:
     return (input,)
 
 
-@op(batch=2, returns=("a", "tau"), promotion="same", canonicalize=_canonicalize_geqrf, grad={"input": not_differentiable("geqrf")})
+@op(
+    batch=2,
+    returns=("a", "tau"),
+    promotion="same",
+    canonicalize=_canonicalize_geqrf,
+    grad={"input": not_differentiable("geqrf")},
+    autocast={"cpu": "float32"},
+)
 def geqrf(input: Tensor) -> Tensor:
     """QR decomposition as LAPACK leaves it: R, and below it the Householder vectors of Q without their ones.
 
@@ -183,7 +191,7 @@ def _by_columns(matrices: Any) -> Any:
     return matrices.mT.clone(memory_format=contiguous_format).mT
 
 
-@composite(namespace="linalg", method=False, out=True)
+@composite(namespace="linalg", method=False, out=True, autocast={"cpu": "float32"})
 def householder_product(A: Tensor, tau: Tensor) -> Any:
     """The first n columns of a product of Householder reflections, such as Q of ``geqrf``.
 
@@ -213,7 +221,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Any:
     return _by_columns(ones - vectors @ (inner @ vectors[..., :n, :].mH))
 
 
-@composite(out=True)
+@composite(out=True, autocast={"cpu": "float32"})
 def orgqr(input: Tensor, input2: Tensor) -> Any:
     """The matrix Q of ``geqrf``; see ``linalg.householder_product``. Source: torch.orgqr."""
     return householder_product(input, input2)
@@ -231,7 +239,7 @@ def _require_factors(name: str, A: Any, tau: Any) -> None:
         raise RuntimeError(f"{name}: tau dtype {tau.dtype.legacy} does not match input dtype {A.dtype.legacy}")
 
 
-@composite(out=True)
+@composite(out=True, autocast={"cpu": "float32"})
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Any:
     """The product of a matrix and Q, the whole product of Householder reflections.
 
@@ -340,6 +348,8 @@ def _canonicalize_eigh(A: Any, UPLO: str) -> tuple[Any, ...]:
     canonicalize=_canonicalize_eigh,
     node_name="LinalgEighBackward0",
     grad={"A": _eigh_gradient},
+    aten=None,
+    autocast={"cpu": "float32"},
 )
 def eigh(A: Tensor, UPLO: str = "L") -> Tensor:
     """Eigenvalues, rising, and orthonormal eigenvectors of a symmetric or Hermitian matrix, or of each in a batch.
@@ -421,7 +431,7 @@ def _eigenvalues_of_symmetric(A: Tensor, UPLO: str = "L") -> Tensor:
     return _symmetric_values(A, UPLO)
 
 
-@composite(namespace="linalg", method=False, out=True)
+@composite(namespace="linalg", method=False, out=True, autocast={"cpu": "float32"})
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Any:
     """Eigenvalues, rising, of a symmetric or Hermitian matrix, or of each in a batch.
 
@@ -481,6 +491,7 @@ def _complex_of(kind: Any) -> Any:
     canonicalize=_canonicalize_eig("linalg.eig"),
     node_name="LinalgEigBackward0",
     grad={"A": _eig_gradient},
+    autocast={"cpu": "float32"},
 )
 def eig(A: Tensor) -> Tensor:
     """Eigenvalues and eigenvectors of a square matrix, or of each in a batch.
@@ -508,7 +519,7 @@ def _eigenvalues(A: Tensor) -> Tensor:
     return (np.linalg.eigvals(A) if values is None else values).astype(_complex_of(A.dtype))
 
 
-@composite(namespace="linalg", method=False, out=True)
+@composite(namespace="linalg", method=False, out=True, autocast={"cpu": "float32"})
 def eigvals(A: Tensor) -> Any:
     """Eigenvalues of a square matrix, or of each in a batch.
 
@@ -620,6 +631,8 @@ def _svd_of_finite(finite: Any, A: Any, full_matrices: bool, vectors: bool) -> A
     canonicalize=_canonicalize_svd,
     node_name="LinalgSvdBackward0",
     grad={"A": _svd_gradient},
+    aten=None,
+    autocast={"cpu": "float32"},
 )
 def svd(A: Tensor, full_matrices: bool = True, *, driver: Any = None) -> Tensor:
     """Singular value decomposition: ``A = U diag(S) Vh`` with orthonormal columns in U and rows in Vh.
@@ -646,7 +659,7 @@ def _singular_values(A: Tensor) -> Tensor:
     return decomposed(A, False, False)
 
 
-@composite(namespace="linalg", method=False, out=True)
+@composite(namespace="linalg", method=False, out=True, autocast={"cpu": "float32"})
 def svdvals(A: Tensor, *, driver: Any = None) -> Any:
     """Singular values, falling, of a matrix, or of each in a batch.
 
@@ -664,7 +677,7 @@ def svdvals(A: Tensor, *, driver: Any = None) -> Any:
     return svd(A, False)[1] if is_differentiated(A) else _singular_values(A)
 
 
-@composite(name="svd", out=True)
+@composite(name="svd", out=True, autocast={"cpu": "float32"})
 def top_level_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     """Singular value decomposition that returns V, not its adjoint; see ``linalg.svd``.
 

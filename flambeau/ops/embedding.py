@@ -86,6 +86,7 @@ def _rule_of_rows(grad: Any, indices: Any, rows: int, padding_idx: int, scale_gr
         _add_rows(grad_output, indices, rows, padding_idx, scale_grad_by_freq) if grad_output.dtype.kind == "f" else None
     ),
     grad={"grad_output": _rule_of_rows},
+    forward="linear",
 )
 def embedding_backward(grad_output: Tensor, indices: Tensor, rows: int, padding_idx: int, scale_grad_by_freq: bool) -> Tensor:
     """The gradient of a table, from that of the vectors looked up."""
@@ -122,6 +123,7 @@ def sparse_gradient(grad: Any, indices: Any, shape: tuple[int, ...], padding_idx
             else embedding_backward(grad, indices, weight_shape[0], padding_idx, scale_grad_by_freq)
         )
     },
+    forward="linear",
 )
 def embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
     """Rows of ``weight`` at ``indices``; see :func:`torch.nn.functional.embedding`, which has another order of arguments.
@@ -273,7 +275,15 @@ def _rule_of_bags(grad: Any, indices: Any, weight_shape: Any, bags: Any, scale_g
     return embedding_backward(embedding(grad, wrap(bags)), indices, weight_shape[0], -1, scale_grad_by_freq)
 
 
-@op(name="_bag_sums", method=False, out=False, node_name="EmbeddingBagBackward0", fast=_sums_of_bags, grad={"weight": _rule_of_bags})
+@op(
+    name="_bag_sums",
+    method=False,
+    out=False,
+    node_name="EmbeddingBagBackward0",
+    fast=_sums_of_bags,
+    grad={"weight": _rule_of_bags},
+    forward="linear",
+)
 def bag_sums(weight: Tensor, indices: Tensor, bounds: Any, bags: Any, scale_grad_by_freq: bool) -> Tensor:
     """Sums of the rows of ``weight`` at ``indices``; bag ``b`` has those from ``bounds[b]`` to ``bounds[b + 1]``, which ``bags`` names."""
     return _sums_of_bags(weight, indices, bounds, bags, scale_grad_by_freq)
@@ -398,7 +408,7 @@ def _bag_maxima(rows: Any, bag: np.ndarray, counts: np.ndarray) -> Any:
 
 
 # -- one-hot -----------------------------------------------------------------------------------------------------------------------
-@op(namespace="nn.functional", out=False, grad=None)
+@op(namespace="nn.functional", out=False, grad=None, aten=None)
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Vectors that are 1 at an index and 0 elsewhere.
 

@@ -16,7 +16,13 @@ from .arithmetic import conj, order_of, reject
 LN2, LN10 = math.log(2), math.log(10)
 
 
-@pointwise(ufunc=np.exp, promotion="int_to_float", grad={"input": lambda grad, result: grad * conj(result)})
+@pointwise(
+    ufunc=np.exp,
+    promotion="int_to_float",
+    grad={"input": lambda grad, result: grad * conj(result)},
+    autocast={"cuda": "float32"},
+    forward="holomorphic",
+)
 def exp(input: Tensor) -> Tensor:
     """e to the power ``input``.
 
@@ -26,7 +32,7 @@ def exp(input: Tensor) -> Tensor:
     return np.exp(input)
 
 
-@pointwise(ufunc=np.exp2, promotion="int_to_float", grad={"input": lambda grad, result: grad * conj(result * LN2)})
+@pointwise(ufunc=np.exp2, promotion="int_to_float", grad={"input": lambda grad, result: grad * conj(result * LN2)}, forward="holomorphic")
 def exp2(input: Tensor) -> Tensor:
     """2 to the power ``input``.
 
@@ -36,7 +42,13 @@ def exp2(input: Tensor) -> Tensor:
     return np.exp2(input)
 
 
-@pointwise(ufunc=np.expm1, promotion="int_to_float", grad={"input": lambda grad, result: grad * conj(result + 1)})
+@pointwise(
+    ufunc=np.expm1,
+    promotion="int_to_float",
+    grad={"input": lambda grad, result: grad * conj(result + 1)},
+    autocast={"cuda": "float32"},
+    forward="holomorphic",
+)
 def expm1(input: Tensor) -> Tensor:
     """``exp(input) - 1``, exact near zero.
 
@@ -46,7 +58,13 @@ def expm1(input: Tensor) -> Tensor:
     return np.expm1(input)
 
 
-@pointwise(ufunc=np.log, promotion="int_to_float", grad={"input": lambda grad, input: grad / conj(input)})
+@pointwise(
+    ufunc=np.log,
+    promotion="int_to_float",
+    grad={"input": lambda grad, input: grad / conj(input)},
+    autocast={"cuda": "float32"},
+    forward="holomorphic",
+)
 def log(input: Tensor) -> Tensor:
     """Natural logarithm; -inf at 0, NaN below.
 
@@ -56,7 +74,13 @@ def log(input: Tensor) -> Tensor:
     return np.log(input)
 
 
-@pointwise(ufunc=np.log2, promotion="int_to_float", grad={"input": lambda grad, input: grad / conj(input * LN2)})
+@pointwise(
+    ufunc=np.log2,
+    promotion="int_to_float",
+    grad={"input": lambda grad, input: grad / conj(input * LN2)},
+    autocast={"cuda": "float32"},
+    forward="holomorphic",
+)
 def log2(input: Tensor) -> Tensor:
     """Logarithm to base 2.
 
@@ -66,7 +90,13 @@ def log2(input: Tensor) -> Tensor:
     return np.log2(input)
 
 
-@pointwise(ufunc=np.log10, promotion="int_to_float", grad={"input": lambda grad, input: grad / conj(input * LN10)})
+@pointwise(
+    ufunc=np.log10,
+    promotion="int_to_float",
+    grad={"input": lambda grad, input: grad / conj(input * LN10)},
+    autocast={"cuda": "float32"},
+    forward="holomorphic",
+)
 def log10(input: Tensor) -> Tensor:
     """Logarithm to base 10.
 
@@ -99,6 +129,8 @@ def complex_log1p(input: np.ndarray) -> np.ndarray:
     fast=lambda a: np.log1p(a) if a.dtype.kind == "f" else None,
     promotion="int_to_float",
     grad={"input": _log1p_gradient},
+    autocast={"cuda": "float32"},
+    forward="holomorphic",
 )
 def log1p(input: Tensor) -> Tensor:
     """``log(1 + input)``, exact near zero.
@@ -210,6 +242,7 @@ def _xlog1py_input_gradient(grad: Any, input: Any, other: Any) -> Any:
     namespace="special",
     inplace=False,
     grad={"input": _xlog1py_input_gradient, "other": lambda grad, input, other: grad * input / (other + 1)},
+    aten="special_xlog1py",
 )
 def xlog1py(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """``input * log1p(other)``, 0 where ``input`` is 0 and ``other`` is not NaN.
@@ -252,6 +285,8 @@ def _logistic_slope(grad: np.ndarray, result: np.ndarray) -> np.ndarray:
         "grad_output": lambda grad, output: grad * (1 - output) * output,
         "output": lambda grad, grad_output, output: grad * grad_output * (1 - 2 * output),
     },
+    aten="sigmoid_backward",
+    forward="holomorphic",
 )
 def sigmoid_backward(grad_output: Tensor, output: Tensor) -> Tensor:
     """``grad_output * (1 - output) * output`` of real tensors in one step."""
@@ -262,6 +297,7 @@ def sigmoid_backward(grad_output: Tensor, output: Tensor) -> Tensor:
     fast=lambda a: logistic(a) if a.dtype.kind == "f" else None,
     promotion="int_to_float",
     grad={"input": lambda grad, result: grad * conj((1 - result) * result) if result.is_complex() else sigmoid_backward(grad, result)},
+    forward="holomorphic",
 )
 def sigmoid(input: Tensor) -> Tensor:
     """The logistic function ``1 / (1 + exp(-input))``.

@@ -137,6 +137,7 @@ _EXTREMUM_OUT = Out(fits=same_dtype, complain=_complain_extremum)
     canonicalize=_canonicalize_extremum("amax"),
     fast=_reduced(np.maximum),
     grad={"input": _shared_evenly},
+    forward="reduces",
 )
 def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """Largest element, of all or over ``dim``.
@@ -162,6 +163,7 @@ def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     canonicalize=_canonicalize_extremum("amin"),
     fast=_reduced(np.minimum),
     grad={"input": _shared_evenly},
+    forward="reduces",
 )
 def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """Smallest element, of all or over ``dim``.
@@ -209,6 +211,8 @@ def over_all(name: str, kernel: Any, canonicalize: Any, node_name: str, **option
         canonicalize=canonicalize,
         node_name=node_name,
         grad={"input": evenly_over_all},
+        aten=name,
+        forward="reduces",
         **options,
     )(kernel)
 
@@ -272,6 +276,8 @@ def _extremum_along(name: str, ufunc: Any, finder: str) -> Any:
         returns=("values", "indices"),
         node_name=f"{name.title()}Backward0",
         grad={"input": _to_result_place},
+        aten=f"{name}.dim",
+        forward="selects",
     )(kernel)
 
 

@@ -74,6 +74,7 @@ def _last(count: int) -> tuple[int, ...]:
     fast=True,
     node_name="FftC2CBackward0",
     grad={"input": lambda grad, dim, normalization, forward: fft_c2c(grad, dim, normalization, not forward)},
+    forward="linear",
 )
 def fft_c2c(input: Tensor, dim: Sequence[int], normalization: int, forward: bool) -> Tensor:
     """Transform of complex numbers along the dimensions ``dim``; ``forward`` has the minus sign in the exponent."""
@@ -97,7 +98,9 @@ def _real_gradient(grad: Any, input_shape: Any, dim: Any, normalization: int, on
     return fft_c2c(grad, dim, normalization, not forward).real
 
 
-@op(name="_fft_r2c", method=False, opmath="native", fast=True, node_name="FftR2CBackward0", grad={"input": _real_gradient})
+@op(
+    name="_fft_r2c", method=False, opmath="native", fast=True, node_name="FftR2CBackward0", grad={"input": _real_gradient}, forward="linear"
+)
 def fft_r2c(input: Tensor, dim: Sequence[int], normalization: int, onesided: bool, forward: bool = True) -> Tensor:
     """Transform of real numbers along the dimensions ``dim``; ``forward`` has the minus sign in the exponent.
 
@@ -150,6 +153,7 @@ def _hermitian_gradient(grad: Any, dim: Any, normalization: int) -> Any:
     fast=True,
     node_name="FftC2RBackward0",
     grad={"input": lambda grad, dim, normalization: _hermitian_gradient(grad, dim, normalization)},
+    forward="linear",
 )
 def fft_c2r(input: Tensor, dim: Sequence[int], normalization: int, last_dim_size: int) -> Tensor:
     """Inverse transform to real numbers, ``last_dim_size`` of them along the last of ``dim``, of which ``input`` has the first half."""
@@ -296,7 +300,7 @@ def _complex_to_real(name: str, input: Any, n: Any, dim: Any, norm: Any, forward
 
 
 # -- one dimension ----------------------------------------------------------------------------------------------------------------------
-@composite(namespace="fft", out=True)
+@composite(namespace="fft", out=True, autocast={"cpu": "float32"})
 def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """Discrete Fourier transform along one dimension: ``X[k] = sum(x[j] exp(-2 pi i j k / n))``.
 
@@ -315,7 +319,7 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
     return _complex_to_complex("fft", input, n, dim, norm, True)
 
 
-@composite(namespace="fft", out=True)
+@composite(namespace="fft", out=True, autocast={"cpu": "float32"})
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """Inverse of ``fft``: ``x[j] = sum(X[k] exp(2 pi i j k / n)) / n``.
 
@@ -329,7 +333,7 @@ def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return _complex_to_complex("ifft", input, n, dim, norm, False)
 
 
-@composite(namespace="fft", out=True)
+@composite(namespace="fft", out=True, autocast={"cpu": "float32"})
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """``fft`` of real numbers without the half that mirrors the other: ``n // 2 + 1`` elements along ``dim``.
 
@@ -342,7 +346,7 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return _real_to_complex("rfft", input, n, dim, norm, True, True)
 
 
-@composite(namespace="fft", out=True)
+@composite(namespace="fft", out=True, autocast={"cpu": "float32"})
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """Inverse of ``rfft``: real numbers from the first half of their transform.
 
@@ -357,7 +361,7 @@ def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     return _complex_to_real("irfft", input, n, dim, norm, False)
 
 
-@composite(namespace="fft", out=True)
+@composite(namespace="fft", out=True, autocast={"cpu": "float32"})
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """Transform, real, of a signal that mirrors its own conjugate and of which ``input`` is the first half.
 
@@ -370,7 +374,7 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return _complex_to_real("hfft", input, n, dim, norm, True)
 
 
-@composite(namespace="fft", out=True)
+@composite(namespace="fft", out=True, autocast={"cpu": "float32"})
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """Inverse of ``hfft``: the first half of the signal whose transform is the real ``input``.
 
@@ -408,7 +412,7 @@ def _several_halved(name: str, input: Any, s: Any, dim: Any) -> tuple[Any, tuple
     return _resized(input, dims, [*sizes[:-1], points // 2 + 1]), dims, points
 
 
-@composite(namespace="fft", out=True)
+@composite(namespace="fft", out=True, autocast={"cpu": "float32"})
 def fftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Tensor:
     """Discrete Fourier transform along several dimensions.
 
@@ -425,13 +429,13 @@ def fftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | Non
     return _several(input, s, dim, norm, True)
 
 
-@composite(namespace="fft", out=True)
+@composite(namespace="fft", out=True, autocast={"cpu": "float32"})
 def ifftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Tensor:
     """Inverse of ``fftn``, with its arguments and errors; ``norm`` as for ``ifft``. Source: torch.fft.ifftn."""
     return _several(input, s, dim, norm, False)
 
 
-@composite(namespace="fft", out=True)
+@composite(namespace="fft", out=True, autocast={"cpu": "float32"})
 def rfftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Tensor:
     """``fftn`` of real numbers, along the last dimension without the half that mirrors the other.
 
@@ -445,7 +449,7 @@ def rfftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | No
     return fft_r2c(input, dims, _normalization(norm, True), True)
 
 
-@composite(namespace="fft", out=True)
+@composite(namespace="fft", out=True, autocast={"cpu": "float32"})
 def irfftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Tensor:
     """Inverse of ``rfftn``; ``s`` are the sizes of the result, by default ``2 * (size - 1)`` along the last dimension.
 
@@ -486,25 +490,25 @@ def ihfftn(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | N
     return fft_c2c(half, dims[:-1], scale, False) if len(dims) > 1 else half
 
 
-@composite(namespace="fft", out=True)
+@composite(namespace="fft", out=True, autocast={"cpu": "float32"})
 def fft2(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Tensor:
     """``fftn`` along two dimensions. Source: torch.fft.fft2."""
     return fftn(input, s, dim, norm)
 
 
-@composite(namespace="fft", out=True)
+@composite(namespace="fft", out=True, autocast={"cpu": "float32"})
 def ifft2(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Tensor:
     """``ifftn`` along two dimensions. Source: torch.fft.ifft2."""
     return ifftn(input, s, dim, norm)
 
 
-@composite(namespace="fft", out=True)
+@composite(namespace="fft", out=True, autocast={"cpu": "float32"})
 def rfft2(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Tensor:
     """``rfftn`` along two dimensions. Source: torch.fft.rfft2."""
     return rfftn(input, s, dim, norm)
 
 
-@composite(namespace="fft", out=True)
+@composite(namespace="fft", out=True, autocast={"cpu": "float32"})
 def irfft2(input: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Tensor:
     """``irfftn`` along two dimensions. Source: torch.fft.irfft2."""
     return irfftn(input, s, dim, norm)

@@ -16,7 +16,13 @@ from .random import _generator
 _digamma = scipy_function("psi")
 
 
-@op(name="_standard_gamma", method=False, out=False, grad={"input": lambda grad, input, result: grad * _standard_gamma_grad(input, result)})
+@op(
+    name="_standard_gamma",
+    method=False,
+    out=False,
+    grad={"input": lambda grad, input, result: grad * _standard_gamma_grad(input, result)},
+    aten=None,
+)
 def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Gamma numbers of shapes ``input`` and rate 1.
 
@@ -31,7 +37,7 @@ def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor
     return rejection.standard_gamma(_generator(generator, "_standard_gamma"), input)
 
 
-@op(name="_standard_gamma_grad", method=False, out=False, promotion="same", grad=None)
+@op(name="_standard_gamma_grad", method=False, out=False, promotion="same", grad=None, aten=None)
 def _standard_gamma_grad(input: Tensor, output: Tensor) -> Tensor:
     """How gamma numbers ``output`` of shapes ``input`` move with the shapes.
 
@@ -47,7 +53,7 @@ def _dirichlet_rule(grad: Any, input: Any, result: Any) -> Any:
     return _dirichlet_grad(result, input, total) * (grad - (result * grad).sum(-1, True))
 
 
-@op(name="_sample_dirichlet", method=False, out=False, grad={"input": _dirichlet_rule})
+@op(name="_sample_dirichlet", method=False, out=False, grad={"input": _dirichlet_rule}, aten=None)
 def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Points of the simplex with concentrations ``input`` along the last dimension.
 
@@ -62,7 +68,7 @@ def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tens
     return rejection.dirichlet(_generator(generator, "_sample_dirichlet"), input)
 
 
-@op(name="_dirichlet_grad", method=False, out=False, promotion="same", grad=None)
+@op(name="_dirichlet_grad", method=False, out=False, promotion="same", grad=None, aten=None)
 def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
     """How a coordinate ``x`` of a Dirichlet point moves with its concentration ``alpha``, over ``1 - x``.
 

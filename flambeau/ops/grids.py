@@ -191,7 +191,7 @@ def _require(condition: bool, message: str) -> None:
         raise RuntimeError(f"grid_sampler(): {message}")
 
 
-@composite(method=False)
+@composite(method=False, autocast={"cpu": "float32", "cuda": "widest"})
 def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
     """``nn.functional.grid_sample`` with numbers for its modes, in the order in which they stand there. Source: torch.grid_sampler."""
     rank = input.ndim - 2
@@ -222,7 +222,7 @@ def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_m
 
 
 def _of_rank(rank: int) -> Any:
-    @composite(name=f"grid_sampler_{rank}d", method=False)
+    @composite(name=f"grid_sampler_{rank}d", method=False, autocast={"cpu": "float32"})
     def sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
         _require(input.ndim == rank + 2, f"expected {rank + 2}D input, but got input with sizes {list(input.shape)}")
         return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
@@ -233,7 +233,7 @@ def _of_rank(rank: int) -> Any:
 grid_sampler_2d, grid_sampler_3d = _of_rank(2), _of_rank(3)
 
 
-@composite(namespace="nn.functional", method=False)
+@composite(namespace="nn.functional", method=False, autocast={"cpu": "float32", "cuda": "widest"})
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:

@@ -422,6 +422,8 @@ def _quick_index(input: np.ndarray, indices: Any, limit: int) -> np.ndarray | No
     work="_taken_size(input, indices)",
     node_name="IndexBackward0",
     grad={"input": lambda grad, node, input_shape, indices: index_gradient(grad, input_shape, _unchanged(node, indices))},
+    aten="index.Tensor",
+    forward="linear",
 )
 def index(input: Tensor, indices: Sequence[Any]) -> Tensor:
     """The elements of ``input`` at index arrays (one per dimension, None for a whole dimension); a copy."""
@@ -465,6 +467,7 @@ def _indexed_strides(input: np.ndarray, indices: Sequence[Any], shape: tuple[int
     method=False,
     node_name="IndexPutBackward0",
     grad={"input": lambda grad, node, indices: index(grad, _unchanged(node, indices))},
+    forward="linear",
 )
 def index_gradient(input: Tensor, shape: Sequence[int], indices: Any) -> Tensor:
     """Zeros of ``shape`` with ``input`` added at index arrays; repeated positions add up."""
@@ -648,6 +651,8 @@ def _put_value_gradient(grad: Any, indices: Any, values_shape: Any) -> Any:
         "input": lambda grad, node, indices, accumulate: grad if accumulate else zero_at(grad, _unchanged(node, indices)),
         "values": lambda grad, node, indices, values_shape: _put_value_gradient(grad, _unchanged(node, indices), values_shape),
     },
+    aten="index_put",
+    forward="linear",
 )
 def put_at(input: Tensor, indices: Any, values: Tensor, accumulate: bool) -> Tensor:
     """``input`` with ``values`` put, or added, at index arrays."""
@@ -664,7 +669,7 @@ def _put(target: np.ndarray, indices: Any, values: np.ndarray, accumulate: bool)
         target[numpy_key(indices)] = values
 
 
-@op(name="_zero_at", method=False, grad={"input": lambda grad, node, indices: zero_at(grad, _unchanged(node, indices))})
+@op(name="_zero_at", method=False, grad={"input": lambda grad, node, indices: zero_at(grad, _unchanged(node, indices))}, forward="linear")
 def zero_at(input: Tensor, indices: Any) -> Tensor:
     """``input`` with zeros at index arrays."""
     result = native.copied(input)
@@ -703,7 +708,7 @@ def _checked_values(input: Any, values: Any, indices: Any, accumulate: bool, wri
     return values
 
 
-@composite()
+@composite(autocast={"cuda": "widest"})
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """``input`` with ``values`` at a tuple of index tensors.
 

@@ -34,6 +34,7 @@ def _canonicalize_inverse(A: Any, check_errors: Any) -> tuple[Any, ...]:
     canonicalize=_canonicalize_inverse,
     node_name="LinalgInvExBackward0",
     grad={"A": lambda grad, result: -(result.mH @ grad @ result.mH)},
+    autocast={"cpu": "float32"},
 )
 def inv_ex(A: Tensor, *, check_errors: Any = False) -> Tensor:
     """Inverse of a square matrix, or of each in a batch, and which of them are singular.
@@ -61,7 +62,7 @@ def inv_ex(A: Tensor, *, check_errors: Any = False) -> Tensor:
     return solution
 
 
-@composite(namespace="linalg", method=False, out=True)
+@composite(namespace="linalg", method=False, out=True, autocast={"cpu": "float32"})
 def inv(A: Tensor) -> Any:
     """Inverse of a square matrix, or of each in a batch.
 
@@ -75,7 +76,7 @@ def inv(A: Tensor) -> Any:
     return inv_ex(A, check_errors="linalg.inv")[0]
 
 
-@composite(out=True)
+@composite(out=True, autocast={"cpu": "float32"})
 def inverse(input: Tensor) -> Any:
     """Inverse of a square matrix; see ``linalg.inv``. Source: torch.inverse."""
     return inv(input)
@@ -145,6 +146,7 @@ def _det_gradient(grad: Any, A: Any, result: Any) -> Any:
     canonicalize=_canonicalize_det,
     node_name="LinalgDetBackward0",
     grad={"A": _det_gradient},
+    aten=None,
 )
 def det(A: Tensor) -> Tensor:
     """Determinant of a square matrix, or of each in a batch.
@@ -202,6 +204,7 @@ def _slogdet_gradient(grads: Any, A: Any, result: Any) -> Any:
     canonicalize=_canonicalize_slogdet,
     node_name="LinalgSlogdetBackward0",
     grad={"A": _slogdet_gradient},
+    aten=None,
 )
 def slogdet(A: Tensor) -> Tensor:
     """Sign of the determinant (a number of size 1 for complex matrices) and logarithm of its size.

@@ -92,6 +92,8 @@ _NO_CHANNELS_LAST = "(arrays[0].ndim < 4 or arrays[0].strides[1] > arrays[0].str
     "else joined if (joined := _concatenate(arrays) if dim == 0 else _concatenate(arrays, dim)).flags.c_contiguous and "
     f"{_NO_CHANNELS_LAST} else None",
     grad={"tensors": _cat_gradients},
+    autocast={"cpu": "widest"},
+    forward="linear",
 )
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors one after another along ``dim``.
@@ -179,6 +181,8 @@ def _fast_stack(arrays: list[np.ndarray], dim: int) -> np.ndarray | None:
     fast=_fast_stack,
     fp_safe=True,
     grad={"tensors": lambda grad, dim: list(grad.unbind(dim))},
+    autocast={"cpu": "widest"},
+    forward="linear",
 )
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors one after another along a further dimension.
@@ -262,6 +266,7 @@ def _block_gradients(grad: Any, tensors_shape: Any) -> list[Any]:
     method=False,
     node_name="BlockDiagBackward0",
     grad={"tensors": _block_gradients},
+    forward="linear",
 )
 def block_matrix(tensors: Sequence[Tensor]) -> Tensor:
     """The block diagonal matrix of the tensors; kernel of ``block_diag``."""

@@ -108,14 +108,14 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
     return _pseudo_inverse(A, *_tolerances("pinv", A, atol, rcond if rtol is None else rtol), hermitian)
 
 
-@composite()
+@composite(autocast={"cpu": "float32"})
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Any:
     """Pseudo-inverse; see ``linalg.pinv``. Source: torch.pinverse."""
     return pinv(input, rcond)
 
 
 # -- ranks and condition numbers ----------------------------------------------------------------------------------------------------
-@composite(namespace="linalg", method=False, out=True)
+@composite(namespace="linalg", method=False, out=True, autocast={"cpu": "float32"})
 def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
     """Number of singular values above a tolerance.
 
@@ -145,7 +145,7 @@ def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: An
     return (values > least.unsqueeze(-1)).sum(-1)
 
 
-@composite(namespace="linalg", method=False, out=True)
+@composite(namespace="linalg", method=False, out=True, autocast={"cpu": "float32"})
 def cond(A: Tensor, p: Any = None) -> Any:
     """Condition number: the norm of a matrix times that of its inverse.
 
@@ -244,7 +244,7 @@ def _least_squares(A: Tensor, B: Tensor, rcond: Any, driver: Any) -> Tensor:
     return solution[..., 0] if vector else solution, residuals, rank, values
 
 
-@composite(namespace="linalg", method=False, out=True)
+@composite(namespace="linalg", method=False, out=True, autocast={"cpu": "float32"})
 def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: Any = None) -> Any:
     """The X of least norm for which ``A X - B`` has the least norm.
 
@@ -266,7 +266,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: Any = None) -> Any
 
 
 # -- tensors as matrices ------------------------------------------------------------------------------------------------------------
-@composite(namespace="linalg", method=False, out=True)
+@composite(namespace="linalg", method=False, out=True, autocast={"cpu": "float32"})
 def tensorinv(A: Tensor, ind: int = 2) -> Any:
     """Inverse of the map that ``tensordot`` with A is.
 
@@ -294,7 +294,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Any:
     return inv(A.reshape(count, count)).reshape((*last, *first))
 
 
-@composite(namespace="linalg", method=False, out=True)
+@composite(namespace="linalg", method=False, out=True, autocast={"cpu": "float32"})
 def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Any:
     """X with ``tensordot(A, X, X.ndim) = B``.
 

@@ -46,6 +46,7 @@ def selected(mask: np.ndarray, array: np.ndarray, other: np.ndarray) -> np.ndarr
     fast=True,
     node_name="WhereBackward0",
     grad={"input": lambda grad, mask: keep_where(grad, mask)},
+    forward="linear",
 )
 def keep_where(input: Tensor, mask: Tensor) -> Tensor:
     """``input`` where ``mask`` is true, zero elsewhere, whatever ``input`` is there; what many derivatives need."""

@@ -69,6 +69,7 @@ def _solve_gradients(grad: Any, A: Any, result: Any, B_shape: Any, left: bool) -
     canonicalize=_canonicalize_solve,
     node_name="LinalgSolveExBackward0",
     grad={"A, B": lambda grad, A, result, B_shape, left, needs: _solve_gradients(grad, A, result, B_shape, left)},
+    aten=None,
 )
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: Any = False) -> Tensor:
     """``A X = B`` for square A, and which of them are singular.
@@ -108,7 +109,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: Any = Fal
     return columns(solution) if left else columns(solution).swapaxes(-1, -2), info
 
 
-@composite(namespace="linalg", method=False, out=True)
+@composite(namespace="linalg", method=False, out=True, autocast={"cpu": "float32"})
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Any:
     """``A X = B`` for square A.
 
@@ -170,7 +171,7 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     return lapack.solve_triangular(A, B, upper, left, unitriangular)
 
 
-@composite(out=True)
+@composite(out=True, autocast={"cpu": "float32"})
 def triangular_solve(input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> Any:
     """``A X = B`` for triangular A. Deprecated; use ``linalg.solve_triangular``, which takes B last.
 

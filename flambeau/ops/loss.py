@@ -140,7 +140,7 @@ def squared_loss(input: Tensor, target: Tensor, reduction: str) -> Tensor:
     return _mse(input, target, reduction)
 
 
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", autocast="float32")
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -172,7 +172,7 @@ def mse_loss(
     return squared_loss(input, target, reduction)
 
 
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", autocast="float32")
 def l1_loss(
     input: Tensor,
     target: Tensor,
@@ -252,7 +252,7 @@ _BOUNDED: dict[str, Any] = {
 }
 
 
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", autocast="float32")
 def smooth_l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0
 ) -> Tensor:
@@ -275,7 +275,7 @@ def smooth_l1_loss(
     return _BOUNDED["smooth_l1_loss"].wrapper(input, target, reduction, beta, 1 / beta)
 
 
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", autocast="float32")
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None) -> Tensor:
     """Squared differences ``d**2 / 2`` below ``delta``, ``delta (|d| - delta / 2)`` from there on.
 
@@ -366,7 +366,7 @@ def probability_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduc
     return _bce(input, target, weight, reduction)
 
 
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", autocast={"cpu": "float32", "cuda": "banned"})
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -467,7 +467,7 @@ def logit_loss(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight:
     return _bce_logits(input, target, weight, pos_weight, reduction)
 
 
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", autocast="float32")
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -509,7 +509,7 @@ def binary_cross_entropy_with_logits(
 
 
 # -- likelihoods ---------------------------------------------------------------------------------------------------------------------
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", autocast="float32")
 def kl_div(
     input: Tensor,
     target: Tensor,
@@ -552,7 +552,7 @@ def kl_div(
     return reduced(loss, reduction)
 
 
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", autocast="float32")
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -631,7 +631,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Any, full: bool = Fals
     return reduced(loss, reduction)
 
 
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", autocast="float32")
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:

@@ -150,7 +150,7 @@ def lu(input: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = No
     return _LU_WITH_INFO(factors) if get_infos else tuple(factors[:2])
 
 
-@op(name="_permutation", method=False, out=False, grad=None)
+@op(name="_permutation", method=False, out=False, grad=None, forward="constant")
 def _permutation(LU_pivots: Tensor, rows: int, like: Tensor) -> Tensor:
     """The permutation that pivots tell, as a matrix of the dtype of ``like``."""
     order = lapack.permutation(LU_pivots, rows)
@@ -256,7 +256,7 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
     return lapack.lu_solve(LU, pivots, B.swapaxes(-1, -2).conj(), not adjoint).swapaxes(-1, -2).conj()
 
 
-@composite(name="lu_solve", out=True)
+@composite(name="lu_solve", out=True, autocast={"cpu": "float32"})
 def top_level_lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Any:
     """``A X = B`` from A's LU factors. Deprecated; use ``linalg.lu_solve``, which takes B last. Source: torch.lu_solve."""
     warn_superseded("lu_solve", "torch.linalg.lu_solve(LU, pivots, B)")
@@ -338,6 +338,7 @@ def _canonicalize_ldl_solve(LD: Any, pivots: Any, B: Any, hermitian: bool) -> tu
     method=False,
     canonicalize=_canonicalize_ldl_solve,
     grad={"LD": not_differentiable("linalg_ldl_solve"), "B": not_differentiable("linalg_ldl_solve")},
+    aten=None,
 )
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
     """``A X = B`` from A's LDL factors.

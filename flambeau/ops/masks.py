@@ -73,6 +73,7 @@ def _canonicalize_select_mask(input: Any, mask: Any) -> tuple[Any, ...]:
     out=APART,
     canonicalize=_canonicalize_select_mask,
     grad={"input": lambda grad, input_shape, mask: masked_select_gradient(grad, input_shape, mask)},
+    forward="linear",
 )
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements of ``input`` where ``mask`` holds, as a 1-d copy.
@@ -97,6 +98,7 @@ def masked_select_gradient(grad: Any, input_shape: Any, mask: Any) -> Any:
         "input": lambda grad, mask: grad.masked_fill(mask, 0),
         "source": lambda grad, mask, source_shape: _scatter_source_gradient(grad, mask, source_shape),
     },
+    forward="linear",
 )
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """``input`` with the elements of ``source``, in order, where ``mask`` holds.
@@ -146,6 +148,8 @@ def _fast_where(condition: np.ndarray, a: Any, b: np.ndarray) -> np.ndarray | No
         "input": lambda grad, condition: where_select(condition, grad, 0),
         "other": lambda grad, condition: where_select(condition, 0, grad),
     },
+    aten="where.self",
+    forward="holomorphic",
 )
 def where_select(condition: Tensor, input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """``input`` where ``condition`` holds, ``other`` elsewhere; promotion was done by ``where``."""
@@ -198,7 +202,7 @@ def where_method(input: Tensor, condition: Tensor, other: Any) -> Tensor:
     return where(condition, input, other)
 
 
-@op(name="_nonzero", method=False, grad=None)
+@op(name="_nonzero", method=False, grad=None, aten="nonzero")
 def nonzero_rows(input: Tensor) -> Tensor:
     if not kind_of(input).has_values:
         missing_values("nonzero")

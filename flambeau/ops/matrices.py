@@ -56,6 +56,7 @@ def _triangle(array: np.ndarray, diagonal: int, lower: bool) -> np.ndarray:
     canonicalize=_canonicalize_triangle("tril"),
     fast=lambda a, k: _fast_triangle(a, k, True),
     grad={"input": lambda grad, diagonal: grad.tril(diagonal)},
+    forward="linear",
 )
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """The lower triangle of each matrix, 0 above it.
@@ -79,6 +80,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     canonicalize=_canonicalize_triangle("triu"),
     fast=lambda a, k: _fast_triangle(a, k, False),
     grad={"input": lambda grad, diagonal: grad.triu(diagonal)},
+    forward="linear",
 )
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """The upper triangle of each matrix, 0 below it.
@@ -149,6 +151,7 @@ def _canonicalize_embed(input: Any, offset: int, dim1: int, dim2: int) -> tuple[
     opmath="native",
     canonicalize=_canonicalize_embed,
     grad={"input": lambda grad, offset, dim1, dim2: grad.diagonal(offset, dim1, dim2)},
+    forward="linear",
 )
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Matrices with the last dimension of ``input`` on a diagonal and 0 elsewhere.
@@ -212,6 +215,8 @@ def _canonicalize_trace(input: Any) -> tuple[Any, ...]:
     canonicalize=_canonicalize_trace,
     fast=lambda input: np.asarray(_trace(input)) if input.ndim == 2 else None,
     grad={"input": _trace_gradient},
+    autocast={"cpu": "float32"},
+    forward="linear",
 )
 def trace(input: Tensor) -> Tensor:
     """Sum of the main diagonal of a matrix.
@@ -228,7 +233,7 @@ def _trace(input: np.ndarray) -> Any:
     return np.add.reduce(input.diagonal(), dtype=np.int64 if input.dtype.kind in "biu" else None)
 
 
-@op(name="_on_diagonal", method=False, opmath="native", grad={"input": lambda grad: grad.diagonal().sum()})
+@op(name="_on_diagonal", method=False, opmath="native", grad={"input": lambda grad: grad.diagonal().sum()}, forward="linear")
 def on_diagonal(input: Tensor, shape: Any) -> Tensor:
     """A matrix of ``shape`` with one number along its diagonal."""
     whole = np.zeros(shape, input.dtype)
@@ -316,7 +321,7 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     return _cross_kernel(input, other, dim)
 
 
-@composite(out=True)
+@composite(out=True, autocast={"cuda": "widest"})
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Any:
     """Vector product along a dimension of size 3; the first such dimension when ``dim`` is None.
 

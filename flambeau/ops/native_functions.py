@@ -42,7 +42,7 @@ def _inverse(variance: Any, eps: float) -> Any:
     return variance.detach().add(eps).rsqrt()
 
 
-@composite(method=False)
+@composite(method=False, autocast={"cuda": "float32"})
 def native_layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
     """``layer_norm`` with the moments that it used.
 
@@ -214,7 +214,7 @@ def batch_norm_update_stats(input: Tensor, running_mean: Tensor | None, running_
 
 
 # -- norms ---------------------------------------------------------------------------------------------------------------------------------
-@composite(method=False, out=True)
+@composite(method=False, out=True, autocast={"cuda": "float32"})
 def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """Square root of the sum of squares over ``dim``.
 
@@ -229,7 +229,7 @@ def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     return vector_norm(input, 2.0, dims or None, keepdim)
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=True, autocast={"cuda": "float32"})
 def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Sum of a matrix's singular values.
 
@@ -333,7 +333,7 @@ def _folded(words: np.ndarray, axis: int) -> np.ndarray:
     return words.swapaxes(0, axis)
 
 
-@op(canonicalize=_canonicalize_hash, opmath="native", grad=None)
+@op(canonicalize=_canonicalize_hash, opmath="native", grad=None, aten=None)
 def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: int = 0) -> Tensor:
     """Exclusive or of the bits of the elements over ``dim``, as 64-bit integers.
 
@@ -355,8 +355,8 @@ def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: in
 
 
 # -- convolution over time -----------------------------------------------------------------------------------------------------------------
-@composite(method=False)
-@composite(namespace="nn.functional")
+@composite(method=False, autocast="narrow")
+@composite(namespace="nn.functional", autocast="narrow")
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     """Convolution over the first dimension, time, of sequences whose batch is the second.
 

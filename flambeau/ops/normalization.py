@@ -494,7 +494,7 @@ def check_parameters(sizes: Ints, **parameters: Any) -> None:
             )
 
 
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", autocast={"cuda": "float32"})
 def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
     """The last dimensions of ``input`` with mean 0 and variance 1, then times ``weight`` plus ``bias``.
 
@@ -517,7 +517,7 @@ def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = Non
     return NORMS["Layer"].wrapper(input, weight, bias, (rows, width), (1,), (1, width), eps)[0]
 
 
-@composite(name="layer_norm", method=False)
+@composite(name="layer_norm", method=False, autocast={"cuda": "float32"})
 def torch_layer_norm(
     input: Tensor,
     normalized_shape: Any,
@@ -535,7 +535,7 @@ def torch_layer_norm(
     return layer_norm(input, normalized_shape, weight, bias, eps)
 
 
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", autocast={"cuda": "float32"})
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
     """Groups of channels of each sample with mean 0 and variance 1, then times ``weight`` plus ``bias``.
 
@@ -573,7 +573,7 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     return NORMS["Group"].wrapper(input, weight, bias, (n, num_groups, group_size, area), (2, 3), (1, num_groups, group_size, 1), eps)[0]
 
 
-@composite(name="group_norm", method=False)
+@composite(name="group_norm", method=False, autocast={"cuda": "float32"})
 def torch_group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, cudnn_enabled: bool = True
 ) -> Tensor:
@@ -635,8 +635,8 @@ def rms_normalized(input: Tensor, weight: Tensor | None, width: int, eps: float)
     return result.reshape(input.shape), square
 
 
-@composite(namespace="nn.functional")
-@composite(method=False)
+@composite(namespace="nn.functional", autocast={"cuda": "float32"})
+@composite(method=False, autocast={"cuda": "float32"})
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """The last dimensions of ``input`` divided by their root mean square, then times ``weight``.
 

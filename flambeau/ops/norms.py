@@ -122,6 +122,8 @@ def _fast_vector_norm(a: np.ndarray, ord: Any, dim: Any, keepdim: bool, dtype: A
     fast=_fast_vector_norm,
     node_name="LinalgVectorNormBackward0",
     grad={"x": _vector_norm_gradient},
+    autocast={"cuda": "result"},
+    forward="reduces",
 )
 def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """``sum(abs(x)**ord)**(1/ord)`` over ``dim``; the largest or smallest size for an infinite ``ord``.
@@ -166,7 +168,7 @@ def _spectral(A: Any, ord: Any, dims: tuple[int, int], keepdim: bool) -> Any:
     return norms
 
 
-@composite(namespace="linalg", method=False, out=True)
+@composite(namespace="linalg", method=False, out=True, autocast={"cuda": "result"})
 def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Norm of matrices.
 
@@ -247,7 +249,7 @@ def linalg_norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = Fal
 
 
 # -- torch.norm ---------------------------------------------------------------------------------------------------------------------
-@composite(out=True)
+@composite(out=True, autocast={"cuda": "result"})
 def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Norm of all elements or over ``dim``.
 
@@ -275,7 +277,7 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
     return vector_norm(input, p, dim, keepdim, dtype=dtype)
 
 
-@composite(inplace=True, out=True)
+@composite(inplace=True, out=True, autocast={"cuda": "float32"})
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """``input`` with its slices along ``dim`` scaled down to the norm ``maxnorm`` where theirs is larger.
 
@@ -304,7 +306,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     return (input * factors.to(input.dtype)).contiguous()
 
 
-@composite()
+@composite(autocast={"cuda": "float32"})
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Any:
     """p-norm of ``input - other``, over all elements.
 

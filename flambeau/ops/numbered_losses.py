@@ -16,7 +16,7 @@ def _word(reduction: int) -> str:
     return {1: "mean", 2: "sum"}.get(reduction, "none")
 
 
-@composite(method=False)
+@composite(method=False, autocast="float32")
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = 1
 ) -> Tensor:
@@ -24,38 +24,38 @@ def binary_cross_entropy_with_logits(
     return loss.binary_cross_entropy_with_logits(input, target, weight, reduction=_word(reduction), pos_weight=pos_weight)
 
 
-@composite(method=False)
+@composite(method=False, autocast="float32")
 def kl_div(input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Tensor:
     """See :func:`torch.nn.functional.kl_div`. Source: torch.kl_div."""
     pointwise = loss.kl_div(input, target, reduction="none", log_target=log_target)
     return loss.reduced(pointwise, _word(reduction))
 
 
-@composite(method=False)
+@composite(method=False, autocast="float32")
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:
     """See :func:`torch.nn.functional.poisson_nll_loss`. Source: torch.poisson_nll_loss."""
     return loss.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_word(reduction))
 
 
-@composite(method=False)
+@composite(method=False, autocast="float32")
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1) -> Tensor:
     """See :func:`torch.nn.functional.hinge_embedding_loss`. Source: torch.hinge_embedding_loss."""
     return margin_loss.hinge_embedding_loss(input, target, margin, reduction=_word(reduction))
 
 
-@composite(method=False)
+@composite(method=False, autocast="float32")
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1) -> Tensor:
     """See :func:`torch.nn.functional.margin_ranking_loss`. Source: torch.margin_ranking_loss."""
     return margin_loss.margin_ranking_loss(input1, input2, target, margin, reduction=_word(reduction))
 
 
-@composite(method=False)
+@composite(method=False, autocast="float32")
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1) -> Tensor:
     """See :func:`torch.nn.functional.cosine_embedding_loss`. Source: torch.cosine_embedding_loss."""
     return margin_loss.cosine_embedding_loss(input1, input2, target, margin, reduction=_word(reduction))
 
 
-@composite(method=False)
+@composite(method=False, autocast="float32")
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,

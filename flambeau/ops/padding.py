@@ -162,6 +162,9 @@ def _fold_back(grad: np.ndarray, pad: Any, mode: str) -> np.ndarray:
     grad={
         "input": lambda grad, pad, mode, node: tied(pad_by_copy_backward(grad, pad, mode), None if mode == "circular" else node.edges[0])
     },
+    autocast={"cpu": "float32"},
+    autocast_except=lambda input, pad, mode: mode == "circular" or (mode == "reflect" and len(pad) == 6),
+    forward="linear",
 )
 def pad_by_copy(input: Tensor, pad: Any, mode: str) -> Tensor:
     """``input`` extended by copies of its own elements."""
@@ -175,6 +178,7 @@ def pad_by_copy(input: Tensor, pad: Any, mode: str) -> Tensor:
     out=False,
     promotion="same",
     grad={"grad_output": lambda grad, pad, mode: pad_by_copy(grad, pad, mode)},
+    forward="linear",
 )
 def pad_by_copy_backward(grad_output: Tensor, pad: Any, mode: str) -> Tensor:
     """The adjoint of ``_pad_by_copy``."""

@@ -32,7 +32,13 @@ from ..core.tensor import storage_of
 
 
 # -- parts --------------------------------------------------------------------------------------------------------------------
-@op(name="_scatter_part", method=False, node_name="SliceBackward0", grad={"input": lambda grad, key: take_slice(grad, key)})
+@op(
+    name="_scatter_part",
+    method=False,
+    node_name="SliceBackward0",
+    grad={"input": lambda grad, key: take_slice(grad, key)},
+    forward="linear",
+)
 def scatter_part(input: Tensor, shape: Sequence[int], key: Any) -> Tensor:
     """Zeros of ``shape`` with ``input`` at the basic index ``key``: the derivative of taking a part."""
     whole = np.zeros(shape, input.dtype)
@@ -40,7 +46,7 @@ def scatter_part(input: Tensor, shape: Sequence[int], key: Any) -> Tensor:
     return whole
 
 
-def _part(name: str, node_name: str, fast: str = "a[key] if a.size else None") -> Any:
+def _part(name: str, aten: str | None, node_name: str, fast: str = "a[key] if a.size else None") -> Any:
     """One of the operations that take a part by a basic NumPy index; they differ in the name on the tape, and in their fast paths."""
 
     def take(input: Tensor, key: Any) -> Tensor:
@@ -52,18 +58,19 @@ def _part(name: str, node_name: str, fast: str = "a[key] if a.size else None") -
         name=name,
         method=False,
         fast=fast,
+        aten=aten,
         node_name=node_name,
         grad={"input": lambda grad, input_shape, key: scatter_part(grad, input_shape, key)},
     )(take)
 
 
-take_select = _part("_select", "SelectBackward0")
-take_slice: Callable[..., Any] = _part("_slice", "SliceBackward0")
+take_select = _part("_select", "select.int", "SelectBackward0")
+take_slice: Callable[..., Any] = _part("_slice", "slice.Tensor", "SliceBackward0")
 # For keys that insert dimensions, and for parts that may be empty, whose strides and offset NumPy does not tell.
 _EXACT = "part_of(a, key)"
-exact_select = _part("_exact_select", "SelectBackward0", _EXACT)
-exact_slice = _part("_exact_slice", "SliceBackward0", _EXACT)
-take_unsqueezed = _part("_index_unsqueeze", "UnsqueezeBackward0", _EXACT)
+exact_select = _part("_exact_select", None, "SelectBackward0", _EXACT)
+exact_slice = _part("_exact_slice", None, "SliceBackward0", _EXACT)
+take_unsqueezed = _part("_index_unsqueeze", None, "UnsqueezeBackward0", _EXACT)
 
 
 def dim_key(dim: int, index: Any) -> tuple[Any, ...]:
@@ -143,6 +150,7 @@ def _key_shape(shape: Any, key: Any) -> tuple[int, ...]:
     work="prod(shape)",
     node_name="SplitBackward0",
     grad={"parts": lambda grad, keys: [take_slice(grad, key) for key in keys]},
+    forward="linear",
 )
 def put_parts(parts: Sequence[Tensor], shape: Sequence[int], keys: Any) -> Tensor:
     """A tensor of ``shape`` with each part at its basic index; the parts cover it."""
@@ -158,7 +166,7 @@ def _whole_gradient(grads: Any, input_shape: Any, keys: Any) -> Any:
     return put_parts(parts, input_shape, keys)
 
 
-def _parts(name: str, node_name: str) -> Any:
+def _parts(name: str, aten: str, node_name: str) -> Any:
     def take(input: Tensor, keys: Any) -> Any:
         """Several views of ``input``, one per basic index."""
         return [part_of(input, key) for key in keys]
@@ -170,13 +178,14 @@ def _parts(name: str, node_name: str) -> Any:
         view=True,
         multi_output=True,
         node_name=node_name,
+        aten=aten,
         grad={"input": lambda grads, input_shape, keys: _whole_gradient(grads, input_shape, keys)},
     )(take)
 
 
-take_split = _parts("_split", "SplitBackward0")
-take_split_with_sizes = _parts("_split_with_sizes", "SplitWithSizesBackward0")
-take_unbind = _parts("_unbind", "UnbindBackward0")
+take_split = _parts("_split", "split.Tensor", "SplitBackward0")
+take_split_with_sizes = _parts("_split_with_sizes", "split_with_sizes", "SplitWithSizesBackward0")
+take_unbind = _parts("_unbind", "unbind.int", "UnbindBackward0")
 
 
 def _split_sizes(input: Any, sizes: Sequence[int], dim: int, take: Any = take_split_with_sizes) -> Any:
@@ -431,6 +440,7 @@ def _canonicalize_unfold(input: Any, dimension: int, size: int, step: int) -> tu
     namespace="Tensor",
     canonicalize=_canonicalize_unfold,
     grad={"input": lambda grad, input_shape, dimension, size, step: unfold_gradient(grad, input_shape, dimension, size, step)},
+    aten="unfold",
 )
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """All windows of ``size`` entries of a dimension, ``step`` apart, as a new last dimension.
@@ -448,7 +458,7 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     return restrided(input, shape, strides)
 
 
-@op(name="_unfold_backward", method=False, grad={"input": lambda grad, dim, size, step: grad.unfold(dim, size, step)})
+@op(name="_unfold_backward", method=False, grad={"input": lambda grad, dim, size, step: grad.unfold(dim, size, step)}, forward="linear")
 def unfold_gradient(input: Tensor, shape: Sequence[int], dim: int, size: int, step: int) -> Tensor:
     """Windows added back to the places they were taken from."""
     whole = np.zeros(shape, input.dtype)
@@ -514,6 +524,7 @@ def _diagonal_of(input: np.ndarray, offset: int, dim1: int, dim2: int) -> np.nda
     method=False,
     node_name="DiagonalBackwardBackward0",
     grad={"input": lambda grad, offset, dim1, dim2: grad.diagonal(offset, dim1, dim2)},
+    forward="linear",
 )
 def diagonal_gradient(input: Tensor, shape: Sequence[int], offset: int, dim1: int, dim2: int) -> Tensor:
     """Zeros of ``shape`` with ``input`` on the diagonal."""

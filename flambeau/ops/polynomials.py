@@ -40,25 +40,25 @@ def _chebyshev(k: int, x: Any, now: Any, before: Any) -> Any:
     return 2 * x * now - before
 
 
-@pointwise(**_options)
+@pointwise(**_options, aten=None)
 def chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number) -> Tensor:
     """Chebyshev polynomial of the first kind, degree ``n``, at ``input``. Source: torch.special.chebyshev_polynomial_t."""
     return _by_recurrence("chebyshev_polynomial_t", input, n, lambda x: x, _chebyshev)
 
 
-@pointwise(**_options)
+@pointwise(**_options, aten=None)
 def chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number) -> Tensor:
     """Chebyshev polynomial of the second kind, degree ``n``, at ``input``. Source: torch.special.chebyshev_polynomial_u."""
     return _by_recurrence("chebyshev_polynomial_u", input, n, lambda x: 2 * x, _chebyshev)
 
 
-@pointwise(**_options)
+@pointwise(**_options, aten=None)
 def chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number) -> Tensor:
     """Chebyshev polynomial of the third kind, degree ``n``, at ``input``. Source: torch.special.chebyshev_polynomial_v."""
     return _by_recurrence("chebyshev_polynomial_v", input, n, lambda x: 2 * x - 1, _chebyshev)
 
 
-@pointwise(**_options)
+@pointwise(**_options, aten=None)
 def chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number) -> Tensor:
     """Chebyshev polynomial of the fourth kind, degree ``n``, at ``input``. Source: torch.special.chebyshev_polynomial_w."""
     return _by_recurrence("chebyshev_polynomial_w", input, n, lambda x: 2 * x + 1, _chebyshev)
@@ -68,43 +68,43 @@ def _shifted(k: int, x: Any, now: Any, before: Any) -> Any:
     return 2 * (2 * x - 1) * now - before
 
 
-@pointwise(**_options)
+@pointwise(**_options, aten=None)
 def shifted_chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number) -> Tensor:
     """``chebyshev_polynomial_t`` at ``2 * input - 1``. Source: torch.special.shifted_chebyshev_polynomial_t."""
     return _by_recurrence("shifted_chebyshev_polynomial_t", input, n, lambda x: 2 * x - 1, _shifted)
 
 
-@pointwise(**_options)
+@pointwise(**_options, aten=None)
 def shifted_chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number) -> Tensor:
     """``chebyshev_polynomial_u`` at ``2 * input - 1``. Source: torch.special.shifted_chebyshev_polynomial_u."""
     return _by_recurrence("shifted_chebyshev_polynomial_u", input, n, lambda x: 4 * x - 2, _shifted)
 
 
-@pointwise(**_options)
+@pointwise(**_options, aten=None)
 def shifted_chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number) -> Tensor:
     """``chebyshev_polynomial_v`` at ``2 * input - 1``. Source: torch.special.shifted_chebyshev_polynomial_v."""
     return _by_recurrence("shifted_chebyshev_polynomial_v", input, n, lambda x: 4 * x - 3, _shifted)
 
 
-@pointwise(**_options)
+@pointwise(**_options, aten=None)
 def shifted_chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number) -> Tensor:
     """``chebyshev_polynomial_w`` at ``2 * input - 1``. Source: torch.special.shifted_chebyshev_polynomial_w."""
     return _by_recurrence("shifted_chebyshev_polynomial_w", input, n, lambda x: 4 * x - 1, _shifted)
 
 
-@pointwise(**_options)
+@pointwise(**_options, aten=None)
 def hermite_polynomial_h(input: Tensor | Number, n: Tensor | Number) -> Tensor:
     """Hermite polynomial of the physicists, degree ``n``, at ``input``. Source: torch.special.hermite_polynomial_h."""
     return _by_recurrence("hermite_polynomial_h", input, n, lambda x: 2 * x, lambda k, x, now, before: 2 * x * now - 2 * k * before)
 
 
-@pointwise(**_options)
+@pointwise(**_options, aten=None)
 def hermite_polynomial_he(input: Tensor | Number, n: Tensor | Number) -> Tensor:
     """Hermite polynomial of the probabilists, degree ``n``, at ``input``. Source: torch.special.hermite_polynomial_he."""
     return _by_recurrence("hermite_polynomial_he", input, n, lambda x: x, lambda k, x, now, before: x * now - k * before)
 
 
-@pointwise(**_options)
+@pointwise(**_options, aten=None)
 def laguerre_polynomial_l(input: Tensor | Number, n: Tensor | Number) -> Tensor:
     """Laguerre polynomial of degree ``n`` at ``input``. Source: torch.special.laguerre_polynomial_l."""
     return _by_recurrence(
@@ -112,7 +112,7 @@ def laguerre_polynomial_l(input: Tensor | Number, n: Tensor | Number) -> Tensor:
     )
 
 
-@pointwise(**_options)
+@pointwise(**_options, aten=None)
 def legendre_polynomial_p(input: Tensor | Number, n: Tensor | Number) -> Tensor:
     """Legendre polynomial of degree ``n`` at ``input``. Source: torch.special.legendre_polynomial_p."""
     return _by_recurrence(

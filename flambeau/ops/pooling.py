@@ -219,6 +219,7 @@ def max_pool_backward(
             grad, input, kernel_size, stride, padding, dilation, ceil_mode
         )
     },
+    forward="linear",
 )
 def max_pool_pick(source: Tensor, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Tensor:
     """What ``source`` has at the place of each window's maximum of ``input``."""
@@ -257,6 +258,7 @@ _MAX_POOLS: dict[int, Any] = {
     out=False,
     work="prod(source.shape[: source.ndim - len(spatial)]) * prod(spatial)",
     grad={"source": lambda grad, indices, spatial: gather_planes(grad, indices, len(spatial))},
+    forward="linear",
 )
 def scatter_planes(source: Tensor, indices: Tensor, spatial: Any) -> Tensor:
     """``(*, *spatial)`` zeros with ``source`` added at ``indices``, which count through the last dimensions of one plane.
@@ -276,6 +278,7 @@ def scatter_planes(source: Tensor, indices: Tensor, spatial: Any) -> Tensor:
     namespace="nn.functional",
     out=False,
     grad={"source": lambda grad, indices, rank, source_shape: scatter_planes(grad, indices, source_shape[-rank:])},
+    forward="linear",
 )
 def gather_planes(source: Tensor, indices: Tensor, rank: int) -> Tensor:
     """What ``source`` has at ``indices``, which count through the last ``rank`` dimensions: one plane."""
@@ -433,7 +436,7 @@ def max_pool2d(
     return _pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", autocast={"cpu": "float32"}, autocast_except=lambda *values: values[-1] is True)  # return_indices
 def max_pool3d(
     input: Tensor,
     kernel_size: Any,
@@ -473,7 +476,7 @@ def _declare_forms(rank: int) -> None:
     indexed.__doc__ = (
         f"``max_pool{rank}d`` with ``return_indices=True``.\n\n    Source: torch.nn.functional.max_pool{rank}d_with_indices.\n    "
     )
-    composite(name=f"max_pool{rank}d", method=False)(plain)
+    composite(name=f"max_pool{rank}d", method=False, autocast={"cpu": "float32"} if rank == 3 else None)(plain)
     composite(name=f"max_pool{rank}d_with_indices", namespace="nn.functional")(indexed)
 
 
@@ -614,7 +617,7 @@ def _declare_adaptive(rank: int, shape: str) -> None:
     indexed.__doc__ = (
         f"``adaptive_max_pool{rank}d`` with indices.\n\n    Source: torch.nn.functional.adaptive_max_pool{rank}d_with_indices.\n    "
     )
-    composite(name=f"adaptive_max_pool{rank}d", namespace="nn.functional")(adaptive)
+    composite(name=f"adaptive_max_pool{rank}d", namespace="nn.functional", autocast={"cpu": "float32"} if rank == 3 else None)(adaptive)
     composite(name=f"adaptive_max_pool{rank}d_with_indices", namespace="nn.functional")(indexed)
     if rank == 1:
         composite(name="adaptive_max_pool1d", method=False)(lambda input, output_size: _adaptive(1, input, output_size, True))

@@ -85,6 +85,8 @@ def _canonicalize_pow(input: Any, exponent: Any) -> tuple[Any, ...]:
     canonicalize=_canonicalize_pow,
     constants=_BY_EXPONENT,
     grad={"input": _pow_input_gradient, "exponent": _pow_exponent_gradient},
+    autocast={"cuda": "float32"},
+    forward="holomorphic",
 )
 def pow_(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
     """``input ** exponent``, element by element.
@@ -149,7 +151,13 @@ def _float_power_in_place(self: Any, exponent: Any) -> Any:
     return self.copy_(result)
 
 
-@pointwise(ufunc=np.square, promotion="bool_to_long", grad={"input": lambda grad, input: grad * (conj(input) * 2)})
+@pointwise(
+    ufunc=np.square,
+    promotion="bool_to_long",
+    grad={"input": lambda grad, input: grad * (conj(input) * 2)},
+    aten=None,
+    forward="holomorphic",
+)
 def square(input: Tensor) -> Tensor:
     """``input * input``.
 
@@ -159,11 +167,7 @@ def square(input: Tensor) -> Tensor:
     return np.square(input)
 
 
-@pointwise(
-    ufunc=np.sqrt,
-    promotion="int_to_float",
-    grad={"input": lambda grad, result: grad / (2 * conj(result))},
-)
+@pointwise(ufunc=np.sqrt, promotion="int_to_float", grad={"input": lambda grad, result: grad / (2 * conj(result))}, forward="holomorphic")
 def sqrt(input: Tensor) -> Tensor:
     """Square root; NaN for negative real input.
 
@@ -181,6 +185,8 @@ def _reciprocal_root(input: np.ndarray) -> np.ndarray:
     fast=lambda a: _reciprocal_root(a) if a.dtype.kind == "f" else None,
     promotion="int_to_float",
     grad={"input": lambda grad, result: grad * (-0.5 * conj(result) ** 3)},
+    autocast={"cuda": "float32"},
+    forward="holomorphic",
 )
 def rsqrt(input: Tensor) -> Tensor:
     """``1 / sqrt(input)``.
@@ -195,6 +201,8 @@ def rsqrt(input: Tensor) -> Tensor:
     fast=lambda a: np.divide(a.dtype.type(1), a) if a.dtype.kind == "f" else None,
     promotion="int_to_float",
     grad={"input": lambda grad, result: -grad * conj(result * result)},
+    autocast={"cuda": "float32"},
+    forward="holomorphic",
 )
 def reciprocal(input: Tensor) -> Tensor:
     """``1 / input``; of integers in the default float type.

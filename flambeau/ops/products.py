@@ -143,6 +143,9 @@ _PRODUCT = (
     work="8 * input.size",  # small matrices may have many products
     fast=_PRODUCT,
     grad={"input": _left_gradient, "other": _right_gradient},
+    aten=None,
+    autocast="narrow",
+    forward="bilinear",
 )
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Product of matrices and vectors, in batches where there are more than two dimensions.
@@ -194,6 +197,9 @@ def _canonicalize_mm(input: Any, mat2: Any) -> tuple[Any, ...]:
     work="8 * input.size",
     fast=lambda a, b: a.dot(b) if a.ndim == 2 and b.ndim == 2 else None,
     grad={"input": _mm_left, "mat2": _mm_right},
+    aten="mm",
+    autocast="narrow",
+    forward="bilinear",
 )
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two matrices, ``(n, m) @ (m, p)``.
@@ -224,6 +230,9 @@ def check_bmm(input: Any, mat2: Any) -> tuple[Any, ...]:
     work="8 * input.size",
     fast=lambda a, b: np.matmul(a, b) if a.ndim == 3 and b.ndim == 3 and len(a) == len(b) else None,
     grad={"input": _bmm_left, "mat2": _bmm_right},
+    aten="bmm",
+    autocast="narrow",
+    forward="bilinear",
 )
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Products of matrices pairwise, ``(b, n, m) @ (b, m, p)``.
@@ -248,6 +257,8 @@ def _canonicalize_mv(input: Any, vec: Any) -> tuple[Any, ...]:
     canonicalize=_canonicalize_mv,
     fast=lambda a, b: a.dot(b) if a.ndim == 2 and b.ndim == 1 else None,
     grad={"input": lambda grad, vec: grad.outer(conj(vec)), "vec": lambda grad, input: conj(input).t().mv(grad)},
+    autocast={"cuda": "narrow"},
+    forward="bilinear",
 )
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """Product of a matrix and a vector, ``(n, m) @ (m)``.
@@ -287,6 +298,8 @@ def _canonicalize_dot(name: str) -> Any:
     canonicalize=_canonicalize_dot("dot"),
     fast=lambda a, b: a.dot(b) if a.ndim == 1 and b.ndim == 1 else None,
     grad={"input": lambda grad, other: grad * conj(other), "other": lambda grad, input: grad * conj(input)},
+    autocast={"cuda": "widest"},
+    forward="bilinear",
 )
 def dot(input: Tensor, other: Tensor) -> Tensor:
     """Sum of the products of two vectors' elements, without conjugation.
@@ -307,6 +320,8 @@ other_names("dot", tensor="other")
     fast_bool=False,
     canonicalize=_canonicalize_dot("vdot"),
     grad={"input": lambda grad, other: conj(grad) * other, "other": lambda grad, input: grad * input},
+    autocast={"cuda": "widest"},
+    forward="bilinear",
 )
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """Sum of the products of two vectors' elements, the first conjugated.
@@ -336,6 +351,8 @@ def _canonicalize_outer(input: Any, vec2: Any) -> tuple[Any, ...]:
         "input": lambda grad, vec2: mv(grad, conj(vec2).to(grad.dtype)),
         "vec2": lambda grad, input: mv(grad.t(), conj(input).to(grad.dtype)),
     },
+    aten=None,
+    forward="bilinear",
 )
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """All products of an element of ``input`` and one of ``vec2``, ``(n) x (m) -> (n, m)``.
@@ -438,6 +455,9 @@ def _linear_input_gradient(grad: Any, weight: Any) -> Any:
     fp_safe=True,
     node_name="AddmmBackward0",
     grad={"input": _linear_input_gradient, "weight": _linear_weight_gradient, "bias": lambda grad: grad},
+    aten=None,
+    autocast="narrow",
+    forward="bilinear",
 )
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``.
@@ -460,7 +480,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return result if bias is None else result + bias
 
 
-@composite(method=False)
+@composite(method=False, autocast={"cpu": "untouched", "cuda": "widest"})
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     """``x1^T A_k x2 + b_k`` for every output k.
 
@@ -518,7 +538,7 @@ def _chain(matrices: Sequence[Any]) -> Any:
     return product(0, len(matrices) - 1)
 
 
-@composite(method=False)
+@composite(method=False, autocast={"cuda": "narrow"})
 def chain_matmul(*matrices: Any, out: Any = None) -> Any:
     """Product of several matrices, in the order that needs the fewest multiplications. Deprecated; use ``linalg.multi_dot``.
 
@@ -540,7 +560,7 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Any:
     return result if out is None else out.copy_(result)
 
 
-@composite(namespace="linalg", method=False)
+@composite(namespace="linalg", method=False, autocast={"cuda": "narrow"})
 def multi_dot(tensors: Sequence[Tensor], *, out: Any = None) -> Any:
     """Product of two or more matrices, in the order that needs the fewest multiplications.
 

@@ -77,7 +77,7 @@ def fake_quantize(input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: i
     return _on_steps(input, scale, zero_point, quant_min, quant_max)
 
 
-@composite(method=False)
+@composite(method=False, autocast={"cpu": "float32"})
 def fake_quantize_per_tensor_affine(input: Tensor, scale: Any, zero_point: Any, quant_min: int, quant_max: int) -> Tensor:
     """What quantizing ``input`` and going back gives: ``(clamp(round(input / scale) + zero_point) - zero_point) * scale``.
 

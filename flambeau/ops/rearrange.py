@@ -34,6 +34,8 @@ def _repeat_gradient(grad: Any, input_shape: Any, repeats: Any) -> Any:
     work="input.size * prod(repeats)",
     node_name="RepeatBackward0",
     grad={"input": _repeat_gradient},
+    aten="repeat",
+    forward="linear",
 )
 def repeat_copies(input: Tensor, repeats: Any) -> Tensor:
     return np.tile(input, repeats) if repeats else input.copy()
@@ -126,6 +128,8 @@ def _canonicalize_flip(input: Any, dims: Any) -> tuple[Any, ...]:
     canonicalize=_canonicalize_flip,
     node_name="FlipBackward0",
     grad={"input": lambda grad, dims: flip(grad, dims)},
+    aten="flip",
+    forward="linear",
 )
 def flip_copy(input: Tensor, dims: Dim) -> Tensor:
     result = array_like(input, input.dtype)
@@ -183,6 +187,7 @@ def _canonicalize_roll(input: Any, shifts: Any, dims: Any) -> tuple[Any, ...]:
 @op(
     canonicalize=_canonicalize_roll,
     grad={"input": lambda grad, shifts, dims: grad.roll(tuple(-n for n in _as_dims(shifts)), dims)},
+    forward="linear",
 )
 def roll(input: Tensor, shifts: Dim, dims: Dim = ()) -> Tensor:
     """``input`` with its entries moved along dimensions; those pushed out come in again at the other end.
@@ -234,7 +239,7 @@ def _canonicalize_rot90(input: Any, k: int, dims: Any) -> tuple[Any, ...]:
     return input, k % 4, (a, b)
 
 
-@op(canonicalize=_canonicalize_rot90, grad={"input": lambda grad, k, dims: grad.rot90(-k, dims)}, out=False)
+@op(canonicalize=_canonicalize_rot90, grad={"input": lambda grad, k, dims: grad.rot90(-k, dims)}, out=False, forward="linear")
 def rot90(input: Tensor, k: int = 1, dims: Dim = (0, 1)) -> Tensor:
     """``input`` turned by 90 degrees ``k`` times in the plane of two dimensions, from the first towards the second; a copy.
 

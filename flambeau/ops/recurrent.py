@@ -739,7 +739,7 @@ def _relu_in_layers(x: Any, states: Any, parameters: Any, sizes: Any, reverse: b
     return rnn_layer(x, *states, *parameters[:4], RELU, sizes, reverse)
 
 
-@composite(method=False)
+@composite(method=False, autocast={"cpu": "state", "cuda": "narrow"})
 def lstm(
     input: Tensor,
     hx: Any,
@@ -803,7 +803,7 @@ def _of_one_state(name: str, layer: Callable[..., Any], summary: str, source: st
         return _layers(name, layer, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
 
     function.__doc__ = _DOC.format(summary=summary, name=name, source=source)
-    return composite(name=name, method=False)(function)
+    return composite(name=name, method=False, autocast={"cpu": "state" if name == "gru" else "narrow", "cuda": "narrow"})(function)
 
 
 gru = _of_one_state(
@@ -829,7 +829,7 @@ def _one_step(input: Any, *states: Any) -> tuple[int, ...]:
     return (input.shape[0],)
 
 
-@composite(method=False)
+@composite(method=False, autocast={"cpu": "state", "cuda": "narrow"})
 def lstm_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
     """One step of an LSTM.
 
@@ -849,7 +849,7 @@ def lstm_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor |
     return lstm_layer(input, *hx, w_ih, w_hh, b_ih, b_hh, None, LSTM, _one_step(input, *hx), False)[1:3]
 
 
-@composite(method=False)
+@composite(method=False, autocast={"cpu": "state", "cuda": "narrow"})
 def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """One step of gated recurrent units: the next state. Arguments as for ``lstm_cell``, with ``3 * hidden`` rows and one state.
 
@@ -860,7 +860,7 @@ def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor
     return gru_layer(input, hx, w_ih, w_hh, b_ih, b_hh, GRU, _one_step(input, hx), False)[1]
 
 
-@composite(method=False)
+@composite(method=False, autocast="narrow")
 def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """``tanh(w_ih @ input + b_ih + w_hh @ hx + b_hh)``: the next state. Arguments as for ``lstm_cell``, with ``hidden`` rows and one state.
 
@@ -871,7 +871,7 @@ def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
     return rnn_layer(input, hx, w_ih, w_hh, b_ih, b_hh, TANH, _one_step(input, hx), False)[1]
 
 
-@composite(method=False)
+@composite(method=False, autocast="narrow")
 def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """``relu(w_ih @ input + b_ih + w_hh @ hx + b_hh)``: the next state. Arguments as for ``rnn_tanh_cell``.
 

@@ -157,6 +157,9 @@ _SMALL_SUM = (
     fast=_SMALL_SUM,
     out=Out(dtype="dtype"),
     grad={"input": lambda grad, input_shape, dim, keepdim: spread(grad, input_shape, dim, keepdim)},
+    autocast={"cuda": "result"},
+    forward="linear",
+    aten="sum sum.dim_IntList",
 )
 def sum_(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum of ``input``, over all of it or over ``dim``.
@@ -244,7 +247,15 @@ def _mean_gradient(grad: Any, input_shape: Any, dim: Any, keepdim: bool) -> Any:
     return spread(grad / count, input_shape, dim, keepdim) if count else spread(grad, input_shape, dim, keepdim)
 
 
-@op(promotion="same", opmath="native", canonicalize=normal_dims, fast=_fast_mean, fp_safe=True, grad={"input": _mean_gradient})
+@op(
+    promotion="same",
+    opmath="native",
+    canonicalize=normal_dims,
+    fast=_fast_mean,
+    fp_safe=True,
+    grad={"input": _mean_gradient},
+    forward="linear",
+)
 def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean of ``input``, over all of it or over ``dim``: the sum divided by the number of elements.
 
@@ -340,6 +351,8 @@ def _fast_prod(a: np.ndarray, dim: Any, keepdim: bool, dtype: Any) -> Any:
     fast=_fast_prod,
     out=Out(dtype="dtype"),
     grad={"input": _prod_gradient},
+    autocast={"cpu": "float32", "cuda": "result"},
+    forward="reduces",
 )
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Product of ``input``, over all of it or over one dimension.
@@ -448,6 +461,8 @@ def _fast_deviation(a: np.ndarray, dim: Any, correction: float, keepdim: bool) -
     fast=_fast_variance,
     node_name="VarBackward0",
     grad={"input": _var_gradient},
+    aten="var.correction",
+    forward="reduces",
 )
 def variance(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
     """Kernel of ``var``."""
@@ -464,6 +479,8 @@ def variance(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tenso
     fast=_fast_deviation,
     node_name="StdBackward0",
     grad={"input": _std_gradient},
+    aten="std.correction",
+    forward="reduces",
 )
 def deviation(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
     """Kernel of ``std``."""
@@ -609,7 +626,13 @@ def _canonicalize_logsumexp(input: Any, dim: Any, keepdim: bool) -> tuple[Any, .
     return (input, array_dims(dim, input._array), keepdim)
 
 
-@op(promotion="int_to_float", canonicalize=_canonicalize_logsumexp, grad={"input": _logsumexp_gradient})
+@op(
+    promotion="int_to_float",
+    canonicalize=_canonicalize_logsumexp,
+    grad={"input": _logsumexp_gradient},
+    autocast={"cuda": "float32"},
+    forward="reduces",
+)
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """``log(sum(exp(input)))`` over ``dim``, without overflow.
 

@@ -86,6 +86,7 @@ def _apply_transposed(grad: np.ndarray, plan: Any, spatial: Ints) -> np.ndarray:
     out=False,
     promotion="same",
     grad={"input": lambda grad, plan, input_shape: resample_backward(grad, plan, input_shape[-len(plan) :])},
+    forward="linear",
 )
 def resample(input: Tensor, plan: Any) -> Tensor:
     """``input`` with its last dimensions resampled after ``plan``."""
@@ -106,6 +107,7 @@ def resample(input: Tensor, plan: Any) -> Tensor:
     out=False,
     promotion="same",
     grad={"grad_output": lambda grad, plan: resample(grad, plan)},
+    forward="linear",
 )
 def resample_backward(grad_output: Tensor, plan: Any, spatial: Any) -> Tensor:
     """The adjoint of ``_resample`` for an input of size ``spatial``."""
@@ -306,7 +308,7 @@ def resampled(input: Any, sizes: Ints, scales: Any, mode: str, align_corners: bo
     return resample(input, sampling_plan(*asked, kind))
 
 
-@composite(namespace="nn.functional")
+@composite(namespace="nn.functional", autocast={"cuda": "float32"}, autocast_except=lambda *values: "area" in values)
 def interpolate(
     input: Tensor,
     size: Any = None,
@@ -476,7 +478,7 @@ def _no_derivative(grad: Any) -> Any:
     raise RuntimeError("derivative for aten::native_channel_shuffle is not implemented")
 
 
-@op(batch="folded", method=False, out=False, grad={"input": _no_derivative})
+@op(batch="folded", method=False, out=False, grad={"input": _no_derivative}, forward="linear")
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """``channel_shuffle`` as PyTorch's kernel, which has no derivative. Source: torch.native_channel_shuffle."""
     _check_channels(input.shape, groups)

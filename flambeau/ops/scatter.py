@@ -110,6 +110,7 @@ def _sparse_gradient(grad: Any, shape: tuple[int, ...], dim: int, index: Any) ->
             _sparse_gradient(grad, input_shape, dim, index) if sparse_grad else scattered_sums(grad, dim, index, input_shape)
         )
     },
+    forward="linear",
 )
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """``out[i][j] = input[index[i][j]][j]`` for ``dim=0``, and so on for the other dimensions.
@@ -186,6 +187,7 @@ _SCATTER_RULES = {
     work="prod(shape)",
     opmath="native",
     grad={"src": lambda grad, dim, index: grad.gather(dim, index)},
+    forward="linear",
 )
 def scattered_sums(src: Tensor, dim: int, index: Tensor, shape: Any) -> Tensor:
     """Zeros of ``shape`` with ``src`` added at ``index`` along ``dim``: what ``gather`` and its kin have as derivative."""
@@ -212,6 +214,8 @@ def placed(part: Any, shape: Any) -> Any:
     canonicalize=_canonicalize_scatter("scatter"),
     node_name="ScatterBackward0",
     grad=_SCATTER_RULES,
+    aten="scatter.src scatter.value",
+    forward="linear",
 )
 def scatter_values(input: Tensor, dim: int, index: Tensor, src: Tensor | Number) -> Tensor:
     """``input`` with ``src`` written at ``index`` along ``dim``."""
@@ -233,6 +237,8 @@ def scatter_values(input: Tensor, dim: int, index: Tensor, src: Tensor | Number)
         "input": lambda grad: grad,
         "src": lambda grad, dim, index, src_shape: placed(grad.gather(dim, index), src_shape),
     },
+    autocast={"cuda": "widest"},
+    forward="linear",
 )
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """``input`` with ``src`` added at ``index`` along ``dim``; repeated positions add up.
@@ -386,6 +392,7 @@ def _product_gradients(grad: Any, input: Any, dim: int, index: Any, src: Any, in
             grad, input, dim, index, src, reduce, include_self, result
         )
     },
+    aten="scatter_reduce.two",
 )
 def scatter_reduce_values(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:
     combined = input.copy()
@@ -482,7 +489,13 @@ def _selected_size(input: np.ndarray, dim: int, index: np.ndarray) -> int:
     return index.size * (input.size // max(input.shape[dim], 1) if input.ndim else 1)
 
 
-@op(work="_selected_size(input, dim, index)", out=APART, canonicalize=_canonicalize_rows("index_select"), grad={"input": _select_gradient})
+@op(
+    work="_selected_size(input, dim, index)",
+    out=APART,
+    canonicalize=_canonicalize_rows("index_select"),
+    grad={"input": _select_gradient},
+    forward="linear",
+)
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The entries of dimension ``dim`` at the positions ``index``; a copy.
 
@@ -508,6 +521,8 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
         "input": lambda grad: grad,
         "source": lambda grad, dim, index, alpha, source_shape: _row_gradient(grad, dim, index, source_shape, alpha),
     },
+    aten="index_add",
+    forward="linear",
 )
 def index_add_rows(input: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Number) -> Tensor:
     result = native.copied(input)
@@ -550,6 +565,8 @@ def index_add_(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha:
         "input": lambda grad, dim, index: grad.index_fill(dim, index, 0),
         "source": lambda grad, dim, index, source_shape: _row_gradient(grad, dim, index, source_shape),
     },
+    autocast={"cpu": "widest"},
+    forward="linear",
 )
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """``input`` with the entries of ``source`` at the positions ``index`` of ``dim``.
@@ -624,6 +641,7 @@ def _spread_index(index: Any, dim: int, shape: Any) -> Any:
             grad, input, dim, _spread_index(index, dim, source.shape), source, reduce, include_self, result
         )
     },
+    aten="index_reduce",
 )
 def index_reduce_rows(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, include_self: bool) -> Tensor:
     combined = input.copy()
@@ -665,6 +683,7 @@ def _canonicalize_take(input: Any, index: Any, *rest: Any) -> tuple[Any, ...]:
     out=APART,
     canonicalize=_canonicalize_take,
     grad={"input": lambda grad, input_shape, index: grad.new_zeros(input_shape).put(index, grad, accumulate=True)},
+    forward="linear",
 )
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements at positions ``index`` of the flattened tensor.
@@ -696,6 +715,7 @@ def _canonicalize_put_flat(input: Any, index: Any, source: Any, accumulate: bool
         "input": lambda grad, index, accumulate: grad if accumulate else grad.put(index, grad.new_zeros(index.shape)),
         "source": lambda grad, index, source_shape: grad.take(index).reshape(source_shape),
     },
+    forward="linear",
 )
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """``input`` with ``source`` at positions ``index`` of the flattened tensor.

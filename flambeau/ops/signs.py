@@ -224,7 +224,16 @@ def _next_in_bits(input: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 # -- complex numbers ------------------------------------------------------------------------------------------------------------
-@op(batch=0, name="_conj", method=False, out=False, node_name="ConjBackward0", grad={"input": lambda grad: grad.conj()})
+@op(
+    batch=0,
+    name="_conj",
+    method=False,
+    out=False,
+    node_name="ConjBackward0",
+    grad={"input": lambda grad: grad.conj()},
+    aten="conj_physical",
+    forward="linear",
+)
 def conjugated(input: Tensor) -> Tensor:
     """The complex conjugate, computed at once."""
     return np.conjugate(input, out=empty_as(input, preserve_format, input.shape, input.dtype))
@@ -391,6 +400,7 @@ def complex_(real: Tensor, imag: Tensor) -> Tensor:
         "abs": lambda grad, result: (grad.conj() * result.sgn()).real,
         "angle": lambda grad, result: (grad.conj() * (result * 1j)).real,
     },
+    autocast={"cpu": "float32"},
 )
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """The complex tensor ``abs * exp(i * angle)``.

@@ -170,6 +170,9 @@ def log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, inp
     canonicalize=_prepare,
     opmath="native",
     grad={"input": lambda grad, result, dim, input_dtype: softmax_backward_data(grad, result, dim, input_dtype)},
+    aten="_softmax",
+    autocast={"cuda": "result"},
+    forward="symmetric",
 )
 def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """``exp(input)`` divided by its sum along ``dim``: probabilities.
@@ -192,6 +195,8 @@ def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     canonicalize=_prepare,
     opmath="native",
     grad={"input": lambda grad, result, dim, input_dtype: log_softmax_backward_data(grad, result, dim, input_dtype)},
+    aten="_log_softmax",
+    autocast={"cuda": "result"},
 )
 def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """Logarithm of ``softmax``, without overflow or underflow in between.
@@ -221,7 +226,7 @@ def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
 _functional = {"namespace": "nn.functional", "method": False}
 
 
-@composite(name="softmax", **_functional)
+@composite(name="softmax", **_functional, autocast={"cuda": "result"})
 def functional_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """Probabilities along ``dim``: ``exp(input)`` divided by its sum.
 
@@ -233,7 +238,7 @@ def functional_softmax(input: Tensor, dim: int | None = None, _stacklevel: int =
     return softmax(input, _implicit_dim("softmax", input.ndim, _stacklevel) if dim is None else dim, dtype)
 
 
-@composite(name="log_softmax", **_functional)
+@composite(name="log_softmax", **_functional, autocast={"cuda": "result"})
 def functional_log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """Logarithms of the probabilities along ``dim``.
 

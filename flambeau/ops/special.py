@@ -58,7 +58,11 @@ def erfc(input: Tensor) -> Tensor:
     return _erfc(input)
 
 
-@pointwise(promotion="int_to_float", grad={"input": lambda grad, input: grad * (erfinv(input).square().exp() / _TWO_BY_ROOT_PI)})
+@pointwise(
+    promotion="int_to_float",
+    grad={"input": lambda grad, input: grad * (erfinv(input).square().exp() / _TWO_BY_ROOT_PI)},
+    autocast={"cuda": "float32"},
+)
 def erfinv(input: Tensor) -> Tensor:
     """Inverse of ``erf`` on (-1, 1); infinite at the ends, NaN outside.
 
@@ -145,7 +149,7 @@ def _sinc_gradient(grad: Any, input: Any) -> Any:
     return (grad * conj((angle * angle.cos() - angle.sin()) / square)).masked_fill(square == 0, 0)
 
 
-@pointwise(promotion="int_to_float", grad={"input": _sinc_gradient})
+@pointwise(promotion="int_to_float", grad={"input": _sinc_gradient}, forward="holomorphic")
 def sinc(input: Tensor) -> Tensor:
     """``sin(pi * input) / (pi * input)``; 1 at 0.
 
@@ -213,6 +217,7 @@ def digamma(input: Tensor) -> Tensor:
     inplace=False,
     method=False,
     grad={"input": lambda grad, n, input: grad * polygamma(n + 1, input)},
+    aten="polygamma",
 )
 def polygamma_of(n: int, input: Tensor) -> Tensor:
     """The ``n``-th derivative of digamma, n at least 1."""
@@ -326,6 +331,7 @@ def igammac(input: Tensor, other: Tensor) -> Tensor:
         "input": missing_derivative("special.zeta", "input"),
         "other": lambda grad, input, other: grad * (-input * zeta(input + 1, other)),
     },
+    aten="special_zeta",
 )
 def zeta(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """Hurwitz zeta function: the sum of ``(k + other)**-input`` over k from 0.

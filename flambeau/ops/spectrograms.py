@@ -90,7 +90,7 @@ def _transformed_back(spectra: Any, scale: int, n_fft: int, halved: bool, is_com
     return fft_c2r(spectra if halved else spectra.narrow(2, 0, n_fft // 2 + 1), (2,), scale, n_fft)
 
 
-@composite()
+@composite(autocast={"cpu": "float32"})
 def stft(
     input: Tensor,
     n_fft: int,

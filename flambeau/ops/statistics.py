@@ -79,6 +79,8 @@ def _median_kernel(name: str, ignore_nan: bool) -> Any:
         returns=("values", "indices"),
         node_name=f"{name.title()}Backward1",
         grad={"input": _selected},
+        aten=f"{name}.dim",
+        forward="selects",
     )(kernel)
 
 
@@ -143,7 +145,7 @@ median.__doc__ = _MEDIAN_DOC.format(name="median", nan="NaN where there is one."
 nanmedian.__doc__ = _MEDIAN_DOC.format(name="nanmedian", nan="NaN are left out, where there is anything else.")
 
 
-@op(opmath="native", canonicalize=_canonicalize_along("mode"), returns=("values", "indices"), grad={"input": _selected})
+@op(opmath="native", canonicalize=_canonicalize_along("mode"), returns=("values", "indices"), grad={"input": _selected}, forward="selects")
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """Most frequent element along ``dim``, the smallest of several, and the last place where it is.
 
@@ -251,12 +253,12 @@ _QUANTILE_DOC = """Values below which the fractions ``q`` of the elements lie.
     """
 
 
-@composite(out=True)
+@composite(out=True, autocast={"cpu": "float32"})
 def quantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
-@composite(out=True)
+@composite(out=True, autocast={"cpu": "float32"})
 def nanquantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
 

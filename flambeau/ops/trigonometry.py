@@ -12,7 +12,7 @@ from ..core.calls.registry import pointwise
 from .arithmetic import conj, reject
 
 
-@pointwise(ufunc=np.sin, promotion="int_to_float", grad={"input": lambda grad, input: grad * conj(input.cos())})
+@pointwise(ufunc=np.sin, promotion="int_to_float", grad={"input": lambda grad, input: grad * conj(input.cos())}, forward="holomorphic")
 def sin(input: Tensor) -> Tensor:
     """Sine of an angle in radians.
 
@@ -22,7 +22,7 @@ def sin(input: Tensor) -> Tensor:
     return np.sin(input)
 
 
-@pointwise(ufunc=np.cos, promotion="int_to_float", grad={"input": lambda grad, input: grad * -conj(input.sin())})
+@pointwise(ufunc=np.cos, promotion="int_to_float", grad={"input": lambda grad, input: grad * -conj(input.sin())}, forward="holomorphic")
 def cos(input: Tensor) -> Tensor:
     """Cosine of an angle in radians.
 
@@ -32,7 +32,13 @@ def cos(input: Tensor) -> Tensor:
     return np.cos(input)
 
 
-@pointwise(ufunc=np.tan, promotion="int_to_float", grad={"input": lambda grad, result: grad * conj(1 + result * result)})
+@pointwise(
+    ufunc=np.tan,
+    promotion="int_to_float",
+    grad={"input": lambda grad, result: grad * conj(1 + result * result)},
+    autocast={"cuda": "float32"},
+    forward="holomorphic",
+)
 def tan(input: Tensor) -> Tensor:
     """Tangent of an angle in radians.
 
@@ -47,6 +53,8 @@ def tan(input: Tensor) -> Tensor:
     aliases=("arcsin",),
     promotion="int_to_float",
     grad={"input": lambda grad, input: grad * conj((1 - input * input).rsqrt())},
+    autocast={"cuda": "float32"},
+    forward="holomorphic",
 )
 def asin(input: Tensor) -> Tensor:
     """Angle in [-pi/2, pi/2] with this sine; NaN outside [-1, 1].
@@ -62,6 +70,8 @@ def asin(input: Tensor) -> Tensor:
     aliases=("arccos",),
     promotion="int_to_float",
     grad={"input": lambda grad, input: grad * -conj((1 - input * input).rsqrt())},
+    autocast={"cuda": "float32"},
+    forward="holomorphic",
 )
 def acos(input: Tensor) -> Tensor:
     """Angle in [0, pi] with this cosine; NaN outside [-1, 1].
@@ -77,6 +87,7 @@ def acos(input: Tensor) -> Tensor:
     aliases=("arctan",),
     promotion="int_to_float",
     grad={"input": lambda grad, input: grad / conj(input * input + 1)},
+    forward="holomorphic",
 )
 def atan(input: Tensor) -> Tensor:
     """Angle in (-pi/2, pi/2) with this tangent.
@@ -107,6 +118,7 @@ def _acosh_gradient(grad: Any, input: Any) -> Any:
         "input": lambda grad, input, other: grad * other * _inverse_square(input, other),
         "other": lambda grad, input, other: grad * -input * _inverse_square(input, other),
     },
+    autocast={"cuda": "widest"},
 )
 def atan2(input: Tensor, other: Tensor) -> Tensor:
     """Angle in [-pi, pi] of the point (``other``, ``input``), the quadrant included.
@@ -120,7 +132,13 @@ def atan2(input: Tensor, other: Tensor) -> Tensor:
     return np.arctan2(input, other)
 
 
-@pointwise(ufunc=np.sinh, promotion="int_to_float", grad={"input": lambda grad, input: grad * conj(input.cosh())})
+@pointwise(
+    ufunc=np.sinh,
+    promotion="int_to_float",
+    grad={"input": lambda grad, input: grad * conj(input.cosh())},
+    autocast={"cuda": "float32"},
+    forward="holomorphic",
+)
 def sinh(input: Tensor) -> Tensor:
     """Hyperbolic sine.
 
@@ -130,7 +148,13 @@ def sinh(input: Tensor) -> Tensor:
     return np.sinh(input)
 
 
-@pointwise(ufunc=np.cosh, promotion="int_to_float", grad={"input": lambda grad, input: grad * conj(input.sinh())})
+@pointwise(
+    ufunc=np.cosh,
+    promotion="int_to_float",
+    grad={"input": lambda grad, input: grad * conj(input.sinh())},
+    autocast={"cuda": "float32"},
+    forward="holomorphic",
+)
 def cosh(input: Tensor) -> Tensor:
     """Hyperbolic cosine.
 
@@ -157,6 +181,8 @@ def _tanh_slope(grad: np.ndarray, result: np.ndarray) -> np.ndarray:
         "grad_output": lambda grad, output: grad * (1 - output * output),
         "output": lambda grad, grad_output, output: grad * (output * grad_output * -2),
     },
+    aten="tanh_backward",
+    forward="holomorphic",
 )
 def tanh_backward(grad_output: Tensor, output: Tensor) -> Tensor:
     """``grad_output * (1 - output**2)`` of real tensors in one step."""
@@ -167,6 +193,7 @@ def tanh_backward(grad_output: Tensor, output: Tensor) -> Tensor:
     ufunc=np.tanh,
     promotion="int_to_float",
     grad={"input": lambda grad, result: grad * conj(1 - result * result) if result.is_complex() else tanh_backward(grad, result)},
+    forward="holomorphic",
 )
 def tanh(input: Tensor) -> Tensor:
     """Hyperbolic tangent.
@@ -182,6 +209,7 @@ def tanh(input: Tensor) -> Tensor:
     aliases=("arcsinh",),
     promotion="int_to_float",
     grad={"input": lambda grad, input: grad * conj((input * input + 1).rsqrt())},
+    forward="holomorphic",
 )
 def asinh(input: Tensor) -> Tensor:
     """Inverse hyperbolic sine.
@@ -192,12 +220,7 @@ def asinh(input: Tensor) -> Tensor:
     return np.arcsinh(input)
 
 
-@pointwise(
-    ufunc=np.arccosh,
-    aliases=("arccosh",),
-    promotion="int_to_float",
-    grad={"input": _acosh_gradient},
-)
+@pointwise(ufunc=np.arccosh, aliases=("arccosh",), promotion="int_to_float", grad={"input": _acosh_gradient}, forward="holomorphic")
 def acosh(input: Tensor) -> Tensor:
     """Inverse hyperbolic cosine; NaN below 1.
 
@@ -212,6 +235,7 @@ def acosh(input: Tensor) -> Tensor:
     aliases=("arctanh",),
     promotion="int_to_float",
     grad={"input": lambda grad, input: grad / conj(1 - input * input)},
+    forward="holomorphic",
 )
 def atanh(input: Tensor) -> Tensor:
     """Inverse hyperbolic tangent; infinite at -1 and 1, NaN outside.

@@ -48,6 +48,7 @@ def _positions(spatial: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, 
             grad, input_shape[2:], kernel_size, dilation, padding, stride
         )
     },
+    forward="linear",
 )
 def image_to_columns(input: Tensor, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
     """Patches of ``(N, C, H, W)`` images as ``(N, C * kh * kw, L)``."""
@@ -68,6 +69,7 @@ def image_to_columns(input: Tensor, kernel_size: Any, dilation: Any, padding: An
     grad={
         "input": lambda grad, size, kernel_size, dilation, padding, stride: image_to_columns(grad, kernel_size, dilation, padding, stride)
     },
+    forward="linear",
 )
 def columns_to_image(input: Tensor, size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
     """Images of ``size`` that are the sums of the patches in ``input``."""

@@ -47,6 +47,7 @@ _UNPOOLS: dict[int, Any] = {
         batch="folded",
         namespace="nn.functional",
         node_name=f"MaxUnpool{max(rank, 2)}DBackward0",
+        forward="linear",
         out=False,
         grad={"input": lambda grad, indices, spatial: gather_planes(grad, indices, len(spatial))},
     )(max_unpool)
@@ -102,7 +103,7 @@ def _declare_unpool(rank: int, shape: str) -> None:
     Gradient: ``grad`` at the indices.
     Source: torch.nn.functional.max_unpool{rank}d.
     """
-    composite(name=f"max_unpool{rank}d", namespace="nn.functional")(max_unpool_nd)
+    composite(name=f"max_unpool{rank}d", namespace="nn.functional", autocast={"cpu": "float32"})(max_unpool_nd)
 
 
 for _rank, _shape in ((1, "L"), (2, "H, W"), (3, "D, H, W")):
@@ -250,7 +251,7 @@ def _declare_fractional(rank: int, shape: str) -> None:
     indexed.__doc__ = (
         f"``fractional_max_pool{rank}d`` with indices.\n\n    Source: torch.nn.functional.fractional_max_pool{rank}d_with_indices.\n    "
     )
-    composite(name=f"fractional_max_pool{rank}d", namespace="nn.functional")(fractional)
+    composite(name=f"fractional_max_pool{rank}d", namespace="nn.functional", autocast={"cpu": "float32"})(fractional)
     composite(name=f"fractional_max_pool{rank}d_with_indices", namespace="nn.functional")(indexed)
 
 

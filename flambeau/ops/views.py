@@ -57,6 +57,7 @@ def _quick_view(array: np.ndarray, shape: Any) -> np.ndarray | None:
     canonicalize=_canonicalize_view,
     node_name="ViewBackward0",
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
+    aten="view",
 )
 def view_shape(input: Tensor, shape: Sequence[int]) -> Tensor:
     """``input`` with another shape over the same memory; see ``Tensor.view``."""
@@ -127,6 +128,7 @@ def _canonicalize_view_dtype(input: Any, dtype: Any) -> tuple[Any, ...]:
     canonicalize=_canonicalize_view_dtype,
     node_name="ViewBackward0",
     grad={"input": lambda grad, input_dtype: grad.view(input_dtype)},
+    aten="view.dtype",
 )
 def view_dtype(input: Tensor, dtype: Any) -> Tensor:
     """``input``'s bytes read as another dtype; the last dimension grows or shrinks where the item size differs."""
@@ -174,6 +176,7 @@ def reshape(input: Tensor, shape: Sequence[int]) -> Tensor:
     fast=True,
     node_name="UnsafeViewBackward0",
     grad={"input": lambda grad, input_shape: grad.reshape(input_shape)},
+    forward="linear",
 )
 def reshaped_copy(input: Tensor, shape: Sequence[int]) -> Tensor:
     """A copy of ``input`` with another shape, where the strides allow no view."""
@@ -557,6 +560,7 @@ def _quick_expand(array: np.ndarray, size: Sequence[int], implicit: bool) -> np.
     canonicalize=_canonicalize_expand,
     node_name="ExpandBackward0",
     grad={"input": lambda grad: grad},
+    aten="expand",
 )
 def expand_to(input: Tensor, size: Sequence[int], implicit: bool = False) -> Tensor:
     """``input`` with its size-1 dimensions repeated, without a copy; see ``Tensor.expand``."""
@@ -623,6 +627,7 @@ def sum_to_shape_array(input: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     fast=_quick_sum_to,
     grad={"input": lambda grad, input_shape: grad.expand(input_shape)},
     node_name="SumBackward1",
+    forward="linear",
 )
 def sum_to_shape(input: Tensor, shape: Sequence[int]) -> Tensor:
     """Sum over the dimensions in which ``shape`` is 1 or missing."""
@@ -677,7 +682,7 @@ def _check_pairs(input: Any) -> tuple[Any, ...]:
     return (input,)
 
 
-@view(batch=1, canonicalize=_check_pairs, grad={"input": lambda grad: view_as_real(grad)})
+@view(batch=1, canonicalize=_check_pairs, grad={"input": lambda grad: view_as_real(grad)}, autocast={"cpu": "float32"})
 def view_as_complex(input: Tensor) -> Tensor:
     """A real tensor with a last dimension of 2 as a complex one.
 

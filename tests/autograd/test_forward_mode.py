@@ -351,18 +351,11 @@ def test_errors(function, primals, tangents, options, words):
         jvp(function, primals, tangents, **options)
 
 
-def test_names_of_the_table_are_operations():
-    import importlib
-    import pkgutil
+def test_a_word_that_is_none():
+    from flambeau.core.calls.registry import op
 
-    from flambeau import ops
-    from flambeau.core.calls.registry import TABLES
-    from flambeau.func._forward_words import WORD_OF
-
-    for module in pkgutil.walk_packages(ops.__path__, "flambeau.ops."):
-        importlib.import_module(module.name)
-    names = {entry.name for table in TABLES.values() for entry in table.values()}
-    assert not set(WORD_OF) - names
+    with pytest.raises(TypeError, match="forward='liner'; the words are linear, "):
+        op(grad=None, forward="liner")(lambda input: input)
 
 
 # -- PyTorch's database -------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-"""Autocast: the operands of listed operations are cast as calls come by, and gradients come back through the casts.
+"""Autocast: operands are cast as calls come by, and gradients come back through the casts.
 
-A wrapper of an operation that ``cast_lists`` names looks at one more list (``state.autocasting``), so that its fast path is closed to a
+The wrapper of an operation that declares ``autocast=`` looks at one more list (``state.autocasting``). So its fast path is closed to a
 thread that autocasts; other wrappers know nothing of it. On the slow path the thread's ``Casting`` takes the call:
 
     mm(x, weight)  ->  dispatch  ->  overrides  ->  Call.proceed  ->  Casting.run  ->  casts  ->  mm(x', weight') as it is
@@ -19,7 +19,6 @@ import numpy as np
 from .. import dtype as dtypes
 from ..state import grad_enabled, set_autocast, thread
 from ..tensor import Tensor
-from .cast_lists import BANNED, EXCEPT, FLOAT32, RESULT, STATE, UNTOUCHED, WIDEST
 
 if TYPE_CHECKING:
     from .dispatch import Call
@@ -90,8 +89,8 @@ class Region:
     def _policy(self, call: Call) -> tuple[str, str] | None:
         """For which type of device, and what is to be done; None for nothing."""
         op = call.op
-        policies: dict[str, str] = op.cast_policies
-        if not policies or (op.name in EXCEPT and EXCEPT[op.name](*call.values)):
+        policies: dict[str, str] = op.autocast
+        if not policies or (op.autocast_except is not None and op.autocast_except(*call.values)):
             return None
         kinds = {type_of(operand) for operand in call.operands if isinstance(operand, Tensor)}
         for kind in sorted(kinds & self.types.keys(), reverse=True):  # the CPU last: a number may lie there
@@ -101,19 +100,19 @@ class Region:
 
     def _cast(self, call: Call, kind: str, policy: str) -> Call:
         op, values = call.op, call.values
-        if policy == UNTOUCHED:
+        if policy == "untouched":
             return call
-        if policy == BANNED:
+        if policy == "banned":
             raise RuntimeError(_BANNED)
-        if policy == RESULT:
+        if policy == "result":
             place = [param.name for param in op.params].index("dtype")
             if values[place] is None and is_eligible(values[0], kind):
                 values = (*values[:place], dtypes.float32, *values[place + 1 :])
             return call.with_values(values)
-        wanted = dtypes.float32 if policy == FLOAT32 else self.types[kind]
-        if policy == WIDEST:
+        wanted = dtypes.float32 if policy == "float32" else self.types[kind]
+        if policy == "widest":
             wanted = widest(call.operands, kind, wanted)
-        elif policy == STATE:
+        elif policy == "state":
             wanted = with_state(op.name, values, wanted)
         modes = thread.function_override, thread.function_modes
         thread.function_override, thread.function_modes = False, ()  # who wants to see the call has seen it

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..late import made_once
-from .cast_lists import policies_of
 
 if TYPE_CHECKING:
     from ..tape.derivatives import OpNode
@@ -27,6 +26,44 @@ BOOL_TO_LONG = "bool_to_long"  # default, but bool becomes int64
 SAME = "same"  # operands must have one dtype already; the kernel decides the result's
 PARTS = "parts"  # of ``may_overlap``: only some elements are written to
 KEEP = "keep"  # operands are passed as they are; the kernel decides
+
+SAME_NAME = ""  # of ``aten``: the kernels of PyTorch that have the operation's own name
+
+# Words of ``forward``: what forward mode knows of an operation beyond what follows from its declaration. One that is missing costs time,
+# nothing else.
+FORWARD = {
+    "linear": "the tangent of the result is what the operation makes of the operands' tangents, zeros in place of those that have none",
+    "bilinear": "... or the sum over the operands of what it makes of one tangent and the other operands",
+    "selects": "results are (elements of the operand along ``dim``, their places)",
+    "reduces": "each result depends on one slice of the operand, so that the gradient of ones has all slopes",
+    "symmetric": "the matrix of the derivative of a real operand is its own transpose",
+    "constant": "a result that does not depend on its differentiable operands",
+    "holomorphic": "an element-wise operation whose rule serves complex numbers too, conjugated around",
+}
+
+# Words of ``autocast``. A call of an operation that has one gets its floating point tensors cast, those of float64 excepted, and what runs
+# inside of it is not asked again. Which operations those are is PyTorch's choice; others take their operands as they come.
+# Source: torch.amp, "Autocast Op Reference".
+AUTOCAST = {
+    "narrow": "to the dtype of the region: products, which are fast in few bits and forgiving",
+    "float32": "to float32: losses, norms, solvers, functions that need range or digits",
+    "widest": "to the widest dtype among the operands",
+    "state": "to what the narrow dtype and the first states' promote to: recurrent layers, whose states PyTorch keeps in their dtype; all "
+    "that a layer computes is in that dtype here. An LSTM over padded sequences is narrow in bfloat16",
+    "result": "nothing is cast; ``dtype=float32`` is given where the caller gave none (sums, softmax)",
+    "untouched": "nothing is cast, neither here nor in the operations that it is made of",
+    "banned": "an error",
+}
+_LISTING = ("cpu", "cuda")  # the types of devices for which PyTorch has lists
+
+
+def pop_autocast(entry: Any, options: dict[str, Any]) -> None:
+    """Take the options about autocast: a word for each type of device."""
+    word = options.pop("autocast", None)
+    entry.autocast = {} if word is None else dict.fromkeys(_LISTING, word) if word.__class__ is str else word
+    entry.autocast_except = options.pop("autocast_except", None)
+    if not AUTOCAST.keys() >= set(entry.autocast.values()):
+        raise TypeError(f"{entry.name}: autocast={word!r}; the words are {', '.join(AUTOCAST)}")
 
 
 class Param:
@@ -100,6 +137,12 @@ class Op:
         batch: how ``vmap`` makes one call of many, where that cannot be derived: how many of the last dimensions of each operand are one
             problem, those in front being batches that broadcast (a number for all, or a tuple), or 'folded' (the first dimension of all
             operands is a batch already).
+        aten: which of PyTorch's kernels it is (``"select.int"``, several one after another: a call is the first that its arguments fit);
+            where nothing is said, the overloads of the same name. None where PyTorch has no kernel that does the same. In-place forms and
+            ``out=`` follow from these.
+        forward: a word for forward mode (``FORWARD``).
+        autocast: what autocast does about its operands: a word (``AUTOCAST``), or one for each type of device that lists it.
+        autocast_except: which of its calls are not meant by ``autocast``: a function of the call's values.
         renamed: further keywords and the parameters they stand for, as ``registry.other_names`` adds them.
     """
 
@@ -132,6 +175,11 @@ class Op:
         self.aliases: tuple[str, ...] = options.pop("aliases", ())
         self.node_name: str | None = options.pop("node_name", None)
         self.batch: str | int | tuple[int, ...] | None = options.pop("batch", None)
+        self.aten: str | None = options.pop("aten", SAME_NAME)
+        self.forward: str | None = options.pop("forward", None)
+        if self.forward is not None and self.forward not in FORWARD:
+            raise TypeError(f"{self.name}: forward={self.forward!r}; the words are {', '.join(FORWARD)}")
+        pop_autocast(self, options)
         self.fast_bool: bool = options.pop("fast_bool", True)
         self.module: str = kernel.__module__
         self.doc: str | None = kernel.__doc__
@@ -164,11 +212,6 @@ class Op:
     def any_device(self) -> bool:
         """Whether operands may lie on several devices, as those of a copy: the first one's kind runs the kernel."""
         return "non_blocking" in self.names
-
-    @made_once
-    def cast_policies(self) -> dict[str, str]:
-        """What autocast does about its operands, by type of device."""
-        return policies_of(self)
 
     @property
     def result_name(self) -> str:

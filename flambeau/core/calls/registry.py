@@ -31,7 +31,7 @@ from . import wrapper_source, wrappers
 from .creation import OPTIONS
 from .dispatch import COMPOSITE, dispatch
 from .interruption import GENERATED
-from .operation import BOOL, REQUIRED, Op, Param, other_keywords
+from .operation import BOOL, REQUIRED, Op, Param, other_keywords, pop_autocast
 from .out import SILENT
 from .override import call_override, default_torch_function, getters, plainly
 
@@ -128,14 +128,13 @@ class Composite:
         self.shorten: Callable[[Any], Any] | None = None  # puts a fast path in front of the wrapper
         self.rules = self.returns = None
         self.renamed: dict[str, str] = {}
+        pop_autocast(self, options)
         if options:
             raise TypeError(f"{self.name}: unknown options {sorted(options)}")
 
     @made_once
     def params(self) -> tuple[Param, ...]:
         return tuple(map(Param.of, inspect.signature(self.body).parameters.values()))
-
-    cast_policies = Op.cast_policies
 
     @made_once
     def is_placed(self) -> bool:
@@ -180,7 +179,7 @@ class Factory(Declared):
     overloads = ()
     inplace = False
     is_placed = True
-    cast_policies: dict[str, str] = {}
+    autocast: dict[str, str] = {}
 
     def __init__(self, body: Callable[..., Any], given: dict[str, Any]):
         self.body = self.kernel = body

@@ -94,7 +94,7 @@ ENVIRONMENT = {
 
 def no_mode(op: Any, env: dict[str, Any]) -> str:
     """``NO_MODE`` for an operation; for one that autocast lists also that this thread does not autocast."""
-    policies = op.cast_policies
+    policies = op.autocast
     if not policies:
         return NO_MODE
     env["thread"] = thread

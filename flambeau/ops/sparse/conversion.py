@@ -149,7 +149,7 @@ def _declare(name: str, node_name: str, rule: Any) -> Any:
 
     convert.__name__, convert.__doc__, convert.__module__ = name, _convert.__doc__, __name__
     rules[name] = in_layout_rule
-    return op(name=name, method=False, out=False, node_name=node_name, grad={"input": rule})(convert)
+    return op(name=name, method=False, out=False, node_name=node_name, grad={"input": rule}, aten=None)(convert)
 
 
 def in_layout_rule(input: Any, form: Any, sparse_dim: Any, block: Any, dense_dim: Any, source: Any) -> Any:
@@ -177,6 +177,7 @@ def converted(tensor: Any, facts: tuple[Any, ...]) -> Any:
     out=False,
     node_name="ToDenseBackward0",
     grad={"input": lambda grad, input: masked_back(grad, input)},
+    aten=None,
 )
 def to_dense_masked(input: Tensor) -> Tensor:
     """A dense tensor, whose gradient is taken at the specified elements only."""
@@ -311,7 +312,7 @@ for _name, _form in (("csr", sparse_csr), ("csc", sparse_csc), ("bsr", sparse_bs
     _declare_method(f"to_sparse_{_name}", _form)
 
 
-@op(name="_coalesce", method=False, out=False, node_name="CoalesceBackward0", grad={"input": lambda grad: grad})
+@op(name="_coalesce", method=False, out=False, node_name="CoalesceBackward0", grad={"input": lambda grad: grad}, aten=None)
 def _coalesce(input: Tensor) -> Tensor:
     """A COO tensor with sorted, distinct indices."""
     return coalesced(input)

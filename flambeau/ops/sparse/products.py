@@ -267,6 +267,7 @@ def _masking(tensor: Any) -> Any:
         "input": lambda grad, input, mat2: gradient_at_left(grad, input, mat2),
         "mat2": lambda grad, input, mat2: gradient_at_right(grad, input, mat2),
     },
+    aten=None,
 )
 def sparse_mm(input: Tensor, mat2: Tensor) -> Tensor:
     """``input @ mat2``, with gradients of sparse factors at their specified elements only."""
@@ -582,7 +583,7 @@ def rule_of_sspmm(input: SparseArray, mat2: np.ndarray) -> SparseArray:
 rules["_sspmm"] = rule_of_sspmm
 
 
-@op(name="hspmm", promotion="same", method=False, grad=dict.fromkeys(("mat1", "mat2"), not_differentiable("hspmm")))
+@op(name="hspmm", promotion="same", method=False, grad=dict.fromkeys(("mat1", "mat2"), not_differentiable("hspmm")), aten=None)
 def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
     """Product of a COO and a dense matrix, as a COO tensor of rows: one sparse and one dense dimension.
 

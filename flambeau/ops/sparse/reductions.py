@@ -112,6 +112,7 @@ bodies[TABLES["torch"]["norm"].body] = norm
     out=False,
     node_name="SparseSumBackward0",
     grad={"input": lambda grad, input, dim: _spread_over(grad, input.detach().coalesce(), dim)},
+    aten=None,
 )
 def _sum(input: Tensor, dim: Any) -> Tensor:
     """Sum over dimensions, with a gradient at the specified elements only."""
@@ -225,6 +226,7 @@ def rule_of_softmax_backward(grad: Any, result: SparseArray, dim: int, log: bool
     out=False,
     node_name="SparseSoftmaxBackward0",
     grad={"input": lambda grad, result, dim, log: softmax_backward(grad, result, dim, log)},
+    aten=None,
 )
 def _softmax(input: Tensor, dim: int, log: bool) -> Tensor:
     """Softmax over the specified elements."""
@@ -285,6 +287,7 @@ for _name, _function in (("softmax", softmax), ("log_softmax", log_softmax)):
     method=False,
     out=False,
     grad={"diagonals": lambda grad, offsets, diagonals_shape: diagonals_of(grad, offsets, diagonals_shape)},
+    aten=None,
 )
 def _spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, form: Any) -> Tensor:
     """A sparse matrix of its diagonals."""
