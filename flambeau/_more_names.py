@@ -36,24 +36,11 @@ from .core.quantizer import (
 from .core.storage import UntypedStorage as StorageBase
 
 __all__ = [
-    "DisableTorchFunction",
-    "GradScaler",
-    "StorageBase",
-    "_empty_affine_quantized",
-    "_make_per_channel_quantized_tensor",
-    "_make_per_tensor_quantized_tensor",
-    "empty_quantized",
-    "legacy_contiguous_format",
-    "per_channel_affine",
-    "per_channel_affine_float_qparams",
-    "per_channel_symmetric",
-    "per_tensor_affine",
-    "per_tensor_symmetric",
-    "qscheme",
-    "quantize_per_channel",
-    "quantize_per_tensor",
-    "quantize_per_tensor_dynamic",
-]
+    "DisableTorchFunction", "GradScaler", "StorageBase", "_empty_affine_quantized", "_make_per_channel_quantized_tensor",
+    "_make_per_tensor_quantized_tensor", "empty_quantized", "legacy_contiguous_format", "per_channel_affine",
+    "per_channel_affine_float_qparams", "per_channel_symmetric", "per_tensor_affine", "per_tensor_symmetric", "qscheme",
+    "quantize_per_channel", "quantize_per_tensor", "quantize_per_tensor_dynamic",
+]  # fmt: skip
 
 has_lapack = has_openmp = has_spectral = True
 has_mkl = False

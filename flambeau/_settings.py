@@ -17,22 +17,11 @@ from .core.settings import AcceleratorError, OutOfMemoryError, settings
 from .core.state import thread
 
 __all__ = [
-    "AcceleratorError",
-    "OutOfMemoryError",
-    "are_deterministic_algorithms_enabled",
-    "get_default_device",
-    "get_deterministic_debug_mode",
-    "get_device_module",
-    "get_float32_matmul_precision",
-    "is_deterministic_algorithms_warn_only_enabled",
-    "is_warn_always_enabled",
-    "set_default_device",
-    "set_deterministic_debug_mode",
-    "set_float32_matmul_precision",
-    "set_flush_denormal",
-    "set_warn_always",
+    "AcceleratorError", "OutOfMemoryError", "are_deterministic_algorithms_enabled", "get_default_device", "get_deterministic_debug_mode",
+    "get_device_module", "get_float32_matmul_precision", "is_deterministic_algorithms_warn_only_enabled", "is_warn_always_enabled",
+    "set_default_device", "set_deterministic_debug_mode", "set_float32_matmul_precision", "set_flush_denormal", "set_warn_always",
     "use_deterministic_algorithms",
-]
+]  # fmt: skip
 
 PRECISIONS = ("highest", "high", "medium")
 _MODES = ("default", "warn", "error")

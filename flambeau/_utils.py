@@ -20,26 +20,11 @@ from .core.protocols.rebuild import (
 from .core.tensor import Tensor
 
 __all__ = [
-    "ExceptionWrapper",
-    "KeyErrorMessage",
-    "_element_size",
-    "_flatten_dense_tensors",
-    "_flatten_sparse_tensors",
-    "_import_dotted_name",
-    "_rebuild_meta_tensor_no_storage",
-    "_rebuild_parameter",
-    "_rebuild_parameter_with_state",
-    "_rebuild_tensor",
-    "_rebuild_tensor_v2",
-    "_rebuild_tensor_v3",
-    "_rebuild_wrapper_subclass",
-    "_reorder_tensors_as",
-    "_take_tensors",
-    "_unflatten_dense_tensors",
-    "_unflatten_sparse_tensors",
-    "classproperty",
-    "is_compiling",
-]
+    "ExceptionWrapper", "KeyErrorMessage", "_element_size", "_flatten_dense_tensors", "_flatten_sparse_tensors", "_import_dotted_name",
+    "_rebuild_meta_tensor_no_storage", "_rebuild_parameter", "_rebuild_parameter_with_state", "_rebuild_tensor", "_rebuild_tensor_v2",
+    "_rebuild_tensor_v3", "_rebuild_wrapper_subclass", "_reorder_tensors_as", "_take_tensors", "_unflatten_dense_tensors",
+    "_unflatten_sparse_tensors", "classproperty", "is_compiling",
+]  # fmt: skip
 
 
 # -- many tensors in one --------------------------------------------------------------------------------------------------------------

@@ -23,26 +23,10 @@ from ._tags import Tag
 from .core.device import device as _device
 
 __all__ = [
-    "CustomOpDef",
-    "Library",
-    "custom_op",
-    "define",
-    "fallthrough_kernel",
-    "get_ctx",
-    "get_kernel",
-    "impl",
-    "impl_abstract",
-    "infer_schema",
-    "opcheck",
-    "register_autocast",
-    "register_autograd",
-    "register_fake",
-    "register_kernel",
-    "register_torch_dispatch",
-    "register_vmap",
-    "triton_op",
-    "wrap_triton",
-]
+    "CustomOpDef", "Library", "custom_op", "define", "fallthrough_kernel", "get_ctx", "get_kernel", "impl", "impl_abstract", "infer_schema",
+    "opcheck", "register_autocast", "register_autograd", "register_fake", "register_kernel", "register_torch_dispatch", "register_vmap",
+    "triton_op", "wrap_triton",
+]  # fmt: skip
 
 _RESERVED = frozenset(("prim",))
 _defining: set[str] = {"aten"}  # namespaces that have a library of kind DEF

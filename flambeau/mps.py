@@ -5,14 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
-    "current_allocated_memory",
-    "device_count",
-    "driver_allocated_memory",
-    "empty_cache",
-    "is_available",
-    "manual_seed",
-    "synchronize",
-]
+    "current_allocated_memory", "device_count", "driver_allocated_memory", "empty_cache", "is_available", "manual_seed", "synchronize",
+]  # fmt: skip
 
 
 def is_available() -> bool:

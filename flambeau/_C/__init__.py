@@ -24,22 +24,9 @@ from . import _nn as _nn
 _late.adopt(__name__)
 
 __all__ = [
-    "Argument",
-    "DisableTorchFunction",
-    "DisableTorchFunctionSubclass",
-    "DispatchKey",
-    "FunctionSchema",
-    "Future",
-    "Generator",
-    "Size",
-    "Tag",
-    "default_generator",
-    "device",
-    "dtype",
-    "layout",
-    "memory_format",
-    "parse_schema",
-]
+    "Argument", "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "FunctionSchema", "Future", "Generator", "Size",
+    "Tag", "default_generator", "device", "dtype", "layout", "memory_format", "parse_schema",
+]  # fmt: skip
 
 TensorBase = Tensor
 _TensorBase = Tensor

@@ -7,15 +7,9 @@ from typing import Any
 from ..core.state import thread
 
 __all__ = [
-    "get_unwrapped",
-    "is_batchedtensor",
-    "is_functorch_wrapped_tensor",
-    "is_gradtrackingtensor",
-    "is_legacy_batchedtensor",
-    "maybe_current_level",
-    "maybe_get_bdim",
-    "maybe_get_level",
-]
+    "get_unwrapped", "is_batchedtensor", "is_functorch_wrapped_tensor", "is_gradtrackingtensor", "is_legacy_batchedtensor",
+    "maybe_current_level", "maybe_get_bdim", "maybe_get_level",
+]  # fmt: skip
 
 
 def is_functorch_wrapped_tensor(tensor: Any) -> bool:

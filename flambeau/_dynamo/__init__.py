@@ -15,24 +15,10 @@ from ._support import is_dynamo_supported, is_inductor_supported
 _late.adopt(__name__)
 
 __all__ = [
-    "OptimizedModule",
-    "allow_in_graph",
-    "assume_constant_result",
-    "disable",
-    "disallow_in_graph",
-    "forbid_in_graph",
-    "graph_break",
-    "is_compiling",
-    "is_dynamo_supported",
-    "is_inductor_supported",
-    "list_backends",
-    "mark_dynamic",
-    "mark_static",
-    "mark_static_address",
-    "maybe_mark_dynamic",
-    "reset",
-    "set_stance",
-]
+    "OptimizedModule", "allow_in_graph", "assume_constant_result", "disable", "disallow_in_graph", "forbid_in_graph", "graph_break",
+    "is_compiling", "is_dynamo_supported", "is_inductor_supported", "list_backends", "mark_dynamic", "mark_static", "mark_static_address",
+    "maybe_mark_dynamic", "reset", "set_stance",
+]  # fmt: skip
 
 
 def graph_break(msg: str = "") -> None:

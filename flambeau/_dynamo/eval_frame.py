@@ -11,18 +11,9 @@ from ..compiler.eager import OptimizedModule
 from ._support import is_dynamo_supported, is_inductor_supported
 
 __all__ = [
-    "OptimizedModule",
-    "check_if_dynamo_supported",
-    "check_if_inductor_supported",
-    "disable",
-    "innermost_fn",
-    "is_dynamo_supported",
-    "is_inductor_supported",
-    "remove_from_cache",
-    "reset_code",
-    "set_stance",
-    "skip_code",
-]
+    "OptimizedModule", "check_if_dynamo_supported", "check_if_inductor_supported", "disable", "innermost_fn", "is_dynamo_supported",
+    "is_inductor_supported", "remove_from_cache", "reset_code", "set_stance", "skip_code",
+]  # fmt: skip
 
 
 def innermost_fn(fn: Callable[..., Any], unaltered_fn_attr: str = "_torchdynamo_orig_callable") -> Callable[..., Any]:

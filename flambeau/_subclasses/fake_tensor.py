@@ -24,18 +24,10 @@ from ..utils._python_dispatch import TorchDispatchMode
 from ..utils._pytree import tree_flatten, tree_map_only
 
 __all__ = [
-    "DataDependentOutputException",
-    "DynamicOutputShapeException",
-    "FakeTensor",
-    "FakeTensorConverter",
-    "FakeTensorDeviceMismatchError",
-    "FakeTensorMode",
-    "UnsupportedFakeTensorException",
-    "UnsupportedOperatorException",
-    "is_fake",
-    "maybe_get_fake_mode",
+    "DataDependentOutputException", "DynamicOutputShapeException", "FakeTensor", "FakeTensorConverter", "FakeTensorDeviceMismatchError",
+    "FakeTensorMode", "UnsupportedFakeTensorException", "UnsupportedOperatorException", "is_fake", "maybe_get_fake_mode",
     "unset_fake_temporarily",
-]
+]  # fmt: skip
 
 CONSTANT_NUMEL_LIMIT = 1  # tensors of data keep their values up to this size
 _META = Device("meta")

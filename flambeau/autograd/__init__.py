@@ -11,20 +11,6 @@ from .gradcheck import gradcheck, gradgradcheck
 from .variable import Variable
 
 __all__ = [
-    "Function",
-    "NestedIOFunction",
-    "Variable",
-    "backward",
-    "detect_anomaly",
-    "enable_grad",
-    "forward_ad",
-    "functional",
-    "grad",
-    "gradcheck",
-    "gradgradcheck",
-    "graph",
-    "inference_mode",
-    "no_grad",
-    "set_detect_anomaly",
-    "set_grad_enabled",
-]
+    "Function", "NestedIOFunction", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "functional", "grad",
+    "gradcheck", "gradgradcheck", "graph", "inference_mode", "no_grad", "set_detect_anomaly", "set_grad_enabled",
+]  # fmt: skip

@@ -8,19 +8,9 @@ from ..core.settings import settings
 from ._switches import precision, switch
 
 __all__ = [
-    "cudnn_sdp_enabled",
-    "cufft_plan_cache",
-    "enable_cudnn_sdp",
-    "enable_flash_sdp",
-    "enable_math_sdp",
-    "enable_mem_efficient_sdp",
-    "flash_sdp_enabled",
-    "is_built",
-    "is_flash_attention_available",
-    "math_sdp_enabled",
-    "matmul",
-    "mem_efficient_sdp_enabled",
-]
+    "cudnn_sdp_enabled", "cufft_plan_cache", "enable_cudnn_sdp", "enable_flash_sdp", "enable_math_sdp", "enable_mem_efficient_sdp",
+    "flash_sdp_enabled", "is_built", "is_flash_attention_available", "math_sdp_enabled", "matmul", "mem_efficient_sdp_enabled",
+]  # fmt: skip
 
 
 def is_built() -> bool:

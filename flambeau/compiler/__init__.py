@@ -19,18 +19,9 @@ from .eager import compile as compile
 _late.adopt(__name__)
 
 __all__ = [
-    "allow_in_graph",
-    "assume_constant_result",
-    "compile",
-    "cudagraph_mark_step_begin",
-    "disable",
-    "is_compiling",
-    "is_dynamo_compiling",
-    "is_exporting",
-    "list_backends",
-    "reset",
-    "set_stance",
-]
+    "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling", "is_dynamo_compiling",
+    "is_exporting", "list_backends", "reset", "set_stance",
+]  # fmt: skip
 
 _STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile", "aot_eager_then_compile")
 

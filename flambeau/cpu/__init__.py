@@ -10,18 +10,9 @@ from ..core import late as _late
 _late.adopt(__name__)
 
 __all__ = [
-    "Event",
-    "Stream",
-    "StreamContext",
-    "current_device",
-    "current_stream",
-    "device_count",
-    "is_available",
-    "is_initialized",
-    "set_device",
-    "stream",
-    "synchronize",
-]
+    "Event", "Stream", "StreamContext", "current_device", "current_stream", "device_count", "is_available", "is_initialized", "set_device",
+    "stream", "synchronize",
+]  # fmt: skip
 
 
 class Stream:

@@ -14,27 +14,11 @@ from ..core.arrays.cuda_memory import DeviceMemory, shown
 from ._runtime import device_at, required, without_cuda
 
 __all__ = [
-    "empty_cache",
-    "empty_host_cache",
-    "get_allocator_backend",
-    "get_per_process_memory_fraction",
-    "ipc_collect",
-    "max_memory_allocated",
-    "max_memory_cached",
-    "max_memory_reserved",
-    "mem_get_info",
-    "memory_allocated",
-    "memory_cached",
-    "memory_reserved",
-    "memory_stats",
-    "memory_stats_as_nested_dict",
-    "memory_summary",
-    "reset_accumulated_memory_stats",
-    "reset_max_memory_allocated",
-    "reset_max_memory_cached",
-    "reset_peak_memory_stats",
-    "set_per_process_memory_fraction",
-]
+    "empty_cache", "empty_host_cache", "get_allocator_backend", "get_per_process_memory_fraction", "ipc_collect", "max_memory_allocated",
+    "max_memory_cached", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_cached", "memory_reserved", "memory_stats",
+    "memory_stats_as_nested_dict", "memory_summary", "reset_accumulated_memory_stats", "reset_max_memory_allocated",
+    "reset_max_memory_cached", "reset_peak_memory_stats", "set_per_process_memory_fraction",
+]  # fmt: skip
 
 
 def _pooled(where: Any, function: Callable[[Any, DeviceMemory], Any]) -> Any:

@@ -13,16 +13,9 @@ from ..core.tensor import Tensor
 from ._runtime import index_of, required, usable, without_cuda
 
 __all__ = [
-    "get_rng_state",
-    "get_rng_state_all",
-    "initial_seed",
-    "manual_seed",
-    "manual_seed_all",
-    "seed",
-    "seed_all",
-    "set_rng_state",
+    "get_rng_state", "get_rng_state_all", "initial_seed", "manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state",
     "set_rng_state_all",
-]
+]  # fmt: skip
 
 
 def _generator(where: Any) -> Any:

@@ -12,27 +12,10 @@ from ..core import late as _late
 _late.adopt(__name__)
 
 __all__ = [
-    "DistBackendError",
-    "DistError",
-    "DistNetworkError",
-    "DistStoreError",
-    "GroupMember",
-    "ReduceOp",
-    "destroy_process_group",
-    "get_backend",
-    "get_rank",
-    "get_world_size",
-    "group",
-    "is_available",
-    "is_backend_available",
-    "is_gloo_available",
-    "is_initialized",
-    "is_mpi_available",
-    "is_nccl_available",
-    "is_torchelastic_launched",
-    "is_ucc_available",
-    "is_xccl_available",
-]
+    "DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "GroupMember", "ReduceOp", "destroy_process_group",
+    "get_backend", "get_rank", "get_world_size", "group", "is_available", "is_backend_available", "is_gloo_available", "is_initialized",
+    "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "is_xccl_available",
+]  # fmt: skip
 
 
 class DistError(RuntimeError):

@@ -19,13 +19,9 @@ from .transforms import ExpTransform
 from .utils import broadcast_all, clamp_probs, functional, lazy_property, logits_to_probs, probs_to_logits
 
 __all__ = [
-    "Categorical",
-    "ExpRelaxedCategorical",
-    "Multinomial",
-    "OneHotCategorical",
-    "OneHotCategoricalStraightThrough",
+    "Categorical", "ExpRelaxedCategorical", "Multinomial", "OneHotCategorical", "OneHotCategoricalStraightThrough",
     "RelaxedOneHotCategorical",
-]
+]  # fmt: skip
 
 _CATEGORIES = {"probs": constraints.simplex, "logits": constraints.real_vector}
 

@@ -15,14 +15,8 @@ from ..ops.inspection import finfo
 from ..overrides import is_tensor_like
 
 __all__ = [
-    "broadcast_all",
-    "clamp_probs",
-    "lazy_property",
-    "logits_to_probs",
-    "probs_to_logits",
-    "tril_matrix_to_vec",
-    "vec_to_tril_matrix",
-]
+    "broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits", "tril_matrix_to_vec", "vec_to_tril_matrix",
+]  # fmt: skip
 
 
 class _LateFunctions:

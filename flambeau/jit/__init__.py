@@ -17,23 +17,9 @@ from ..nn import Module
 _late.adopt(__name__)
 
 __all__ = [
-    "Attribute",
-    "Error",
-    "Final",
-    "ScriptWarning",
-    "TracerWarning",
-    "annotate",
-    "export",
-    "ignore",
-    "interface",
-    "is_scripting",
-    "is_tracing",
-    "isinstance",
-    "script",
-    "script_if_tracing",
-    "set_module",
-    "unused",
-]
+    "Attribute", "Error", "Final", "ScriptWarning", "TracerWarning", "annotate", "export", "ignore", "interface", "is_scripting",
+    "is_tracing", "isinstance", "script", "script_if_tracing", "set_module", "unused",
+]  # fmt: skip
 
 _T = TypeVar("_T")
 _told = False  # whether the user knows that nothing is compiled

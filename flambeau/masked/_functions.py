@@ -22,26 +22,9 @@ from ..ops.masks import where
 from ..ops.norms import vector_norm
 
 __all__ = [
-    "amax",
-    "amin",
-    "argmax",
-    "argmin",
-    "cumprod",
-    "cumsum",
-    "log_softmax",
-    "logaddexp",
-    "logsumexp",
-    "mean",
-    "median",
-    "norm",
-    "normalize",
-    "prod",
-    "softmax",
-    "softmin",
-    "std",
-    "sum",
-    "var",
-]
+    "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp", "mean", "median", "norm", "normalize",
+    "prod", "softmax", "softmin", "std", "sum", "var",
+]  # fmt: skip
 
 _Dims = int | Sequence[int] | None
 _SMALL = (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.bool_)

@@ -21,14 +21,8 @@ from ._prctl import _prctl_pr_set_pdeathsig
 from .context import of_method
 
 __all__ = [
-    "ProcessContext",
-    "ProcessException",
-    "ProcessExitedException",
-    "ProcessRaisedException",
-    "SpawnContext",
-    "spawn",
-    "start_processes",
-]
+    "ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException", "SpawnContext", "spawn", "start_processes",
+]  # fmt: skip
 
 ENV_VAR_PARALLEL_START = "TORCH_MP_PARALLEL_START"
 _GRACE = 30.0  # seconds between SIGTERM and SIGKILL, unless ``join`` is told otherwise

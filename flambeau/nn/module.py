@@ -30,16 +30,10 @@ from ._module_state import EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401 
 from ._module_state import StateMethods, _IncompatibleKeys, _WrappedHook  # noqa: F401 - files and packages name them here
 
 __all__ = [
-    "Module",
-    "register_module_backward_hook",
-    "register_module_buffer_registration_hook",
-    "register_module_forward_hook",
-    "register_module_forward_pre_hook",
-    "register_module_full_backward_hook",
-    "register_module_full_backward_pre_hook",
-    "register_module_module_registration_hook",
-    "register_module_parameter_registration_hook",
-]
+    "Module", "register_module_backward_hook", "register_module_buffer_registration_hook", "register_module_forward_hook",
+    "register_module_forward_pre_hook", "register_module_full_backward_hook", "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook", "register_module_parameter_registration_hook",
+]  # fmt: skip
 
 
 _NOTHING: dict[str, Any] = {}

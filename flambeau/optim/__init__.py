@@ -26,26 +26,9 @@ from .sparse_adam import SparseAdam
 _late.adopt(__name__)
 
 __all__ = [
-    "ASGD",
-    "Adadelta",
-    "Adafactor",
-    "Adagrad",
-    "Adam",
-    "AdamW",
-    "Adamax",
-    "LBFGS",
-    "Muon",
-    "NAdam",
-    "Optimizer",
-    "RAdam",
-    "RMSprop",
-    "Rprop",
-    "SGD",
-    "SparseAdam",
-    "lr_scheduler",
-    "swa_utils",
-    "swap_in_optimizer_params_and_state",
-]
+    "ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop",
+    "Rprop", "SGD", "SparseAdam", "lr_scheduler", "swa_utils", "swap_in_optimizer_params_and_state",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

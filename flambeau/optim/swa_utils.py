@@ -16,15 +16,7 @@ from ..nn.normalization import _BatchNorm
 from .lr_scheduler.base import LRScheduler, per_group
 from .optimizer import Optimizer
 
-__all__ = [
-    "SWALR",
-    "AveragedModel",
-    "get_ema_avg_fn",
-    "get_ema_multi_avg_fn",
-    "get_swa_avg_fn",
-    "get_swa_multi_avg_fn",
-    "update_bn",
-]
+__all__ = ["SWALR", "AveragedModel", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn", "get_swa_multi_avg_fn", "update_bn"]
 
 AverageFn: TypeAlias = Callable[[Tensor, Tensor, Any], Tensor]
 MultiAverageFn: TypeAlias = Callable[[list[Tensor], list[Tensor], Any], None]

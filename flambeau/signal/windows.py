@@ -19,18 +19,9 @@ from ..ops.creation import empty
 from ..ops.from_data import tensor
 
 __all__ = [
-    "bartlett",
-    "blackman",
-    "cosine",
-    "exponential",
-    "gaussian",
-    "general_cosine",
-    "general_hamming",
-    "hamming",
-    "hann",
-    "kaiser",
+    "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming", "hann", "kaiser",
     "nuttall",
-]
+]  # fmt: skip
 
 
 def _window(

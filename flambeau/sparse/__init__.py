@@ -90,13 +90,5 @@ def as_sparse_gradcheck(gradcheck: Callable[..., Any]) -> Callable[..., Any]:
 
 
 __all__ = [
-    "addmm",
-    "as_sparse_gradcheck",
-    "check_sparse_tensor_invariants",
-    "log_softmax",
-    "mm",
-    "sampled_addmm",
-    "softmax",
-    "spdiags",
-    "sum",
-]
+    "addmm", "as_sparse_gradcheck", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum",
+]  # fmt: skip

@@ -11,15 +11,9 @@ from ..core.state import active, interposed, modes, thread
 from ..core.tensor import Tensor
 
 __all__ = [
-    "BaseTorchDispatchMode",
-    "TorchDispatchMode",
-    "is_in_any_mode_without_ignore_compile_internals",
-    "is_in_torch_dispatch_mode",
-    "is_traceable_wrapper_subclass",
-    "is_traceable_wrapper_subclass_type",
-    "return_and_correct_aliasing",
-    "transform_subclass",
-]
+    "BaseTorchDispatchMode", "TorchDispatchMode", "is_in_any_mode_without_ignore_compile_internals", "is_in_torch_dispatch_mode",
+    "is_traceable_wrapper_subclass", "is_traceable_wrapper_subclass_type", "return_and_correct_aliasing", "transform_subclass",
+]  # fmt: skip
 
 
 def _below() -> Any:

@@ -30,24 +30,11 @@ from ..core.tensor import Tensor
 from ._pytree import tree_leaves
 
 __all__ = [
-    "SAC_IGNORED_OPS",
-    "CheckpointError",
-    "CheckpointFunction",
-    "CheckpointPolicy",
-    "DefaultDeviceType",
-    "GraphExecGroup",
-    "SelectiveCheckpointContext",
-    "check_backward_validity",
-    "checkpoint",
-    "checkpoint_sequential",
-    "create_selective_checkpoint_contexts",
-    "detach_variable",
-    "get_device_states",
-    "noop_context_fn",
-    "set_checkpoint_debug_enabled",
-    "set_checkpoint_early_stop",
+    "SAC_IGNORED_OPS", "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "DefaultDeviceType", "GraphExecGroup",
+    "SelectiveCheckpointContext", "check_backward_validity", "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts",
+    "detach_variable", "get_device_states", "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop",
     "set_device_states",
-]
+]  # fmt: skip
 
 ContextFn: TypeAlias = Callable[[], tuple[AbstractContextManager[Any], AbstractContextManager[Any]]]
 

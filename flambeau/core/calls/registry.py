@@ -633,20 +633,6 @@ def entries() -> Iterator[Any]:
 
 
 __all__ = [
-    "TABLES",
-    "composite",
-    "entries",
-    "factory",
-    "import_late",
-    "method",
-    "names",
-    "old_order",
-    "op",
-    "other_names",
-    "overload",
-    "overwritten",
-    "pointwise",
-    "primitive",
-    "resolve",
-    "view",
-]
+    "TABLES", "composite", "entries", "factory", "import_late", "method", "names", "old_order", "op", "other_names", "overload",
+    "overwritten", "pointwise", "primitive", "resolve", "view",
+]  # fmt: skip

@@ -19,14 +19,9 @@ from ..containers import ModuleDict, ModuleList
 from ..module import Module
 
 __all__ = [
-    "ParametrizationList",
-    "cached",
-    "is_parametrized",
-    "register_parametrization",
-    "remove_parametrizations",
-    "transfer_parametrizations_and_params",
-    "type_before_parametrizations",
-]
+    "ParametrizationList", "cached", "is_parametrized", "register_parametrization", "remove_parametrizations",
+    "transfer_parametrizations_and_params", "type_before_parametrizations",
+]  # fmt: skip
 
 _cache_enabled = 0  # how many ``cached`` blocks are open
 _cache: dict[tuple[int, str], Tensor | None] = {}

@@ -8,16 +8,6 @@ from .timer import Language, Timer, timer
 _late.adopt(__name__)
 
 __all__ = [
-    "Colorize",
-    "Compare",
-    "Language",
-    "Measurement",
-    "TaskSpec",
-    "Timer",
-    "ordered_unique",
-    "select_unit",
-    "set_torch_threads",
-    "timer",
-    "trim_sigfig",
-    "unit_to_english",
-]
+    "Colorize", "Compare", "Language", "Measurement", "TaskSpec", "Timer", "ordered_unique", "select_unit", "set_torch_threads", "timer",
+    "trim_sigfig", "unit_to_english",
+]  # fmt: skip

@@ -13,16 +13,7 @@ from ... import ops
 from ...core.random.generator import Generator, default_generator
 from ...core.tensor import Tensor
 
-__all__ = [
-    "ChainDataset",
-    "ConcatDataset",
-    "Dataset",
-    "IterableDataset",
-    "StackDataset",
-    "Subset",
-    "TensorDataset",
-    "random_split",
-]
+__all__ = ["ChainDataset", "ConcatDataset", "Dataset", "IterableDataset", "StackDataset", "Subset", "TensorDataset", "random_split"]
 
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)

@@ -10,14 +10,7 @@ from ... import ops
 from ...core.dtype import float64, int64
 from ...core.random.generator import Generator
 
-__all__ = [
-    "BatchSampler",
-    "RandomSampler",
-    "Sampler",
-    "SequentialSampler",
-    "SubsetRandomSampler",
-    "WeightedRandomSampler",
-]
+__all__ = ["BatchSampler", "RandomSampler", "Sampler", "SequentialSampler", "SubsetRandomSampler", "WeightedRandomSampler"]
 
 _T_co = TypeVar("_T_co", covariant=True)
 

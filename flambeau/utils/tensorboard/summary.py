@@ -28,28 +28,10 @@ from ._convert_np import make_np
 from ._utils import _prepare_video, convert_to_HWC
 
 __all__ = [
-    "half_to_int",
-    "int_to_half",
-    "hparams",
-    "scalar",
-    "histogram_raw",
-    "histogram",
-    "make_histogram",
-    "image",
-    "image_boxes",
-    "draw_boxes",
-    "make_image",
-    "video",
-    "make_video",
-    "audio",
-    "custom_scalars",
-    "text",
-    "tensor_proto",
-    "pr_curve_raw",
-    "pr_curve",
-    "compute_curve",
+    "half_to_int", "int_to_half", "hparams", "scalar", "histogram_raw", "histogram", "make_histogram", "image", "image_boxes", "draw_boxes",
+    "make_image", "video", "make_video", "audio", "custom_scalars", "text", "tensor_proto", "pr_curve_raw", "pr_curve", "compute_curve",
     "mesh",
-]
+]  # fmt: skip
 
 logger = logging.getLogger(__name__)
 MOST_THRESHOLDS = 127

@@ -21,24 +21,8 @@ from .streamreader import StreamReaderIterDataPipe as StreamReader
 from .utils import IterableWrapperIterDataPipe as IterableWrapper
 
 __all__ = [
-    "Batcher",
-    "Collator",
-    "Concater",
-    "Demultiplexer",
-    "FileLister",
-    "FileOpener",
-    "Filter",
-    "Forker",
-    "Grouper",
-    "IterableWrapper",
-    "Mapper",
-    "Multiplexer",
-    "Sampler",
-    "ShardingFilter",
-    "Shuffler",
-    "StreamReader",
-    "UnBatcher",
-    "Zipper",
-]
+    "Batcher", "Collator", "Concater", "Demultiplexer", "FileLister", "FileOpener", "Filter", "Forker", "Grouper", "IterableWrapper",
+    "Mapper", "Multiplexer", "Sampler", "ShardingFilter", "Shuffler", "StreamReader", "UnBatcher", "Zipper",
+]  # fmt: skip
 
 _late.adopt(__name__)

@@ -12,13 +12,7 @@ from .._decorator import functional_datapipe
 from ..datapipe import IterDataPipe, described
 from ..utils.common import _check_unpickable_fn
 
-__all__ = [
-    "ConcaterIterDataPipe",
-    "DemultiplexerIterDataPipe",
-    "ForkerIterDataPipe",
-    "MultiplexerIterDataPipe",
-    "ZipperIterDataPipe",
-]
+__all__ = ["ConcaterIterDataPipe", "DemultiplexerIterDataPipe", "ForkerIterDataPipe", "MultiplexerIterDataPipe", "ZipperIterDataPipe"]
 
 
 def _length(pipe: Any, sources: Any) -> list[int]:
