@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from ..core import late
 from ..core.arrays.native import NoKernel, NotNow
 from . import target as targets
+from .arguments import Record, expressions_of, fields_of, slots_of
 from .language import Builder
 from .machine_code import compiled
 from .pool import pool
@@ -39,6 +41,58 @@ class Kernel:
         return Call(self, chunks, fixed)
 
 
+class NamedKernel(Kernel):
+    """A compiled kernel whose arguments a record declares: ``kernel.launch(chunks, x=array, columns=3)`` runs it on the pool.
+
+    The arrays must stay alive and unchanged in shape until the call returns, and nothing checks their sizes: that is the caller's job.
+    """
+
+    __slots__ = ("fields", "launch", "name")
+
+    def __init__(self, address: int, k: Builder, record: type[Record]):
+        super().__init__(address, k.slots)
+        self.name = k.name
+        self.fields = {name: word for name, word in fields_of(record).items() if name not in k.without}
+        self.launch = _launcher("chunks, ", (*self.fields.items(),))(pool, address, self.pack, b"", 0)
+
+    def bind(self, chunks: int, **values: Any) -> Callable[..., None]:
+        """What runs the kernel again and again with these values, which it keeps: a function of the other arguments, by name.
+
+        Raises:
+            TypeError: for names that the record does not have, and where others than arrays, or than the record's first, are missing.
+        """
+        given = [name for name in self.fields if name not in values]
+        unknown = [name for name in values if name not in self.fields]
+        missing = [name for name in given if self.fields[name] != "array"]
+        if unknown or missing:
+            raise TypeError(f"{self.name}: missing: {missing}, unknown: {unknown}")
+        if given != list(self.fields)[: len(given)]:
+            raise TypeError(f"{self.name}: arrays of each launch are the record's first arguments, but {given} are left")
+        slots = [slot for name in self.fields if name in values for slot in slots_of(self.fields[name], values[name])]
+        arrays = [slot for slot in slots if slot.__class__ is np.ndarray]
+        head = struct.Struct("=" + self.slots[: len(given)])
+        fixed = struct.pack("=" + self.slots[len(given) :], *[id(slot) if slot.__class__ is np.ndarray else slot for slot in slots])
+        launch = _launcher("", tuple((name, "array") for name in given))(pool, self.address, head.pack, fixed, chunks)
+        launch.kept = arrays
+        return launch
+
+
+@cache
+def _launcher(first: str, fields: tuple[tuple[str, Any], ...]) -> Callable[..., Any]:
+    """Makes the function that packs such arguments and launches: generated, so that a launch is one call and its names cost nothing."""
+    names = ", ".join(name for name, _ in fields)
+    values = ", ".join(value for name, word in fields for value in expressions_of(word, name))
+    scope: dict[str, Any] = {}
+    exec(
+        f"def make(pool, address, pack, fixed, chunks):\n"
+        f"    def launch({first}*, {names}):\n"
+        f"        pool.launch(address, pack({values}) + fixed, chunks)\n"
+        f"    return launch\n",
+        scope,
+    )
+    return scope["make"]
+
+
 class Call:
     """A kernel with its number of chunks and all arguments but the first arrays, packed once: ``call(*arrays)`` runs it."""
 
@@ -62,7 +116,7 @@ def source_of(generator: Callable[..., None], specification: tuple[Any, ...], ta
     return k
 
 
-def kernel(generator: Callable[..., None]) -> Callable[..., Kernel]:
+def kernel(generator: Callable[..., None]) -> Callable[..., Any]:
     """Decorator: calling the result with a specification (hashable arguments) gives the Kernel for it, built once.
 
     Raises:
@@ -74,9 +128,9 @@ def kernel(generator: Callable[..., None]) -> Callable[..., Kernel]:
         cached = built.get(specification)
         if cached is None:
             cached = late.make(make, specification)
-        if cached.__class__ is Kernel:
+        if isinstance(cached, Kernel):
             return cached
-        raise NotNow(generator.__name__) if cached is None else cached  # type: ignore[misc]
+        raise NotNow(generator.__name__) if cached is None else cached
 
     def make(specification: tuple[Any, ...]) -> Kernel | NoKernel:
         cached = built.get(specification)
@@ -93,6 +147,7 @@ def _build(generator: Callable[..., None], specification: tuple[Any, ...]) -> Ke
     try:
         target = targets.current()
         k = source_of(generator, specification, target)
-        return Kernel(compiled(k.text(), k.name, target), k.slots)
+        address = compiled(k.text(), k.name, target)
+        return Kernel(address, k.slots) if k.record is None else NamedKernel(address, k, k.record)
     except NoKernel as error:
         return NoKernel(*error.args)

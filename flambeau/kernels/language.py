@@ -29,13 +29,14 @@ kinds, or a Python number, and spread one lane over many.  Arithmetic is IEEE's,
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, TypeVar
 
 import ml_dtypes
 import numpy as np
 
 from . import target as targets
+from .arguments import Record, fields_of
 
 # Kinds by NumPy dtype, their sizes in bytes, and LLVM's names of them.
 KINDS = {
@@ -51,6 +52,7 @@ SIZES.update({f"{sign}{8 * size}": size for sign in "iu" for size in (1, 2, 4, 8
 REGISTER = {"b8": "b1", "f16": "f32", "bf16": "f32"}  # the kind in registers, where it differs from the one in memory
 _NAMES = {"f32": "float", "f64": "double", "f16": "half", "b1": "i1", "ptr": "ptr", "b8": "i8"}
 _BITS_OF = {"f32": "i32", "f64": "i64"}
+R = TypeVar("R", bound=Record)
 
 
 def register_kind(kind: str) -> str:
@@ -178,6 +180,7 @@ class Builder:
         target: the processor that is written for.
         name: name of the machine function.
         slots: struct-module letter of each argument.
+        record, without: what declares the arguments, if anything does, and which of its fields are left out.
         is_single: whether what is computed in float64 becomes float32 at the end.
     """
 
@@ -192,7 +195,8 @@ class Builder:
         self.slots = ""
         self.block = "entry"
         self.count = 0
-        self.arguments = Value(self, "%arguments", "ptr")
+        self.record: type[Record] | None = None
+        self.without: frozenset[str] = frozenset()
         self.first, self.last = Value(self, "%first", "i64"), Value(self, "%last", "i64")
 
     # -- text ---------------------------------------------------------------------------------------------------------------
@@ -227,7 +231,22 @@ class Builder:
         )
 
     # -- arguments ----------------------------------------------------------------------------------------------------------
+    def arguments(self, record: type[R], without: Collection[str] = ()) -> R:
+        """All arguments, as ``record`` declares them; None for those ``without`` which this specification is."""
+        if self.slots:
+            raise TypeError(f"{self.name}: arguments beside those of {record.__name__}")
+        given = record(**{name: None if name in without else self._argument(word) for name, word in fields_of(record).items()})
+        self.record, self.without = record, frozenset(without)
+        return given
+
+    def _argument(self, word: Any) -> Any:
+        if isinstance(word, str):
+            return getattr(self, word)()
+        return word(**{name: self._argument(inner) for name, inner in fields_of(word).items()})
+
     def _slot(self, letter: str, kind: str) -> Value:
+        if self.record is not None:
+            raise TypeError(f"{self.name}: arguments beside those of {self.record.__name__}")
         at = self.emit(f"getelementptr i64, ptr %arguments, i64 {len(self.slots)}", "ptr")
         self.slots += letter
         return self.emit(f"load {llvm_name(kind)}, ptr {at.text}, align 8", kind)
